@@ -1,0 +1,128 @@
+"""Every error message of the package, with a stable code, so that one can be searched for.
+
+A message names the place (file and line, component, attribute) and says how to mend it. Codes are
+never reused. SL0xx: components, configuration, models on disk; SL1xx: trees and corpus files;
+SL2xx: sequences and optimisation; SL3xx: evaluation.
+"""
+
+
+class StructlearnError(ValueError):
+    """Raised for bad input. `code` is the stable code, e.g. "SL101"."""
+
+    def __init__(self, code: str, **fields: object):
+        self.code = code
+        self.fields = fields
+        super().__init__(f"[{code}] " + MESSAGES[code].format(**fields))
+
+    def __reduce__(self):
+        # Exceptions travel between processes (nlp.pipe with n_process > 1): rebuild from the
+        # code and the fields, which BaseException's own protocol would not pass.
+        return _rebuild, (self.code, self.fields)
+
+
+def _rebuild(code: str, fields: dict) -> StructlearnError:
+    return StructlearnError(code, **fields)
+
+
+MESSAGES = {
+    # --- SL0xx: components, configuration, models on disk -------------------------------------
+    "SL001": (
+        "{component!r} reads {attribute}, and the Doc {text!r} has none: put a component that sets "
+        "it earlier in the pipeline and leave it enabled; in training, use a reader that gives "
+        "the predicted Docs their tags"
+    ),
+    "SL002": (
+        "{component!r} has not been trained: load a trained pipeline, or call nlp.initialize() "
+        "with examples and then train it"
+    ),
+    "SL003": (
+        "{component!r}: {attribute!r} in a feature template is no token attribute of spaCy; use "
+        "names such as ORTH, LOWER, NORM, SHAPE, PREFIX, SUFFIX, TAG"
+    ),
+    "SL004": "{component!r}: iterations_per_step is {value}; it must be 1 or more",
+    "SL005": (
+        "{component!r}: no training example has {annotation} in its reference Doc; check the "
+        "reader of the training corpus"
+    ),
+    "SL006": (
+        "{component!r}: cannot add the label {label!r}, because the labels are fixed when the "
+        "component is initialized; add it before, or initialize again"
+    ),
+    "SL007": (
+        "doc.noun_chunks: the Doc {text!r} has no NP chunks; run a pipeline with np_chunker first"
+    ),
+    "SL008": (
+        "{component!r} is no component of spacy_structlearn, so it cannot be fitted straight "
+        "through: list it in [training] frozen_components, or use `spacy train`"
+    ),
+    "SL010": "no such file: {path}",
+    "SL011": (
+        "{path}, line {line}: {found} columns where 3 are expected (word, tag, chunk tag; an "
+        "empty line after each sentence)"
+    ),
+    "SL012": (
+        "{other} does not fit {path}: they differ at sentence {number} (both must have the same "
+        "sentences, with the same tokens)"
+    ),
+    "SL050": "These bytes are no {kind} of spacy-structlearn: they do not begin as one does. Give "
+    "the file or the bytes that to_disk or to_bytes wrote.",
+    "SL051": "This {kind} is damaged (cut short or changed since it was written). Copy or download "
+    "it again.",
+    "SL052": "Expected a {kind}, but these bytes hold a {found}. Check which file is loaded where.",
+    "SL053": "This {kind} has format version {found}; this installation reads: {known}. Upgrade "
+    "spacy-structlearn, or train the model again.",
+    "SL054": "This {kind} is not as spacy-structlearn writes it: {problem}. Write it again with "
+    "to_disk or to_bytes.",
+    "SL055": "Cannot store {where}: {problem}. Allowed are numeric NumPy arrays, str, int (64 "
+    "bits), float, bool, None, and lists, tuples and dicts of those.",
+    # --- SL1xx: trees and corpus files --------------------------------------------------------
+    "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
+    "for a bracket too many earlier in the file.",
+    "SL102": "{path}, line {line}: the text ends inside the tree that began on line {began}. Add "
+    "the missing closing brackets.",
+    "SL103": "{path}, line {line}: {text!r} stands outside of any tree. Every line of a treebank "
+    "file is bracketed; remove comments and headers.",
+    "SL104": "{path}, line {line}: empty brackets. A tree needs at least one leaf, (TAG word).",
+    "SL105": "{path}, line {line}: a bracket holds nothing but {text!r}. If it is a word, its tag "
+    "is missing: (TAG word); if it is a phrase, it has no children.",
+    "SL106": "{path}, line {line}: {text!r} stands beside something else in its bracket. A word "
+    "stands alone with its tag: (TAG word).",
+    "SL107": "Expected exactly one tree in the text, found {count}. Use read_trees for several.",
+    "SL108": "A tree has either a word (a leaf) or at least one child, but the node {label!r} has "
+    "both or neither.",
+    "SL109": "These brackets make no tree: {problem}. They must be in pre-order, the first over "
+    "all tokens, and each within the one that holds it.",
+    "SL110": "The node with label {label!r} and word {word!r} cannot be written: labels and words "
+    "must not hold white space, words and tags not be empty, labels not hold brackets.",
+    # --- SL2xx: sequences and optimisation ----------------------------------------------------
+    "SL201": "The template {text!r} is malformed. Write column[offset], several joined by |, for "
+    "example TAG[-1]|TAG[0], or bias for the predicate that is always true.",
+    "SL202": "The template {text!r} is given twice. Remove one.",
+    "SL203": "The offsets do not delimit sentences of {n_tokens} tokens: they must begin with 0, "
+    "never fall, and end with the number of tokens.",
+    "SL204": "Expected columns of shape ({n_tokens}, {n_columns}), one column each for "
+    "{columns}; got shape {shape}.",
+    "SL205": "This chain model is empty. Train it or load a trained one before using it.",
+    "SL206": "The parts of a chain model do not fit together: {problem}.",
+    "SL207": "Expected one label id from 0 to {last} for each of {n_tokens} tokens; got {problem}.",
+    "SL208": "Weights do not fit into {dtype}. Use float32, or train with a larger l2.",
+    "SL209": "{name} must be {wanted}, not {value!r}.",
+    "SL210": "The tag {tag!r} is not in the IOB2 scheme. Use O, or B- or I- and a label.",
+    "SL211": "The span {span!r} is empty, outside of the {length} tokens, or without a label, and "
+    "cannot be written as tags.",
+    "SL212": "The spans {first!r} and {second!r} overlap and cannot both be written as tags. Keep "
+    "one.",
+    "SL220": "The objective is {value} with a gradient of shape {shape} at the starting point; it "
+    "must be finite, with one partial derivative for each of {n} parameters.",
+    "SL221": "Expected a vector of {n} parameters; got shape {shape}.",
+    # --- SL3xx: evaluation --------------------------------------------------------------------
+    "SL301": "{gold} gold but {predicted} predicted {what}. Score the same {what} on both sides, "
+    "in the same order.",
+    "SL302": "Sentence {sentence} has {gold} gold but {predicted} predicted tags. There must be "
+    "one tag for each token on both sides.",
+    "SL303": "The tag {tag!r} at position {position} is not in the IOB scheme. Use O, or B or I, "
+    "each with a type (B-NP) or without.",
+    "SL304": "The texts of document {document} differ from character {at} on (white space not "
+    "counted): {gold!r} in the gold one, {predicted!r} in the predicted one. Score the same text.",
+    "SL305": "The span {span!r} is empty or goes beyond the {length} tokens of its document.",
+}

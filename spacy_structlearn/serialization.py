@@ -1,0 +1,150 @@
+"""Named arrays and strings to bytes and back: the one file format of every learned model.
+
+A file is a magic number, a 16-byte BLAKE2b digest, and a msgpack map of a kind ("chain_model"),
+a format version and the fields. Equal fields give equal bytes on every platform: map keys are
+sorted and arrays are little-endian. A model file is data, never code: there is no pickle, no
+extension type and no array type outside a short list, and everything is checked before memory is
+allocated for it. The digest finds damage; it is no signature.
+"""
+
+from collections.abc import Collection
+from hashlib import blake2b
+from math import prod
+from typing import Any
+
+import numpy as np
+import srsly.msgpack
+
+from .errors import StructlearnError
+
+MAGIC = b"SLEARN\x00\x01"
+DIGEST_SIZE = 16
+ARRAY_TAG = "__array__"
+DTYPES = {
+    np.dtype(code).str: np.dtype(code)
+    for code in ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8")
+}
+_HEADER_SIZE = len(MAGIC) + DIGEST_SIZE
+_MAX_DIMENSIONS = 8
+
+
+def pack(kind: str, version: int, fields: dict[str, Any]) -> bytes:
+    """Bytes that hold `fields`, deterministically.
+
+    kind: what the file is, e.g. "chain_model".
+    version: format version of this kind.
+    fields: str keys; values are NumPy arrays (bool, integer or floating), str, int, float, bool,
+        None, or lists, tuples and str-keyed dicts of those. Tuples come back as lists, dicts in
+        sorted order.
+    Raises StructlearnError SL055 for any other value.
+    """
+    content = {"fields": _encode(fields, "fields"), "kind": str(kind), "version": int(version)}
+    try:
+        payload = srsly.msgpack.packb(content, use_bin_type=True)
+    except (OverflowError, ValueError, TypeError) as error:  # e.g. integers beyond 64 bits
+        raise StructlearnError("SL055", where="fields", problem=str(error)) from None
+    return MAGIC + _digest(payload) + payload
+
+
+def unpack(data: bytes, kind: str, versions: Collection[int]) -> tuple[int, dict[str, Any]]:
+    """The version and the fields that `pack` stored; arrays are new, writable and native.
+
+    kind: the kind that is wanted.
+    versions: the format versions that the caller can read.
+    Raises StructlearnError: SL050 not such a file, SL051 damaged, SL052 another kind, SL053 a
+    version not in `versions`, SL054 contents that `pack` does not write.
+    """
+    if not isinstance(data, (bytes, bytearray, memoryview)) or bytes(data[:8]) != MAGIC:
+        raise StructlearnError("SL050", kind=kind)
+    payload = memoryview(data)[_HEADER_SIZE:]
+    if bytes(data[len(MAGIC) : _HEADER_SIZE]) != _digest(payload):
+        raise StructlearnError("SL051", kind=kind)
+    content = _loads(payload, kind)
+    if not isinstance(content, dict) or set(content) != {"fields", "kind", "version"}:
+        raise StructlearnError("SL054", kind=kind, problem="it is not a map of the three parts")
+    if content["kind"] != kind:
+        raise StructlearnError("SL052", kind=kind, found=content["kind"])
+    version = content["version"]
+    if type(version) is not int or version not in versions:
+        known = ", ".join(map(str, sorted(versions)))
+        raise StructlearnError("SL053", kind=kind, found=version, known=known)
+    if not isinstance(content["fields"], dict):
+        raise StructlearnError("SL054", kind=kind, problem="its fields are not a map")
+    return version, {name: _decode(value, kind) for name, value in content["fields"].items()}
+
+
+def _digest(payload: bytes | memoryview) -> bytes:
+    return blake2b(payload, digest_size=DIGEST_SIZE).digest()
+
+
+def _loads(payload: memoryview, kind: str) -> Any:
+    try:
+        # A pairs hook keeps srsly from adding its NumPy hook, which can unpickle object arrays.
+        return srsly.msgpack.unpackb(
+            payload, raw=False, strict_map_key=True, object_pairs_hook=dict
+        )
+    except Exception as error:  # msgpack has many; all mean that `pack` did not write this
+        problem = f"{type(error).__name__} in msgpack"
+        raise StructlearnError("SL054", kind=kind, problem=problem) from None
+
+
+def _encode(value: Any, where: str) -> Any:
+    """`value` as plain msgpack types."""
+    if isinstance(value, np.ndarray):
+        return _encode_array(value, where)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value) or ARRAY_TAG in value:
+            problem = f"the keys of a dict must be strings other than {ARRAY_TAG}"
+            raise StructlearnError("SL055", where=where, problem=problem)
+        return {key: _encode(value[key], f"{where}.{key}") for key in sorted(value)}
+    raise StructlearnError("SL055", where=where, problem=f"its type is {type(value).__name__}")
+
+
+def _encode_array(array: np.ndarray, where: str) -> dict[str, Any]:
+    dtype = array.dtype.newbyteorder("<")
+    if dtype.str not in DTYPES or array.ndim > _MAX_DIMENSIONS:
+        problem = f"an array of {array.dtype} with {array.ndim} dimensions cannot be stored"
+        raise StructlearnError("SL055", where=where, problem=problem)
+    raw = array.astype(dtype, copy=False).tobytes()
+    return {ARRAY_TAG: dtype.str, "data": raw, "shape": list(array.shape)}
+
+
+def _decode(value: Any, kind: str) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, list):
+        return [_decode(item, kind) for item in value]
+    if isinstance(value, dict):
+        if ARRAY_TAG in value:
+            return _decode_array(value, kind)
+        return {key: _decode(item, kind) for key, item in value.items()}
+    raise StructlearnError("SL054", kind=kind, problem=f"a value is of {type(value).__name__}")
+
+
+def _decode_array(value: dict[str, Any], kind: str) -> np.ndarray:
+    code, shape, raw = value[ARRAY_TAG], value.get("shape"), value.get("data")
+    dtype = DTYPES.get(code) if isinstance(code, str) else None
+    if dtype is None:
+        raise StructlearnError("SL054", kind=kind, problem="an array has a type not allowed")
+    # Python's integers do not overflow, so a hostile shape is found before anything is allocated.
+    sound = (
+        isinstance(raw, bytes)
+        and isinstance(shape, list)
+        and len(shape) <= _MAX_DIMENSIONS
+        and all(type(size) is int and 0 <= size < 2**62 for size in shape)
+        and prod(shape) * dtype.itemsize == len(raw)
+    )
+    try:
+        if sound:
+            array = np.frombuffer(raw, dtype).reshape(shape).astype(dtype.newbyteorder("="))
+            # A byte other than 0 and 1 is no bool, and NumPy would not mind.
+            return array.view(np.uint8).astype(np.bool_) if dtype == np.bool_ else array
+    except ValueError:  # an empty array with a vast shape
+        pass
+    raise StructlearnError("SL054", kind=kind, problem="an array and its shape do not agree")
