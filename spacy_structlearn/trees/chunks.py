@@ -1,0 +1,199 @@
+"""Base noun phrases of a tree by the convention of the CoNLL-2000 chunking task (Tjong Kim Sang &
+Buchholz 2000, "Introduction to the CoNLL-2000 Shared Task: Chunking"): a chunk runs from the
+beginning of a noun phrase to its head, so it holds the determiners and modifiers before the head
+but no phrase behind it, and chunks neither nest nor overlap. The rules state that convention for
+trees without traces and function tags, in the style of the Penn Treebank or of OntoNotes:
+
+1. The head of a noun phrase is its last child that is a noun, pronoun, number or noun-like phrase
+   and holds no other noun phrase or clause; words directly behind it still belong to the chunk
+   ("nothing else", "8:15 p.m. sharp"), phrases do not.
+2. Without such a child, the phrase is a chunk to its last word or modifier phrase ("the poor",
+   "this", "all", "the firm 's [own]"), unless it holds a noun phrase or clause, a possessive aside.
+3. Any other noun phrase (coordination or apposition of noun phrases, a noun phrase with a
+   prepositional phrase or clause) is no chunk; those in it are. Nouns coordinated without noun
+   phrases of their own ("tea and sugar") have been one chunk by rule 1.
+4. A child before the head that holds a noun phrase or clause is left out of the chunk, which then
+   begins behind it, and is searched for chunks of its own, as all phrases behind the head are.
+5. A possessive marker begins a chunk: [the lawyer] ['s old office]. Where nothing follows, it is a
+   chunk alone. An opening bracket or a bullet at the beginning is left out, a quote is kept.
+6. OntoNotes writes NML for a part of a noun phrase. Such a part is never a chunk itself, and where
+   it holds a noun phrase or clause, its children are taken for children of the noun phrase. Outside
+   of noun phrases, as in (ADJP (NML ten years) old), it is a noun phrase.
+7. OntoNotes cuts words at hyphens: a modifier joined by hyphens ("an in - house lawyer") counts as
+   a word, whatever it holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .tree import Tree
+
+
+def _labels(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True)
+class ChunkLabels:
+    """The labels that the rules speak of; the defaults are those of the Penn Treebank.
+
+    noun_phrases: labels of the phrases that become chunks. parts: labels of parts of a noun phrase
+    (rule 6). heads: tags and noun-like phrases that can be the head (rule 1); parts can always be.
+    modifiers: phrases that can end a noun phrase without a noun (rule 2). clauses: phrases that
+    never belong to a chunk. possessives: tags of possessive markers. separators: tags that never
+    end a chunk, punctuation and conjunctions. openers: tags that never begin one.
+    hyphens: tags of hyphens that are tokens of their own (rule 7).
+    """
+
+    noun_phrases: frozenset[str] = _labels("NP WHNP")
+    parts: frozenset[str] = _labels("NML NX")
+    heads: frozenset[str] = _labels("NN NNS NNP NNPS PRP EX WP WDT CD $ QP NAC")
+    modifiers: frozenset[str] = _labels("ADJP UCP INTJ X")
+    clauses: frozenset[str] = _labels("S SBAR SBARQ SINV SQ FRAG RRC PP WHPP")
+    possessives: frozenset[str] = _labels("POS")
+    separators: frozenset[str] = _labels(", : . `` '' -LRB- -RRB- SYM NFP CC")
+    openers: frozenset[str] = _labels("-LRB- NFP")
+    hyphens: frozenset[str] = _labels("HYPH")
+
+
+PENN = ChunkLabels()
+
+
+def base_noun_phrases(tree: Tree, labels: ChunkLabels = PENN) -> list[tuple[int, int]]:
+    """The base noun phrases of a normalised tree (no traces, no function tags), left to right.
+
+    Returns (start, end) in tokens, end exclusive; chunks neither nest nor overlap. `labels` names
+    the labels of the treebank. Source: the convention of Tjong Kim Sang & Buchholz 2000, by the
+    rules at the top of this module.
+    """
+    sizes, complex_nodes = _measure(tree, labels)
+    chunks: list[tuple[int, int]] = []
+    # Phrases still to be searched, the leftmost on top: (node, its first token, in a noun phrase?).
+    stack = [(tree, 0, False)]
+    while stack:
+        node, start, inside = stack.pop()
+        if node.word is not None:
+            if node.label in labels.possessives:
+                chunks.append((start, start + 1))
+            continue
+        nominal = node.label in labels.noun_phrases or node.label in labels.parts
+        children = _children(node, complex_nodes, labels) if nominal else list(node.children)
+        starts = [start]
+        for child in children:
+            starts.append(starts[-1] + sizes[id(child)])
+        first = stop = 0
+        if node.label in labels.noun_phrases or (nominal and not inside):
+            stop = _end_of_chunk(children, complex_nodes, labels)
+            first = _begin_of_chunk(children[:stop], complex_nodes, labels)
+            begin = starts[first]
+            if first and _possessive(children[first - 1], labels):
+                begin -= 1
+            if first < stop:
+                chunks.append((begin, starts[stop]))
+        searched = list(zip(children, starts, strict=False))
+        stack.extend((child, at, nominal) for child, at in searched[:first] + searched[stop:])
+    return _without_overlap(chunks)
+
+
+def chunk_tags(tree: Tree, labels: ChunkLabels = PENN, chunk: str = "NP") -> list[str]:
+    """The base noun phrases as IOB2 tags, one a token: "B-NP" at the beginning of each, "I-NP" in
+    the rest of it, "O" elsewhere. `chunk` replaces the name NP.
+    """
+    spans = base_noun_phrases(tree, labels)
+    tags = ["O"] * len(tree.leaves())
+    for start, end in spans:
+        tags[start:end] = [f"B-{chunk}"] + [f"I-{chunk}"] * (end - start - 1)
+    return tags
+
+
+def _measure(tree: Tree, labels: ChunkLabels) -> tuple[dict[int, int], set[int]]:
+    """By identity of the node: the number of its tokens, and the set of complex nodes, those that
+    are or hold a noun phrase or a clause.
+    """
+    breaking = labels.noun_phrases | labels.clauses
+    sizes: dict[int, int] = {}
+    complex_nodes: set[int] = set()
+    joined: set[int] = set()  # phrases that are one word cut at its hyphens
+    for node in reversed(list(tree.subtrees())):
+        key = id(node)
+        if node.word is not None:
+            sizes[key] = 1
+            continue
+        children = node.children
+        sizes[key] = sum(sizes[id(child)] for child in children)
+        if node.label not in labels.noun_phrases and (
+            any(child.label in labels.hyphens for child in children)
+            or (len(children) == 1 and id(children[0]) in joined)
+        ):
+            joined.add(key)
+        elif node.label in breaking or any(id(child) in complex_nodes for child in children):
+            complex_nodes.add(key)
+    return sizes, complex_nodes
+
+
+def _children(node: Tree, complex_nodes: set[int], labels: ChunkLabels) -> list[Tree]:
+    """The children, with those of a complex part in its place (rule 6)."""
+    children: list[Tree] = []
+    stack = list(reversed(node.children))
+    while stack:
+        child = stack.pop()
+        if id(child) in complex_nodes and child.label in labels.parts:
+            stack.extend(reversed(child.children))
+        else:
+            children.append(child)
+    return children
+
+
+def _end_of_chunk(children: list[Tree], complex_nodes: set[int], labels: ChunkLabels) -> int:
+    """How many children of a noun phrase reach to its head and the words behind it; 0 if the
+    phrase has no head of its own (rules 1 to 3).
+    """
+    outside = labels.separators | labels.possessives
+    heads = labels.heads | labels.parts
+    for i in reversed(range(len(children))):
+        if children[i].label in heads and id(children[i]) not in complex_nodes:
+            stop = i + 1
+            while stop < len(children) and _is_word(children[stop], outside):
+                stop += 1
+            return stop
+    if all(id(child) not in complex_nodes or _possessive(child, labels) for child in children):
+        for i in reversed(range(len(children))):
+            if id(children[i]) in complex_nodes:
+                return 0
+            if _is_word(children[i], outside) or children[i].label in labels.modifiers:
+                return i + 1
+    return 0
+
+
+def _begin_of_chunk(children: list[Tree], complex_nodes: set[int], labels: ChunkLabels) -> int:
+    """Index behind the last child that holds a noun phrase or clause, or behind the opening
+    brackets (rules 4 and 5).
+    """
+    for i in reversed(range(len(children))):
+        if id(children[i]) in complex_nodes:
+            return i + 1
+    first = 0
+    while first < len(children) and children[first].label in labels.openers:
+        first += 1
+    return first
+
+
+def _is_word(node: Tree, outside: frozenset[str]) -> bool:
+    return node.word is not None and node.label not in outside
+
+
+def _possessive(node: Tree, labels: ChunkLabels) -> bool:
+    """Whether the phrase ends in a possessive marker."""
+    while node.children:
+        node = node.children[-1]
+    return node.label in labels.possessives
+
+
+def _without_overlap(chunks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sorted; a possessive marker found alone gives way to the chunk that it begins."""
+    kept: list[tuple[int, int]] = []
+    for start, end in sorted(chunks, key=lambda chunk: (chunk[0], -chunk[1])):
+        if not kept or start >= kept[-1][1]:
+            kept.append((start, end))
+    return kept

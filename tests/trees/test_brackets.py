@@ -1,0 +1,186 @@
+import gc
+import gzip
+import io
+
+import pytest
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.trees.brackets import (
+    load_trees,
+    parse_tree,
+    read_trees,
+    unescape,
+    write_trees,
+)
+from spacy_structlearn.trees.tree import Tree
+
+TEXT = "(S (NP (NNS Cats)) (VP (VBP sleep)) (. .))"
+
+
+def test_one_tree_a_line():
+    assert [str(tree) for tree in read_trees([TEXT, "", TEXT])] == [TEXT, TEXT]
+
+
+def test_all_trees_at_once():
+    assert load_trees([TEXT, TEXT]) == [parse_tree(TEXT)] * 2
+    with pytest.raises(StructlearnError, match="SL101"):
+        load_trees([TEXT, ")"])
+    assert gc.isenabled()
+
+
+def test_several_trees_on_a_line():
+    assert [str(tree) for tree in read_trees([f"{TEXT} {TEXT}{TEXT}"])] == [TEXT] * 3
+
+
+def test_layout_does_not_matter():
+    broken = TEXT.replace(" ", "\n  ").replace(")", "\n)").replace("(", "(\n")
+    assert parse_tree(broken) == parse_tree(TEXT)
+    assert parse_tree("( S( NP(NNS\tCats ))(VP(VBP  sleep))(. .) )") == parse_tree(TEXT)
+
+
+def test_empty_outer_bracket_is_a_node_with_an_empty_label():
+    tree = parse_tree(f"( {TEXT} )")
+    assert tree == Tree("", [parse_tree(TEXT)])
+    assert parse_tree(str(tree)) == tree
+
+
+def test_function_tags_traces_and_odd_tags_are_kept():
+    text = "(S (NP-SBJ=2 (-NONE- *T*-1)) (VP (VBP sleep) (-RRB- genetically)))"
+    assert str(parse_tree(text)) == text
+
+
+def test_a_lone_leaf_is_a_tree():
+    assert parse_tree("(UH Oh)") == Tree.leaf("UH", "Oh")
+
+
+@pytest.mark.parametrize(
+    ("written", "word"),
+    [
+        ("-LRB-", "("),
+        ("-RRB-", ")"),
+        (":-RRB-", ":)"),
+        (":--LRB-", ":-("),
+        ("-LCB-", "{"),
+        ("-RSB-", "]"),
+        ("a-LSB-", "a-LSB-"),
+        ("well-known", "well-known"),
+        ("[", "["),
+    ],
+)
+def test_brackets_in_words(written, word):
+    assert unescape(written) == word
+    tree = parse_tree(f"(X (-LRB- {written}))")
+    assert tree.words() == [word]
+    assert tree.tags() == ["-LRB-"]
+    assert parse_tree(str(tree)) == tree
+
+
+def test_round_brackets_are_written_escaped():
+    assert str(Tree.leaf("NFP", ":(")) == "(NFP :-LRB-)"
+
+
+@pytest.mark.parametrize("name", ["trees.txt", "trees.txt.gz"])
+def test_files_round_trip(tmp_path, name):
+    trees = [parse_tree(TEXT), parse_tree("(X (NN \u00fcber) (-LRB- -LRB-))")]
+    path = tmp_path / name
+    assert write_trees(iter(trees), path) == 2
+    assert list(read_trees(path)) == trees
+    assert list(read_trees(str(path))) == trees
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+def test_gzip_is_deterministic(tmp_path):
+    for name in ("a.gz", "b.gz"):
+        write_trees([parse_tree(TEXT)], tmp_path / name)
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    assert gzip.decompress((tmp_path / "a.gz").read_bytes()).decode() == TEXT + "\n"
+
+
+def test_open_files_are_read():
+    assert list(read_trees(io.StringIO(TEXT))) == [parse_tree(TEXT)]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "trees.txt"
+    path.write_text("old")
+    with pytest.raises(StructlearnError, match="SL110"):
+        write_trees([parse_tree(TEXT), Tree.leaf("NN", "two words")], path)
+    assert path.read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        Tree.leaf("NN", ""),
+        Tree.leaf("", "word"),
+        Tree.leaf("NN", " word"),
+        Tree.leaf("N N", "word"),
+        Tree("N(P", [Tree.leaf("NN", "word")]),
+        Tree("", [Tree.leaf("NN", "\n")]),
+    ],
+)
+def test_what_the_notation_cannot_hold(tmp_path, tree):
+    with pytest.raises(StructlearnError, match="SL110"):
+        write_trees([tree], tmp_path / "trees.txt")
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "line"),
+    [
+        ([TEXT, TEXT + ")"], "SL101", 2),
+        ([TEXT, "(S (NN x)", "", ""], "SL102", 4),
+        (["# comment", TEXT], "SL103", 1),
+        ([TEXT + " x"], "SL103", 1),
+        ([TEXT, "()"], "SL104", 2),
+        (["(S (NN x)", " ( ))"], "SL104", 2),
+        (["(S (NP ) (NN x))"], "SL105", 1),
+        (["(S", "( word ))"], "SL105", 2),
+        (["(S (NN x) word)"], "SL106", 1),
+        (["(S (NN two words))"], "SL106", 1),
+        (["(S (NN word (NN x)))"], "SL106", 1),
+        (["((NN x) word)"], "SL106", 1),
+    ],
+)
+def test_errors_name_the_line(lines, code, line):
+    with pytest.raises(StructlearnError) as caught:
+        list(read_trees(lines))
+    assert caught.value.code == code
+    assert caught.value.fields["line"] == line
+
+
+def test_premature_end_names_the_beginning_and_the_file(tmp_path):
+    path = tmp_path / "cut.mrg"
+    path.write_text(f"{TEXT}\n\n(S\n  (NP (NN x))\n")
+    with pytest.raises(StructlearnError, match=r"cut\.mrg, line 4: .* began on line 3"):
+        list(read_trees(path))
+
+
+def test_trees_before_an_error_are_given():
+    trees = read_trees([TEXT, ")"])
+    assert next(trees) == parse_tree(TEXT)
+    with pytest.raises(StructlearnError, match="SL101"):
+        next(trees)
+
+
+@pytest.mark.parametrize("text", ["", TEXT + TEXT])
+def test_parse_tree_wants_one_tree(text):
+    with pytest.raises(StructlearnError, match="SL107"):
+        parse_tree(text)
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    ("name", "trees", "tokens"),
+    [
+        ("ewt/dev.trees.gz", 1_974, 24_969),
+        ("wsj_sample/trees.mrg.gz", 3_914, 100_676),
+        ("craft/dev.trees.gz", 2_780, 70_620),
+    ],
+)
+def test_corpora_are_read_whole_and_round_trip(corpora, tmp_path, name, trees, tokens):
+    read = list(read_trees(corpora / name))
+    assert len(read) == trees
+    assert sum(len(tree.words()) for tree in read) == tokens
+    write_trees(read, tmp_path / "again.gz")
+    assert list(read_trees(tmp_path / "again.gz")) == read

@@ -1,0 +1,172 @@
+import copy
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.tree import Tree
+
+DEPTH = 20_000
+
+LABELS = st.sampled_from(["S", "NP", "VP", "NP-SBJ-1", "PRN", "@X|Y"])
+TAGS = st.sampled_from(["NN", "-LRB-", "PRP$", "''"])
+WORDS = st.text(
+    st.characters(exclude_categories=["Z", "C"], exclude_characters="-"), min_size=1, max_size=6
+).filter(lambda word: len(word.split()) == 1)
+LEAVES = st.builds(Tree.leaf, TAGS, WORDS)
+TREES = st.recursive(
+    LEAVES, lambda inner: st.builds(Tree, LABELS, st.lists(inner, min_size=1, max_size=4))
+)
+
+
+def example() -> Tree:
+    return parse_tree("(S (NP (PRP We)) (VP (VBD fed) (NP (DT the) (NNS ducks))) (. .))")
+
+
+def deep(depth: int = DEPTH, word: str = "end") -> Tree:
+    tree = Tree.leaf("NN", word)
+    for _ in range(depth):
+        tree = Tree("NP", [tree, Tree.leaf("DT", "the")])
+    return tree
+
+
+def test_words_tags_and_leaves():
+    tree = example()
+    assert tree.words() == ["We", "fed", "the", "ducks", "."]
+    assert tree.tags() == ["PRP", "VBD", "DT", "NNS", "."]
+    assert [leaf.word for leaf in tree.leaves()] == tree.words()
+    assert all(leaf.is_leaf for leaf in tree.leaves())
+    assert not tree.is_leaf
+
+
+def test_spans_are_the_phrases_in_pre_order():
+    assert example().spans() == [("S", 0, 5), ("NP", 0, 1), ("VP", 1, 4), ("NP", 2, 4)]
+
+
+def test_unary_chain_gives_repeated_spans_topmost_first():
+    tree = parse_tree("(TOP (S (VP (VB Go))))")
+    assert tree.spans() == [("TOP", 0, 1), ("S", 0, 1), ("VP", 0, 1)]
+    assert Tree.from_spans(["Go"], ["VB"], tree.spans()) == tree
+
+
+def test_subtrees_are_in_pre_order():
+    labels = [node.label for node in example().subtrees()]
+    assert labels == ["S", "NP", "PRP", "VP", "VBD", "NP", "DT", "NNS", "."]
+
+
+def test_height_counts_nodes():
+    assert Tree.leaf("NN", "duck").height == 1
+    assert example().height == 4
+
+
+def test_fold_gives_children_left_to_right():
+    text = example().fold(lambda leaf: leaf.word, lambda node, values: f"<{' '.join(values)}>")
+    assert text == "<<We> <fed <the ducks>> .>"
+
+
+def test_one_line_form():
+    text = "(S (NP (PRP We)) (VP (VBD fed) (NP (DT the) (NNS ducks))) (. .))"
+    assert str(example()) == text
+    assert repr(example()) == f"Tree({text!r})"
+
+
+def test_pretty_breaks_only_what_does_not_fit():
+    assert example().pretty(width=200) == str(example())
+    assert example().pretty(width=42).splitlines() == [
+        "(S",
+        "  (NP (PRP We))",
+        "  (VP (VBD fed) (NP (DT the) (NNS ducks)))",
+        "  (. .))",
+    ]
+    assert example().pretty(width=20, indent=1).splitlines() == [
+        "(S",
+        " (NP (PRP We))",
+        " (VP",
+        "  (VBD fed)",
+        "  (NP",
+        "   (DT the)",
+        "   (NNS ducks)))",
+        " (. .))",
+    ]
+
+
+@given(TREES, st.integers(0, 60))
+def test_pretty_is_the_same_tree(tree, width):
+    assert parse_tree(tree.pretty(width)) == tree
+
+
+@given(TREES)
+def test_round_trip_through_text(tree):
+    assert parse_tree(str(tree)) == tree
+
+
+@given(TREES)
+def test_round_trip_through_spans(tree):
+    rebuilt = Tree.from_spans(tree.words(), tree.tags(), tree.spans())
+    assert rebuilt == tree
+    assert hash(rebuilt) == hash(tree)
+
+
+@given(TREES)
+def test_pickle_and_copy(tree):
+    assert pickle.loads(pickle.dumps(tree)) == tree
+    assert copy.deepcopy(tree) == tree
+    assert copy.copy(tree) == tree
+
+
+@given(TREES, TREES)
+def test_equality_is_that_of_the_text(a, b):
+    assert (a == b) == (str(a) == str(b))
+
+
+def test_equality_by_value_only():
+    assert Tree.leaf("NN", "duck") != Tree.leaf("NN", "goose")
+    assert Tree.leaf("NN", "duck") != Tree("NN", [Tree.leaf("NN", "duck")])
+    assert example() != str(example())
+
+
+def test_deep_trees_are_no_problem():
+    tree = deep()
+    assert len(tree.words()) == DEPTH + 1
+    assert tree.height == DEPTH + 1
+    assert tree == deep()
+    assert tree != deep(word="other")
+    assert hash(tree) == hash(deep())
+    assert parse_tree(str(tree)) == tree
+    assert Tree.from_spans(tree.words(), tree.tags(), tree.spans()) == tree
+    assert pickle.loads(pickle.dumps(tree)) == tree
+    assert copy.deepcopy(tree) == tree
+    assert deep(300).pretty().count("\n") > 300
+
+
+@pytest.mark.parametrize("make", [lambda: Tree("NP"), lambda: Tree("NP", [example()], "word")])
+def test_a_node_is_a_leaf_or_a_phrase(make):
+    with pytest.raises(StructlearnError, match="SL108"):
+        make()
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [],
+        [("S", 0, 2)],
+        [("S", 1, 3)],
+        [("S", 0, 3), ("NP", 1, 1)],
+        [("S", 0, 3), ("NP", 1, 2), ("NP", 0, 1)],
+        [("S", 0, 3), ("NP", 0, 2), ("VP", 1, 3)],
+        [("S", 0, 3), ("NP", 1, 4)],
+        [("S", 0, 3), ("NP", 0, 1), ("S", 0, 3)],
+        [("S", 0, 3), ("VP", 1, 3), ("VP", 0, 3)],
+    ],
+)
+def test_brackets_that_are_no_tree(spans):
+    with pytest.raises(StructlearnError, match="SL109"):
+        Tree.from_spans(["a", "b", "c"], ["X", "Y", "Z"], spans)
+
+
+def test_words_and_tags_must_be_as_many():
+    with pytest.raises(StructlearnError, match="SL109"):
+        Tree.from_spans(["a", "b"], ["X"], [("S", 0, 2)])
