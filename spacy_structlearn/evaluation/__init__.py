@@ -1,0 +1,1 @@
+"""Measures on plain data: pure functions that know nothing of spaCy."""

@@ -1,0 +1,136 @@
+"""Precision, recall and F1 of labelled spans: the one measure that all components share. Spans are
+compared by character offsets that do not count white space, so gold and predicted documents may be
+tokenised differently; where the tokens are the same it is the ordinary measure of the shared tasks
+(Tjong Kim Sang & Buchholz 2000), and spans repeated in a document are matched as often as they
+occur on both sides, as bracket scoring wants it (Black et al. 1991).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from ..errors import StructlearnError
+
+Span = tuple[str, int, int]
+
+
+@dataclass(frozen=True)
+class PRF:
+    """Counts of spans and the fractions made of them, from 0 to 1, 0 where undefined.
+
+    correct: spans both gold and predicted. predicted, gold: all of either side.
+    """
+
+    correct: int = 0
+    predicted: int = 0
+    gold: int = 0
+
+    @property
+    def precision(self) -> float:
+        """correct / predicted."""
+        return self.correct / self.predicted if self.predicted else 0.0
+
+    @property
+    def recall(self) -> float:
+        """correct / gold."""
+        return self.correct / self.gold if self.gold else 0.0
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall, 2 correct / (predicted + gold)."""
+        both = self.predicted + self.gold
+        return 2 * self.correct / both if both else 0.0
+
+
+@dataclass(frozen=True)
+class SpanScore(PRF):
+    """A `PRF` over all labels (micro average), and one for each label, in alphabetical order."""
+
+    per_label: dict[str, PRF] = field(default_factory=dict)
+
+
+def score_spans(
+    gold_docs: Sequence[Iterable[Span]], predicted_docs: Sequence[Iterable[Span]]
+) -> SpanScore:
+    """Score predicted spans against gold ones.
+
+    Each document is a collection of (label, start, end), taken as a multiset: a span that occurs m
+    times in the gold document and n times in the predicted one is correct min(m, n) times. The unit
+    of the offsets does not matter here, as long as both sides use the same. Raises SL301 if the
+    numbers of documents differ.
+    """
+    _check_numbers(gold_docs, predicted_docs, "documents")
+    correct: Counter[str] = Counter()
+    predicted: Counter[str] = Counter()
+    gold: Counter[str] = Counter()
+    for wanted, given in zip(gold_docs, predicted_docs, strict=True):
+        wanted, given = Counter(wanted), Counter(given)
+        for counts, spans in ((gold, wanted), (predicted, given), (correct, wanted & given)):
+            for (label, _, _), count in spans.items():
+                counts[label] += count
+    per_label = {
+        label: PRF(correct[label], predicted[label], gold[label])
+        for label in sorted(gold | predicted)
+    }
+    return SpanScore(correct.total(), predicted.total(), gold.total(), per_label)
+
+
+def score_token_spans(
+    gold_docs: Sequence[tuple[Sequence[str], Iterable[Span]]],
+    predicted_docs: Sequence[tuple[Sequence[str], Iterable[Span]]],
+) -> SpanScore:
+    """Score documents given as (words, spans), spans as (label, start, end) in tokens.
+
+    Gold and predicted documents may be tokenised differently; spans are compared as by
+    `character_spans`. Raises SL301 if the numbers of documents differ, SL304 if the text of a
+    document does (white space aside; it is named, counted from 1), SL305 for a span that is none.
+    """
+    _check_numbers(gold_docs, predicted_docs, "documents")
+    for number, ((wanted, _), (given, _)) in enumerate(zip(gold_docs, predicted_docs, strict=True)):
+        _check_text(wanted, given, number + 1)
+    return score_spans(
+        [character_spans(words, spans) for words, spans in gold_docs],
+        [character_spans(words, spans) for words, spans in predicted_docs],
+    )
+
+
+def character_spans(words: Sequence[str], spans: Iterable[Span]) -> list[Span]:
+    """Turn spans of tokens into spans of characters that are not white space.
+
+    words: the tokens of a document; white space between or in them counts nothing. spans: (label,
+    start, end) in tokens, end exclusive. Returns them in the same order with character offsets; a
+    span over white space alone has no characters and is left out. Raises SL305 for a span that is
+    empty or goes beyond the tokens.
+    """
+    offsets = [0, *accumulate(len(_letters(word)) for word in words)]
+    converted: list[Span] = []
+    for label, start, end in spans:
+        if not 0 <= start < end <= len(words):
+            raise StructlearnError("SL305", span=(label, start, end), length=len(words))
+        if offsets[start] < offsets[end]:
+            converted.append((label, offsets[start], offsets[end]))
+    return converted
+
+
+def _letters(text: str) -> str:
+    """The text without white space."""
+    return "".join(text.split())
+
+
+def _check_numbers(gold: Sequence, predicted: Sequence, what: str) -> None:
+    if len(gold) != len(predicted):
+        raise StructlearnError("SL301", gold=len(gold), predicted=len(predicted), what=what)
+
+
+def _check_text(gold: Sequence[str], predicted: Sequence[str], document: int) -> None:
+    wanted, given = _letters("".join(gold)), _letters("".join(predicted))
+    if wanted == given:
+        return
+    pairs = enumerate(zip(wanted, given, strict=False))
+    at = next((i for i, (a, b) in pairs if a != b), min(len(wanted), len(given)))
+    raise StructlearnError(
+        "SL304", document=document, gold=wanted[at : at + 20], predicted=given[at : at + 20], at=at
+    )
