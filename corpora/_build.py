@@ -1,0 +1,261 @@
+"""Builds each corpus: from the members of its sources to the text of the files in its directory.
+A builder takes `Members` by source name and a `report` for lines to the user, and returns file
+name -> content; names in .gz are compressed by the caller. Train, dev and test are treated alike:
+a document that a source lacks is reported and passed over."""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+
+from _archives import Members
+from _download import FetchError
+from _formats import (
+    TAG,
+    WORD,
+    Rows,
+    conllu_sentences,
+    escape_brackets,
+    mrg_trees,
+    props_block,
+    skeleton_sentences,
+    tree_line,
+)
+from _wsj_sample import align
+
+Sources = dict[str, Members]
+Report = Callable[[str], None]
+Files = dict[str, str | bytes]
+
+SPLITS = ("train", "dev", "test")
+HELD_OUT = "test"
+
+
+def present(
+    split: str, documents: Iterable[str], exists: Callable[[str], bool], report: Report
+) -> list[str]:
+    """The documents of a split that exist. Only the test split may be missing as a whole."""
+    documents = list(documents)
+    found = [document for document in documents if exists(document)]
+    if missing := len(documents) - len(found):
+        total = len(documents)
+        report(f"{split}: {missing} of {total} documents are not in the source, passed over")
+    if not found and split != HELD_OUT:
+        raise FetchError(f"the source has no document of the {split} split")
+    return found
+
+
+def copy_members(members: Members, names: dict[str, str]) -> Files:
+    return {file: members.read(member) for file, member in names.items()}
+
+
+def build_conll2000(sources: Sources, report: Report) -> Files:
+    names = {
+        "train.txt.gz": "train.txt",
+        "test.txt.gz": "test.txt",
+        "README.original.txt": "README",
+    }
+    return copy_members(sources["nltk_conll2000"], names)
+
+
+def build_ppattach(sources: Sources, report: Report) -> Files:
+    names = {name: name for name in ("training", "devset", "test")}
+    names |= {"bitstrings.gz": "bitstrings", "README.original.txt": "README"}
+    return copy_members(sources["nltk_ppattach"], names)
+
+
+def build_ewt(sources: Sources, report: Report) -> Files:
+    """PropBank skeletons with the words of UD r1.4, and the spacing of UD r2.5."""
+    propbank, words, spacing = (sources[n] for n in ("propbank", "ud_ewt_r1_4", "ud_ewt_r2_5"))
+    files: Files = {}
+    for split in SPLITS:
+        names = propbank.text(f"docs/evaluation/ewt.{split}.txt").split()
+        documents = present(
+            split,
+            (name.removesuffix(".conllu") for name in names),
+            lambda d: (
+                ewt_skeleton(d) in propbank and all(ewt_conllu(d) in m for m in (words, spacing))
+            ),
+            report,
+        )
+        trees, props, spaces = [], [], []
+        held_out = split == HELD_OUT
+        for document in documents:
+            name = ewt_conllu(document)
+            skeleton = propbank.text(ewt_skeleton(document), held_out=held_out)
+            sentences = skeleton_sentences(skeleton, document)
+            forms = conllu_sentences(words.text(name, held_out=held_out))
+            spaced = conllu_sentences(spacing.text(name, held_out=held_out))
+            if not same_shape(sentences, forms) or len(sentences) != len(spaced):
+                report(f"{split}: the sources disagree on the tokens of {document}, passed over")
+                continue
+            for rows, form_rows, space_rows in zip(sentences, forms, spaced, strict=True):
+                for row, form in zip(rows, form_rows, strict=True):
+                    row[WORD] = escape_brackets(form[1])
+                trees.append(tree_line(rows))
+                props.append(props_block(rows))
+                spaces.append(space_line(space_rows, len(rows)))
+        if trees:
+            files[f"{split}.trees.gz"] = "".join(trees)
+            files[f"{split}.props.gz"] = "".join(props)
+            files[f"{split}.spaces.gz"] = "".join(spaces)
+        if split == "train":
+            tune = documents[9::10]
+            files["tune.txt"] = "".join(f"google/ewt/{document}\n" for document in tune)
+    return files
+
+
+def ewt_skeleton(document: str) -> str:
+    return f"data/google/ewt/{document}.gold_skel"
+
+
+def ewt_conllu(document: str) -> str:
+    genre, _, name = document.split("/")
+    return f"not-to-release/sources/{genre}/{name}.conllu"
+
+
+def same_shape(left: list[Rows], right: list[Rows]) -> bool:
+    return [len(rows) for rows in left] == [len(rows) for rows in right]
+
+
+def space_line(rows: Rows, tokens: int) -> str:
+    """A digit a token; without information (another tokenisation) a space after each."""
+    if len(rows) != tokens:
+        return "1" * tokens + "\n"
+    return "".join("0" if "SpaceAfter=No" in row[9] else "1" for row in rows) + "\n"
+
+
+def build_craft(sources: Sources, report: Report) -> Files:
+    """One tree a line as in the source, without the blanks inside leaves."""
+    craft = sources["craft"]
+    files: Files = {}
+    for split in SPLITS:
+        articles = craft.text(f"articles/ids/craft-ids-{split}.txt").split()
+        trees: list[str] = []
+        index = ["#tree\tarticle\ttree_in_article\n"]
+        for article in present(split, articles, lambda a: craft_trees(a) in craft, report):
+            text = craft.text(craft_trees(article), held_out=split == HELD_OUT)
+            # A no-break, thin or hair space would cut a leaf in two for a reader that splits.
+            text = re.sub("[\u00a0\u2009\u200a]", "", text)
+            lines = (line.rstrip() for line in text.split("\n"))
+            for number, line in enumerate(line for line in lines if line):
+                index.append(f"{len(trees)}\t{article}\t{number}\n")
+                trees.append(line + "\n")
+        if trees:
+            files[f"{split}.trees.gz"] = "".join(trees)
+            files[f"{split}.index.tsv.gz"] = "".join(index)
+    return files
+
+
+def craft_trees(article: str) -> str:
+    return f"structural-annotation/treebank/penn/{article}.tree"
+
+
+# The split of the OntoNotes lists holds more than the sections of the WSJ parsing tradition.
+WSJ_SECTIONS = {
+    "train": [f"{number:02}" for number in range(2, 22)],
+    "dev": ["22", "24"],
+    "test": ["23"],
+}
+
+
+def build_wsj_skeleton(sources: Sources, report: Report) -> Files:
+    """Trees over POS tags; the tag stands for the word that the source does not have."""
+    propbank = sources["propbank"]
+    files: Files = {}
+    for split, sections in WSJ_SECTIONS.items():
+        listed = propbank.text(f"docs/evaluation/ontonotes-{split}-list.txt").split()
+        documents = sorted(name for name in listed if wsj_section(name) in sections)
+        trees, index = [], []
+        for document in present(split, documents, lambda d: wsj_member(d) in propbank, report):
+            text = propbank.text(wsj_member(document), held_out=split == HELD_OUT)
+            for rows in skeleton_sentences(text, document):
+                for row in rows:
+                    row[WORD] = row[TAG]
+                trees.append(tree_line(rows))
+                index.append(f"{wsj_section(document)}\t{document.rpartition('/')[2]}\n")
+        if trees:
+            files[f"{split}.postrees.gz"] = "".join(trees)
+            files[f"{split}.index.tsv.gz"] = "".join(index)
+    return files
+
+
+def wsj_member(document: str) -> str:
+    return f"data/{document}.gold_skel"
+
+
+def wsj_section(document: str) -> str | None:
+    match = re.fullmatch(r"ontonotes/nw/wsj/(\d\d)/wsj_\d{4}", document)
+    return match[1] if match else None
+
+
+SAMPLE_SPLITS = {"train": (1, 159), "dev": (160, 179), "test": (180, 199)}
+
+
+def build_wsj_sample(sources: Sources, report: Report) -> Files:
+    """The treebank sample of NLTK, and PropBank for its files that are in OntoNotes."""
+    sample, propbank = sources["nltk_treebank"], sources["propbank"]
+    names = [name for name in sample if name.endswith(".mrg")]
+    texts = {name.rpartition("/")[2].removesuffix(".mrg"): sample.text(name) for name in names}
+    trees = {file: mrg_trees(text) for file, text in texts.items()}
+    first_tree: dict[str, int] = {}
+    index = ["#tree\tfile\ttree_in_file\ttokens\tleaves_with_traces\n"]
+    for file, parsed in trees.items():
+        first_tree[file] = len(index) - 1
+        for number, tree in enumerate(parsed):
+            sizes = f"{len(tree.tokens)}\t{len(tree.leaves)}"
+            index.append(f"{len(index) - 1}\t{file}\t{number}\t{sizes}\n")
+    return {
+        "README.original.txt": sample.read("combined/README"),
+        "trees.mrg.gz": "".join(texts.values()),
+        "trees.index.tsv": "".join(index),
+        "split.json": sample_split(trees),
+    } | sample_props(trees, first_tree, propbank, report)
+
+
+def sample_split(trees: dict) -> str:
+    splits = {}
+    for split, (first, last) in SAMPLE_SPLITS.items():
+        chosen = [t for file in trees if first <= int(file[-4:]) <= last for t in trees[file]]
+        splits[split] = {
+            "files": [first, last],
+            "sentences": len(chosen),
+            "tokens": sum(len(tree.tokens) for tree in chosen),
+            "multi_root": sum(tree.roots > 1 for tree in chosen),
+        }
+    rule = "NLTK treebank sample, wsj_0001-0199; split by file number"
+    return json.dumps({"rule": rule, "splits": splits}, indent=1)
+
+
+def sample_props(trees: dict, first_tree: dict, propbank: Members, report: Report) -> Files:
+    """Skeleton sentence i of a file belongs to its tree i; the words are aligned."""
+    listed = propbank.text("docs/evaluation/ontonotes-dev-list.txt").split()
+    documents = sorted(name for name in listed if name.rpartition("/")[2] in trees)
+    documents = present("props", documents, lambda d: wsj_member(d) in propbank, report)
+    props: list[str] = []
+    index = ["#file\tskeleton_sent\ttree\ttree_in_file\tmode\tpos_cost\n"]
+    for document in documents:
+        file = document.rpartition("/")[2]
+        sentences = skeleton_sentences(propbank.text(wsj_member(document)), document)
+        for number, (rows, tree) in enumerate(zip(sentences, trees[file], strict=True)):
+            aligned = align(tree.tokens, [row[TAG] for row in rows])
+            if aligned is None:
+                report(f"props: {file} sentence {number} cannot be aligned, left out")
+                continue
+            words, cost = aligned
+            for row, word in zip(rows, words, strict=True):
+                row[WORD] = word
+            mode = "exact" if len(rows) == len(tree.tokens) else "split"
+            where = f"{file}\t{number}\t{first_tree[file] + number}\t{number}"
+            index.append(f"{where}\t{mode}\t{cost}\n")
+            props.append(props_block(rows))
+    return {"props.conll.gz": "".join(props), "props.index.tsv": "".join(index)}
+
+
+BUILDERS: dict[str, Callable[[Sources, Report], Files]] = {
+    "conll2000": build_conll2000,
+    "ppattach": build_ppattach,
+    "wsj_sample": build_wsj_sample,
+    "ewt": build_ewt,
+    "craft": build_craft,
+    "wsj_skeleton": build_wsj_skeleton,
+}

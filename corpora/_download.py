@@ -1,0 +1,160 @@
+"""Downloads over HTTP and look-ups in a mirror: progress, retries with a growing pause, resume by
+a Range request, and an atomic rename at the end, so that a file with its final name is whole."""
+
+import http.client
+import re
+import ssl
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from tqdm import tqdm
+
+CHUNK = 1 << 16
+TIMEOUT = 30.0
+LONGEST_PAUSE = 30.0
+TRANSIENT_STATUS = frozenset({408, 416, 425, 429, 500, 502, 503, 504})
+
+
+class FetchError(Exception):
+    """An expected failure, told in one line."""
+
+
+class CutShort(Exception):
+    """The server closed the connection before the last byte."""
+
+
+TRANSIENT_ERRORS = (
+    ConnectionError,
+    TimeoutError,
+    ssl.SSLError,
+    http.client.HTTPException,
+    CutShort,
+)
+
+
+class _SecureRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, but never from https down to http."""
+
+    def redirect_request(self, req, fp, code, msg, headers, newurl):
+        if urlsplit(req.full_url).scheme == "https" and urlsplit(newurl).scheme != "https":
+            raise FetchError(f"{req.full_url}: refused a redirect to {newurl}, which is not https")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+_OPENER = urllib.request.build_opener(_SecureRedirects)
+
+
+def is_url(text: str) -> bool:
+    return text.startswith(("http://", "https://"))
+
+
+def mirror_path(url: str) -> str:
+    """Where a mirror keeps `url`: its host and path, without the scheme."""
+    parts = urlsplit(url)
+    return parts.netloc + parts.path
+
+
+def obtain(url: str, mirror: str | None, cache: Path, *, limit: int, retries: int) -> Path:
+    """A local file with the content of `url`: from the mirror directory, from the cache of
+    earlier downloads, or downloaded into that cache (at most `limit` bytes)."""
+    if mirror is not None and not is_url(mirror):
+        path = Path(mirror) / mirror_path(url)
+        if not path.is_file():
+            raise FetchError(f"the mirror has no file {path}")
+        return path
+    if mirror is not None:
+        url = f"{mirror.rstrip('/')}/{quote(mirror_path(url))}"
+    # The address really asked names the cached file: a mirror may hold less than the source.
+    target = cache / mirror_path(url).replace(":", "_")
+    if not target.is_file():
+        download(url, target, limit=limit, retries=retries)
+    return target
+
+
+def download(url: str, target: Path, *, limit: int, retries: int = 4, pause: float = 1.0) -> None:
+    """Write the content of `url` to `target`, whole or not at all. What an interrupted transfer
+    left in `target`.part is resumed where the server can prove that the file is still the same."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    validator = target.with_name(target.name + ".part.validator")
+    for attempt in range(retries + 1):
+        if attempt:
+            time.sleep(min(pause * 2 ** (attempt - 1), LONGEST_PAUSE))
+        try:
+            _transfer(url, part, validator, limit)
+        except urllib.error.HTTPError as error:
+            error.close()
+            problem = f"HTTP {error.code} {error.reason}"
+            if error.code not in TRANSIENT_STATUS:
+                break
+            if error.code == 416:
+                part.unlink(missing_ok=True)
+        except urllib.error.URLError as error:
+            problem = f"no connection ({error.reason})"
+        except TRANSIENT_ERRORS as error:
+            problem = f"the transfer broke off ({error or type(error).__name__})"
+        else:
+            part.replace(target)
+            validator.unlink(missing_ok=True)
+            return
+    raise FetchError(f"{url}: {problem}; try again later, or use --mirror DIR|URL")
+
+
+def _transfer(url: str, part: Path, validator: Path, limit: int) -> None:
+    """One request; appends to `part` when the server continues it, else starts it anew."""
+    headers = {"User-Agent": "spacy-structlearn-fetch", "Accept-Encoding": "identity"}
+    have = part.stat().st_size if part.is_file() and validator.is_file() else 0
+    if have:
+        headers["Range"] = f"bytes={have}-"
+        headers["If-Range"] = validator.read_text(encoding="ascii")
+    request = urllib.request.Request(url, headers=headers)
+    with _OPENER.open(request, timeout=TIMEOUT) as response:
+        if response.status != 206 or _range_start(response) != have:
+            have = 0
+        _keep_validator(response, validator)
+        length = response.headers.get("Content-Length")
+        total = have + int(length) if length and length.isdigit() else None
+        if total is not None and total > limit:
+            raise FetchError(f"{url}: {total} bytes is more than the limit of {limit}")
+        received = _copy(response, part, have, total, limit, url)
+    # http.client does not complain when a sized read ends early.
+    if total is not None and received != total:
+        raise CutShort(f"{received} of {total} bytes")
+
+
+def _range_start(response) -> int | None:
+    match = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
+    return int(match[1]) if match else None
+
+
+def _keep_validator(response, validator: Path) -> None:
+    """Without a strong validator a later resume could join two different files; then forget it."""
+    etag = response.headers.get("ETag", "")
+    value = etag if etag.startswith('"') else response.headers.get("Last-Modified", "")
+    if value.isascii() and value:
+        validator.write_text(value, encoding="ascii")
+    else:
+        validator.unlink(missing_ok=True)
+
+
+def _copy(response, part: Path, have: int, total: int | None, limit: int, url: str) -> int:
+    """Stream the body behind the first `have` bytes of `part`; the bytes `part` then holds."""
+    bar = tqdm(
+        total=total,
+        initial=have,
+        unit="B",
+        unit_scale=True,
+        desc=url.rsplit("/", 1)[-1],
+        disable=None,  # None: silent where stderr is not a terminal
+    )
+    with bar, part.open("ab" if have else "wb") as out:
+        while chunk := response.read(CHUNK):
+            have += len(chunk)
+            if have > limit:
+                raise FetchError(f"{url}: more than the limit of {limit} bytes")
+            out.write(chunk)
+            bar.update(len(chunk))
+    return have

@@ -1,0 +1,187 @@
+"""Archives made by hand: hostile, damaged and truncated ones end in one clear error."""
+
+import hashlib
+import stat
+import tarfile
+import zipfile
+
+import pytest
+from _archives import load_digests, read_members, save_digests
+from _download import FetchError
+
+SOURCE = {"root": "top", "max_member": 1000, "max_read": 1500, "max_stream": 100_000}
+GOOD = {"top/a.txt": b"alpha", "top/b.txt": b"beta", "top/c.bin": b"no one asks for this"}
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+DIGESTS = {"a.txt": digest(b"alpha"), "b.txt": digest(b"beta")}
+
+
+def read(path, digests=DIGESTS, **changed):
+    source = SOURCE | changed
+    if path.suffix == ".zip":
+        data = path.read_bytes()
+        source = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} | source
+    return read_members(path, source, ["*.txt"], digests)
+
+
+def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+@pytest.fixture(params=["tar.gz", "zip"])
+def archive(request, tmp_path, make_tar, make_zip):
+    """Packs members in either format."""
+    make = make_zip if request.param == "zip" else make_tar
+    return lambda members: make(tmp_path / f"x.{request.param}", members)
+
+
+def test_only_wanted_members_are_read(archive):
+    members = read(archive(GOOD))
+    assert list(members) == ["a.txt", "b.txt"]
+    assert members.text("a.txt") == "alpha"
+    with pytest.raises(FetchError, match=r"c\.bin is missing"):
+        members.read("c.bin")
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/a.txt", "../a.txt", "top/../../a.txt", "top\\a.txt", "C:/a.txt"]
+)
+def test_names_that_leave_the_archive(archive, name):
+    with pytest.raises(FetchError, match="unsafe member name"):
+        read(archive(GOOD | {name: b"x"}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "target"),
+    [
+        (tarfile.SYMTYPE, "/etc/passwd"),
+        (tarfile.LNKTYPE, "top/a.txt"),
+        (tarfile.CHRTYPE, ""),
+        (tarfile.FIFOTYPE, ""),
+    ],
+)
+def test_links_and_devices_in_a_tar(tmp_path, make_tar, kind, target):
+    name = "top/z.txt"
+    path = make_tar(tmp_path / "x.tar.gz", GOOD | {name: special(name, kind, target)})
+    with pytest.raises(FetchError, match=r"z\.txt is a link, special or repeated"):
+        read(path)
+
+
+def test_link_that_is_not_wanted_is_never_followed(tmp_path, make_tar):
+    link = special("top/link", tarfile.SYMTYPE, "../..")
+    assert list(read(make_tar(tmp_path / "x.tar.gz", GOOD | {"link": link}))) == ["a.txt", "b.txt"]
+
+
+def test_symlink_in_a_zip(tmp_path):
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        info = zipfile.ZipInfo("top/z.txt")
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(info, "/etc/passwd")
+    with pytest.raises(FetchError, match=r"z\.txt is a link"):
+        read(path)
+
+
+def test_member_twice(tmp_path):
+    path = tmp_path / "x.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for _ in range(2):
+            archive.addfile(tarfile.TarInfo("top/a.txt"))
+    with pytest.raises(FetchError, match="repeated"):
+        read(path)
+
+
+@pytest.mark.parametrize("sizes", [[1001], [800, 800]])
+def test_size_caps(archive, sizes):
+    members = {f"top/{i}.txt": bytes(size) for i, size in enumerate(sizes)}
+    with pytest.raises(FetchError, match="over the size cap"):
+        read(archive(members))
+
+
+def test_cap_on_the_uncompressed_stream(tmp_path, make_tar):
+    path = make_tar(tmp_path / "x.tar.gz", GOOD | {"top/zeros": bytes(10**6)})
+    assert path.stat().st_size < 5000
+    with pytest.raises(FetchError, match="uncompressed size is over the size cap"):
+        read(path)
+
+
+def test_wrong_digest_of_a_member(tmp_path, make_tar):
+    path = make_tar(tmp_path / "x.tar.gz", GOOD | {"top/b.txt": b"BETA"})
+    members = read(path)
+    assert members.read("a.txt") == b"alpha"
+    with pytest.raises(FetchError) as error:
+        members.read("b.txt", held_out=True)
+    expected, found = digest(b"beta"), digest(b"BETA")
+    assert str(error.value) == (
+        f"{path}: wrong digest of member b.txt: expected {expected}, found {found}"
+    )
+
+
+def test_member_without_a_digest_is_for_held_out_documents_only(tmp_path, make_tar):
+    members = read(make_tar(tmp_path / "x.tar.gz", GOOD), digests={})
+    assert members.read("a.txt", held_out=True) == b"alpha"
+    with pytest.raises(FetchError, match="not in the list"):
+        members.read("a.txt")
+
+
+def test_wrong_digest_of_a_zip(tmp_path, make_zip):
+    path = make_zip(tmp_path / "x.zip", GOOD)
+    with pytest.raises(FetchError, match=r"x\.zip: wrong digest: expected 00, found [0-9a-f]{64}"):
+        read(path, sha256="00")
+    with pytest.raises(FetchError, match=r"x\.zip: truncated or wrong: \d+ of 9 bytes"):
+        read(path, bytes=9)
+
+
+def test_every_truncation_of_a_tar_is_noticed(tmp_path, make_tar):
+    whole = make_tar(tmp_path / "x.tar.gz", GOOD).read_bytes()
+    path = tmp_path / "cut.tar.gz"
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        with pytest.raises(FetchError, match=r"cut\.tar\.gz: "):
+            read(path)
+
+
+def test_changed_bytes_of_a_tar_are_noticed(tmp_path, make_tar):
+    whole = make_tar(tmp_path / "x.tar.gz", GOOD).read_bytes()
+    path = tmp_path / "bad.tar.gz"
+    for position in range(20, len(whole), 7):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 255]) + whole[position + 1 :])
+        with pytest.raises(FetchError, match=r"bad\.tar\.gz: "):
+            read(path)
+
+
+def test_file_that_is_no_archive(tmp_path):
+    path = tmp_path / "x.tar.gz"
+    path.write_text("<html>Not here</html>")
+    with pytest.raises(FetchError, match="truncated or damaged archive"):
+        read(path)
+
+
+def test_archive_without_a_needed_member(tmp_path, make_tar):
+    with pytest.raises(FetchError, match="no member that is needed under top/"):
+        read(make_tar(tmp_path / "x.tar.gz", {"other/a.txt": b"x"}))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["one.txt"],
+        ["d/a.x.txt", "d/b.x.txt", "d/e/a.txt"],
+        ["d/aa.txt", "d/aaa.txt"],
+        ["d/a", "d/aa", "d/aaa"],
+        ["d/ab.b", "d/ab.bb", "d/abb.b"],
+    ],
+)
+def test_digests_survive_the_file(tmp_path, names):
+    path = tmp_path / "digests.txt"
+    path.write_text("# a comment\n")
+    digests = {"one": {name: digest(name.encode()) for name in names}, "two": {"x/y": "0" * 16}}
+    save_digests(path, digests)
+    assert load_digests(path) == digests
+    assert path.read_text().startswith("# a comment\n")
