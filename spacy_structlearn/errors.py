@@ -55,6 +55,10 @@ MESSAGES = {
         "{component!r} is no component of spacy_structlearn, so it cannot be fitted straight "
         "through: list it in [training] frozen_components, or use `spacy train`"
     ),
+    "SL009": (
+        "{argument!r} is no override of the config; write --section.name value, for example "
+        "--paths.train train.spacy"
+    ),
     "SL010": "no such file: {path}",
     "SL011": (
         "{path}, line {line}: {found} columns where 3 are expected (word, tag, chunk tag; an "
@@ -63,6 +67,14 @@ MESSAGES = {
     "SL012": (
         "{other} does not fit {path}: they differ at sentence {number} (both must have the same "
         "sentences, with the same tokens)"
+    ),
+    "SL013": (
+        "{path} is no DocBin, or it is damaged ({problem}); write it again with DocBin.to_disk, or "
+        "`spacy convert`"
+    ),
+    "SL014": (
+        "{path} is there already and is no pipeline, so it is not replaced; name another output "
+        "directory, or remove it yourself"
     ),
     "SL050": "These bytes are no {kind} of spacy-structlearn: they do not begin as one does. Give "
     "the file or the bytes that to_disk or to_bytes wrote.",

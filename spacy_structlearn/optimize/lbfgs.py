@@ -1,0 +1,337 @@
+"""L-BFGS, one iteration at a time, that can be stopped, saved, loaded and continued.
+
+Liu & Nocedal (1989); the two-loop recursion and the initial scaling are algorithms 7.4 and 7.5 and
+equation 7.20 of Nocedal & Wright (2006), the line search is their algorithms 3.5 and 3.6 (strong
+Wolfe conditions) with safeguarded cubic interpolation (equation 3.59). A step to where the function
+or its gradient is not finite counts as too long. All arithmetic is float64 and the whole state is
+in `to_bytes`, so that a continued run goes through the same iterates, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import serialization
+from ..errors import StructlearnError
+
+Vector = NDArray[np.float64]
+ValueAndGradient = Callable[[Vector], "tuple[float, Vector]"]
+
+_KIND = "lbfgs"
+_VERSION = 1
+_SETTINGS = ("memory", "gradient_tolerance", "value_tolerance", "max_line_search")
+_STATE = ("x", "value", "gradient", "n_iterations", "n_evaluations", "status")
+_SUFFICIENT_DECREASE = 1e-4
+_CURVATURE = 0.9
+_ROUNDING = 1e-14
+_WINDOW = 10
+
+
+class LBFGS:
+    """State of a minimisation.
+
+    x0: the starting point, float64 (n); n may be 0.
+    memory: number of correction pairs that are kept.
+    gradient_tolerance: converged ("gradient") when max |g_i| <= tolerance * max(1, max |x_i|).
+    value_tolerance: converged ("value") when the value fell by at most tolerance * |value| an
+        iteration, on the average of the last 10 iterations; with 0, when it falls no more.
+    max_line_search: evaluations in one line search, after which the best point with sufficient
+        decrease is taken.
+
+    Attributes: x, value and gradient (at x; value is None before the first step), n_iterations,
+    n_evaluations, converged, and status: "running", "gradient", "value", or "line_search" when
+    no step along the steepest descent decreases the value, as happens at the limit of precision.
+    Raises StructlearnError SL209 for settings out of range, SL221 if x0 is not a vector.
+    """
+
+    def __init__(
+        self,
+        x0: ArrayLike,
+        *,
+        memory: int = 10,
+        gradient_tolerance: float = 1e-5,
+        value_tolerance: float = 1e-9,
+        max_line_search: int = 20,
+    ):
+        self.x: Vector = np.array(x0, dtype=np.float64)
+        if self.x.ndim != 1:
+            raise StructlearnError("SL221", n="any number of", shape=self.x.shape)
+        for name, value, least in (
+            ("memory", memory, 1),
+            ("gradient_tolerance", gradient_tolerance, 0),
+            ("value_tolerance", value_tolerance, 0),
+            ("max_line_search", max_line_search, 1),
+        ):
+            if not value >= least:
+                raise StructlearnError("SL209", name=name, wanted=f"{least} or more", value=value)
+        self.memory = memory
+        self.gradient_tolerance = gradient_tolerance
+        self.value_tolerance = value_tolerance
+        self.max_line_search = max_line_search
+        self.value: float | None = None
+        self.gradient: Vector = np.zeros_like(self.x)
+        self.n_iterations = 0
+        self.n_evaluations = 0
+        self.status = "running"
+        # Correction pairs (s, y, s'y), oldest first, and the values of the last iterations.
+        self._pairs: list[tuple[Vector, Vector, float]] = []
+        self._values: list[float] = []
+
+    @property
+    def converged(self) -> bool:
+        """Whether one of the two tolerances was met."""
+        return self.status in ("gradient", "value")
+
+    def step(self, value_and_gradient: ValueAndGradient) -> bool:
+        """One iteration; true while more can be done, false once `status` says why not.
+
+        value_and_gradient: from float64 (n) to the value and the gradient, float64 (n), there.
+            It must be the same function in every step, except after `reset_memory`.
+        Raises StructlearnError SL220 if the function is not finite where it starts.
+        """
+        if self.status != "running":
+            return False
+        if self.value is None and not self._start(value_and_gradient):
+            return False
+        found = self._search(value_and_gradient, self._direction())
+        if found is None and self._pairs:
+            # Old curvature may have made a direction that is none; the steepest descent always is.
+            self._pairs.clear()
+            found = self._search(value_and_gradient, self._direction())
+        if found is None:
+            self.status = "line_search"
+            return False
+        self._accept(found)
+        return self.status == "running"
+
+    def reset_memory(self) -> None:
+        """Forget the curvature and the value, because the objective changed; x stays."""
+        self._pairs.clear()
+        self._values.clear()
+        self.value = None
+        self.status = "running"
+
+    def to_bytes(self) -> bytes:
+        """The whole state; see `serialization.pack`."""
+        shape = (len(self._pairs), len(self.x))
+        return serialization.pack(
+            _KIND,
+            _VERSION,
+            {
+                "settings": {name: getattr(self, name) for name in _SETTINGS},
+                "state": {name: getattr(self, name) for name in _STATE},
+                "s": np.array([s for s, _, _ in self._pairs]).reshape(shape),
+                "y": np.array([y for _, y, _ in self._pairs]).reshape(shape),
+                "values": self._values,
+            },
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> LBFGS:
+        """The state that `to_bytes` wrote. Raises StructlearnError SL050 to SL054."""
+        _, fields = serialization.unpack(data, _KIND, {_VERSION})
+        try:
+            optimizer = cls(fields["state"]["x"], **fields["settings"])
+            for name in _STATE:
+                setattr(optimizer, name, fields["state"][name])
+            pairs = zip(fields["s"], fields["y"], strict=True)
+            optimizer._pairs = [(s, y, dot(s, y)) for s, y in pairs]
+            optimizer._values = list(fields["values"])
+            for vector in (optimizer.gradient, *fields["s"], *fields["y"]):
+                if vector.shape != optimizer.x.shape:
+                    raise ValueError("its vectors are not of one length")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+        return optimizer
+
+    def _start(self, value_and_gradient: ValueAndGradient) -> bool:
+        value, gradient = self._evaluate(value_and_gradient, self.x)
+        if not np.isfinite(value) or not np.isfinite(gradient).all():
+            raise StructlearnError("SL220", value=value, shape=gradient.shape, n=len(self.x))
+        self.value, self.gradient = value, gradient
+        self._values = [value]
+        self._test_convergence()
+        return self.status == "running"
+
+    def _evaluate(self, value_and_gradient: ValueAndGradient, x: Vector) -> tuple[float, Vector]:
+        self.n_evaluations += 1
+        value, gradient = value_and_gradient(x)
+        # A copy, since the function may use one array again and again.
+        gradient = np.array(gradient, dtype=np.float64)
+        if gradient.shape != x.shape:
+            raise StructlearnError("SL220", value=value, shape=gradient.shape, n=len(x))
+        return float(value), gradient
+
+    def _direction(self) -> Vector:
+        """-H g by the two-loop recursion (Nocedal & Wright 2006, algorithm 7.4)."""
+        direction = -self.gradient
+        scaled = np.empty_like(direction)
+        alphas = []
+        for s, y, s_dot_y in reversed(self._pairs):
+            alpha = dot(s, direction) / s_dot_y
+            direction -= np.multiply(alpha, y, out=scaled)
+            alphas.append(alpha)
+        if self._pairs:
+            _, y, s_dot_y = self._pairs[-1]
+            direction *= s_dot_y / dot(y, y)
+        for (s, y, s_dot_y), alpha in zip(self._pairs, reversed(alphas), strict=True):
+            beta = dot(y, direction) / s_dot_y
+            direction += np.multiply(alpha - beta, s, out=scaled)
+        return direction
+
+    def _search(self, value_and_gradient: ValueAndGradient, direction: Vector) -> _Point | None:
+        """A point along `direction` by the strong Wolfe conditions; None if none is lower."""
+        assert self.value is not None
+        slope = dot(self.gradient, direction)
+        if not -np.inf < slope < 0:
+            return None
+        # Without curvature the length of the gradient means nothing: move by one at most.
+        first = 1.0 if self._pairs else min(1.0, 1.0 / np.sqrt(dot(direction, direction)))
+
+        def evaluate(step: float) -> _Point:
+            x = self.x + step * direction
+            value, gradient = self._evaluate(value_and_gradient, x)
+            return _Point(step, value, dot(gradient, direction), x, gradient)
+
+        start = _Point(0.0, self.value, slope, self.x, self.gradient)
+        return _line_search(evaluate, start, first, self.max_line_search)
+
+    def _accept(self, point: _Point) -> None:
+        s, y = point.x - self.x, point.gradient - self.gradient
+        # Positive after a full line search, and needed for a positive definite approximation.
+        s_dot_y = dot(s, y)
+        if s_dot_y > np.finfo(np.float64).eps * dot(y, y):
+            self._pairs.append((s, y, s_dot_y))
+            del self._pairs[: -self.memory]
+        self.x, self.value, self.gradient = point.x, point.value, point.gradient
+        self.n_iterations += 1
+        self._values.append(point.value)
+        del self._values[: -(_WINDOW + 1)]
+        self._test_convergence()
+
+    def _test_convergence(self) -> None:
+        assert self.value is not None
+        if _norm(self.gradient) <= self.gradient_tolerance * max(1.0, _norm(self.x)):
+            self.status = "gradient"
+        elif len(self._values) > _WINDOW:
+            fall = (self._values[0] - self._values[-1]) / _WINDOW
+            if fall <= self.value_tolerance * abs(self.value):
+                self.status = "value"
+
+
+class _Point(NamedTuple):
+    """A point on the line: how far, the value and slope there, where, and the whole gradient."""
+
+    step: float
+    value: float
+    slope: float
+    x: Vector
+    gradient: Vector
+
+    @property
+    def is_finite(self) -> bool:
+        return bool(np.isfinite(self.value) and np.isfinite(self.slope))
+
+
+def minimize(
+    value_and_gradient: ValueAndGradient,
+    x0: ArrayLike,
+    *,
+    max_iterations: int,
+    callback: Callable[[LBFGS], object] | None = None,
+    memory: int = 10,
+    gradient_tolerance: float = 1e-5,
+    value_tolerance: float = 1e-9,
+    max_line_search: int = 20,
+) -> LBFGS:
+    """Run L-BFGS to convergence or for at most `max_iterations`; see `LBFGS` for the settings.
+
+    callback: called with the optimizer after each iteration; a true result stops the run.
+    Returns the optimizer: `x`, `value`, `converged`, `status`.
+    """
+    optimizer = LBFGS(
+        x0,
+        memory=memory,
+        gradient_tolerance=gradient_tolerance,
+        value_tolerance=value_tolerance,
+        max_line_search=max_line_search,
+    )
+    more = True
+    while more and optimizer.n_iterations < max_iterations:
+        before = optimizer.n_iterations
+        more = optimizer.step(value_and_gradient)
+        if callback and optimizer.n_iterations > before and callback(optimizer):
+            break
+    return optimizer
+
+
+def _line_search(
+    evaluate: Callable[[float], _Point], start: _Point, step: float, max_evaluations: int
+) -> _Point | None:
+    """Nocedal & Wright (2006), algorithms 3.5 and 3.6 in one loop.
+
+    `low` is the best point so far with sufficient decrease. The minimum is between it and `high`,
+    once there is one; before, the step grows. Near the minimum, where the values differ by no more
+    than their rounding errors, only the slopes are asked (Hager & Zhang 2005, equation 4.1).
+    """
+    low, high = start, None
+    for _ in range(max_evaluations):
+        point = evaluate(step)
+        if abs(point.value - start.value) <= _ROUNDING * abs(start.value) and (
+            abs(point.slope) <= -_CURVATURE * start.slope
+        ):
+            return point
+        enough = start.value + _SUFFICIENT_DECREASE * step * start.slope
+        if not point.is_finite or point.value > enough or point.value >= low.value:
+            high = point
+        else:
+            if abs(point.slope) <= -_CURVATURE * start.slope:
+                return point
+            ahead = 1.0 if high is None else high.step - point.step
+            if point.slope * ahead >= 0:
+                high = low
+            low = point
+        step = _next_step(low, high)
+        if step == low.step:  # the interval has shrunk to nothing
+            break
+    return low if low is not start else None
+
+
+def _next_step(low: _Point, high: _Point | None) -> float:
+    if high is None:
+        return 4.0 * low.step
+    width = high.step - low.step
+    if not high.is_finite:
+        return low.step + 0.1 * width
+    step = _cubic_minimum(low, high)
+    # Keep off the ends, so that the interval shrinks by a tenth at the least.
+    nearest, farthest = sorted((low.step + 0.1 * width, high.step - 0.1 * width))
+    return min(max(step, nearest), farthest)
+
+
+def _cubic_minimum(a: _Point, b: _Point) -> float:
+    """Minimiser of the cubic with the values and slopes of two points (equation 3.59)."""
+    width = b.step - a.step
+    d1 = a.slope + b.slope - 3.0 * (a.value - b.value) / (a.step - b.step)
+    square = d1 * d1 - a.slope * b.slope
+    if square >= 0:
+        d2 = np.copysign(np.sqrt(square), width)
+        denominator = b.slope - a.slope + 2.0 * d2
+        if denominator != 0:
+            step = b.step - width * (b.slope + d2 - d1) / denominator
+            if np.isfinite(step):
+                return float(step)
+    return a.step + 0.5 * width
+
+
+def dot(a: Vector, b: Vector) -> float:
+    """a'b of two float64 vectors, the same for any number of threads of BLAS, unlike a @ b."""
+    return float(np.einsum("i,i->", a, b))
+
+
+def _norm(vector: Vector) -> float:
+    return float(np.abs(vector).max(initial=0.0))

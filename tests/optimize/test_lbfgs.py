@@ -1,0 +1,247 @@
+"""L-BFGS against SciPy's, at the edges of floating point, and through a save and a load."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize as scipy_minimize
+from scipy.special import log_expit
+
+from spacy_structlearn import serialization
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.optimize.lbfgs import LBFGS, minimize
+
+TIGHT = {"gradient_tolerance": 1e-8, "value_tolerance": 0.0, "max_iterations": 2000}
+
+
+def quadratic(n=30, seed=0):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(n, n))
+    matrix = root @ root.T / n + np.diag(np.linspace(0.1, 10, n))
+    b = rng.normal(size=n)
+    return lambda x: (0.5 * x @ matrix @ x - b @ x, matrix @ x - b), np.linalg.solve(matrix, b)
+
+
+def logistic_regression(n=200, n_features=20, l2=0.1, seed=1):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, n_features)) * np.geomspace(0.1, 10, n_features)
+    y = np.sign(x @ rng.normal(size=n_features) + rng.normal(size=n))
+
+    def objective(w):
+        margin = y * (x @ w)
+        value = -log_expit(margin).sum() + l2 * w @ w
+        return value, -(y * np.exp(log_expit(-margin))) @ x + 2 * l2 * w
+
+    return objective, n_features
+
+
+def rosenbrock(x):
+    a, b = x[1:] - x[:-1] ** 2, 1 - x[:-1]
+    gradient = np.zeros_like(x)
+    gradient[1:] += 200 * a
+    gradient[:-1] += -400 * x[:-1] * a - 2 * b
+    return float(100 * a @ a + b @ b), gradient
+
+
+def scipy_end(objective, x0):
+    options = {"maxiter": 10000, "maxfun": 100000, "ftol": 0.0, "gtol": 1e-10}
+    return scipy_minimize(objective, x0, jac=True, method="L-BFGS-B", options=options).x
+
+
+def test_quadratic():
+    objective, solution = quadratic()
+    result = minimize(objective, np.zeros(30), **TIGHT)
+    assert result.status == "gradient"
+    assert result.converged
+    np.testing.assert_allclose(result.x, solution, atol=1e-6)
+    np.testing.assert_allclose(result.x, scipy_end(objective, np.zeros(30)), atol=1e-6)
+
+
+@pytest.mark.parametrize("memory", [1, 3, 10])
+def test_logistic_regression(memory):
+    objective, n = logistic_regression()
+    result = minimize(objective, np.zeros(n), memory=memory, **TIGHT)
+    assert result.converged
+    np.testing.assert_allclose(result.x, scipy_end(objective, np.zeros(n)), atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [2, 10])
+def test_rosenbrock(n):
+    x0 = np.tile([-1.2, 1.0], n // 2)
+    result = minimize(rosenbrock, x0, **TIGHT)
+    assert result.converged
+    np.testing.assert_allclose(result.x, np.ones(n), atol=1e-6)
+    assert result.n_evaluations < 200
+
+
+def test_value_tolerance():
+    objective, n = logistic_regression()
+    loose = minimize(
+        objective, np.zeros(n), max_iterations=500, gradient_tolerance=0, value_tolerance=1e-4
+    )
+    assert loose.status == "value"
+    tight = minimize(objective, np.zeros(n), **TIGHT)
+    assert loose.n_iterations < tight.n_iterations
+    assert loose.value == pytest.approx(tight.value, rel=1e-3)
+
+
+def test_values_fall_and_callback_stops():
+    objective, n = logistic_regression()
+    values = []
+    minimize(objective, np.zeros(n), callback=lambda o: values.append(o.value), **TIGHT)
+    # At the end they may rise by a rounding error.
+    assert all(b <= a * (1 + 1e-14) for a, b in itertools.pairwise(values))
+    stopped = minimize(objective, np.zeros(n), callback=lambda o: o.n_iterations == 3, **TIGHT)
+    assert stopped.n_iterations == 3
+    assert stopped.status == "running"
+    assert not stopped.converged
+
+
+def test_step_by_step_is_minimize():
+    objective, n = logistic_regression()
+    settings = {k: v for k, v in TIGHT.items() if k != "max_iterations"}
+    optimizer = LBFGS(np.zeros(n), **settings)
+    while optimizer.step(objective):
+        pass
+    assert not optimizer.step(objective)
+    whole = minimize(objective, np.zeros(n), **TIGHT)
+    assert optimizer.x.tobytes() == whole.x.tobytes()
+    assert optimizer.n_evaluations == whole.n_evaluations
+
+
+@pytest.mark.parametrize("stop", [0, 1, 5, 17])
+def test_saved_and_continued_is_bitwise_the_same(stop):
+    objective, n = logistic_regression(n_features=37)
+    whole, part = LBFGS(np.zeros(n), memory=5), LBFGS(np.zeros(n), memory=5)
+    for _ in range(stop):
+        whole.step(objective)
+        part.step(objective)
+    part = LBFGS.from_bytes(part.to_bytes())
+    for _ in range(12):
+        assert whole.step(objective) == part.step(objective)
+        assert whole.x.tobytes() == part.x.tobytes()
+        assert whole.gradient.tobytes() == part.gradient.tobytes()
+        assert (whole.value, whole.status) == (part.value, part.status)
+    assert whole.n_evaluations == part.n_evaluations
+    assert whole.to_bytes() == part.to_bytes()
+
+
+def test_damaged_state():
+    optimizer = LBFGS(np.zeros(3))
+    optimizer.step(lambda x: (float(((x - 1) ** 2).sum()), 2 * (x - 1)))
+    data = optimizer.to_bytes()
+    with pytest.raises(StructlearnError, match="SL051"):
+        LBFGS.from_bytes(data[:-1])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"s": np.zeros((1, 2))},
+        {"y": np.zeros((1, 2))},
+        {"s": np.zeros((2, 3))},
+        {"settings": {"steps": 1}},
+        {"state": {"x": 1}},
+        {"values": None},
+    ],
+)
+def test_forged_state(change):
+    optimizer = LBFGS(np.zeros(3))
+    optimizer.step(lambda x: (float(((x - 1) ** 2).sum()), 2 * (x - 1)))
+    _, fields = serialization.unpack(optimizer.to_bytes(), "lbfgs", {1})
+    with pytest.raises(StructlearnError, match="SL054"):
+        LBFGS.from_bytes(serialization.pack("lbfgs", 1, {**fields, **change}))
+
+
+def test_reset_memory_takes_up_a_new_objective():
+    first, _ = quadratic(seed=0)
+    second, solution = quadratic(seed=5)
+    optimizer = minimize(first, np.zeros(30), **TIGHT)
+    optimizer.reset_memory()
+    assert optimizer.value is None
+    while optimizer.step(second):
+        pass
+    assert optimizer.converged
+    np.testing.assert_allclose(optimizer.x, solution, atol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan, -np.inf])
+def test_steps_to_where_the_function_is_not_finite(bad):
+    # -log x + x has its minimum at 1 and ends at 0; a first step from 5 with a steep slope jumps.
+    def objective(x):
+        if x[0] <= 0:
+            return bad, np.full(1, np.nan)
+        return float(-1e-3 * np.log(x[0]) + 20 * x[0]), np.array([20 - 1e-3 / x[0]])
+
+    result = minimize(objective, [0.9], **TIGHT)
+    assert result.x[0] == pytest.approx(1e-3 / 20, rel=1e-4)
+    assert np.isfinite(result.value)
+
+
+def test_gradient_that_is_not_finite():
+    def objective(x):
+        gradient = 2 * (x - 0.3)
+        return float((x - 0.3) @ (x - 0.3)), np.where(np.abs(x - 0.3) > 0.5, np.nan, gradient)
+
+    result = minimize(objective, np.array([0.0, 0.7]), **TIGHT)
+    assert result.converged
+    np.testing.assert_allclose(result.x, 0.3, atol=1e-6)
+
+
+def test_unbounded_below_ends():
+    result = minimize(lambda x: (float(-x.sum()), -np.ones_like(x)), np.zeros(2), max_iterations=50)
+    assert np.isfinite(result.x).all()
+
+
+def test_flat_objective():
+    result = minimize(lambda x: (3.0, np.zeros_like(x)), np.ones(4), max_iterations=10)
+    assert (result.status, result.n_iterations, result.n_evaluations) == ("gradient", 0, 1)
+    assert result.x.tolist() == [1, 1, 1, 1]
+
+
+def test_lying_gradient_ends_the_line_search():
+    result = minimize(lambda x: (3.0, np.ones_like(x)), np.ones(4), max_iterations=10)
+    assert result.status == "line_search"
+    assert not result.converged
+
+
+def test_no_parameters():
+    result = minimize(lambda x: (1.0, x), np.empty(0), max_iterations=10)
+    assert result.converged
+    assert LBFGS.from_bytes(result.to_bytes()).x.shape == (0,)
+
+
+def test_start_at_the_optimum():
+    result = minimize(lambda x: (float(x @ x), 2 * x), np.zeros(3), max_iterations=10)
+    assert (result.status, result.n_evaluations) == ("gradient", 1)
+
+
+def test_one_gradient_array_used_again_and_again():
+    objective, solution = quadratic()
+    shared = np.empty(30)
+
+    def reusing(x):
+        value, shared[:] = objective(x)
+        return value, shared
+
+    np.testing.assert_allclose(minimize(reusing, np.zeros(30), **TIGHT).x, solution, atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_start_that_is_not_finite(value):
+    with pytest.raises(StructlearnError, match="SL220"):
+        minimize(lambda x: (value, x), np.ones(3), max_iterations=10)
+
+
+def test_gradient_of_the_wrong_shape():
+    with pytest.raises(StructlearnError, match="SL220"):
+        minimize(lambda x: (0.0, np.ones(2)), np.ones(3), max_iterations=10)
+
+
+def test_settings_are_checked():
+    with pytest.raises(StructlearnError, match="SL221"):
+        LBFGS(np.zeros((2, 2)))
+    with pytest.raises(StructlearnError, match="SL209"):
+        LBFGS(np.zeros(2), memory=0)
+    with pytest.raises(StructlearnError, match="SL209"):
+        LBFGS(np.zeros(2), gradient_tolerance=-1)

@@ -1,0 +1,246 @@
+"""The CRF: objective and gradient, training, and the published check values."""
+
+import gzip
+import itertools
+from hashlib import blake2b
+
+import numpy as np
+import pytest
+from chains import (
+    LABELS,
+    TEMPLATES,
+    enumerate_sequences,
+    numpy_scores,
+    random_data,
+    random_model,
+    sentences,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize as scipy_minimize
+from scipy.special import logsumexp
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.optimize.lbfgs import minimize
+from spacy_structlearn.sequence.conditional import ConditionalLikelihood, train_crf
+from spacy_structlearn.sequence.decode import viterbi
+from spacy_structlearn.sequence.features import SHA_PEREIRA, Templates
+from spacy_structlearn.sequence.model import ChainModel
+
+
+def make(lengths=(4, 1, 0, 6), n_labels=3, seed=0, l2=0.5, min_frequency=1):
+    data = random_data(lengths, n_labels, seed)
+    model = ChainModel.build(*data, LABELS[:n_labels], Templates(TEMPLATES), min_frequency)
+    return ConditionalLikelihood(model, *data, l2=l2), data
+
+
+def random_theta(objective, seed=0, scale=0.7):
+    return np.random.default_rng(seed).normal(scale=scale, size=objective.n_parameters)
+
+
+@pytest.mark.parametrize("n_labels", [1, 2, 3, 5])
+@pytest.mark.parametrize("min_frequency", [1, 2])
+def test_gradient_by_finite_differences(n_labels, min_frequency):
+    objective, _ = make(n_labels=n_labels, min_frequency=min_frequency)
+    theta = random_theta(objective)
+    gradient = objective.value_and_gradient(theta)[1]
+    step = 1e-5
+    for i in range(objective.n_parameters):
+        shift = np.zeros_like(theta)
+        shift[i] = step
+        above = objective.value_and_gradient(theta + shift)[0]
+        below = objective.value_and_gradient(theta - shift)[0]
+        assert gradient[i] == pytest.approx((above - below) / (2 * step), abs=1e-6)
+
+
+def test_value_by_enumeration():
+    objective, (columns, offsets, label_ids) = make(lengths=[4, 1, 3])
+    theta = random_theta(objective)
+    objective.write(theta)
+    model = objective.model
+    scores = numpy_scores(model.rows(model.templates.keys(columns, offsets)), model.weights)
+    value = objective.l2 * theta @ theta
+    for s in sentences(offsets):
+        sequences, totals = enumerate_sequences(scores[s], model.transitions)
+        right = (sequences == label_ids[s]).all(axis=1)
+        value += logsumexp(totals) - totals[right][0]
+    assert objective.value_and_gradient(theta)[0] == pytest.approx(value)
+
+
+def test_only_supported_features_have_weights():
+    objective, _ = make()
+    model = objective.model
+    assert objective.n_parameters == model.supported.sum() + model.supported_transitions.sum()
+    objective.write(np.ones(objective.n_parameters))
+    np.testing.assert_array_equal(model.weights != 0, model.supported)
+    np.testing.assert_array_equal(model.transitions != 0, model.supported_transitions)
+    assert model.n_features == objective.n_parameters
+
+
+def test_parameters_and_write():
+    objective, _ = make()
+    assert not objective.parameters().any()
+    theta = random_theta(objective)
+    objective.write(theta)
+    np.testing.assert_array_equal(objective.parameters(), theta)
+
+
+def test_loss_at_zero():
+    objective, _ = make(lengths=[5, 6], n_labels=5)
+    assert objective.value_and_gradient(objective.parameters())[0] == pytest.approx(11 * np.log(5))
+
+
+@given(st.permutations(range(4)), st.integers(0, 100))
+def test_order_of_sentences_does_not_matter(order, seed):
+    lengths = (4, 1, 0, 6)
+    objective, (columns, offsets, label_ids) = make(lengths, seed=seed)
+    parts = [sentences(offsets)[i] for i in order]
+    shuffled = ConditionalLikelihood(
+        objective.model,
+        np.concatenate([columns[s] for s in parts]),
+        np.concatenate([[0], np.cumsum([lengths[i] for i in order])]),
+        np.concatenate([label_ids[s] for s in parts]),
+        l2=0.5,
+    )
+    theta = random_theta(objective)
+    value, gradient = objective.value_and_gradient(theta)
+    again, gradient_again = shuffled.value_and_gradient(theta)
+    assert value == pytest.approx(again, rel=1e-12)
+    np.testing.assert_allclose(gradient, gradient_again, atol=1e-12)
+
+
+def test_added_data_is_as_data_from_the_start():
+    columns, offsets, label_ids = random_data([4, 3, 6, 0, 2])
+    model = ChainModel.build(columns, offsets, label_ids, LABELS[:3], TEMPLATES)
+    whole = ConditionalLikelihood(model, columns, offsets, label_ids, l2=0.1)
+    parts = ConditionalLikelihood(model, columns[:0], [0], label_ids[:0], l2=0.1)
+    parts.add(columns[:7], offsets[:3], label_ids[:7])
+    parts.add(columns[7:], offsets[2:] - 7, label_ids[7:])
+    # An objective made on no data has its predicates in another order: go through the model.
+    whole.write(random_theta(whole))
+    value, gradient = whole.value_and_gradient(whole.parameters())
+    value_of_parts, gradient_of_parts = parts.value_and_gradient(parts.parameters())
+    assert value_of_parts == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(np.sort(gradient_of_parts), np.sort(gradient), atol=1e-12)
+
+
+def test_added_features_stay_unsupported():
+    objective, _ = make()
+    before = objective.n_parameters
+    columns, offsets, label_ids = random_data([3, 8], seed=9, n_symbols=20)
+    objective.add(columns, offsets, label_ids)
+    theta = random_theta(objective)
+    value, gradient = objective.value_and_gradient(theta)
+    assert objective.n_parameters == before == len(gradient)
+    step = np.full(before, 1e-6)
+    above, below = (objective.value_and_gradient(theta + sign * step)[0] for sign in (1, -1))
+    assert gradient.sum() == pytest.approx((above - below) / 2e-6, rel=1e-5)
+    assert value > 0
+
+
+def test_loaded_model_takes_its_support_from_the_data():
+    objective, data = make()
+    model = ChainModel.from_bytes(objective.model.to_bytes())
+    assert model.supported is None
+    again = ConditionalLikelihood(model, *data, l2=0.5)
+    theta = random_theta(objective)
+    assert again.value_and_gradient(theta)[0] == objective.value_and_gradient(theta)[0]
+
+
+def test_likelihood_rises_under_lbfgs_and_ends_where_scipy_does():
+    objective, _ = make(lengths=[5, 9, 2, 7], seed=3)
+    values = []
+    result = minimize(
+        objective.value_and_gradient,
+        objective.parameters(),
+        max_iterations=500,
+        gradient_tolerance=1e-8,
+        value_tolerance=0,
+        callback=lambda optimizer: values.append(optimizer.value),
+    )
+    assert result.converged
+    assert all(b <= a * (1 + 1e-14) for a, b in itertools.pairwise(values))
+    options = {"ftol": 0.0, "gtol": 1e-9, "maxiter": 5000}
+    theirs = scipy_minimize(
+        objective.value_and_gradient,
+        objective.parameters(),
+        jac=True,
+        method="L-BFGS-B",
+        options=options,
+    )
+    np.testing.assert_allclose(result.x, theirs.x, atol=1e-6)
+
+
+def test_train_crf_learns():
+    # The label is a function of the tag and of the label before: learnable without an error.
+    columns, offsets, _ = random_data([8] * 40, n_symbols=3)
+    label_ids = np.where(columns[:, 1] == 2, 1, np.where(columns[:, 0] == 1, 0, 2))
+    seen = []
+    model = train_crf(
+        columns, offsets, label_ids, LABELS[:3], TEMPLATES, l2=0.01, callback=seen.append
+    )
+    assert seen
+    assert model.weights.dtype == np.float64
+    np.testing.assert_array_equal(viterbi(model, columns, offsets), label_ids)
+    again = train_crf(columns, offsets, label_ids, LABELS[:3], TEMPLATES, l2=0.01)
+    assert again.to_bytes() == model.to_bytes()
+
+
+def test_float32_model_is_trained_too():
+    objective, data = make()
+    small = ChainModel.from_bytes(random_model(*data).compact("float32").to_bytes())
+    objective = ConditionalLikelihood(small, *data, l2=0.5)
+    objective.write(random_theta(objective))
+    assert small.weights.dtype == np.float32
+    np.testing.assert_allclose(objective.parameters(), random_theta(objective), rtol=1e-6)
+
+
+def test_errors():
+    objective, data = make()
+    with pytest.raises(StructlearnError, match="SL205"):
+        ConditionalLikelihood(ChainModel.empty(), *data, l2=1.0)
+    for l2 in (-1.0, np.nan, np.inf):
+        with pytest.raises(StructlearnError, match="SL209"):
+            ConditionalLikelihood(objective.model, *data, l2=l2)
+    with pytest.raises(StructlearnError, match="SL221"):
+        objective.value_and_gradient(np.zeros(3))
+    with pytest.raises(StructlearnError, match="SL207"):
+        objective.add(data[0], data[1], data[2] + 7)
+    with pytest.raises(StructlearnError, match="SL203"):
+        objective.add(data[0], data[1] + 1, data[2])
+
+
+def read_noun_phrases(path, n_sentences):
+    """Columns, offsets and label ids of a CoNLL-2000 file, NP only."""
+
+    def symbol(text):
+        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+    columns, label_ids, offsets = [], [], [0]
+    ids = {"B-NP": 0, "I-NP": 1}
+    with gzip.open(path, "rt", encoding="utf8") as file:
+        for line in file:
+            if line.strip():
+                word, tag, chunk = line.split()
+                columns.append((symbol(word), symbol(tag)))
+                label_ids.append(ids.get(chunk, 2))
+            elif len(columns) > offsets[-1]:
+                offsets.append(len(columns))
+                if len(offsets) > n_sentences:
+                    break
+    return np.array(columns, dtype=np.uint64), np.array(offsets), np.array(label_ids)
+
+
+@pytest.mark.corpus
+def test_conll_2000(corpora):
+    # The counts and the loss are CRFsuite's on the same features.
+    data = read_noun_phrases(corpora / "conll2000" / "train.txt.gz", 7936)
+    model = ChainModel.build(*data, LABELS[:3], SHA_PEREIRA)
+    assert len(model.keys) == 315_097
+    objective = ConditionalLikelihood(model, *data, l2=1.0)
+    assert objective.n_parameters == 370_047
+    assert objective.value_and_gradient(objective.parameters())[0] == pytest.approx(
+        206603.9284, abs=0.01
+    )
+    result = minimize(objective.value_and_gradient, objective.parameters(), max_iterations=10)
+    assert result.value < 25_000

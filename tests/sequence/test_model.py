@@ -1,0 +1,194 @@
+"""The chain model: its index of predicates, its bytes, and what becomes of it when made small."""
+
+import itertools
+
+import numpy as np
+import pytest
+from chains import LABELS, TEMPLATES, random_data, random_model
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_structlearn import serialization
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.sequence.features import Templates
+from spacy_structlearn.sequence.model import ChainModel, count_transitions
+
+
+@pytest.fixture
+def model():
+    return random_model(*random_data([7, 1, 0, 12], seed=4))
+
+
+def test_empty():
+    model = ChainModel.empty()
+    assert model.is_empty
+    assert model.n_features == 0
+    assert ChainModel.from_bytes(model.to_bytes()) == model
+    assert model.rows(np.array([[1, 2]], dtype=np.uint64)).tolist() == [[-1, -1]]
+
+
+@given(st.sets(st.integers(0, 2**64 - 1)), st.lists(st.integers(0, 2**64 - 1)))
+def test_rows(known, others):
+    keys = np.array(sorted(known), dtype=np.uint64)
+    model = ChainModel(("O",), Templates(()), keys, np.zeros((len(keys), 1)), np.zeros((1, 1)))
+    wanted = [*known, *others]
+    place = {key: i for i, key in enumerate(keys.tolist())}
+    rows = model.rows(np.array(wanted, dtype=np.uint64))
+    assert rows.dtype == np.int32
+    assert rows.tolist() == [place.get(key, -1) for key in wanted]
+
+
+def test_rows_of_keys_that_are_no_hashes():
+    keys = np.arange(10_000, dtype=np.uint64) * 2
+    model = ChainModel(("O",), Templates(()), keys, np.zeros((10_000, 1)), np.zeros((1, 1)))
+    rows = model.rows(np.arange(20_001, dtype=np.uint64).reshape(3, -1))
+    assert rows.shape == (3, 6667)
+    expected = np.where(np.arange(20_001) % 2 == 0, np.arange(20_001) // 2, -1)
+    expected[20_000] = -1
+    np.testing.assert_array_equal(rows.reshape(-1), expected)
+
+
+def test_build_counts_and_supports():
+    columns = np.array([[1, 5], [2, 5], [1, 6]], dtype=np.uint64)
+    offsets, label_ids = np.array([0, 2, 2, 3]), np.array([0, 1, 2])
+    model = ChainModel.build(columns, offsets, label_ids, LABELS[:3], ["ORTH[0]", "TAG[0]"])
+    assert model.keys.tolist() == sorted(model.keys.tolist())
+    assert model.weights.shape == (4, 3)
+    assert not model.weights.any()
+    keys = Templates(["ORTH[0]", "TAG[0]"]).keys(columns, offsets)
+    supported = model.supported[model.rows(keys[0])].tolist()
+    assert supported == [[True, False, True], [True, True, False]]
+    # Only 0 -> 1: the others are in different sentences.
+    assert np.argwhere(model.supported_transitions).tolist() == [[0, 1]]
+    often = ChainModel.build(columns, offsets, label_ids, LABELS[:3], ["ORTH[0]", "TAG[0]"], 2)
+    assert set(often.keys.tolist()) == {int(keys[0, 0]), int(keys[0, 1])}
+    assert often.rows(keys)[1].tolist()[0] == -1
+
+
+@given(st.lists(st.integers(0, 4), max_size=5), st.integers(0, 100))
+def test_count_transitions(lengths, seed):
+    _, offsets, label_ids = random_data(lengths, seed=seed)
+    counts = np.zeros((3, 3), dtype=int)
+    for a, b in itertools.pairwise(offsets):
+        for i in range(a + 1, b):
+            counts[label_ids[i - 1], label_ids[i]] += 1
+    np.testing.assert_array_equal(count_transitions(offsets, label_ids.astype(np.int32), 3), counts)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_round_trip(model, dtype):
+    model.weights[::2, 1] = 0
+    same = ChainModel(
+        model.labels, model.templates, model.keys, model.weights.astype(dtype), model.transitions
+    )
+    back = ChainModel.from_bytes(same.to_bytes())
+    assert back == same
+    assert back.weights.dtype == dtype
+    assert back.to_bytes() == same.to_bytes()
+    assert back.n_features == same.n_features == np.count_nonzero(model.weights) + 9
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("threshold", [0.0, 0.8])
+def test_compact(model, dtype, threshold):
+    small = model.compact(dtype, threshold)
+    assert ChainModel.from_bytes(small.to_bytes()) == small
+    assert len(small.to_bytes()) <= len(model.to_bytes())
+    assert small.weights.any(axis=1).all()
+    assert small.weights.dtype == (np.float64 if dtype == "float64" else np.float32)
+    rows = small.rows(model.keys)
+    weights = np.where(rows[:, None] >= 0, small.weights[rows], 0)
+    expected = model.weights.astype(dtype).astype(float)
+    expected[np.abs(expected) <= threshold] = 0
+    np.testing.assert_array_equal(weights, expected)
+    assert small.compact(dtype, threshold) == small
+
+
+def test_compact_drops_everything(model):
+    nothing = model.compact("float16", np.inf)
+    assert len(nothing.keys) == 0
+    assert not nothing.is_empty
+    assert ChainModel.from_bytes(nothing.to_bytes()) == nothing
+
+
+def test_compact_errors(model):
+    model.weights[0, 0] = 1e6
+    with pytest.raises(StructlearnError, match="SL208"):
+        model.compact("float16")
+    with pytest.raises(StructlearnError, match="SL209"):
+        model.compact("int8")
+
+
+def test_equality(model):
+    other = ChainModel.from_bytes(model.to_bytes())
+    assert model == other
+    other.weights[0, 0] += 1
+    assert model != other
+    assert model != "model"
+    assert "3 labels" in repr(model)
+
+
+def test_damaged_bytes(model):
+    data = model.to_bytes()
+    for i in range(0, len(data), 7):
+        with pytest.raises(StructlearnError, match=r"SL05[01]"):
+            ChainModel.from_bytes(data[:i])
+        flipped = bytearray(data)
+        flipped[i] ^= 1
+        with pytest.raises(StructlearnError, match=r"SL05[01]"):
+            ChainModel.from_bytes(bytes(flipped))
+    with pytest.raises(StructlearnError, match="SL052"):
+        ChainModel.from_bytes(serialization.pack("other", 1, {}))
+    with pytest.raises(StructlearnError, match="SL053"):
+        ChainModel.from_bytes(serialization.pack("chain_model", 99, {}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"labels": "BIO"},
+        {"labels": ["B", "B", "O"]},
+        {"labels": [1, 2, 3]},
+        {"labels": None},
+        {"templates": ["ORTH"]},
+        {"templates": [None]},
+        {"keys": np.zeros(3, dtype=np.uint64)},
+        {"keys": 5},
+        {"keys": np.zeros((1, 2), dtype=np.uint64)},
+        {"present": np.zeros(0, dtype=np.uint8)},
+        {"present": "mask"},
+        {"weights": np.zeros(1)},
+        {"weights": "none"},
+        {"weights": np.zeros(1, dtype=np.int64)},
+        {"transitions": np.zeros((2, 2))},
+        {"transitions": np.full((3, 3), np.nan)},
+        {"transitions": "none"},
+        {"in_memory": "float16"},
+        {"in_memory": None},
+        {"other": 1},
+    ],
+)
+def test_forged_contents(model, change):
+    version, fields = serialization.unpack(model.to_bytes(), "chain_model", {1})
+    data = serialization.pack("chain_model", version, {**fields, **change})
+    with pytest.raises(StructlearnError) as error:
+        ChainModel.from_bytes(data)
+    assert error.value.code == "SL054"
+
+
+def test_bad_labels():
+    columns, offsets, label_ids = random_data([3])
+    for bad in (label_ids[:2], label_ids + 3, label_ids - 3, label_ids * 1.0, label_ids[:, None]):
+        with pytest.raises(StructlearnError, match="SL207"):
+            ChainModel.build(columns, offsets, bad, LABELS[:3], TEMPLATES)
+    with pytest.raises(StructlearnError, match="SL209"):
+        ChainModel.build(columns, offsets, label_ids, LABELS[:3], TEMPLATES, min_frequency=0)
+    with pytest.raises(StructlearnError, match="SL206"):
+        ChainModel.build(columns, offsets, label_ids, ["O", "O", "B-NP"], TEMPLATES)
+
+
+def test_build_on_nothing():
+    columns, offsets, label_ids = random_data([])
+    model = ChainModel.build(columns, offsets, label_ids, LABELS[:3], TEMPLATES)
+    assert len(model.keys) == 0
+    assert ChainModel.from_bytes(model.to_bytes()) == model
