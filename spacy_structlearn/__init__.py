@@ -1,0 +1,35 @@
+"""Constituency parses, NP chunks, PP attachment and PropBank roles for spaCy, on a CPU."""
+
+from __future__ import annotations
+
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .about import __version__
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+__all__ = ["__version__", "load"]
+
+_HERE = Path(__file__).parent
+
+# A checkout on sys.path hides the installed package, and its kernels may never have been built.
+# Say so here: the ImportError from deep inside would name a module nobody has heard of.
+if not any((_HERE / "sequence" / f"_chain{suffix}").is_file() for suffix in EXTENSION_SUFFIXES):
+    raise ImportError(
+        f"spacy_structlearn was imported from {_HERE}, where its kernels are not built: run from "
+        "another directory to use the installed package, or build them here with "
+        "`pip install -e .`"
+    )
+
+
+def load(**kwargs: object) -> Language:
+    """Load the default English pipeline, which is part of the package: no download, no network.
+
+    kwargs: as for `spacy.load` (`exclude`, `disable`, `enable`, `vocab`, `config`).
+    """
+    import spacy
+
+    return spacy.load(_HERE / "data" / "en_structlearn_sm", **kwargs)

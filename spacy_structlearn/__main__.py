@@ -1,0 +1,5 @@
+"""`python -m spacy_structlearn` is the console script `structlearn`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""What spaCy sees: one component a file, and the registered functions around them."""

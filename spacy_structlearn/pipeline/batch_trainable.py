@@ -1,0 +1,296 @@
+"""The base of our components: learners that need all their training data at once.
+
+spaCy trains by small steps on small batches. L-BFGS, EM and counting need the whole training set
+in every iteration, so one spaCy step is here a few iterations over all examples seen so far
+(`iterations_per_step`). With the batcher `spacy_structlearn.full_batch.v1` the first step sees
+everything; with any other batcher the data is complete after one epoch, and the optimum is the
+same. Examples are turned into arrays once, keyed by their reference Doc, which spaCy keeps while
+it copies the predicted one.
+
+What is learned is one object of the family, held as the attribute "parameters" of the component's
+`thinc.Model`, beside the "estimator" that learns it. spaCy's own `to_disk`, `to_bytes` and pickle
+then store it; nothing else does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol
+
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.vocab import Vocab
+from thinc.api import Model
+
+from ..errors import StructlearnError
+
+CHECKPOINT_SECONDS = 30
+
+
+class Trainer(Protocol):
+    """What an estimator gives to train with: resumable, one iteration a step."""
+
+    value: float  # the objective at the current parameters; smaller is better
+    n_iterations: int
+
+    def add(self, data: list) -> None:
+        """More training data; the next step goes on from the present parameters."""
+
+    def step(self) -> bool:
+        """One iteration. RETURNS: False once there is nothing left to improve."""
+
+    def parameters(self) -> Any:
+        """The family's model object as it stands."""
+
+    def to_bytes(self) -> bytes:
+        """The state of the training, without data and settings."""
+
+    def resume(self, state: bytes) -> bool:
+        """Go on from `to_bytes`. RETURNS: False if it is of other data or settings."""
+
+
+class Estimator(Protocol):
+    """How parameters are learned: the settings of a registered architecture."""
+
+    attributes: tuple[str, ...]  # the token attributes that the learner reads
+
+    def initialize(self, data: list, labels: tuple[str, ...]) -> Any:
+        """Untrained parameters: labels and features are those of `data`."""
+
+    def trainer(self, parameters: Any, data: list) -> Trainer:
+        """Train from `parameters` on `data`."""
+
+
+class _Training:
+    """The running training of one component. Never travels: pickling drops it."""
+
+    def __init__(self) -> None:
+        self.trainer: Trainer | None = None
+        # The references themselves are kept, so that no id() is ever given out twice.
+        self.seen: dict[int, Doc] = {}
+        self.finished = False
+
+    def __reduce__(self) -> tuple:
+        return (_Training, ())
+
+
+class BatchTrainable(TrainablePipe):
+    """A component whose learner is an `Estimator`. Subclasses turn Docs into the family's data.
+
+    They implement `gold_labels`, `gold_data`, `predict` and `set_annotations`.
+    """
+
+    annotation: str  # what the reference Doc must carry, for error messages
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model,
+        name: str,
+        *,
+        iterations_per_step: int = 10,
+        scorer: Callable | None = None,
+    ):
+        if iterations_per_step < 1:
+            raise StructlearnError("SL004", component=name, value=iterations_per_step)
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.scorer = scorer
+        self.iterations_per_step = iterations_per_step
+        self.cfg: dict[str, Any] = {"labels": []}
+        self._training = _Training()
+
+    # --- for the subclass ---------------------------------------------------------------------
+    def gold_labels(self, example: Example) -> Iterable[str]:
+        """The labels in the reference of one example."""
+        raise NotImplementedError
+
+    def gold_data(self, example: Example) -> Any | None:
+        """One example as the family's data, or None if its reference is not annotated."""
+        raise NotImplementedError
+
+    # --- labels and parameters ----------------------------------------------------------------
+    @property
+    def parameters(self) -> Any:
+        """What is learned: the family's model object."""
+        return self.model.attrs["parameters"]
+
+    @parameters.setter
+    def parameters(self, parameters: Any) -> None:
+        self.model.attrs["parameters"] = parameters
+
+    @property
+    def estimator(self) -> Estimator:
+        return self.model.attrs["estimator"]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self.cfg["labels"])
+
+    @property
+    def label_data(self) -> list[str]:
+        """For `spacy init labels`."""
+        return list(self.labels)
+
+    def add_label(self, label: str) -> int:
+        """Add a label before `initialize`. RETURNS: 0 if it was there already, otherwise 1.
+
+        RAISES: SL006 once the parameters exist, whose shape the labels fix.
+        """
+        if label in self.cfg["labels"]:
+            return 0
+        if not self.parameters.is_empty:
+            raise StructlearnError("SL006", component=self.name, label=label)
+        self._set_labels([*self.cfg["labels"], label])
+        return 1
+
+    def _set_labels(self, labels: Iterable[str]) -> None:
+        # Interned now: a string first interned in a memory zone is gone when the zone ends.
+        self.cfg["labels"] = sorted(set(labels))
+        for label in self.cfg["labels"]:
+            self.vocab.strings.add(label)
+
+    def require_parameters(self) -> None:
+        """Raise SL002 if the component has learned nothing yet."""
+        if self.parameters.is_empty:
+            raise StructlearnError("SL002", component=self.name)
+
+    # --- training -----------------------------------------------------------------------------
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: list[str] | None = None,
+    ) -> None:
+        """Fix labels and features from the examples; nothing is trained here.
+
+        Parameters that were loaded survive an `initialize` without gold annotation, which spaCy
+        calls when it assembles a pipeline.
+
+        get_examples: returns the training examples. labels: as from `spacy init labels`.
+        RAISES: SL005 if no example has a reference annotation and there are no parameters yet.
+        """
+        validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
+        examples = list(get_examples())
+        found = {label for example in examples for label in self.gold_labels(example)}
+        if not found:
+            if self.parameters.is_empty:
+                raise StructlearnError("SL005", component=self.name, annotation=self.annotation)
+            return
+        self._set_labels(labels or found.union(self.labels))
+        data = [gold for example in examples if (gold := self.gold_data(example)) is not None]
+        self._training = _Training()
+        self.parameters = self.estimator.initialize(data, self.labels)
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Any = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Take in new examples, then run `iterations_per_step` iterations over all seen so far.
+
+        `drop` and `sgd` are spaCy's and unused: the objective is deterministic.
+        """
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        examples = list(examples)
+        validate_examples(examples, f"{type(self).__name__}.update")
+        self._take_in(examples)
+        if self._training.trainer is not None:
+            for _ in range(self.iterations_per_step):
+                if not self._step():
+                    break
+            losses[self.name] += self._training.trainer.value
+            self.parameters = self._training.trainer.parameters()
+        return losses
+
+    def fit(
+        self,
+        examples: Iterable[Example],
+        *,
+        on_iteration: Callable[[int, float], None] | None = None,
+        checkpoint: Path | None = None,
+    ) -> float:
+        """Train on these examples alone, from the present parameters straight to the optimum.
+
+        on_iteration: called after each iteration with its number and the objective.
+        checkpoint: a file for the state of the training, written twice a minute, gone at the end.
+            If it is there and of the same data and settings, training goes on from it.
+        RETURNS: the objective at the optimum.
+        """
+        self._training = _Training()
+        self._take_in(list(examples))
+        if self._training.trainer is None:
+            raise StructlearnError("SL005", component=self.name, annotation=self.annotation)
+        trainer = self._training.trainer
+        if checkpoint is not None and checkpoint.exists():
+            trainer.resume(checkpoint.read_bytes())
+        saved = monotonic()
+        while self._step():
+            if on_iteration is not None:
+                on_iteration(trainer.n_iterations, trainer.value)
+            if checkpoint is not None and monotonic() - saved > CHECKPOINT_SECONDS:
+                write_bytes(checkpoint, trainer.to_bytes())
+                saved = monotonic()
+        self.parameters = trainer.parameters()
+        if checkpoint is not None:
+            checkpoint.unlink(missing_ok=True)
+        return trainer.value
+
+    def _step(self) -> bool:
+        training = self._training
+        if not training.finished:
+            training.finished = not training.trainer.step()
+        return not training.finished
+
+    def _take_in(self, examples: list[Example]) -> None:
+        """Add the examples that were not seen before to the training data."""
+        training = self._training
+        fresh = []
+        for example in examples:
+            key = id(example.reference)
+            if key in training.seen:
+                continue
+            training.seen[key] = example.reference
+            data = self.gold_data(example)
+            if data is not None:
+                fresh.append(data)
+        if not fresh:
+            return
+        self.require_parameters()
+        if training.trainer is None:
+            training.trainer = self.estimator.trainer(self.parameters, fresh)
+        else:
+            training.trainer.add(fresh)
+        training.finished = False
+
+    # --- from disk and bytes ------------------------------------------------------------------
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> BatchTrainable:
+        super().from_bytes(bytes_data, exclude=exclude)
+        return self._loaded()
+
+    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> BatchTrainable:
+        super().from_disk(path, exclude=exclude)
+        return self._loaded()
+
+    def _loaded(self) -> BatchTrainable:
+        self._set_labels(self.cfg["labels"])
+        self._training = _Training()
+        return self
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file beside `path`, then rename: it is never there in part."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_bytes(data)
+    os.replace(fresh, path)

@@ -1,0 +1,156 @@
+"""The second door to training: the config of `spacy train`, fitted straight through.
+
+`spacy train` runs a component of ours a few iterations at a time, with an evaluation after each
+step. Here the same config is resolved by spaCy's own functions and each component is fitted to its
+optimum once, which is several times faster and, without early stopping, ends at the same point.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from spacy.schemas import ConfigSchemaTraining
+from spacy.training import Example
+from spacy.training.initialize import init_nlp
+from spacy.util import load_config, registry, resolve_dot_names
+from tqdm import tqdm
+
+from ..errors import StructlearnError
+from .batch_trainable import BatchTrainable
+
+
+def train(
+    config_path: Path,
+    output: Path | None = None,
+    *,
+    overrides: dict[str, Any] | None = None,
+    progress: bool = True,
+) -> Language:
+    """Fit every component of ours that the config does not freeze, evaluate, and save.
+
+    config_path: a config as for `spacy train`. output: directory for the pipeline, replaced as a
+    whole once it is written. overrides: e.g. {"paths.train": "train.spacy"}.
+    RETURNS: the pipeline, with its scores on the dev corpus in `nlp.meta["performance"]`.
+    RAISES: SL008 if a component that is to be trained is none of ours; SL014 if `output` exists
+    and is no pipeline.
+    """
+    if output is not None:
+        _check_replaceable(output)
+    config = load_config(config_path, overrides=overrides or {}, interpolate=False)
+    nlp = init_nlp(config)
+    settings = registry.resolve(nlp.config.interpolate()["training"], schema=ConfigSchemaTraining)
+    corpora = resolve_dot_names(
+        nlp.config.interpolate(), [settings["train_corpus"], settings["dev_corpus"]]
+    )
+    frozen = set(settings["frozen_components"])
+    losses = fit_components(
+        nlp, list(corpora[0](nlp)), frozen=frozen, progress=progress, checkpoints=output
+    )
+    record_performance(nlp, list(corpora[1](nlp)), weights=settings["score_weights"], losses=losses)
+    if output is not None:
+        save(nlp, output)
+    return nlp
+
+
+def fit_components(
+    nlp: Language,
+    examples: list[Example],
+    *,
+    frozen: set[str] = frozenset(),
+    progress: bool = True,
+    checkpoints: Path | None = None,
+) -> dict[str, float]:
+    """Fit the trainable components of `nlp` one after another. RETURNS: their objectives.
+
+    checkpoints: the state of a training that is under way is kept in a hidden file beside this
+    path, for the next call to go on from.
+    """
+    trained = {
+        name: component
+        for name, component in nlp.pipeline
+        if name not in frozen and getattr(component, "is_trainable", False)
+    }
+    for name, component in trained.items():
+        if not isinstance(component, BatchTrainable):
+            raise StructlearnError("SL008", component=name)
+    losses = {}
+    for name, component in trained.items():
+        checkpoint = None
+        if checkpoints is not None:
+            checkpoints.parent.mkdir(parents=True, exist_ok=True)
+            checkpoint = checkpoints.with_name(f".{checkpoints.name}.{name}.checkpoint")
+        with _bar(name, component, progress) as on_iteration:
+            losses[name] = component.fit(examples, on_iteration=on_iteration, checkpoint=checkpoint)
+    return losses
+
+
+class _bar:
+    """A progress bar over the iterations of one component, with the objective."""
+
+    def __init__(self, name: str, component: BatchTrainable, enabled: bool):
+        total = getattr(component.estimator, "max_iterations", None)
+        # None: tqdm itself is silent where the output is no terminal.
+        self._tqdm = tqdm(desc=name, total=total, unit="it", disable=None if enabled else True)
+
+    def __enter__(self) -> Callable[[int, float], None]:
+        return self._update
+
+    def _update(self, iteration: int, value: float) -> None:
+        self._tqdm.set_postfix(loss=f"{value:.2f}", refresh=False)
+        self._tqdm.update()
+
+    def __exit__(self, *exc: object) -> None:
+        self._tqdm.close()
+
+
+def record_performance(
+    nlp: Language,
+    examples: list[Example],
+    *,
+    weights: dict[str, float | None],
+    losses: dict[str, float],
+) -> dict[str, Any]:
+    """Evaluate, and write the scores to `nlp.meta["performance"]` as `spacy train` does."""
+    scores = nlp.evaluate(examples) if examples else {}
+    performance = {name: scores.get(name) for name, weight in weights.items() if weight is not None}
+    performance.update({f"{name}_loss": value for name, value in losses.items()})
+    nlp.meta["performance"] = performance
+    return scores
+
+
+def save(nlp: Language, output: Path) -> None:
+    """Write the pipeline beside `output`, then rename: a killed run leaves nothing half-written.
+
+    RAISES: SL014 if `output` exists and is no pipeline.
+    """
+    _check_replaceable(output)
+    output = Path(output).resolve()
+    output.parent.mkdir(parents=True, exist_ok=True)
+    fresh = output.with_name(f".{output.name}.new")
+    old = output.with_name(f".{output.name}.old")
+    for leftover in (fresh, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    try:
+        nlp.to_disk(fresh)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    if output.exists():
+        output.rename(old)
+    fresh.rename(output)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _check_replaceable(output: Path) -> None:
+    """Raise SL014 if something is at `output` that is neither a pipeline nor an empty directory."""
+    output = Path(output)
+    if (output / "meta.json").is_file() and (output / "config.cfg").is_file():
+        return
+    if output.is_dir() and not any(output.iterdir()):
+        return
+    if output.exists():
+        raise StructlearnError("SL014", path=output)

@@ -1,0 +1,216 @@
+"""Readers for `[corpora]`: files in, Examples out, with the gold tokens in the predicted Doc.
+
+spaCy's own Corpus drops span groups when it splits documents, so training on treebanks goes
+through these. The reference Doc carries every layer that the file gives; the predicted Doc has its
+words, spacing, sentence boundaries and (`tags`) its tags. Components must be trained on what they
+will meet, so a DocBin for training should hold predicted tags (k-fold jackknife); the tags of
+CoNLL-2000 are predicted already.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby, islice, zip_longest
+from pathlib import Path
+
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin, Span, SpanGroup
+from spacy.training import Example
+from spacy.vocab import Vocab
+
+from ..errors import StructlearnError
+from ..evaluation.conlleval import chunks
+from ..trees.brackets import read_trees
+from ..trees.chunks import base_noun_phrases
+from ..trees.normalize import normalize
+from .extensions import NP_CHUNKS
+
+Reader = Callable[[Language], Iterator[Example]]
+
+
+def create_conll_chunks_reader(
+    path: Path, types: list[str] | None = None, start: int = 0, stop: int | None = None
+) -> Reader:
+    """Read chunks in the columns of CoNLL-2000: word, tag, IOB chunk tag; a Doc a sentence.
+
+    path: the file, plain or .gz. types: the chunk types to keep (["NP"] if None).
+    start, stop: the sentences to read, as in a Python slice.
+    RAISES: SL010 if there is no such file; SL011 for a line without three columns.
+    """
+    kept = set(types or ["NP"])
+
+    def read(nlp: Language) -> Iterator[Example]:
+        for rows in islice(read_conll_columns(path), start, stop):
+            words, tags, iob = zip(*rows, strict=True)
+            doc = Doc(nlp.vocab, words=words, tags=tags, sent_starts=_starts([len(words)]))
+            spans = [span for span in chunks(iob) if span[0] in kept]
+            set_gold_spans(doc, NP_CHUNKS, spans)
+            yield to_example(doc)
+
+    return read
+
+
+def create_treebank_reader(
+    path: Path,
+    spaces: Path | None = None,
+    props: Path | None = None,
+    include: Path | None = None,
+    exclude: Path | None = None,
+    tags: bool = True,
+) -> Reader:
+    """Read a treebank in Penn brackets; NP chunks are derived by the CoNLL-2000 convention.
+
+    path: the trees, plain or .gz. spaces: a line a sentence, a digit a token, 1 where a space
+    follows. props: PropBank columns for the same sentences; their first column names the document
+    of each sentence, and a Doc is then a document, otherwise a sentence. include, exclude: files
+    with a document name a line. tags: give the predicted Doc the tags of the treebank.
+    RAISES: SL010 if a file is missing; SL012 if the files do not fit together.
+    """
+
+    def read(nlp: Language) -> Iterator[Example]:
+        documents = read_treebank(nlp.vocab, path, spaces=spaces, props=props)
+        wanted = _names(include)
+        unwanted = _names(exclude) or set()
+        for name, doc in documents:
+            if (wanted is None or name in wanted) and name not in unwanted:
+                yield to_example(doc, tags=tags)
+
+    return read
+
+
+def create_docbin_reader(path: Path, tags: bool = True) -> Reader:
+    """Read Docs with span groups from a .spacy file, whole and with their own tokens.
+
+    tags: give the predicted Doc the tags of the file.
+    RAISES: SL010 if there is no such file; SL013 if it is no DocBin.
+    """
+
+    def read(nlp: Language) -> Iterator[Example]:
+        for doc in _read_docbin(path).get_docs(nlp.vocab):
+            yield to_example(doc, tags=tags)
+
+    return read
+
+
+def read_treebank(
+    vocab: Vocab, path: Path, *, spaces: Path | None = None, props: Path | None = None
+) -> Iterator[tuple[str, Doc]]:
+    """The documents of a treebank as (name, gold Doc): see `create_treebank_reader`.
+
+    Without `props` the name is the number of the sentence.
+    """
+    trees = (normalize(tree) for tree in read_trees(_existing(path)))
+    names = _document_names(props) if props else None
+    marks = _lines(spaces) if spaces else None
+    sentences = []
+    missing = object()
+    columns = zip_longest(trees, names or (), marks or (), fillvalue=missing)
+    for number, (tree, name, mark) in enumerate(columns):
+        bad = props if names and missing in (tree, name) else None
+        bad = bad or (spaces if marks and missing in (tree, mark) else None)
+        if bad or tree is missing:
+            raise StructlearnError(
+                "SL012", path=path, other=bad or props or spaces, number=number + 1
+            )
+        if tree is None:
+            continue
+        spacing = [digit == "1" for digit in mark.strip()] if marks else None
+        if spacing is not None and len(spacing) != len(tree.words()):
+            raise StructlearnError("SL012", path=path, other=spaces, number=number + 1)
+        sentences.append((name if names else str(number), tree, spacing))
+    for name, group in groupby(sentences, key=lambda sentence: sentence[0]):
+        yield name, _gold_doc(vocab, [(tree, spacing) for _, tree, spacing in group])
+
+
+def _gold_doc(vocab: Vocab, sentences: list) -> Doc:
+    words, tags, spacing, lengths, spans = [], [], [], [], []
+    for tree, spaces in sentences:
+        first = len(words)
+        spans += [("NP", first + s, first + e) for s, e in base_noun_phrases(tree)]
+        words += tree.words()
+        tags += tree.tags()
+        spacing += spaces or []
+        lengths.append(len(words) - first)
+    doc = Doc(vocab, words=words, spaces=spacing or None, tags=tags, sent_starts=_starts(lengths))
+    set_gold_spans(doc, NP_CHUNKS, spans)
+    return doc
+
+
+def set_gold_spans(doc: Doc, key: str, spans: Iterable[tuple[str, int, int]]) -> None:
+    """Write (label, start, end) spans to `doc.spans[key]`."""
+    group = [Span(doc, start, end, label=label) for label, start, end in spans]
+    doc.spans[key] = SpanGroup(doc, name=key, spans=group)
+
+
+def to_example(doc: Doc, *, tags: bool = True) -> Example:
+    """An Example whose predicted Doc has the words, spacing, sentences and (`tags`) tags of `doc`.
+
+    Missing sentence boundaries and tags stay missing.
+    """
+    predicted = Doc(
+        doc.vocab,
+        words=[token.text for token in doc],
+        spaces=None if doc.has_unknown_spaces else [bool(token.whitespace_) for token in doc],
+        sent_starts=(
+            [token.is_sent_start for token in doc] if doc.has_annotation("SENT_START") else None
+        ),
+        tags=[token.tag_ for token in doc] if tags and doc.has_annotation("TAG") else None,
+    )
+    return Example(predicted, doc)
+
+
+def read_conll_columns(path: Path) -> Iterator[list[tuple[str, str, str]]]:
+    """Sentences as lists of (word, tag, chunk tag)."""
+    rows: list[tuple[str, str, str]] = []
+    for number, line in enumerate(_lines(path), 1):
+        fields = line.split()
+        if not fields or fields[0] == "-DOCSTART-":
+            if rows:
+                yield rows
+            rows = []
+        elif len(fields) != 3:
+            raise StructlearnError("SL011", path=path, line=number, found=len(fields))
+        else:
+            rows.append((fields[0], fields[1], fields[2]))
+    if rows:
+        yield rows
+
+
+def _read_docbin(path: Path) -> DocBin:
+    data = _existing(path).read_bytes()
+    try:
+        return DocBin().from_bytes(data)
+    except Exception as error:  # zlib, msgpack and NumPy each have their own, and spaCy a few more
+        problem = " ".join(str(error).split()) or type(error).__name__
+        raise StructlearnError("SL013", path=path, problem=problem) from error
+
+
+def _document_names(props: Path) -> Iterator[str]:
+    """The first column of the first line of each block of lines."""
+    inside = False
+    for line in _lines(props):
+        if line.strip() and not inside:
+            yield line.split(maxsplit=1)[0]
+        inside = bool(line.strip())
+
+
+def _names(path: Path | None) -> set[str] | None:
+    return None if path is None else {line.strip() for line in _lines(path)} - {""}
+
+
+def _lines(path: Path) -> Iterator[str]:
+    path = _existing(path)
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf8") as file:
+        yield from file
+
+
+def _existing(path: Path) -> Path:
+    if not Path(path).is_file():
+        raise StructlearnError("SL010", path=path)
+    return Path(path)
+
+
+def _starts(lengths: list[int]) -> list[bool]:
+    return [index == 0 for length in lengths for index in range(length)]

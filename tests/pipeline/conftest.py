@@ -1,0 +1,70 @@
+"""Hand-made training data for the components: seven sentences, chunked by hand."""
+
+import pytest
+import spacy
+from spacy.tokens import Doc
+
+from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
+
+SENTENCES = [
+    "[The/DT old/JJ dog/NN] slept/VBD under/IN [the/DT table/NN] ./.",
+    "[My/PRP$ sister/NN] bought/VBD [two/CD red/JJ apples/NNS] ./.",
+    "[She/PRP] gave/VBD [the/DT boy/NN] [a/DT green/JJ apple/NN] ./.",
+    "In/IN [the/DT garden/NN] ,/, [birds/NNS] sang/VBD loudly/RB ./.",
+    "[Nobody/NN] saw/VBD [the/DT thief/NN] at/IN [the/DT station/NN] ./.",
+    "Run/VB !/.",
+    "[The/DT girl/NN] and/CC [her/PRP$ mother/NN] wrote/VBD [long/JJ letters/NNS] ./.",
+]
+
+
+def gold_doc(vocab, text):
+    """A Doc from the bracketed notation above."""
+    words, tags, spans, start = [], [], [], None
+    for piece in text.split():
+        if piece.startswith("["):
+            start = len(words)
+        word, _, tag = piece.strip("[]").rpartition("/")
+        words.append(word)
+        tags.append(tag)
+        if piece.endswith("]"):
+            spans.append(("NP", start, len(words)))
+    starts = [index == 0 for index in range(len(words))]
+    doc = Doc(vocab, words=words, tags=tags, sent_starts=starts)
+    set_gold_spans(doc, "np_chunks", spans)
+    return doc
+
+
+@pytest.fixture
+def make_examples():
+    """Examples of the sentences above for one pipeline, tags in the predicted Docs."""
+
+    def make(nlp):
+        return [to_example(gold_doc(nlp.vocab, text)) for text in SENTENCES]
+
+    return make
+
+
+@pytest.fixture
+def make_chunker(make_examples):
+    """A pipeline with a trained chunker, and a rule-based tagger and splitter before it."""
+
+    def make(**config):
+        nlp = spacy.blank("en")
+        nlp.add_pipe("np_chunker", config=config)
+        examples = make_examples(nlp)
+        nlp.initialize(lambda: examples)
+        nlp.get_pipe("np_chunker").fit(examples)
+        return nlp
+
+    return make
+
+
+@pytest.fixture
+def nlp(make_chunker):
+    """A chunker over words alone, so that raw text needs no tagger; sentences by rule."""
+    nlp = make_chunker(model={"@architectures": "spacy_structlearn.CRF.v1", **WORDS_ONLY})
+    nlp.add_pipe("sentencizer", first=True)
+    return nlp
+
+
+WORDS_ONLY = {"templates": ["ORTH[0]", "LOWER[0]", "LOWER[-1]", "LOWER[1]", "SUFFIX[0]", "bias"]}
