@@ -1,0 +1,102 @@
+"""The floors of the house: who may import whom, and that there is no circle."""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from importlib.util import resolve_name
+from pathlib import Path
+
+import pytest
+
+import spacy_structlearn
+
+PACKAGE = Path(spacy_structlearn.__file__).parent
+# A module may import from its own room and from rooms below; families, the floor of 3, never from
+# one another. The names without a folder are single modules.
+FLOORS = {
+    "about": 0,
+    "errors": 0,
+    "serialization": 1,
+    "optimize": 2,
+    "trees": 2,
+    "sequence": 3,
+    "classification": 3,
+    "grammar": 3,
+    "isbn": 3,
+    "evaluation": 4,
+    "pipeline": 5,
+    "display": 5,
+    "cli": 6,
+    "__main__": 7,
+}
+NO_SPACY = {"about", "errors", "serialization", "optimize", "trees", "evaluation"}
+NO_SPACY |= {"sequence", "classification", "grammar", "isbn"}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package, kernels included, by its dotted name."""
+    found = {}
+    for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyx")]):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def imports(name: str, path: Path) -> set[str]:
+    """Absolute names of what a module imports when it is imported, or inside its functions."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            found.update(f"{base}.{alias.name}" for alias in node.names)
+    return found
+
+
+MODULES = modules()
+PYTHON = {name: path for name, path in MODULES.items() if path.suffix == ".py"}
+IMPORTS = {name: imports(name, path) for name, path in PYTHON.items()}
+
+
+def room(name: str) -> str:
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def test_every_room_has_a_floor():
+    assert {room(name) for name in MODULES} - {""} <= set(FLOORS)
+
+
+@pytest.mark.parametrize("name", [name for name in PYTHON if room(name)])
+def test_no_import_runs_upstairs(name):
+    for imported in IMPORTS[name]:
+        # `from . import x` of the package itself names no room; the top module is above all.
+        if not imported.startswith("spacy_structlearn.") or room(imported) not in FLOORS:
+            continue
+        here, there = room(name), room(imported)
+        assert there == here or FLOORS[there] < FLOORS[here], f"{name} imports {imported}"
+
+
+@pytest.mark.parametrize("name", [name for name in PYTHON if room(name) in NO_SPACY])
+def test_families_know_nothing_of_spacy(name):
+    roots = {imported.split(".")[0] for imported in IMPORTS[name]}
+    assert not roots & {"spacy", "thinc"}
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name not in PYTHON])
+def test_kernels_use_no_foreign_headers(name):
+    lines = MODULES[name].read_text(encoding="utf8").splitlines()
+    assert not [line for line in lines if "cimport numpy" in line or "cimport spacy" in line]
+
+
+def test_no_circle():
+    known = set(PYTHON)
+    graph = {}
+    for name in PYTHON:
+        targets = {t if t in known else t.rpartition(".")[0] for t in IMPORTS[name]}
+        graph[name] = (targets & known) - {name, "spacy_structlearn"}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"circular imports: {error.args[1]}")
