@@ -1,0 +1,122 @@
+"""k-fold jackknife: predicted annotation for the training data itself.
+
+A component reads what the components before it predict, and those predict their own training data
+far better than anything else. So the data is cut into k folds by document, and each fold is
+annotated by a pipeline that was trained on the other k - 1. The result is the input with its tags
+replaced; all gold spans stay.
+
+    python training/jackknife.py training/configs/tagger.cfg train.spacy jackknifed.spacy
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import shutil
+from pathlib import Path
+
+import spacy
+from spacy.cli.train import train as spacy_train
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
+
+from spacy_structlearn.pipeline.readers import to_example
+
+
+def jackknife(
+    config: Path,
+    source: Path,
+    target: Path,
+    *,
+    work: Path,
+    folds: int = 5,
+    jobs: int = 1,
+    overrides: dict | None = None,
+) -> None:
+    """Write the Docs of `source` to `target`, in order, with their tags predicted.
+
+    config: a `spacy train` config of a pipeline that tags. work: a directory for the folds; those
+    that are there already are kept, so that an interrupted run resumes. jobs: processes.
+    """
+    docs = list(DocBin().from_disk(source).get_docs(Vocab()))
+    work.mkdir(parents=True, exist_ok=True)
+    tasks = [
+        (config, source, work / f"fold-{fold}-of-{folds}", fold, folds, overrides or {})
+        for fold in range(min(folds, len(docs)))
+    ]
+    # spawn: a forked child would inherit the threads of BLAS in an undefined state.
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        annotated = pool.starmap(annotate_fold, tasks, chunksize=1)
+    parts = [iter(DocBin().from_disk(path).get_docs(Vocab())) for path in annotated]
+    write_docs([next(parts[i % len(parts)]) for i in range(len(docs))], target)
+
+
+def annotate_fold(
+    config: Path, source: Path, work: Path, fold: int, folds: int, overrides: dict
+) -> Path:
+    """Train on the other folds, tag this one. RETURNS: the file with its tagged Docs."""
+    target = work / "tagged.spacy"
+    if target.exists():
+        return target
+    work.mkdir(parents=True, exist_ok=True)
+    docs = list(DocBin().from_disk(source).get_docs(Vocab()))
+    held_out = [doc for i, doc in enumerate(docs) if i % folds == fold]
+    write_docs([doc for i, doc in enumerate(docs) if i % folds != fold], work / "train.spacy")
+    write_docs(held_out, work / "dev.spacy")
+    nlp = trained(config, work / "model", work / "train.spacy", work / "dev.spacy", overrides)
+    write_docs([with_predicted_tags(nlp, doc) for doc in held_out], target)
+    return target
+
+
+def trained(
+    config: Path, output: Path, train: Path, dev: Path, overrides: dict | None = None
+) -> spacy.Language:
+    """The last pipeline of `spacy train`, trained unless `output` is there already."""
+    if not output.exists():
+        fresh = output.with_name(f".{output.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        paths = {"paths.train": str(train), "paths.dev": str(dev)}
+        spacy_train(config, fresh, overrides={**(overrides or {}), **paths})
+        fresh.rename(output)
+    return spacy.load(output / "model-last")
+
+
+def with_predicted_tags(nlp: spacy.Language, gold: Doc) -> Doc:
+    """A copy of `gold` with the tags that `nlp` gives to its tokens; all else is kept."""
+    predicted = nlp(to_example(gold, tags=False).predicted)
+    copy = gold.copy()
+    for token, tagged in zip(copy, predicted, strict=True):
+        token.tag_ = tagged.tag_
+    return copy
+
+
+def write_docs(docs: list[Doc], path: Path) -> None:
+    """Write a DocBin beside `path`, then rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.new")
+    DocBin(docs=docs, store_user_data=False).to_disk(fresh)
+    os.replace(fresh, path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("config", type=Path, help="config of a pipeline that tags")
+    parser.add_argument("source", type=Path, help="DocBin with gold annotation")
+    parser.add_argument("target", type=Path, help="DocBin to write")
+    parser.add_argument("--work", type=Path, default=Path("training/work/jackknife"))
+    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    args = parser.parse_args()
+    jackknife(
+        args.config,
+        args.source,
+        args.target,
+        work=args.work,
+        folds=args.folds,
+        jobs=args.jobs,
+    )
+
+
+if __name__ == "__main__":
+    main()

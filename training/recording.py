@@ -1,0 +1,57 @@
+"""Results as JSON: numbers, the commit and the machine they were measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import srsly
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "training" / "results"
+
+
+def record(name: str, figures: dict[str, Any]) -> None:
+    """Merge `figures` (keys joined by dots) into training/results/NAME.json.
+
+    The file is nested, sorted, and replaced at once, so that a run can record as it goes.
+    """
+    path = RESULTS / f"{name}.json"
+    results = srsly.read_json(path) if path.exists() else {}
+    for key, value in figures.items():
+        *parents, last = key.split(".")
+        table = results
+        for parent in parents:
+            table = table.setdefault(parent, {})
+        table[last] = round(value, 6) if isinstance(value, float) else value
+    results["commit"] = _commit()
+    results["machine"] = _machine()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".json.new")
+    srsly.write_json(fresh, {key: results[key] for key in sorted(results)}, indent=2)
+    os.replace(fresh, path)
+
+
+def _commit() -> str:
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return described.stdout.strip() or "unknown"
+
+
+def _machine() -> dict[str, Any]:
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return {"cpu": model, "cores": os.cpu_count(), "python": platform.python_version()}

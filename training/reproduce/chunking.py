@@ -1,0 +1,157 @@
+"""Chunking figures: CoNLL-2000 with the first-order CRF, EWT with the default pipeline.
+
+    python corpora/fetch.py conll2000 ewt
+    python training/reproduce/chunking.py
+
+Writes training/results/chunking.json. CoNLL-2000, as in Smith, Vail & Lafferty (2007) and the
+packages that are compared with: NP chunks only, the first 7,936 training sentences, the predicates
+of Sha & Pereira (2003) and a bias, l2 = 1. EWT: the stages of train_default.py, on gold tokens
+unless a key says raw.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+import spacy
+from spacy.language import Language
+from spacy.training import Example
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import train_default as default
+from recording import ROOT, record
+
+from spacy_structlearn.pipeline.readers import create_conll_chunks_reader, to_example
+from spacy_structlearn.sequence.conditional import ConditionalLikelihood
+from spacy_structlearn.sequence.estimators import concatenate
+
+N_TRAIN = 7936
+
+
+# --- CoNLL-2000 -----------------------------------------------------------------------------------
+def crf1(corpora: Path) -> dict[str, float]:
+    """The first-order CRF, trained tightly to the optimum."""
+    nlp = spacy.blank("en")
+    model = {"@architectures": "spacy_structlearn.CRF.v1", "tolerance": 1e-7}
+    chunker = nlp.add_pipe("np_chunker", config={"model": {**model, "max_iterations": 1000}})
+    conll = corpora / "conll2000"
+    train = list(create_conll_chunks_reader(conll / "train.txt.gz", stop=N_TRAIN)(nlp))
+    test = list(create_conll_chunks_reader(conll / "test.txt.gz")(nlp))
+    chunker.initialize(lambda: train)
+    figures = {
+        "loss_at_zero": loss_at_zero(chunker, train),
+        "predicates": len(chunker.parameters.keys),
+    }
+    iterations = []
+    start = process_time()
+    figures["loss_converged"] = chunker.fit(train, on_iteration=lambda *it: iterations.append(it))
+    figures["train_cpu_s"] = process_time() - start
+    figures["iterations"] = len(iterations)
+    figures["features"] = chunker.parameters.n_features
+    for example in test:
+        chunker(example.predicted)
+    scores = chunker.score(test)
+    for name in "fpr":
+        figures[f"test_{'f1' if name == 'f' else name}"] = 100 * scores[f"np_chunk_{name}"]
+    return figures
+
+
+def loss_at_zero(chunker, examples: list[Example]) -> float:
+    """The objective without weights: the number of tokens times log 3."""
+    data = concatenate([chunker.gold_data(eg) for eg in examples], chunker.parameters.labels)
+    objective = ConditionalLikelihood(chunker.parameters, *data, l2=chunker.estimator.l2)
+    return objective.value_and_gradient(np.zeros(objective.n_parameters))[0]
+
+
+# --- EWT ------------------------------------------------------------------------------------------
+def ewt(corpora: Path, work: Path, jobs: int) -> dict[str, float]:
+    """F1 of the chunker on dev by the tags that it was trained and tested with."""
+    docs = default.build_docs(corpora, work)
+    tagger = default.train_tagger(docs, "train", work)
+    jackknifed = default.jackknifed(docs, work, jobs)
+    tagged = default.tagged(docs["dev"], tagger, work / "ewt" / "dev.tagged.spacy")
+    on_gold_tags = default.train_chunker(docs["train"], docs["dev"])
+    on_predicted_tags = default.train_chunker(jackknifed, tagged)
+    return {
+        "dev_f1.gold_tags": chunk_f1(on_gold_tags, docs["dev"]),
+        "dev_f1.predicted_tags": chunk_f1(on_predicted_tags, tagged),
+        "dev_f1.no_jackknife": chunk_f1(on_gold_tags, tagged),
+    }
+
+
+def chunk_f1(nlp: Language, docs: Path) -> float:
+    examples = [to_example(doc) for doc in default.read_docs(docs)]
+    return 100 * nlp.evaluate(examples)["np_chunk_f"]
+
+
+# --- the pipeline in the package ------------------------------------------------------------------
+def pipeline(dev: Path) -> dict[str, float]:
+    """The default pipeline as installed: tagging on gold tokens, everything on raw text."""
+    nlp = spacy.load(default.PACKAGED)
+    gold = default.read_docs(dev)
+    on_gold_tokens = nlp.evaluate([to_example(doc, tags=False) for doc in gold])
+    raw = default.evaluate(nlp, dev)
+    files = [path for path in default.PACKAGED.rglob("*") if path.is_file()]
+    return {
+        "tagger.ewt_dev_acc": 100 * on_gold_tokens["tag_acc"],
+        "pipeline.gold_tokens.np_chunk_f1": 100 * on_gold_tokens["np_chunk_f"],
+        "pipeline.raw.tag_acc": 100 * raw["tag_acc"],
+        "pipeline.raw.sents_f1": 100 * raw["sents_f"],
+        "pipeline.raw.np_chunk_f1": 100 * raw["np_chunk_f"],
+        "pipeline.words_per_cpu_s": raw["words_per_cpu_s"],
+        "pipeline.mb": sum(path.stat().st_size for path in files) / 1e6,
+        "pipeline.load_s": load_seconds(),
+    }
+
+
+def load_seconds(runs: int = 5) -> float:
+    """Median CPU seconds of `load()` in a fresh process, after `import spacy`."""
+    code = (
+        "import json, time, spacy, spacy_structlearn\n"
+        "start = time.process_time()\n"
+        "spacy_structlearn.load()\n"
+        "print(json.dumps(time.process_time() - start))"
+    )
+    seconds = []
+    for _ in range(runs):
+        run = subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
+        )
+        seconds.append(json.loads(run.stdout))
+    return float(np.median(seconds))
+
+
+def main() -> None:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--corpora", type=Path, default=default.CORPORA)
+    parser.add_argument("--work", type=Path, default=default.WORK, help="kept stages")
+    parser.add_argument("--jobs", type=int, default=1, help="processes of the jackknife")
+    parser.add_argument("--only", choices=["crf1", "ewt", "pipeline"], help="one part")
+    args = parser.parse_args()
+    parts = {
+        "crf1": lambda: _under("crf1", crf1(args.corpora)),
+        "ewt": lambda: _under("ewt", ewt(args.corpora, args.work, args.jobs)),
+        "pipeline": lambda: pipeline(default.build_docs(args.corpora, args.work)["dev"]),
+    }
+    for name, part in parts.items():
+        if args.only in (None, name):
+            figures = part()
+            record("chunking", figures)
+            for key, value in figures.items():
+                print(f"{key:34} {value:.4f}", flush=True)
+
+
+def _under(prefix: str, figures: dict[str, float]) -> dict[str, float]:
+    return {f"{prefix}.{key}": value for key, value in figures.items()}
+
+
+if __name__ == "__main__":
+    main()
