@@ -117,7 +117,7 @@ def main() -> None:
     """Run the command line: an expected error is one line on standard error and exit code 1."""
     try:
         app()
-    except (StructlearnError, OSError, UnicodeError, ValueError, ConfigParserError) as error:
+    except (ValueError, OSError, ConfigParserError) as error:
         if not _is_expected(error):
             raise
         print(f"structlearn: {_one_line(error)}", file=sys.stderr)

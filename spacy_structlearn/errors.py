@@ -76,6 +76,10 @@ MESSAGES = {
         "{path} is there already and is no pipeline, so it is not replaced; name another output "
         "directory, or remove it yourself"
     ),
+    "SL015": (
+        "{path} has no section [training]; begin with one of the configs in "
+        "spacy_structlearn/pipeline/configs"
+    ),
     "SL050": "These bytes are no {kind} of spacy-structlearn: they do not begin as one does. Give "
     "the file or the bytes that to_disk or to_bytes wrote.",
     "SL051": "This {kind} is damaged (cut short or changed since it was written). Copy or download "

@@ -45,9 +45,12 @@ def jackknife(
         (config, source, work / f"fold-{fold}-of-{folds}", fold, folds, overrides or {})
         for fold in range(min(folds, len(docs)))
     ]
-    # spawn: a forked child would inherit the threads of BLAS in an undefined state.
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        annotated = pool.starmap(annotate_fold, tasks, chunksize=1)
+    if jobs == 1:
+        annotated = [annotate_fold(*task) for task in tasks]
+    else:
+        # spawn: a forked child would inherit the threads of BLAS in an undefined state.
+        with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+            annotated = pool.starmap(annotate_fold, tasks, chunksize=1)
     parts = [iter(DocBin().from_disk(path).get_docs(Vocab())) for path in annotated]
     write_docs([next(parts[i % len(parts)]) for i in range(len(docs))], target)
 
@@ -61,11 +64,10 @@ def annotate_fold(
         return target
     work.mkdir(parents=True, exist_ok=True)
     docs = list(DocBin().from_disk(source).get_docs(Vocab()))
-    held_out = [doc for i, doc in enumerate(docs) if i % folds == fold]
     write_docs([doc for i, doc in enumerate(docs) if i % folds != fold], work / "train.spacy")
-    write_docs(held_out, work / "dev.spacy")
+    write_docs([doc for i, doc in enumerate(docs) if i % folds == fold], work / "dev.spacy")
     nlp = trained(config, work / "model", work / "train.spacy", work / "dev.spacy", overrides)
-    write_docs([with_predicted_tags(nlp, doc) for doc in held_out], target)
+    tag_docs(nlp, work / "dev.spacy", target)
     return target
 
 
@@ -82,13 +84,35 @@ def trained(
     return spacy.load(output / "model-last")
 
 
+def tag_docs(nlp: spacy.Language, source: Path, target: Path) -> None:
+    """Write the Docs of `source` to `target` with the tags that `nlp` gives to their tokens."""
+    # Docs of the pipeline's own vocab: another one may not know the features of its words.
+    gold = list(DocBin().from_disk(source).get_docs(nlp.vocab))
+    write_docs([with_predicted_tags(nlp, doc) for doc in gold], target)
+
+
 def with_predicted_tags(nlp: spacy.Language, gold: Doc) -> Doc:
-    """A copy of `gold` with the tags that `nlp` gives to its tokens; all else is kept."""
-    predicted = nlp(to_example(gold, tags=False).predicted)
+    """A copy of `gold`, a Doc of the vocab of `nlp`, with predicted tags; all else is kept."""
+    predicted = nlp(untagged(nlp, gold))
     copy = gold.copy()
     for token, tagged in zip(copy, predicted, strict=True):
         token.tag_ = tagged.tag_
     return copy
+
+
+def untagged(nlp: spacy.Language, gold: Doc) -> Doc:
+    """A Doc with the words and sentences of `gold`, as the tokenizer of `nlp` would have made it.
+
+    The tokenizer gives some words a norm of their own ("n't": "not"), which a Doc made from words
+    lacks and taggers read.
+    """
+    doc = to_example(gold, tags=False).predicted
+    tokenized = {token.idx: token for token in nlp.make_doc(gold.text)}
+    for token in doc:
+        same = tokenized.get(token.idx)
+        if same is not None and same.text == token.text:
+            token.norm_ = same.norm_
+    return doc
 
 
 def write_docs(docs: list[Doc], path: Path) -> None:

@@ -36,11 +36,14 @@ def train(
     whole once it is written. overrides: e.g. {"paths.train": "train.spacy"}.
     RETURNS: the pipeline, with its scores on the dev corpus in `nlp.meta["performance"]`.
     RAISES: SL008 if a component that is to be trained is none of ours; SL014 if `output` exists
-    and is no pipeline.
+    and is no pipeline; SL015 if the config is none for training.
     """
     if output is not None:
+        output = Path(output).resolve()
         _check_replaceable(output)
     config = load_config(config_path, overrides=overrides or {}, interpolate=False)
+    if "training" not in config:
+        raise StructlearnError("SL015", path=config_path)
     nlp = init_nlp(config)
     settings = registry.resolve(nlp.config.interpolate()["training"], schema=ConfigSchemaTraining)
     corpora = resolve_dot_names(
@@ -122,9 +125,10 @@ def record_performance(
     return scores
 
 
-def save(nlp: Language, output: Path) -> None:
+def save(nlp: Language, output: Path, *, extra: dict[str, str] | None = None) -> None:
     """Write the pipeline beside `output`, then rename: a killed run leaves nothing half-written.
 
+    extra: further text files, by name.
     RAISES: SL014 if `output` exists and is no pipeline.
     """
     _check_replaceable(output)
@@ -136,6 +140,8 @@ def save(nlp: Language, output: Path) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
     try:
         nlp.to_disk(fresh)
+        for name, text in (extra or {}).items():
+            (fresh / name).write_text(text, encoding="utf8")
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise

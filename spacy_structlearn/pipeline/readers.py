@@ -35,7 +35,7 @@ def create_conll_chunks_reader(
     """Read chunks in the columns of CoNLL-2000: word, tag, IOB chunk tag; a Doc a sentence.
 
     path: the file, plain or .gz. types: the chunk types to keep (["NP"] if None).
-    start, stop: the sentences to read, as in a Python slice.
+    start, stop: the first sentence to read, and the one after the last, counted from 0.
     RAISES: SL010 if there is no such file; SL011 for a line without three columns.
     """
     kept = set(types or ["NP"])

@@ -1,0 +1,380 @@
+"""The command line, run in this process where that is enough."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin, Span, Token
+from spacy.vocab import Vocab
+
+import spacy_structlearn
+from spacy_structlearn import cli
+from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
+
+CONFIG = Path(spacy_structlearn.__file__).parent / "pipeline" / "configs" / "np_chunker.cfg"
+TEXT = "The old dog slept. My sister bought apples."
+PARSED = [
+    "[NP The/DT old/JJ dog/NN ] slept/VBD ./.",
+    "[NP My/PRP$ sister/NN ] bought/VBD [NP apples/NNS ] ./.",
+]
+GOLD = [
+    ("The old dog slept .", "DT JJ NN VBD .", [(0, 3)]),
+    ("My sister bought apples .", "PRP$ NN VBD NNS .", [(0, 2), (3, 4)]),
+    ("The sister bought old apples .", "DT NN VBD JJ NNS .", [(0, 2), (3, 5)]),
+    ("Run !", "VB .", []),
+]
+
+
+def gold_docs(vocab):
+    for words, tags, chunks in GOLD:
+        doc = Doc(vocab, words=words.split(), tags=tags.split())
+        set_gold_spans(doc, "np_chunks", [("NP", start, end) for start, end in chunks])
+        yield doc
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A pipeline that tags by rule and has a trained chunker: its directory."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    ruler = nlp.add_pipe("attribute_ruler")
+    for words, tags, _ in GOLD:
+        for word, tag in zip(words.split(), tags.split(), strict=True):
+            ruler.add([[{"LOWER": word.lower()}]], {"TAG": tag})
+    ruler.add([[{"IS_SPACE": True}]], {"TAG": "_SP"})
+    chunker = nlp.add_pipe("np_chunker")
+    examples = [to_example(doc) for doc in gold_docs(nlp.vocab)]
+    chunker.initialize(lambda: examples)
+    chunker.fit(examples)
+    path = tmp_path_factory.mktemp("cli") / "model"
+    nlp.to_disk(path)
+    return str(path)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the command line. RETURNS: exit code, standard output, standard error."""
+
+    def run(*arguments, stdin=""):
+        data = stdin.encode("utf8") if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "argv", ["structlearn", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf8"))
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as error:
+            code = error.code
+        return code or 0, *capsys.readouterr()
+
+    return run
+
+
+def one_line_error(result):
+    """The line on standard error of a run that failed in the way users should see."""
+    code, out, err = result
+    assert code == 1
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("structlearn: ")
+    assert "Traceback" not in err
+    return err
+
+
+# --- help and version -----------------------------------------------------------------------------
+def test_help_names_the_commands(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    assert "parse" in out
+    assert "train" in out
+
+
+def test_version(run):
+    assert run("--version") == (0, f"{spacy_structlearn.__version__}\n", "")
+
+
+def test_no_arguments_print_the_help(run):
+    _, out, err = run()
+    assert "Usage" in out + err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["parse", "--help"], ["--version"]])
+def test_help_does_not_wait_for_spacy_to_be_imported(arguments):
+    code = (
+        "import sys\n"
+        "from spacy_structlearn.cli import main\n"
+        f"sys.argv = ['structlearn', *{arguments}]\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    assert not {'spacy', 'thinc', 'numpy'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+# --- parse: where the text comes from -------------------------------------------------------------
+def test_parse_a_text(run, model):
+    assert run("parse", TEXT, "--model", model) == (0, "\n".join(PARSED) + "\n", "")
+
+
+def test_parse_a_file_by_lines(run, model, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("The old dog slept.\n\n   \nMy sister bought apples.\r\n", encoding="utf8")
+    assert run("parse", path, "--model", model)[1].splitlines() == PARSED
+
+
+def test_parse_standard_input_by_lines(run, model):
+    stdin = "The old dog slept.\n\nMy sister bought apples."
+    assert run("parse", "-", "--model", model, stdin=stdin)[1].splitlines() == PARSED
+
+
+@pytest.mark.parametrize("source", ["file", "-"])
+def test_only_line_ends_end_a_text(run, model, tmp_path, source):
+    text = "The old dog\x0cslept.\u2028Run!\nRun!\n"
+    (tmp_path / "file").write_text(text, encoding="utf8")
+    argument = tmp_path / "file" if source == "file" else source
+    out = run("parse", argument, "--model", model, "--format", "jsonl", stdin=text)[1]
+    texts = [json.loads(line)["text"] for line in out.split("\n") if line]
+    assert texts == ["The old dog\x0cslept.\u2028Run!", "Run!"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(run, model, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("The old dog slept.\n", encoding="utf-8-sig")
+    assert run("parse", path, "--model", model)[1].splitlines() == PARSED[:1]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n\n"])
+@pytest.mark.parametrize("format", ["text", "conll", "jsonl"])
+def test_nothing_to_parse_prints_nothing(run, model, text, format):
+    assert run("parse", text, "--model", model, "--format", format) == (0, "", "")
+    assert run("parse", "-", "--model", model, "--format", format, stdin=text) == (0, "", "")
+
+
+def test_an_empty_file_prints_nothing(run, model, tmp_path):
+    (tmp_path / "empty").write_text("", encoding="utf8")
+    assert run("parse", tmp_path / "empty", "--model", model) == (0, "", "")
+
+
+def test_a_text_longer_than_any_file_name(run, model):
+    text = " ".join(["The old dog slept."] * 400)
+    assert len(text) > 5000
+    assert run("parse", text, "--model", model)[1].splitlines() == PARSED[:1] * 400
+
+
+def test_a_text_that_is_the_name_of_a_directory_is_a_text(run, model, tmp_path, monkeypatch):
+    (tmp_path / "apples").mkdir()
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("parse", "apples", "--model", model)
+    assert code == 0
+    assert "apples/NNS" in out
+
+
+# --- parse: what is printed -----------------------------------------------------------------------
+def test_conll_columns(run, model):
+    out = run("parse", TEXT, "--model", model, "--format", "conll")[1]
+    assert out == (
+        "The\tDT\tB-NP\nold\tJJ\tI-NP\ndog\tNN\tI-NP\nslept\tVBD\tO\n.\t.\tO\n\n"
+        "My\tPRP$\tB-NP\nsister\tNN\tI-NP\nbought\tVBD\tO\napples\tNNS\tB-NP\n.\t.\tO\n\n"
+    )
+
+
+def test_jsonl_offsets_are_those_of_the_text(run, model):
+    text = "  The  old dog slept.\tRun! "
+    (line,) = run("parse", text, "--model", model, "--format", "jsonl")[1].splitlines()
+    parsed = json.loads(line)
+    text = parsed["text"]
+    assert text == "The  old dog slept.\tRun!"
+
+    def covered(key):
+        return [text[span["start"] : span["end"]] for span in parsed[key]]
+
+    tags = ("DT", "JJ", "NN", "VBD", ".", "VB", ".")
+    assert covered("tokens") == ["The", "old", "dog", "slept", ".", "Run", "!"]
+    assert [token["tag"] for token in parsed["tokens"]] == list(tags)
+    assert [sentence.strip() for sentence in covered("sents")] == ["The  old dog slept.", "Run!"]
+    assert covered("np_chunks") == ["The  old dog"]
+    assert parsed["np_chunks"][0]["label"] == "NP"
+    assert 0 < parsed["np_chunks"][0]["prob"] <= 1
+
+
+def test_jsonl_is_a_line_a_text(run, model):
+    stdin = "The old dog slept. Run!\nMy sister bought 🙂 apples.\n"
+    out = run("parse", "-", "--model", model, "--format", "jsonl", stdin=stdin)[1]
+    first, second = map(json.loads, out.splitlines())
+    assert len(first["sents"]) == 2
+    chunk = second["np_chunks"][0]
+    assert second["text"][chunk["start"] : chunk["end"]] == "My sister"
+
+
+def test_white_space_tokens_are_not_printed(run, model):
+    text = "The  old \n dog slept.   Run!"
+    plain = "[NP The/DT old/JJ dog/NN ] slept/VBD ./.\nRun/VB !/.\n"
+    assert run("parse", text, "--model", model)[1] == plain
+    conll = run("parse", text, "--model", model, "--format", "conll")[1]
+    assert [len(line.split("\t")) for line in conll.splitlines() if line] == [3] * 7
+
+
+@pytest.fixture
+def unregistered():
+    """Extensions as in a process where no component of ours was made yet."""
+    for target, name in ((Doc, "np_chunks"), (Token, "np_iob"), (Span, "np_chunk_prob")):
+        target.remove_extension(name)
+    yield
+    extensions.register()
+
+
+@pytest.mark.parametrize("format", ["text", "conll", "jsonl"])
+def test_a_pipeline_without_sentences_tags_and_chunks_can_be_printed(
+    run, tmp_path, format, unregistered
+):
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    code, out, err = run("parse", "Run! Run!", "--model", tmp_path / "blank", "--format", format)
+    assert (code, err) == (0, "")
+    assert out.startswith({"text": "Run ! Run !\n", "conll": "Run\t\tO\n", "jsonl": "{"}[format])
+
+
+def test_the_default_pipeline_is_used_without_a_model(run, model, monkeypatch):
+    monkeypatch.setattr(spacy_structlearn, "load", lambda: spacy.load(model))
+    assert run("parse", TEXT)[1].splitlines() == PARSED
+
+
+# --- parse: errors --------------------------------------------------------------------------------
+def test_a_missing_model_is_one_line(run, tmp_path):
+    assert "nowhere" in one_line_error(run("parse", TEXT, "--model", tmp_path / "nowhere"))
+
+
+def test_a_directory_that_is_no_model_is_one_line(run, tmp_path):
+    one_line_error(run("parse", TEXT, "--model", tmp_path))
+
+
+def test_an_untrained_model_is_one_line(run, tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("np_chunker")
+    nlp.to_disk(tmp_path / "model")
+    assert "SL002" in one_line_error(run("parse", TEXT, "--model", tmp_path / "model"))
+
+
+@pytest.mark.parametrize("source", ["file", "-"])
+def test_what_is_no_utf8_is_one_line(run, model, tmp_path, source):
+    (tmp_path / "file").write_bytes(b"The old d\xf6g slept.")
+    argument = tmp_path / "file" if source == "file" else source
+    one_line_error(run("parse", argument, "--model", model, stdin=b"The old d\xf6g slept."))
+
+
+def test_a_text_too_long_for_spacy_is_one_line(run, model, tmp_path):
+    (tmp_path / "long").write_text("dog " * 250_001, encoding="utf8")
+    assert "E088" in one_line_error(run("parse", tmp_path / "long", "--model", model))
+
+
+def test_an_unknown_format_is_a_usage_error(run, model):
+    assert run("parse", TEXT, "--model", model, "--format", "xml")[0] == 2
+
+
+def test_errors_that_no_input_explains_keep_their_traceback(run, monkeypatch):
+    def broken(model):
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(cli, "_load", broken)
+    with pytest.raises(ValueError, match="a bug"):
+        run("parse", TEXT)
+
+
+def test_python_m_in_a_process_of_its_own(model):
+    done = subprocess.run(
+        [sys.executable, "-m", "spacy_structlearn", "parse", "-", "--model", model],
+        input="The old dog slept.\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, PARSED[0] + "\n", "")
+
+
+# --- train ----------------------------------------------------------------------------------------
+@pytest.fixture
+def data(tmp_path):
+    """The overrides that every training needs, as arguments."""
+    path = tmp_path / "gold.spacy"
+    DocBin(docs=list(gold_docs(Vocab()))).to_disk(path)
+    return ["--paths.train", path, "--paths.dev", path]
+
+
+def test_train_with_overrides(run, data, tmp_path):
+    output = tmp_path / "model"
+    code, out, err = run(
+        "train", CONFIG, "-o", output, *data, "--components.np_chunker.model.l2=0.01"
+    )
+    assert (code, err) == (0, "")
+    nlp = spacy.load(output)
+    assert nlp.config["components"]["np_chunker"]["model"]["l2"] == 0.01
+    assert nlp.meta["performance"]["np_chunk_f"] == 1.0
+    assert "np_chunk_f" in out
+    assert "1.0000" in out
+    assert str(output) in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--foo", "1"], "'--foo'"),
+        (["--foo"], "'--foo'"),
+        (["stray"], "'stray'"),
+        (["--system.seed", "1", "stray"], "'stray'"),
+        (["--system.seed=1", "stray"], "'stray'"),
+    ],
+)
+def test_arguments_that_are_no_overrides_are_one_line(run, data, tmp_path, arguments, named):
+    error = one_line_error(run("train", CONFIG, "-o", tmp_path / "model", *data, *arguments))
+    assert "SL009" in error
+    assert named in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--nowhere.seed", "1"], "nowhere"),
+        (["--components.np_chunker.model.l3", "1"], "l3"),
+        (["--components.np_chunker.model.l2", "much"], "l2"),
+        (["--components.np_chunker.iterations_per_step", "0"], "SL004"),
+        (["--components.np_chunker.model.@architectures", "nobody.CRF.v1"], "nobody.CRF.v1"),
+        (["--components.np_chunker.factory", "np_chunkier"], "np_chunkier"),
+        (["--components.np_chunker.model.templates", '["WORD[0]"]'], "SL003"),
+        (["--training.max_steps", "many"], "max_steps"),
+        (["--training.dev_corpus", "corpora.nowhere"], "nowhere"),
+        (["--paths.train", "nowhere.spacy"], "nowhere.spacy"),
+        (["--paths.dev", "nowhere.spacy"], "nowhere.spacy"),
+        (["--paths.train", "null"], "path"),
+    ],
+)
+def test_overrides_that_make_no_config_are_one_line(run, data, tmp_path, arguments, named):
+    output = tmp_path / "model"
+    assert named in one_line_error(run("train", CONFIG, "-o", output, *data, *arguments))
+    assert not output.exists()
+
+
+def test_a_missing_config_is_one_line(run, data, tmp_path):
+    result = run("train", tmp_path / "nowhere.cfg", "-o", tmp_path / "model", *data)
+    assert "nowhere.cfg" in one_line_error(result)
+
+
+@pytest.mark.parametrize("text", ["", "no config", "[nlp]\nlang = en\n", "[nlp\n", "[a]\nb = ["])
+def test_a_file_that_is_no_config_is_one_line(run, tmp_path, text):
+    (tmp_path / "config.cfg").write_text(text, encoding="utf8")
+    one_line_error(run("train", tmp_path / "config.cfg", "-o", tmp_path / "model"))
+
+
+def test_an_output_that_is_no_pipeline_is_not_overwritten(run, data, tmp_path):
+    error = one_line_error(run("train", CONFIG, "-o", tmp_path, *data))
+    assert "SL014" in error
+    assert (tmp_path / "gold.spacy").exists()
+
+
+def test_an_output_is_required(run, data):
+    assert run("train", CONFIG, *data)[0] == 2

@@ -1,0 +1,471 @@
+"""Readers: what of each file format is in the reference, what in the predicted Doc."""
+
+import gzip
+import zlib
+from pathlib import Path
+
+import pytest
+import spacy
+import srsly
+from spacy.tokens import Doc, DocBin
+from spacy.util import registry
+from spacy.vocab import Vocab
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.readers import (
+    create_conll_chunks_reader,
+    create_docbin_reader,
+    create_treebank_reader,
+    read_treebank,
+    set_gold_spans,
+    to_example,
+)
+from spacy_structlearn.trees.brackets import parse_tree, read_trees
+from spacy_structlearn.trees.chunks import base_noun_phrases
+from spacy_structlearn.trees.normalize import normalize
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
+
+
+def write(path, text):
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "wt", encoding="utf8") as file:
+        file.write(text)
+    return path
+
+
+def docs(reader):
+    return [example.reference for example in reader(spacy.blank("en"))]
+
+
+def words(doc):
+    return [token.text for token in doc]
+
+
+def group(doc, key="np_chunks"):
+    return [(span.label_, span.start, span.end) for span in doc.spans[key]]
+
+
+def code(reader):
+    with pytest.raises(StructlearnError) as error:
+        list(reader(spacy.blank("en")))
+    assert "\n" not in str(error.value)
+    return error.value.code, str(error.value)
+
+
+# --- ConllChunks ----------------------------------------------------------------------------------
+CONLL = """\
+The DT B-NP
+baker NN I-NP
+baked VBD B-VP
+bread NN B-NP
+. . O
+
+Nobody NN B-NP
+spoke VBD B-VP
+to TO B-PP
+him PRP B-NP
+"""
+
+
+@pytest.fixture
+def conll(tmp_path):
+    return write(tmp_path / "chunks.txt", CONLL)
+
+
+def test_conll_a_sentence_is_a_doc_with_its_np_chunks(conll):
+    first, second = docs(create_conll_chunks_reader(conll))
+    assert words(first) == ["The", "baker", "baked", "bread", "."]
+    assert [token.tag_ for token in second] == ["NN", "VBD", "TO", "PRP"]
+    assert group(first) == [("NP", 0, 2), ("NP", 3, 4)]
+    assert group(second) == [("NP", 0, 1), ("NP", 3, 4)]
+    assert [len(list(doc.sents)) for doc in (first, second)] == [1, 1]
+
+
+def test_conll_predicted_docs_have_tags_and_sentences_but_no_chunks(conll):
+    examples = list(create_conll_chunks_reader(conll)(spacy.blank("en")))
+    for example in examples:
+        assert words(example.predicted) == words(example.reference)
+        assert [t.tag_ for t in example.predicted] == [t.tag_ for t in example.reference]
+        assert [t.is_sent_start for t in example.predicted][:2] == [True, False]
+        assert "np_chunks" not in example.predicted.spans
+
+
+def test_conll_other_types(conll):
+    first, second = docs(create_conll_chunks_reader(conll, types=["VP", "PP"]))
+    assert group(first) == [("VP", 2, 3)]
+    assert group(second) == [("VP", 1, 2), ("PP", 2, 3)]
+
+
+def test_conll_types_that_do_not_occur_leave_empty_groups(conll):
+    assert [group(doc) for doc in docs(create_conll_chunks_reader(conll, types=["ADJP"]))] == [
+        [],
+        [],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "expected"),
+    [(0, None, "abcd"), (1, None, "bcd"), (0, 2, "ab"), (1, 3, "bc"), (2, 2, ""), (9, None, "")],
+)
+def test_conll_start_and_stop_are_a_slice_of_the_sentences(tmp_path, start, stop, expected):
+    path = write(tmp_path / "four.txt", "".join(f"{word} NN O\n\n" for word in "abcd"))
+    reader = create_conll_chunks_reader(path, start=start, stop=stop)
+    assert "".join(doc.text.strip() for doc in docs(reader)) == expected
+
+
+def test_conll_gzipped(tmp_path, conll):
+    packed = write(tmp_path / "chunks.txt.gz", CONLL)
+    plain = docs(create_conll_chunks_reader(conll))
+    for doc, again in zip(plain, docs(create_conll_chunks_reader(packed)), strict=True):
+        assert (words(doc), group(doc)) == (words(again), group(again))
+
+
+def test_conll_blank_lines_and_document_marks_separate_and_are_nothing_themselves(tmp_path):
+    text = "\n\n-DOCSTART- -X- -X- O\n\na NN O\n   \n\n\nb NN O\n-DOCSTART-\nc NN O"
+    path = write(tmp_path / "blank.txt", text)
+    assert [words(doc) for doc in docs(create_conll_chunks_reader(path))] == [["a"], ["b"], ["c"]]
+
+
+def test_conll_an_empty_file_has_no_sentences(tmp_path):
+    assert docs(create_conll_chunks_reader(write(tmp_path / "empty.txt", "\n"))) == []
+
+
+@pytest.mark.parametrize(("line", "found"), [("word NN", 2), ("word NN O 7", 4), ("word", 1)])
+def test_conll_wrong_number_of_columns_names_the_line(tmp_path, line, found):
+    path = write(tmp_path / "bad.txt", f"a NN O\n\n{line}\n")
+    number, message = code(create_conll_chunks_reader(path))
+    assert number == "SL011"
+    assert "bad.txt, line 3" in message
+    assert f"{found} columns" in message
+
+
+def test_conll_is_read_as_often_as_asked_for(conll):
+    reader = create_conll_chunks_reader(conll)
+    assert len(docs(reader)) == len(docs(reader)) == 2
+
+
+# --- Treebank -------------------------------------------------------------------------------------
+TREES = """\
+(TOP (S (NP (DT The) (NN baker)) (VP (VBD baked) (NP (NN bread))) (. .)))
+(TOP (S (NP-SBJ-1 (PRP It)) (VP (VBD was) (VP (VBN eaten) (NP (-NONE- *-1))
+    (PP (IN by) (NP (NP (DT a) (NN friend)) (PP (IN of) (NP (NNS cats))))))) (. .)))
+(TOP (S (NP (NNS Cats)) (VP (VBP purr)) (. !)))
+"""
+SPACES = "11101\n111111101\n101\n"
+PROPS = """\
+news/1 0 0 The -
+news/1 0 1 baker -
+
+news/1 1 0 It -
+
+blog/2 0 0 Cats -
+"""
+
+
+@pytest.fixture
+def treebank(tmp_path):
+    return {
+        "path": write(tmp_path / "all.trees", TREES),
+        "spaces": write(tmp_path / "all.spaces", SPACES),
+        "props": write(tmp_path / "all.props", PROPS),
+    }
+
+
+def test_treebank_without_other_files_a_sentence_is_a_doc(treebank):
+    first, second, third = docs(create_treebank_reader(treebank["path"]))
+    assert words(second) == ["It", "was", "eaten", "by", "a", "friend", "of", "cats", "."]
+    assert [token.tag_ for token in third] == ["NNS", "VBP", "."]
+    assert all(doc.has_unknown_spaces for doc in (first, second, third))
+    assert group(second) == [("NP", 0, 1), ("NP", 4, 6), ("NP", 7, 8)]
+
+
+def test_treebank_spaces(treebank):
+    reader = create_treebank_reader(treebank["path"], spaces=treebank["spaces"])
+    texts = [doc.text for doc in docs(reader)]
+    assert texts[0] == "The baker baked bread. "
+    assert texts[2] == "Cats purr! "
+    for example in reader(spacy.blank("en")):
+        assert example.predicted.text == example.reference.text
+        assert not example.predicted.has_unknown_spaces
+
+
+def test_treebank_props_group_the_sentences_into_documents(treebank):
+    news, blog = docs(create_treebank_reader(**treebank))
+    assert [sentence.text for sentence in news.sents] == [
+        "The baker baked bread.",
+        "It was eaten by a friend of cats.",
+    ]
+    assert {span.label_ for span in news.spans["np_chunks"]} == {"NP"}
+    assert [span.text for span in news.spans["np_chunks"]] == [
+        "The baker",
+        "bread",
+        "It",
+        "a friend",
+        "cats",
+    ]
+    assert blog.text == "Cats purr! "
+
+
+def test_treebank_props_without_spaces(treebank):
+    news, _ = docs(create_treebank_reader(treebank["path"], props=treebank["props"]))
+    assert news.has_unknown_spaces
+    assert len(list(news.sents)) == 2
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "expected"),
+    [
+        ("blog/2\n\n", None, ["Cats"]),
+        (None, "blog/2", ["The"]),
+        ("news/1\nblog/2\n", "news/1\n", ["Cats"]),
+        ("other/3", None, []),
+        ("", None, []),
+        (None, "", ["The", "Cats"]),
+    ],
+)
+def test_treebank_include_and_exclude(treebank, tmp_path, include, exclude, expected):
+    names = {
+        key: write(tmp_path / key, text)
+        for key, text in (("include", include), ("exclude", exclude))
+        if text is not None
+    }
+    assert [doc[0].text for doc in docs(create_treebank_reader(**treebank, **names))] == expected
+
+
+def test_treebank_tags_can_be_kept_from_the_predicted_docs(treebank):
+    for example in create_treebank_reader(**treebank, tags=False)(spacy.blank("en")):
+        assert not example.predicted.has_annotation("TAG")
+        assert example.reference.has_annotation("TAG")
+        sentences = [[s.start for s in doc.sents] for doc in (example.predicted, example.reference)]
+        assert sentences[0] == sentences[1]
+
+
+def test_treebank_document_names(treebank):
+    files = {key: treebank[key] for key in ("spaces", "props")}
+    assert [name for name, _ in read_treebank(Vocab(), treebank["path"], **files)] == [
+        "news/1",
+        "blog/2",
+    ]
+    assert [name for name, _ in read_treebank(Vocab(), treebank["path"])] == ["0", "1", "2"]
+
+
+def test_treebank_a_tree_of_traces_alone_is_left_out_with_its_lines(tmp_path):
+    trees = "(TOP (NP (-NONE- *)))\n(TOP (S (NP (NNS Cats)) (VP (VBP purr)) (. !)))\n"
+    path = write(tmp_path / "a.trees", trees)
+    spaces = write(tmp_path / "a.spaces", "0\n101\n")
+    props = write(tmp_path / "a.props", "one 0 0 *\n\ntwo 0 0 Cats\n")
+    ((name, doc),) = read_treebank(Vocab(), path, spaces=spaces, props=props)
+    assert (name, doc.text) == ("two", "Cats purr! ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "number"),
+    [
+        ("spaces", "11101\n111111101\n", 3),  # a sentence too few
+        ("spaces", SPACES + "11\n", 4),  # one too many
+        ("spaces", "11101\n11111111\n101\n", 2),  # a token too few
+        ("spaces", "11101\n\n101\n", 2),  # none
+        ("props", "news/1 0 0 The\n\nnews/1 1 0 It\n", 3),
+        ("props", PROPS + "\nblog/2 1 0 Dogs -\n", 4),
+        ("path", TREES.split("(TOP (S (NP (NNS Cats", maxsplit=1)[0], 3),
+        ("path", TREES + "(TOP (NP (NNS Dogs)))\n", 4),
+    ],
+)
+def test_treebank_files_that_do_not_fit_name_the_sentence(treebank, kind, text, number):
+    spare = {"spaces": "props", "props": "spaces"}
+    write(treebank[kind], text)
+    for files in (treebank, {k: v for k, v in treebank.items() if k != spare.get(kind)}):
+        found, message = code(create_treebank_reader(**files))
+        assert found == "SL012"
+        assert f"sentence {number} " in message
+        assert "all.trees" in message
+        assert "all.spaces" in message or "all.props" in message
+
+
+def test_treebank_broken_brackets_are_named(treebank):
+    write(treebank["path"], "(TOP (NP (NNS Cats))")
+    assert code(create_treebank_reader(**treebank))[0] == "SL102"
+
+
+# --- every sentence of the sample treebank --------------------------------------------------------
+def sample_files():
+    return {
+        "path": SAMPLE / "sample.trees",
+        "spaces": SAMPLE / "sample.spaces",
+        "props": SAMPLE / "sample.props",
+    }
+
+
+def test_sample_every_sentence_is_read_back_from_its_document():
+    trees = [normalize(tree) for tree in read_trees(SAMPLE / "sample.trees")]
+    spaces = (SAMPLE / "sample.spaces").read_text(encoding="utf8").split()
+    sentences = [
+        sentence for doc in docs(create_treebank_reader(**sample_files())) for sentence in doc.sents
+    ]
+    assert len(sentences) == len(trees) >= 80
+    for sentence, tree, digits in zip(sentences, trees, spaces, strict=True):
+        assert words(sentence) == list(tree.words())
+        assert [token.tag_ for token in sentence] == list(tree.tags())
+        assert "".join("1" if token.whitespace_ else "0" for token in sentence) == digits
+        chunks = [
+            (span.start - sentence.start, span.end - sentence.start)
+            for span in sentence.doc.spans["np_chunks"]
+            if sentence.start <= span.start < sentence.end
+        ]
+        assert chunks == base_noun_phrases(tree)
+
+
+def test_sample_documents_have_the_names_of_the_props():
+    files = sample_files()
+    names = [name for name, _ in read_treebank(Vocab(), files.pop("path"), **files)]
+    lines = files["props"].read_text(encoding="utf8").splitlines()
+    assert names == list(dict.fromkeys(line.split()[0] for line in lines if line.strip()))
+    assert len(names) > 1
+
+
+def test_sample_chunks_lie_in_sentences_and_do_not_overlap():
+    for doc in docs(create_treebank_reader(**sample_files())):
+        assert len(doc.spans["np_chunks"]) > 1
+        last = 0
+        for span in doc.spans["np_chunks"]:
+            assert span.start >= last
+            assert span.sent.start <= span.start < span.end <= span.sent.end
+            last = span.end
+
+
+# --- DocBin ---------------------------------------------------------------------------------------
+def gold_doc(vocab, **kwargs):
+    doc = Doc(
+        vocab,
+        words=["Cats", "purr", "!", "Dogs", "bark", "."],
+        tags=["NNS", "VBP", ".", "NNS", "VBP", "."],
+        **{"sent_starts": [1, 0, 0, 1, 0, 0], "spaces": [1, 0, 1, 1, 0, 0]} | kwargs,
+    )
+    set_gold_spans(doc, "np_chunks", [("NP", 0, 1), ("NP", 3, 4)])
+    set_gold_spans(doc, "frames", [("V", 1, 2)])
+    return doc
+
+
+def docbin(path, *written):
+    DocBin(docs=written, store_user_data=True).to_disk(path)
+    return path
+
+
+def test_docbin_round_trip(tmp_path):
+    doc = gold_doc(Vocab())
+    path = docbin(tmp_path / "a.spacy", doc, doc)
+    examples = list(create_docbin_reader(path)(spacy.blank("en")))
+    assert len(examples) == 2
+    for example in examples:
+        reference = example.reference
+        assert reference.text == doc.text == "Cats purr! Dogs bark."
+        assert group(reference) == group(doc)
+        assert group(reference, "frames") == [("V", 1, 2)]
+        assert [token.tag_ for token in reference] == [token.tag_ for token in doc]
+        assert [sentence.start for sentence in reference.sents] == [0, 3]
+
+
+def test_docbin_predicted_docs_have_tokens_and_sentences_alone(tmp_path):
+    path = docbin(tmp_path / "a.spacy", gold_doc(Vocab()))
+    (example,) = create_docbin_reader(path, tags=False)(spacy.blank("en"))
+    predicted = example.predicted
+    assert predicted.text == example.reference.text
+    assert words(predicted) == words(example.reference)
+    assert [sentence.start for sentence in predicted.sents] == [0, 3]
+    assert not predicted.has_annotation("TAG")
+    assert len(predicted.spans) == 0
+
+
+def test_docbin_predicted_docs_have_the_tags_of_the_file(tmp_path):
+    path = docbin(tmp_path / "a.spacy", gold_doc(Vocab()))
+    (example,) = create_docbin_reader(path)(spacy.blank("en"))
+    assert [t.tag_ for t in example.predicted] == ["NNS", "VBP", ".", "NNS", "VBP", "."]
+
+
+def test_docbin_unknown_sentences_and_spaces_stay_unknown(tmp_path):
+    path = docbin(tmp_path / "a.spacy", gold_doc(Vocab(), sent_starts=None, spaces=None))
+    (example,) = create_docbin_reader(path)(spacy.blank("en"))
+    for doc in (example.reference, example.predicted):
+        assert doc.has_unknown_spaces
+        assert not doc.has_annotation("SENT_START")
+
+
+def test_docbin_of_no_docs_and_of_an_empty_doc(tmp_path):
+    assert docs(create_docbin_reader(docbin(tmp_path / "none.spacy"))) == []
+    (doc,) = docs(create_docbin_reader(docbin(tmp_path / "empty.spacy", Doc(Vocab()))))
+    assert len(doc) == 0
+
+
+def damaged(kind, data):
+    return {
+        "empty": b"",
+        "text": b"Cats purr.",
+        "cut": data[: len(data) // 2],
+        "other": zlib.compress(srsly.msgpack_dumps({"attrs": [65], "tokens": b"123"})),
+        "number": zlib.compress(srsly.msgpack_dumps(7)),
+        "no msgpack": zlib.compress(b"\xc1\xc1"),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["empty", "text", "cut", "other", "number", "no msgpack"])
+def test_docbin_damaged_files_are_named_in_one_line(tmp_path, kind):
+    path = docbin(tmp_path / "broken.spacy", gold_doc(Vocab()))
+    path.write_bytes(damaged(kind, path.read_bytes()))
+    number, message = code(create_docbin_reader(path))
+    assert number == "SL013"
+    assert "broken.spacy" in message
+
+
+# --- all readers ----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("ConllChunks", {}),
+        ("Treebank", {}),
+        ("DocBin", {}),
+        ("Treebank", {"path": "sample.trees", "spaces": "nowhere"}),
+        ("Treebank", {"path": "sample.trees", "props": "nowhere"}),
+        ("Treebank", {"path": "sample.trees", "include": "nowhere"}),
+        ("Treebank", {"path": "sample.trees", "exclude": "nowhere"}),
+    ],
+)
+def test_missing_files_are_named_by_readers_from_a_config(name, settings):
+    paths = {key: str(SAMPLE / value) for key, value in ({"path": "nowhere"} | settings).items()}
+    config = {"reader": {"@readers": f"spacy_structlearn.{name}.v1", **paths}}
+    number, message = code(registry.resolve(config)["reader"])
+    assert number == "SL010"
+    assert "nowhere" in message
+
+
+def test_a_directory_is_no_file(tmp_path):
+    assert code(create_docbin_reader(tmp_path))[0] == "SL010"
+
+
+def test_the_predicted_doc_keeps_tokens_that_the_tokenizer_would_not_make():
+    nlp = spacy.blank("en")
+    odd = Doc(nlp.vocab, words=["can", "'t", "  ", "e-\nmail"], spaces=[False, True, False, True])
+    example = to_example(odd)
+    assert words(example.predicted) == words(odd) != words(nlp.make_doc(odd.text))
+    assert example.predicted.text == odd.text
+    assert example.predicted is not odd
+
+
+def test_partial_tags_stay_partial():
+    doc = Doc(Vocab(), words=["Cats", "purr"], tags=["NNS", ""])
+    assert [token.tag_ for token in to_example(doc).predicted] == ["NNS", ""]
+
+
+def test_gold_spans_replace_and_keep_their_order():
+    doc = gold_doc(Vocab())
+    set_gold_spans(doc, "np_chunks", [("X", 3, 6), ("Y", 0, 1)])
+    assert group(doc) == [("X", 3, 6), ("Y", 0, 1)]
+    assert doc.spans["np_chunks"].name == "np_chunks"
+
+
+def test_words_with_brackets_are_read_as_written_in_the_text(tmp_path):
+    tree = "(TOP (NP (-LRB- -LRB-) (NN cat) (-RRB- -RRB-)))"
+    assert parse_tree(tree).words()[0] == "("
+    (doc,) = docs(create_treebank_reader(write(tmp_path / "a.trees", tree)))
+    assert words(doc) == ["(", "cat", ")"]
+    assert doc[0].tag_ == "-LRB-"

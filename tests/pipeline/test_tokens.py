@@ -1,0 +1,169 @@
+"""Docs as arrays of symbol ids."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.tokens import Doc
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.tokens import check_attributes, read_tokens
+
+VOCAB = spacy.blank("en").vocab
+
+
+def make_doc(words, **kwargs):
+    return Doc(VOCAB, words=words, **kwargs)
+
+
+def read(*docs, attributes=("ORTH",)):
+    return read_tokens(docs, attributes, "chunker")
+
+
+def words_of(tokens):
+    return [VOCAB.strings[int(key)] for key in tokens.columns[:, 0]]
+
+
+def test_columns_are_the_ids_of_the_attributes_in_the_order_asked_for():
+    doc = make_doc(["Dogs", "bark"], tags=["NNS", "VBP"])
+    columns = read(doc, attributes=("TAG", "ORTH", "LOWER")).columns
+    expected = [[token.tag, token.orth, token.lower] for token in doc]
+    np.testing.assert_array_equal(columns, np.array(expected, dtype=np.uint64))
+
+
+def test_shapes_and_types():
+    tokens = read(make_doc(["a", "b", "c"]), make_doc(["d"]), attributes=("ORTH", "LOWER"))
+    assert (tokens.columns.shape, tokens.columns.dtype) == ((4, 2), np.uint64)
+    assert tokens.columns.flags.c_contiguous
+    for array, shape in ((tokens.offsets, 3), (tokens.positions, 4), (tokens.docs, 3)):
+        assert (array.shape, array.dtype) == ((shape,), np.int64)
+
+
+def test_ids_do_not_depend_on_the_vocab():
+    words = ["zyzzyva", "sings"]
+    here, there = read(make_doc(words)), read(Doc(spacy.blank("de").vocab, words=words))
+    np.testing.assert_array_equal(here.columns, there.columns)
+
+
+def test_white_space_tokens_are_left_out():
+    tokens = read(make_doc(["\n", "Dogs", " \t", "bark", "\n\n", "."]))
+    assert words_of(tokens) == ["Dogs", "bark", "."]
+    assert tokens.positions.tolist() == [1, 3, 5]
+    assert tokens.offsets.tolist() == [0, 3]
+
+
+def test_sentences():
+    doc = make_doc(["Stop", "!", "Dogs", "bark", "."], sent_starts=[1, 0, 1, 0, 0])
+    assert read(doc).offsets.tolist() == [0, 2, 5]
+
+
+def test_a_boundary_on_a_white_space_token_begins_a_sentence():
+    words = ["Stop", "!", "\n", "Dogs", "bark", "."]
+    doc = make_doc(words, sent_starts=[1, 0, 1, 0, 0, 0])
+    assert read(doc).offsets.tolist() == [0, 2, 5]
+
+
+def test_a_sentence_of_white_space_alone_is_none():
+    words = ["Stop", "!", "\n", "\n", "Dogs", "bark"]
+    doc = make_doc(words, sent_starts=[1, 0, 1, 1, 1, 0])
+    assert read(doc).offsets.tolist() == [0, 2, 4]
+
+
+def test_white_space_before_the_first_sentence():
+    doc = make_doc(["\n", "Dogs", "bark"], sent_starts=[1, 1, 0])
+    assert read(doc).offsets.tolist() == [0, 2]
+
+
+def test_without_sentence_boundaries_a_doc_is_one_sentence():
+    tokens = read(make_doc(["Stop", "!", "Dogs", "bark"]), make_doc(["a", "b"]))
+    assert tokens.offsets.tolist() == [0, 4, 6]
+    assert tokens.docs.tolist() == [0, 1, 2]
+
+
+def test_docs_with_and_without_sentence_boundaries_may_be_mixed():
+    split = make_doc(["Stop", "!", "Go", "!"], sent_starts=[1, 0, 1, 0])
+    tokens = read(make_doc(["a", "b"]), split, make_doc(["c"]))
+    assert tokens.offsets.tolist() == [0, 2, 4, 6, 7]
+    assert tokens.docs.tolist() == [0, 1, 3, 4]
+    assert tokens.positions.tolist() == [0, 1, 0, 1, 2, 3, 0]
+
+
+def test_empty_docs_have_no_sentences():
+    tokens = read(make_doc([]), make_doc(["a"]), make_doc([" ", "\n"]), make_doc(["b", "c"]))
+    assert words_of(tokens) == ["a", "b", "c"]
+    assert tokens.offsets.tolist() == [0, 1, 3]
+    assert tokens.docs.tolist() == [0, 0, 1, 1, 2]
+
+
+@pytest.mark.parametrize("docs", [[], [[]], [[" "], []]], ids=["none", "empty", "white space"])
+def test_nothing_to_read(docs):
+    tokens = read(*map(make_doc, docs), attributes=("ORTH", "TAG"))
+    assert (tokens.columns.shape, tokens.columns.dtype) == ((0, 2), np.uint64)
+    assert (tokens.positions.shape, tokens.positions.dtype) == ((0,), np.int64)
+    assert tokens.offsets.tolist() == [0]
+    assert tokens.docs.tolist() == [0] * (len(docs) + 1)
+
+
+def test_missing_tags_are_an_error_that_names_text_and_component():
+    tagged = make_doc(["Dogs", "bark"], tags=["NNS", "VBP"])
+    with pytest.raises(StructlearnError, match=r"'chunker' reads token\.tag_.*'Cats sleep '") as e:
+        read(tagged, make_doc(["Cats", "sleep"]), attributes=("ORTH", "TAG"))
+    assert e.value.code == "SL001"
+
+
+def test_tags_on_white_space_alone_are_missing_tags():
+    doc = make_doc(["Dogs", "\n"])
+    doc[1].tag_ = "_SP"
+    with pytest.raises(StructlearnError, match="SL001"):
+        read(doc, attributes=("TAG",))
+
+
+def test_some_tags_are_enough():
+    doc = make_doc(["Dogs", "bark"], tags=["", "VBP"])
+    assert read(doc, attributes=("TAG",)).columns[:, 0].tolist() == [0, doc[1].tag]
+
+
+def test_a_text_without_entities_is_annotated_if_a_recognizer_has_run():
+    doc = make_doc(["Dogs", "bark"])
+    with pytest.raises(StructlearnError, match="SL001"):
+        read(doc, attributes=("ENT_TYPE",))
+    doc.set_ents([])
+    assert read(doc, attributes=("ENT_TYPE",)).columns.tolist() == [[0], [0]]
+
+
+def test_unknown_attributes_are_refused():
+    check_attributes(["ORTH", "TAG", "SHAPE"], "chunker")
+    with pytest.raises(StructlearnError, match=r"'chunker'.*'WORD'") as error:
+        check_attributes(["ORTH", "WORD"], "chunker")
+    assert error.value.code == "SL003"
+
+
+RANDOM_DOC = st.lists(
+    st.tuples(st.sampled_from(["dog", "Run", "!", " ", "\n\n"]), st.booleans()), max_size=12
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(RANDOM_DOC, st.booleans()), max_size=5))
+def test_every_token_is_found_again_by_its_position(drawn):
+    docs = []
+    for tokens, split in drawn:
+        starts = [bool(index == 0 or start) for index, (_, start) in enumerate(tokens)]
+        docs.append(make_doc([word for word, _ in tokens], sent_starts=starts if split else None))
+    read_back = read(*docs)
+    assert read_back.offsets[0] == 0
+    assert read_back.offsets[-1] == len(read_back.positions) == len(read_back.columns)
+    assert (np.diff(read_back.offsets) > 0).all()
+    assert read_back.docs[0] == 0
+    assert read_back.docs[-1] == len(read_back.offsets) - 1
+    for doc, (first, last) in zip(docs, pairwise(read_back.docs), strict=True):
+        sentences = list(doc.sents) if doc.has_annotation("SENT_START") else [doc[:]]
+        wanted = [[token.i for token in sentence if not token.is_space] for sentence in sentences]
+        bounds = read_back.offsets[first : last + 1]
+        found = [read_back.positions[a:b].tolist() for a, b in pairwise(bounds)]
+        assert found == [indices for indices in wanted if indices]
+        keys = [doc[index].orth for indices in found for index in indices]
+        assert read_back.columns[bounds[0] : bounds[-1], 0].tolist() == keys
