@@ -100,8 +100,9 @@ def document_names(ewt: Path) -> list[str]:
     return [name for name, _ in _documents(ewt, "train")]
 
 
-def read_docs(path: Path) -> list[Doc]:
-    return list(DocBin().from_disk(path).get_docs(Vocab()))
+def read_docs(path: Path, vocab: Vocab | None = None) -> list[Doc]:
+    """The Docs of a file; give the vocab of the pipeline that is to annotate them."""
+    return list(DocBin().from_disk(path).get_docs(vocab or Vocab()))
 
 
 # --- stages ---------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from spacy.training import Example
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import train_default as default
+from jackknife import untagged
 from recording import ROOT, record
 
 from spacy_structlearn.pipeline.readers import create_conll_chunks_reader, to_example
@@ -95,8 +96,8 @@ def chunk_f1(nlp: Language, docs: Path) -> float:
 def pipeline(dev: Path) -> dict[str, float]:
     """The default pipeline as installed: tagging on gold tokens, everything on raw text."""
     nlp = spacy.load(default.PACKAGED)
-    gold = default.read_docs(dev)
-    on_gold_tokens = nlp.evaluate([to_example(doc, tags=False) for doc in gold])
+    gold = default.read_docs(dev, nlp.vocab)
+    on_gold_tokens = nlp.evaluate([Example(untagged(nlp, doc), doc) for doc in gold])
     raw = default.evaluate(nlp, dev)
     files = [path for path in default.PACKAGED.rglob("*") if path.is_file()]
     return {

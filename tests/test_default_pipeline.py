@@ -1,0 +1,230 @@
+"""The English pipeline inside the package, as its users meet it."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+import srsly
+from spacy.tokens import Doc, DocBin
+
+import spacy_structlearn
+
+DIRECTORY = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
+TEXT = "The committee approved a new plan for the old harbor. Did your sister read it?"
+CHUNKS = ["The committee", "a new plan", "the old harbor", "your sister", "it"]
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    return spacy_structlearn.load()
+
+
+def chunks(doc):
+    return [chunk.text for chunk in doc._.np_chunks]
+
+
+def annotation(doc):
+    return [(span.label_, span.start, span.end) for span in doc.spans["np_chunks"]]
+
+
+# --- what is in the package -----------------------------------------------------------------------
+def test_components(nlp):
+    assert nlp.pipe_names[-1] == "np_chunker"
+    assert nlp.lang == "en"
+    doc = nlp.make_doc(TEXT)
+    assert not doc.has_annotation("TAG")
+    doc = nlp(TEXT)
+    assert doc.has_annotation("TAG")
+    assert doc.has_annotation("SENT_START")
+
+
+def test_load_passes_its_arguments_on():
+    assert "np_chunker" not in spacy_structlearn.load(exclude=["np_chunker"]).component_names
+    assert "np_chunker" in spacy_structlearn.load(disable=["np_chunker"]).disabled
+
+
+def test_size_on_disk():
+    size = sum(path.stat().st_size for path in DIRECTORY.rglob("*") if path.is_file())
+    assert 0 < size <= 12 * 2**20
+
+
+def test_licence_and_sources():
+    meta = srsly.read_json(DIRECTORY / "meta.json")
+    assert "CC BY-SA" in meta["license"]
+    text = (DIRECTORY / "LICENSES_SOURCES").read_text(encoding="utf8")
+    assert meta["sources"]
+    for source in meta["sources"]:
+        assert source["license"]
+        assert source["url"] in text
+
+
+def test_card():
+    meta = srsly.read_json(DIRECTORY / "meta.json")
+    assert meta["name"] == "structlearn_sm"
+    assert meta["version"] == spacy_structlearn.__version__
+    assert meta["description"]
+    performance = meta["performance"]
+    for name in ("tag_acc", "sents_f", "np_chunk_f", "np_chunk_p", "np_chunk_r"):
+        assert 0.5 < performance[name] <= 1.0
+
+
+def test_nothing_of_the_training_machine_is_in_the_files():
+    config = (DIRECTORY / "config.cfg").read_text(encoding="utf8")
+    meta = (DIRECTORY / "meta.json").read_text(encoding="utf8")
+    for place in (Path.home(), Path(spacy_structlearn.__file__).parents[1]):
+        assert str(place) not in config + meta
+    for line in config.splitlines():
+        value = line.partition("=")[2].strip().strip('"')
+        assert not value.startswith(("/", "~", "\\")), line
+        assert value[1:3] not in (":\\", ":/"), line
+
+
+def test_the_vocabulary_does_not_hold_words_of_the_training_texts():
+    # Labels, tags and the language's own tables; a corpus would bring tens of thousands.
+    strings = srsly.read_json(DIRECTORY / "vocab" / "strings.json")
+    assert len(strings) < 5000
+
+
+# --- predictions ----------------------------------------------------------------------------------
+def test_sentences_tags_and_chunks(nlp):
+    doc = nlp(TEXT)
+    assert chunks(doc) == CHUNKS
+    assert [len(sentence) for sentence in doc.sents] == [11, 6]
+    assert [token.tag_ for token in doc[:5]] == ["DT", "NN", "VBD", "DT", "JJ"]
+    assert [token._.np_iob for token in doc[:6]] == ["B", "I", "O", "B", "I", "I"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "We met three young doctors at the station.",
+            ["We", "three young doctors", "the station"],
+        ),
+        ("In the garden, birds sang loudly.", ["the garden", "birds"]),
+        ("She gave the boy a green apple.", ["She", "the boy", "a green apple"]),
+        ("The price of oil has fallen.", ["The price", "oil"]),
+    ],
+)
+def test_chunks_of_simple_sentences(nlp, text, expected):
+    assert chunks(nlp(text)) == expected
+
+
+def test_probabilities(nlp):
+    for chunk in nlp(TEXT)._.np_chunks:
+        assert 0.5 < chunk._.np_chunk_prob <= 1.0
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n\n\t", "dog", "!", "🙂", "🙂 🙂\n", "\u200b", "\x00", "((((", "Ωμέγα 東京"]
+)
+def test_odd_texts(nlp, text):
+    doc = nlp(text)
+    assert doc.text == text
+    group = doc.spans["np_chunks"]
+    assert len(group) == len(group.attrs["scores"])
+    assert not any(token.is_space for chunk in group for token in (chunk[0], chunk[-1]))
+
+
+def test_white_space_changes_nothing(nlp):
+    spread = nlp(TEXT.replace(" new ", "  new\n").replace(". ", ".  "))
+    assert [" ".join(chunk.split()) for chunk in chunks(spread)] == CHUNKS
+
+
+def test_a_long_text(nlp):
+    doc = nlp(" ".join([TEXT] * 300))
+    assert len(doc.spans["np_chunks"]) >= 1490
+    assert np.isfinite(doc.spans["np_chunks"].attrs["scores"]).all()
+
+
+def test_a_long_text_without_sentence_ends(nlp):
+    doc = nlp("the old dog and " * 1500)
+    assert len(doc._.np_chunks) >= 1400
+
+
+def test_pipe_gives_what_call_gives(nlp):
+    texts = [TEXT, "", "Run!", "The price of oil has fallen.", " "] * 3
+    single = [annotation(nlp(text)) for text in texts]
+    assert [annotation(doc) for doc in nlp.pipe(texts, batch_size=4)] == single
+
+
+# --- storage --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("store", ["copy", "bytes", "DocBin", "pickle"])
+def test_predictions_survive_with_their_probabilities(nlp, store):
+    doc = nlp(TEXT)
+    again = {
+        "copy": lambda: doc.copy(),
+        "bytes": lambda: Doc(nlp.vocab).from_bytes(doc.to_bytes()),
+        "DocBin": lambda: next(
+            DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(nlp.vocab)
+        ),
+        "pickle": lambda: pickle.loads(pickle.dumps(doc)),
+    }[store]()
+    assert annotation(again) == annotation(doc)
+    probabilities = [[chunk._.np_chunk_prob for chunk in d._.np_chunks] for d in (doc, again)]
+    assert probabilities[0] == probabilities[1]
+    assert None not in probabilities[0]
+
+
+def test_joined_documents_keep_their_chunks(nlp):
+    docs = [nlp(TEXT), nlp(" "), nlp("The price of oil has fallen.")]
+    assert chunks(Doc.from_docs(docs)) == [text for doc in docs for text in chunks(doc)]
+
+
+def test_a_sentence_as_a_doc(nlp):
+    second = list(nlp(TEXT).sents)[1].as_doc()
+    assert chunks(second) in ([], CHUNKS[3:])
+    assert chunks(nlp.get_pipe("np_chunker")(second)) == CHUNKS[3:]
+
+
+@pytest.mark.parametrize("store", ["bytes", "pickle", "disk"])
+def test_the_pipeline_itself_can_be_stored(nlp, store, tmp_path):
+    if store == "bytes":
+        again = spacy_structlearn.load().from_bytes(nlp.to_bytes())
+    elif store == "pickle":
+        again = pickle.loads(pickle.dumps(nlp))
+    else:
+        nlp.to_disk(tmp_path / "model")
+        again = spacy.load(tmp_path / "model")
+    first, second = nlp(TEXT), again(TEXT)
+    assert annotation(first) == annotation(second)
+    scores = [doc.spans["np_chunks"].attrs["scores"] for doc in (first, second)]
+    np.testing.assert_array_equal(*scores)
+
+
+def test_two_processes_under_spawn(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import multiprocessing, sys, spacy_structlearn\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.set_start_method('spawn')\n"
+        "    nlp = spacy_structlearn.load()\n"
+        "    for doc in nlp.pipe([sys.argv[1]] * 6, n_process=2, batch_size=2):\n"
+        "        print('|'.join(chunk.text for chunk in doc._.np_chunks))\n",
+        encoding="utf8",
+    )
+    done = subprocess.run(
+        [sys.executable, str(script), TEXT],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["|".join(CHUNKS)] * 6
+
+
+def test_the_command_line_uses_it(capsys, monkeypatch):
+    from spacy_structlearn.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["structlearn", "parse", TEXT])
+    with pytest.raises(SystemExit) as exit:
+        main()
+    assert not exit.value.code
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("[NP The/DT committee/NN ] approved/VBD [NP a/DT new/JJ plan/NN ]")
+    assert "[NP your/PRP$ sister/NN ]" in second

@@ -1,0 +1,63 @@
+"""What the README shows is what the project does."""
+
+import contextlib
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf8")
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+
+
+def test_tables_are_those_of_the_results():
+    run = subprocess.run(
+        [sys.executable, str(ROOT / "training" / "tables.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_parse_prints_what_is_shown():
+    from typer.testing import CliRunner
+
+    from spacy_structlearn.cli import app
+
+    shown = next(i for i, (_, text) in enumerate(BLOCKS) if "structlearn parse" in text)
+    sentence = re.search(r'structlearn parse "(.*?)"', BLOCKS[shown][1])[1]
+    result = CliRunner().invoke(app, ["parse", sentence])
+    assert result.output == BLOCKS[shown + 1][1]
+
+
+@pytest.mark.parametrize(
+    ("code", "output"),
+    [
+        (block[1], after[1])
+        for block, after in zip(BLOCKS, [*BLOCKS[1:], ("", "")], strict=True)
+        if block[0] == "python"
+    ],
+)
+def test_python_prints_what_is_shown(code, output):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "README.md", "exec"), {})
+    assert printed.getvalue() == output
+
+
+def test_ci_runs_the_commands_of_the_readme():
+    """Both install lines and the test command, word for word."""
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf8")
+    for command in ("pip install .", "pip install -e '.[test]'", "pytest"):
+        assert command in README
+        assert command in script.replace("pip install --quiet", "pip install")
+
+
+def test_commands_name_files_that_exist():
+    for name in re.findall(r"python ((?:corpora|training)/[\w/]+\.py)", README):
+        assert (ROOT / name).is_file()
