@@ -36,14 +36,15 @@ def record(name: str, figures: dict[str, Any]) -> None:
 
 
 def _commit() -> str:
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return described.stdout.strip() or "unknown"
+    """The commit; "+" is added if the code differs from it (results and README do not count)."""
+    commit = _git("rev-parse", "--short=12", "HEAD")
+    changed = _git("status", "--porcelain", "--", ".", ":!training/results", ":!README.md")
+    return f"{commit}+" if commit and changed else commit or "unknown"
+
+
+def _git(*arguments: str) -> str:
+    run = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return run.stdout.strip()
 
 
 def _machine() -> dict[str, Any]:
