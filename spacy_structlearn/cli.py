@@ -77,7 +77,8 @@ def parse(
             print(line, flush=True)
 
 
-@app.command()
+# The values of a config are options that only the config knows.
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def train(
     context: typer.Context,
     config: Annotated[Path, typer.Argument(help="A config as for `spacy train`.")],
@@ -104,13 +105,6 @@ def train(
         divider=True,
     )
     msg.good(f"Saved the pipeline to {output}")
-
-
-# Overrides of the config are options that only the config knows.
-app.registered_commands[-1].context_settings = {
-    "allow_extra_args": True,
-    "ignore_unknown_options": True,
-}
 
 
 def main() -> None:
