@@ -7,19 +7,21 @@ from pathlib import Path
 
 import pytest
 
-BESIDE_REPOSITORY = Path(__file__).resolve().parents[2] / "shared" / "corpora"
+ROOT = Path(__file__).resolve().parents[1]
+NAMES = ("conll2000", "craft", "ewt", "ppattach", "wsj_sample", "wsj_skeleton")
+# What `corpora/fetch.py all` builds, or a folder with the same content beside the repository.
+PLACES = (ROOT / "corpora" / "data", ROOT.parent / "shared" / "corpora")
 
 
 @pytest.fixture(scope="session")
 def corpora() -> Path:
-    """The folder of the corpora: $STRUCTLEARN_CORPORA, else shared/corpora beside the repository.
+    """The folder of the corpora: $STRUCTLEARN_CORPORA, or the first of PLACES with all of them.
 
     The test is skipped where there is none.
     """
     named = os.environ.get("STRUCTLEARN_CORPORA")
-    folder = Path(named) if named else BESIDE_REPOSITORY
-    if not folder.is_dir():
-        pytest.skip(
-            f"no corpora at {folder}: set STRUCTLEARN_CORPORA to the folder that holds them"
-        )
-    return folder
+    places = [Path(named)] if named else PLACES
+    for folder in places:
+        if all((folder / name).is_dir() for name in NAMES):
+            return folder
+    pytest.skip("no corpora: run `python corpora/fetch.py all`, or set STRUCTLEARN_CORPORA")
