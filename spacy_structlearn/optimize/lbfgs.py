@@ -10,7 +10,7 @@ in `to_bytes`, so that a continued run goes through the same iterates, bit for b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,13 +21,13 @@ from ..errors import StructlearnError
 Vector = NDArray[np.float64]
 ValueAndGradient = Callable[[Vector], "tuple[float, Vector]"]
 
-_KIND = "lbfgs"
+Pair = tuple[Vector, Vector, float]
+"""A correction: s, the step; y, the change of the gradient over it; and s'y."""
+
+SUFFICIENT_DECREASE = 1e-4
+ROUNDING = 1e-14
 _VERSION = 1
-_SETTINGS = ("memory", "gradient_tolerance", "value_tolerance", "max_line_search")
-_STATE = ("x", "value", "gradient", "n_iterations", "n_evaluations", "status")
-_SUFFICIENT_DECREASE = 1e-4
 _CURVATURE = 0.9
-_ROUNDING = 1e-14
 _WINDOW = 10
 
 
@@ -47,6 +47,22 @@ class LBFGS:
     no step along the steepest descent decreases the value, as happens at the limit of precision.
     Raises StructlearnError SL209 for settings out of range, SL221 if x0 is not a vector.
     """
+
+    _KIND: ClassVar[str] = "lbfgs"
+    _SETTINGS: ClassVar[tuple[str, ...]] = (
+        "memory",
+        "gradient_tolerance",
+        "value_tolerance",
+        "max_line_search",
+    )
+    _STATE: ClassVar[tuple[str, ...]] = (
+        "x",
+        "value",
+        "gradient",
+        "n_iterations",
+        "n_evaluations",
+        "status",
+    )
 
     def __init__(
         self,
@@ -77,8 +93,8 @@ class LBFGS:
         self.n_iterations = 0
         self.n_evaluations = 0
         self.status = "running"
-        # Correction pairs (s, y, s'y), oldest first, and the values of the last iterations.
-        self._pairs: list[tuple[Vector, Vector, float]] = []
+        # Oldest first, and so are the values of the last iterations.
+        self._pairs: list[Pair] = []
         self._values: list[float] = []
 
     @property
@@ -119,11 +135,11 @@ class LBFGS:
         """The whole state; see `serialization.pack`."""
         shape = (len(self._pairs), len(self.x))
         return serialization.pack(
-            _KIND,
+            self._KIND,
             _VERSION,
             {
-                "settings": {name: getattr(self, name) for name in _SETTINGS},
-                "state": {name: getattr(self, name) for name in _STATE},
+                "settings": {name: getattr(self, name) for name in self._SETTINGS},
+                "state": {name: getattr(self, name) for name in self._STATE},
                 "s": np.array([s for s, _, _ in self._pairs]).reshape(shape),
                 "y": np.array([y for _, y, _ in self._pairs]).reshape(shape),
                 "values": self._values,
@@ -131,28 +147,28 @@ class LBFGS:
         )
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> LBFGS:
+    def from_bytes(cls: type[Optimizer], data: bytes) -> Optimizer:
         """The state that `to_bytes` wrote. Raises StructlearnError SL050 to SL054."""
-        _, fields = serialization.unpack(data, _KIND, {_VERSION})
+        _, fields = serialization.unpack(data, cls._KIND, {_VERSION})
         try:
             optimizer = cls(fields["state"]["x"], **fields["settings"])
-            for name in _STATE:
+            for name in cls._STATE:
                 setattr(optimizer, name, fields["state"][name])
             pairs = zip(fields["s"], fields["y"], strict=True)
             optimizer._pairs = [(s, y, dot(s, y)) for s, y in pairs]
             optimizer._values = list(fields["values"])
-            for vector in (optimizer.gradient, *fields["s"], *fields["y"]):
+            for vector in (optimizer.gradient, optimizer._smooth, *fields["s"], *fields["y"]):
                 if vector.shape != optimizer.x.shape:
                     raise ValueError("its vectors are not of one length")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+            raise StructlearnError("SL054", kind=cls._KIND, problem=str(error)) from None
         return optimizer
 
     def _start(self, value_and_gradient: ValueAndGradient) -> bool:
         value, gradient = self._evaluate(value_and_gradient, self.x)
         if not np.isfinite(value) or not np.isfinite(gradient).all():
             raise StructlearnError("SL220", value=value, shape=gradient.shape, n=len(self.x))
-        self.value, self.gradient = value, gradient
+        self._move(self.x, value, gradient)
         self._values = [value]
         self._test_convergence()
         return self.status == "running"
@@ -166,48 +182,45 @@ class LBFGS:
             raise StructlearnError("SL220", value=value, shape=gradient.shape, n=len(x))
         return float(value), gradient
 
-    def _direction(self) -> Vector:
-        """-H g by the two-loop recursion (Nocedal & Wright 2006, algorithm 7.4)."""
-        direction = -self.gradient
-        scaled = np.empty_like(direction)
-        alphas = []
-        for s, y, s_dot_y in reversed(self._pairs):
-            alpha = dot(s, direction) / s_dot_y
-            direction -= np.multiply(alpha, y, out=scaled)
-            alphas.append(alpha)
-        if self._pairs:
-            _, y, s_dot_y = self._pairs[-1]
-            direction *= s_dot_y / dot(y, y)
-        for (s, y, s_dot_y), alpha in zip(self._pairs, reversed(alphas), strict=True):
-            beta = dot(y, direction) / s_dot_y
-            direction += np.multiply(alpha - beta, s, out=scaled)
-        return direction
+    @property
+    def _smooth(self) -> Vector:
+        """The gradient of what has one everywhere: here, of the whole function."""
+        return self.gradient
 
-    def _search(self, value_and_gradient: ValueAndGradient, direction: Vector) -> _Point | None:
+    def _move(self, x: Vector, value: float, gradient: Vector) -> None:
+        self.x, self.value, self.gradient = x, value, gradient
+
+    def _direction(self) -> Vector:
+        return two_loop_recursion(self.gradient, self._pairs)
+
+    def _search(self, value_and_gradient: ValueAndGradient, direction: Vector) -> Point | None:
         """A point along `direction` by the strong Wolfe conditions; None if none is lower."""
         assert self.value is not None
         slope = dot(self.gradient, direction)
         if not -np.inf < slope < 0:
             return None
-        # Without curvature the length of the gradient means nothing: move by one at most.
-        first = 1.0 if self._pairs else min(1.0, 1.0 / np.sqrt(dot(direction, direction)))
+        first = self._first_step(direction)
 
-        def evaluate(step: float) -> _Point:
+        def evaluate(step: float) -> Point:
             x = self.x + step * direction
             value, gradient = self._evaluate(value_and_gradient, x)
-            return _Point(step, value, dot(gradient, direction), x, gradient)
+            return Point(step, value, dot(gradient, direction), x, gradient)
 
-        start = _Point(0.0, self.value, slope, self.x, self.gradient)
+        start = Point(0.0, self.value, slope, self.x, self.gradient)
         return _line_search(evaluate, start, first, self.max_line_search)
 
-    def _accept(self, point: _Point) -> None:
-        s, y = point.x - self.x, point.gradient - self.gradient
+    def _first_step(self, direction: Vector) -> float:
+        # Without curvature the length of the gradient means nothing: move by one at most.
+        return 1.0 if self._pairs else min(1.0, 1.0 / float(np.sqrt(dot(direction, direction))))
+
+    def _accept(self, point: Point) -> None:
+        s, y = point.x - self.x, point.gradient - self._smooth
         # Positive after a full line search, and needed for a positive definite approximation.
         s_dot_y = dot(s, y)
         if s_dot_y > np.finfo(np.float64).eps * dot(y, y):
             self._pairs.append((s, y, s_dot_y))
             del self._pairs[: -self.memory]
-        self.x, self.value, self.gradient = point.x, point.value, point.gradient
+        self._move(point.x, point.value, point.gradient)
         self.n_iterations += 1
         self._values.append(point.value)
         del self._values[: -(_WINDOW + 1)]
@@ -215,7 +228,7 @@ class LBFGS:
 
     def _test_convergence(self) -> None:
         assert self.value is not None
-        if _norm(self.gradient) <= self.gradient_tolerance * max(1.0, _norm(self.x)):
+        if norm(self.gradient) <= self.gradient_tolerance * max(1.0, norm(self.x)):
             self.status = "gradient"
         elif len(self._values) > _WINDOW:
             fall = (self._values[0] - self._values[-1]) / _WINDOW
@@ -223,7 +236,10 @@ class LBFGS:
                 self.status = "value"
 
 
-class _Point(NamedTuple):
+Optimizer = TypeVar("Optimizer", bound=LBFGS)
+
+
+class Point(NamedTuple):
     """A point on the line: how far, the value and slope there, where, and the whole gradient."""
 
     step: float
@@ -260,6 +276,16 @@ def minimize(
         value_tolerance=value_tolerance,
         max_line_search=max_line_search,
     )
+    return run(optimizer, value_and_gradient, max_iterations, callback)
+
+
+def run(
+    optimizer: Optimizer,
+    value_and_gradient: ValueAndGradient,
+    max_iterations: int,
+    callback: Callable[[Optimizer], object] | None = None,
+) -> Optimizer:
+    """Step until nothing is left to do, as `minimize` does; returns the optimizer."""
     more = True
     while more and optimizer.n_iterations < max_iterations:
         before = optimizer.n_iterations
@@ -269,9 +295,30 @@ def minimize(
     return optimizer
 
 
+def two_loop_recursion(gradient: Vector, pairs: list[Pair]) -> Vector:
+    """-H g, where H approximates the inverse Hessian (Nocedal & Wright 2006, algorithm 7.4).
+
+    gradient: g, float64 (n). pairs: corrections, oldest first; with none, H is the identity.
+    """
+    direction = -gradient
+    scaled = np.empty_like(direction)
+    alphas = []
+    for s, y, s_dot_y in reversed(pairs):
+        alpha = dot(s, direction) / s_dot_y
+        direction -= np.multiply(alpha, y, out=scaled)
+        alphas.append(alpha)
+    if pairs:
+        _, y, s_dot_y = pairs[-1]
+        direction *= s_dot_y / dot(y, y)
+    for (s, y, s_dot_y), alpha in zip(pairs, reversed(alphas), strict=True):
+        beta = dot(y, direction) / s_dot_y
+        direction += np.multiply(alpha - beta, s, out=scaled)
+    return direction
+
+
 def _line_search(
-    evaluate: Callable[[float], _Point], start: _Point, step: float, max_evaluations: int
-) -> _Point | None:
+    evaluate: Callable[[float], Point], start: Point, step: float, max_evaluations: int
+) -> Point | None:
     """Nocedal & Wright (2006), algorithms 3.5 and 3.6 in one loop.
 
     `low` is the best point so far with sufficient decrease. The minimum is between it and `high`,
@@ -281,11 +328,11 @@ def _line_search(
     low, high = start, None
     for _ in range(max_evaluations):
         point = evaluate(step)
-        if abs(point.value - start.value) <= _ROUNDING * abs(start.value) and (
+        if abs(point.value - start.value) <= ROUNDING * abs(start.value) and (
             abs(point.slope) <= -_CURVATURE * start.slope
         ):
             return point
-        enough = start.value + _SUFFICIENT_DECREASE * step * start.slope
+        enough = start.value + SUFFICIENT_DECREASE * step * start.slope
         if not point.is_finite or point.value > enough or point.value >= low.value:
             high = point
         else:
@@ -301,7 +348,7 @@ def _line_search(
     return low if low is not start else None
 
 
-def _next_step(low: _Point, high: _Point | None) -> float:
+def _next_step(low: Point, high: Point | None) -> float:
     if high is None:
         return 4.0 * low.step
     width = high.step - low.step
@@ -313,7 +360,7 @@ def _next_step(low: _Point, high: _Point | None) -> float:
     return min(max(step, nearest), farthest)
 
 
-def _cubic_minimum(a: _Point, b: _Point) -> float:
+def _cubic_minimum(a: Point, b: Point) -> float:
     """Minimiser of the cubic with the values and slopes of two points (equation 3.59)."""
     width = b.step - a.step
     d1 = a.slope + b.slope - 3.0 * (a.value - b.value) / (a.step - b.step)
@@ -333,5 +380,6 @@ def dot(a: Vector, b: Vector) -> float:
     return float(np.einsum("i,i->", a, b))
 
 
-def _norm(vector: Vector) -> float:
+def norm(vector: Vector) -> float:
+    """The largest magnitude; 0 of an empty vector."""
     return float(np.abs(vector).max(initial=0.0))

@@ -1,0 +1,239 @@
+"""OWL-QN: the lasso in closed form and by coordinate descent, and conditions of optimality."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_structlearn import serialization
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.optimize import lbfgs
+from spacy_structlearn.optimize.owlqn import OWLQN, minimize_l1, pseudo_gradient
+
+TIGHT = {"gradient_tolerance": 1e-9, "value_tolerance": 0.0, "max_iterations": 2000}
+
+
+def regression(n=60, n_features=25, seed=0):
+    """A design with correlated columns, a response from a few of them, and f with its gradient."""
+    rng = np.random.default_rng(seed)
+    design = rng.normal(size=(n, n_features)) + rng.normal(size=(n, 1))
+    response = design[:, :5] @ rng.normal(size=5) + rng.normal(size=n)
+
+    def objective(x):
+        residual = design @ x - response
+        return float(0.5 * residual @ residual), design.T @ residual
+
+    return design, response, objective
+
+
+def soft_threshold(values, l1):
+    return np.sign(values) * np.maximum(np.abs(values) - l1, 0.0)
+
+
+def coordinate_descent(design, response, l1, rounds=20000):
+    """The lasso, one coordinate at a time (Friedman et al. 2007)."""
+    l1 = np.broadcast_to(l1, design.shape[1])
+    x = np.zeros(design.shape[1])
+    squares = (design**2).sum(axis=0)
+    for _ in range(rounds):
+        before = x.copy()
+        for j in range(len(x)):
+            partial = response - design @ x + design[:, j] * x[j]
+            x[j] = soft_threshold(design[:, j] @ partial, l1[j]) / squares[j]
+        if np.abs(x - before).max() < 1e-15:
+            break
+    return x
+
+
+def test_pseudo_gradient():
+    x = np.array([2.0, -2.0, 0.0, 0.0, 0.0, 0.0])
+    gradient = np.array([0.5, 0.5, 3.0, -3.0, 0.5, -1.0])
+    expected = [1.5, -0.5, 2.0, -2.0, 0.0, 0.0]
+    np.testing.assert_array_equal(pseudo_gradient(x, gradient, 1.0), expected)
+    np.testing.assert_array_equal(pseudo_gradient(x, gradient, 0.0), gradient)
+
+
+def test_orthogonal_design_in_closed_form():
+    rng = np.random.default_rng(2)
+    design = np.linalg.qr(rng.normal(size=(40, 20)))[0]
+    response = rng.normal(size=40) * 3
+    result = minimize_l1(
+        lambda x: (float(0.5 * ((design @ x - response) ** 2).sum()), x - design.T @ response),
+        rng.normal(size=20),
+        l1=1.5,
+        **TIGHT,
+    )
+    solution = soft_threshold(design.T @ response, 1.5)
+    assert 0 < np.count_nonzero(solution) < 20
+    np.testing.assert_allclose(result.x, solution, atol=1e-8)
+    np.testing.assert_array_equal(result.x != 0, solution != 0)
+
+
+@pytest.mark.parametrize("l1", [0.1, 3.0, 30.0])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_lasso(l1, seed):
+    design, response, objective = regression(seed=seed)
+    result = minimize_l1(objective, np.zeros(25), l1=l1, **TIGHT)
+    solution = coordinate_descent(design, response, l1)
+    np.testing.assert_allclose(result.x, solution, atol=1e-8)
+    np.testing.assert_array_equal(result.x != 0, solution != 0)
+    value = objective(solution)[0] + l1 * np.abs(solution).sum()
+    assert result.value == pytest.approx(value, rel=1e-12)
+
+
+def test_strengths_by_coordinate():
+    design, response, objective = regression()
+    l1 = np.where(np.arange(25) % 3 == 0, 0.0, np.linspace(1.0, 40.0, 25))
+    result = minimize_l1(objective, np.ones(25), l1=l1, **TIGHT)
+    solution = coordinate_descent(design, response, l1)
+    np.testing.assert_allclose(result.x, solution, atol=1e-8)
+    np.testing.assert_array_equal(result.x != 0, solution != 0)
+    assert result.x[::3].all()
+
+
+def test_without_a_penalty_the_optimum_is_that_of_lbfgs():
+    _, _, objective = regression()
+    result = minimize_l1(objective, np.ones(25), l1=0.0, **TIGHT)
+    theirs = lbfgs.minimize(objective, np.ones(25), **TIGHT)
+    assert result.converged
+    np.testing.assert_allclose(result.x, theirs.x, atol=1e-8)
+    assert result.value == pytest.approx(theirs.value, rel=1e-12)
+
+
+def test_a_strong_penalty_leaves_nothing():
+    _, _, objective = regression()
+    l1 = np.abs(objective(np.zeros(25))[1]).max()
+    started = minimize_l1(objective, np.zeros(25), l1=l1, **TIGHT)
+    assert (started.status, started.n_iterations) == ("gradient", 0)
+    from_afar = minimize_l1(objective, np.ones(25), l1=1.01 * l1, **TIGHT)
+    assert from_afar.converged
+    assert not from_afar.x.any()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(1e-3, 50), st.integers(1, 12), st.booleans())
+def test_conditions_of_karush_kuhn_and_tucker(seed, l1, n, logistic):
+    rng = np.random.default_rng(seed)
+    design, signs = rng.normal(size=(15, n)), rng.choice([-1.0, 1.0], size=15)
+
+    def objective(x):
+        if logistic:
+            margin = signs * (design @ x)
+            odds = np.exp(-np.logaddexp(0.0, margin))
+            return np.logaddexp(0.0, -margin).sum() + 0.01 * x @ x, (
+                -(signs * odds) @ design + 0.02 * x
+            )
+        residual = design @ x - signs
+        return float(residual @ residual + x @ x), 2 * design.T @ residual + 2 * x
+
+    result = minimize_l1(objective, rng.normal(size=n), l1=l1, **TIGHT)
+    assert result.status in ("gradient", "value", "line_search")
+    gradient = objective(result.x)[1]
+    on = result.x != 0
+    tolerance = 1e-5 * max(1.0, l1)
+    np.testing.assert_allclose(gradient[on], -l1 * np.sign(result.x[on]), atol=tolerance)
+    assert (np.abs(gradient[~on]) <= l1 + tolerance).all()
+
+
+def test_values_fall_and_callback_stops():
+    _, _, objective = regression()
+    values = []
+    minimize_l1(objective, np.ones(25), l1=2.0, callback=lambda o: values.append(o.value), **TIGHT)
+    assert all(b <= a * (1 + 1e-13) for a, b in itertools.pairwise(values))
+    stopped = minimize_l1(
+        objective, np.ones(25), l1=2.0, callback=lambda o: o.n_iterations == 3, **TIGHT
+    )
+    assert (stopped.n_iterations, stopped.status) == (3, "running")
+
+
+@pytest.mark.parametrize("l1", [2.0, np.linspace(0.0, 5.0, 25)])
+@pytest.mark.parametrize("stop", [0, 1, 9])
+def test_saved_and_continued_is_bitwise_the_same(stop, l1):
+    _, _, objective = regression()
+    whole, part = (OWLQN(np.ones(25), l1=l1, memory=4) for _ in range(2))
+    for _ in range(stop):
+        whole.step(objective)
+        part.step(objective)
+    part = OWLQN.from_bytes(part.to_bytes())
+    for _ in range(10):
+        assert whole.step(objective) == part.step(objective)
+        assert whole.x.tobytes() == part.x.tobytes()
+        assert whole.gradient.tobytes() == part.gradient.tobytes()
+    assert whole.n_evaluations == part.n_evaluations
+    assert whole.to_bytes() == part.to_bytes()
+
+
+def test_states_of_the_two_optimizers_are_told_apart():
+    with pytest.raises(StructlearnError, match="SL052"):
+        OWLQN.from_bytes(lbfgs.LBFGS(np.zeros(3)).to_bytes())
+    with pytest.raises(StructlearnError, match="SL052"):
+        lbfgs.LBFGS.from_bytes(OWLQN(np.zeros(3), l1=1.0).to_bytes())
+
+
+@pytest.mark.parametrize("change", [{"smooth_gradient": np.zeros(2)}, {"smooth_gradient": None}])
+def test_forged_state(change):
+    _, fields = serialization.unpack(OWLQN(np.zeros(3), l1=1.0).to_bytes(), "owlqn", {1})
+    fields["state"].update(change)
+    with pytest.raises(StructlearnError, match="SL054"):
+        OWLQN.from_bytes(serialization.pack("owlqn", 1, fields))
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan, -np.inf])
+def test_steps_to_where_the_function_is_not_finite(bad):
+    # The minimum of -log x + x + |x| is at 1/2, and x <= 0 is no place to be.
+    def objective(x):
+        if x[0] <= 0:
+            return bad, np.full(1, np.nan)
+        return float(x[0] - np.log(x[0])), 1 - 1 / x
+
+    result = minimize_l1(objective, [60.0], l1=1.0, **TIGHT)
+    assert result.x[0] == pytest.approx(0.5, rel=1e-6)
+    assert np.isfinite(result.value)
+
+
+def test_gradient_that_is_not_finite():
+    def objective(x):
+        gradient = 2 * (x - 0.3)
+        return float((x - 0.3) @ (x - 0.3)), np.where(np.abs(x - 0.3) > 0.5, np.nan, gradient)
+
+    result = minimize_l1(objective, [0.0, 0.7], l1=0.2, **TIGHT)
+    assert result.converged
+    np.testing.assert_allclose(result.x, 0.2, atol=1e-8)
+
+
+def test_reset_memory_takes_up_a_new_objective():
+    _, _, first = regression(seed=0)
+    design, response, second = regression(seed=1)
+    optimizer = minimize_l1(first, np.zeros(25), l1=3.0, **TIGHT)
+    optimizer.reset_memory()
+    assert optimizer.value is None
+    while optimizer.step(second):
+        pass
+    np.testing.assert_allclose(optimizer.x, coordinate_descent(design, response, 3.0), atol=1e-8)
+
+
+def test_lying_gradient_ends_the_line_search():
+    result = minimize_l1(lambda x: (3.0, np.ones_like(x)), np.zeros(4), l1=0.5, max_iterations=10)
+    assert result.status == "line_search"
+    assert not result.converged
+
+
+def test_no_parameters():
+    result = minimize_l1(lambda x: (1.0, x), np.empty(0), l1=1.0, max_iterations=10)
+    assert result.converged
+    assert OWLQN.from_bytes(result.to_bytes()).x.shape == (0,)
+
+
+def test_settings_are_checked():
+    for l1 in (-1.0, np.nan, np.inf, np.array([1.0, -1.0])):
+        with pytest.raises(StructlearnError, match="SL209"):
+            OWLQN(np.zeros(2), l1=l1)
+    for l1 in (np.ones(3), np.ones((2, 1))):
+        with pytest.raises(StructlearnError, match="SL221"):
+            OWLQN(np.zeros(2), l1=l1)
+    with pytest.raises(StructlearnError, match="SL209"):
+        OWLQN(np.zeros(2), l1=1.0, memory=0)
+    with pytest.raises(StructlearnError, match="SL220"):
+        minimize_l1(lambda x: (np.nan, x), np.ones(3), l1=1.0, max_iterations=10)
