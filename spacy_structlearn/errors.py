@@ -91,6 +91,16 @@ MESSAGES = {
     "to_disk or to_bytes.",
     "SL055": "Cannot store {where}: {problem}. Allowed are numeric NumPy arrays, str, int (64 "
     "bits), float, bool, None, and lists, tuples and dicts of those.",
+    "SL016": (
+        "token {index} cannot be known to have the tag {tag!r}: it must be a token other than "
+        "white space, and the tag one of the model's: {tags}"
+    ),
+    "SL017": "the pipeline has no component {component!r}; it has {names}",
+    "SL018": (
+        "{component!r}: n_best reads one sentence, and the Doc has {number}; take "
+        "`sentence.as_doc()`"
+    ),
+    "SL019": "{component!r} is no component whose features can be listed; try np_chunker",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for a bracket too many earlier in the file.",
@@ -123,14 +133,23 @@ MESSAGES = {
     "SL207": "Expected one label id from 0 to {last} for each of {n_tokens} tokens; got {problem}.",
     "SL208": "Weights do not fit into {dtype}. Use float32, or train with a larger l2.",
     "SL209": "{name} must be {wanted}, not {value!r}.",
-    "SL210": "The tag {tag!r} is not in the IOB2 scheme. Use O, or B- or I- and a label.",
+    "SL210": "The tag {tag!r} is not in the {scheme} scheme. Use O, or a label after one of "
+    "{prefixes} and a hyphen.",
     "SL211": "The span {span!r} is empty, outside of the {length} tokens, or without a label, and "
     "cannot be written as tags.",
     "SL212": "The spans {first!r} and {second!r} overlap and cannot both be written as tags. Keep "
     "one.",
+    "SL240": "The parts of word classes do not fit together: {problem}.",
+    "SL241": "The templates read word classes (CLASS), and there are none: give the architecture "
+    "`classes`, a file of word classes, or leave those templates out.",
+    "SL216": "Expected the labels allowed, as bool of shape ({n_tokens}, {n_labels}), or one label "
+    "id or -1 for each of {n_tokens} tokens; got {problem}.",
+    "SL217": "A sentence has no possible label sequence. Allow more labels where some are forced; "
+    "give a model that forbids what it has not seen some smoothing.",
     "SL220": "The objective is {value} with a gradient of shape {shape} at the starting point; it "
     "must be finite, with one partial derivative for each of {n} parameters.",
     "SL221": "Expected a vector of {n} parameters; got shape {shape}.",
+    "SL230": "A second-order HMM reads two columns, words and tags; got an array of shape {shape}.",
     # --- SL3xx: evaluation --------------------------------------------------------------------
     "SL301": "{gold} gold but {predicted} predicted {what}. Score the same {what} on both sides, "
     "in the same order.",

@@ -1,361 +1,676 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of first-order linear chains: scores, forward-backward and Viterbi.
+"""Kernel of linear chains: predicates, scores, gradient, forward-backward, Viterbi, segments.
 
 Lafferty, McCallum & Pereira (2001), section 3; Sha & Pereira (2003), section 3.1. A sentence of n
-tokens and L labels has emission scores s_t(y), the sum of the weights of the predicates at t with
-y, and transition scores a(x, y); the score of y_1..y_n is sum s_t(y_t) + sum a(y_{t-1}, y_t).
+tokens has a score s_t(y) for each token t and state y, the sum of the weights of the predicates at
+t with y; the score of the states y_1..y_n is i(y_1) + sum s_t(y_t) + sum a(y_{t-1}, y_t) + f(y_n).
 Tokens of all sentences lie one after another; `offsets` (n_sentences + 1) says where each begins.
 
-Forward-backward works on scaled probabilities (Rabiner 1989, section V.A). It does so only where
-that is safe: alpha_t(x) / alpha_t(y) cannot exceed exp(range of s_t + range of a), so below a range
-of 600 nothing is lost to underflow; other sentences (weights of -inf, say) go in log space.
+A transition of -inf is forbidden. The successors of a state are looked for between its first and
+its last one only: with pairs of labels for states, in ascending order, those of (a, b) are all the
+(b, c), one beside the other, so that nothing is spent on what is forbidden.
 """
 
 from libc.math cimport exp, fmax, isfinite, log, INFINITY
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
 import numpy as np
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define PREFETCH(address) __builtin_prefetch(address)
+    #else
+    #define PREFETCH(address) ((void)0)
+    #endif
+
+    #include <stdint.h>
+    #include <string.h>
+
+    /* exp(x) to 2 units in the last place for -700 <= x <= 0. Without branches and calls, so that
+       compilers work on several at a time; half of the time of the library's. x = n log 2 + r with
+       |r| <= log(2) / 2, and 2**n has the exponent bits n + 1023. */
+    static inline double exp_of_negative(double x)
+    {
+        const double round = 6755399441055744.0; /* 3 * 2**51: adding it leaves no fraction */
+        double shifted = x * 1.4426950408889634 + round, n = shifted - round, power;
+        double r = x - n * 6.93147180369123816490e-01 - n * 1.90821492927058770002e-10;
+        double p = 1.0 / 6227020800;
+        int64_t bits;
+        p = p * r + 1.0 / 479001600;
+        p = p * r + 1.0 / 39916800;
+        p = p * r + 1.0 / 3628800;
+        p = p * r + 1.0 / 362880;
+        p = p * r + 1.0 / 40320;
+        p = p * r + 1.0 / 5040;
+        p = p * r + 1.0 / 720;
+        p = p * r + 1.0 / 120;
+        p = p * r + 1.0 / 24;
+        p = p * r + 1.0 / 6;
+        p = p * r + 0.5;
+        p = p * (r * r) + r + 1.0;
+        memcpy(&bits, &shifted, 8);
+        bits = (int64_t)((uint64_t)(bits + 1023) << 52);
+        memcpy(&power, &bits, 8);
+        return p * power;
+    }
+    """
+    void PREFETCH(const void* address) noexcept nogil
+    double exp_of_negative(double x) noexcept nogil
 
 ctypedef fused real:
     float
     double
 
-cdef double SAFE_RANGE = 600.0
+cdef double SAFE_RANGE = 500.0
+cdef double LEAST = 1e-30, MOST = 1e30  # sums that are scaled back to one when they leave these
+
+cdef enum:
+    BLOCK = 16  # tokens whose look-ups are under way at a time
+    AHEAD = 6  # tokens, in training
 
 
-# --- predicates to rows ---------------------------------------------------------------------------
+# --- predicates -----------------------------------------------------------------------------------
 
 
-def find_rows(
-    const uint64_t[::1] wanted, const uint64_t[::1] keys, const int32_t[::1] buckets, int32_t[::1] out
-):
-    """Position of each wanted key in `keys` (ascending, unique), or -1, into `out`.
+cdef class Hasher:
+    """The keys of predicates, as described in `features`.
 
-    buckets: int32 (2**b + 1), the first position whose key's upper b bits are at least i. Keys are
-    hashes, so that with about as many buckets as keys a look-up takes a step or two.
+    seeds: uint64 (n_templates). starts: int32 (n_templates + 1), where the terms of each begin in
+    term_columns and term_offsets, int32. before, after: uint64 (reach), the symbols that stand in
+    for positions -1, -2, ... and n, n + 1, ...
     """
-    cdef Py_ssize_t i, low, high, middle
-    cdef int shift = 64
-    cdef Py_ssize_t n_buckets = buckets.shape[0] - 1
-    if out.shape[0] != wanted.shape[0]:
-        raise ValueError("out must be as long as wanted")
-    while n_buckets > 1:
-        n_buckets >>= 1
-        shift -= 1
-    if shift > 63 or (<Py_ssize_t>1 << (64 - shift)) != buckets.shape[0] - 1:
-        raise ValueError("the number of buckets must be a power of two, at least 2")
-    if buckets[0] != 0 or buckets[buckets.shape[0] - 1] != keys.shape[0]:
-        raise ValueError("the buckets do not cover the keys")
-    with nogil:
-        for i in range(wanted.shape[0]):
-            low = buckets[wanted[i] >> shift]
-            high = buckets[(wanted[i] >> shift) + 1]
-            while low < high:
-                middle = (low + high) // 2
-                if keys[middle] < wanted[i]:
-                    low = middle + 1
+
+    cdef readonly object arrays
+    cdef const uint64_t[::1] seeds, before, after
+    cdef const int32_t[::1] starts, term_columns, term_offsets
+    cdef readonly Py_ssize_t n_templates, n_columns
+
+    def __init__(self, seeds, starts, term_columns, term_offsets, before, after):
+        self.arrays = (seeds, starts, term_columns, term_offsets, before, after)
+        self.seeds, self.before, self.after = seeds, before, after
+        self.starts, self.term_columns, self.term_offsets = starts, term_columns, term_offsets
+        self.n_templates = len(seeds)
+        self.n_columns = max(term_columns, default=-1) + 1
+        if len(starts) != len(seeds) + 1 or starts[0] != 0 or (np.diff(starts) < 0).any():
+            raise ValueError("starts must say where the terms of each template begin")
+        if not starts[len(seeds)] == len(term_columns) == len(term_offsets):
+            raise ValueError("there must be a column and an offset for each term")
+        if len(before) != len(after) or any(abs(offset) > len(before) for offset in term_offsets):
+            raise ValueError("an offset is out of reach of the padding")
+        if any(column < 0 for column in term_columns):
+            raise ValueError("a column is negative")
+
+    def __reduce__(self):
+        return Hasher, self.arrays
+
+    cdef int check(
+        self, const uint64_t[:, ::1] columns, const int64_t[::1] offsets
+    ) except -1:
+        _check_offsets(offsets, columns.shape[0])
+        if columns.shape[1] < self.n_columns:
+            raise ValueError("a template reads a column that is not there")
+        return 0
+
+    def keys(
+        self, const uint64_t[:, ::1] columns, const int64_t[::1] offsets, uint64_t[:, ::1] out
+    ):
+        """The key of each template's predicate at each token, into out (n_tokens, n_templates)."""
+        cdef Py_ssize_t s, t
+        self.check(columns, offsets)
+        if out.shape[0] != columns.shape[0] or out.shape[1] != self.n_templates:
+            raise ValueError("out must have the shape (n_tokens, n_templates)")
+        if out.shape[0] == 0 or out.shape[1] == 0:
+            return
+        with nogil:
+            for s in range(offsets.shape[0] - 1):
+                for t in range(offsets[s], offsets[s + 1]):
+                    self.hash_token(columns, offsets[s], offsets[s + 1], t, &out[t, 0])
+
+    cdef inline void hash_token(
+        self, const uint64_t[:, ::1] columns, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t t,
+        uint64_t* out,
+    ) noexcept nogil:
+        cdef Py_ssize_t k, j, at
+        cdef uint64_t state
+        for k in range(self.n_templates):
+            state = self.seeds[k]
+            for j in range(self.starts[k], self.starts[k + 1]):
+                at = t + self.term_offsets[j]
+                if at < begin:
+                    state ^= self.before[begin - at - 1]
+                elif at >= end:
+                    state ^= self.after[at - end]
                 else:
-                    high = middle
-            if low < keys.shape[0] and keys[low] == wanted[i]:
-                out[i] = <int32_t>low
+                    state ^= columns[at, self.term_columns[j]]
+                state = mix(state)
+            out[k] = state
+
+
+cdef inline uint64_t mix(uint64_t state) noexcept nogil:
+    """The finaliser of splitmix64 (Steele et al. 2014): every bit changes half of the others."""
+    state += <uint64_t>0x9E3779B97F4A7C15
+    state = (state ^ (state >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    state = (state ^ (state >> 27)) * <uint64_t>0x94D049BB133111EB
+    return state ^ (state >> 31)
+
+
+def number_keys(const uint64_t[::1] keys, int32_t[::1] ids):
+    """Number the distinct keys from 0 in order of first occurrence; the number of each, into ids.
+
+    Returns int32 (n_distinct), where each occurs first.
+    """
+    cdef Py_ssize_t i, n = keys.shape[0], n_slots = 16
+    cdef int32_t n_distinct = 0
+    cdef uint64_t slot, mask
+    if ids.shape[0] != n:
+        raise ValueError("ids must be as long as keys")
+    while n_slots < 2 * n:
+        n_slots *= 2
+    mask = <uint64_t>(n_slots - 1)
+    firsts = np.empty(n, dtype=np.int32)
+    cdef int32_t[::1] first = firsts
+    cdef int32_t[::1] table = np.full(n_slots, -1, dtype=np.int32)
+    with nogil:
+        for i in range(n):
+            slot = mix(keys[i]) & mask
+            while table[slot] >= 0 and keys[first[table[slot]]] != keys[i]:
+                slot = (slot + 1) & mask
+            if table[slot] < 0:
+                table[slot] = n_distinct
+                first[n_distinct] = <int32_t>i
+                n_distinct += 1
+            ids[i] = table[slot]
+    return firsts[:n_distinct].copy()
+
+
+cdef class Index:
+    """From the keys of predicates to their places.
+
+    keys: uint64 (n), ascending and unique, at most 2**31 - 1. They are hashes: with about as many
+    buckets, by their upper bits, as there are keys, a look-up takes a step or two.
+    """
+
+    cdef const uint64_t[::1] keys
+    cdef int32_t[::1] buckets
+    cdef int shift
+
+    def __init__(self, const uint64_t[::1] keys):
+        cdef Py_ssize_t i, n = keys.shape[0]
+        cdef int bits = max(1, (n - 1).bit_length())
+        self.keys = keys
+        self.shift = 64 - bits
+        self.buckets = np.zeros((1 << bits) + 1, dtype=np.int32)
+        for i in range(1, n):
+            if keys[i] <= keys[i - 1]:
+                raise ValueError("the keys are not ascending and unique")
+        with nogil:
+            for i in range(n):
+                self.buckets[(keys[i] >> self.shift) + 1] += 1
+            for i in range(1, self.buckets.shape[0]):
+                self.buckets[i] += self.buckets[i - 1]
+
+    def __reduce__(self):
+        return Index, (np.asarray(self.keys),)
+
+    def rows(self, const uint64_t[::1] wanted, int32_t[::1] out):
+        """The place of each wanted key, or -1, into `out`."""
+        cdef Py_ssize_t i
+        if out.shape[0] != wanted.shape[0]:
+            raise ValueError("out must be as long as wanted")
+        with nogil:
+            for i in range(wanted.shape[0]):
+                out[i] = self.find(wanted[i], self.buckets[wanted[i] >> self.shift])
+
+    cdef inline int32_t find(self, uint64_t key, int32_t low) noexcept nogil:
+        """The place of a key, or -1; low: the start of its bucket."""
+        cdef Py_ssize_t middle, high = self.buckets[(key >> self.shift) + 1]
+        while high - low > 4:  # hashes never get here
+            middle = (low + high) // 2
+            if self.keys[middle] < key:
+                low = <int32_t>(middle + 1)
             else:
-                out[i] = -1
+                high = middle + 1
+        while low < high:
+            if self.keys[low] == key:
+                return low
+            low += 1
+        return -1
 
 
-# --- emission scores and their transpose ----------------------------------------------------------
+def predicate_scores(
+    Hasher hasher, Index index, const uint64_t[:, ::1] columns, const int64_t[::1] offsets,
+    const real[:, ::1] weights, const double[:, ::1] unknown, double[:, ::1] out,
+):
+    """out[t, c] = sum of weights[row, c] over the predicates of token t.
 
-
-def emission_scores(const int32_t[:, ::1] rows, const real[:, ::1] weights, double[:, ::1] out):
-    """out[t, y] = sum over the predicates k of token t of weights[rows[t, k], y].
-
-    rows: int32 (n_tokens, n_templates); -1 (any negative number) adds nothing.
-    weights: float32 or float64 (n_predicates, n_labels). out: float64 (n_tokens, n_labels).
+    weights: float32 or float64 (n_predicates, n_columns), in the order of the index's keys.
+    unknown: float64 (n_templates, n_columns), what is added for a predicate that is not in the
+        index, or None. out: float64 (n_tokens, n_columns).
     """
-    cdef Py_ssize_t n = rows.shape[0], n_labels = weights.shape[1]
-    if out.shape[0] != n or out.shape[1] != n_labels:
-        raise ValueError("out must have the shape (n_tokens, n_labels)")
-    _check_rows(rows, weights.shape[0])
-    if n == 0 or n_labels == 0:
+    cdef Py_ssize_t n = columns.shape[0], width = weights.shape[1], s, t, block, k, j, c
+    cdef Py_ssize_t n_templates = hasher.n_templates
+    cdef bint with_unknown = unknown is not None
+    hasher.check(columns, offsets)
+    if weights.shape[0] != index.keys.shape[0]:
+        raise ValueError("there must be a row of weights for each key")
+    if out.shape[0] != n or out.shape[1] != width:
+        raise ValueError("out must have the shape (n_tokens, n_columns)")
+    if with_unknown and (unknown.shape[0] != n_templates or unknown.shape[1] != width):
+        raise ValueError("unknown must have the shape (n_templates, n_columns)")
+    if n == 0 or width == 0:
         return
-    if rows.shape[1] == 0 or weights.shape[0] == 0:
-        out[:, :] = 0.0
+    out[:, :] = 0.0
+    if n_templates == 0:
         return
+    cdef uint64_t[::1] keys = np.empty(BLOCK * n_templates, dtype=np.uint64)
+    cdef int32_t[::1] rows = np.empty(BLOCK * n_templates, dtype=np.int32)
+    cdef Py_ssize_t n_tokens
     with nogil:
-        if n_labels == 3:
-            _emission_scores_3(&rows[0, 0], n, rows.shape[1], &weights[0, 0], &out[0, 0])
-        else:
-            _emission_scores(&rows[0, 0], n, rows.shape[1], n_labels, &weights[0, 0], &out[0, 0])
+        s = 0
+        block = -BLOCK
+        while block + BLOCK < n:
+            block += BLOCK
+            # Each pass asks for the memory that the next one reads.
+            n_tokens = min(<Py_ssize_t>BLOCK, n - block)
+            for t in range(block, block + n_tokens):
+                while offsets[s + 1] <= t:
+                    s += 1
+                hasher.hash_token(
+                    columns, offsets[s], offsets[s + 1], t, &keys[(t - block) * n_templates]
+                )
+            for j in range(n_tokens * n_templates):
+                PREFETCH(&index.buckets[keys[j] >> index.shift])
+            for j in range(n_tokens * n_templates):
+                rows[j] = index.buckets[keys[j] >> index.shift]
+                PREFETCH(&index.keys[0] + rows[j])
+            for j in range(n_tokens * n_templates):
+                rows[j] = index.find(keys[j], rows[j])
+                if rows[j] >= 0:
+                    PREFETCH(&weights[rows[j], 0])
+            for t in range(block, block + n_tokens):
+                j = (t - block) * n_templates
+                if width == 3:
+                    # Three labels (one kind of chunk) is the common case.
+                    _add_rows(&rows[j], n_templates, 3, &weights[0, 0], &out[t, 0])
+                else:
+                    _add_rows(&rows[j], n_templates, width, &weights[0, 0], &out[t, 0])
+                if with_unknown:
+                    for k in range(n_templates):
+                        if rows[j + k] < 0:
+                            for c in range(width):
+                                out[t, c] += unknown[k, c]
 
 
-cdef void _emission_scores(
-    const int32_t* rows, Py_ssize_t n, Py_ssize_t n_templates, Py_ssize_t n_labels,
-    const real* weights, double* out,
+cdef inline void _add_rows(
+    const int32_t* rows, Py_ssize_t n_rows, Py_ssize_t width, const real* weights, double* out
 ) noexcept nogil:
-    cdef Py_ssize_t t, k, y
+    cdef Py_ssize_t k, c
     cdef const real* row
-    cdef double* score
-    memset(out, 0, n * n_labels * sizeof(double))
-    for t in range(n):
-        score = out + t * n_labels
-        for k in range(n_templates):
-            if rows[t * n_templates + k] >= 0:
-                row = weights + rows[t * n_templates + k] * n_labels
-                for y in range(n_labels):
-                    score[y] += row[y]
+    for k in range(n_rows):
+        if rows[k] >= 0:
+            row = weights + rows[k] * width
+            for c in range(width):
+                out[c] += row[c]
 
 
-cdef void _emission_scores_3(
-    const int32_t* rows, Py_ssize_t n, Py_ssize_t n_templates, const real* weights, double* out
-) noexcept nogil:
-    # Three labels (one kind of chunk) is the common case; three registers halve its time.
-    cdef Py_ssize_t t, k
-    cdef const real* row
-    cdef double a, b, c
-    for t in range(n):
-        a = b = c = 0.0
-        for k in range(n_templates):
-            if rows[t * n_templates + k] >= 0:
-                row = weights + <Py_ssize_t>rows[t * n_templates + k] * 3
-                a += row[0]
-                b += row[1]
-                c += row[2]
-        out[3 * t] = a
-        out[3 * t + 1] = b
-        out[3 * t + 2] = c
+# --- states and transitions -----------------------------------------------------------------------
 
 
-def add_to_rows(const int32_t[:, ::1] rows, const double[:, ::1] values, double[:, ::1] out):
-    """out[rows[t, k], y] += values[t, y] for every token t and predicate k: expected counts.
+cdef class Chain:
+    """The scores of a chain that do not depend on the input.
 
-    rows: int32 (n_tokens, n_templates); negative rows are passed over.
-    values: float64 (n_tokens, n_labels). out: float64 (n_predicates, n_labels).
+    initial, final: float64 (n_states). transitions: float64 (n_states, n_states), from row to
+    column; -inf forbids. All may be -inf, none +inf or nan.
     """
-    cdef Py_ssize_t n = rows.shape[0], n_labels = out.shape[1]
-    if values.shape[0] != n or values.shape[1] != n_labels:
-        raise ValueError("values must have the shape (n_tokens, n_labels)")
-    _check_rows(rows, out.shape[0])
-    if n == 0 or n_labels == 0 or rows.shape[1] == 0 or out.shape[0] == 0:
-        return
-    with nogil:
-        if n_labels == 3:
-            _add_to_rows(&rows[0, 0], n, rows.shape[1], 3, &values[0, 0], &out[0, 0])
-        else:
-            _add_to_rows(&rows[0, 0], n, rows.shape[1], n_labels, &values[0, 0], &out[0, 0])
+
+    cdef const double[::1] initial, final
+    cdef const double[:, ::1] transitions
+    cdef double[::1] first, last  # exp(initial) and exp(final), each but for a common factor
+    cdef double[:, ::1] factors, transposed  # exp(transitions), but for a common factor
+    cdef int32_t[::1] low, high  # the allowed successors of a state are low, ..., high - 1
+    cdef Py_ssize_t n_states
+    cdef double highest, ends, spread, safe_range
+    cdef bint dense
+
+    def __init__(
+        self, const double[::1] initial, const double[:, ::1] transitions, const double[::1] final
+    ):
+        cdef Py_ssize_t x, n = initial.shape[0]
+        if n == 0 or not transitions.shape[0] == transitions.shape[1] == final.shape[0] == n:
+            raise ValueError("initial, transitions and final must be of one size and not empty")
+        self.initial, self.transitions, self.final, self.n_states = initial, transitions, final, n
+        allowed = np.isfinite(transitions)
+        self.highest, spread = _highest_and_spread(transitions)
+        highest_initial, spread_initial = _highest_and_spread(initial)
+        highest_final, spread_final = _highest_and_spread(final)
+        self.ends = highest_initial + highest_final
+        self.spread = max(spread, spread_initial, spread_final)
+        self.first = np.exp(np.subtract(initial, highest_initial))
+        self.last = np.exp(np.subtract(final, highest_final))
+        self.factors = np.exp(np.subtract(transitions, self.highest))
+        self.transposed = np.ascontiguousarray(np.transpose(self.factors))
+        self.dense = allowed.all()
+        some = allowed.any(axis=1)
+        self.low = np.where(some, allowed.argmax(axis=1), 0).astype(np.int32)
+        self.high = np.where(some, n - allowed[:, ::-1].argmax(axis=1), 0).astype(np.int32)
+        self.safe_range = SAFE_RANGE / _steps_to_mix(allowed)
 
 
-cdef inline void _add_to_rows(
-    const int32_t* rows, Py_ssize_t n, Py_ssize_t n_templates, Py_ssize_t n_labels,
-    const double* values, double* out,
-) noexcept nogil:
-    cdef Py_ssize_t t, k, y
-    cdef const double* value
-    cdef double* row
-    for t in range(n):
-        value = values + t * n_labels
-        for k in range(n_templates):
-            if rows[t * n_templates + k] >= 0:
-                row = out + rows[t * n_templates + k] * n_labels
-                for y in range(n_labels):
-                    row[y] += value[y]
+def _highest_and_spread(scores):
+    """The highest of the finite scores and its distance to the lowest; zeros without any."""
+    finite = np.asarray(scores)[np.isfinite(scores)]
+    return (finite.max(), np.ptp(finite)) if finite.size else (0.0, 0.0)
 
 
-cdef int _check_rows(const int32_t[:, ::1] rows, Py_ssize_t n_predicates) except -1:
-    cdef Py_ssize_t t, k
-    cdef int32_t highest = -1
-    with nogil:
-        for t in range(rows.shape[0]):
-            for k in range(rows.shape[1]):
-                if rows[t, k] > highest:
-                    highest = rows[t, k]
-    if highest >= n_predicates:
-        raise ValueError("a row is beyond the weights")
+def _steps_to_mix(allowed):
+    """The least k, after k steps of which the states that can be reached are the same from all.
+
+    Returns inf if there is none, or none that is small.
+    """
+    if allowed.all():
+        return 1
+    step = reached = allowed.astype(np.float32)
+    for k in range(1, 9):
+        if (reached == reached[0]).all():
+            return k
+        reached = (reached @ step > 0).astype(np.float32)
+    return np.inf
+
+
+cdef int _check_offsets(const int64_t[::1] offsets, Py_ssize_t n_tokens) except -1:
+    cdef Py_ssize_t s
+    if offsets.shape[0] == 0 or offsets[0] != 0 or offsets[offsets.shape[0] - 1] != n_tokens:
+        raise ValueError("offsets must begin with 0 and end with the number of tokens")
+    for s in range(offsets.shape[0] - 1):
+        if offsets[s + 1] < offsets[s]:
+            raise ValueError("offsets must not fall")
     return 0
+
+
+cdef int _check_scores(
+    Chain chain, const double[:, ::1] scores, const int64_t[::1] offsets
+) except -1:
+    if scores.shape[1] != chain.n_states:
+        raise ValueError("scores must have one column for each state")
+    return _check_offsets(offsets, scores.shape[0])
+
+
+cdef Py_ssize_t _longest(const int64_t[::1] offsets) noexcept nogil:
+    cdef Py_ssize_t s, longest = 0
+    for s in range(offsets.shape[0] - 1):
+        longest = max(longest, <Py_ssize_t>(offsets[s + 1] - offsets[s]))
+    return longest
 
 
 # --- forward-backward -----------------------------------------------------------------------------
 
 
 def forward_backward(
-    const double[:, ::1] scores, const int64_t[::1] offsets, const double[:, ::1] transitions,
-    double[:, ::1] marginals, double[:, ::1] expectations=None, double[:, ::1] log_beta=None,
+    Chain chain, const double[:, ::1] scores, const int64_t[::1] offsets,
+    double[:, ::1] marginals, double[:, ::1] expectations=None, double[:, ::1] messages=None,
+    uint8_t[::1] in_logs=None,
 ):
-    """Sum over sentences of the log partition function; marginals of labels and label pairs.
+    """Sum over sentences of the log partition function; marginals of states and pairs of them.
 
-    scores: float64 (n_tokens, n_labels), emission scores.
-    transitions: float64 (n_labels, n_labels), from row to column; -inf forbids a pair.
-    marginals: float64 (n_tokens, n_labels), out: p(y_t = y | x). May be the same array as `scores`.
-    expectations: if given, float64 (n_labels, n_labels), out: sum of p(y_{t-1} = x, y_t = y | x).
-    log_beta: if given, float64 (n_tokens, n_labels), out: the backward variable
-        log sum over y_{t+1}..y_n of exp(score of them after y_t), each t up to a constant.
+    scores: float64 (n_tokens, n_states). marginals: float64 (n_tokens, n_states), out: p(y_t = y |
+        x). May be the same array as `scores`.
+    expectations: if given, float64 (n_states, n_states), out: sum of p(y_{t-1} = x, y_t = y | x).
+    messages, in_logs: if given, float64 (n_tokens, n_states), out: exp(s_t(y)) times the sum over
+        y_{t+1}..y_n of exp(score of what follows y_t), each t up to a factor; where in_logs, uint8
+        (n_sentences), is 1 for the sentence, the logarithm of it. See `segment_probabilities`.
+    -inf is returned if a sentence has no allowed path; its marginals are then zero.
+
+    Works on scaled probabilities (Rabiner 1989, section V.A) where that is safe: if the allowed
+    states after k steps do not depend on where one was, alpha_t(x) / alpha_t(y) of states that can
+    be reached cannot exceed exp(k (range of s_t + range of a)), so that below 500 nothing is lost
+    to underflow. Other sentences go in log space.
     """
-    cdef Py_ssize_t n_labels = transitions.shape[0], n = scores.shape[0], longest, s, i
-    cdef bint with_log_beta = log_beta is not None, with_pairs = expectations is not None
-    cdef double total = 0.0, spread = 0.0, highest
-    _check_chain(scores, offsets, transitions)
-    if marginals.shape[0] != n or marginals.shape[1] != n_labels:
+    cdef Py_ssize_t n_states = chain.n_states, n = scores.shape[0], s
+    cdef bint with_pairs = expectations is not None, with_messages = messages is not None
+    cdef double total = 0.0
+    _check_scores(chain, scores, offsets)
+    if marginals.shape[0] != n or marginals.shape[1] != n_states:
         raise ValueError("marginals must have the shape of scores")
-    if with_log_beta and (log_beta.shape[0] != n or log_beta.shape[1] != n_labels):
-        raise ValueError("log_beta must have the shape of scores")
     if with_pairs:
-        if expectations.shape[0] != n_labels or expectations.shape[1] != n_labels:
+        if expectations.shape[0] != n_states or expectations.shape[1] != n_states:
             raise ValueError("expectations must have the shape of transitions")
         expectations[:, :] = 0.0
+    if with_messages and not (
+        messages.shape[0] == n and messages.shape[1] == n_states
+        and in_logs is not None and in_logs.shape[0] == offsets.shape[0] - 1
+    ):
+        raise ValueError("messages must have the shape of scores and in_logs one for each sentence")
     if n == 0:
         return 0.0
-    longest = np.diff(offsets).max()
-    cdef double[:, ::1] factors = np.exp(transitions - np.max(transitions))
-    cdef double[:, ::1] psi = np.empty((longest, n_labels))
-    cdef double[:, ::1] alpha = np.empty((longest, n_labels))
-    cdef double[::1] scale = np.empty(longest)
-    cdef double[:, ::1] pairs = np.zeros((n_labels, n_labels))
-    cdef double[::1] work = np.empty(3 * n_labels)
-    highest = np.max(transitions)
-    spread = highest - np.min(transitions)
-    cdef Py_ssize_t begin, length
+    cdef Workspace space = Workspace(chain, _longest(offsets))
     with nogil:
         for s in range(offsets.shape[0] - 1):
-            begin = offsets[s]
-            length = offsets[s + 1] - begin
-            if length == 0:
-                continue
-            if _within_range(&scores[begin, 0], length, n_labels, spread):
-                total += highest * (length - 1) + _scaled(
-                    &scores[begin, 0], length, n_labels, &factors[0, 0], &psi[0, 0], &alpha[0, 0],
-                    &scale[0], &work[0], &marginals[begin, 0],
-                    &pairs[0, 0] if with_pairs else NULL,
-                    &log_beta[begin, 0] if with_log_beta else NULL,
-                )
-            else:
-                total += _logarithmic(
-                    &scores[begin, 0], length, n_labels, &transitions[0, 0], &psi[0, 0],
-                    &alpha[0, 0], &work[0], &marginals[begin, 0],
+            if offsets[s + 1] > offsets[s]:
+                total += space.sentence(
+                    &scores[offsets[s], 0],
+                    offsets[s + 1] - offsets[s],
+                    &marginals[offsets[s], 0],
                     &expectations[0, 0] if with_pairs else NULL,
-                    &log_beta[begin, 0] if with_log_beta else NULL,
+                    &messages[offsets[s], 0] if with_messages else NULL,
+                    &in_logs[s] if with_messages else NULL,
                 )
         if with_pairs:
-            # The scaled sentences leave out the factor that all their pairs have in common.
-            for s in range(n_labels):
-                for i in range(n_labels):
-                    expectations[s, i] += pairs[s, i] * factors[s, i]
+            space.add_pairs(&expectations[0, 0])
     return total
 
 
-cdef bint _within_range(
-    const double* scores, Py_ssize_t n, Py_ssize_t n_labels, double spread
-) noexcept nogil:
-    cdef Py_ssize_t t, y
-    cdef double low, high
-    for t in range(n):
-        low = high = scores[t * n_labels]
-        for y in range(1, n_labels):
-            if scores[t * n_labels + y] > high:
-                high = scores[t * n_labels + y]
-            if scores[t * n_labels + y] < low:
-                low = scores[t * n_labels + y]
-        if not high - low + spread < SAFE_RANGE:  # "not <" is also true of nan
-            return False
-    return True
+cdef class Workspace:
+    """Forward-backward of one sentence after the other, and the memory for it."""
 
+    cdef Chain chain
+    cdef double[:, ::1] psi, alpha, pairs
+    cdef double[::1] scale, work
 
-cdef double _scaled(
-    const double* scores, Py_ssize_t n, Py_ssize_t n_labels, const double* factors, double* psi,
-    double* alpha, double* scale, double* work, double* marginals, double* pairs, double* log_beta,
-) noexcept nogil:
-    """One sentence; returns log Z less (n - 1) times the highest transition score.
+    def __init__(self, Chain chain, Py_ssize_t longest):
+        n_states = chain.n_states
+        self.chain = chain
+        self.psi = np.empty((longest, n_states))
+        self.alpha = np.empty((longest, n_states))
+        self.pairs = np.zeros((n_states, n_states))
+        self.scale = np.empty(longest)
+        self.work = np.empty(3 * n_states)
 
-    psi_t(y) = exp(s_t(y) - max), alpha_t sums to one, and beta_t is scaled by the same
-    constants, so that alpha_t(y) beta_t(y) is the marginal. marginals may overwrite scores.
-    """
-    cdef Py_ssize_t t, x, y
-    cdef double total = 0.0, highest, norm, value
-    cdef double* beta = work
-    cdef double* message = work + n_labels
-    for t in range(n):
-        highest = scores[t * n_labels]
-        for y in range(1, n_labels):
-            highest = fmax(highest, scores[t * n_labels + y])
+    cdef double sentence(
+        self, const double* scores, Py_ssize_t n, double* marginals, double* expectations,
+        double* messages, uint8_t* in_logs,
+    ) noexcept nogil:
+        """log Z; see `forward_backward`, of whose arrays these are the parts of the sentence.
+
+        Pairs of states go into `pairs` or `expectations`.
+        """
+        cdef Py_ssize_t n_states = self.chain.n_states
+        cdef bint safe = self.within_range(scores, n)
+        cdef double* pairs = NULL
+        if in_logs != NULL:
+            in_logs[0] = not safe
+        if not safe:
+            return self.logarithmic(scores, n, marginals, expectations, messages)
+        if expectations != NULL:
+            pairs = &self.pairs[0, 0]
+        # The frequent sizes are known to the compiler: three labels, and the pairs of them.
+        if n_states == 3 and self.chain.dense:
+            return self.scaled(scores, n, 3, True, marginals, pairs, messages)
+        if n_states == 8 and not self.chain.dense:
+            return self.scaled(scores, n, 8, False, marginals, pairs, messages)
+        if self.chain.dense:
+            return self.scaled(scores, n, n_states, True, marginals, pairs, messages)
+        return self.scaled(scores, n, n_states, False, marginals, pairs, messages)
+
+    cdef void add_pairs(self, double* expectations) noexcept nogil:
+        """Add the pairs of the scaled sentences, which leave out the factor they have in common."""
+        cdef Py_ssize_t x, y
+        for x in range(self.chain.n_states):
+            for y in range(self.chain.n_states):
+                expectations[x * self.chain.n_states + y] += (
+                    self.pairs[x, y] * self.chain.factors[x, y]
+                )
+                self.pairs[x, y] = 0.0
+
+    cdef bint within_range(self, const double* scores, Py_ssize_t n) noexcept nogil:
+        cdef Py_ssize_t t, y, n_states = self.chain.n_states
+        cdef double low, high
+        for t in range(n):
+            low = high = scores[t * n_states]
+            for y in range(1, n_states):
+                if scores[t * n_states + y] > high:
+                    high = scores[t * n_states + y]
+                if scores[t * n_states + y] < low:
+                    low = scores[t * n_states + y]
+            # "not <" is also true of nan.
+            if not high - low + self.chain.spread < self.chain.safe_range:
+                return False
+        return True
+
+    cdef inline double scaled(
+        self, const double* scores, Py_ssize_t n, Py_ssize_t n_states, bint dense,
+        double* marginals, double* pairs, double* messages,
+    ) noexcept nogil:
+        """psi_t(y) = exp(s_t(y) - max). alpha_t is scaled now and then, so that its sum stays near
+        one, and beta_t by the same constants and 1 / Z: alpha_t(y) beta_t(y) is the marginal.
+        marginals may overwrite scores. dense: whether all transitions are allowed.
+        """
+        cdef const double* factors = &self.chain.factors[0, 0]
+        cdef const double* transposed = &self.chain.transposed[0, 0]
+        cdef const int32_t* low = &self.chain.low[0]
+        cdef const int32_t* high = &self.chain.high[0]
+        cdef double* psi = &self.psi[0, 0]
+        cdef double* alpha = &self.alpha[0, 0]
+        cdef double* before
+        cdef double* beta = &self.work[0]
+        cdef double* message = beta + n_states
+        cdef Py_ssize_t t, x, y
+        cdef double total = self.chain.ends + (n - 1) * self.chain.highest
+        cdef double highest, norm, value
+        cdef bint possible = True
+        for t in range(n):
+            highest = scores[t * n_states]
+            for y in range(1, n_states):
+                value = scores[t * n_states + y]
+                highest = value if value > highest else highest
+            for y in range(n_states):
+                psi[t * n_states + y] = scores[t * n_states + y] - highest
+            total += highest
+        for t in range(n * n_states):
+            psi[t] = exp_of_negative(psi[t])
+        for t in range(n):
+            if t == 0:
+                for y in range(n_states):
+                    alpha[y] = self.chain.first[y]
+            else:
+                before = alpha - n_states
+                for y in range(n_states):
+                    alpha[y] = 0.0
+                for x in range(n_states):
+                    for y in range(0 if dense else low[x], n_states if dense else high[x]):
+                        alpha[y] += before[x] * factors[x * n_states + y]
+            norm = 0.0
+            for y in range(n_states):
+                alpha[y] *= psi[y]
+                norm += alpha[y]
+            self.scale[t] = 1.0
+            if not LEAST < norm < MOST:
+                if not norm > 0.0:
+                    possible = False
+                    break
+                value = 1.0 / norm
+                self.scale[t] = value
+                for y in range(n_states):
+                    alpha[y] *= value
+                total += log(norm)
+            psi += n_states
+            alpha += n_states
         norm = 0.0
-        for y in range(n_labels):
-            value = exp(scores[t * n_labels + y] - highest)
-            psi[t * n_labels + y] = value
+        if possible:
+            for y in range(n_states):
+                norm += (alpha - n_states)[y] * self.chain.last[y]
+        if not norm > 0.0:
+            memset(marginals, 0, n * n_states * sizeof(double))
+            return -INFINITY
+        total += log(norm)
+        value = 1.0 / norm
+        for y in range(n_states):
+            beta[y] = self.chain.last[y] * value
+        for t in range(n - 1, -1, -1):
+            psi -= n_states
+            alpha -= n_states
+            value = self.scale[t]
+            for y in range(n_states):
+                message[y] = psi[y] * beta[y] * value
+                marginals[t * n_states + y] = alpha[y] * beta[y]
+            if messages != NULL:
+                for y in range(n_states):
+                    messages[t * n_states + y] = message[y]
             if t > 0:
-                value *= _dot_column(alpha + (t - 1) * n_labels, factors + y, n_labels)
-            alpha[t * n_labels + y] = value
-            norm += value
-        scale[t] = 1.0 / norm
-        for y in range(n_labels):
-            alpha[t * n_labels + y] *= scale[t]
-        total += highest + log(norm)
-    for y in range(n_labels):
-        beta[y] = 1.0
-    for t in range(n - 1, -1, -1):
-        for y in range(n_labels):
-            marginals[t * n_labels + y] = alpha[t * n_labels + y] * beta[y]
-            message[y] = psi[t * n_labels + y] * beta[y] * scale[t]
-        if log_beta != NULL:
-            for y in range(n_labels):
-                log_beta[t * n_labels + y] = log(beta[y])
-        if t > 0:
-            for x in range(n_labels):
-                beta[x] = 0.0
-                for y in range(n_labels):
-                    beta[x] += factors[x * n_labels + y] * message[y]
-            if pairs != NULL:
-                for x in range(n_labels):
-                    for y in range(n_labels):
-                        pairs[x * n_labels + y] += alpha[(t - 1) * n_labels + x] * message[y]
-    return total
+                before = alpha - n_states
+                for x in range(n_states):
+                    beta[x] = 0.0
+                if dense:
+                    # Side by side in x, which compilers can do several at a time.
+                    for y in range(n_states):
+                        for x in range(n_states):
+                            beta[x] += transposed[y * n_states + x] * message[y]
+                else:
+                    for x in range(n_states):
+                        for y in range(low[x], high[x]):
+                            beta[x] += factors[x * n_states + y] * message[y]
+                if pairs != NULL:
+                    for x in range(n_states):
+                        for y in range(0 if dense else low[x], n_states if dense else high[x]):
+                            pairs[x * n_states + y] += before[x] * message[y]
+        return total
 
-
-cdef inline double _dot_column(
-    const double* vector, const double* column, Py_ssize_t n_labels
-) noexcept nogil:
-    cdef Py_ssize_t x
-    cdef double value = 0.0
-    for x in range(n_labels):
-        value += vector[x] * column[x * n_labels]
-    return value
-
-
-cdef double _logarithmic(
-    const double* scores, Py_ssize_t n, Py_ssize_t n_labels, const double* transitions, double* psi,
-    double* alpha, double* work, double* marginals, double* expectations, double* log_beta,
-) noexcept nogil:
-    """One sentence in log space; returns log Z. Slow, and right for any scores but nan."""
-    cdef Py_ssize_t t, x, y
-    cdef double total
-    cdef double* beta = work
-    cdef double* message = work + n_labels
-    cdef double* terms = work + 2 * n_labels
-    for t in range(n):
-        for y in range(n_labels):
-            psi[t * n_labels + y] = scores[t * n_labels + y]
-            for x in range(n_labels if t > 0 else 0):
-                terms[x] = alpha[(t - 1) * n_labels + x] + transitions[x * n_labels + y]
-            alpha[t * n_labels + y] = psi[t * n_labels + y]
+    cdef double logarithmic(
+        self, const double* scores, Py_ssize_t n, double* marginals, double* expectations,
+        double* messages,
+    ) noexcept nogil:
+        """In log space: slow, and right for any scores but nan."""
+        cdef Py_ssize_t n_states = self.chain.n_states, t, x, y
+        cdef double total
+        cdef double* psi = &self.psi[0, 0]
+        cdef double* alpha = &self.alpha[0, 0]
+        cdef double* beta = &self.work[0]
+        cdef double* message = beta + n_states
+        cdef double* terms = message + n_states
+        for t in range(n):
+            for y in range(n_states):
+                psi[t * n_states + y] = scores[t * n_states + y]
+                if t == 0:
+                    alpha[y] = psi[y] + self.chain.initial[y]
+                else:
+                    for x in range(n_states):
+                        terms[x] = alpha[(t - 1) * n_states + x] + self.chain.transitions[x, y]
+                    alpha[t * n_states + y] = psi[t * n_states + y] + _log_sum_exp(terms, n_states)
+        for y in range(n_states):
+            beta[y] = self.chain.final[y]
+            terms[y] = alpha[(n - 1) * n_states + y] + beta[y]
+        total = _log_sum_exp(terms, n_states)
+        if total == -INFINITY:
+            memset(marginals, 0, n * n_states * sizeof(double))
+            return total
+        for t in range(n - 1, -1, -1):
+            for y in range(n_states):
+                marginals[t * n_states + y] = exp(alpha[t * n_states + y] + beta[y] - total)
+                message[y] = psi[t * n_states + y] + beta[y]
+                if messages != NULL:
+                    messages[t * n_states + y] = message[y]
             if t > 0:
-                alpha[t * n_labels + y] += _log_sum_exp(terms, n_labels)
-    total = _log_sum_exp(alpha + (n - 1) * n_labels, n_labels)
-    for y in range(n_labels):
-        beta[y] = 0.0
-    for t in range(n - 1, -1, -1):
-        for y in range(n_labels):
-            marginals[t * n_labels + y] = exp(alpha[t * n_labels + y] + beta[y] - total)
-            message[y] = psi[t * n_labels + y] + beta[y]
-            if log_beta != NULL:
-                log_beta[t * n_labels + y] = beta[y]
-        if t > 0:
-            for x in range(n_labels):
-                for y in range(n_labels):
-                    terms[y] = transitions[x * n_labels + y] + message[y]
-                beta[x] = _log_sum_exp(terms, n_labels)
-                if expectations != NULL:
-                    for y in range(n_labels):
-                        expectations[x * n_labels + y] += exp(
-                            alpha[(t - 1) * n_labels + x] + terms[y] - total
-                        )
-    return total
+                for x in range(n_states):
+                    for y in range(n_states):
+                        terms[y] = self.chain.transitions[x, y] + message[y]
+                    beta[x] = _log_sum_exp(terms, n_states)
+                    if expectations != NULL:
+                        for y in range(n_states):
+                            expectations[x * n_states + y] += exp(
+                                alpha[(t - 1) * n_states + x] + terms[y] - total
+                            )
+        return total
 
 
 cdef double _log_sum_exp(const double* terms, Py_ssize_t n) noexcept nogil:
@@ -371,207 +686,596 @@ cdef double _log_sum_exp(const double* terms, Py_ssize_t n) noexcept nogil:
 
 
 def segment_probabilities(
-    const double[:, ::1] scores, const double[:, ::1] transitions,
-    const double[:, ::1] marginals, const double[:, ::1] log_beta, const int64_t[:, ::1] segments,
-    const int32_t[:, ::1] labels, double[::1] out,
+    Chain chain, const double[:, ::1] marginals, const double[:, ::1] messages,
+    const uint8_t[::1] in_logs, const int64_t[:, ::1] segments, const uint8_t[:, ::1] goes_on,
+    const int32_t[::1] types, double[::1] out,
 ):
-    """Probability that exactly each segment is a chunk, under the lenient rule of conlleval.
+    """Probability that exactly each segment is a chunk, of the type that it has.
 
-    scores, transitions, marginals, log_beta: as in `forward_backward`, which fills the latter two.
-    segments: int64 (n, 4), for each its first token, the token after its last, and the first
-        token of its sentence and the one after its last.
-    labels: int32 (n, 2), the ids of B-T and I-T for its type T; -1 where there is no such label.
+    marginals, messages, in_logs: from `forward_backward`.
+    segments: int64 (n, 5), for each its first token, the token after its last, its type, its
+        sentence, and 2 if it is at the sentence's end, 1 if at its start, 3 if at both, else 0.
+    goes_on: uint8 (n_states, n_states), 1 if the column's state goes on with the chunk of the
+        row's. types: int32 (n_states), of the chunk that a state belongs to.
     out: float64 (n).
 
-    Given the input, the labels are a Markov chain with p(y_{t+1} = b | y_t = a) proportional to
-    exp(a(a, b) + s_{t+1}(b)) beta_{t+1}(b): the probability of a chunk is that of its first label
-    (B-T, or I-T after neither B-T nor I-T) times that of staying in I-T and then leaving it.
+    Given the input, the states are a Markov chain with p(y_{t+1} = b | y_t = a) proportional to
+    exp(a(a, b)) message_{t+1}(b). The probability of a chunk is that of a first state of its type
+    that does not go on with the chunk before, times that of states that do, then of one that does
+    not.
     """
-    cdef Py_ssize_t i, n_labels = transitions.shape[0], n = scores.shape[0]
+    cdef Py_ssize_t i, n_states = chain.n_states, n = marginals.shape[0]
     cdef const int64_t* at
-    if not (scores.shape[1] == marginals.shape[1] == log_beta.shape[1] == n_labels
-            and transitions.shape[1] == n_labels and marginals.shape[0] == log_beta.shape[0] == n):
-        raise ValueError("scores, marginals and log_beta must have the shape (n_tokens, n_labels)")
-    if segments.shape[1] != 4 or labels.shape[1] != 2 or not (
-        segments.shape[0] == labels.shape[0] == out.shape[0]
-    ):
-        raise ValueError("segments, labels and out must have the shapes (n, 4), (n, 2) and (n)")
+    if not (marginals.shape[1] == messages.shape[1] == goes_on.shape[0] == goes_on.shape[1]
+            == types.shape[0] == n_states and messages.shape[0] == n):
+        raise ValueError("the arrays must have one column for each state")
+    if segments.shape[1] != 5 or segments.shape[0] != out.shape[0]:
+        raise ValueError("segments and out must have the shapes (n, 5) and (n)")
     for i in range(segments.shape[0]):
         at = &segments[i, 0]
-        if not (0 <= at[2] <= at[0] < at[1] <= at[3] <= n):
+        if not (0 <= at[0] < at[1] <= n and 0 <= at[3] < in_logs.shape[0]
+                and (at[0] > 0 or at[4] & 1) and (at[1] < n or at[4] & 2)):
             raise ValueError("a segment is empty or outside of its sentence")
-        if not (-1 <= labels[i, 0] < n_labels and -1 <= labels[i, 1] < n_labels):
-            raise ValueError("a label id is out of range")
     if segments.shape[0] == 0:
         return
-    cdef double[::1] work = np.empty(n_labels)
+    cdef double[:, ::1] work = np.empty((3, n_states))
     with nogil:
         for i in range(segments.shape[0]):
             out[i] = _segment_probability(
-                &scores[0, 0], &transitions[0, 0], &marginals[0, 0], &log_beta[0, 0], n_labels,
-                &segments[i, 0], labels[i, 0], labels[i, 1], &work[0],
+                chain, &marginals[0, 0], &messages[0, 0], in_logs[segments[i, 3]], &segments[i, 0],
+                &goes_on[0, 0], &types[0], &work[0, 0], &work[1, 0], &work[2, 0],
             )
 
 
 cdef double _segment_probability(
-    const double* scores, const double* transitions, const double* marginals,
-    const double* log_beta, Py_ssize_t n_labels, const int64_t* segment, int32_t begin,
-    int32_t inside, double* work,
+    Chain chain, const double* marginals, const double* messages, bint logs,
+    const int64_t* segment, const uint8_t* goes_on, const int32_t* types, double* here,
+    double* after, double* following,
 ) noexcept nogil:
-    cdef Py_ssize_t t, x, start = segment[0], end = segment[1]
-    cdef double as_begin = 0.0, as_inside = 0.0, probability
-    if begin >= 0:
-        as_begin = marginals[start * n_labels + begin]
-    if inside >= 0:
-        if start == segment[2]:
-            as_inside = marginals[start * n_labels + inside]
-        else:
-            for x in range(n_labels):
-                if x != begin and x != inside and marginals[(start - 1) * n_labels + x] > 0.0:
-                    _next_label(scores, transitions, log_beta, n_labels, start - 1, x, work)
-                    as_inside += marginals[(start - 1) * n_labels + x] * work[inside]
+    cdef Py_ssize_t n_states = chain.n_states, start = segment[0], end = segment[1], t, x, y
+    cdef double probability = 0.0, value
+    cdef double* swap
+    for y in range(n_states):
+        here[y] = 0.0
+        if types[y] == segment[2] and segment[4] & 1:
+            here[y] = marginals[start * n_states + y]
+    if not segment[4] & 1:
+        for x in range(n_states):
+            value = marginals[(start - 1) * n_states + x]
+            if value > 0.0:
+                _next_state(chain, messages, logs, start - 1, x, following)
+                for y in range(chain.low[x], chain.high[x]):
+                    if types[y] == segment[2] and not goes_on[x * n_states + y]:
+                        here[y] += value * following[y]
     for t in range(start, end - 1):
-        as_inside = (
-            as_begin * _stay(scores, transitions, log_beta, n_labels, t, begin, inside, work)
-            + as_inside * _stay(scores, transitions, log_beta, n_labels, t, inside, inside, work)
-        )
-        as_begin = 0.0
-    if end == segment[3] or inside < 0:
-        return as_begin + as_inside
-    probability = 0.0
-    if as_begin > 0.0:
-        probability += as_begin * _leave(
-            scores, transitions, log_beta, n_labels, end - 1, begin, inside, work)
-    if as_inside > 0.0:
-        probability += as_inside * _leave(
-            scores, transitions, log_beta, n_labels, end - 1, inside, inside, work)
+        for y in range(n_states):
+            after[y] = 0.0
+        for x in range(n_states):
+            if here[x] > 0.0:
+                _next_state(chain, messages, logs, t, x, following)
+                for y in range(chain.low[x], chain.high[x]):
+                    if goes_on[x * n_states + y]:
+                        after[y] += here[x] * following[y]
+        swap = here
+        here = after
+        after = swap
+    for x in range(n_states):
+        if here[x] > 0.0:
+            if segment[4] & 2:
+                probability += here[x]
+            else:
+                # Summed, since one less the rest would lose small ones.
+                value = 0.0
+                _next_state(chain, messages, logs, end - 1, x, following)
+                for y in range(chain.low[x], chain.high[x]):
+                    if not goes_on[x * n_states + y]:
+                        value += following[y]
+                probability += here[x] * value
     return probability
 
 
-cdef double _stay(
-    const double* scores, const double* transitions, const double* log_beta, Py_ssize_t n_labels,
-    Py_ssize_t t, int32_t label, int32_t inside, double* work,
+cdef inline void _next_state(
+    Chain chain, const double* messages, bint logs, Py_ssize_t t, Py_ssize_t state, double* out
 ) noexcept nogil:
-    """p(y_{t+1} = inside | y_t = label)."""
-    if label < 0 or inside < 0:
-        return 0.0
-    _next_label(scores, transitions, log_beta, n_labels, t, label, work)
-    return work[inside]
-
-
-cdef double _leave(
-    const double* scores, const double* transitions, const double* log_beta, Py_ssize_t n_labels,
-    Py_ssize_t t, int32_t label, int32_t inside, double* work,
-) noexcept nogil:
-    """p(y_{t+1} != inside | y_t = label), summed, since 1 - p would lose small ones."""
-    cdef Py_ssize_t y
+    """out[y] = p(y_{t+1} = y | y_t = state, x) for its successors; zeros if it cannot be at t."""
+    cdef Py_ssize_t y, n_states = chain.n_states
+    cdef const double* message = messages + (t + 1) * n_states
     cdef double total = 0.0
-    _next_label(scores, transitions, log_beta, n_labels, t, label, work)
-    for y in range(n_labels):
-        if y != inside:
-            total += work[y]
-    return total
+    cdef int32_t low = chain.low[state], high = chain.high[state]
+    if logs:
+        for y in range(low, high):
+            out[y] = chain.transitions[state, y] + message[y]
+        total = _log_sum_exp(out + low, high - low)
+        for y in range(low, high):
+            out[y] = exp(out[y] - total) if isfinite(total) else 0.0
+        return
+    for y in range(low, high):
+        out[y] = chain.factors[state, y] * message[y]
+        total += out[y]
+    if total > 0.0:
+        for y in range(low, high):
+            out[y] /= total
 
 
-cdef void _next_label(
-    const double* scores, const double* transitions, const double* log_beta, Py_ssize_t n_labels,
-    Py_ssize_t t, Py_ssize_t label, double* out,
-) noexcept nogil:
-    """out[y] = p(y_{t+1} = y | y_t = label, x); zeros if the label cannot be at t."""
-    cdef Py_ssize_t y
-    cdef double total
-    for y in range(n_labels):
-        out[y] = (
-            transitions[label * n_labels + y]
-            + scores[(t + 1) * n_labels + y]
-            + log_beta[(t + 1) * n_labels + y]
-        )
-    total = _log_sum_exp(out, n_labels)
-    for y in range(n_labels):
-        out[y] = exp(out[y] - total) if isfinite(total) else 0.0
-
-
-# --- Viterbi --------------------------------------------------------------------------------------
+# --- the best paths -------------------------------------------------------------------------------
 
 
 def viterbi(
-    const double[:, ::1] scores, const int64_t[::1] offsets, const double[:, ::1] transitions,
-    int32_t[::1] out,
+    Chain chain, const double[:, ::1] scores, const int64_t[::1] offsets, int32_t[::1] out
 ):
-    """The best label sequence of each sentence into `out`; of equals the lowest label id wins.
+    """The best state sequence of each sentence into `out`; of equals the lowest states win.
 
-    scores: float64 (n_tokens, n_labels). transitions: float64 (n_labels, n_labels).
-    out: int32 (n_tokens). Returns the sum of the scores of the sequences.
+    scores: float64 (n_tokens, n_states). out: int32 (n_tokens). Returns the sum of the scores of
+    the sequences, -inf if a sentence has no allowed path.
     """
-    cdef Py_ssize_t n_labels = transitions.shape[0], s, begin, length, longest
+    cdef Py_ssize_t n_states = chain.n_states, s, begin, length
     cdef double total = 0.0
-    _check_chain(scores, offsets, transitions)
+    _check_scores(chain, scores, offsets)
     if out.shape[0] != scores.shape[0]:
         raise ValueError("out must be as long as scores")
     if out.shape[0] == 0:
         return 0.0
-    longest = np.diff(offsets).max()
-    cdef int32_t[:, ::1] back = np.empty((longest, n_labels), dtype=np.int32)
-    cdef double[:, ::1] delta = np.empty((2, n_labels))
+    cdef double[:, ::1] best = np.empty((_longest(offsets), n_states))
     with nogil:
         for s in range(offsets.shape[0] - 1):
             begin = offsets[s]
             length = offsets[s + 1] - begin
-            if length > 0:
+            if length == 0:
+                continue
+            if n_states == 3:
+                total += _viterbi(chain, &scores[begin, 0], length, 3, &best[0, 0], &out[begin])
+            else:
                 total += _viterbi(
-                    &scores[begin, 0], length, n_labels, &transitions[0, 0], &back[0, 0],
-                    &delta[0, 0], &delta[1, 0], &out[begin],
+                    chain, &scores[begin, 0], length, n_states, &best[0, 0], &out[begin]
                 )
     return total
 
 
-cdef double _viterbi(
-    const double* scores, Py_ssize_t n, Py_ssize_t n_labels, const double* transitions,
-    int32_t* back, double* previous, double* current, int32_t* out,
+cdef inline double _viterbi(
+    Chain chain, const double* scores, Py_ssize_t n, Py_ssize_t n_states, double* best,
+    int32_t* out,
 ) noexcept nogil:
-    cdef Py_ssize_t t, x, y
-    cdef int32_t best
-    cdef double value, highest
-    cdef double* swap
-    for y in range(n_labels):
-        current[y] = scores[y]
+    """best[t, y] is the score of the best path to y at t. Where it came from is found out for the
+    best path alone, so that the loop over all pairs of states is one of additions and maxima.
+    """
+    cdef const double* transitions = &chain.transitions[0, 0]
+    cdef const int32_t* low = &chain.low[0]
+    cdef const int32_t* high = &chain.high[0]
+    cdef Py_ssize_t t, x, y, state = 0
+    cdef double value, highest = -INFINITY
+    cdef double* before
+    cdef double* here = best
+    for y in range(n_states):
+        here[y] = scores[y] + chain.initial[y]
     for t in range(1, n):
-        swap = previous
-        previous = current
-        current = swap
-        for y in range(n_labels):
-            best = 0
-            highest = previous[0] + transitions[y]
-            for x in range(1, n_labels):
-                value = previous[x] + transitions[x * n_labels + y]
-                if value > highest:
-                    highest = value
-                    best = <int32_t>x
-            back[t * n_labels + y] = best
-            current[y] = highest + scores[t * n_labels + y]
-    best = 0
-    for y in range(1, n_labels):
-        if current[y] > current[best]:
-            best = <int32_t>y
-    highest = current[best]
+        before = here
+        here += n_states
+        scores += n_states
+        for y in range(n_states):
+            here[y] = -INFINITY
+        for x in range(n_states):
+            for y in range(0 if chain.dense else low[x], n_states if chain.dense else high[x]):
+                value = before[x] + transitions[x * n_states + y]
+                here[y] = value if value > here[y] else here[y]
+        for y in range(n_states):
+            here[y] += scores[y]
+    for y in range(n_states):
+        value = here[y] + chain.final[y]
+        if value > highest:
+            highest = value
+            state = y
     for t in range(n - 1, -1, -1):
-        out[t] = best
+        out[t] = <int32_t>state
         if t > 0:
-            best = back[t * n_labels + best]
+            y = state
+            state = 0
+            here -= n_states
+            value = here[0] + transitions[y]
+            for x in range(1, n_states):
+                if here[x] + transitions[x * n_states + y] > value:
+                    value = here[x] + transitions[x * n_states + y]
+                    state = x
     return highest
 
 
-cdef int _check_chain(
-    const double[:, ::1] scores, const int64_t[::1] offsets, const double[:, ::1] transitions
+def best_paths(
+    Chain chain, const double[:, ::1] scores, int32_t[:, ::1] out, double[::1] out_scores
+):
+    """The k best state sequences of one sentence, best first, exactly (Viterbi with k-best lists).
+
+    scores: float64 (n_tokens, n_states), one token or more. out: int32 (k, n_tokens). out_scores:
+    float64 (k), the scores of the sequences, -inf where there are no more. Of equals that with the
+    lowest last state comes first, then that with the lowest last but one.
+    """
+    cdef Py_ssize_t n = scores.shape[0], n_states = chain.n_states, k = out.shape[0], t, x, y, r
+    cdef double value
+    cdef int64_t at
+    if scores.shape[1] != n_states or out.shape[1] != n or out_scores.shape[0] != k or n == 0:
+        raise ValueError("out must have the shape (k, n_tokens) and out_scores (k)")
+    if k == 0:
+        return
+    # The r-th best path to (t, y) comes from back = state * k + rank at t - 1.
+    cdef double[:, :, ::1] best = np.full((2, n_states + 1, k), -np.inf)
+    cdef int64_t[:, :, ::1] back = np.zeros((n, n_states + 1, k), dtype=np.int64)
+    with nogil:
+        for y in range(n_states):
+            best[0, y, 0] = scores[0, y] + chain.initial[y]
+        for t in range(1, n + 1):
+            # Past the last token there is one more state, to which all lead.
+            for y in range(n_states if t < n else 1):
+                _merge(
+                    chain, best[(t - 1) & 1], n_states, k, y, t == n,
+                    &best[t & 1, y, 0], &back[t % n, y, 0],
+                )
+                if t < n:
+                    for r in range(k):
+                        best[t & 1, y, r] += scores[t, y]
+        for r in range(k):
+            out_scores[r] = best[n & 1, 0, r]
+            if out_scores[r] == -INFINITY:
+                continue
+            at = back[0, 0, r]
+            for t in range(n - 1, -1, -1):
+                out[r, t] = <int32_t>(at // k)
+                if t > 0:
+                    at = back[t, at // k, at % k]
+
+
+cdef void _merge(
+    Chain chain, const double[:, ::1] before, Py_ssize_t n_states, Py_ssize_t k, Py_ssize_t y,
+    bint at_end, double* best, int64_t* back,
+) noexcept nogil:
+    """The k best ways to y out of the k best to each state before it, descending."""
+    cdef Py_ssize_t x, r, place, n = 0
+    cdef double value, step
+    for x in range(n_states):
+        step = chain.final[x] if at_end else chain.transitions[x, y]
+        for r in range(k):
+            value = before[x, r] + step
+            # They descend, so that no later one of x is better.
+            if value == -INFINITY or (n == k and not value > best[k - 1]):
+                break
+            place = n if n < k else k - 1
+            while place > 0 and value > best[place - 1]:
+                best[place] = best[place - 1]
+                back[place] = back[place - 1]
+                place -= 1
+            best[place] = value
+            back[place] = x * k + r
+            if n < k:
+                n += 1
+    for r in range(n, k):
+        best[r] = -INFINITY
+
+
+# --- training -------------------------------------------------------------------------------------
+#
+# See `conditional` for what slots, cells and links are.
+
+
+cdef struct Layout:
+    # The columns of theta and the states of a slot: `labels` is NULL if they are the same.
+    Py_ssize_t n_columns
+    Py_ssize_t width
+    Py_ssize_t n_labels
+    const int32_t* labels
+
+
+def fold(
+    const double[::1] theta, const int64_t[::1] first, const int16_t[::1] count,
+    const int16_t[::1] column, const int32_t[:, ::1] links, Py_ssize_t begin, Py_ssize_t n_implied,
+    const int32_t[::1] labels, Py_ssize_t n_labels, double[:, ::1] weights,
+):
+    """The weights of one group of slots: its implied predicates, then its cells with them.
+
+    theta: float64. first, count: of each slot, where its features begin in theta and how many
+    they are. column: of each feature. links: int32 (n_cells, n_implied_templates), slots or -1.
+    begin: the first slot of the group; n_implied: so many are predicates, then come the cells.
+    labels: int32 (n_states), the label of each state if there are columns for n_labels labels and
+    for the states after them, or None if columns are what slots have.
+    weights: float64 (n_slots, width), out.
+    """
+    cdef Py_ssize_t i, k, c, slot, end = begin + n_implied + links.shape[0]
+    cdef Layout layout
+    cdef double* row
+    cdef const double* other
+    layout = _layout(weights.shape[1], labels, n_labels)
+    _check_group(first, links, begin, n_implied, weights.shape[0])
+    cdef double[::1] work = np.empty(layout.n_columns)
+    if end == begin or layout.width == 0:
+        return
+    with nogil:
+        for slot in range(begin, end):
+            row = &weights[slot, 0]
+            if layout.width == 3:
+                _expand(theta, first[slot], count[slot], column, layout, 3, &work[0], row)
+            else:
+                _expand(theta, first[slot], count[slot], column, layout, layout.width, &work[0], row)
+            i = slot - begin - n_implied
+            if i >= 0:
+                for k in range(links.shape[1]):
+                    if links[i, k] >= 0:
+                        other = &weights[links[i, k], 0]
+                        for c in range(layout.width):
+                            row[c] += other[c]
+
+
+cdef inline void _expand(
+    const double[::1] theta, int64_t first, Py_ssize_t count, const int16_t[::1] column,
+    Layout layout, Py_ssize_t width, double* work, double* row,
+) noexcept nogil:
+    """The features of a slot as its row."""
+    cdef Py_ssize_t c, j
+    if layout.labels == NULL or count == 0:
+        for c in range(width):
+            row[c] = 0.0
+        for j in range(first, first + count):
+            row[column[j]] = theta[j]
+        return
+    for c in range(layout.n_columns):
+        work[c] = 0.0
+    for j in range(first, first + count):
+        work[column[j]] = theta[j]
+    for c in range(width):
+        row[c] = work[layout.labels[c]] + work[layout.n_labels + c]
+
+
+def unfold(
+    double[:, :, ::1] counts, const int64_t[::1] first, const int16_t[::1] count,
+    const int16_t[::1] column, const int32_t[:, ::1] links, Py_ssize_t begin, Py_ssize_t n_implied,
+    const int32_t[::1] labels, Py_ssize_t n_labels, const double[::1] theta, double shrinkage,
+    const double[::1] empirical, double[::1] out,
+):
+    """The gradient of the features of one group: the transpose of `fold`, from counts of its cells.
+
+    counts: float64 (n_parts, n_slots, width), summed over the parts in order, then set to zero for
+    the slots of the group.
+    theta, empirical, out: float64; out[j] becomes the count of feature j plus shrinkage * theta[j]
+    less empirical[j]. The rest: as in `fold`.
+    """
+    cdef Py_ssize_t i, k, c, p, slot, end = begin + n_implied + links.shape[0]
+    cdef Py_ssize_t n_parts = counts.shape[0], width = counts.shape[2]
+    cdef Layout layout
+    cdef double* row
+    cdef double* other
+    layout = _layout(width, labels, n_labels)
+    _check_group(first, links, begin, n_implied, counts.shape[1])
+    if not theta.shape[0] == empirical.shape[0] == out.shape[0]:
+        raise ValueError("theta, empirical and out must be of one length")
+    cdef double[::1] work = np.empty(layout.n_columns)
+    if end == begin or width == 0:
+        return
+    with nogil:
+        # Backwards, so that the implied predicates come when their cells have been added to them.
+        for slot in range(end - 1, begin - 1, -1):
+            row = &counts[0, slot, 0]
+            i = slot - begin - n_implied
+            if i >= 0:
+                for p in range(1, n_parts):
+                    other = &counts[p, slot, 0]
+                    for c in range(width):
+                        row[c] += other[c]
+                        other[c] = 0.0
+                for k in range(links.shape[1]):
+                    if links[i, k] >= 0:
+                        other = &counts[0, links[i, k], 0]
+                        for c in range(width):
+                            other[c] += row[c]
+            if layout.labels == NULL:
+                _collect(
+                    row, first[slot], count[slot], column, theta, shrinkage, empirical, out
+                )
+            elif count[slot] > 0:
+                for c in range(layout.n_labels):
+                    work[c] = 0.0
+                for c in range(width):
+                    work[layout.labels[c]] += row[c]
+                    work[layout.n_labels + c] = row[c]
+                _collect(
+                    &work[0], first[slot], count[slot], column, theta, shrinkage, empirical, out
+                )
+            for c in range(width):
+                row[c] = 0.0
+
+
+cdef inline void _collect(
+    const double* row, int64_t first, Py_ssize_t count, const int16_t[::1] column,
+    const double[::1] theta, double shrinkage, const double[::1] empirical, double[::1] out,
+) noexcept nogil:
+    cdef Py_ssize_t j
+    for j in range(first, first + count):
+        out[j] = row[column[j]] + shrinkage * theta[j] - empirical[j]
+
+
+cdef Layout _layout(Py_ssize_t width, const int32_t[::1] labels, Py_ssize_t n_labels) except *:
+    cdef Layout layout
+    cdef Py_ssize_t c
+    layout.width = layout.n_columns = width
+    layout.n_labels = n_labels
+    layout.labels = NULL
+    if labels is not None:
+        if labels.shape[0] != width:
+            raise ValueError("there must be a label for each state")
+        for c in range(width):
+            if not 0 <= labels[c] < n_labels:
+                raise ValueError("a label is out of range")
+        layout.n_columns = n_labels + width
+        if width:
+            layout.labels = &labels[0]
+    return layout
+
+
+cdef int _check_group(
+    const int64_t[::1] first, const int32_t[:, ::1] links, Py_ssize_t begin, Py_ssize_t n_implied,
+    Py_ssize_t n_slots,
 ) except -1:
-    cdef Py_ssize_t s
-    if transitions.shape[0] == 0 or transitions.shape[1] != transitions.shape[0]:
-        raise ValueError("transitions must be square and not empty")
-    if scores.shape[1] != transitions.shape[0]:
-        raise ValueError("scores must have one column for each label")
-    if offsets.shape[0] == 0 or offsets[0] != 0 or offsets[offsets.shape[0] - 1] != scores.shape[0]:
-        raise ValueError("offsets must begin with 0 and end with the number of tokens")
-    for s in range(offsets.shape[0] - 1):
-        if offsets[s + 1] < offsets[s]:
-            raise ValueError("offsets must not fall")
+    if not (0 <= begin and 0 <= n_implied and begin + n_implied + links.shape[0] <= n_slots):
+        raise ValueError("a group is beyond the slots")
+    if first.shape[0] != n_slots:
+        raise ValueError("there must be features for each slot, be they none")
     return 0
+
+
+def count_cells(
+    const int32_t[:, ::1] cells, const int32_t[::1] places, double[:, ::1] out
+):
+    """out[cells[t, k], places[t]] += 1 for every token t and cell k of it: empirical counts."""
+    cdef Py_ssize_t t, k
+    if places.shape[0] != cells.shape[0]:
+        raise ValueError("there must be a place for each token")
+    for t in range(cells.shape[0]):
+        for k in range(cells.shape[1]):
+            if not (0 <= cells[t, k] < out.shape[0] and 0 <= places[t] < out.shape[1]):
+                raise ValueError("a cell or a place is out of range")
+            out[cells[t, k], places[t]] += 1.0
+
+
+def expected_counts(
+    Chain chain, const int32_t[:, ::1] cells, const int64_t[::1] offsets,
+    const double[:, ::1] weights, const int32_t[::1] labels, double[:, ::1] out,
+    double[:, ::1] expectations,
+):
+    """Sum of log Z, and expected counts of cells and pairs of states, of some sentences.
+
+    cells: int32 (n_tokens, n_groups), the cell of each group that a token has.
+    weights: float64 (n_slots, width), for each cell and state, or, if `labels`, int32 (n_states),
+    is given, for each cell and label. out: float64 (n_slots, width), to which the counts are
+    added. expectations: float64 (n_states, n_states), out.
+    """
+    cdef Py_ssize_t n_states = chain.n_states, width = weights.shape[1], n = cells.shape[0], s
+    cdef Py_ssize_t n_groups = cells.shape[1], i, k
+    cdef const int32_t* label_of = NULL
+    cdef double total = 0.0
+    cdef int32_t lowest = 0, highest = -1
+    _check_offsets(offsets, n)
+    if weights.shape[0] != out.shape[0] or out.shape[1] != width:
+        raise ValueError("out must have the shape of weights")
+    if expectations.shape[0] != n_states or expectations.shape[1] != n_states:
+        raise ValueError("expectations must have the shape of transitions")
+    if labels is None:
+        if width != n_states:
+            raise ValueError("weights must have one column for each state")
+    else:
+        if labels.shape[0] != n_states or np.min(labels) < 0 or np.max(labels) >= width:
+            raise ValueError("there must be a label for each state and weights for each label")
+        label_of = &labels[0]
+    with nogil:
+        for i in range(n):
+            for k in range(n_groups):
+                lowest = min(lowest, cells[i, k])
+                highest = max(highest, cells[i, k])
+    if lowest < 0 or highest >= weights.shape[0]:
+        raise ValueError("a cell is out of range")
+    expectations[:, :] = 0.0
+    if n == 0:
+        return 0.0
+    longest = _longest(offsets)
+    cdef Workspace space = Workspace(chain, longest)
+    cdef double[:, ::1] scores = np.empty((longest, n_states))
+    cdef double[::1] sums = np.empty(width)
+    cdef const int32_t* sentence = NULL
+    cdef const double* rows = NULL
+    cdef double* counts = NULL
+    if n_groups:
+        sentence = &cells[0, 0]
+        rows = &weights[0, 0]
+        counts = &out[0, 0]
+    cdef Py_ssize_t length, n_left
+    with nogil:
+        for s in range(offsets.shape[0] - 1):
+            length = offsets[s + 1] - offsets[s]
+            n_left = n - offsets[s]
+            if length == 0:
+                continue
+            if label_of != NULL:
+                _score_labels(
+                    sentence, length, n_groups, n_left, rows, width, label_of, n_states, &sums[0],
+                    &scores[0, 0],
+                )
+            elif n_states == 3:
+                _score_cells(sentence, length, n_groups, n_left, rows, 3, &scores[0, 0])
+            elif n_states == 8:
+                _score_cells(sentence, length, n_groups, n_left, rows, 8, &scores[0, 0])
+            else:
+                _score_cells(sentence, length, n_groups, n_left, rows, n_states, &scores[0, 0])
+            # The marginals take the place of the scores.
+            total += space.sentence(
+                &scores[0, 0], length, &scores[0, 0], &expectations[0, 0], NULL, NULL
+            )
+            if label_of != NULL:
+                _add_labels_to_cells(
+                    sentence, length, n_groups, n_left, counts, width, label_of, n_states,
+                    &sums[0], &scores[0, 0],
+                )
+            elif n_states == 3:
+                _add_to_cells(sentence, length, n_groups, n_left, counts, 3, &scores[0, 0])
+            elif n_states == 8:
+                _add_to_cells(sentence, length, n_groups, n_left, counts, 8, &scores[0, 0])
+            else:
+                _add_to_cells(sentence, length, n_groups, n_left, counts, n_states, &scores[0, 0])
+            sentence += length * n_groups
+        space.add_pairs(&expectations[0, 0])
+    return total
+
+
+cdef inline void _score_cells(
+    const int32_t* cells, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_left,
+    const double* weights, Py_ssize_t width, double* scores,
+) noexcept nogil:
+    """n_left: so many tokens there are from here on, whose cells can be asked for beforehand."""
+    cdef Py_ssize_t t, k, c, ahead
+    cdef const double* row
+    for t in range(n):
+        ahead = AHEAD * n_groups if t + AHEAD < n_left else 0
+        for c in range(width):
+            scores[c] = 0.0
+        for k in range(n_groups):
+            PREFETCH(weights + cells[ahead + k] * width)
+            row = weights + cells[k] * width
+            for c in range(width):
+                scores[c] += row[c]
+        cells += n_groups
+        scores += width
+
+
+cdef inline void _add_to_cells(
+    const int32_t* cells, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_left, double* counts,
+    Py_ssize_t width, const double* marginals,
+) noexcept nogil:
+    cdef Py_ssize_t t, k, c, ahead
+    cdef double* row
+    for t in range(n):
+        ahead = AHEAD * n_groups if t + AHEAD < n_left else 0
+        for k in range(n_groups):
+            PREFETCH(counts + cells[ahead + k] * width)
+            row = counts + cells[k] * width
+            for c in range(width):
+                row[c] += marginals[c]
+        cells += n_groups
+        marginals += width
+
+
+cdef void _score_labels(
+    const int32_t* cells, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_left,
+    const double* weights, Py_ssize_t width, const int32_t* labels, Py_ssize_t n_states,
+    double* sums, double* scores,
+) noexcept nogil:
+    cdef Py_ssize_t t, y
+    for t in range(n):
+        _score_cells(cells + t * n_groups, 1, n_groups, n_left - t, weights, width, sums)
+        for y in range(n_states):
+            scores[t * n_states + y] = sums[labels[y]]
+
+
+cdef void _add_labels_to_cells(
+    const int32_t* cells, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_left, double* counts,
+    Py_ssize_t width, const int32_t* labels, Py_ssize_t n_states, double* sums,
+    const double* marginals,
+) noexcept nogil:
+    cdef Py_ssize_t t, c, y
+    for t in range(n):
+        for c in range(width):
+            sums[c] = 0.0
+        for y in range(n_states):
+            sums[labels[y]] += marginals[t * n_states + y]
+        _add_to_cells(cells + t * n_groups, 1, n_groups, n_left - t, counts, width, sums)

@@ -3,20 +3,27 @@
 Labels by the algorithm of Viterbi, marginals by forward-backward (Rabiner 1989, sections III.A
 and III.B). A chunk's probability is that of all label sequences which have exactly this chunk
 (constrained forward-backward: Culotta & McCallum 2004), computed exactly from the backward
-variables of the same pass. All of it is linear in the number of tokens.
+variables of the same pass. All of it is linear in the number of tokens, and works alike for labels
+and for pairs of labels as states, since a sequence of labels is one of states.
+
+Everywhere `allowed` says what is known beforehand: either bool (n_tokens, n_labels), the labels
+that each token may have, or integers (n_tokens), the label that it has, -1 where that is open. What
+is returned is then the best, and the probabilities are those, given what is known.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from . import _chain
-from .encoding import split_tag
-from .features import check_offsets
+from .encoding import same_chunk, split_tag
 from .model import ChainModel
+
+Allowed = NDArray[np.bool_] | NDArray[np.integer] | None
 
 
 @dataclass(frozen=True)
@@ -42,104 +49,190 @@ class Segments:
 
 
 def viterbi(
-    model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
+    model: ChainModel,
+    columns: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    allowed: Allowed = None,
 ) -> NDArray[np.int32]:
     """The most probable label sequence of each sentence.
 
     columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
     Returns int32 (n_tokens), places in `model.labels`; of equals the lowest.
-    Raises StructlearnError SL205 if the model is empty, SL203 or SL204 for arrays that do not fit.
+    Raises StructlearnError SL205 if the model is empty, SL203 or SL204 for arrays that do not fit,
+    SL216 if `allowed` does not fit, SL217 if it leaves a sentence without any sequence.
     """
-    scores, offsets = emission_scores(model, columns, offsets)
-    return _viterbi(model, scores, offsets)
+    scores, offsets = state_scores(model, columns, offsets, allowed)
+    return _labels(model, _viterbi(_chain_of(model), scores, offsets))
 
 
 def marginals(
-    model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
+    model: ChainModel,
+    columns: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    allowed: Allowed = None,
 ) -> NDArray[np.float64]:
     """p(y_t = y | x) of each token and label, float64 (n_tokens, n_labels).
 
     Arguments and errors: as in `viterbi`.
     """
-    scores, offsets = emission_scores(model, columns, offsets)
-    _chain.forward_backward(scores, offsets, model.transitions, scores)
-    return scores
+    scores, offsets = state_scores(model, columns, offsets, allowed)
+    total = _chain.forward_backward(_chain_of(model), scores, offsets, scores)
+    _check_possible(total)
+    if model.order == 1:
+        return scores
+    # Sums over the states of each label.
+    members = model.states[:, -1:] == np.arange(len(model.labels))
+    return scores @ members.astype(np.float64)
 
 
 def decode_with_segments(
-    model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
+    model: ChainModel,
+    columns: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    allowed: Allowed = None,
 ) -> tuple[NDArray[np.int32], Segments]:
     """The label ids of `viterbi`, and the chunks in them with their exact probabilities.
 
-    The chunks are read by the lenient rule of conlleval (see `encoding`). The probability of a
-    chunk of type T from s to e is that of: B-T at s, or I-T at s after neither B-T nor I-T (or at
-    the start of the sentence); then I-T; and no I-T after e.
-    Arguments and errors: as in `viterbi`; SL210 if the labels are not IOB2 tags.
+    The chunks are read by the lenient rule of the encoding (see `encoding.same_chunk`). The
+    probability of a chunk of type T from s to e is that of: a label of type T at s that does not go
+    on with the chunk before, then labels that do, and after e one that does not.
+    Arguments and errors: as in `viterbi`; SL210 if the labels are not tags of the encoding.
     """
-    tags = [split_tag(label) for label in model.labels]
-    scores, offsets = emission_scores(model, columns, offsets)
-    label_ids = _viterbi(model, scores, offsets)
-    gamma, log_beta = np.empty_like(scores), np.empty_like(scores)
-    _chain.forward_backward(
-        scores, offsets, model.transitions, gamma, expectations=None, log_beta=log_beta
-    )
-    starts, ends = _chunk_bounds(tags, label_ids, offsets)
+    parts = [split_tag(label, model.encoding) for label in model.labels]
+    names = list(dict.fromkeys(name for _, name in parts if name))
+    types = np.array([names.index(name) if name else -1 for _, name in parts], dtype=np.int32)
+    same = same_chunk(model.labels, model.encoding)
+    scores, offsets = state_scores(model, columns, offsets, allowed)
+    chain = _chain_of(model)
+    state_ids = _viterbi(chain, scores, offsets)
+    label_ids = _labels(model, state_ids)
+    messages = np.empty_like(scores)
+    in_logs = np.zeros(len(offsets) - 1, dtype=np.uint8)
+    # The marginals take the place of the scores.
+    _chain.forward_backward(chain, scores, offsets, scores, None, messages, in_logs)
+    starts, ends = _chunk_bounds(types, same, label_ids, offsets)
     sentence = np.searchsorted(offsets, starts, side="right") - 1
-    bounds = np.column_stack([starts, ends, offsets[sentence], offsets[sentence + 1]])
-    types, type_labels = _types(tags)
+    edges = (starts == offsets[sentence]) + 2 * (ends == offsets[sentence + 1])
     chunk_types = types[label_ids[starts]]
+    last = model.states[:, -1]
     probabilities = np.empty(len(starts))
     _chain.segment_probabilities(
+        chain,
         scores,
-        model.transitions,
-        gamma,
-        log_beta,
-        np.ascontiguousarray(bounds, dtype=np.int64),
-        np.ascontiguousarray(type_labels[chunk_types]),
+        messages,
+        in_logs,
+        np.column_stack([starts, ends, chunk_types, sentence, edges]).astype(np.int64),
+        np.ascontiguousarray(same[np.ix_(last, last)].view(np.uint8)),
+        types[last],
         probabilities,
     )
-    labels = [tags[i][1] for i in label_ids[starts].tolist()]
+    labels = [names[i] for i in chunk_types.tolist()]
     return label_ids, Segments(labels, starts, ends, probabilities)
 
 
-def emission_scores(
-    model: ChainModel, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
+def n_best(
+    model: ChainModel,
+    columns: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    n: int,
+    allowed: Allowed = None,
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """The n most probable label sequences of each sentence, best first, exactly.
+
+    Returns int32 (n, n_tokens), the label ids, -1 where a sentence has no more sequences, and
+    float64 (n, n_sentences), the logarithms of their probabilities, -inf there. Of equals that
+    comes first whose last labels are lowest. The rest: as in `viterbi`; SL209 if n is not positive.
+    """
+    if n < 1:
+        raise StructlearnError("SL209", name="n", wanted="1 or more", value=n)
+    scores, offsets = state_scores(model, columns, offsets, allowed)
+    chain = _chain_of(model)
+    state_ids = np.full((n, len(scores)), -1, dtype=np.int32)
+    log_probabilities = np.zeros((n, len(offsets) - 1))
+    log_probabilities[1:] = -np.inf
+    for i, (begin, end) in enumerate(pairwise(offsets.tolist())):
+        if begin == end:
+            continue
+        part = np.ascontiguousarray(scores[begin:end])
+        paths, path_scores = np.full((n, end - begin), -1, dtype=np.int32), np.empty(n)
+        _chain.best_paths(chain, part, paths, path_scores)
+        state_ids[:, begin:end] = paths
+        bounds = np.array([0, end - begin])
+        log_z = _chain.forward_backward(chain, part, bounds, np.empty_like(part))
+        _check_possible(log_z)
+        # A probability of one has a logarithm of zero, whatever was rounded on the way.
+        log_probabilities[:, i] = np.minimum(path_scores - log_z, 0.0)
+    return np.where(state_ids < 0, -1, _labels(model, state_ids)), log_probabilities
+
+
+def state_scores(
+    model: ChainModel,
+    columns: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    allowed: Allowed = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """s_t(y), float64 (n_tokens, n_labels), and the checked offsets. Errors: as in `viterbi`."""
+    """s_t(y), float64 (n_tokens, n_states), and the checked offsets.
+
+    Where the label of a state is not allowed its score is -inf. Errors: as in `viterbi`.
+    """
     if model.is_empty:
         raise StructlearnError("SL205")
-    rows = model.rows(model.templates.keys(columns, offsets))
-    scores = np.empty((len(rows), len(model.labels)))
-    _chain.emission_scores(rows, model.weights, scores)
-    return scores, check_offsets(offsets, len(rows))
+    columns, offsets = model.templates.check(columns, offsets)
+    scores = model.templates.scores(model.index, columns, offsets, model.weights, model.unknown)
+    scores = model.state_weights(scores)
+    if allowed is not None:
+        mask = _allowed_mask(allowed, len(columns), len(model.labels))
+        scores[~mask[:, model.states[:, -1]]] = -np.inf
+    return scores, offsets
+
+
+def _allowed_mask(allowed: Allowed, n_tokens: int, n_labels: int) -> NDArray[np.bool_]:
+    """`allowed` as bool (n_tokens, n_labels); SL216 if it is neither that nor label ids or -1."""
+    allowed = np.asarray(allowed)
+    if allowed.dtype == np.bool_ and allowed.shape == (n_tokens, n_labels):
+        return allowed
+    if allowed.shape != (n_tokens,) or allowed.dtype.kind not in "iu":
+        problem = f"{allowed.dtype} of shape {allowed.shape}"
+    elif n_tokens and not -1 <= allowed.min() <= allowed.max() < n_labels:
+        problem = f"ids from {allowed.min()} to {allowed.max()}"
+    else:
+        ids = allowed.astype(np.int64)[:, None]
+        return (ids == -1) | (ids == np.arange(n_labels))
+    raise StructlearnError("SL216", n_tokens=n_tokens, n_labels=n_labels, problem=problem)
+
+
+def _check_possible(total: float) -> None:
+    """Raise SL217 if the sum over sentences of their best scores or log Z is -inf."""
+    if total == -np.inf:
+        raise StructlearnError("SL217")
+
+
+def _chain_of(model: ChainModel) -> _chain.Chain:
+    return _chain.Chain(model.initial, model.transitions, model.final)
 
 
 def _viterbi(
-    model: ChainModel, scores: NDArray[np.float64], offsets: NDArray[np.int64]
+    chain: _chain.Chain, scores: NDArray[np.float64], offsets: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    label_ids = np.empty(len(scores), dtype=np.int32)
-    _chain.viterbi(scores, offsets, model.transitions, label_ids)
-    return label_ids
+    state_ids = np.empty(len(scores), dtype=np.int32)
+    total = _chain.viterbi(chain, scores, offsets, state_ids)
+    _check_possible(total)
+    return state_ids
 
 
-def _types(tags: list[tuple[str, str]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Type of each label (-1 for O), and the ids (n_types, 2) of B-T and I-T (-1 if absent)."""
-    names = list(dict.fromkeys(label for prefix, label in tags if prefix != "O"))
-    types = np.array([names.index(label) if label else -1 for _, label in tags], dtype=np.int32)
-    ids = {tag: i for i, tag in enumerate(tags)}
-    pairs = [(ids.get(("B", name), -1), ids.get(("I", name), -1)) for name in names]
-    return types, np.array(pairs, dtype=np.int32).reshape(-1, 2)
+def _labels(model: ChainModel, state_ids: NDArray[np.int32]) -> NDArray[np.int32]:
+    return state_ids if model.order == 1 else model.states[:, -1][state_ids]
 
 
 def _chunk_bounds(
-    tags: list[tuple[str, str]], label_ids: NDArray[np.int32], offsets: NDArray[np.int64]
+    types: NDArray[np.int32],
+    same: NDArray[np.bool_],
+    label_ids: NDArray[np.int32],
+    offsets: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Starts and ends of the chunks in the labels of all tokens: `encoding.decode` on arrays."""
-    types = _types(tags)[0][label_ids]
-    goes_on = np.array([prefix == "I" for prefix, _ in tags])[label_ids]
-    goes_on[1:] &= types[1:] == types[:-1]
-    goes_on[offsets[:-1][np.diff(offsets) > 0]] = False
-    inside = types >= 0
-    starts = np.flatnonzero(inside & ~goes_on)
-    ends = np.flatnonzero(inside & ~np.append(goes_on[1:], False)) + 1
-    return starts, ends
+    goes_on = np.zeros(len(label_ids) + 1, dtype=np.bool_)
+    goes_on[1:-1] = same[label_ids[:-1], label_ids[1:]]
+    goes_on[offsets] = False
+    inside = types[label_ids] >= 0
+    return np.flatnonzero(inside & ~goes_on[:-1]), np.flatnonzero(inside & ~goes_on[1:]) + 1

@@ -1,25 +1,42 @@
-"""Spans to IOB2 tags and back (Ramshaw & Marcus 1995; Tjong Kim Sang & Veenstra 1999).
+"""Spans to tags and back: IOB2, IOB1, IOE2 and IOBES.
 
-Reading is lenient, with the rule of the CoNLL evaluation script (conlleval): a chunk begins at
-B-T, and at I-T when the tag before it is O, of another label, or not there; it goes on through
-I-T. So every sequence of tags has one reading, and correct ones keep theirs.
+Tjong Kim Sang & Veenstra (1999) describe and name the schemes; IOBES also has a tag of its own for
+chunks of one token. Reading is lenient, with one rule for all: a tag goes on with the chunk of the
+tag before it if it is I or E, that one is B or I, and their labels are the same; any other tag but
+O begins a chunk. So every sequence of tags has one reading and correct ones keep theirs. It is
+that of the CoNLL evaluation script (conlleval) on the tags which that knows, and of seqeval.
 """
 
 from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 
 Span = tuple[str, int, int]
 """Label, first token, and the token after the last."""
 
+SCHEMES: dict[str, str] = {"IOB2": "BI", "IOB1": "BI", "IOE2": "IE", "IOBES": "BIES"}
+"""The prefixes of each scheme, besides O."""
 
-def encode(spans: Iterable[Span], length: int) -> list[str]:
-    """IOB2 tags of `length` tokens.
+PLAIN = "none"
+"""The labels stand for themselves, one for each token: no chunks."""
+
+# Strictly, in a sequence that `encode` writes: prefixes that only go on with a chunk, and prefixes
+# after which the chunk has to go on.
+_GOES_ON = {"IOB2": "I", "IOB1": "", "IOE2": "", "IOBES": "IE"}
+_UNFINISHED = {"IOB2": "", "IOB1": "", "IOE2": "I", "IOBES": "BI"}
+
+
+def encode(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[str]:
+    """The tags of `length` tokens.
 
     spans: (label, start, end), in any order; end is the token after the last.
     Raises StructlearnError SL211 for a span that is empty, has no label, or does not fit, SL212
-    for two spans that overlap.
+    for two spans that overlap, SL209 for another scheme.
     """
+    _check_scheme(scheme)
     tags = ["O"] * length
     previous: Span | None = None
     for span in sorted(spans, key=lambda span: span[1:]):
@@ -28,35 +45,105 @@ def encode(spans: Iterable[Span], length: int) -> list[str]:
             raise StructlearnError("SL211", span=tuple(span), length=length)
         if previous is not None and start < previous[2]:
             raise StructlearnError("SL212", first=tuple(previous), second=tuple(span))
-        tags[start] = f"B-{label}"
-        tags[start + 1 : end] = [f"I-{label}"] * (end - start - 1)
+        tags[start:end] = [f"I-{label}"] * (end - start)
+        touches = previous is not None and (previous[0], previous[2]) == (label, start)
+        if scheme in ("IOB2", "IOBES") or (scheme == "IOB1" and touches):
+            tags[start] = f"B-{label}"
+        if scheme in ("IOE2", "IOBES"):
+            tags[end - 1] = f"E-{label}"
+        if scheme == "IOBES" and end - start == 1:
+            tags[start] = f"S-{label}"
         previous = span
     return tags
 
 
-def decode(tags: Sequence[str]) -> list[Span]:
-    """The chunks of IOB2 tags, in order, as (label, start, end).
+def decode(tags: Sequence[str], scheme: str = "IOB2") -> list[Span]:
+    """The chunks of the tags, in order, as (label, start, end).
 
-    Raises StructlearnError SL210 for a tag other than O, B-label and I-label.
+    Raises StructlearnError SL210 for a tag that is not of the scheme, SL209 for another scheme.
     """
+    _check_scheme(scheme)
     spans: list[Span] = []
-    open_label: str | None = None
+    before = ("O", "")
     start = 0
     for i, tag in enumerate(tags):
-        prefix, label = split_tag(tag)
-        goes_on = prefix == "I" and label == open_label
-        if open_label is not None and not goes_on:
-            spans.append((open_label, start, i))
-        if not goes_on:
-            open_label, start = (None if prefix == "O" else label), i
-    if open_label is not None:
-        spans.append((open_label, start, len(tags)))
+        here = split_tag(tag, scheme)
+        if not _same_chunk(before, here):
+            if before[0] != "O":
+                spans.append((before[1], start, i))
+            start = i
+        before = here
+    if before[0] != "O":
+        spans.append((before[1], start, len(tags)))
     return spans
 
 
-def split_tag(tag: str) -> tuple[str, str]:
-    """Prefix (O, B or I) and label of an IOB2 tag; the label of O is empty (else SL210)."""
+def split_tag(tag: str, scheme: str = "IOB2") -> tuple[str, str]:
+    """Prefix and label of a tag of the scheme; the label of O is empty (else SL210)."""
     prefix, _, label = tag.partition("-")
-    if tag == "O" or (prefix in ("B", "I") and label):
+    if tag == "O" or (label and len(prefix) == 1 and prefix in SCHEMES[scheme]):
         return prefix, label
-    raise StructlearnError("SL210", tag=tag)
+    raise StructlearnError("SL210", tag=tag, scheme=scheme, prefixes=", ".join(SCHEMES[scheme]))
+
+
+def tag_set(labels: Iterable[str], scheme: str = "IOB2") -> tuple[str, ...]:
+    """All tags of the scheme for chunks with these labels: O, then those of each label.
+
+    With `PLAIN`, the labels themselves.
+    """
+    if scheme == PLAIN:
+        return tuple(labels)
+    _check_scheme(scheme)
+    return ("O", *(f"{prefix}-{label}" for label in labels for prefix in SCHEMES[scheme]))
+
+
+def is_of(tags: Sequence[str], scheme: str | None) -> bool:
+    """Whether all are tags of the scheme; never if it is None or `PLAIN`."""
+    if scheme in (None, PLAIN):
+        return False
+    try:
+        return all(split_tag(tag, scheme) for tag in tags)
+    except StructlearnError:
+        return False
+
+
+def same_chunk(tags: Sequence[str], scheme: str = "IOB2") -> NDArray[np.bool_]:
+    """bool (n, n): whether the column's tag, after the row's, goes on with its chunk.
+
+    Raises StructlearnError SL210 for a tag that is not of the scheme.
+    """
+    parts = [split_tag(tag, scheme) for tag in tags]
+    table = [[_same_chunk(before, here) for here in parts] for before in parts]
+    return np.array(table, dtype=np.bool_).reshape(len(parts), len(parts))
+
+
+def successions(tags: Sequence[str], scheme: str = "IOB2") -> NDArray[np.bool_]:
+    """bool (n, n): whether the column's tag may stand after the row's in what `encode` writes."""
+    parts = [split_tag(tag, scheme) for tag in tags]
+
+    def may_follow(before: tuple[str, str], here: tuple[str, str]) -> bool:
+        if _same_chunk(before, here):
+            return True
+        if scheme == "IOB1" and here[0] == "B" and before[1] != here[1]:
+            return False
+        return before[0] not in _UNFINISHED[scheme] and here[0] not in _GOES_ON[scheme]
+
+    table = [[may_follow(before, here) for here in parts] for before in parts]
+    return np.array(table, dtype=np.bool_).reshape(len(parts), len(parts))
+
+
+def endings(tags: Sequence[str], scheme: str = "IOB2") -> NDArray[np.bool_]:
+    """bool (n): whether a sentence that `encode` writes may end with each tag."""
+    unfinished = _UNFINISHED[scheme]
+    return np.array([split_tag(tag, scheme)[0] not in unfinished for tag in tags], dtype=np.bool_)
+
+
+def _same_chunk(before: tuple[str, str], here: tuple[str, str]) -> bool:
+    return here[0] in "IE" and before[0] in "BI" and here[1] == before[1]
+
+
+def _check_scheme(scheme: str) -> None:
+    if scheme not in SCHEMES:
+        raise StructlearnError(
+            "SL209", name="encoding", wanted="one of " + ", ".join(SCHEMES), value=scheme
+        )

@@ -10,22 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isclose
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import StructlearnError
 from ..optimize.lbfgs import LBFGS
+from ..optimize.owlqn import OWLQN
+from .classes import WordClasses, derive_columns, source_columns
 from .conditional import ConditionalLikelihood
+from .encoding import tag_set
 from .features import Templates
 from .model import ChainModel
+
+LBFGS_MEMORY = 6  # pairs; each costs 16 bytes a feature, and more than CRFsuite's six gain nothing
 
 
 class SequenceData(NamedTuple):
     """Labelled sentences.
 
     columns: uint64 (n_tokens, n_columns), symbol ids. offsets: int64 (n_sentences + 1), where
-    sentences begin and end. tags: the IOB2 tag of each token.
+    sentences begin and end. tags: the label of each token, in the estimator's encoding.
     """
 
     columns: NDArray[np.uint64]
@@ -34,33 +41,77 @@ class SequenceData(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CRF:
-    """First-order conditional random field (Lafferty et al. 2001; Sha & Pereira 2003).
+class ChainEstimator:
+    """What all estimators with templates have in common.
 
-    templates: see `Templates`. l2: the penalty is l2 |w|^2. min_frequency: predicates seen less
-    often are left out. max_iterations: of L-BFGS, for one set of data. tolerance: training ends
-    when the mean relative decrease of the objective over ten iterations is below it.
+    templates: see `Templates`. min_frequency: predicates seen less often are left out. order,
+    pair_features, encoding: see `ChainModel.build`. classes: word classes for templates that read
+    them (columns CLASS, CLASS8, ...). warm_start: begin with the weights of the features that were
+    there before.
     """
 
     templates: tuple[str, ...]
-    l2: float
-    min_frequency: int
-    max_iterations: int
-    tolerance: float
+    min_frequency: int = 1
+    order: int = 1
+    pair_features: bool = True
+    encoding: str = "IOB2"
+    classes: WordClasses | None = None
+    warm_start: bool = False
 
     @cached_property
     def attributes(self) -> tuple[str, ...]:
-        """The columns that the templates read, in order."""
-        return Templates(self.templates).columns
+        """The columns that are read from the text, in order."""
+        return source_columns(Templates(self.templates).columns)
 
-    def initialize(self, data: Sequence[SequenceData], labels: Sequence[str]) -> ChainModel:
-        """A model without weights, whose features are those of `data`.
+    def derive(self, columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The columns of the templates from those of the text (SL241 if classes are missing)."""
+        return derive_columns(columns, Templates(self.templates).columns, self.classes)
 
-        labels: the chunk labels; the model's own are their IOB2 tags.
+    def initialize(
+        self,
+        data: Sequence[SequenceData],
+        labels: Sequence[str],
+        previous: ChainModel | None = None,
+    ) -> ChainModel:
+        """A model whose features are those of `data`.
+
+        labels: of chunks; the model's own are their tags in the encoding. previous: what was
+        learned before, of which word classes stay if there are no others, and weights in a warm
+        start.
         """
-        tags = ("O", *(f"{prefix}-{label}" for label in labels for prefix in "BI"))
-        columns, offsets, ids = concatenate(data, tags)
-        return ChainModel.build(columns, offsets, ids, tags, self.templates, self.min_frequency)
+        tags = tag_set(labels, self.encoding)
+        model = ChainModel.build(
+            *concatenate(data, tags),
+            tags,
+            self.templates,
+            self.min_frequency,
+            order=self.order,
+            pair_features=self.pair_features,
+            encoding=self.encoding,
+        )
+        model.classes = self.classes
+        if previous is not None:
+            model.classes = self.classes or previous.classes
+            if self.warm_start and not previous.is_empty:
+                model.adopt(previous)
+        return model
+
+
+@dataclass(frozen=True)
+class CRF(ChainEstimator):
+    """Conditional random field (Lafferty et al. 2001; Sha & Pereira 2003).
+
+    l2: the penalty is l2 |w|^2. l1: l1 |w|_1 besides, which leaves few weights other than zero.
+    max_iterations: of L-BFGS (with l1: OWL-QN), for one set of data. tolerance: training ends when
+    the mean relative decrease of the objective over ten iterations is below it. threads: so many
+    share the sentences.
+    """
+
+    l2: float = 1.0
+    l1: float = 0.0
+    max_iterations: int = 300
+    tolerance: float = 1e-5
+    threads: int = 1
 
     def trainer(self, parameters: ChainModel, data: Sequence[SequenceData]) -> CRFTrainer:
         """Training that goes on from `parameters`."""
@@ -68,17 +119,20 @@ class CRF:
 
 
 class CRFTrainer:
-    """L-BFGS on the conditional likelihood.
+    """L-BFGS, or OWL-QN, on the conditional likelihood.
 
     value: the objective at the present weights; before the first step, 0.
     n_iterations: iterations so far, over all sets of data.
     """
 
     def __init__(self, settings: CRF, model: ChainModel, data: Sequence[SequenceData]):
+        if not 0 <= settings.l1 < np.inf:
+            raise StructlearnError("SL209", name="l1", wanted="0 or more", value=settings.l1)
         self.settings = settings
         self._objective = ConditionalLikelihood(
-            model, *concatenate(data, model.labels), l2=settings.l2
+            model, *concatenate(data, model.labels), l2=settings.l2, threads=settings.threads
         )
+        self._done = 0  # iterations before the present optimiser
         self._optimizer = self._start(self._objective.parameters())
 
     @property
@@ -87,11 +141,12 @@ class CRFTrainer:
 
     @property
     def n_iterations(self) -> int:
-        return self._optimizer.n_iterations
+        return self._done + self._optimizer.n_iterations
 
     def add(self, data: Sequence[SequenceData]) -> None:
         """More sentences: a new objective, so the curvature of the old one is forgotten."""
         self._objective.add(*concatenate(data, self._objective.model.labels))
+        self._done = self.n_iterations
         self._optimizer = self._start(self._optimizer.x)
 
     def step(self) -> bool:
@@ -110,17 +165,25 @@ class CRFTrainer:
 
     def resume(self, state: bytes) -> bool:
         """Go on from `to_bytes`. Returns False if the state is of other data or settings."""
-        optimizer = LBFGS.from_bytes(state)
-        if len(optimizer.x) != self._objective.n_parameters:
+        optimizer = type(self._optimizer).from_bytes(state)
+        if optimizer.value is None or len(optimizer.x) != self._objective.n_parameters:
             return False
         value, _ = self._objective.value_and_gradient(optimizer.x)
-        if value != optimizer.value:
+        value += self.settings.l1 * float(np.abs(optimizer.x).sum())
+        if not isclose(value, optimizer.value, rel_tol=1e-12):
             return False
         self._optimizer = optimizer
         return True
 
     def _start(self, x: NDArray[np.float64]) -> LBFGS:
-        return LBFGS(x, gradient_tolerance=0.0, value_tolerance=self.settings.tolerance)
+        settings = {
+            "memory": LBFGS_MEMORY,
+            "gradient_tolerance": 0.0,
+            "value_tolerance": self.settings.tolerance,
+        }
+        return (
+            OWLQN(x, l1=self.settings.l1, **settings) if self.settings.l1 else LBFGS(x, **settings)
+        )
 
 
 def concatenate(

@@ -9,18 +9,17 @@ each distance: -2, -1, n, n + 1, ... The keys are part of the model format and m
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from . import _chain
 
 _TERM = re.compile(r"([^\W\d]\w*)\[(0|-?[1-9]\d{0,2})\]")
 _BIAS = "bias"
-_MIX = [(30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)]  # splitmix64 (Steele et al. 2014)
-_BLOCK = 16384  # tokens hashed at a time, so that the temporaries stay in the cache
 
 SHA_PEREIRA: tuple[str, ...] = (
     "ORTH[0]",
@@ -52,6 +51,8 @@ class Templates:
 
     templates: texts like "ORTH[0]", "TAG[-1]|TAG[0]" or "bias". Column names are identifiers;
         offsets count tokens, to the right if positive, up to 999.
+    Attributes: texts; terms, of each template the set of its (column name, offset); columns, the
+        names in order of first appearance.
     Raises StructlearnError SL201 for a malformed template, SL202 for one given twice.
     """
 
@@ -61,9 +62,12 @@ class Templates:
         for i, text in enumerate(self.texts):
             if text in self.texts[:i]:
                 raise StructlearnError("SL202", text=text)
-        names = [name for terms in parsed for name, _ in terms]
-        self.columns: tuple[str, ...] = tuple(dict.fromkeys(names))
-        self._plan(parsed)
+        self.columns: tuple[str, ...] = tuple(
+            dict.fromkeys(name for terms in parsed for name, _ in terms)
+        )
+        self.terms = tuple(frozenset(terms) for terms in parsed)
+        self._parsed = parsed
+        self._hasher = self._make_hasher(range(len(parsed)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Templates) and self.texts == other.texts
@@ -77,35 +81,49 @@ class Templates:
     def __repr__(self) -> str:
         return f"Templates({list(self.texts)!r})"
 
-    def _plan(self, parsed: list[list[tuple[str, int]]]) -> None:
-        """Order the work so that the j-th symbols of all templates are hashed in one operation."""
-        # Longest first: then those with a j-th symbol are always the first few rows.
-        order = sorted(range(len(parsed)), key=lambda i: -len(parsed[i]))
-        self._position = np.argsort(np.array(order, dtype=np.intp))
-        self._seeds = np.array([_hash(self.texts[i]) for i in order], dtype=np.uint64)
-        symbols = list(dict.fromkeys(term for terms in parsed for term in terms))
-        self._symbols = [(self.columns.index(name), offset) for name, offset in symbols]
-        longest = max(map(len, parsed), default=0)
-        self._steps = [
-            np.array([symbols.index(parsed[i][j]) for i in order if len(parsed[i]) > j])
-            for j in range(longest)
-        ]
-        self._reach = max((abs(offset) for _, offset in symbols), default=0)
-        distances = range(1, self._reach + 1)
-        before = [_hash(f"padding[{-k}]") for k in reversed(distances)]
-        after = [_hash(f"padding[+{k}]") for k in distances]
-        # What lies between two sentences: the end of the one, then the start of the next.
-        self._padding = np.array(after + before, dtype=np.uint64)
-
-    def keys(self, columns: NDArray[np.uint64], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def keys(
+        self,
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+        chosen: Iterable[int] | None = None,
+    ) -> NDArray[np.uint64]:
         """The 64-bit key of each template's predicate at each token.
 
         columns: uint64 (n_tokens, n_columns), symbol ids, one column for each of `.columns`.
         offsets: int64 (n_sentences + 1), where sentences begin and end; they may be empty.
+        chosen: the places of some templates; None: all.
         Returns uint64 (n_tokens, n_templates), the same on every platform.
         Raises StructlearnError SL203 or SL204 if the shapes do not fit.
         """
-        columns = np.asarray(columns, dtype=np.uint64)
+        columns, offsets = self.check(columns, offsets)
+        hasher = self._hasher if chosen is None else self._make_hasher(chosen)
+        keys = np.empty((len(columns), hasher.n_templates), dtype=np.uint64)
+        hasher.keys(columns, offsets, keys)
+        return keys
+
+    def scores(
+        self,
+        index: _chain.Index,
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+        weights: NDArray[np.floating],
+        unknown: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """The sum of the weights of the predicates at each token, float64 (n_tokens, n).
+
+        index: of the known predicates. weights: float32 or float64 (n_predicates, n). unknown:
+        float64 (n_templates, n), for those that are not known. The rest: as in `keys`.
+        """
+        columns, offsets = self.check(columns, offsets)
+        scores = np.empty((len(columns), weights.shape[1]))
+        _chain.predicate_scores(self._hasher, index, columns, offsets, weights, unknown, scores)
+        return scores
+
+    def check(
+        self, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """`columns` and `offsets` as contiguous arrays; SL203 or SL204 if they do not fit."""
+        columns = np.ascontiguousarray(columns, dtype=np.uint64)
         offsets = check_offsets(offsets, len(columns))
         if columns.ndim != 2 or columns.shape[1] != len(self.columns):
             raise StructlearnError(
@@ -115,44 +133,43 @@ class Templates:
                 columns=", ".join(self.columns) or "nothing",
                 shape=columns.shape,
             )
-        padded, places = self._pad(columns, offsets)
-        keys = np.empty((len(columns), len(self)), dtype=np.uint64)
-        for start in range(0, len(columns), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            self._hash_block(padded, places[block], keys[block])
-        return keys
+        return columns, offsets
 
-    def _pad(
-        self, columns: NDArray[np.uint64], offsets: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """The columns (n_columns, n_padded) with padding between sentences; each token's place."""
-        gap = 2 * self._reach
-        n_sentences = len(offsets) - 1
-        sentence = np.repeat(np.arange(n_sentences), np.diff(offsets))
-        places = np.arange(len(columns)) + gap * sentence + self._reach
-        padded = np.empty((columns.shape[1], len(columns) + gap * n_sentences), dtype=np.uint64)
-        padded[:, places] = columns.T
-        # The gap before sentence s is shared in two; the last one's second half is put in front.
-        gaps = (offsets + gap * np.arange(n_sentences + 1) - self._reach)[:, None] + np.arange(gap)
-        if n_sentences:
-            padded[:, gaps % padded.shape[1]] = self._padding
-        return padded, places
+    def names(self, texts: Mapping[str, Mapping[int, str]]) -> dict[int, str]:
+        """Readable names of predicates on single symbols, such as "ORTH[-1]=the", by their keys.
 
-    def _hash_block(
-        self,
-        padded: NDArray[np.uint64],
-        places: NDArray[np.int64],
-        out: NDArray[np.uint64],
-    ) -> None:
-        state = np.repeat(self._seeds[:, None], len(places), axis=1)
-        symbols = np.empty((len(self._symbols), len(places)), dtype=np.uint64)
-        for row, (column, offset) in zip(symbols, self._symbols, strict=True):
-            np.take(padded[column], places + offset, out=row)
-        for chosen in self._steps:
-            part = state[: len(chosen)]
-            part ^= symbols[chosen]
-            _mix(part)
-        out[:] = state[self._position].T
+        texts: by column name, the strings of symbol ids. The padding has no names.
+        """
+        names = {}
+        for template, terms in enumerate(self._parsed):
+            if len(terms) != 1 or terms[0][0] not in texts:
+                continue
+            known = texts[terms[0][0]]
+            # Each symbol in the middle of a sentence of its own, as far in as the template looks.
+            reach = abs(terms[0][1])
+            ids = np.array(list(known), dtype=np.uint64)
+            columns = np.repeat(ids, 2 * reach + 1)[:, None]
+            columns = np.repeat(columns, len(self.columns), axis=1)
+            offsets = np.arange(len(ids) + 1, dtype=np.int64) * (2 * reach + 1)
+            keys = self.keys(columns, offsets, [template])[reach :: 2 * reach + 1, 0]
+            text = self.texts[template]
+            pairs = zip(keys.tolist(), known.values(), strict=True)
+            names.update((key, f"{text}={symbol}") for key, symbol in pairs)
+        return names
+
+    def _make_hasher(self, chosen: Iterable[int]) -> _chain.Hasher:
+        chosen = list(chosen)
+        terms = [term for i in chosen for term in self._parsed[i]]
+        reach = max((abs(offset) for _, offset in terms), default=0)
+        distances = range(1, reach + 1)
+        return _chain.Hasher(
+            np.array([_hash(self.texts[i]) for i in chosen], dtype=np.uint64),
+            np.cumsum([0, *(len(self._parsed[i]) for i in chosen)]).astype(np.int32),
+            np.array([self.columns.index(name) for name, _ in terms], dtype=np.int32),
+            np.array([offset for _, offset in terms], dtype=np.int32),
+            np.array([_hash(f"padding[{-k}]") for k in distances], dtype=np.uint64),
+            np.array([_hash(f"padding[+{k}]") for k in distances], dtype=np.uint64),
+        )
 
 
 def check_offsets(offsets: NDArray[np.int64], n_tokens: int) -> NDArray[np.int64]:
@@ -175,12 +192,3 @@ def _parse(text: str) -> list[tuple[str, int]]:
 
 def _hash(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf8"), digest_size=8).digest(), "little")
-
-
-def _mix(state: NDArray[np.uint64]) -> None:
-    """The finaliser of splitmix64, in place: every bit of the input changes half of the output."""
-    state += np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in _MIX:
-        state ^= state >> np.uint64(shift)
-        state *= np.uint64(factor)
-    state ^= state >> np.uint64(31)

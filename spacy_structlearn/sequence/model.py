@@ -1,15 +1,22 @@
 """What is learned of a linear chain: one row of weights for each predicate, and transitions.
 
-The model is log-linear and of first order (Lafferty, McCallum & Pereira 2001, equation 1): a label
-sequence has the score sum_t sum_k w(k-th predicate at t, y_t) + sum_t a(y_{t-1}, y_t). All
-estimators of this package fill the same arrays, and all decoders read them. Predicates are known
-by 64-bit keys only (see `features`), and the row of weights of a predicate is contiguous, so that
-scoring a token is a handful of look-ups and additions.
+The model is log-linear (Lafferty, McCallum & Pereira 2001, equation 1): a sequence of states has
+the score
+
+    i(y_1) + sum_t sum_k w(k-th predicate at t, y_t) + sum_t a(y_{t-1}, y_t) + f(y_n)
+
+A state is a label or, in a chain of second order, a pair of labels (see `states`). A weight
+belongs to a predicate and a column: a column for each label and, where predicates are crossed with
+pairs too (Sha & Pereira 2003, section 4.1), one for each state; w(k, y) is the sum of the columns
+of y. All estimators of this package fill the same arrays, and all decoders read them. Predicates
+are known by 64-bit keys only (see `features`), and the row of weights of a predicate is
+contiguous, so that scoring a token is a handful of look-ups and additions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,24 +24,42 @@ from numpy.typing import DTypeLike, NDArray
 from .. import serialization
 from ..errors import StructlearnError
 from . import _chain
+from . import encoding as encodings
+from .classes import WordClasses, derive_columns
 from .features import Templates, check_offsets
+from .states import START, allowed_transitions, label_states, pair_states, previous_labels
 
 _KIND = "chain_model"
-_VERSION = 1
+_VERSION = 2
+_READABLE = {1, 2}
+_FIELDS_OF_VERSION_1 = {
+    "labels", "templates", "keys", "present", "weights", "transitions", "in_memory"
+}  # fmt: skip
 _WEIGHT_DTYPES = ("float16", "float32", "float64")
 
 
 class ChainModel:
-    """A first-order linear-chain log-linear model.
+    """A linear-chain log-linear model of first or second order.
 
     labels: the label strings; a label's id is its place.
     templates: how predicates are made of the input.
     keys: uint64 (n_predicates), ascending and unique: the known predicates.
-    weights: float32 or float64 (n_predicates, n_labels); zero where a feature is not supported.
-    transitions: float64 (n_labels, n_labels), from row to column.
+    weights: float32 or float64 (n_predicates, n_columns); zero where a feature is not supported.
+        A column for each label, then, if wanted in a chain of second order, one for each state.
+    transitions: float64 (n_states, n_states), from row to column; -inf forbids.
+    states: int32 (n_states, 1), the labels in order, for a chain of first order, or (n_states, 2),
+        the pairs (label before, label) in ascending order; the label before may be `states.START`.
+        None: first order.
+    unknown: float64 (n_templates, n_columns), weights of a template's predicate where it is not
+        known; None: zero.
+    initial, final: float64 (n_states), scores of the first and last state; -inf forbids. None:
+        zero. In a chain of second order the pairs that may be first have one label before.
+    encoding: how labels stand for chunks (see `encoding`).
+    names: what the predicates with these keys are called, where that is to be readable.
+    index: from keys to rows of `weights`, made of them.
     storage: the floating type in which `to_bytes` writes the weights; that of `weights` if None.
-    supported: bool (n_predicates, n_labels) and `supported_transitions`: bool (n_labels,
-        n_labels), the features that may be trained; set by `build`, not stored, else None.
+    supported: bool (n_predicates, n_columns) and `supported_transitions`: bool (n_states,
+        n_states), the features that may be trained; set by `build`, not stored, else None.
     Raises StructlearnError SL206 if the parts do not fit together.
     """
 
@@ -46,6 +71,13 @@ class ChainModel:
         weights: NDArray[np.floating],
         transitions: NDArray[np.float64],
         *,
+        states: NDArray[np.int32] | None = None,
+        unknown: NDArray[np.floating] | None = None,
+        initial: NDArray[np.float64] | None = None,
+        final: NDArray[np.float64] | None = None,
+        encoding: str = "IOB2",
+        names: Mapping[int, str] | None = None,
+        classes: WordClasses | None = None,
         storage: str | None = None,
     ):
         self.labels: tuple[str, ...] = tuple(labels)
@@ -54,11 +86,23 @@ class ChainModel:
         dtype = np.float32 if np.asarray(weights).dtype.itemsize <= 4 else np.float64
         self.weights = np.ascontiguousarray(weights, dtype=dtype)
         self.transitions = np.ascontiguousarray(transitions, dtype=np.float64)
+        if states is None:
+            states = label_states(len(self.labels))
+        self.states = np.ascontiguousarray(states, dtype=np.int32)
+        self.unknown = None
+        if unknown is not None:
+            self.unknown = np.ascontiguousarray(unknown, dtype=np.float64)
+        n_states = len(self.states)
+        self.initial = _vector(initial, n_states)
+        self.final = _vector(final, n_states)
+        self.encoding = encoding
+        self.names: dict[int, str] = dict(names or {})
+        self.classes = classes
         self.storage = storage or str(dtype.__name__)
         self.supported: NDArray[np.bool_] | None = None
         self.supported_transitions: NDArray[np.bool_] | None = None
         self._check()
-        self._buckets = _bucket_starts(self.keys)
+        self.index = _chain.Index(self.keys)
 
     @classmethod
     def empty(cls) -> ChainModel:
@@ -80,29 +124,51 @@ class ChainModel:
         labels: Sequence[str],
         templates: Templates | Sequence[str],
         min_frequency: int = 1,
+        *,
+        order: int = 1,
+        pair_features: bool = True,
+        encoding: str = "IOB2",
     ) -> ChainModel:
         """An untrained (all zero) float64 model of the predicates and labels in labelled data.
 
         columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
         label_ids: integers (n_tokens), places in `labels`.
         min_frequency: a predicate is known if it is true at so many tokens or more.
-        Supported are the pairs (predicate, label) and (label, next label) that the data hold.
+        order: 1 or 2; for 2 the states are those of `states.pair_states`.
+        pair_features: whether predicates are crossed with the pairs of labels too, if order is 2.
+        Supported are the pairs (predicate, column) and (state, next state) that the data hold.
         Raises StructlearnError SL203, SL204, SL207 or SL209.
         """
-        if min_frequency < 1:
-            raise StructlearnError(
-                "SL209", name="min_frequency", wanted="1 or more", value=min_frequency
-            )
+        for name, value, wanted, sound in (
+            ("min_frequency", min_frequency, "1 or more", min_frequency >= 1),
+            ("order", order, "1 or 2", order in (1, 2)),
+        ):
+            if not sound:
+                raise StructlearnError("SL209", name=name, wanted=wanted, value=value)
         if not isinstance(templates, Templates):
             templates = Templates(templates)
-        all_keys = templates.keys(columns, offsets)
-        keys, counts = np.unique(all_keys, return_counts=True)
-        keys = keys[counts >= min_frequency]
-        shape = (len(keys), len(labels))
-        model = cls(labels, templates, keys, np.zeros(shape), np.zeros((len(labels),) * 2))
         offsets = check_offsets(offsets, len(columns))
         label_ids = check_label_ids(label_ids, len(columns), len(labels))
-        model.support(model.rows(all_keys), offsets, label_ids)
+        keys = _frequent_keys(templates, columns, offsets, min_frequency)
+        if order == 1:
+            weights = np.zeros((len(keys), len(labels)))
+            transitions = np.zeros((len(labels),) * 2)
+            model = cls(labels, templates, keys, weights, transitions, encoding=encoding)
+        else:
+            states, start = pair_states(labels, encoding, label_ids, offsets)
+            ends = label_ids[offsets[1:][np.diff(offsets) > 0] - 1]
+            model = cls(
+                labels,
+                templates,
+                keys,
+                np.zeros((len(keys), len(labels) + len(states) * pair_features)),
+                np.where(allowed_transitions(states), 0.0, -np.inf),
+                states=states,
+                initial=np.where(states[:, 0] == start, 0.0, -np.inf),
+                final=np.where(_final_labels(labels, encoding, ends)[states[:, 1]], 0.0, -np.inf),
+                encoding=encoding,
+            )
+        model.support(columns, offsets, label_ids)
         return model
 
     @property
@@ -112,8 +178,51 @@ class ChainModel:
 
     @property
     def n_features(self) -> int:
-        """Number of weights that are not zero, transitions included."""
-        return int(np.count_nonzero(self.weights) + np.count_nonzero(self.transitions))
+        """Number of weights that are not zero, those of the allowed transitions included."""
+        allowed = np.isfinite(self.transitions) & (self.transitions != 0)
+        return int(np.count_nonzero(self.weights) + np.count_nonzero(allowed))
+
+    @property
+    def order(self) -> int:
+        """1 if the states are labels, 2 if they are pairs of labels."""
+        return self.states.shape[1]
+
+    @property
+    def has_pair_features(self) -> bool:
+        """Whether there are columns for the states of a chain of second order too."""
+        return self.weights.shape[1] > len(self.labels)
+
+    @property
+    def start(self) -> int:
+        """The label before the first token in a chain of second order."""
+        return int(self.states[self.initial > -np.inf, 0][0]) if self.order == 2 else START
+
+    def state_ids(
+        self, label_ids: NDArray[np.int32], offsets: NDArray[np.int64]
+    ) -> NDArray[np.int32]:
+        """The states of label sequences, int32 (n_tokens); SL207 for a pair that is no state."""
+        if self.order == 1:
+            return label_ids
+        table = np.full((len(self.labels) + 1, len(self.labels)), -1, dtype=np.int32)
+        table[self.states[:, 0], self.states[:, 1]] = np.arange(len(self.states))
+        ids = table[previous_labels(label_ids, offsets, self.start), label_ids]
+        if len(ids) and ids.min() < 0:
+            at = int(ids.argmin())
+            problem = f"a pair of labels that is no state, at token {at}"
+            raise StructlearnError(
+                "SL207", last=len(self.labels) - 1, n_tokens=len(ids), problem=problem
+            )
+        return ids
+
+    def state_weights(self, weights: NDArray[np.floating]) -> NDArray[np.floating]:
+        """For each state the sum of its columns: from (n, n_columns) to (n, n_states)."""
+        if self.order == 1:
+            return weights
+        n_labels = len(self.labels)
+        total = np.take(weights, self.states[:, 1], axis=1)
+        if self.has_pair_features:
+            total += weights[:, n_labels:]
+        return total
 
     def rows(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Row of each predicate in `weights`, -1 if it is unknown.
@@ -122,22 +231,51 @@ class ChainModel:
         """
         keys = np.ascontiguousarray(keys, dtype=np.uint64)
         rows = np.empty(keys.shape, dtype=np.int32)
-        _chain.find_rows(keys.reshape(-1), self.keys, self._buckets, rows.reshape(-1))
+        self.index.rows(keys.reshape(-1), rows.reshape(-1))
         return rows
 
     def support(
-        self, rows: NDArray[np.int32], offsets: NDArray[np.int64], label_ids: NDArray[np.int32]
+        self,
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+        label_ids: NDArray[np.int32],
     ) -> None:
         """Let the features seen in this data, and only those, be trained.
 
-        rows: int32 (n_tokens, n_templates), as from `rows`. label_ids: int32 (n_tokens).
+        columns, offsets: see `Templates`. label_ids: int32 (n_tokens).
         """
         n_labels = len(self.labels)
-        self.supported = np.zeros((len(self.keys), n_labels), dtype=np.bool_)
-        known = rows >= 0
-        tokens = np.broadcast_to(label_ids[:, None], rows.shape)
-        self.supported[rows[known], tokens[known]] = True
-        self.supported_transitions = count_transitions(offsets, label_ids, n_labels) > 0
+        state_ids = self.state_ids(label_ids, offsets)
+        self.supported = np.zeros(self.weights.shape, dtype=np.bool_)
+        for template in range(len(self.templates)):
+            rows = self.rows(self.templates.keys(columns, offsets, [template])[:, 0])
+            known = rows >= 0
+            rows = rows[known]
+            self.supported[rows, label_ids[known]] = True
+            if self.has_pair_features:
+                self.supported[rows, n_labels + state_ids[known]] = True
+        self.supported_transitions = count_transitions(offsets, state_ids, len(self.states)) > 0
+
+    def strongest(
+        self, n: int, label: str | None = None, *, named: bool = False
+    ) -> list[tuple[str, int, str, float]]:
+        """The n features of greatest weight, by magnitude: (name, key, label, weight).
+
+        label: those of one label (for pair features: "before label", with a space) only. named:
+        of predicates that have a name only; the name of others is empty.
+        """
+        columns = self._column_names()
+        chosen = [i for i, column in enumerate(columns) if label in (None, column)]
+        rows = np.arange(len(self.keys))
+        if named:
+            rows = np.flatnonzero(np.isin(self.keys, np.array(list(self.names), dtype=np.uint64)))
+        weights = self.weights[np.ix_(rows, chosen)]
+        order = np.argsort(-np.abs(weights), axis=None, kind="stable")[:n]
+        places = zip(*np.unravel_index(order, weights.shape), strict=True)
+        found = [
+            (int(self.keys[rows[i]]), columns[chosen[j]], float(weights[i, j])) for i, j in places
+        ]
+        return [(self.names.get(key, ""), key, name, w) for key, name, w in found if w]
 
     def compact(self, dtype: DTypeLike = "float16", threshold: float = 0.0) -> ChainModel:
         """A smaller model that answers (almost) as this one does.
@@ -157,19 +295,76 @@ class ChainModel:
             raise StructlearnError("SL208", dtype=storage)
         weights[np.abs(weights) <= threshold] = 0
         kept = weights.any(axis=1)
+        keys = self.keys[kept]
         return ChainModel(
             self.labels,
             self.templates,
-            self.keys[kept],
+            keys,
             weights[kept],
             self.transitions.copy(),
+            states=self.states,
+            unknown=self.unknown,
+            initial=self.initial,
+            final=self.final,
+            encoding=self.encoding,
+            names={key: self.names[key] for key in keys.tolist() if key in self.names}
+            if self.names
+            else None,
+            classes=self.classes,
             storage=storage,
         )
+
+    def derive(self, columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The columns of the templates, uint64 (n_tokens, n_columns), from those of the text.
+
+        columns: uint64 (n_tokens, n_sources); see `classes.source_columns`.
+        """
+        return derive_columns(columns, self.templates.columns, self.classes)
+
+    def adopt(self, other: ChainModel) -> None:
+        """Take over the weights of the features that `other` shares, as a start of training.
+
+        Weights of labels and pairs of labels are known by the labels' names; those that this model
+        does not support stay zero.
+        """
+        places = {name: column for column, name in enumerate(other._column_names())}
+        columns = self._column_names()
+        shared = [i for i, name in enumerate(columns) if name in places]
+        theirs = [places[columns[i]] for i in shared]
+        rows = other.rows(self.keys)
+        known = np.flatnonzero(rows >= 0)
+        if len(known) and shared:
+            self.weights[np.ix_(known, shared)] = other.weights[np.ix_(rows[known], theirs)]
+        if self.supported is not None:
+            self.weights[~self.supported] = 0.0
+        states = {name: state for state, name in enumerate(other._state_names())}
+        mine = [i for i, name in enumerate(self._state_names()) if name in states]
+        if mine:
+            their_states = [states[self._state_names()[i]] for i in mine]
+            scores = other.transitions[np.ix_(their_states, their_states)]
+            block = self.transitions[np.ix_(mine, mine)]
+            both = np.isfinite(scores) & np.isfinite(block)
+            self.transitions[np.ix_(mine, mine)] = np.where(both, scores, block)
+        if self.supported_transitions is not None:
+            free = np.isfinite(self.transitions) & ~self.supported_transitions
+            self.transitions[free] = 0.0
+
+    def _state_names(self) -> list[str]:
+        """The label of each state, or "before label"."""
+        if self.order == 1:
+            return list(self.labels)
+        before = [*self.labels, "START"]
+        return [f"{before[a]} {self.labels[b]}" for a, b in self.states.tolist()]
+
+    def _column_names(self) -> list[str]:
+        """The label, or pair of labels, of each column of weights."""
+        return [*self.labels, *(self._state_names() if self.has_pair_features else ())]
 
     def to_bytes(self) -> bytes:
         """The model as bytes, the same for equal models: a bit for each weight that is not zero,
         the key of each predicate, and the weights in the `storage` type."""
         present = self.weights != 0
+        named = sorted(self.names)
         return serialization.pack(
             _KIND,
             _VERSION,
@@ -181,19 +376,34 @@ class ChainModel:
                 "weights": self.weights[present].astype(self.storage),
                 "transitions": self.transitions,
                 "in_memory": str(self.weights.dtype),
+                "n_columns": self.weights.shape[1],
+                "states": self.states,
+                "unknown": self.unknown,
+                "initial": self.initial,
+                "final": self.final,
+                "encoding": self.encoding,
+                "named_keys": np.array(named, dtype=np.uint64),
+                "names": [self.names[key] for key in named],
+                "classes": None if self.classes is None else self._packed_classes(),
             },
         )
 
+    def _packed_classes(self) -> NDArray[np.uint8]:
+        assert self.classes is not None
+        return np.frombuffer(self.classes.to_bytes(), dtype=np.uint8)
+
     @classmethod
     def from_bytes(cls, data: bytes) -> ChainModel:
-        """The model that `to_bytes` wrote.
+        """The model that `to_bytes` wrote, also if it did so before there was a second order.
 
         Raises StructlearnError SL050 to SL054 if the bytes are not those of a chain model.
         """
-        _, fields = serialization.unpack(data, _KIND, {_VERSION})
+        version, fields = serialization.unpack(data, _KIND, _READABLE)
         try:
+            if version == 1:
+                fields = _from_version_1(fields)
             return cls._from_fields(**fields)
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
 
     @classmethod
@@ -207,62 +417,130 @@ class ChainModel:
         weights: NDArray[np.floating],
         transitions: NDArray[np.float64],
         in_memory: str,
+        n_columns: int,
+        states: NDArray[np.int32],
+        unknown: NDArray[np.float64] | None,
+        initial: NDArray[np.float64],
+        final: NDArray[np.float64],
+        encoding: str,
+        named_keys: NDArray[np.uint64],
+        names: list[str],
+        classes: NDArray[np.uint8] | None,
     ) -> ChainModel:
-        for name in labels + templates:
+        for name in labels + templates + names:
             if not isinstance(name, str):
-                raise TypeError("a label or template is not a string")
+                raise TypeError("a label, template or name is not a string")
         storage = weights.dtype.name
         _check_storage(storage)
         if in_memory not in ("float32", "float64"):
             raise ValueError("its weights are neither float32 nor float64")
-        n_weights = len(keys) * len(labels)
+        if type(n_columns) is not int or n_columns < 0:
+            raise ValueError("its number of columns is none")
+        n_weights = len(keys) * n_columns
         if present.shape != ((n_weights + 7) // 8,):
             raise ValueError("its bit mask has the wrong length")
         mask = np.unpackbits(present, count=n_weights, bitorder="little").astype(np.bool_)
         if weights.shape != (np.count_nonzero(mask),) or keys.dtype != np.uint64:
             raise ValueError("its weights or keys do not fit its bit mask")
+        if states.dtype != np.int32 or named_keys.dtype != np.uint64:
+            raise ValueError("its states or names have the wrong type")
         full = np.zeros(n_weights, dtype=in_memory)
         full[mask] = weights
-        full = full.reshape(len(keys), len(labels))
-        return cls(labels, Templates(templates), keys, full, transitions, storage=storage)
+        return cls(
+            labels,
+            Templates(templates),
+            keys,
+            full.reshape(len(keys), n_columns),
+            transitions,
+            states=states,
+            unknown=unknown,
+            initial=initial,
+            final=final,
+            encoding=encoding,
+            names=dict(zip(named_keys.tolist(), names, strict=True)),
+            classes=None if classes is None else WordClasses.from_bytes(classes.tobytes()),
+            storage=storage,
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ChainModel):
             return NotImplemented
+        names = ("labels", "templates", "storage", "encoding", "names", "classes")
+        arrays = ("keys", "weights", "transitions", "states", "initial", "final", "unknown")
         return (
-            (self.labels, self.templates) == (other.labels, other.templates)
-            and (self.weights.dtype, self.storage) == (other.weights.dtype, other.storage)
-            and np.array_equal(self.keys, other.keys)
-            and np.array_equal(self.weights, other.weights)
-            and np.array_equal(self.transitions, other.transitions)
+            all(getattr(self, name) == getattr(other, name) for name in names)
+            and self.weights.dtype == other.weights.dtype
+            and all(_same_array(getattr(self, name), getattr(other, name)) for name in arrays)
         )
 
     __hash__ = None  # type: ignore[assignment]  # mutable: training writes into the weights
 
     def __repr__(self) -> str:
         return (
-            f"<ChainModel: {len(self.labels)} labels, {len(self.keys)} predicates, "
-            f"{self.n_features} weights>"
+            f"<ChainModel: order {self.order}, {len(self.labels)} labels, "
+            f"{len(self.keys)} predicates, {self.n_features} weights>"
         )
 
     def _check(self) -> None:
-        n_labels = len(self.labels)
-        problem = None
-        if len(set(self.labels)) != n_labels:
-            problem = "a label occurs twice"
-        elif self.keys.ndim != 1 or len(self.keys) > np.iinfo(np.int32).max:
-            problem = "the keys are no vector of at most 2**31 - 1 keys"
-        elif (self.keys[1:] <= self.keys[:-1]).any():
-            problem = "the keys are not ascending and unique"
-        elif self.weights.shape != (len(self.keys), n_labels):
-            problem = f"weights of shape {self.weights.shape} for {len(self.keys)} keys"
-        elif self.transitions.shape != (n_labels, n_labels):
-            problem = f"transitions of shape {self.transitions.shape} for {n_labels} labels"
-        elif np.isnan(self.transitions).any() or not np.isfinite(self.weights).all():
-            problem = "a weight is not finite, or a transition is not a number"
+        problem = self._problem_of_states() or self._problem_of_weights()
         if problem:
             raise StructlearnError("SL206", problem=problem)
         _check_storage(self.storage)
+        known = (*encodings.SCHEMES, encodings.PLAIN)
+        if self.encoding not in known:
+            wanted = "one of " + ", ".join(known)
+            raise StructlearnError("SL209", name="encoding", wanted=wanted, value=self.encoding)
+
+    def _problem_of_states(self) -> str | None:
+        n_labels, states = len(self.labels), self.states
+        n_states = len(states)
+        if len(set(self.labels)) != n_labels:
+            return "a label occurs twice"
+        if states.ndim != 2 or states.shape[1] not in (1, 2):
+            return f"states of shape {states.shape}"
+        if self.transitions.shape != (n_states, n_states):
+            return f"transitions of shape {self.transitions.shape} for {n_states} states"
+        if self.initial.shape != (n_states,) or self.final.shape != (n_states,):
+            return f"initial or final scores that are not {n_states}"
+        for scores in (self.transitions, self.initial, self.final):
+            if np.isnan(scores).any() or (scores == np.inf).any():
+                return "a transition or another score of states is no number below infinity"
+        if states.shape[1] == 1:
+            if not np.array_equal(states, label_states(n_labels)):
+                return "the states of a first-order chain are not its labels"
+            return None
+        places = (states[:, 0].astype(np.int64) + 1) * n_labels + states[:, 1]
+        if (
+            not n_states
+            or (states < [START, 0]).any()
+            or (states >= n_labels).any()
+            or (places[1:] <= places[:-1]).any()
+        ):
+            return "the states are not pairs of labels, ascending and unique"
+        if len(set(states[self.initial > -np.inf, 0].tolist())) != 1:
+            return "the pairs that may be first do not have one label before"
+        if (self.transitions[~allowed_transitions(states)] > -np.inf).any():
+            return "a transition between pairs that do not agree is allowed"
+        return None
+
+    def _problem_of_weights(self) -> str | None:
+        n_labels, n_states = len(self.labels), len(self.states)
+        n_columns = self.weights.shape[-1]
+        wanted = {n_labels} if self.order == 1 else {n_labels, n_labels + n_states}
+        if self.keys.ndim != 1 or len(self.keys) > np.iinfo(np.int32).max:
+            return "the keys are no vector of at most 2**31 - 1 keys"
+        if (self.keys[1:] <= self.keys[:-1]).any():
+            return "the keys are not ascending and unique"
+        if self.weights.shape != (len(self.keys), n_columns) or n_columns not in wanted:
+            return f"weights of shape {self.weights.shape} for {len(self.keys)} keys"
+        if not np.isfinite(self.weights).all():
+            return "a weight is not finite"
+        if self.unknown is not None:
+            if self.unknown.shape != (len(self.templates), n_columns):
+                return f"weights of the unknown of shape {self.unknown.shape}"
+            if not np.isfinite(self.unknown).all():
+                return "a weight is not finite"
+        return None
 
 
 def check_label_ids(
@@ -283,25 +561,72 @@ def check_label_ids(
 
 
 def count_transitions(
-    offsets: NDArray[np.int64], label_ids: NDArray[np.int32], n_labels: int
+    offsets: NDArray[np.int64], state_ids: NDArray[np.int32], n_states: int
 ) -> NDArray[np.int64]:
-    """int64 (n_labels, n_labels): how often the column's label follows the row's in a sentence."""
-    first = np.zeros(len(label_ids), dtype=np.bool_)
+    """int64 (n_states, n_states): how often the column's state follows the row's in a sentence."""
+    first = np.zeros(len(state_ids), dtype=np.bool_)
     first[offsets[:-1][np.diff(offsets) > 0]] = True
-    pairs = label_ids[:-1].astype(np.int64) * n_labels + label_ids[1:]
-    counts = np.bincount(pairs[~first[1:]], minlength=n_labels * n_labels)
-    return counts.reshape(n_labels, n_labels)
+    pairs = state_ids[:-1].astype(np.int64) * n_states + state_ids[1:]
+    counts = np.bincount(pairs[~first[1:]], minlength=n_states * n_states)
+    return counts.reshape(n_states, n_states)
+
+
+def _frequent_keys(
+    templates: Templates,
+    columns: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    min_frequency: int,
+) -> NDArray[np.uint64]:
+    """The keys of all predicates true at so many tokens, ascending; uint64."""
+    found = [np.empty(0, dtype=np.uint64)]
+    # A template at a time: its keys alone take 8 bytes a token.
+    for template in range(len(templates)):
+        keys = templates.keys(columns, offsets, [template])[:, 0]
+        ids = np.empty(len(keys), dtype=np.int32)
+        distinct = keys[_chain.number_keys(keys, ids)]
+        found.append(distinct[np.bincount(ids, minlength=len(distinct)) >= min_frequency])
+    return np.unique(np.concatenate(found))
+
+
+def _final_labels(
+    labels: Sequence[str], encoding: str, ends: NDArray[np.int32]
+) -> NDArray[np.bool_]:
+    """bool (n_labels): whether a sentence may end with each, by the encoding or in the data."""
+    allowed = np.ones(len(labels), dtype=np.bool_)
+    if encodings.is_of(labels, encoding):
+        allowed = encodings.endings(labels, encoding)
+    allowed[ends] = True
+    return allowed
+
+
+def _from_version_1(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of version 1, which knew chains of first order only, as those of the present."""
+    if set(fields) != _FIELDS_OF_VERSION_1:
+        raise ValueError("its fields are not those of version 1")
+    n_labels = len(fields["labels"])
+    return {
+        **fields,
+        "n_columns": n_labels,
+        "states": label_states(n_labels),
+        "unknown": None,
+        "initial": np.zeros(n_labels),
+        "final": np.zeros(n_labels),
+        "encoding": "IOB2",
+        "named_keys": np.empty(0, dtype=np.uint64),
+        "names": [],
+        "classes": None,
+    }
+
+
+def _vector(scores: NDArray[np.float64] | None, n: int) -> NDArray[np.float64]:
+    return np.zeros(n) if scores is None else np.ascontiguousarray(scores, dtype=np.float64)
+
+
+def _same_array(a: NDArray | None, b: NDArray | None) -> bool:
+    return a is b if a is None or b is None else np.array_equal(a, b)
 
 
 def _check_storage(storage: str) -> None:
     if storage not in _WEIGHT_DTYPES:
         wanted = "one of " + ", ".join(_WEIGHT_DTYPES)
         raise StructlearnError("SL209", name="The type of weights", wanted=wanted, value=storage)
-
-
-def _bucket_starts(keys: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """First position of each value of the keys' upper bits, about as many values as keys."""
-    bits = max(1, (len(keys) - 1).bit_length())
-    upper = (keys >> np.uint64(64 - bits)).astype(np.int64)
-    counts = np.bincount(upper, minlength=1 << bits)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)

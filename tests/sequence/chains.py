@@ -11,6 +11,17 @@ from spacy_structlearn.sequence.model import ChainModel
 
 COLUMNS = ("ORTH", "TAG")
 TEMPLATES = ("ORTH[0]", "TAG[-1]|TAG[0]", "ORTH[1]", "bias")
+RICH_TEMPLATES = (
+    "TAG[0]|ORTH[0]",
+    "ORTH[0]",
+    "bias",
+    "TAG[-1]|TAG[0]",
+    "TAG[0]",
+    "TAG[0]|TAG[-1]",
+    "ORTH[1]",
+    "TAG[-1]|TAG[0]|TAG[1]",
+)
+"""Some of them implied by others, two with the same terms."""
 LABELS = ("B-NP", "I-NP", "O", "B-VP", "I-VP")
 
 
@@ -23,12 +34,15 @@ def random_data(lengths, n_labels=3, seed=0, n_symbols=6):
     return columns, offsets, rng.integers(0, n_labels, size=n)
 
 
-def random_model(columns, offsets, label_ids, labels=LABELS[:3], scale=1.0, seed=0):
-    """A model with random weights for all predicates and labels."""
+def random_model(columns, offsets, label_ids, labels=LABELS[:3], scale=1.0, seed=0, **options):
+    """A model with random weights for all predicates, columns and allowed transitions.
+
+    options: those of `ChainModel.build`.
+    """
     rng = np.random.default_rng(seed)
-    model = ChainModel.build(columns, offsets, label_ids, labels, Templates(TEMPLATES))
+    model = ChainModel.build(columns, offsets, label_ids, labels, Templates(TEMPLATES), **options)
     model.weights[:] = rng.normal(scale=scale, size=model.weights.shape)
-    model.transitions[:] = rng.normal(scale=scale, size=model.transitions.shape)
+    model.transitions += rng.normal(scale=scale, size=model.transitions.shape)
     return model
 
 
@@ -41,51 +55,87 @@ def numpy_scores(rows, weights):
     return padded[rows].sum(axis=1)
 
 
-def numpy_forward_backward(scores, transitions):
+def numpy_forward_backward(scores, transitions, initial=0.0, final=0.0):
     """log Z, marginals, expected transitions and log beta of one sentence, in log space."""
-    n, n_labels = scores.shape
+    n, n_states = scores.shape
     alpha, beta = np.empty_like(scores), np.zeros_like(scores)
-    expectations = np.zeros((n_labels, n_labels))
-    alpha[0] = scores[0]
+    expectations = np.zeros((n_states, n_states))
+    alpha[0] = scores[0] + initial
     for t in range(1, n):
         alpha[t] = scores[t] + logsumexp(alpha[t - 1][:, None] + transitions, axis=0)
-    log_z = logsumexp(alpha[-1])
+    log_z = logsumexp(alpha[-1] + final)
+    beta[-1] += final
     for t in range(n - 1, 0, -1):
         beta[t - 1] = logsumexp(transitions + scores[t] + beta[t], axis=1)
         expectations += np.exp(alpha[t - 1][:, None] + transitions + scores[t] + beta[t] - log_z)
     return log_z, np.exp(alpha + beta - log_z), expectations, beta
 
 
-def numpy_viterbi(scores, transitions):
-    best, back = scores[0], []
+def numpy_viterbi(scores, transitions, initial=0.0, final=0.0):
+    best, back = scores[0] + initial, []
     for score in scores[1:]:
         through = best[:, None] + transitions
         back.append(through.argmax(axis=0))
         best = through.max(axis=0) + score
+    best = best + final
     path = [int(best.argmax())]
     for pointers in reversed(back):
         path.append(int(pointers[path[-1]]))
     return path[::-1], float(best.max())
 
 
-def enumerate_sequences(scores, transitions):
-    """Every label sequence of a short sentence and its score."""
-    n, n_labels = scores.shape
-    sequences = list(product(range(n_labels), repeat=n))
+def enumerate_sequences(scores, transitions, initial=None, final=None):
+    """Every sequence of states of a short sentence and its score."""
+    n, n_states = scores.shape
+    initial = np.zeros(n_states) if initial is None else initial
+    final = np.zeros(n_states) if final is None else final
+    sequences = list(product(range(n_states), repeat=n))
     totals = [
-        sum(scores[t, y] for t, y in enumerate(ys))
+        initial[ys[0]]
+        + sum(scores[t, y] for t, y in enumerate(ys))
         + sum(transitions[a, b] for a, b in pairwise(ys))
+        + final[ys[-1]]
         for ys in sequences
     ]
     return np.array(sequences), np.array(totals)
 
 
-def enumerate_chunk_probabilities(scores, transitions, labels):
-    """Probability of every chunk (label, start, end) by enumeration."""
-    sequences, totals = enumerate_sequences(scores, transitions)
+def enumerate_labels(model, rows, allowed=None):
+    """Every sequence of labels of a short sentence and its score, -inf for the impossible.
+
+    rows: int (n_tokens, n_templates), the known predicates of the sentence, -1 for others.
+    allowed: bool (n_tokens, n_labels), or None.
+    """
+    n_labels = len(model.labels)
+    columns = numpy_scores(rows, model.weights)
+    if model.unknown is not None:
+        columns += ((rows < 0)[:, :, None] * model.unknown).sum(axis=1)
+    places = {tuple(state): i for i, state in enumerate(model.states.tolist())}
+    sequences = list(product(range(n_labels), repeat=len(rows)))
+    totals = []
+    for ys in sequences:
+        pairs = zip((model.start, *ys), ys, strict=False)
+        states = [places.get((y,) if model.order == 1 else (x, y)) for x, y in pairs]
+        if None in states:
+            totals.append(-np.inf)
+            continue
+        total = model.initial[states[0]] + model.final[states[-1]]
+        total += sum(model.transitions[a, b] for a, b in pairwise(states))
+        for t, (y, state) in enumerate(zip(ys, states, strict=True)):
+            total += columns[t, y]
+            if model.has_pair_features:
+                total += columns[t, n_labels + state]
+            if allowed is not None and not allowed[t, y]:
+                total = -np.inf
+        totals.append(total)
+    return np.array(sequences), np.array(totals)
+
+
+def enumerate_chunk_probabilities(sequences, totals, labels, scheme="IOB2"):
+    """Probability of every chunk (label, start, end) from all sequences of labels."""
     probabilities = np.exp(totals - logsumexp(totals))
     chunks = {}
     for ys, p in zip(sequences, probabilities, strict=True):
-        for chunk in encoding.decode([labels[y] for y in ys]):
+        for chunk in encoding.decode([labels[y] for y in ys], scheme):
             chunks[chunk] = chunks.get(chunk, 0.0) + p
     return chunks

@@ -1,5 +1,6 @@
 """The kernel against NumPy and against enumeration."""
 
+import pickle
 import threading
 
 import numpy as np
@@ -19,161 +20,291 @@ from spacy_structlearn.sequence import _chain
 
 cases = st.tuples(
     st.lists(st.integers(0, 6), max_size=5),  # lengths of sentences
-    st.integers(1, 5),  # labels
+    st.integers(1, 9),  # states
     st.sampled_from([0.1, 1.0, 30.0, 500.0, 5000.0]),  # scale; the last two go in log space
+    st.sampled_from([0.0, 0.2, 0.6]),  # part of the transitions that is forbidden
     st.integers(0, 2**32 - 1),
 )
 
 
-def make(lengths, n_labels, scale, seed):
+def make(lengths, n_states, scale, forbidden=0.0, seed=0):
+    """Scores, offsets, and the scores of first states, transitions and last states."""
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    scores = rng.normal(scale=scale, size=(offsets[-1], n_labels))
-    return scores, offsets, rng.normal(scale=scale, size=(n_labels, n_labels))
+    scores = rng.normal(scale=scale, size=(offsets[-1], n_states))
+    parts = [rng.normal(scale=scale, size=shape) for shape in (n_states, (n_states,) * 2, n_states)]
+    for part in parts:
+        part[rng.random(part.shape) < forbidden] = -np.inf
+    return scores, offsets, *parts
 
 
-def run_forward_backward(scores, offsets, transitions):
-    marginals, log_beta = np.full_like(scores, np.nan), np.full_like(scores, np.nan)
+def run_forward_backward(scores, offsets, initial, transitions, final):
+    chain = _chain.Chain(initial, transitions, final)
+    marginals, messages = np.full_like(scores, np.nan), np.full_like(scores, np.nan)
     expectations = np.full_like(transitions, np.nan)
-    value = _chain.forward_backward(scores, offsets, transitions, marginals, expectations, log_beta)
-    return value, marginals, expectations, log_beta
+    in_logs = np.full(len(offsets) - 1, 7, dtype=np.uint8)
+    value = _chain.forward_backward(
+        chain, scores, offsets, marginals, expectations, messages, in_logs
+    )
+    return value, marginals, expectations, messages, in_logs
 
 
 @given(cases)
 def test_forward_backward(case):
-    scores, offsets, transitions = make(*case)
-    value, marginals, expectations, log_beta = run_forward_backward(scores, offsets, transitions)
+    scores, offsets, initial, transitions, final = make(*case)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = [
+            (s, *numpy_forward_backward(scores[s], transitions, initial, final))
+            for s in sentences(offsets)
+            if s.start < s.stop
+        ]
+    value, marginals, expectations, messages, in_logs = run_forward_backward(
+        scores, offsets, initial, transitions, final
+    )
     total, pairs = 0.0, np.zeros_like(transitions)
-    for s in sentences(offsets):
-        if s.start < s.stop:
-            log_z, gamma, xi, beta = numpy_forward_backward(scores[s], transitions)
-            total += log_z
-            pairs += xi
-            np.testing.assert_allclose(marginals[s], gamma, atol=1e-9)
-            # Each token's log beta is known up to a constant.
-            differences = log_beta[s] - log_beta[s][:, :1]
-            np.testing.assert_allclose(differences, beta - beta[:, :1], rtol=1e-9, atol=1e-9)
+    for s, log_z, gamma, xi, beta in found:
+        total += log_z
+        if log_z == -np.inf:
+            assert not marginals[s].any()
+            continue
+        pairs += xi
+        np.testing.assert_allclose(marginals[s], gamma, atol=1e-9)
+        # The messages of each token are known up to a factor.
+        logs = in_logs[_sentence(offsets, s)]
+        with np.errstate(divide="ignore"):
+            message = messages[s] if logs else np.log(messages[s])
+            expected = scores[s] + beta
+        alive = np.isfinite(expected).any(axis=1)
+        message, expected = message[alive], expected[alive]
+        message = message - message.max(axis=1, keepdims=True)
+        expected = expected - expected.max(axis=1, keepdims=True)
+        np.testing.assert_allclose(message, expected, rtol=1e-7, atol=1e-7)
     assert value == pytest.approx(total, rel=1e-12, abs=1e-9)
-    np.testing.assert_allclose(expectations, pairs, atol=1e-9)
-    np.testing.assert_allclose(marginals.sum(axis=1), 1.0, atol=1e-9)
+    if np.isfinite(total):
+        np.testing.assert_allclose(expectations, pairs, atol=1e-9)
+
+
+def _sentence(offsets, s):
+    return int(np.searchsorted(offsets, s.start, side="right")) - 1
 
 
 @given(cases)
 def test_marginals_may_take_the_place_of_the_scores(case):
-    scores, offsets, transitions = make(*case)
-    value, marginals, _, _ = run_forward_backward(scores, offsets, transitions)
-    assert _chain.forward_backward(scores, offsets, transitions, scores) == value
+    scores, offsets, *parts = make(*case)
+    value, marginals, *_ = run_forward_backward(scores, offsets, *parts)
+    assert _chain.forward_backward(_chain.Chain(*parts), scores, offsets, scores) == value
     np.testing.assert_array_equal(scores, marginals)
 
 
-@pytest.mark.parametrize("n_labels", [1, 2, 3, 4])
-def test_partition_function_by_enumeration(n_labels):
-    scores, offsets, transitions = make([5], n_labels, 2.0, seed=n_labels)
-    value, marginals, expectations, _ = run_forward_backward(scores, offsets, transitions)
-    sequences, totals = enumerate_sequences(scores, transitions)
+@pytest.mark.parametrize("forbidden", [0.0, 0.3])
+@pytest.mark.parametrize("n_states", [1, 2, 3, 4, 8])
+def test_partition_function_by_enumeration(n_states, forbidden):
+    length = 3 if n_states == 8 else 5
+    scores, offsets, initial, transitions, final = make(
+        [length], n_states, 2.0, forbidden, seed=n_states
+    )
+    sequences, totals = enumerate_sequences(scores, transitions, initial, final)
+    value, marginals, expectations, _, _ = run_forward_backward(
+        scores, offsets, initial, transitions, final
+    )
     assert value == pytest.approx(logsumexp(totals))
+    if value == -np.inf:
+        return
     p = np.exp(totals - logsumexp(totals))
-    for y in range(n_labels):
+    for y in range(n_states):
         np.testing.assert_allclose(marginals[:, y], p @ (sequences == y), atol=1e-12)
-        for z in range(n_labels):
+        for z in range(n_states):
             both = (sequences[:, :-1] == y) & (sequences[:, 1:] == z)
             assert expectations[y, z] == pytest.approx((p @ both).sum())
 
 
+def test_pairs_of_labels_do_not_need_log_space():
+    # Whatever pair one is in, all pairs can be reached in two steps.
+    pairs = [(a, b) for a in range(3) for b in range(3)]
+    allowed = np.array([[x[1] == y[0] for y in pairs] for x in pairs])
+    transitions = np.where(allowed, 0.0, -np.inf)
+    scores, offsets, *_ = make([40, 1], 9, 20.0)
+    value, marginals, _, _, in_logs = run_forward_backward(
+        scores, offsets, np.zeros(9), transitions, np.zeros(9)
+    )
+    assert not in_logs.any()
+    expected = [numpy_forward_backward(scores[s], transitions) for s in sentences(offsets)]
+    assert value == pytest.approx(sum(e[0] for e in expected))
+    np.testing.assert_allclose(marginals, np.concatenate([e[1] for e in expected]), atol=1e-9)
+
+
+def test_long_sentences_neither_underflow_nor_overflow():
+    for sign in (-1, 1):
+        transitions = np.full((8, 8), sign * 3.0)
+        scores = np.random.default_rng(0).normal(scale=50, size=(20_000, 8))
+        value, marginals, _, _, in_logs = run_forward_backward(
+            scores, np.array([0, 20_000]), np.zeros(8), transitions, np.zeros(8)
+        )
+        assert not in_logs.any()
+        expected = numpy_forward_backward(scores, transitions)
+        assert value == pytest.approx(expected[0], rel=1e-12)
+        np.testing.assert_allclose(marginals, expected[1], atol=1e-7)
+
+
 @given(cases)
 def test_viterbi(case):
-    scores, offsets, transitions = make(*case)
+    scores, offsets, initial, transitions, final = make(*case)
     out = np.full(len(scores), -1, dtype=np.int32)
-    value = _chain.viterbi(scores, offsets, transitions, out)
+    value = _chain.viterbi(_chain.Chain(initial, transitions, final), scores, offsets, out)
     total = 0.0
     for s in sentences(offsets):
         if s.start < s.stop:
-            path, score = numpy_viterbi(scores[s], transitions)
+            path, score = numpy_viterbi(scores[s], transitions, initial, final)
             total += score
-            assert out[s].tolist() == path
+            if score > -np.inf:
+                assert out[s].tolist() == path
     assert value == pytest.approx(total)
 
 
-def test_viterbi_by_enumeration():
-    scores, offsets, transitions = make([6], 3, 1.0, seed=3)
-    out = np.empty(6, dtype=np.int32)
-    value = _chain.viterbi(scores, offsets, transitions, out)
-    sequences, totals = enumerate_sequences(scores, transitions)
-    assert out.tolist() == sequences[totals.argmax()].tolist()
-    assert value == pytest.approx(totals.max())
+@given(
+    st.integers(1, 5), st.integers(1, 4), st.integers(1, 30), st.sampled_from([0.0, 0.4]),
+    st.booleans(), st.integers(0, 2**32 - 1),
+)  # fmt: skip
+def test_best_paths_by_enumeration(n, n_states, k, forbidden, ties, seed):
+    scores, _, initial, transitions, final = make([n], n_states, 1.0, forbidden, seed)
+    if ties:
+        scores, initial, final = np.round(scores), np.round(initial), np.round(final)
+        transitions = np.round(transitions)
+    out, out_scores = np.full((k, n), -1, dtype=np.int32), np.empty(k)
+    _chain.best_paths(_chain.Chain(initial, transitions, final), scores, out, out_scores)
+    sequences, totals = enumerate_sequences(scores, transitions, initial, final)
+    possible = totals > -np.inf
+    sequences, totals = sequences[possible], totals[possible]
+    # Of equals, that whose last states are lowest.
+    order = np.lexsort((*sequences.T, -totals.round(9)))[:k]
+    assert (out_scores > -np.inf).sum() == len(order)
+    np.testing.assert_allclose(out_scores[: len(order)], totals[order], atol=1e-9)
+    np.testing.assert_array_equal(out[: len(order)], sequences[order])
+    assert (out[len(order) :] == -1).all()
 
 
 def test_of_equals_the_lowest_label_wins():
     out = np.empty(4, dtype=np.int32)
-    _chain.viterbi(np.zeros((4, 3)), np.array([0, 4]), np.zeros((3, 3)), out)
+    chain = _chain.Chain(np.zeros(3), np.zeros((3, 3)), np.zeros(3))
+    _chain.viterbi(chain, np.zeros((4, 3)), np.array([0, 4]), out)
     assert out.tolist() == [0, 0, 0, 0]
 
 
-def test_forbidden_transitions():
+def test_forced_labels():
     transitions = np.zeros((3, 3))
     transitions[2, 1] = -np.inf
-    scores, offsets, _ = make([4, 3], 3, 1.0, seed=0)
-    scores[1] = [-np.inf, -np.inf, 0.0]  # a label that is forced
-    value, marginals, expectations, _ = run_forward_backward(scores, offsets, transitions)
+    scores, offsets, *_ = make([4, 3], 3, 1.0)
+    scores[1] = [-np.inf, -np.inf, 0.0]
+    value, marginals, expectations, _, in_logs = run_forward_backward(
+        scores, offsets, np.zeros(3), transitions, np.zeros(3)
+    )
+    assert in_logs.tolist() == [1, 0]
     assert np.isfinite(value)
     assert expectations[2, 1] == 0.0
     assert marginals[1].tolist() == [0, 0, 1]
     assert marginals[2, 1] == 0.0
     assert np.isfinite(marginals).all()
     out = np.empty(7, dtype=np.int32)
-    _chain.viterbi(scores, offsets, transitions, out)
+    _chain.viterbi(_chain.Chain(np.zeros(3), transitions, np.zeros(3)), scores, offsets, out)
     assert out[1] == 2
     assert out[2] != 1
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.sampled_from([np.float32, np.float64]))
-def test_scores_and_counts(seed, n_labels, dtype):
+@given(
+    st.lists(st.integers(0, 40), max_size=4),
+    st.sampled_from([1, 3, 11]),
+    st.sampled_from([np.float32, np.float64]),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_predicate_scores(lengths, width, dtype, with_unknown, seed):
     rng = np.random.default_rng(seed)
-    n, n_templates, n_predicates = rng.integers(0, 6, size=3)
-    rows = rng.integers(-1, n_predicates, size=(n, n_templates)).astype(np.int32)
-    weights = rng.normal(size=(n_predicates, n_labels)).astype(dtype)
-    scores = np.full((n, n_labels), np.nan)
-    _chain.emission_scores(rows, weights, scores)
-    np.testing.assert_allclose(scores, numpy_scores(rows, weights), atol=1e-12)
-    counts, expected = np.zeros((n_predicates, n_labels)), np.zeros((n_predicates + 1, n_labels))
-    _chain.add_to_rows(rows, scores, counts)
-    np.add.at(expected, rows, scores[:, None, :])
-    np.testing.assert_allclose(counts, expected[:-1], atol=1e-12)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    columns = rng.integers(0, 4, size=(offsets[-1], 2)).astype(np.uint64)
+    hasher = _chain.Hasher(
+        np.array([1, 2, 3], dtype=np.uint64),
+        np.array([0, 0, 1, 3], dtype=np.int32),
+        np.array([0, 0, 1], dtype=np.int32),
+        np.array([-1, 0, 1], dtype=np.int32),
+        np.array([100], dtype=np.uint64),
+        np.array([101], dtype=np.uint64),
+    )
+    keys = np.empty((len(columns), 3), dtype=np.uint64)
+    hasher.keys(columns, offsets, keys)
+    known = np.unique(keys)[::2].copy()
+    weights = rng.normal(size=(len(known), width)).astype(dtype)
+    unknown = rng.normal(size=(3, width)) if with_unknown else None
+    out = np.full((len(columns), width), np.nan)
+    for h in (hasher, pickle.loads(pickle.dumps(hasher))):
+        index = pickle.loads(pickle.dumps(_chain.Index(known)))
+        _chain.predicate_scores(h, index, columns, offsets, weights, unknown, out)
+        rows = np.empty(keys.size, dtype=np.int32)
+        index.rows(keys.reshape(-1), rows)
+        rows = rows.reshape(keys.shape)
+        place = {key: i for i, key in enumerate(known.tolist())}
+        assert rows.tolist() == [[place.get(key, -1) for key in row] for row in keys.tolist()]
+        expected = numpy_scores(rows, weights) if len(rows) else np.zeros((0, width))
+        if with_unknown:
+            expected += ((rows < 0)[:, :, None] * unknown).sum(axis=1)
+        np.testing.assert_allclose(out, expected, atol=1e-12)
+
+
+@given(st.lists(st.sampled_from([0, 1, 5, 2**63, 2**64 - 1, 16, 32])))
+def test_number_keys(keys):
+    ids = np.empty(len(keys), dtype=np.int32)
+    firsts = _chain.number_keys(np.array(keys, dtype=np.uint64), ids)
+    distinct = list(dict.fromkeys(keys))
+    assert [keys[i] for i in firsts] == distinct
+    assert firsts.tolist() == [keys.index(key) for key in distinct]
+    assert ids.tolist() == [distinct.index(key) for key in keys]
 
 
 def test_shapes_are_checked():
-    rows, scores = np.zeros((2, 1), dtype=np.int32), np.zeros((2, 3))
-    offsets, transitions = np.array([0, 2]), np.zeros((3, 3))
+    scores, offsets = np.zeros((2, 3)), np.array([0, 2])
+    ends, transitions = np.zeros(3), np.zeros((3, 3))
+    chain = _chain.Chain(ends, transitions, ends)
     labels = np.zeros(2, dtype=np.int32)
-    with pytest.raises(ValueError, match="beyond"):
-        _chain.emission_scores(rows, np.zeros((0, 3)), scores)
-    with pytest.raises(ValueError, match="beyond"):
-        _chain.add_to_rows(rows, scores, np.zeros((0, 3)))
-    with pytest.raises(ValueError, match="shape"):
-        _chain.emission_scores(rows, np.zeros((1, 2)), scores)
     with pytest.raises(ValueError, match="offsets"):
-        _chain.viterbi(scores, np.array([0, 3]), transitions, labels)
+        _chain.viterbi(chain, scores, np.array([0, 3]), labels)
     with pytest.raises(ValueError, match="fall"):
-        _chain.viterbi(scores, np.array([0, 3, 2]), transitions, labels)
-    with pytest.raises(ValueError, match="square"):
-        _chain.viterbi(np.zeros((2, 0)), offsets, np.zeros((0, 0)), labels)
+        _chain.viterbi(chain, scores, np.array([0, 3, 2]), labels)
+    with pytest.raises(ValueError, match="column for each state"):
+        _chain.viterbi(chain, np.zeros((2, 4)), offsets, labels)
+    nothing = np.zeros(0), np.zeros((0, 0)), np.zeros(0)
+    for bad in ((ends[:2], transitions, ends), (ends, transitions[:2], ends), nothing):
+        with pytest.raises(ValueError, match="one size"):
+            _chain.Chain(*bad)
     with pytest.raises(ValueError, match="shape"):
-        _chain.forward_backward(scores, offsets, transitions, np.zeros((1, 3)))
-    segment, pair = np.array([[0, 3, 0, 2]]), np.zeros((1, 2), dtype=np.int32)
-    with pytest.raises(ValueError, match="outside"):
-        _chain.segment_probabilities(
-            scores, transitions, scores, scores, segment, pair, np.zeros(1)
-        )
+        _chain.forward_backward(chain, scores, offsets, np.zeros((1, 3)))
+    with pytest.raises(ValueError, match="shape"):
+        _chain.best_paths(chain, scores, np.zeros((2, 3), dtype=np.int32), np.zeros(2))
+    goes_on, types = np.zeros((3, 3), dtype=np.uint8), np.zeros(3, dtype=np.int32)
+    in_logs = np.zeros(1, dtype=np.uint8)
+    for segment in ([0, 3, 0, 0, 3], [1, 1, 0, 0, 3], [0, 1, 0, 1, 1], [0, 1, 0, 0, 2]):
+        with pytest.raises(ValueError, match="outside"):
+            _chain.segment_probabilities(
+                chain, scores, scores, in_logs, np.array([segment]), goes_on, types, np.zeros(1)
+            )
+    weights, pairs = np.zeros((4, 3)), np.zeros((3, 3))
+    for cell in (-1, 4):
+        cells = np.full((2, 1), cell, dtype=np.int32)
+        with pytest.raises(ValueError, match="cell"):
+            _chain.expected_counts(chain, cells, offsets, weights, None, weights.copy(), pairs)
+        with pytest.raises(ValueError, match="cell"):
+            _chain.count_cells(cells, labels, weights)
+    with pytest.raises(ValueError, match="ascending"):
+        _chain.Index(np.array([1, 1], dtype=np.uint64))
 
 
 def test_threads_give_the_same():
-    scores, offsets, transitions = make([50] * 200, 3, 1.0, seed=0)
+    scores, offsets, *parts = make([50] * 200, 3, 1.0)
+    chain = _chain.Chain(*parts)
     alone, together = np.empty_like(scores), [np.empty_like(scores) for _ in range(4)]
-    value = _chain.forward_backward(scores, offsets, transitions, alone)
+    value = _chain.forward_backward(chain, scores, offsets, alone)
     values = []
 
     def work(out):
-        values.append(_chain.forward_backward(scores, offsets, transitions, out))
+        values.append(_chain.forward_backward(chain, scores, offsets, out))
 
     threads = [threading.Thread(target=work, args=(out,)) for out in together]
     for thread in threads:

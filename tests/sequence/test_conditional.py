@@ -7,9 +7,12 @@ from hashlib import blake2b
 import numpy as np
 import pytest
 from chains import (
+    COLUMNS,
     LABELS,
+    RICH_TEMPLATES,
     TEMPLATES,
-    enumerate_sequences,
+    enumerate_labels,
+    numpy_forward_backward,
     numpy_scores,
     random_data,
     random_model,
@@ -27,11 +30,29 @@ from spacy_structlearn.sequence.decode import viterbi
 from spacy_structlearn.sequence.features import SHA_PEREIRA, Templates
 from spacy_structlearn.sequence.model import ChainModel
 
+CHAINS = {
+    "first order": {"order": 1},
+    "second order": {"order": 2},
+    "second order, labels only": {"order": 2, "pair_features": False},
+}
 
-def make(lengths=(4, 1, 0, 6), n_labels=3, seed=0, l2=0.5, min_frequency=1):
-    data = random_data(lengths, n_labels, seed)
-    model = ChainModel.build(*data, LABELS[:n_labels], Templates(TEMPLATES), min_frequency)
-    return ConditionalLikelihood(model, *data, l2=l2), data
+
+def make(
+    lengths=(4, 1, 0, 6),
+    n_labels=3,
+    seed=0,
+    l2=0.5,
+    min_frequency=1,
+    templates=TEMPLATES,
+    threads=1,
+    **options,
+):
+    columns, offsets, label_ids = random_data(lengths, n_labels, seed)
+    templates = Templates(templates)
+    columns = columns[:, [COLUMNS.index(name) for name in templates.columns]]
+    data = columns, offsets, label_ids
+    model = ChainModel.build(*data, LABELS[:n_labels], templates, min_frequency, **options)
+    return ConditionalLikelihood(model, *data, l2=l2, threads=threads), data
 
 
 def random_theta(objective, seed=0, scale=0.7):
@@ -40,8 +61,11 @@ def random_theta(objective, seed=0, scale=0.7):
 
 @pytest.mark.parametrize("n_labels", [1, 2, 3, 5])
 @pytest.mark.parametrize("min_frequency", [1, 2])
-def test_gradient_by_finite_differences(n_labels, min_frequency):
-    objective, _ = make(n_labels=n_labels, min_frequency=min_frequency)
+@pytest.mark.parametrize("chain", CHAINS)
+def test_gradient_by_finite_differences(n_labels, min_frequency, chain):
+    objective, _ = make(
+        n_labels=n_labels, min_frequency=min_frequency, templates=RICH_TEMPLATES, **CHAINS[chain]
+    )
     theta = random_theta(objective)
     gradient = objective.value_and_gradient(theta)[1]
     step = 1e-5
@@ -53,18 +77,95 @@ def test_gradient_by_finite_differences(n_labels, min_frequency):
         assert gradient[i] == pytest.approx((above - below) / (2 * step), abs=1e-6)
 
 
-def test_value_by_enumeration():
-    objective, (columns, offsets, label_ids) = make(lengths=[4, 1, 3])
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_value_by_enumeration(chain, threads):
+    objective, (columns, offsets, label_ids) = make(
+        lengths=[4, 1, 3], templates=RICH_TEMPLATES, threads=threads, **CHAINS[chain]
+    )
     theta = random_theta(objective)
     objective.write(theta)
     model = objective.model
-    scores = numpy_scores(model.rows(model.templates.keys(columns, offsets)), model.weights)
+    rows = model.rows(model.templates.keys(columns, offsets))
     value = objective.l2 * theta @ theta
     for s in sentences(offsets):
-        sequences, totals = enumerate_sequences(scores[s], model.transitions)
+        sequences, totals = enumerate_labels(model, rows[s])
         right = (sequences == label_ids[s]).all(axis=1)
         value += logsumexp(totals) - totals[right][0]
     assert objective.value_and_gradient(theta)[0] == pytest.approx(value)
+    objective.close()
+
+
+@given(
+    st.lists(st.integers(0, 6), max_size=5),
+    st.sampled_from([RICH_TEMPLATES, TEMPLATES, SHA_PEREIRA, ("bias",), ("ORTH[0]", "TAG[0]"), ()]),
+    st.sampled_from(list(CHAINS)),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(0, 100),
+)
+def test_folding_leaves_the_gradient_as_it_is(
+    lengths, templates, chain, min_frequency, threads, seed
+):
+    objective, (columns, offsets, label_ids) = make(
+        lengths,
+        seed=seed,
+        min_frequency=min_frequency,
+        templates=templates,
+        threads=threads,
+        **CHAINS[chain],
+    )
+    theta = random_theta(objective, seed)
+    found = objective.value_and_gradient(theta)
+    again = objective.value_and_gradient(theta)
+    assert again[0] == found[0]
+    np.testing.assert_array_equal(again[1], found[1])
+    objective.close()
+    value, weights, transitions = unfolded(objective, theta, columns, offsets, label_ids)
+    assert found[0] == pytest.approx(value)
+    # As vectors of parameters.
+    objective.model.weights[:] = weights
+    objective.model.transitions[:] = transitions
+    np.testing.assert_allclose(found[1], objective.parameters(), atol=1e-9)
+
+
+def unfolded(objective, theta, columns, offsets, label_ids):
+    """Value and gradients of weights and transitions, a predicate at a time."""
+    objective.write(theta)
+    model = objective.model
+    rows = model.rows(model.templates.keys(columns, offsets))
+    states = model.state_ids(label_ids.astype(np.int32), offsets)
+    scores = model.state_weights(numpy_scores(rows, model.weights)) if len(rows) else None
+    # One row more, for what -1 points at.
+    weights = np.zeros((len(model.keys) + 1, model.weights.shape[1]))
+    transitions = np.zeros_like(model.transitions)
+    value = objective.l2 * theta @ theta
+    for s in sentences(offsets):
+        if s.start == s.stop:
+            continue
+        log_z, marginals, pairs, _ = numpy_forward_backward(
+            scores[s], model.transitions, model.initial, model.final
+        )
+        right = states[s]
+        value += log_z - model.initial[right[0]] - model.final[right[-1]]
+        value -= scores[s][np.arange(len(right)), right].sum()
+        value -= sum(model.transitions[a, b] for a, b in itertools.pairwise(right))
+        transitions += pairs
+        for a, b in itertools.pairwise(right):
+            transitions[a, b] -= 1
+        marginals[np.arange(len(right)), right] -= 1
+        by_label = marginals @ (model.states[:, -1:] == np.arange(len(model.labels)))
+        by_column = np.hstack([by_label, marginals]) if model.has_pair_features else by_label
+        np.add.at(weights, rows[s], by_column[:, None, :])
+    weights = weights[:-1] + 2 * objective.l2 * model.weights
+    allowed = np.isfinite(model.transitions)
+    transitions[allowed] += 2 * objective.l2 * model.transitions[allowed]
+    return value, weights, np.where(allowed, transitions, -np.inf)
+
+
+def test_the_look_ups_of_sha_and_pereira_are_seven():
+    objective, _ = make(templates=SHA_PEREIRA)
+    assert objective._folding.cells.shape == (11, 7)
 
 
 def test_only_supported_features_have_weights():
@@ -74,6 +175,16 @@ def test_only_supported_features_have_weights():
     objective.write(np.ones(objective.n_parameters))
     np.testing.assert_array_equal(model.weights != 0, model.supported)
     np.testing.assert_array_equal(model.transitions != 0, model.supported_transitions)
+    assert model.n_features == objective.n_parameters
+
+
+def test_only_supported_features_have_weights_in_second_order():
+    objective, _ = make(order=2)
+    model = objective.model
+    assert objective.n_parameters == model.supported.sum() + model.supported_transitions.sum()
+    objective.write(np.ones(objective.n_parameters))
+    np.testing.assert_array_equal(model.weights != 0, model.supported)
+    np.testing.assert_array_equal(model.transitions == 1, model.supported_transitions)
     assert model.n_features == objective.n_parameters
 
 
@@ -102,11 +213,16 @@ def test_order_of_sentences_does_not_matter(order, seed):
         np.concatenate([label_ids[s] for s in parts]),
         l2=0.5,
     )
-    theta = random_theta(objective)
-    value, gradient = objective.value_and_gradient(theta)
-    again, gradient_again = shuffled.value_and_gradient(theta)
+    # The order of the parameters is another: compare by way of the model.
+    objective.write(random_theta(objective))
+    value, gradient = objective.value_and_gradient(objective.parameters())
+    again, gradient_again = shuffled.value_and_gradient(shuffled.parameters())
     assert value == pytest.approx(again, rel=1e-12)
-    np.testing.assert_allclose(gradient, gradient_again, atol=1e-12)
+    objective.write(gradient)
+    by_features = objective.model.weights.copy(), objective.model.transitions.copy()
+    shuffled.write(gradient_again)
+    np.testing.assert_allclose(shuffled.model.weights, by_features[0], atol=1e-12)
+    np.testing.assert_allclose(shuffled.model.transitions, by_features[1], atol=1e-12)
 
 
 def test_added_data_is_as_data_from_the_start():
@@ -186,6 +302,35 @@ def test_train_crf_learns():
     assert again.to_bytes() == model.to_bytes()
 
 
+@pytest.mark.parametrize("chain", CHAINS)
+def test_threads_change_nothing_but_rounding(chain):
+    lengths = np.random.default_rng(5).integers(0, 30, size=40)
+    found = []
+    for threads in (1, 2, 5):
+        objective, _ = make(lengths, templates=RICH_TEMPLATES, threads=threads, **CHAINS[chain])
+        theta = random_theta(objective)
+        found.append(objective.value_and_gradient(theta))
+        again = objective.value_and_gradient(theta)
+        assert again[0] == found[-1][0]
+        np.testing.assert_array_equal(again[1], found[-1][1])
+        objective.close()
+    for value, gradient in found[1:]:
+        assert value == pytest.approx(found[0][0], rel=1e-12)
+        np.testing.assert_allclose(gradient, found[0][1], atol=1e-10)
+
+
+def test_second_order_learns_what_two_labels_before_tell():
+    # Every third token is a chunk: without the label before last that cannot be known.
+    label_ids = np.tile([0, 2, 2], 40)
+    columns, offsets = np.empty((120, 0), dtype=np.uint64), np.arange(0, 121, 12)
+    settings = {"l2": 0.01, "max_iterations": 200}
+    for order, right in ((1, False), (2, True)):
+        model = train_crf(
+            columns, offsets, label_ids, LABELS[:3], ["bias"], order=order, **settings
+        )
+        assert (viterbi(model, columns, offsets) == label_ids).all() == right
+
+
 def test_float32_model_is_trained_too():
     objective, data = make()
     small = ChainModel.from_bytes(random_model(*data).compact("float32").to_bytes())
@@ -202,6 +347,8 @@ def test_errors():
     for l2 in (-1.0, np.nan, np.inf):
         with pytest.raises(StructlearnError, match="SL209"):
             ConditionalLikelihood(objective.model, *data, l2=l2)
+    with pytest.raises(StructlearnError, match="SL209"):
+        ConditionalLikelihood(objective.model, *data, l2=1.0, threads=0)
     with pytest.raises(StructlearnError, match="SL221"):
         objective.value_and_gradient(np.zeros(3))
     with pytest.raises(StructlearnError, match="SL207"):

@@ -1,58 +1,112 @@
 """Decoding: labels, marginals and chunk probabilities against enumeration, and at the edges."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from chains import (
     LABELS,
     enumerate_chunk_probabilities,
-    enumerate_sequences,
-    numpy_scores,
+    enumerate_labels,
     random_data,
     random_model,
     sentences,
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import logsumexp
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence import _chain, encoding
-from spacy_structlearn.sequence.decode import decode_with_segments, marginals, viterbi
+from spacy_structlearn.sequence import encoding
+from spacy_structlearn.sequence.decode import decode_with_segments, marginals, n_best, viterbi
 from spacy_structlearn.sequence.model import ChainModel
 
-
-def scores_of(model, columns, offsets):
-    return numpy_scores(model.rows(model.templates.keys(columns, offsets)), model.weights)
-
-
 LABEL_SETS = [
-    LABELS[:3],
-    LABELS,
-    ("O", "I-NP", "B-NP"),
-    ("I-NP", "O"),
-    ("B-NP", "O"),
-    ("I-NP", "B-VP", "O", "B-NP"),
+    ("IOB2", LABELS[:3]),
+    ("IOB2", LABELS),
+    ("IOB2", ("O", "I-NP", "B-NP")),
+    ("IOB2", ("I-NP", "O")),
+    ("IOB2", ("B-NP", "O")),
+    ("IOB2", ("I-NP", "B-VP", "O", "B-NP")),
+    ("IOB1", LABELS),
+    ("IOE2", encoding.tag_set(["NP", "VP"], "IOE2")),
+    ("IOBES", encoding.tag_set(["NP"], "IOBES")),
 ]
+CHAINS = [{"order": 1}, {"order": 2}, {"order": 2, "pair_features": False}]
 
-
-@given(
-    st.lists(st.integers(0, 5), max_size=4),
+chains = st.tuples(
     st.sampled_from(LABEL_SETS),
-    st.sampled_from([0.3, 2.0, 400.0]),
+    st.sampled_from(CHAINS),
+    st.booleans(),  # weights for unknown predicates
+    st.sampled_from([0.3, 2.0, 400.0]),  # the last goes in log space
     st.integers(0, 1000),
 )
-def test_segments_by_enumeration(lengths, labels, scale, seed):
-    columns, offsets, label_ids = random_data(lengths, len(labels), seed)
-    model = random_model(columns, offsets, label_ids, labels, scale, seed)
-    scores = scores_of(model, columns, offsets)
+lengths = st.lists(st.integers(0, 4), max_size=4)
+
+
+def make(lengths, chain):
+    """A random model, and sentences in which some of its predicates are unknown."""
+    (scheme, labels), options, with_unknown, scale, seed = chain
+    data = random_data([3, 8], len(labels), seed, n_symbols=4)
+    if options["order"] == 2 and with_unknown:
+        # Data from which all the pairs are states; otherwise those of the encoding.
+        data = (*data[:2], encoded(data[1], labels, scheme))
+    model = random_model(*data, labels, scale, seed, encoding=scheme, **options)
+    if with_unknown:
+        shape = (len(model.templates), model.weights.shape[1])
+        model.unknown = np.random.default_rng(seed).normal(scale=scale, size=shape)
+    return model, *random_data(lengths, len(labels), seed + 1, n_symbols=5)[:2]
+
+
+def encoded(offsets, labels, scheme):
+    """Label ids of sentences, as the scheme has them, or of its leniently read ones."""
+    tags = []
+    for s in sentences(offsets):
+        length = s.stop - s.start
+        name = next(label for label in labels if label != "O")[2:]
+        found = encoding.encode([(name, 0, 1)], length, scheme) if length else []
+        tags += [labels.index(tag) if tag in labels else labels.index("O") for tag in found]
+    return np.array(tags)
+
+
+def every_sequence(model, columns, offsets, s, allowed=None):
+    rows = model.rows(model.templates.keys(columns, offsets))[s]
+    return enumerate_labels(model, rows, None if allowed is None else allowed[s])
+
+
+@given(lengths, chains)
+def test_viterbi_and_marginals_by_enumeration(lengths, chain):
+    model, columns, offsets = make(lengths, chain)
+    best, p = viterbi(model, columns, offsets), marginals(model, columns, offsets)
+    assert best.dtype == np.int32
+    assert p.shape == (len(columns), len(model.labels))
+    for s in sentences(offsets):
+        if s.start == s.stop:
+            continue
+        sequences, totals = every_sequence(model, columns, offsets, s)
+        found = totals[(sequences == best[s]).all(axis=1)][0]
+        assert found == pytest.approx(totals.max())
+        weights = np.exp(totals - logsumexp(totals))
+        for y in range(len(model.labels)):
+            np.testing.assert_allclose(p[s, y], weights @ (sequences == y), atol=1e-9)
+
+
+@given(lengths, chains)
+def test_segments_by_enumeration(lengths, chain):
+    model, columns, offsets = make(lengths, chain)
     best, segments = decode_with_segments(model, columns, offsets)
     np.testing.assert_array_equal(best, viterbi(model, columns, offsets))
     found = list(segments)
     assert len(found) == len(segments)
     expected = []
     for s in sentences(offsets):
-        tags = [labels[y] for y in best[s]]
-        exact = enumerate_chunk_probabilities(scores[s], model.transitions, labels)
-        for label, start, end in encoding.decode(tags):
+        if s.start == s.stop:
+            continue
+        tags = [model.labels[y] for y in best[s]]
+        exact = enumerate_chunk_probabilities(
+            *every_sequence(model, columns, offsets, s), model.labels, model.encoding
+        )
+        for label, start, end in encoding.decode(tags, model.encoding):
             chunk = (label, start + s.start, end + s.start)
             expected.append((*chunk, exact[label, start, end]))
     assert [chunk[:3] for chunk in found] == [chunk[:3] for chunk in expected]
@@ -61,42 +115,111 @@ def test_segments_by_enumeration(lengths, labels, scale, seed):
     )
 
 
-def test_every_possible_chunk_by_enumeration():
-    # Not only those on the best path: the kernel gives the probability of any chunk.
-    columns, offsets, label_ids = random_data([5], 5, seed=8)
-    model = random_model(columns, offsets, label_ids, LABELS, 0.5, seed=8)
-    scores = scores_of(model, columns, offsets)
-    gamma, log_beta = np.empty_like(scores), np.empty_like(scores)
-    _chain.forward_backward(scores, offsets, model.transitions, gamma, None, log_beta)
-    exact = enumerate_chunk_probabilities(scores, model.transitions, LABELS)
-    ids = {"NP": (0, 1), "VP": (3, 4)}
-    assert len(exact) == 2 * 15
-    for (label, start, end), probability in exact.items():
-        out = np.empty(1)
-        _chain.segment_probabilities(
-            scores,
-            model.transitions,
-            gamma,
-            log_beta,
-            np.array([[start, end, 0, 5]]),
-            np.array([ids[label]], dtype=np.int32),
-            out,
-        )
-        assert out[0] == pytest.approx(probability)
+@pytest.mark.parametrize("options", CHAINS)
+def test_every_possible_chunk_by_enumeration(options):
+    # Not only those on the best path: forcing the labels makes any path the best one, and Bayes'
+    # rule takes the forcing out again.
+    data = random_data([4], 3, seed=8)
+    model = random_model(*data, LABELS[:3], 0.5, seed=8, **options)
+    columns, offsets = data[:2]
+    sequences, totals = every_sequence(model, columns, offsets, slice(0, 4))
+    exact = enumerate_chunk_probabilities(sequences, totals, model.labels)
+    for ys in product(range(3), repeat=4):
+        if totals[(sequences == ys).all(axis=1)][0] == -np.inf:
+            continue
+        _, segments = decode_with_segments(model, columns, offsets, np.array(ys))
+        for label, start, end, p in segments:
+            assert p == pytest.approx(1.0)
+            assert exact[label, start, end] > 0
 
 
-def test_marginals_by_enumeration():
-    columns, offsets, label_ids = random_data([4, 2], seed=2)
-    model = random_model(columns, offsets, label_ids)
-    scores = scores_of(model, columns, offsets)
-    found = marginals(model, columns, offsets)
-    assert found.shape == (6, 3)
-    for s in sentences(offsets):
-        sequences, totals = enumerate_sequences(scores[s], model.transitions)
-        p = np.exp(totals - totals.max())
-        p /= p.sum()
-        for y in range(3):
-            np.testing.assert_allclose(found[s, y], p @ (sequences == y))
+@given(lengths, chains, st.integers(1, 12))
+def test_n_best_by_enumeration(lengths, chain, n):
+    model, columns, offsets = make(lengths, chain)
+    found, log_probabilities = n_best(model, columns, offsets, n)
+    assert found.shape == (n, len(columns))
+    assert log_probabilities.shape == (n, len(lengths))
+    np.testing.assert_array_equal(found[0], viterbi(model, columns, offsets))
+    for i, s in enumerate(sentences(offsets)):
+        if s.start == s.stop:
+            assert log_probabilities[:, i].tolist() == [0.0] + [-np.inf] * (n - 1)
+            continue
+        sequences, totals = every_sequence(model, columns, offsets, s)
+        k = min(n, int(np.isfinite(totals).sum()))
+        expected = np.sort(totals)[::-1][:k] - logsumexp(totals)
+        np.testing.assert_allclose(log_probabilities[:k, i], expected, atol=1e-8)
+        assert (log_probabilities[k:, i] == -np.inf).all()
+        assert (found[k:, s] == -1).all()
+        # All are different, and have the scores that are given for them.
+        assert len({tuple(path) for path in found[:k, s].tolist()}) == k
+        for path, log_p in zip(found[:k, s], log_probabilities[:k, i], strict=True):
+            score = totals[(sequences == path).all(axis=1)][0] - logsumexp(totals)
+            assert log_p == pytest.approx(score, abs=1e-8)
+
+
+def test_n_best_has_to_be_positive():
+    data = random_data([3])
+    with pytest.raises(StructlearnError, match="SL209"):
+        n_best(random_model(*data), *data[:2], 0)
+
+
+@given(lengths, chains, st.booleans())
+def test_forced_labels_by_enumeration(lengths, chain, as_ids):
+    model, columns, offsets = make(lengths, chain)
+    rng = np.random.default_rng(chain[-1])
+    n_labels = len(model.labels)
+    if as_ids:
+        forced = rng.integers(-1, n_labels, size=len(columns))
+        forced[rng.random(len(columns)) < 0.5] = -1
+        allowed = np.array([[i in (-1, y) for y in range(n_labels)] for i in forced])
+        allowed = allowed.reshape(-1, n_labels).astype(bool)
+    else:
+        forced = allowed = rng.random((len(columns), n_labels)) < 0.6
+    parts = [s for s in sentences(offsets) if s.start < s.stop]
+    sequences = [every_sequence(model, columns, offsets, s, allowed) for s in parts]
+    if any(np.isneginf(totals).all() for _, totals in sequences):
+        for function in (viterbi, marginals, decode_with_segments):
+            with pytest.raises(StructlearnError, match="SL217"):
+                function(model, columns, offsets, forced)
+        with pytest.raises(StructlearnError, match="SL217"):
+            n_best(model, columns, offsets, 2, forced)
+        return
+    best, segments = decode_with_segments(model, columns, offsets, forced)
+    p = marginals(model, columns, offsets, forced)
+    paths, log_probabilities = n_best(model, columns, offsets, 2, forced)
+    np.testing.assert_array_equal(paths[0], best)
+    chunks = {(label, a, b): probability for label, a, b, probability in segments}
+    for s, (ids, totals) in zip(parts, sequences, strict=True):
+        i = int(np.searchsorted(offsets, s.start, side="right")) - 1
+        assert totals[(ids == best[s]).all(axis=1)][0] == pytest.approx(totals.max())
+        weights = np.exp(totals - logsumexp(totals))
+        for y in range(n_labels):
+            np.testing.assert_allclose(p[s, y], weights @ (ids == y), atol=1e-9)
+        assert log_probabilities[0, i] == pytest.approx(np.log(weights.max()), abs=1e-8)
+        exact = enumerate_chunk_probabilities(ids, totals, model.labels, model.encoding)
+        tags = [model.labels[y] for y in best[s]]
+        for label, a, b in encoding.decode(tags, model.encoding):
+            assert chunks[label, a + s.start, b + s.start] == pytest.approx(
+                exact[label, a, b], abs=1e-9
+            )
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        np.zeros((3, 2), dtype=bool),
+        np.zeros((2, 3), dtype=bool),
+        np.zeros((3, 3)),
+        np.zeros(2, dtype=int),
+        np.array([0, 3, 0]),
+        np.array([-2, 0, 0]),
+        np.zeros(3),
+    ],
+)
+def test_forced_labels_that_do_not_fit(bad):
+    data = random_data([3])
+    with pytest.raises(StructlearnError, match="SL216"):
+        viterbi(random_model(*data), *data[:2], bad)
 
 
 def test_float32_weights_give_the_same():
@@ -157,6 +280,8 @@ def test_empty_model():
     for function in (viterbi, marginals, decode_with_segments):
         with pytest.raises(StructlearnError, match="SL205"):
             function(ChainModel.empty(), columns, offsets)
+    with pytest.raises(StructlearnError, match="SL205"):
+        n_best(ChainModel.empty(), columns, offsets, 1)
 
 
 def test_other_labels_can_be_decoded_but_not_read_as_chunks():

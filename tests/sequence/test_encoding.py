@@ -1,11 +1,28 @@
-"""IOB2: there and back, and the lenient reading of conlleval."""
+"""The schemes: there and back, and the lenient reading of conlleval and seqeval."""
+
+import itertools
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence.encoding import decode, encode
+from spacy_structlearn.evaluation.conlleval import chunks
+from spacy_structlearn.sequence.encoding import (
+    SCHEMES,
+    decode,
+    encode,
+    endings,
+    is_of,
+    same_chunk,
+    successions,
+    tag_set,
+)
+
+try:
+    from seqeval.metrics.sequence_labeling import get_entities
+except ImportError:
+    get_entities = None
 
 
 @pytest.mark.parametrize(
@@ -43,15 +60,97 @@ def segmentations(draw):
     return spans, at + draw(st.integers(0, 2))
 
 
-@given(segmentations())
-def test_there_and_back(case):
+@pytest.mark.parametrize(
+    ("scheme", "tags"),
+    [
+        ("IOB2", "B-NP I-NP O B-NP B-NP I-NP B-VP"),
+        ("IOB1", "I-NP I-NP O I-NP B-NP I-NP I-VP"),
+        ("IOE2", "I-NP E-NP O E-NP I-NP E-NP E-VP"),
+        ("IOBES", "B-NP E-NP O S-NP B-NP E-NP S-VP"),
+    ],
+)
+def test_schemes(scheme, tags):
+    spans = [("NP", 0, 2), ("NP", 3, 4), ("NP", 4, 6), ("VP", 6, 7)]
+    assert encode(spans, 7, scheme) == tags.split()
+    assert decode(tags.split(), scheme) == spans
+
+
+@given(segmentations(), st.sampled_from(list(SCHEMES)))
+def test_there_and_back(case, scheme):
     spans, length = case
-    assert decode(encode(reversed(spans), length)) == spans
+    tags = encode(reversed(spans), length, scheme)
+    assert decode(tags, scheme) == spans
+    # What is written is what may be written.
+    known = list(tag_set(["NP", "VP", "A-B"], scheme))
+    legal = successions(known, scheme)
+    assert all(legal[known.index(a), known.index(b)] for a, b in itertools.pairwise(tags))
+    assert not tags or endings(known, scheme)[known.index(tags[-1])]
 
 
-@given(st.lists(st.sampled_from(["O", "B-NP", "I-NP", "B-VP", "I-VP"])))
-def test_reading_and_writing_again_keeps_the_chunks(tags):
-    assert decode(encode(decode(tags), len(tags))) == decode(tags)
+any_tags = st.sampled_from(list(SCHEMES)).flatmap(
+    lambda scheme: st.tuples(
+        st.just(scheme), st.lists(st.sampled_from(tag_set(["NP", "VP"], scheme)))
+    )
+)
+
+
+@given(any_tags)
+def test_reading_and_writing_again_keeps_the_chunks(case):
+    scheme, tags = case
+    spans = decode(tags, scheme)
+    assert decode(encode(spans, len(tags), scheme), scheme) == spans
+
+
+@given(any_tags)
+def test_what_goes_on_with_a_chunk(case):
+    scheme, tags = case
+    same = same_chunk(tags, scheme)
+    starts = {start for _, start, _ in decode(tags, scheme)}
+    for i in range(1, len(tags)):
+        assert same[i - 1, i] == (tags[i] != "O" and i not in starts)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_only_what_may_be_written_is_read_and_written_alike(scheme):
+    tags = tag_set(["NP", "VP"], scheme)
+    legal, last = successions(tags, scheme), endings(tags, scheme)
+    after_o = legal[tags.index("O")]
+    for ids in itertools.product(range(len(tags)), repeat=3):
+        sequence = [tags[i] for i in ids]
+        is_legal = after_o[ids[0]] and last[ids[-1]]
+        is_legal &= all(legal[a, b] for a, b in itertools.pairwise(ids))
+        assert is_legal == (encode(decode(sequence, scheme), 3, scheme) == sequence)
+
+
+@given(st.lists(st.sampled_from(tag_set(["NP", "VP"], "IOB2"))))
+def test_reading_is_that_of_conlleval(tags):
+    assert decode(tags) == chunks(tags)
+
+
+@pytest.mark.skipif(get_entities is None, reason="needs seqeval")
+@given(any_tags)
+def test_reading_is_that_of_seqeval(case):
+    scheme, tags = case
+    theirs = [(label, a, b + 1) for label, a, b in get_entities(tags)]
+    assert decode(tags, scheme) == theirs
+
+
+def test_sets_of_tags():
+    assert tag_set(["NP", "VP"]) == ("O", "B-NP", "I-NP", "B-VP", "I-VP")
+    assert tag_set(["NP"], "IOBES") == ("O", "B-NP", "I-NP", "E-NP", "S-NP")
+    assert is_of(["O", "E-NP"], "IOE2")
+    assert not is_of(["O", "E-NP"], "IOB2")
+    assert not is_of(["O"], None)
+
+
+def test_unknown_scheme():
+    for function in (
+        lambda: encode([], 1, "BIO"),
+        lambda: decode([], "BIO"),
+        lambda: tag_set([], ""),
+    ):
+        with pytest.raises(StructlearnError, match="SL209"):
+            function()
 
 
 @pytest.mark.parametrize("spans", [[("A", 0, 2), ("B", 1, 3)], [("A", 1, 2), ("A", 1, 2)]])

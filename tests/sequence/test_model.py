@@ -1,6 +1,7 @@
 """The chain model: its index of predicates, its bytes, and what becomes of it when made small."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -13,10 +14,25 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence.features import Templates
 from spacy_structlearn.sequence.model import ChainModel, count_transitions
 
+KINDS = {
+    "first order": {},
+    "second order": {"order": 2},
+    "second order, labels only": {"order": 2, "pair_features": False},
+}
+
 
 @pytest.fixture
 def model():
     return random_model(*random_data([7, 1, 0, 12], seed=4))
+
+
+@pytest.fixture(params=KINDS)
+def any_model(request):
+    """Of first or second order, with all that a model may have."""
+    model = random_model(*random_data([7, 1, 0, 12], seed=4), **KINDS[request.param])
+    model.unknown = np.full((len(TEMPLATES), model.weights.shape[1]), 0.5)
+    model.names = {int(model.keys[3]): "ORTH[0]=dog", int(model.keys[1]): "TAG[0]=NN"}
+    return model
 
 
 def test_empty():
@@ -104,6 +120,151 @@ def test_compact(model, dtype, threshold):
     assert small.compact(dtype, threshold) == small
 
 
+def test_round_trip_of_every_kind(any_model):
+    back = ChainModel.from_bytes(any_model.to_bytes())
+    assert back == any_model
+    assert back.to_bytes() == any_model.to_bytes()
+    assert back.order == any_model.order
+    assert back.start == any_model.start
+    assert back.names == any_model.names
+    assert pickle.loads(pickle.dumps(any_model)) == any_model
+    for name in ("initial", "final", "unknown"):
+        other = ChainModel.from_bytes(any_model.to_bytes())
+        array = getattr(other, name)
+        array[np.isfinite(array)] = 7
+        assert other != any_model
+
+
+def test_compact_keeps_the_states(any_model):
+    any_model.weights[3] = 0
+    small = any_model.compact("float16")
+    assert ChainModel.from_bytes(small.to_bytes()) == small
+    for name in ("states", "initial", "final", "transitions", "unknown"):
+        np.testing.assert_array_equal(getattr(small, name), getattr(any_model, name))
+    assert small.encoding == any_model.encoding
+    assert list(small.names.values()) == ["TAG[0]=NN"]
+
+
+def test_version_1_is_read(model):
+    model.weights[::2, 1] = 0
+    names = ("labels", "templates", "keys", "present", "weights", "transitions", "in_memory")
+    _, fields = serialization.unpack(model.to_bytes(), "chain_model", {2})
+    data = serialization.pack("chain_model", 1, {name: fields[name] for name in names})
+    assert ChainModel.from_bytes(data) == model
+    for bad in ({}, {"labels": model.labels}, {**fields}):
+        with pytest.raises(StructlearnError, match="SL054"):
+            ChainModel.from_bytes(serialization.pack("chain_model", 1, bad))
+
+
+@pytest.mark.parametrize(
+    ("labels", "encoding", "pairs", "start"),
+    [
+        (("O", "B", "I"), "IOB2", 9, 0),  # no tags of the scheme, so any pair
+        (("O", "B-NP", "I-NP"), "IOB2", 8, 0),
+        (("B-NP", "I-NP", "O"), "IOB2", 8, 2),
+        (LABELS, "IOB2", 25 - 2 - 4, 2),
+        (("noun", "verb"), "IOB2", 4 + 2, -1),
+        (("B-NP", "I-NP"), "IOB2", 4 + 1, -1),
+    ],
+)
+def test_states_of_second_order(labels, encoding, pairs, start):
+    columns, offsets, _ = random_data([3])
+    label_ids = np.zeros(3, dtype=int)
+    model = ChainModel.build(
+        columns, offsets, label_ids, labels, TEMPLATES, order=2, encoding=encoding
+    )
+    # B-NP before all, in the last case, is not what the encoding forbids.
+    assert len(model.states) == pairs + (labels == ("B-NP", "I-NP"))
+    assert model.start == start
+    assert model.weights.shape[1] == len(labels) + len(model.states)
+    for x, (_, b) in enumerate(model.states):
+        for y, (c, _) in enumerate(model.states):
+            assert (model.transitions[x, y] == 0) == (b == c)
+    assert ((model.initial == 0) == (model.states[:, 0] == start)).all()
+
+
+def test_pairs_in_the_data_are_states_too():
+    columns, offsets, _ = random_data([3])
+    odd = np.array([2, 1, 1])  # O I-NP I-NP
+    model = ChainModel.build(columns, offsets, odd, LABELS[:3], TEMPLATES, order=2)
+    assert len(model.states) == 9
+    assert model.state_ids(odd.astype(np.int32), offsets).tolist() == [8, 7, 4]
+    strict = ChainModel.build(columns, offsets, np.array([0, 1, 2]), LABELS[:3], TEMPLATES, order=2)
+    with pytest.raises(StructlearnError, match="SL207"):
+        strict.state_ids(odd.astype(np.int32), offsets)
+
+
+def test_a_sentence_ends_as_the_encoding_allows():
+    columns, offsets, _ = random_data([3])
+    labels = ("O", "I-NP", "E-NP")
+    for last, allowed in ((2, {0, 2}), (1, {0, 1, 2})):
+        model = ChainModel.build(
+            columns, offsets, np.array([0, 1, last]), labels, TEMPLATES, order=2, encoding="IOE2"
+        )
+        assert set(model.states[model.final == 0, 1].tolist()) == allowed
+
+
+def test_second_order_supports_labels_and_pairs():
+    columns = np.array([[5], [5]], dtype=np.uint64)
+    model = ChainModel.build(
+        columns, np.array([0, 2]), np.array([0, 1]), LABELS[:3], ["TAG[0]"], order=2
+    )
+    # B-NP, I-NP; the pairs O B-NP and B-NP I-NP; then one transition between these.
+    states = model.states.tolist()
+    pairs = [states.index([2, 0]), states.index([0, 1])]
+    assert np.flatnonzero(model.supported[0]).tolist() == [0, 1, *sorted(3 + p for p in pairs)]
+    assert np.argwhere(model.supported_transitions).tolist() == [pairs]
+    weights = np.arange(11.0)[None]
+    expected = [b + 3 + i for i, (_, b) in enumerate(states)]
+    assert model.state_weights(weights)[0].tolist() == expected
+
+
+def test_strongest():
+    columns = np.array([[1, 5], [2, 5]], dtype=np.uint64)
+    data = columns, np.array([0, 2]), np.array([0, 1]), LABELS[:3]
+    model = ChainModel.build(*data, ["ORTH[0]", "TAG[-1]"], order=2)
+    names = model.templates.names({"ORTH": {1: "the", 2: "dog"}})
+    the, dog = names
+    rows = model.rows(np.array([the, dog], dtype=np.uint64))
+    pair = 3 + model.states.tolist().index([2, 0])
+    model.weights[rows[0], 0], model.weights[rows[1], 1] = -3, 2
+    model.weights[rows[0], pair] = 1
+    model.names = {the: "ORTH[0]=the"}
+    expected = [
+        ("ORTH[0]=the", the, "B-NP", -3.0),
+        ("", dog, "I-NP", 2.0),
+        ("ORTH[0]=the", the, "O B-NP", 1.0),
+    ]
+    assert model.strongest(2) == expected[:2]
+    assert model.strongest(99) == expected
+    assert model.strongest(9, "I-NP") == [("", dog, "I-NP", 2.0)]
+    assert model.strongest(9, named=True) == [expected[0], expected[2]]
+    model.names = names
+    assert model.strongest(9, "I-NP") == [("ORTH[0]=dog", dog, "I-NP", 2.0)]
+
+
+def test_parts_of_second_order_that_do_not_fit():
+    good = random_model(*random_data([7]), order=2)
+    names = ("labels", "templates", "keys", "weights", "transitions", "states", "initial")
+
+    def make(**change):
+        parts = {name: getattr(good, name) for name in names}
+        return ChainModel(**{**parts, **change})
+
+    make()
+    for change in (
+        {"states": good.states[::-1]},
+        {"states": np.where(good.states == 0, 3, good.states)},
+        {"states": np.where(good.states == 2, -1, good.states)},
+        {"initial": np.zeros(8)},
+        {"initial": np.full(8, -np.inf)},
+        {"transitions": np.zeros((8, 8))},
+        {"weights": good.weights[:, :4]},
+    ):
+        with pytest.raises(StructlearnError, match="SL206"):
+            make(**change)
+
+
 def test_compact_drops_everything(model):
     nothing = model.compact("float16", np.inf)
     assert len(nothing.keys) == 0
@@ -163,13 +324,29 @@ def test_damaged_bytes(model):
         {"transitions": np.zeros((2, 2))},
         {"transitions": np.full((3, 3), np.nan)},
         {"transitions": "none"},
+        {"transitions": np.full((3, 3), np.inf)},
         {"in_memory": "float16"},
         {"in_memory": None},
         {"other": 1},
+        {"n_columns": 6},
+        {"n_columns": -3},
+        {"n_columns": "3"},
+        {"states": np.zeros((3, 1), dtype=np.int32)},
+        {"states": np.arange(3)[:, None]},
+        {"states": "none"},
+        {"initial": np.zeros(2)},
+        {"final": np.full(3, np.inf)},
+        {"unknown": np.zeros((4, 2))},
+        {"unknown": np.full((4, 3), np.inf)},
+        {"encoding": "BIO"},
+        {"encoding": 3},
+        {"names": ["dog"]},
+        {"names": [1], "named_keys": np.zeros(1, dtype=np.uint64)},
+        {"named_keys": np.zeros(0)},
     ],
 )
 def test_forged_contents(model, change):
-    version, fields = serialization.unpack(model.to_bytes(), "chain_model", {1})
+    version, fields = serialization.unpack(model.to_bytes(), "chain_model", {2})
     data = serialization.pack("chain_model", version, {**fields, **change})
     with pytest.raises(StructlearnError) as error:
         ChainModel.from_bytes(data)
@@ -183,6 +360,8 @@ def test_bad_labels():
             ChainModel.build(columns, offsets, bad, LABELS[:3], TEMPLATES)
     with pytest.raises(StructlearnError, match="SL209"):
         ChainModel.build(columns, offsets, label_ids, LABELS[:3], TEMPLATES, min_frequency=0)
+    with pytest.raises(StructlearnError, match="SL209"):
+        ChainModel.build(columns, offsets, label_ids, LABELS[:3], TEMPLATES, order=3)
     with pytest.raises(StructlearnError, match="SL206"):
         ChainModel.build(columns, offsets, label_ids, ["O", "O", "B-NP"], TEMPLATES)
 

@@ -1,0 +1,345 @@
+"""Word classes from raw text: words that stand in the same places share a class.
+
+A class bigram model explains a text by p(w_t | w_{t-1}) = p(w_t | c_t) p(c_t | c_{t-1}); the best
+classes are those with the greatest mutual information of adjacent classes (Brown, Della Pietra,
+deSouza, Lai & Mercer 1992, section 3). They are found by exchange, one word at a time to its best
+class until nothing moves (Martin, Liermann & Ney 1998, section 2), and then merged in pairs, with
+the least loss of mutual information, until one is left (the algorithm of Brown et al.). The merges
+are a binary tree: a class is a path of left and right turns from its root, and a prefix of the
+path is a coarser class.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import serialization
+from ..errors import StructlearnError
+from . import _classes
+from .features import check_offsets
+
+_KIND = "word_classes"
+_VERSION = 1
+_WORD, _BACKOFF = "ORTH", "SHAPE"
+_CLASS = re.compile(r"CLASS([1-9]\d?)?")
+MAX_DEPTH = 63
+MAX_CLASSES = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class WordClasses:
+    """Classes of words at every depth of a binary tree.
+
+    words: uint64 (n_words), ascending and unique: the ids of the words that have a class.
+    classes: uint16 (n_words), the class of each, a place in `paths`.
+    paths: uint64 (n_classes): 1, then a bit for each turn from the root to the class (at most
+        `MAX_DEPTH`; two classes that part further down have one path).
+    Raises StructlearnError SL240 if the parts do not fit together.
+    """
+
+    words: NDArray[np.uint64]
+    classes: NDArray[np.uint16]
+    paths: NDArray[np.uint64]
+
+    def __post_init__(self) -> None:
+        problem = None
+        if self.words.ndim != 1 or (self.words[1:] <= self.words[:-1]).any():
+            problem = "the words are not ascending and unique"
+        elif self.classes.shape != self.words.shape:
+            problem = f"classes of shape {self.classes.shape} for {len(self.words)} words"
+        elif self.paths.ndim != 1 or (self.paths < 1).any():
+            problem = "the paths are no vector of positive numbers"
+        elif len(self.classes) and self.classes.max() >= len(self.paths):
+            problem = f"class {self.classes.max()} of {len(self.paths)}"
+        if problem:
+            raise StructlearnError("SL240", problem=problem)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.paths)
+
+    def column(
+        self,
+        ids: NDArray[np.uint64],
+        backoff: NDArray[np.uint64] | None = None,
+        *,
+        depth: int = MAX_DEPTH,
+    ) -> NDArray[np.uint64]:
+        """The class of each word at a depth of the tree, a symbol for `Templates`.
+
+        ids: uint64 of any shape. backoff: uint64 of the same shape, what stands for a word without
+            a class, as in `learn`. depth: so many turns from the root; a class that is less deep
+            stands for itself.
+        Returns uint64 of the same shape: 1, then the turns as bits; 0 for a word without a class.
+        Raises StructlearnError SL209 for a depth out of range.
+        """
+        symbols = _prefixes(self.paths, depth)[self.classes]
+        found = self._look_up(ids, symbols)
+        if backoff is None:
+            return found
+        return np.where(found > 0, found, self._look_up(backoff, symbols))
+
+    def _look_up(self, ids: NDArray[np.uint64], symbols: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        ids = np.asarray(ids, dtype=np.uint64)
+        if not len(self.words):
+            return np.zeros(ids.shape, dtype=np.uint64)
+        places = np.searchsorted(self.words, ids).clip(max=len(self.words) - 1)
+        return np.where(self.words[places] == ids, symbols[places], np.uint64(0))
+
+    def to_bytes(self) -> bytes:
+        """The classes as bytes, the same for equal classes."""
+        fields = {"words": self.words, "classes": self.classes, "paths": self.paths}
+        return serialization.pack(_KIND, _VERSION, fields)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> WordClasses:
+        """The classes that `to_bytes` wrote.
+
+        Raises StructlearnError SL050 to SL054 if the bytes are not those of word classes.
+        """
+        _, fields = serialization.unpack(data, _KIND, {_VERSION})
+        try:
+            classes = cls(**fields)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+        types = classes.words.dtype, classes.classes.dtype, classes.paths.dtype
+        if types != (np.uint64, np.uint16, np.uint64):
+            raise StructlearnError("SL054", kind=_KIND, problem=f"its arrays are {types}")
+        return classes
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, WordClasses):
+            return NotImplemented
+        return (
+            np.array_equal(self.words, other.words)
+            and np.array_equal(self.classes, other.classes)
+            and np.array_equal(self.paths, other.paths)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it holds arrays
+
+    def __repr__(self) -> str:
+        return f"<WordClasses: {len(self.words)} words in {self.n_classes} classes>"
+
+
+def source_columns(names: Sequence[str]) -> tuple[str, ...]:
+    """The columns from which those with these names are made, each once.
+
+    "CLASS" is the class of the word, "CLASS8" the first eight turns to it; both are looked up by
+    ORTH and, for words without a class, by SHAPE.
+    """
+    sources: list[str] = []
+    for name in names:
+        sources += [_WORD, _BACKOFF] if _CLASS.fullmatch(name) else [name]
+    return tuple(dict.fromkeys(sources))
+
+
+def derive_columns(
+    columns: NDArray[np.uint64], names: Sequence[str], classes: WordClasses | None
+) -> NDArray[np.uint64]:
+    """The columns with these names, uint64 (n_tokens, n_names), from their sources.
+
+    columns: uint64 (n_tokens, n_sources), as `source_columns(names)` orders them.
+    Raises StructlearnError SL241 if a class is wanted and there are no classes.
+    """
+    sources = source_columns(names)
+    if sources == tuple(names):
+        return columns
+    if classes is None:
+        raise StructlearnError("SL241")
+    place = {name: column for column, name in enumerate(sources)}
+    derived = np.empty((len(columns), len(names)), dtype=np.uint64)
+    for column, name in enumerate(names):
+        match = _CLASS.fullmatch(name)
+        if match is None:
+            derived[:, column] = columns[:, place[name]]
+        else:
+            derived[:, column] = classes.column(
+                columns[:, place[_WORD]],
+                columns[:, place[_BACKOFF]],
+                depth=int(match[1] or MAX_DEPTH),
+            )
+    return derived
+
+
+def learn(
+    ids: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    n_classes: int,
+    *,
+    backoff: NDArray[np.uint64] | None = None,
+    min_frequency: int = 2,
+    max_passes: int = 20,
+) -> WordClasses:
+    """Classes of the words of a text; the same text gives the same classes.
+
+    ids: uint64 (n_tokens). offsets: int64 (n_sentences + 1), where sentences begin and end.
+    n_classes: so many, or one for each word if there are fewer words. Memory and, for the merging,
+        time grow with its square and its cube: 1,000 need 24 MB.
+    backoff: uint64 (n_tokens), a coarser symbol of each token, such as its shape, that takes the
+        place of a rare word. No symbol should be a word as well.
+    min_frequency: rarer words get no class, and rarer symbols of `backoff` neither; they are one
+        fixed context, as sentence ends are.
+    max_passes: of the exchange over all words, if it does not come to rest before.
+    Raises StructlearnError SL203, SL209, or ValueError if `backoff` is not as long as `ids`.
+    """
+    if not 1 <= n_classes <= MAX_CLASSES:
+        wanted = f"1 to {MAX_CLASSES}"
+        raise StructlearnError("SL209", name="n_classes", wanted=wanted, value=n_classes)
+    if backoff is not None:
+        ids = _backed_off(ids, backoff, min_frequency)
+    words, codes = _vocabulary(ids, offsets, min_frequency)
+    if not len(words):
+        return WordClasses(words, np.empty(0, np.uint16), np.ones(1, np.uint64))
+    n_classes = min(n_classes, len(words))
+    classes, counts = _exchanged(Bigrams.of(codes, len(words)), n_classes, max_passes)
+    merges = np.zeros((n_classes - 1, 2), dtype=np.int32)
+    _classes.merge(counts.astype(np.int64), n_classes, merges)
+    return WordClasses(words, classes[: len(words)].astype(np.uint16), tree_paths(merges))
+
+
+@dataclass(frozen=True)
+class Bigrams:
+    """The distinct pairs of adjacent words of a text.
+
+    n_words: words are numbered from 0; n_words is a rare one, n_words + 1 the end of a sentence.
+    first, second: int32 (n_pairs), ascending by first, then second. counts: int32 (n_pairs).
+    """
+
+    n_words: int
+    first: NDArray[np.int32]
+    second: NDArray[np.int32]
+    counts: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, codes: NDArray[np.int64], n_words: int) -> Bigrams:
+        """codes: int64 (n), the numbers of all words in order, with the ends of sentences."""
+        size = n_words + 2
+        pairs, counts = np.unique(codes[:-1] * size + codes[1:], return_counts=True)
+        first, second = np.divmod(pairs, size)
+        return cls(n_words, *(part.astype(np.int32) for part in (first, second, counts)))
+
+    def of_classes(self, classes: NDArray[np.int32], n_all: int) -> NDArray[np.int64]:
+        """N(a, b), int64 (n_all, n_all), if word w is in classes[w], int32 (n_words + 2)."""
+        pairs = classes[self.first].astype(np.int64) * n_all + classes[self.second]
+        counts = np.bincount(pairs, weights=self.counts, minlength=n_all * n_all)
+        return counts.astype(np.int64).reshape(n_all, n_all)
+
+
+def mutual_information(counts: NDArray[np.integer]) -> float:
+    """Of two adjacent classes, in nats, given N(a, b), integers (n_all, n_all)."""
+    joint = counts / max(counts.sum(), 1)
+    independent = joint.sum(axis=1)[:, None] * joint.sum(axis=0)
+    seen = joint > 0
+    return float((joint[seen] * np.log(joint[seen] / independent[seen])).sum())
+
+
+def tree_paths(merges: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """The path of each of the n classes that were merged in pairs to one.
+
+    merges: int32 (n - 1, 2), pairs of classes; the new class goes by the first number.
+    Returns uint64 (n): 1, then the turns from the root, first ones first, at most `MAX_DEPTH`.
+    """
+    # From the last merge back, the root is split: its second part turns right (1).
+    paths = np.zeros(len(merges) + 1, dtype=np.uint64)
+    paths[merges[-1, 0] if len(merges) else 0] = 1
+    for left, right in merges[::-1].tolist():
+        deeper = int(paths[left]) << 1
+        full = deeper >> (MAX_DEPTH + 1)
+        paths[left], paths[right] = (paths[left],) * 2 if full else (deeper, deeper | 1)
+    return paths
+
+
+def _exchanged(
+    bigrams: Bigrams, n_classes: int, max_passes: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The class of each word, int32 (n_words + 2), and N(a, b), int32 (n_classes + 2, ...)."""
+    arguments = _arguments(bigrams)
+    classes = _first_classes(arguments.order, n_classes)
+    counts = bigrams.of_classes(classes, n_classes + 2).astype(np.int32)
+    for _ in range(max_passes):
+        if not _classes.exchange(*arguments, classes, counts, n_classes):
+            break
+    return classes, counts
+
+
+class _Arguments(NamedTuple):
+    """What `_classes.exchange` wants to know of the text; see there."""
+
+    order: NDArray[np.int32]
+    left_starts: NDArray[np.int64]
+    left: NDArray[np.int32]
+    left_counts: NDArray[np.int32]
+    right_starts: NDArray[np.int64]
+    right: NDArray[np.int32]
+    right_counts: NDArray[np.int32]
+    doubled: NDArray[np.int32]
+
+
+def _arguments(bigrams: Bigrams) -> _Arguments:
+    n_all, counts = bigrams.n_words + 2, bigrams.counts
+    same = bigrams.first == bigrams.second
+    doubled = np.zeros(n_all, dtype=np.int32)
+    doubled[bigrams.first[same]] = counts[same]
+    first, second = bigrams.first[~same], bigrams.second[~same]
+    frequency = np.bincount(bigrams.first, weights=counts, minlength=n_all)[: bigrams.n_words]
+    return _Arguments(
+        np.argsort(-frequency, kind="stable").astype(np.int32),
+        *_neighbours(second, first, counts[~same], n_all),
+        *_neighbours(first, second, counts[~same], n_all),
+        doubled,
+    )
+
+
+def _first_classes(order: NDArray[np.int32], n_classes: int) -> NDArray[np.int32]:
+    """Words dealt out to the classes in order; then the two fixed contexts of `Bigrams`."""
+    classes = np.empty(len(order) + 2, dtype=np.int32)
+    classes[order] = np.arange(len(order)) % n_classes
+    classes[-2:] = n_classes, n_classes + 1
+    return classes
+
+
+def _neighbours(
+    words: NDArray[np.int32], others: NDArray[np.int32], counts: NDArray[np.int32], n_all: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    """Where the neighbours of each word start, int64 (n_all + 1), the neighbours, the counts."""
+    order = np.argsort(words, kind="stable")
+    starts = np.zeros(n_all + 1, dtype=np.int64)
+    np.cumsum(np.bincount(words, minlength=n_all), out=starts[1:])
+    return starts, others[order], counts[order]
+
+
+def _backed_off(
+    ids: NDArray[np.uint64], backoff: NDArray[np.uint64], min_frequency: int
+) -> NDArray[np.uint64]:
+    """The text with rare words replaced."""
+    _, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
+    return np.where(counts[numbers] >= min_frequency, ids, np.asarray(backoff, dtype=np.uint64))
+
+
+def _vocabulary(
+    ids: NDArray[np.uint64], offsets: NDArray[np.int64], min_frequency: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The words that get a class, ascending, and the text in numbers, as `Bigrams` wants it."""
+    ids = np.asarray(ids, dtype=np.uint64)
+    offsets = check_offsets(offsets, len(ids))
+    words, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
+    kept = counts >= min_frequency
+    renumbered = np.where(kept, np.cumsum(kept) - 1, np.count_nonzero(kept))
+    # A sentence end before the first token, and one after each sentence.
+    codes = np.insert(renumbered[numbers], offsets, np.count_nonzero(kept) + 1)
+    return words[kept], codes.astype(np.int64)
+
+
+def _prefixes(paths: NDArray[np.uint64], depth: int) -> NDArray[np.uint64]:
+    """The first `depth` turns of each path, with the 1 before them."""
+    if not 0 <= depth <= MAX_DEPTH:
+        raise StructlearnError("SL209", name="depth", wanted=f"0 to {MAX_DEPTH}", value=depth)
+    lengths = np.array([int(path).bit_length() - 1 for path in paths], dtype=np.int64)
+    return paths >> np.maximum(lengths - depth, 0).astype(np.uint64)

@@ -1,0 +1,349 @@
+"""Word classes: toy languages with obvious classes, the kernel against NumPy, storage."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.sequence import _classes, classes
+from spacy_structlearn.sequence.classes import (
+    MAX_DEPTH,
+    Bigrams,
+    WordClasses,
+    learn,
+    mutual_information,
+    tree_paths,
+)
+
+KINDS = {"det": 3, "adj": 6, "noun": 20, "verb": 10}
+
+
+def toy_text(n_sentences=2000, seed=0):
+    """Sentences det (adj)* noun verb [det (adj)* noun]; a word's id tells its kind: id // 100."""
+    rng = np.random.default_rng(seed)
+    sizes = list(KINDS.values())
+
+    def word(kind):
+        # Squared, so that words differ in frequency.
+        return 100 * (kind + 1) + int(sizes[kind] * rng.random() ** 2)
+
+    def phrase():
+        return [word(0), *(word(1) for _ in range(rng.integers(0, 3))), word(2)]
+
+    texts = [
+        [*phrase(), word(3), *(phrase() if rng.random() < 0.6 else [])] for _ in range(n_sentences)
+    ]
+    ids = np.array([i for text in texts for i in text], dtype=np.uint64)
+    return ids, np.cumsum([0] + [len(text) for text in texts]).astype(np.int64)
+
+
+def random_text(lengths, n_words, seed):
+    rng = np.random.default_rng(seed)
+    ids = (n_words * rng.random(sum(lengths)) ** 2).astype(np.uint64) * np.uint64(2**59 + 1)
+    return ids, np.cumsum([0, *lengths]).astype(np.int64)
+
+
+def numpy_exchange(bigrams, order, word_classes, n_classes):
+    """One pass by trying every class and counting all again; of equals, the rule of the kernel."""
+    n_all, moves = n_classes + 2, 0
+    word_classes = word_classes.copy()
+
+    def value(w, c):
+        trial = word_classes.copy()
+        trial[w] = c
+        return bigrams.counts.sum() * mutual_information(bigrams.of_classes(trial, n_all))
+
+    for w in order.tolist():
+        old = best = word_classes[w]
+        if np.count_nonzero(word_classes == old) == 1:
+            continue
+        top = value(w, old)
+        for c in range(n_classes):
+            if (now := value(w, c)) > top + 1e-9:
+                best, top = c, now
+        word_classes[w] = best
+        moves += best != old
+    return word_classes, moves
+
+
+def numpy_merge(counts, n_classes):
+    """Every pair is tried and the mutual information computed from scratch."""
+    counts, alive, merges = counts.astype(float), list(range(n_classes)), []
+
+    def merged(a, b):
+        new = counts.copy()
+        new[a] += new[b]
+        new[:, a] += new[:, b]
+        new[b] = new[:, b] = 0
+        return new
+
+    while len(alive) > 1:
+        pairs = list(combinations(alive, 2))
+        values = [counts.sum() * mutual_information(merged(a, b)) for a, b in pairs]
+        a, b = next(pair for pair, x in zip(pairs, values, strict=True) if x > max(values) - 1e-9)
+        counts = merged(a, b)
+        alive.remove(b)
+        merges.append((a, b))
+    return np.array(merges).reshape(-1, 2)
+
+
+def start(ids, offsets, n_classes):
+    """What `learn` gives to the kernel: arguments, the bigrams, and the initial classes."""
+    words, codes = classes._vocabulary(ids, offsets, 1)
+    bigrams = Bigrams.of(codes, len(words))
+    arguments = classes._arguments(bigrams)
+    first = classes._first_classes(arguments.order, n_classes)
+    return arguments, bigrams, first
+
+
+# --- the result -----------------------------------------------------------------------------------
+
+
+def test_obvious_classes():
+    ids, offsets = toy_text()
+    found = learn(ids, offsets, 4)
+    for kind in range(4):
+        of_kind = found.classes[found.words // np.uint64(100) == kind + 1]
+        assert len(set(of_kind.tolist())) == 1
+    assert found.n_classes == len(set(found.classes.tolist())) == 4
+
+
+def test_prefixes_of_paths_are_coarser_classes():
+    ids, offsets = toy_text()
+    found = learn(ids, offsets, 12)
+    full = found.column(found.words)
+    assert len(set(full.tolist())) == 12
+    for depth in range(8):
+        symbols = found.column(found.words, depth=depth)
+        assert len(set(symbols.tolist())) <= 2**depth
+        pairs = set(zip(full.tolist(), symbols.tolist(), strict=True))
+        assert len(pairs) == 12  # one coarse class for each class
+        assert all(
+            format(fine, "b").startswith(format(coarse, "b")[: depth + 1]) for fine, coarse in pairs
+        )
+
+
+def test_more_classes_than_words():
+    ids, offsets = toy_text(50)
+    found = learn(ids, offsets, 1000, min_frequency=1)
+    assert found.n_classes == len(found.words) == len(np.unique(ids))
+    assert len(np.unique(found.column(found.words))) == len(found.words)
+
+
+@pytest.mark.parametrize("offsets", [[0], [0, 0, 0]])
+def test_no_text(offsets):
+    found = learn(np.empty(0, np.uint64), np.array(offsets), 5)
+    assert len(found.words) == 0
+    assert found.column(np.array([1, 2], np.uint64)).tolist() == [0, 0]
+    assert WordClasses.from_bytes(found.to_bytes()) == found
+
+
+def test_one_class():
+    ids, offsets = toy_text(20)
+    found = learn(ids, offsets, 1)
+    assert found.column(found.words).tolist() == [1] * len(found.words)
+
+
+def test_rare_and_unknown_words_have_no_class():
+    ids, offsets = toy_text()
+    ids = ids.copy()
+    ids[17] = 9999
+    found = learn(ids, offsets, 4, min_frequency=2)
+    symbols = found.column(np.array([[9999, 0], [2**64 - 1, ids[0]]], dtype=np.uint64))
+    assert symbols.shape == (2, 2)
+    assert (symbols.reshape(-1)[:3] == 0).all()
+    assert symbols[1, 1] > 0
+
+
+def test_backoff_stands_for_rare_words():
+    ids, offsets = toy_text()
+    kinds = ids // np.uint64(100)
+    # A third of the nouns is rare: each of these occurs once.
+    ids = ids.copy()
+    rare = np.flatnonzero(kinds == 3)[::3]
+    ids[rare] = np.arange(len(rare), dtype=np.uint64) + np.uint64(10**6)
+    found = learn(ids, offsets, 4, backoff=kinds, min_frequency=2)
+    assert not np.isin(ids[rare], found.words).any()
+    new, noun = np.array([10**9], np.uint64), np.array([3], np.uint64)
+    assert found.column(new).tolist() == [0]
+    nouns = found.column(ids[kinds == 3], kinds[kinds == 3])
+    assert set(nouns.tolist()) == set(found.column(new, noun).tolist())
+    assert found.column(new, noun, depth=0).tolist() == [1]
+    assert found.column(new, new).tolist() == [0]
+
+
+def test_same_text_same_classes():
+    ids, offsets = random_text([30] * 40, 60, seed=3)
+    assert learn(ids, offsets, 9).to_bytes() == learn(ids.copy(), offsets.copy(), 9).to_bytes()
+
+
+def test_bad_settings():
+    ids, offsets = toy_text(3)
+    for n_classes in (0, 10**6):
+        with pytest.raises(StructlearnError, match="SL209"):
+            learn(ids, offsets, n_classes)
+    with pytest.raises(StructlearnError, match="SL203"):
+        learn(ids, offsets[:-1], 3)
+    with pytest.raises(StructlearnError, match="SL209"):
+        learn(ids, offsets, 3).column(ids, depth=MAX_DEPTH + 1)
+
+
+# --- the algorithms -------------------------------------------------------------------------------
+
+
+def test_mutual_information_rises_with_every_pass():
+    ids, offsets = random_text([25] * 60, 80, seed=1)
+    arguments, bigrams, word_classes = start(ids, offsets, 10)
+    values = []
+    for _ in range(30):
+        counts = bigrams.of_classes(word_classes, 12).astype(np.int32)
+        values.append(mutual_information(counts))
+        if not _classes.exchange(*arguments, word_classes, counts, 10):
+            break
+        assert np.array_equal(counts, bigrams.of_classes(word_classes, 12))
+    assert len(values) > 2
+    assert (np.diff(values)[:-1] > 0).all()
+    assert len(values) < 30  # it comes to rest
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.integers(0, 12), min_size=1, max_size=8),
+    st.integers(1, 9),
+    st.integers(1, 5),
+    st.integers(0, 1000),
+)
+def test_exchange_is_that_of_numpy(lengths, n_words, n_classes, seed):
+    ids, offsets = random_text(lengths, n_words, seed)
+    n_classes = min(n_classes, max(1, len(np.unique(ids))))
+    arguments, bigrams, word_classes = start(ids, offsets, n_classes)
+    counts = bigrams.of_classes(word_classes, n_classes + 2).astype(np.int32)
+    wanted, moves = numpy_exchange(bigrams, arguments.order, word_classes, n_classes)
+    assert _classes.exchange(*arguments, word_classes, counts, n_classes) == moves
+    assert word_classes.tolist() == wanted.tolist()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 7), st.integers(0, 2), st.integers(1, 60), st.integers(0, 1000))
+def test_merge_is_that_of_numpy(n_classes, n_fixed, top, seed):
+    rng = np.random.default_rng(seed)
+    n_all = n_classes + n_fixed
+    counts = rng.integers(0, top, size=(n_all, n_all)) * (rng.random((n_all, n_all)) < 0.6)
+    merges = np.zeros((n_classes - 1, 2), dtype=np.int32)
+    _classes.merge(counts.copy(), n_classes, merges)
+    assert np.array_equal(merges, numpy_merge(counts, n_classes))
+
+
+def test_kernel_refuses_arrays_that_do_not_fit():
+    ids, offsets = toy_text(20)
+    arguments, bigrams, word_classes = start(ids, offsets, 3)
+    counts = bigrams.of_classes(word_classes, 5).astype(np.int32)
+    for arrays in [
+        (*arguments, word_classes, counts[:, :-1].copy(), 3),
+        (*arguments, word_classes, counts[:-1, :-1].copy(), 3),
+        (*arguments, word_classes[:-1].copy(), counts, 3),
+        (*arguments, word_classes, counts, 6),
+    ]:
+        with pytest.raises(ValueError, match=r"square|fit|beyond|must"):
+            _classes.exchange(*arrays)
+    for n_classes, n_merges in [(6, 5), (3, 3), (0, 0)]:
+        with pytest.raises(ValueError, match="must"):
+            _classes.merge(counts.astype(np.int64), n_classes, np.zeros((n_merges, 2), np.int32))
+
+
+def test_bigrams_count_sentence_ends():
+    ids = np.array([5, 5, 7, 5, 9], dtype=np.uint64)
+    words, codes = classes._vocabulary(ids, np.array([0, 3, 3, 5]), 2)
+    assert words.tolist() == [5]
+    assert codes.tolist() == [2, 0, 0, 1, 2, 2, 0, 1, 2]  # 1: rare, 2: end
+    counts = Bigrams.of(codes, 1).of_classes(np.arange(3, dtype=np.int32), 3)
+    assert counts.tolist() == [[1, 2, 0], [0, 0, 2], [2, 0, 1]]
+
+
+def test_tree_paths():
+    #        root           1 turns left of 0 at last, 2 and 3 are the other half
+    paths = tree_paths(np.array([[2, 3], [0, 1], [0, 2]], dtype=np.int32))
+    assert [format(int(path), "b")[1:] for path in paths] == ["00", "01", "10", "11"]
+    assert tree_paths(np.zeros((0, 2), np.int32)).tolist() == [1]
+
+
+def test_deep_trees_end_at_the_greatest_depth():
+    merges = np.array([[0, i] for i in range(1, 100)], dtype=np.int32)
+    paths = tree_paths(merges)
+    assert max(int(path).bit_length() for path in paths) == MAX_DEPTH + 1
+    ids = np.arange(100, dtype=np.uint64)
+    found = WordClasses(ids, ids.astype(np.uint16), paths)
+    assert len(np.unique(found.column(ids))) == MAX_DEPTH + 1
+
+
+# --- storage --------------------------------------------------------------------------------------
+
+
+def test_round_trip():
+    ids, offsets = toy_text(200)
+    found = learn(ids, offsets, 6)
+    again = WordClasses.from_bytes(found.to_bytes())
+    assert again == found
+    assert again.to_bytes() == found.to_bytes()
+    assert again != learn(ids, offsets, 5)
+    assert "6 classes" in repr(again)
+
+
+def parts():
+    return {
+        "words": np.array([3, 8], np.uint64),
+        "classes": np.array([0, 1], np.uint16),
+        "paths": np.array([2, 3], np.uint64),
+    }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"words": np.array([8, 3], np.uint64)},
+        {"words": np.array([3, 3], np.uint64)},
+        {"words": np.array([3], np.uint64)},
+        {"classes": np.array([0, 2], np.uint16)},
+        {"paths": np.array([2, 0], np.uint64)},
+        {"paths": np.array([[2, 3]], np.uint64)},
+    ],
+)
+def test_parts_that_do_not_fit(wrong):
+    with pytest.raises(StructlearnError, match="SL240"):
+        WordClasses(**{**parts(), **wrong})
+
+
+def test_bytes_that_hold_other_types():
+    wrong = parts() | {"paths": np.array([2.0, 3.0])}
+    data = classes.serialization.pack("word_classes", 1, wrong)
+    with pytest.raises(StructlearnError, match="SL054"):
+        WordClasses.from_bytes(data)
+    with pytest.raises(StructlearnError, match="SL054"):
+        WordClasses.from_bytes(classes.serialization.pack("word_classes", 1, {"words": 1}))
+
+
+def test_class_columns_are_made_from_word_and_shape():
+    names = ("TAG", "CLASS2", "ORTH", "CLASS")
+    assert classes.source_columns(names) == ("TAG", "ORTH", "SHAPE")
+    table = WordClasses(
+        np.array([3, 7], np.uint64),
+        np.array([0, 1], np.uint16),
+        np.array([0b100, 0b111], np.uint64),
+    )
+    sources = np.array([[1, 7, 5], [2, 9, 3], [1, 9, 9]], dtype=np.uint64)
+    expected = [[1, 0b111, 7, 0b111], [2, 0b100, 9, 0b100], [1, 0, 9, 0]]
+    derived = classes.derive_columns(sources, names, table)
+    np.testing.assert_array_equal(derived, np.array(expected, np.uint64))
+
+
+def test_columns_without_classes_stay_as_they_are():
+    sources = np.arange(6, dtype=np.uint64).reshape(3, 2)
+    assert classes.derive_columns(sources, ("ORTH", "TAG"), None) is sources
+
+
+def test_missing_classes_are_named():
+    with pytest.raises(StructlearnError, match="SL241"):
+        classes.derive_columns(np.zeros((1, 2), np.uint64), ("CLASS",), None)
