@@ -1,4 +1,4 @@
-"""The command line: `structlearn parse` and `structlearn train`.
+"""The command line: `structlearn parse`, `train` and `info`.
 
 spaCy takes over a second to import, so every command imports what it needs when it runs.
 """
@@ -105,6 +105,34 @@ def train(
         divider=True,
     )
     msg.good(f"Saved the pipeline to {output}")
+
+
+@app.command()
+def info(
+    model: Annotated[
+        str | None, typer.Argument(help="A pipeline: name or path. Default: the built-in one.")
+    ] = None,
+    component: Annotated[str, typer.Option(help="Which component to look into.")] = "np_chunker",
+    top: Annotated[int, typer.Option(help="How many features of each label.", min=1)] = 10,
+    label: Annotated[str | None, typer.Option(help="One label only, such as B-NP.")] = None,
+) -> None:
+    """What a component has learned: its size, and the strongest features of each label.
+
+    Features of single words, tags and classes are shown by name; conjunctions have none.
+    """
+    from wasabi import msg
+
+    nlp = _load(model)
+    if component not in nlp.pipe_names:
+        raise StructlearnError("SL017", component=component, names=", ".join(nlp.pipe_names))
+    parameters = getattr(nlp.get_pipe(component), "parameters", None)
+    if not hasattr(parameters, "strongest"):
+        raise StructlearnError("SL019", component=component)
+    print(parameters)
+    for name in parameters.labels if label is None else [label]:
+        found = parameters.strongest(top, name, named=True)
+        rows = [(f"{weight:.2f}", text) for text, _, _, weight in found]
+        msg.table(rows, header=(name, "feature"), divider=True, aligns=("r", "l"))
 
 
 def main() -> None:

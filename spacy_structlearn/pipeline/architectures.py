@@ -7,41 +7,116 @@ settings by which they are learned (not stored: the config has them).
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from thinc.api import Model
 from thinc.model import deserialize_attr, serialize_attr
 
+from ..errors import StructlearnError
+from ..sequence.classes import WordClasses
 from ..sequence.estimators import CRF
 from ..sequence.features import SHA_PEREIRA
+from ..sequence.hmm import HMM
 from ..sequence.model import ChainModel
+from ..sequence.perceptron import Perceptron
 from .batch_trainable import Estimator
 
 
 def build_crf(
     templates: list[str] | None = None,
+    order: int = 1,
+    pair_features: bool = True,
+    encoding: str = "IOB2",
+    classes: Path | None = None,
     l2: float = 1.0,
+    l1: float = 0.0,
     min_frequency: int = 1,
     max_iterations: int = 300,
     tolerance: float = 1e-5,
+    threads: int = 1,
+    warm_start: bool = False,
 ) -> Model:
-    """First-order conditional random field over label sequences (Lafferty et al. 2001).
+    """Conditional random field over label sequences (Lafferty et al. 2001).
 
     templates: predicates on the tokens around a position, such as "ORTH[-1]|ORTH[0]"; the names
-        are spaCy's token attributes. None: those of Sha & Pereira (2003), on ORTH and TAG.
-    l2: the penalty is l2 * |w|^2, without one half.
+        are spaCy's token attributes, or CLASS and CLASS8 (the first eight turns of the path) for
+        word classes. None: those of Sha & Pereira (2003), on ORTH and TAG.
+    order: 1, or 2 for pairs of labels as states, as in that paper. pair_features: whether
+        predicates are crossed with the pairs too.
+    encoding: of chunks as labels: IOB2, IOB1, IOE2 or IOBES.
+    classes: a file of word classes (`WordClasses.to_bytes`), needed in training only.
+    l2, l1: the penalty is l2 * |w|^2 + l1 * |w|_1, without one half.
     min_frequency: predicates seen less often in training are left out.
     max_iterations, tolerance: training ends after so many iterations of L-BFGS, or when the mean
         relative decrease of the objective over ten iterations falls below the tolerance.
+    threads: so many share the sentences in training.
+    warm_start: when the component is initialized anew, begin with the weights that it had.
     """
     estimator = CRF(
         templates=tuple(SHA_PEREIRA if templates is None else templates),
-        l2=l2,
         min_frequency=min_frequency,
+        order=order,
+        pair_features=pair_features,
+        encoding=encoding,
+        classes=_read_classes(classes),
+        warm_start=warm_start,
+        l2=l2,
+        l1=l1,
         max_iterations=max_iterations,
         tolerance=tolerance,
+        threads=threads,
     )
     return learner_model("crf", ChainModel.empty(), estimator)
+
+
+def build_perceptron(
+    templates: list[str] | None = None,
+    order: int = 2,
+    pair_features: bool = True,
+    encoding: str = "IOB2",
+    classes: Path | None = None,
+    min_frequency: int = 1,
+    max_epochs: int = 20,
+    seed: int = 0,
+    warm_start: bool = False,
+) -> Model:
+    """Averaged perceptron over label sequences (Collins 2002): a model in a few seconds.
+
+    Its probabilities are those of no likelihood: they tell better from worse and no more.
+    max_epochs: passes through the data. seed: of the order of sentences. The rest: see `build_crf`.
+    """
+    estimator = Perceptron(
+        templates=tuple(SHA_PEREIRA if templates is None else templates),
+        min_frequency=min_frequency,
+        order=order,
+        pair_features=pair_features,
+        encoding=encoding,
+        classes=_read_classes(classes),
+        warm_start=warm_start,
+        max_epochs=max_epochs,
+        seed=seed,
+    )
+    return learner_model("perceptron", ChainModel.empty(), estimator)
+
+
+def build_hmm(
+    word: str = "ORTH", tag: str = "TAG", smoothing: float = 1e-3, encoding: str = "IOB2"
+) -> Model:
+    """Hidden Markov model of second order (Smith, Vail & Lafferty 2007), by counting.
+
+    word, tag: the two token attributes that it emits. smoothing: added to the count of each label
+        trigram that the encoding allows; the paper has none.
+    """
+    return learner_model("hmm", ChainModel.empty(), HMM((word, tag), smoothing, encoding))
+
+
+def _read_classes(path: Path | None) -> WordClasses | None:
+    if path is None:
+        return None
+    if not Path(path).is_file():
+        raise StructlearnError("SL010", path=path)
+    return WordClasses.from_bytes(Path(path).read_bytes())
 
 
 def learner_model(name: str, parameters: Any, estimator: Estimator) -> Model:

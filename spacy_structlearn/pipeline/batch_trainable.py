@@ -59,8 +59,8 @@ class Estimator(Protocol):
 
     attributes: tuple[str, ...]  # the token attributes that the learner reads
 
-    def initialize(self, data: list, labels: tuple[str, ...]) -> Any:
-        """Untrained parameters: labels and features are those of `data`."""
+    def initialize(self, data: list, labels: tuple[str, ...], previous: Any) -> Any:
+        """Parameters to train: features are those of `data`, `previous` what was learned before."""
 
     def trainer(self, parameters: Any, data: list) -> Trainer:
         """Train from `parameters` on `data`."""
@@ -82,10 +82,8 @@ class _Training:
 class BatchTrainable(TrainablePipe):
     """A component whose learner is an `Estimator`. Subclasses turn Docs into the family's data.
 
-    They implement `gold_labels`, `gold_data`, `predict` and `set_annotations`.
+    They implement `annotation`, `gold_labels`, `gold_data`, `predict` and `set_annotations`.
     """
-
-    annotation: str  # what the reference Doc must carry, for error messages
 
     def __init__(
         self,
@@ -107,6 +105,11 @@ class BatchTrainable(TrainablePipe):
         self._training = _Training()
 
     # --- for the subclass ---------------------------------------------------------------------
+    @property
+    def annotation(self) -> str:
+        """What the reference Docs must carry, as an error message names it."""
+        raise NotImplementedError
+
     def gold_labels(self, example: Example) -> Iterable[str]:
         """The labels in the reference of one example."""
         raise NotImplementedError
@@ -187,7 +190,7 @@ class BatchTrainable(TrainablePipe):
         self._set_labels(labels or found.union(self.labels))
         data = [gold for example in examples if (gold := self.gold_data(example)) is not None]
         self._training = _Training()
-        self.parameters = self.estimator.initialize(data, self.labels)
+        self.parameters = self.estimator.initialize(data, self.labels, self.parameters)
 
     def update(
         self,

@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 from ..errors import StructlearnError
 from .batch_trainable import BatchTrainable
+from .np_chunker import NPChunker
 
 
 def train(
@@ -88,6 +89,8 @@ def fit_components(
             checkpoint = checkpoints.with_name(f".{checkpoints.name}.{name}.checkpoint")
         with _bar(name, component, progress) as on_iteration:
             losses[name] = component.fit(examples, on_iteration=on_iteration, checkpoint=checkpoint)
+        if isinstance(component, NPChunker):
+            component.name_features([example.predicted for example in examples])
     return losses
 
 

@@ -8,6 +8,7 @@ conditional random field of Sha & Pereira (2003).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,19 +18,21 @@ from spacy.training import Example
 from thinc.api import Config, Model
 
 from ..errors import StructlearnError
-from ..sequence.decode import decode_with_segments
-from ..sequence.encoding import encode
+from ..sequence.decode import decode_with_segments, n_best
+from ..sequence.encoding import decode, encode
 from ..sequence.estimators import SequenceData
 from . import extensions
 from .batch_trainable import BatchTrainable
 from .extensions import NP_CHUNKS
 from .scorers import np_chunk_score
-from .tokens import check_attributes, read_tokens
+from .tokens import Tokens, check_attributes, read_tokens
 
 DEFAULT_MODEL = """
 [model]
 @architectures = "spacy_structlearn.CRF.v1"
 """
+
+Chunk = tuple[str, int, int, float]  # label, start, end, probability
 
 extensions.register()
 
@@ -40,6 +43,7 @@ extensions.register()
     default_config={
         "model": Config().from_str(DEFAULT_MODEL)["model"],
         "iterations_per_step": 10,
+        "spans_key": NP_CHUNKS,
         "set_noun_chunks": False,
         "scorer": {"@scorers": "spacy_structlearn.np_chunk_scorer.v1"},
     },
@@ -50,6 +54,7 @@ def make_np_chunker(
     name: str,
     model: Model,
     iterations_per_step: int,
+    spans_key: str,
     set_noun_chunks: bool,
     scorer: Callable | None,
 ) -> NPChunker:
@@ -57,6 +62,8 @@ def make_np_chunker(
 
     model: an architecture over label sequences, such as "spacy_structlearn.CRF.v1".
     iterations_per_step: iterations of the optimiser in one `nlp.update`.
+    spans_key: the span group that is learned from and written. The extensions read "np_chunks";
+        chunkers for other types of chunks, of which a group may hold several, take another one.
     set_noun_chunks: let `doc.noun_chunks` give these chunks, in every Doc made by this pipeline
         from now on, with no dependency parse needed.
     """
@@ -65,15 +72,14 @@ def make_np_chunker(
         model,
         name,
         iterations_per_step=iterations_per_step,
+        spans_key=spans_key,
         set_noun_chunks=set_noun_chunks,
         scorer=scorer,
     )
 
 
 class NPChunker(BatchTrainable):
-    """Finds NP chunks. Reads `token.tag` if the features do, and `doc.sents` where they are set."""
-
-    annotation = f'doc.spans["{NP_CHUNKS}"]'
+    """Finds chunks. Reads `token.tag` if the features do, and `doc.sents` where they are set."""
 
     def __init__(
         self,
@@ -82,61 +88,140 @@ class NPChunker(BatchTrainable):
         name: str = "np_chunker",
         *,
         iterations_per_step: int = 10,
+        spans_key: str = NP_CHUNKS,
         set_noun_chunks: bool = False,
         scorer: Callable | None = np_chunk_score,
     ):
         super().__init__(vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer)
+        # In cfg, because spaCy hands that to the scorer.
+        self.cfg["spans_key"] = spans_key
         check_attributes(self.estimator.attributes, name)
         if set_noun_chunks:
             vocab.get_noun_chunks = noun_chunks
 
+    @property
+    def key(self) -> str:
+        """The span group that is learned from and written."""
+        return self.cfg["spans_key"]
+
+    @property
+    def annotation(self) -> str:
+        return f'doc.spans["{self.key}"]'
+
     def gold_labels(self, example: Example) -> Iterable[str]:
-        spans = example.reference.spans
-        return {span.label_ for span in spans[NP_CHUNKS]} if NP_CHUNKS in spans else ()
+        return {span.label_ for span in example.reference.spans.get(self.key, ())}
 
     def gold_data(self, example: Example) -> SequenceData | None:
         """The example as label sequences over the tokens of its predicted Doc.
 
         Gold chunks that do not fit its tokens, or whose label is not known, are left out.
         """
-        if NP_CHUNKS not in example.reference.spans:
+        if self.key not in example.reference.spans:
             return None
         tokens = read_tokens([example.predicted], self.estimator.attributes, self.name)
-        kept = np.full(len(example.predicted) + 1, -1)
-        kept[tokens.positions] = np.arange(len(tokens.positions))
-        spans = [
-            (span.label_, kept[span.start], kept[span.end - 1] + 1)
-            for span in example.get_aligned_spans_y2x(example.reference.spans[NP_CHUNKS])
+        gold = [
+            span
+            for span in example.get_aligned_spans_y2x(example.reference.spans[self.key])
             if span.label_ in self.labels
         ]
-        return SequenceData(
-            tokens.columns, tokens.offsets, tuple(encode(spans, len(tokens.positions)))
-        )
+        starts = np.searchsorted(tokens.positions, [span.start for span in gold])
+        ends = np.searchsorted(tokens.positions, [span.end for span in gold])
+        spans = zip((span.label_ for span in gold), starts.tolist(), ends.tolist(), strict=True)
+        tags = encode(spans, len(tokens.positions), self.estimator.encoding)
+        return SequenceData(self._derive(tokens), tokens.offsets, tuple(tags))
 
-    def predict(self, docs: Sequence[Doc]) -> list[list[tuple[str, int, int, float]]]:
+    def predict(self, docs: Sequence[Doc]) -> list[list[Chunk]]:
         """The chunks of each Doc as (label, start, end, probability) over its tokens."""
         self.require_parameters()
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
-        _, segments = decode_with_segments(self.parameters, tokens.columns, tokens.offsets)
-        ends = tokens.offsets[tokens.docs[1:]]
-        chunks: list[list[tuple[str, int, int, float]]] = [[] for _ in docs]
-        for label, start, end, probability in segments:
-            doc = int(np.searchsorted(ends, start, side="right"))
-            first, last = tokens.positions[start], tokens.positions[end - 1]
-            chunks[doc].append((label, int(first), int(last) + 1, probability))
-        return chunks
+        _, segments = decode_with_segments(self.parameters, self._derive(tokens), tokens.offsets)
+        firsts = tokens.positions[segments.starts].tolist()
+        lasts = tokens.positions[segments.ends - 1].tolist()
+        found = list(
+            zip(
+                segments.labels,
+                firsts,
+                [last + 1 for last in lasts],
+                segments.probabilities.tolist(),
+                strict=True,
+            )
+        )
+        # Where the chunks of each Doc begin among those of all.
+        bounds = np.searchsorted(segments.starts, tokens.offsets[tokens.docs]).tolist()
+        return [found[begin:end] for begin, end in pairwise(bounds)]
 
-    def set_annotations(
-        self, docs: Sequence[Doc], chunks: Sequence[Sequence[tuple[str, int, int, float]]]
-    ) -> None:
-        """Write the chunks of each Doc to `doc.spans["np_chunks"]`, replacing what was there."""
+    def set_annotations(self, docs: Sequence[Doc], chunks: Sequence[Sequence[Chunk]]) -> None:
+        """Write the chunks of each Doc to its span group, replacing what was there."""
         for doc, found in zip(docs, chunks, strict=True):
-            doc.spans[NP_CHUNKS] = SpanGroup(
+            doc.spans[self.key] = SpanGroup(
                 doc,
-                name=NP_CHUNKS,
-                spans=[Span(doc, start, end, label=label) for label, start, end, _ in found],
+                name=self.key,
+                spans=[Span(doc, start, end, label) for label, start, end, _ in found],
                 attrs={"scores": np.array([chunk[3] for chunk in found], dtype=np.float32)},
             )
+
+    def n_best(
+        self, doc: Doc, n: int = 5, *, known: dict[int, str] | None = None
+    ) -> list[tuple[float, list[Span]]]:
+        """The n most probable chunkings of a Doc of one sentence, best first.
+
+        known: for some tokens, by their index, the tag that they have: "O", "B-NP", ... in the
+            encoding of the model. The readings are the best that agree with them.
+        RETURNS: log probabilities, given what is known, each with its chunks.
+        RAISES: SL016 for a tag or token that is none, SL018 for a Doc of several sentences.
+        """
+        self.require_parameters()
+        tokens = read_tokens([doc], self.estimator.attributes, self.name)
+        if len(tokens.offsets) > 2:
+            raise StructlearnError("SL018", component=self.name, number=len(tokens.offsets) - 1)
+        labels = self.parameters.labels
+        allowed = np.full(len(tokens.positions), -1)
+        for index, tag in (known or {}).items():
+            place = np.flatnonzero(tokens.positions == index)
+            if tag not in labels or not len(place):
+                raise StructlearnError("SL016", index=index, tag=tag, tags=", ".join(labels))
+            allowed[place] = labels.index(tag)
+        ids, scores = n_best(self.parameters, self._derive(tokens), tokens.offsets, n, allowed)
+        readings = []
+        for row, score in zip(ids, scores.sum(axis=1).tolist(), strict=True):
+            if score == -np.inf:
+                break
+            spans = decode([labels[i] for i in row.tolist()], self.parameters.encoding)
+            ends = tokens.positions + 1
+            chunks = [
+                Span(doc, int(tokens.positions[start]), int(ends[end - 1]), label)
+                for label, start, end in spans
+            ]
+            readings.append((score, chunks))
+        return readings
+
+    def name_features(self, docs: Sequence[Doc]) -> None:
+        """Let the model call the predicates of single symbols by name: "ORTH[-1]=the".
+
+        docs: whose words, tags, ... are the names. Conjunctions are known by their hashes alone.
+        """
+        model = self.parameters
+        tokens = read_tokens(docs, self.estimator.attributes, self.name)
+        symbols = {
+            column: {
+                symbol: self._symbol_name(column, symbol) for symbol in np.unique(values).tolist()
+            }
+            for column, values in zip(model.templates.columns, self._derive(tokens).T, strict=True)
+        }
+        names = model.templates.names(symbols)
+        keys = np.array(list(names), dtype=np.uint64)
+        known = keys[model.rows(keys) >= 0].tolist()
+        model.names = {key: names[key] for key in known}
+
+    def _symbol_name(self, column: str, symbol: int) -> str:
+        if column.startswith("CLASS"):
+            return f"{symbol:b}"[1:]  # the turns of the path, without the 1 before them
+        return self.vocab.strings[symbol]
+
+    def _derive(self, tokens: Tokens) -> np.ndarray:
+        """The columns of the templates; word classes are those of the model, once it has any."""
+        trained = not self.parameters.is_empty and self.parameters.classes is not None
+        return (self.parameters if trained else self.estimator).derive(tokens.columns)
 
 
 def noun_chunks(doclike: Doc | Span) -> Iterator[tuple[int, int, int]]:
@@ -149,5 +234,5 @@ def noun_chunks(doclike: Doc | Span) -> Iterator[tuple[int, int, int]]:
         raise StructlearnError("SL007", text=doc.text[:40])
     low, high = (doclike.start, doclike.end) if isinstance(doclike, Span) else (0, len(doc))
     for span in doc.spans[NP_CHUNKS]:
-        if span.start >= low and span.end <= high:
+        if span.start >= low and span.end <= high and span.label_ == "NP":
             yield span.start, span.end, span.label

@@ -16,14 +16,16 @@ def make_np_chunk_scorer() -> Callable[..., dict[str, Any]]:
     return np_chunk_score
 
 
-def np_chunk_score(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
-    """Precision, recall and F1 of the NP chunks: conlleval's measure over character offsets.
+def np_chunk_score(
+    examples: Iterable[Example], *, spans_key: str = NP_CHUNKS, **cfg: Any
+) -> dict[str, Any]:
+    """Precision, recall and F1 of the chunks: conlleval's measure over character offsets.
 
     On gold tokens it equals conlleval; where the tokens are predicted, a chunk is right if it
     covers the same characters, white space apart. Examples without gold chunks do not count; if
     none has any, the scores are None.
     """
-    return span_score(examples, NP_CHUNKS, "np_chunk")
+    return span_score(examples, spans_key, "np_chunk")
 
 
 def span_score(examples: Iterable[Example], key: str, prefix: str) -> dict[str, Any]:

@@ -56,45 +56,47 @@ def read_tokens(docs: Sequence[Doc], attributes: Sequence[str], component: str) 
     RAISES: SL001 if an attribute that another component sets is missing from a whole Doc.
     """
     ids = [IDS[name] for name in attributes]
-    columns, lengths, positions, first = [], [], [], [0]
-    for doc in docs:
-        table = doc.to_array([*ids, IS_SPACE, SENT_START])
-        kept = np.flatnonzero(table[:, -2] == 0)
-        rows = table[kept]
-        _check_annotated(doc, rows, attributes, component)
-        columns.append(rows[:, : len(ids)])
-        positions.append(kept)
-        lengths.append(_sentence_lengths(doc, table[:, -1], kept))
-        first.append(first[-1] + len(lengths[-1]))
-    empty = np.zeros((0, len(ids)), dtype=np.uint64)
+    # One table for all Docs: for short ones a few operations on each would cost more than the rest.
+    tables = [doc.to_array([*ids, IS_SPACE, SENT_START]) for doc in docs]
+    table = np.concatenate([np.zeros((0, len(ids) + 2), dtype=np.uint64), *tables])
+    lengths = np.fromiter(map(len, tables), dtype=np.int64, count=len(tables))
+    doc_of = np.repeat(np.arange(len(docs)), lengths)
+    firsts = np.cumsum(lengths) - lengths
+    kept = np.flatnonzero(table[:, -2] == 0)
+    columns = np.ascontiguousarray(table[kept, : len(ids)])
+    doc_of_kept = doc_of[kept]
+    _check_annotated(docs, columns, doc_of_kept, attributes, component)
+    # A boundary may fall on a white space token: number the sentences over all tokens first.
+    begins = table[:, -1] == 1
+    begins[firsts[lengths > 0]] = True
+    sentence = np.cumsum(begins)[kept]
+    starts = np.flatnonzero(np.diff(sentence, prepend=-1))
     return Tokens(
-        columns=np.ascontiguousarray(np.concatenate([empty, *columns]), dtype=np.uint64),
-        offsets=np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int64),
-        positions=np.concatenate([np.zeros(0, dtype=np.int64), *positions]),
-        docs=np.asarray(first, dtype=np.int64),
+        columns=columns,
+        offsets=np.append(starts, len(kept)).astype(np.int64),
+        positions=kept - firsts[doc_of_kept],
+        docs=np.searchsorted(doc_of_kept[starts], np.arange(len(docs) + 1)).astype(np.int64),
     )
 
 
-def _sentence_lengths(doc: Doc, sent_starts: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Number of kept tokens of each sentence that has any."""
-    if not len(kept):
-        return np.zeros(0, dtype=np.int64)
-    if not doc.has_annotation("SENT_START"):
-        return np.array([len(kept)], dtype=np.int64)
-    # A boundary may fall on a white space token: number the sentences over all tokens first.
-    sentence = np.cumsum(sent_starts == 1)[kept]
-    return np.unique(sentence, return_counts=True)[1]
-
-
-def _check_annotated(doc: Doc, rows: np.ndarray, attributes: Sequence[str], component: str) -> None:
+def _check_annotated(
+    docs: Sequence[Doc],
+    columns: np.ndarray,
+    doc_of: np.ndarray,
+    attributes: Sequence[str],
+    component: str,
+) -> None:
+    n_tokens = np.bincount(doc_of, minlength=len(docs))
     for column, name in enumerate(attributes):
-        if name not in SET_BY_COMPONENTS or not len(rows) or rows[:, column].any():
+        if name not in SET_BY_COMPONENTS:
             continue
-        # A text without entities is annotated too, which shows in their IOB codes alone.
-        if name != "ENT_TYPE" or not doc.has_annotation("ENT_IOB"):
-            raise StructlearnError(
-                "SL001",
-                component=component,
-                attribute=f"{SET_BY_COMPONENTS[name]}_",
-                text=doc.text[:40],
-            )
+        n_set = np.bincount(doc_of[columns[:, column] != 0], minlength=len(docs))
+        for i in np.flatnonzero((n_set == 0) & (n_tokens > 0)):
+            # A text without entities is annotated too, which shows in their IOB codes alone.
+            if name != "ENT_TYPE" or not docs[i].has_annotation("ENT_IOB"):
+                raise StructlearnError(
+                    "SL001",
+                    component=component,
+                    attribute=f"{SET_BY_COMPONENTS[name]}_",
+                    text=docs[i].text[:40],
+                )

@@ -10,6 +10,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span, Token
 from spacy.vocab import Vocab
+from typer.testing import CliRunner
 
 import spacy_structlearn
 from spacy_structlearn import cli
@@ -378,3 +379,21 @@ def test_an_output_that_is_no_pipeline_is_not_overwritten(run, data, tmp_path):
 
 def test_an_output_is_required(run, data):
     assert run("train", CONFIG, *data)[0] == 2
+
+
+# --- info -----------------------------------------------------------------------------------------
+def test_info_names_the_strongest_features_of_the_built_in_pipeline():
+    result = CliRunner().invoke(cli.app, ["info", "--top", "3", "--label", "S-NP"])
+    assert result.exit_code == 0
+    assert "TAG[0]=PRP" in result.output
+    assert "E-NP" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["--component", "parser"], "np_chunker"), (["--component", "tagger"], "try np_chunker")],
+)
+def test_info_names_a_component_that_it_cannot_show(arguments, words):
+    result = CliRunner().invoke(cli.app, ["info", *arguments])
+    assert result.exit_code == 1
+    assert words in str(result.exception)

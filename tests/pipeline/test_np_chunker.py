@@ -424,3 +424,14 @@ def test_getters_do_not_scan(nlp):
             _last_starting_by(group, token.i)
         counts.append(group.count / len(doc))
     assert counts[1] < 2 * counts[0]
+
+
+def test_features_of_single_symbols_get_names(make_chunker, make_examples):
+    nlp = make_chunker()
+    chunker = nlp.get_pipe("np_chunker")
+    assert chunker.parameters.strongest(5, named=True) == []
+    chunker.name_features([example.predicted for example in make_examples(nlp)])
+    named = chunker.parameters.strongest(10_000, named=True)
+    assert "TAG[0]=DT" in {name for name, _, _, _ in named}
+    assert not any("|" in name for name, _, _, _ in named)
+    assert all(nlp.vocab.strings[name.split("=", 1)[1]] for name, _, _, _ in named)

@@ -1,0 +1,172 @@
+"""Every architecture and option of a chain model through the chunker."""
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.sequence.classes import learn
+
+SETTINGS = {
+    "first order": {"@architectures": "spacy_structlearn.CRF.v1"},
+    "label pairs": {"@architectures": "spacy_structlearn.CRF.v1", "order": 2},
+    "label pairs, label features": {
+        "@architectures": "spacy_structlearn.CRF.v1",
+        "order": 2,
+        "pair_features": False,
+    },
+    "IOE2": {"@architectures": "spacy_structlearn.CRF.v1", "encoding": "IOE2"},
+    "IOBES": {"@architectures": "spacy_structlearn.CRF.v1", "encoding": "IOBES", "order": 2},
+    "threads": {"@architectures": "spacy_structlearn.CRF.v1", "threads": 2},
+    "l1": {"@architectures": "spacy_structlearn.CRF.v1", "l1": 0.05, "l2": 0.1},
+    "perceptron": {"@architectures": "spacy_structlearn.Perceptron.v1"},
+    "perceptron, first order": {"@architectures": "spacy_structlearn.Perceptron.v1", "order": 1},
+    "hmm": {"@architectures": "spacy_structlearn.HMM.v1"},
+}
+
+
+@pytest.fixture(params=SETTINGS)
+def trained(request, make_chunker, make_examples):
+    nlp = make_chunker(model=SETTINGS[request.param])
+    return request.param, nlp, make_examples(nlp)
+
+
+def test_learns_predicts_and_is_stored(trained, tmp_path):
+    name, nlp, examples = trained
+    chunker = nlp.get_pipe("np_chunker")
+    docs = [chunker(example.predicted) for example in examples]
+    f1 = chunker.score(examples)["np_chunk_f"]
+    # An HMM over words that were seen once knows them as unknown ones only.
+    assert f1 > 0.6 if name == "hmm" else f1 == 1.0
+    for doc in docs:
+        scores = doc.spans["np_chunks"].attrs["scores"]
+        assert ((scores >= 0) & (scores <= 1 + 1e-6)).all()
+    nlp.to_disk(tmp_path / "model")
+    again = spacy.load(tmp_path / "model").get_pipe("np_chunker")
+    assert again.parameters == chunker.parameters
+    assert again.predict(docs) == chunker.predict(docs)
+
+
+def test_l1_leaves_few_weights(make_chunker):
+    many, few = (
+        make_chunker(model=SETTINGS[name]).get_pipe("np_chunker").parameters.n_features
+        for name in ("first order", "l1")
+    )
+    assert few < 0.7 * many
+
+
+def test_threads_change_nothing_but_rounding(make_chunker):
+    one, two = (
+        make_chunker(model=SETTINGS[name]).get_pipe("np_chunker").parameters
+        for name in ("first order", "threads")
+    )
+    np.testing.assert_allclose(one.weights, two.weights, atol=1e-4)
+
+
+def test_warm_start_keeps_the_weights_of_what_was_known(make_chunker, make_examples):
+    model = {"@architectures": "spacy_structlearn.CRF.v1", "warm_start": True}
+    nlp = make_chunker(model=model)
+    chunker = nlp.get_pipe("np_chunker")
+    before = chunker.parameters
+    examples = make_examples(nlp)
+    chunker.initialize(lambda: examples)
+    after = chunker.parameters
+    rows = after.rows(before.keys)
+    assert (rows >= 0).all()
+    np.testing.assert_allclose(after.weights[rows], before.weights, atol=1e-6)
+    iterations = []
+    chunker.fit(examples, on_iteration=lambda i, _: iterations.append(i))
+    cold = []
+    fresh = spacy.blank("en").add_pipe("np_chunker")
+    fresh.initialize(lambda: examples)
+    fresh.fit(examples, on_iteration=lambda i, _: cold.append(i))
+    assert len(iterations) < len(cold)
+
+
+def test_word_classes(make_examples, tmp_path):
+    nlp = spacy.blank("en")
+    examples = make_examples(nlp)
+    docs = [example.predicted for example in examples]
+    ids = np.concatenate([doc.to_array("ORTH") for doc in docs])
+    shapes = np.concatenate([doc.to_array("SHAPE") for doc in docs])
+    offsets = np.cumsum([0, *map(len, docs)])
+    classes = learn(ids, offsets, 6, backoff=shapes, min_frequency=1)
+    path = tmp_path / "classes"
+    path.write_bytes(classes.to_bytes())
+    model = {
+        "@architectures": "spacy_structlearn.CRF.v1",
+        "templates": ["CLASS[0]", "CLASS2[-1]|CLASS2[0]", "bias"],
+        "classes": str(path),
+    }
+    chunker = nlp.add_pipe("np_chunker", config={"model": model})
+    chunker.initialize(lambda: examples)
+    chunker.fit(examples)
+    assert chunker.parameters.classes == classes
+    expected = chunker.predict(docs)
+    # The model holds its classes: the file is needed in training alone.
+    path.unlink()
+    config = nlp.config.copy()
+    config["components"]["np_chunker"]["model"]["classes"] = None
+    again = spacy.blank("en").from_config(config)
+    again.get_pipe("np_chunker").from_bytes(chunker.to_bytes())
+    assert again.get_pipe("np_chunker").predict(docs) == expected
+
+
+def test_missing_classes_are_an_error(make_examples):
+    nlp = spacy.blank("en")
+    model = {"@architectures": "spacy_structlearn.CRF.v1", "templates": ["CLASS[0]"]}
+    chunker = nlp.add_pipe("np_chunker", config={"model": model})
+    with pytest.raises(StructlearnError, match="SL241"):
+        chunker.initialize(lambda: make_examples(nlp))
+    with pytest.raises(StructlearnError, match="SL010"):
+        nlp.add_pipe("np_chunker", name="b", config={"model": {**model, "classes": "nowhere"}})
+
+
+def test_n_best_and_known_tags(make_chunker):
+    nlp = make_chunker()
+    chunker = nlp.get_pipe("np_chunker")
+    doc = Doc(nlp.vocab, words=["the", "red", "dog", "slept"], tags=["DT", "JJ", "NN", "VBD"])
+    readings = chunker.n_best(doc, 4)
+    scores = [score for score, _ in readings]
+    assert scores == sorted(scores, reverse=True)
+    assert len(readings) == 4
+    assert [chunk.text for chunk in readings[0][1]] == ["the red dog"]
+    assert len({tuple((c.start, c.end) for c in chunks) for _, chunks in readings}) > 1
+    forced = chunker.n_best(doc, 1, known={1: "O", 3: "B-NP"})[0][1]
+    assert (3, 4) in [(chunk.start, chunk.end) for chunk in forced]
+    assert not any(chunk.start <= 1 < chunk.end for chunk in forced)
+    assert len(chunker.n_best(doc, 1000)) == 3**4
+
+
+def test_n_best_names_bad_input(make_chunker):
+    nlp = make_chunker()
+    chunker = nlp.get_pipe("np_chunker")
+    doc = Doc(nlp.vocab, words=["a", "dog"], tags=["DT", "NN"])
+    with pytest.raises(StructlearnError, match="B-XP"):
+        chunker.n_best(doc, known={0: "B-XP"})
+    two = Doc(nlp.vocab, words=["a", "dog"], tags=["DT", "NN"], sent_starts=[True, True])
+    with pytest.raises(StructlearnError, match="one sentence"):
+        chunker.n_best(two)
+
+
+def test_other_chunks_in_a_group_of_their_own(make_examples):
+    nlp = spacy.blank("en")
+    chunker = nlp.add_pipe("np_chunker", name="chunker", config={"spans_key": "chunks"})
+    examples = []
+    for example in make_examples(nlp):
+        reference = example.reference
+        reference.spans["chunks"] = [
+            *reference.spans["np_chunks"],
+            *(Span(reference, t.i, t.i + 1, "VP") for t in reference if t.tag_ == "VBD"),
+        ]
+        del reference.spans["np_chunks"]
+        examples.append(Example(example.predicted, reference))
+    nlp.initialize(lambda: examples)
+    chunker.fit(examples)
+    assert chunker.labels == ("NP", "VP")
+    for example in examples:
+        chunker(example.predicted)
+        assert "np_chunks" not in example.predicted.spans
+    assert chunker.score(examples)["np_chunk_per_type"]["VP"]["f"] == 1.0

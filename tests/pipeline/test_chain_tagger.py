@@ -1,0 +1,77 @@
+"""The tagger: the chunker's learners with one label a token."""
+
+import pytest
+import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_structlearn.errors import StructlearnError
+
+CRF = {
+    "@architectures": "spacy_structlearn.CRF.v1",
+    "encoding": "none",
+    "templates": ["ORTH[0]", "ORTH[-1]", "SUFFIX[0]", "bias"],
+    "l2": 0.1,
+}
+
+
+@pytest.fixture(params=["perceptron", "crf"])
+def tagger(request, make_examples):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("chain_tagger", config={"model": CRF} if request.param == "crf" else {})
+    examples = [Example(untagged(nlp, eg.reference), eg.reference) for eg in make_examples(nlp)]
+    nlp.initialize(lambda: examples)
+    nlp.get_pipe("chain_tagger").fit(examples)
+    return nlp, examples
+
+
+def untagged(nlp, doc):
+    starts = [token.is_sent_start for token in doc]
+    return Doc(nlp.vocab, words=[token.text for token in doc], sent_starts=starts)
+
+
+def test_learns_its_training_data(tagger):
+    nlp, examples = tagger
+    assert nlp.evaluate(examples)["tag_acc"] > 0.95
+
+
+def test_labels_are_the_tags(tagger):
+    nlp, examples = tagger
+    tags = {token.tag_ for example in examples for token in example.reference}
+    assert set(nlp.get_pipe("chain_tagger").labels) == tags
+
+
+def test_round_trip_through_disk(tagger, tmp_path):
+    nlp, _ = tagger
+    nlp.to_disk(tmp_path / "model")
+    text = "The girl saw my red apples."
+    tags = [[token.tag_ for token in each(text)] for each in (nlp, spacy.load(tmp_path / "model"))]
+    assert tags[0] == tags[1]
+    assert tags[0][0] == "DT"
+
+
+def test_white_space_and_empty_docs(tagger):
+    nlp, _ = tagger
+    assert [token.tag_ for token in nlp(" \n")] == [""]
+    assert len(nlp("")) == 0
+    assert nlp("The \n dog")[1].tag_ == ""
+
+
+def test_sentences_with_an_unknown_gold_tag_are_left_out(tagger):
+    nlp, _ = tagger
+    component = nlp.get_pipe("chain_tagger")
+    words = ["Run", "!", "Wug", "!"]
+    gold = Doc(
+        nlp.vocab, words=words, tags=["VB", ".", "XYZ", "."], sent_starts=[True, False, True, False]
+    )
+    starts = [True, False, True, False]
+    predicted = Doc(nlp.vocab, words=words, sent_starts=starts)
+    assert component.gold_data(Example(predicted, gold)).tags == ("VB", ".")
+
+
+def test_without_tags_there_is_nothing_to_learn():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("chain_tagger")
+    example = Example(nlp.make_doc("A dog"), nlp.make_doc("A dog"))
+    with pytest.raises(StructlearnError, match=r"token.tag_"):
+        nlp.initialize(lambda: [example])
