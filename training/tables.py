@@ -29,6 +29,49 @@ TABLES = {
                     ("chunking", "crf1.features", "{:,.0f}"),
                 ],
             ),
+            *(
+                (
+                    text,
+                    [
+                        ("chunking", f"{key}.test_f1", "{:.2f}"),
+                        ("chunking", f"{key}.train_cpu_s", "{:.0f}"),
+                        ("chunking", f"{key}.features", "{:,.0f}"),
+                    ],
+                )
+                for text, key in (
+                    ("label pairs, 7,936 sentences", "crf2"),
+                    ("averaged perceptron, label pairs, 7,936 sentences", "perceptron"),
+                    ("second-order HMM, 7,936 sentences", "hmm"),
+                    ("label pairs, all 8,936 sentences", "crf2.full"),
+                    ("word classes, shapes, IOBES, all 8,936 sentences", "best.full"),
+                    ("all eleven chunk types, first order, all sentences", "all_chunks"),
+                )
+            ),
+        ],
+    },
+    "peers": {
+        "header": ["beside CRFsuite, same features and objective", "ratio"],
+        "rows": [
+            (
+                "CPU time of an iteration: CRFsuite over ours",
+                [("chunking", "ratio.cpu_per_iteration.crfsuite_over_ours", "{:.1f}")],
+            ),
+            (
+                "CPU time of training to the same loss: CRFsuite over ours",
+                [("chunking", "ratio.train_cpu.crfsuite_over_ours", "{:.1f}")],
+            ),
+            (
+                "peak memory of training: CRFsuite over ours",
+                [("chunking", "ratio.peak_rss.crfsuite_over_ours", "{:.1f}")],
+            ),
+            (
+                "tokens a CPU second in prediction: ours over CRFsuite",
+                [("chunking", "ratio.tagging.ours_over_crfsuite", "{:.1f}")],
+            ),
+            (
+                "time of a gradient: one thread over two",
+                [("chunking", "ratio.threads_2_over_1", "{:.2f}")],
+            ),
         ],
     },
     "ewt": {

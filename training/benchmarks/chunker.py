@@ -1,0 +1,388 @@
+"""The chunker beside its peers on CoNLL-2000, in one run: python-crfsuite, and spaCy's own ner.
+
+    pip install python-crfsuite
+    python corpora/fetch.py conll2000
+    python training/benchmarks/chunker.py
+
+Every measurement is a process of its own, ours and the peer's in turn, so that a change of the
+machine's speed meets both; CPU seconds are those of the whole process while it trains or tags, of
+one thread. Medians and ratios go to training/results/chunking.json. Both get the same predicates
+(Sha & Pereira 2003, a padding symbol for each distance, a bias), the first 7,936 sentences and the
+same objective. ner is what a user of spaCy would train today: a small tok2vec over words, no tags.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from recording import ROOT, record
+
+CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
+N_TRAIN = 7936
+L2 = 1.0
+Sentence = list[tuple[str, str, str]]  # word, tag, B-NP / I-NP / O
+
+
+def read(path: Path, stop: int | None = None) -> list[Sentence]:
+    """Sentences with NP chunks only."""
+    sentences, rows = [], []
+    with gzip.open(path, "rt", encoding="utf8") as lines:
+        for line in lines:
+            if line.strip():
+                word, tag, iob = line.split()
+                rows.append((word, tag, iob if iob.endswith("-NP") else "O"))
+            elif rows:
+                sentences.append(rows)
+                rows = []
+                if len(sentences) == stop:
+                    break
+    return sentences
+
+
+def peak_mb() -> float:
+    """Peak resident memory of this process, MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+# --- ours -----------------------------------------------------------------------------------------
+def ours_data(sentences: list[Sentence]):
+    """The sentences as arrays of symbol ids; each string is hashed once."""
+    from spacy_structlearn.sequence.estimators import SequenceData
+
+    ids: dict[str, int] = {}
+
+    def symbol(text: str) -> int:
+        if text not in ids:
+            ids[text] = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+        return ids[text]
+
+    columns = np.array(
+        [(symbol(word), symbol(tag)) for rows in sentences for word, tag, _ in rows],
+        dtype=np.uint64,
+    )
+    offsets = np.cumsum([0, *map(len, sentences)])
+    return SequenceData(columns, offsets, tuple(iob for rows in sentences for _, _, iob in rows))
+
+
+def ours_settings(threads: int = 1):
+    from spacy_structlearn.sequence.estimators import CRF
+    from spacy_structlearn.sequence.features import SHA_PEREIRA
+
+    return CRF(
+        templates=SHA_PEREIRA,
+        l2=L2,
+        min_frequency=1,
+        max_iterations=500,
+        tolerance=1e-6,
+        threads=threads,
+    )
+
+
+def ours_train(corpora: Path) -> dict[str, float]:
+    data = [ours_data(read(corpora / "conll2000" / "train.txt.gz", N_TRAIN))]
+    settings = ours_settings()
+    start = process_time()
+    trainer = settings.trainer(settings.initialize(data, ["NP"]), data)
+    while trainer.step():
+        pass
+    seconds = process_time() - start
+    return {
+        "cpu_s": seconds,
+        "iterations": trainer.n_iterations,
+        "loss": trainer.value,
+        "peak_mb": peak_mb(),
+    }
+
+
+def ours_gradient(corpora: Path) -> dict[str, float]:
+    """Milliseconds of one value and gradient, by one thread and by two."""
+    from spacy_structlearn.sequence.conditional import ConditionalLikelihood
+    from spacy_structlearn.sequence.estimators import concatenate
+
+    data = [ours_data(read(corpora / "conll2000" / "train.txt.gz", N_TRAIN))]
+    model = ours_settings().initialize(data, ["NP"])
+    arrays = concatenate(data, model.labels)
+    objectives = [ConditionalLikelihood(model, *arrays, l2=L2, threads=n) for n in (1, 2)]
+    theta = np.random.default_rng(0).normal(0, 0.1, objectives[0].n_parameters)
+    wall: list[list[float]] = [[], []]
+    for _ in range(15):
+        for times, objective in zip(wall, objectives, strict=True):
+            start = perf_counter()
+            objective.value_and_gradient(theta)
+            times.append(1000 * (perf_counter() - start))
+    one, two = (float(np.median(times[2:])) for times in wall)
+    return {"gradient_ms": one, "gradient_ms_2_threads": two, "ratio.threads_2_over_1": one / two}
+
+
+def ours_tagging(corpora: Path) -> dict[str, float]:
+    """Tokens per CPU second of the component: Docs with tags in, span groups out."""
+    import spacy
+    from spacy.tokens import Doc
+
+    train = read(corpora / "conll2000" / "train.txt.gz", N_TRAIN)
+    test = read(corpora / "conll2000" / "test.txt.gz")
+    nlp = spacy.blank("en")
+    chunker = nlp.add_pipe("np_chunker")
+    data = [ours_data(train)]
+    settings = ours_settings()
+    model = settings.initialize([spacy_symbols(train, nlp, data[0])], ["NP"])
+    trainer = settings.trainer(model, [spacy_symbols(train, nlp, data[0])])
+    for _ in range(60):
+        trainer.step()
+    chunker.parameters = trainer.parameters()
+    docs = [
+        Doc(
+            nlp.vocab,
+            words=[word for word, _, _ in rows],
+            tags=[tag for _, tag, _ in rows],
+            sent_starts=[i == 0 for i in range(len(rows))],
+        )
+        for rows in test
+    ]
+
+    def run() -> None:
+        for start in range(0, len(docs), 256):
+            batch = docs[start : start + 256]
+            chunker.set_annotations(batch, chunker.predict(batch))
+
+    return {"tokens_per_cpu_s": tokens_per_second(run, test)}
+
+
+def spacy_symbols(sentences: list[Sentence], nlp, data):
+    """The same data with spaCy's ids, which the component reads from its Docs."""
+    add = nlp.vocab.strings.add
+    pairs = [(add(word), add(tag)) for rows in sentences for word, tag, _ in rows]
+    return data._replace(columns=np.array(pairs, dtype=np.uint64))
+
+
+# --- CRFsuite -------------------------------------------------------------------------------------
+def attributes(rows: Sentence) -> list[list[str]]:
+    """The same predicates as strings."""
+    n = len(rows)
+
+    def at(column: int, i: int) -> str:
+        return rows[i][column] if 0 <= i < n else f"<{i if i < 0 else i - n + 1}>"
+
+    templates = [[("w", k)] for k in (0, -1, 1, -2, 2)] + [
+        [("w", -1), ("w", 0)],
+        [("w", 0), ("w", 1)],
+        *([("t", k)] for k in (0, -1, 1, -2, 2)),
+        *([("t", k), ("t", k + 1)] for k in (-1, -2, 0, 1)),
+        *([("t", k), ("t", k + 1), ("t", k + 2)] for k in (-2, -1, 0)),
+    ]
+    names = ["|".join(f"{c}[{k}]" for c, k in template) for template in templates]
+    columns = {"w": 0, "t": 1}
+    sequence = []
+    for i in range(n):
+        texts = [
+            f"{name}={'|'.join(at(columns[c], i + k) for c, k in template)}"
+            for name, template in zip(names, templates, strict=True)
+        ]
+        sequence.append([*texts, "bias"])
+    return sequence
+
+
+def crfsuite_trainer(corpora: Path, *, streaming: bool = False):
+    """A trainer with the data, prepared as the package's own example does: all features first."""
+    import pycrfsuite
+
+    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+    sentences = read(corpora / "conll2000" / "train.txt.gz", N_TRAIN)
+    features = map(attributes, sentences)
+    for x, rows in zip(features if streaming else list(features), sentences, strict=True):
+        trainer.append(x, [iob for _, _, iob in rows])
+    return trainer
+
+
+def crfsuite_streaming(corpora: Path) -> dict[str, float]:
+    """The least memory that its trainer can do with: no sentence's features outlive the call."""
+    return crfsuite_train(corpora, streaming=True)
+
+
+def crfsuite_train(corpora: Path, *, streaming: bool = False) -> dict[str, float]:
+    trainer = crfsuite_trainer(corpora, streaming=streaming)
+    trainer.set_params({"c1": 0.0, "c2": L2, "max_iterations": 500})
+    with tempfile.TemporaryDirectory() as folder:
+        start = process_time()
+        trainer.train(str(Path(folder) / "model"))
+        seconds = process_time() - start
+    last = trainer.logparser.last_iteration
+    return {
+        "cpu_s": seconds,
+        "iterations": last["num"],
+        "loss": last["loss"],
+        "peak_mb": peak_mb(),
+    }
+
+
+def crfsuite_tagging(corpora: Path) -> dict[str, float]:
+    """Tokens per CPU second from Python strings to labels, as its users call it."""
+    import pycrfsuite
+
+    trainer = crfsuite_trainer(corpora)
+    trainer.set_params({"c1": 0.0, "c2": L2, "max_iterations": 60})
+    test = read(corpora / "conll2000" / "test.txt.gz")
+    with tempfile.TemporaryDirectory() as folder:
+        model = str(Path(folder) / "model")
+        trainer.train(model)
+        tagger = pycrfsuite.Tagger()
+        tagger.open(model)
+        return {
+            "tokens_per_cpu_s": tokens_per_second(
+                lambda: [tagger.tag(attributes(rows)) for rows in test], test
+            )
+        }
+
+
+def tokens_per_second(run: Callable[[], object], test: list[Sentence]) -> float:
+    run()
+    seconds = []
+    for _ in range(5):
+        start = process_time()
+        run()
+        seconds.append(process_time() - start)
+    return sum(map(len, test)) / float(np.median(seconds))
+
+
+# --- spaCy's ner ----------------------------------------------------------------------------------
+def ner(corpora: Path, epochs: int = 4) -> dict[str, float]:
+    """spaCy's tok2vec and transition-based ner on the words, as `spacy init config` sets it up."""
+    import spacy
+    from spacy.tokens import Doc, Span
+    from spacy.training import Example
+    from spacy.util import fix_random_seed, minibatch
+
+    from spacy_structlearn.evaluation.conlleval import chunks
+
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("ner")
+
+    def examples(path: Path, stop: int | None) -> Iterator[Example]:
+        for rows in read(path, stop):
+            words = [word for word, _, _ in rows]
+            gold = Doc(nlp.vocab, words=words)
+            spans = chunks([iob for _, _, iob in rows])
+            gold.ents = [Span(gold, start, end, label=label) for label, start, end in spans]
+            yield Example(Doc(nlp.vocab, words=words), gold)
+
+    train = list(examples(corpora / "conll2000" / "train.txt.gz", N_TRAIN))
+    test = list(examples(corpora / "conll2000" / "test.txt.gz", None))
+    start = process_time()
+    sgd = nlp.initialize(lambda: train)
+    shuffle = random.Random(0).shuffle
+    for _ in range(epochs):
+        shuffle(train)
+        for batch in minibatch(train, 64):
+            nlp.update(batch, sgd=sgd, drop=0.1)
+    seconds = process_time() - start
+    docs = [example.predicted for example in test]
+    begin = process_time()
+    for _ in nlp.pipe(docs):
+        pass
+    tagging = sum(map(len, docs)) / (process_time() - begin)
+    f1 = 100 * nlp.evaluate(test)["ents_f"]
+    return {
+        "test_f1": f1,
+        "train_cpu_s": seconds,
+        "tokens_per_cpu_s": tagging,
+        "peak_mb": peak_mb(),
+    }
+
+
+# --- the run --------------------------------------------------------------------------------------
+WORKERS = {
+    function.__name__: function
+    for function in (
+        ours_train,
+        ours_gradient,
+        ours_tagging,
+        crfsuite_train,
+        crfsuite_streaming,
+        crfsuite_tagging,
+        ner,
+    )
+}
+
+
+def measure(worker: str, corpora: Path) -> dict[str, float]:
+    """Run one worker in a process of its own."""
+    command = [sys.executable, __file__, "--worker", worker, "--corpora", str(corpora)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    figures = json.loads(run.stdout.splitlines()[-1])
+    print(worker, {name: round(value, 3) for name, value in figures.items()}, flush=True)
+    return figures
+
+
+def alternating(ours: str, peer: str, corpora: Path, runs: int) -> tuple[dict, dict]:
+    """Medians of both, measured in turn."""
+    pairs = [(measure(ours, corpora), measure(peer, corpora)) for _ in range(runs)]
+    medians = [
+        {name: float(np.median([run[name] for run in side])) for name in side[0]}
+        for side in zip(*pairs, strict=True)
+    ]
+    return medians[0], medians[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--corpora", type=Path, default=CORPORA)
+    parser.add_argument("--runs", type=int, default=3, help="of each, in turn")
+    parser.add_argument("--no-ner", action="store_true", help="leave out spaCy's ner (minutes)")
+    parser.add_argument("--worker", choices=WORKERS, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        print(json.dumps(WORKERS[args.worker](args.corpora)))
+        return
+    ours, peer = alternating("ours_train", "crfsuite_train", args.corpora, args.runs)
+    streaming = measure("crfsuite_streaming", args.corpora)
+    keep(
+        {
+            **{f"benchmark.ours.{name}": value for name, value in ours.items()},
+            **{f"benchmark.crfsuite.{name}": value for name, value in peer.items()},
+            "benchmark.crfsuite.streaming_peak_mb": streaming["peak_mb"],
+            "ratio.cpu_per_iteration.crfsuite_over_ours": (peer["cpu_s"] / peer["iterations"])
+            / (ours["cpu_s"] / ours["iterations"]),
+            "ratio.train_cpu.crfsuite_over_ours": peer["cpu_s"] / ours["cpu_s"],
+            "ratio.peak_rss.crfsuite_over_ours": peer["peak_mb"] / ours["peak_mb"],
+        }
+    )
+    keep(measure("ours_gradient", args.corpora))
+    ours, peer = alternating("ours_tagging", "crfsuite_tagging", args.corpora, args.runs)
+    keep(
+        {
+            "tagging.tokens_per_cpu_s": ours["tokens_per_cpu_s"],
+            "benchmark.crfsuite.tagging_tokens_per_cpu_s": peer["tokens_per_cpu_s"],
+            "ratio.tagging.ours_over_crfsuite": ours["tokens_per_cpu_s"] / peer["tokens_per_cpu_s"],
+        }
+    )
+    if not args.no_ner:
+        ner_figures = measure("ner", args.corpora)
+        keep({f"benchmark.ner.{name}": value for name, value in ner_figures.items()})
+
+
+def keep(figures: dict[str, float]) -> None:
+    """Record figures as soon as they are there, and print them."""
+    record("chunking", figures)
+    for name, value in figures.items():
+        print(f"{name:48} {value:.4f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
