@@ -114,7 +114,8 @@ class NPChunker(BatchTrainable):
     def gold_data(self, example: Example) -> SequenceData | None:
         """The example as label sequences over the tokens of its predicted Doc.
 
-        Gold chunks that do not fit its tokens, or whose label is not known, are left out.
+        Gold chunks that do not fit its tokens or sentences, or whose label is not known, are left
+        out.
         """
         if self.key not in example.reference.spans:
             return None
@@ -126,7 +127,14 @@ class NPChunker(BatchTrainable):
         ]
         starts = np.searchsorted(tokens.positions, [span.start for span in gold])
         ends = np.searchsorted(tokens.positions, [span.end for span in gold])
-        spans = zip((span.label_ for span in gold), starts.tolist(), ends.tolist(), strict=True)
+        first, last = (
+            np.searchsorted(tokens.offsets, places, side="right") for places in (starts, ends - 1)
+        )
+        spans = [
+            (span.label_, int(start), int(end))
+            for span, start, end, within in zip(gold, starts, ends, first == last, strict=True)
+            if within
+        ]
         tags = encode(spans, len(tokens.positions), self.estimator.encoding)
         return SequenceData(self._derive(tokens), tokens.offsets, tuple(tags))
 

@@ -50,7 +50,7 @@ class ConditionalLikelihood:
     A parameter vector has the supported (predicate, column) pairs, in the order in which the data
     bring the predicates, then the supported (state, next state) pairs. Not to be used by two
     threads at a time.
-    Raises StructlearnError SL203 to SL205, SL207 or SL209.
+    Raises StructlearnError SL203 to SL207 or SL209.
     """
 
     def __init__(
@@ -65,6 +65,9 @@ class ConditionalLikelihood:
     ):
         if model.is_empty:
             raise StructlearnError("SL205")
+        if model.unknown is not None:
+            problem = "weights of unknown predicates cannot be trained by conditional likelihood"
+            raise StructlearnError("SL206", problem=problem)
         for name, value, wanted, sound in (
             ("l2", l2, "0 or more", 0 <= l2 < np.inf),
             ("threads", threads, "1 or more", threads >= 1),
@@ -164,7 +167,7 @@ class ConditionalLikelihood:
             for group in groups:
                 self._unfold(group, theta, 2.0 * self.l2, self._empirical, gradient)
 
-        tasks = self._shards.balance(folding.groups, lambda group: group.n_slots)
+        tasks = self._shards.balance(folding.groups, lambda group: group.cost)
         self._shards.map(fold, tasks)
         found = self._shards.map(count, enumerate(self._shards.split(self._offsets)))
         self._shards.map(unfold, tasks)
@@ -276,8 +279,9 @@ class _Group:
     links: NDArray[np.int32]
 
     @property
-    def n_slots(self) -> int:
-        return self.n_implied + len(self.links)
+    def cost(self) -> int:
+        """Of folding and unfolding: the rows that are read."""
+        return self.n_implied + len(self.links) + self.links.size
 
 
 class _Folding:

@@ -240,13 +240,14 @@ class ChainModel:
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.int32],
     ) -> None:
-        """Let the features seen in this data, and only those, be trained.
+        """Let the features seen in this data, and those that have a weight, be trained.
 
         columns, offsets: see `Templates`. label_ids: int32 (n_tokens).
         """
         n_labels = len(self.labels)
         state_ids = self.state_ids(label_ids, offsets)
-        self.supported = np.zeros(self.weights.shape, dtype=np.bool_)
+        # Without the weights of a loaded model some would stay that no objective sees.
+        self.supported = self.weights != 0
         for template in range(len(self.templates)):
             rows = self.rows(self.templates.keys(columns, offsets, [template])[:, 0])
             known = rows >= 0
@@ -254,7 +255,9 @@ class ChainModel:
             self.supported[rows, label_ids[known]] = True
             if self.has_pair_features:
                 self.supported[rows, n_labels + state_ids[known]] = True
-        self.supported_transitions = count_transitions(offsets, state_ids, len(self.states)) > 0
+        counts = count_transitions(offsets, state_ids, len(self.states))
+        weighted = np.isfinite(self.transitions) & (self.transitions != 0)
+        self.supported_transitions = (counts > 0) | weighted
 
     def strongest(
         self, n: int, label: str | None = None, *, named: bool = False

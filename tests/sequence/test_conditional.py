@@ -349,6 +349,10 @@ def test_errors():
             ConditionalLikelihood(objective.model, *data, l2=l2)
     with pytest.raises(StructlearnError, match="SL209"):
         ConditionalLikelihood(objective.model, *data, l2=1.0, threads=0)
+    with_unknown = ChainModel.from_bytes(objective.model.to_bytes())
+    with_unknown.unknown = np.zeros((len(TEMPLATES), 3))
+    with pytest.raises(StructlearnError, match="SL206"):
+        ConditionalLikelihood(with_unknown, *data, l2=1.0)
     with pytest.raises(StructlearnError, match="SL221"):
         objective.value_and_gradient(np.zeros(3))
     with pytest.raises(StructlearnError, match="SL207"):
