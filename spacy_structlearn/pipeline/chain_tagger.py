@@ -20,7 +20,7 @@ from thinc.api import Config, Model
 from ..sequence.decode import viterbi
 from ..sequence.estimators import SequenceData
 from .batch_trainable import BatchTrainable
-from .tokens import check_attributes, read_tokens
+from .tokens import check_attributes, read_tokens, template_columns
 
 DEFAULT_MODEL = """
 [model]
@@ -85,7 +85,7 @@ class ChainTagger(BatchTrainable):
         whole = [slice(begin, end) for begin, end in bounds if known[begin:end].all()]
         if not whole:
             return None
-        columns = self.estimator.derive(tokens.columns)
+        columns = template_columns(tokens, self.parameters, self.estimator)
         return SequenceData(
             np.concatenate([columns[part] for part in whole]),
             np.cumsum([0, *(part.stop - part.start for part in whole)]),
@@ -96,7 +96,11 @@ class ChainTagger(BatchTrainable):
         """The tags of each Doc as (token, tag)."""
         self.require_parameters()
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
-        ids = viterbi(self.parameters, self.estimator.derive(tokens.columns), tokens.offsets)
+        ids = viterbi(
+            self.parameters,
+            template_columns(tokens, self.parameters, self.estimator),
+            tokens.offsets,
+        )
         pairs = [
             (position, self.parameters.labels[label])
             for position, label in zip(tokens.positions.tolist(), ids.tolist(), strict=True)

@@ -25,7 +25,7 @@ from . import extensions
 from .batch_trainable import BatchTrainable
 from .extensions import NP_CHUNKS
 from .scorers import np_chunk_score
-from .tokens import Tokens, check_attributes, read_tokens
+from .tokens import Tokens, check_attributes, read_tokens, template_columns
 
 DEFAULT_MODEL = """
 [model]
@@ -227,9 +227,7 @@ class NPChunker(BatchTrainable):
         return self.vocab.strings[symbol]
 
     def _derive(self, tokens: Tokens) -> np.ndarray:
-        """The columns of the templates; word classes are those of the model, once it has any."""
-        trained = not self.parameters.is_empty and self.parameters.classes is not None
-        return (self.parameters if trained else self.estimator).derive(tokens.columns)
+        return template_columns(tokens, self.parameters, self.estimator)
 
 
 def noun_chunks(doclike: Doc | Span) -> Iterator[tuple[int, int, int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from spacy.attrs import IDS, IS_SPACE, SENT_START
@@ -100,3 +101,12 @@ def _check_annotated(
                     attribute=f"{SET_BY_COMPONENTS[name]}_",
                     text=docs[i].text[:40],
                 )
+
+
+def template_columns(tokens: Tokens, parameters: Any, estimator: Any) -> np.ndarray:
+    """The columns that the templates of a chain model read, uint64 (n, k).
+
+    Word classes are those of the model once it has any; before, those of its estimator.
+    """
+    learned = not parameters.is_empty and parameters.classes is not None
+    return (parameters if learned else estimator).derive(tokens.columns)

@@ -1,11 +1,13 @@
 """The tagger: the chunker's learners with one label a token."""
 
+import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.sequence.classes import learn
 
 CRF = {
     "@architectures": "spacy_structlearn.CRF.v1",
@@ -75,3 +77,21 @@ def test_without_tags_there_is_nothing_to_learn():
     example = Example(nlp.make_doc("A dog"), nlp.make_doc("A dog"))
     with pytest.raises(StructlearnError, match=r"token.tag_"):
         nlp.initialize(lambda: [example])
+
+
+def test_a_tagger_holds_its_word_classes(make_examples, tmp_path):
+    nlp = spacy.blank("en")
+    examples = [Example(untagged(nlp, eg.reference), eg.reference) for eg in make_examples(nlp)]
+    docs = [example.predicted for example in examples]
+    ids, shapes = (
+        np.concatenate([doc.to_array(name) for doc in docs]) for name in ("ORTH", "SHAPE")
+    )
+    classes = learn(ids, np.cumsum([0, *map(len, docs)]), 6, backoff=shapes, min_frequency=1)
+    path = tmp_path / "classes"
+    path.write_bytes(classes.to_bytes())
+    model = {**CRF, "templates": ["CLASS[0]", "bias"], "classes": str(path)}
+    component = nlp.add_pipe("chain_tagger", config={"model": model})
+    nlp.initialize(lambda: examples)
+    component.fit(examples)
+    other = spacy.blank("en").add_pipe("chain_tagger", config={"model": {**model, "classes": None}})
+    assert other.from_bytes(component.to_bytes()).predict(docs) == component.predict(docs)

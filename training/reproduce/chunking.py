@@ -84,7 +84,7 @@ def crf1(corpora: Path) -> dict[str, float]:
 
 
 def crf2(corpora: Path) -> dict[str, float]:
-    """Label pairs, on the first 7,936 sentences and on all; l2 chosen on the last 1,000."""
+    """Label pairs, on the first 7,936 sentences and on all; l2 is that of the peers."""
     part = conll(corpora, "CRF.v1", order=2, l2=CRF2_L2)
     full = conll(corpora, "CRF.v1", None, order=2, l2=CRF2_L2)
     return part | {f"full.{key}": value for key, value in full.items()}
