@@ -2,7 +2,7 @@
 
 A message names the place (file and line, component, attribute) and says how to mend it. Codes are
 never reused. SL0xx: components, configuration, models on disk; SL1xx: trees and corpus files;
-SL2xx: sequences and optimisation; SL3xx: evaluation.
+SL2xx: sequences and optimisation; SL3xx: evaluation; SL4xx: grammars.
 """
 
 
@@ -17,11 +17,15 @@ class StructlearnError(ValueError):
     def __reduce__(self):
         # Exceptions travel between processes (nlp.pipe with n_process > 1): rebuild from the
         # code and the fields, which BaseException's own protocol would not pass.
-        return _rebuild, (self.code, self.fields)
+        return _rebuild, (type(self), self.code, self.fields)
 
 
-def _rebuild(code: str, fields: dict) -> StructlearnError:
-    return StructlearnError(code, **fields)
+class NonConstituentException(StructlearnError):
+    """Raised where a constituent is read from a span that is none; the name is benepar's."""
+
+
+def _rebuild(kind: type[StructlearnError], code: str, fields: dict) -> StructlearnError:
+    return kind(code, **fields)
 
 
 MESSAGES = {
@@ -101,6 +105,23 @@ MESSAGES = {
         "`sentence.as_doc()`"
     ),
     "SL019": "{component!r} is no component whose features can be listed; try np_chunker",
+    "SL020": (
+        "the Doc {text!r} has no constituents: run a pipeline with a constituency_parser first "
+        "(sentence.as_doc() and Doc.from_array do not copy them: read them from the whole Doc)"
+    ),
+    "SL021": (
+        "{text!r} is no constituent; ask span._.is_constituent first, or take one of the spans in "
+        "span.sent._.constituents"
+    ),
+    "SL022": (
+        "{component!r}: the reference Doc {text!r} has constituents and no tags: a grammar is "
+        "learned from both; give its tokens a tag_, or read the treebank with a reader of ours"
+    ),
+    "SL023": "{component!r}: {setting} is {value!r}; it must be {wanted}",
+    "SL024": (
+        "{component!r}: k_best reads one sentence, and the Doc has {number}; give it one of "
+        "doc.sents"
+    ),
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for a bracket too many earlier in the file.",
@@ -120,6 +141,13 @@ MESSAGES = {
     "all tokens, and each within the one that holds it.",
     "SL110": "The node with label {label!r} and word {word!r} cannot be written: labels and words "
     "must not hold white space, words and tags not be empty, labels not hold brackets.",
+    "SL111": "The leaf ({tag} {word}) has no children, so none of them is its head. Ask for the "
+    "head child of phrases only.",
+    "SL112": "The head rule for {label!r} has the directions {directions}. A rule has at least "
+    "one step, and each step goes from the 'left' or from the 'right'.",
+    "SL113": "Expected one probability for each of {brackets} brackets, in the order of "
+    "tree.spans(); got {found}.",
+    "SL114": "Cannot draw trees for the LaTeX package {package!r}; choose one of: {packages}.",
     # --- SL2xx: sequences and optimisation ----------------------------------------------------
     "SL201": "The template {text!r} is malformed. Write column[offset], several joined by |, for "
     "example TAG[-1]|TAG[0], or bias for the predicate that is always true.",
@@ -160,4 +188,26 @@ MESSAGES = {
     "SL304": "The texts of document {document} differ from character {at} on (white space not "
     "counted): {gold!r} in the gold one, {predicted!r} in the predicted one. Score the same text.",
     "SL305": "The span {span!r} is empty or goes beyond the {length} tokens of its document.",
+    "SL306": "Sentence {sentence}: word {place} is {gold!r} in the gold tree and {predicted!r} in "
+    "the predicted one. Deleting punctuation by the gold tags needs the same words on both sides.",
+    "SL307": "punctuation must be 'own' (the tags of each tree) or 'gold', not {value!r}.",
+    "SL308": "{offsets} offsets for a tree with {leaves} leaves. Give (start, end) of each leaf.",
+    "SL309": "The bracket {span!r} holds no characters. Give (label, start, end), end exclusive.",
+    # --- SL4xx: grammars ----------------------------------------------------------------------
+    "SL401": "There is no binarisation {value!r}. Choose one of {known}.",
+    "SL402": "Cannot put {number} sets of trees together: there must be one or more, encoded with "
+    "the same binarisation and root label.",
+    "SL403": "The parts of a latent grammar do not fit together: {problem}.",
+    "SL404": "Probabilities cannot be stored as {value!r}. Choose one of {known}.",
+    "SL405": "No {kind} function is registered as {name!r}; there are: {known}. Import the package "
+    "that registers it before the model is loaded.",
+    "SL406": "{name} of the grammar's training must be {wanted}, not {value!r}.",
+    "SL407": "There are no trees to learn a grammar from. Check the reader of the treebank.",
+    "SL420": "There is no grammar to parse with, or it is empty. Train one or load one first.",
+    "SL421": "{name} is {value!r}; it must be {wanted}.",
+    "SL422": "The grammars have different symbols or rules. Parse together only with grammars that "
+    "were trained on the same trees.",
+    "SL423": 'Give one tag for each word of each sentence, "" for none.',
+    "SL424": "{right} of {number} brackets are right. A temperature needs right ones and wrong "
+    "ones.",
 }

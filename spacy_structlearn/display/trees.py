@@ -1,0 +1,353 @@
+"""Drawings of a constituency tree: as text, as SVG, as LaTeX.
+
+The upright drawings (text and SVG) share one layout. Every node has a block of columns that is as
+wide as its label, or as the blocks of its children beside one another, so nodes of which neither
+dominates the other never overlap. All words stand in the bottom row, and a phrase stands one level
+above its highest child. No function recurses, so a tree may be thousands of nodes deep.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import NamedTuple
+
+from ..errors import StructlearnError
+from ..trees.tree import Tree
+
+# The lines of the upright text in ASCII.
+_ASCII = str.maketrans("─│┌┐┬┴┼", "-|+++++")
+
+
+def tree_text(tree: Tree, *, width: int | None = 80, ascii: bool = False) -> str:
+    """The tree as text: upright, or indented where that is wider than `width` columns (None: no
+    limit). ascii: draw the lines with -, | and +; labels and words are never changed.
+    """
+    layout = _lay_out(tree, columns, gap=1)
+    if width is None or layout.widths[0] <= width:
+        return _upright(layout, ascii)
+    return indented_text(tree, ascii=ascii)
+
+
+def upright_text(tree: Tree, *, ascii: bool = False) -> str:
+    """The tree as text, the root at the top, the tags and below them the words in one line each."""
+    return _upright(_lay_out(tree, columns, gap=1), ascii)
+
+
+def indented_text(tree: Tree, *, ascii: bool = False) -> str:
+    """The tree as text, one node a line below its parent, for trees of any width. The length is
+    the number of nodes times their depth.
+    """
+    fork, corner, passing = ("+- ", "+- ", "|  ") if ascii else ("├─ ", "└─ ", "│  ")
+    lines: list[str] = []
+    stack = [(tree, "", "")]  # node, what stands before it, what stands before its children
+    while stack:
+        node, before, below = stack.pop()
+        name = node.label if node.word is None else f"{node.label} {node.word}"
+        lines.append((before + _printable(name)).rstrip())
+        if node.children:
+            *others, last = node.children
+            stack.append((last, below + corner, below + "   "))
+            stack.extend((child, below + fork, below + passing) for child in reversed(others))
+    return "\n".join(lines)
+
+
+def tree_svg(
+    tree: Tree,
+    *,
+    probabilities: Sequence[float] | None = None,
+    title: str | None = None,
+    font_size: int = 14,
+) -> str:
+    """The tree as a standalone `<svg>` element, words along the bottom, in the colour of the text
+    around it and without a background.
+
+    probabilities: one for each bracket in the order of `tree.spans()`, written below its label,
+    with label, tokens and more digits as a tooltip. title: the accessible name; by default the
+    words. font_size: in pixels. Widths of text are estimated, generously for common sans-serif
+    fonts, so that labels do not overlap. Raises SL113 for a wrong number of probabilities.
+    """
+    spans = tree.spans()
+    if probabilities is not None and len(probabilities) != len(spans):
+        raise StructlearnError("SL113", brackets=len(spans), found=len(probabilities))
+    figures = [f"{p:.2f}" for p in (() if probabilities is None else probabilities)]
+    small = 0.7 * font_size
+
+    def measure(text: str) -> int:
+        return _pixels(text, font_size)
+
+    least = max((_pixels(figure, small) for figure in figures), default=1)
+    layout = _lay_out(tree, measure, gap=font_size, least=least)
+    # Below the baseline of a label: its descenders and, if there is one, its probability.
+    drop = round(font_size * (1.1 if figures else 0.35))
+    level_height = round(font_size * 2.0) + drop
+    margin = font_size
+    top = layout.levels[0]
+
+    def baseline(level: int) -> int:
+        return margin + font_size + (top - level) * level_height
+
+    word_line = baseline(1) + round(1.4 * font_size)
+    name = escape(_printable(" ".join(tree.words()) if title is None else title))
+    lines: list[str] = []
+    texts: list[str] = []
+    phrases = 0
+    for i, node in enumerate(layout.nodes):
+        text = _printable(node.label)
+        level = layout.levels[i]
+        x = margin + layout.start(i, measure(text)) + measure(text) / 2
+        y = baseline(level)
+        label = _svg_text(x, y, text)
+        if node.word is not None:
+            word = _printable(node.word)
+            x = margin + layout.start(i, measure(word)) + measure(word) / 2
+            texts += [label, _svg_text(x, word_line, word)]
+            continue
+        # The bar stands above the labels of the next level: from there the lines go down inside the
+        # blocks of the children, where they meet no other label.
+        bar = baseline(level - 1) - round(1.3 * font_size)
+        ends = [
+            (margin + layout.anchors[child], baseline(layout.levels[child]) - font_size)
+            for child in layout.children[i]
+        ]
+        lines.append(_svg_bracket(margin + layout.anchors[i], y + drop, bar, ends))
+        if probabilities is not None:
+            _, begin, stop = spans[phrases]
+            tip = f"{text} [{begin}:{stop}] {probabilities[phrases]:.4f}"
+            figure = figures[phrases]
+            x = margin + layout.start(i, _pixels(figure, small)) + _pixels(figure, small) / 2
+            figure = _svg_text(x, y + 0.85 * font_size, figure, f' font-size="{small:g}"')
+            label = f"<g><title>{escape(tip)}</title>{label}{figure}</g>"
+        texts.append(label)
+        phrases += 1
+    width = layout.widths[0] + 2 * margin
+    height = word_line + margin
+    newline = "\n"
+    return f"""\
+<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{name}" \
+width="{width}" height="{height}" viewBox="0 0 {width} {height}">
+<title>{name}</title>
+<g fill="none" stroke="currentColor" stroke-opacity="0.5">
+{newline.join(lines)}
+</g>
+<g fill="currentColor" font-family="sans-serif" font-size="{font_size}" text-anchor="middle">
+{newline.join(texts)}
+</g>
+</svg>
+"""
+
+
+def tree_latex(tree: Tree, package: str = "forest") -> str:
+    r"""The tree as LaTeX, for the package forest (\usepackage{forest}), with all words in one line,
+    or qtree, which takes up to five children a node and twenty levels. Raises SL114 for any other
+    package.
+    """
+    if package not in _LATEX:
+        packages = ", ".join(sorted(_LATEX))
+        raise StructlearnError("SL114", package=package, packages=packages)
+    before, after, phrase, leaf, close = _LATEX[package]
+    lines: list[str] = []
+    stack: list[tuple[Tree | None, int]] = [(tree, 1)]
+    while stack:
+        node, depth = stack.pop()
+        if node is None:
+            lines[-1] += close
+            continue
+        # White space means nothing here; deeper indentation would make long trees quadratic.
+        indent = "  " * min(depth, 40)
+        label = _latex_escape(node.label)
+        if node.word is not None:
+            lines.append(indent + leaf % (label, _latex_escape(node.word)))
+        else:
+            lines.append(indent + phrase % label)
+            stack.append((None, depth))
+            stack.extend((child, depth + 1) for child in reversed(node.children))
+    return "\n".join([*before, *lines, *after])
+
+
+# Lines before, lines after, a phrase, a leaf, the end of a phrase. The braces protect brackets,
+# commas, equals signs and blanks, which have a meaning in these notations.
+_LATEX = {
+    "forest": (
+        [r"\begin{forest}", "  where n children=0{tier=word}{}"],
+        [r"\end{forest}"],
+        "[{%s}",
+        "[{%s} [{%s}]]",
+        "]",
+    ),
+    "qtree": ([r"\Tree"], [], "[.{%s}", "[.{%s} {%s} ]", " ]"),
+}
+
+_LATEX_SPECIAL = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        **{character: "\\" + character for character in "{}$&#_%"},
+    }
+)
+
+
+def _latex_escape(text: str) -> str:
+    return _printable(text).translate(_LATEX_SPECIAL)
+
+
+class _Layout(NamedTuple):
+    """Where the nodes stand; one entry a node in pre-order, in columns or pixels from the left.
+
+    children: indices of the children. levels: 1 for a leaf, for a phrase one more than its highest
+    child. lefts, widths: the block of the node. anchors: where the lines to the node end, for a
+    phrase halfway between its first and its last child.
+    """
+
+    nodes: list[Tree]
+    children: list[list[int]]
+    levels: list[int]
+    lefts: list[int]
+    widths: list[int]
+    anchors: list[int]
+
+    def start(self, i: int, width: int) -> int:
+        """Where text of this width begins so that it is in the block of node i and stands around
+        its anchor, in the middle if possible.
+        """
+        if self.nodes[i].word is not None:
+            return self.lefts[i] + (self.widths[i] - width) // 2
+        last = self.lefts[i] + self.widths[i] - width
+        return max(self.lefts[i], min(self.anchors[i] - (width - 1) // 2, last))
+
+
+def _lay_out(tree: Tree, measure: Callable[[str], int], gap: int, least: int = 1) -> _Layout:
+    """The layout of a tree. measure: the width of a text. gap: the space between two blocks.
+    least: the smallest width of the block of a phrase.
+    """
+    nodes = list(tree.subtrees())
+    n = len(nodes)
+    children: list[list[int]] = [[]] * n
+    levels, lefts, widths, anchors = [1] * n, [0] * n, [0] * n, [0] * n
+    inner = [0] * n  # the width of the children
+    open_: list[int] = []
+    for i in reversed(range(n)):
+        node = nodes[i]
+        widths[i] = max(1, measure(_printable(node.label)))
+        if node.word is not None:
+            widths[i] = max(widths[i], measure(_printable(node.word)))
+        else:
+            children[i] = below = [open_.pop() for _ in node.children]
+            levels[i] = 1 + max(levels[child] for child in below)
+            inner[i] = sum(widths[child] for child in below) + gap * (len(below) - 1)
+            widths[i] = max(widths[i], inner[i], least)
+        open_.append(i)
+    for i in range(n):
+        left = lefts[i] + (widths[i] - inner[i]) // 2
+        for child in children[i]:
+            lefts[child] = left
+            left += widths[child] + gap
+    for i in reversed(range(n)):
+        below = children[i]
+        if below:
+            anchors[i] = (anchors[below[0]] + anchors[below[-1]]) // 2
+        else:
+            anchors[i] = lefts[i] + (widths[i] - 1) // 2
+    return _Layout(nodes, children, levels, lefts, widths, anchors)
+
+
+def _upright(layout: _Layout, ascii: bool) -> str:
+    """The upright text. Below the row of labels of every level is a row of lines; the last two rows
+    are tags and words.
+    """
+    top = layout.levels[0]
+    rows: list[list[tuple[int, str]]] = [[] for _ in range(2 * top)]  # (column, text) pieces
+    for i, node in enumerate(layout.nodes):
+        label = _printable(node.label)
+        row = 2 * (top - layout.levels[i])
+        rows[row].append((layout.start(i, columns(label)), label))
+        if node.word is not None:
+            word = _printable(node.word)
+            rows[row + 1].append((layout.start(i, columns(word)), word))
+            continue
+        anchors = [layout.anchors[child] for child in layout.children[i]]
+        joints = _joints(layout.anchors[i], anchors)
+        rows[row + 1].append((anchors[0], joints.translate(_ASCII) if ascii else joints))
+        for child, anchor in zip(layout.children[i], anchors, strict=True):
+            for passed in range(row + 2, 2 * (top - layout.levels[child])):
+                rows[passed].append((anchor, "|" if ascii else "│"))
+    return "\n".join(map(_row, rows))
+
+
+def _joints(anchor: int, children: list[int]) -> str:
+    """The line from a phrase to its children, from the column of the first to that of the last."""
+    first, last = children[0], children[-1]
+    if first == last:
+        return "│"
+    line = ["─"] * (last - first + 1)
+    for child in children:
+        line[child - first] = "┬"
+    line[0], line[-1] = "┌", "┐"
+    line[anchor - first] = "┼" if anchor in children else "┴"
+    return "".join(line)
+
+
+def _row(pieces: list[tuple[int, str]]) -> str:
+    """Pieces of text at their columns, as one line."""
+    line: list[str] = []
+    end = 0
+    for column, text in sorted(pieces):
+        line.append(" " * (column - end) + text)
+        end = column + columns(text)
+    return "".join(line).rstrip()
+
+
+def columns(text: str) -> int:
+    """Columns of a terminal that a text takes: two for wide characters (Unicode Standard Annex 11,
+    East Asian Width), none for combining marks and format characters.
+    """
+    if text.isascii():
+        return len(text)
+    return sum(
+        0
+        if unicodedata.category(character) in ("Mn", "Me", "Cf")
+        else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )
+
+
+def _pixels(text: str, font_size: float) -> int:
+    """About the width of a text in a sans-serif font, rather too much than too little."""
+    broad = sum(character.isupper() or character in "mw%@" for character in text)
+    return round(font_size * (0.62 * columns(text) + 0.2 * broad))
+
+
+def _printable(text: str) -> str:
+    """The text with white space as blanks, and without characters that would break a drawing or
+    that XML forbids.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        " "
+        if character.isspace()
+        else "\N{REPLACEMENT CHARACTER}"
+        if unicodedata.category(character) in ("Cc", "Cs", "Cn")
+        else character
+        for character in text
+    )
+
+
+def _svg_text(x: float, y: float, text: str, attributes: str = "") -> str:
+    return f'<text x="{x:.10g}" y="{y:.10g}"{attributes}>{escape(text)}</text>'
+
+
+def _svg_bracket(x: int, y: int, bar: int, ends: list[tuple[int, int]]) -> str:
+    """The lines from (x, y) below a phrase over the height `bar` to (x, y) above each child."""
+    path = f"M{x},{y}"
+    if len(ends) == 1:
+        path += f"V{ends[0][1]}"
+    else:
+        path += f"V{bar}M{ends[0][0]},{bar}H{ends[-1][0]}"
+        path += "".join(f"M{column},{bar}V{end}" for column, end in ends)
+    return f'<path d="{path}"/>'

@@ -1,0 +1,178 @@
+"""Head rules: which child of a phrase is its head (Magerman 1995; Collins 1999, "Head-Driven
+Statistical Models for Natural Language Parsing", appendix A), and so which word is the head of each
+phrase. The table for English is the one released with the Berkeley parser; for any other language
+and treebank the default is the leftmost child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from ..errors import StructlearnError
+from .tree import Tree
+
+Step = tuple[str, str]
+
+
+def by_priority(direction: str, labels: str) -> list[Step]:
+    """The rule that looks for each of `labels` (separated by blanks) in turn, the first one that is
+    found is the head; with no labels it takes the outermost child.
+    """
+    return [(direction, label) for label in labels.split()] or [(direction, "")]
+
+
+class HeadRules:
+    """A table of head rules.
+
+    rules: for each phrase label its steps, at least one, to be tried in order: (direction, labels)
+    takes the first child with one of `labels` (separated by blanks), counted from the "left" or
+    from the "right". Where no step finds a child, the head is the outermost one in the direction of
+    the last step. default: that direction for phrases without a rule. coordinators: labels of
+    conjunctions; where a conjunction stands directly before the head that the steps found, the
+    head is the child before the conjunction (Collins 1999). punctuation: tags of words that are
+    passed over wherever a phrase has any other child. Raises SL112 for another direction or a rule
+    without steps.
+
+    Labels are compared as they are: `spacy_structlearn.trees.normalize` strips function tags.
+    """
+
+    def __init__(
+        self,
+        rules: Mapping[str, Iterable[Step]] | None = None,
+        *,
+        default: str = "left",
+        coordinators: Collection[str] = (),
+        punctuation: Collection[str] = (),
+    ):
+        self.coordinators = frozenset(coordinators)
+        self.punctuation = frozenset(punctuation)
+        self._default = _ranked(None, [(default, "")])
+        self._ranked = {label: _ranked(label, steps) for label, steps in (rules or {}).items()}
+
+    def head_child(self, node: Tree) -> int:
+        """Index of the head among the children of a phrase. Raises SL111 for a leaf."""
+        if node.word is not None:
+            raise StructlearnError("SL111", tag=node.label, word=node.word)
+        children = node.children
+        if len(children) == 1:
+            return 0
+        kept: Sequence[int] = [
+            index
+            for index, child in enumerate(children)
+            if child.word is None or child.label not in self.punctuation
+        ] or range(len(children))
+        labels = [children[index].label for index in kept]
+        ranks, directions = self._ranked.get(node.label, self._default)
+        head, best = 0, len(directions)
+        for position, label in enumerate(labels):
+            rank = ranks.get(label, len(directions) - 1)
+            if rank < best or (rank == best and directions[rank] == "right"):
+                head, best = position, rank
+        if head >= 2 and labels[head - 1] in self.coordinators:
+            head -= 2
+        return kept[head]
+
+    def head_leaf(self, node: Tree) -> Tree:
+        """The head of a phrase as a preterminal, down from head to head; a leaf is its own."""
+        while node.word is None:
+            node = node.children[self.head_child(node)]
+        return node
+
+    def heads(self, tree: Tree) -> list[int]:
+        """The head of each phrase as the index of its token, phrases in pre-order as `Tree.spans`
+        gives them; empty for a leaf. Time is linear in the nodes.
+        """
+        position = len(tree.leaves())
+        backwards: list[int] = []
+
+        # `fold` comes to leaves and phrases in reversed pre-order.
+        def leaf(node: Tree) -> int:
+            nonlocal position
+            position -= 1
+            return position
+
+        def phrase(node: Tree, below: list[int]) -> int:
+            backwards.append(below[self.head_child(node)])
+            return backwards[-1]
+
+        tree.fold(leaf, phrase)
+        return backwards[::-1]
+
+
+def _ranked(label: str | None, steps: Iterable[Step]) -> tuple[dict[str, int], list[str]]:
+    """The step that looks for each child label, and the direction of each step. A last step, for
+    all other children, repeats the direction of the one before it.
+    """
+    ranks: dict[str, int] = {}
+    directions: list[str] = []
+    for rank, (direction, wanted) in enumerate(steps):
+        directions.append(direction)
+        for child in wanted.split():
+            ranks.setdefault(child, rank)
+    if not directions or not {"left", "right"}.issuperset(directions):
+        raise StructlearnError("SL112", label=label, directions=directions)
+    return ranks, [*directions, directions[-1]]
+
+
+# Collins' first rule, that a noun phrase that ends in POS has this as head, follows from the first
+# step. NML, with which OntoNotes and later treebanks write what was NX or flat before, is an
+# addition; treebanks without it are not affected.
+_NOUN_PHRASE: list[Step] = [
+    ("right", "NN NNP NNPS NNS NX NML POS JJR"),
+    ("left", "NP"),
+    ("right", "$ ADJP PRN"),
+    ("right", "CD"),
+    ("right", "JJ JJS RB QP"),
+]
+
+_COLLINS: dict[str, list[Step]] = {
+    "ADJP": by_priority(
+        "left", "NNS QP NN $ ADVP JJ VBN VBG ADJP JJR NP JJS DT FW RBR RBS SBAR RB"
+    ),
+    "ADVP": by_priority("right", "RB RBR RBS FW ADVP TO CD JJR JJ IN NP JJS NN"),
+    "CONJP": by_priority("right", "CC RB IN"),
+    "FRAG": by_priority("right", ""),
+    "INTJ": by_priority("left", ""),
+    "LST": by_priority("right", "LS :"),
+    "NAC": by_priority("left", "NN NNS NNP NNPS NP NAC EX $ CD QP PRP VBG JJ JJS JJR ADJP FW"),
+    "NML": _NOUN_PHRASE,
+    "NP": _NOUN_PHRASE,
+    "NX": by_priority("left", ""),
+    "PP": by_priority("right", "IN TO VBG VBN RP FW"),
+    "PRN": by_priority("left", ""),
+    "PRT": by_priority("right", "RP"),
+    "QP": by_priority("left", "$ IN NNS NN JJ RB DT CD NCD QP JJR JJS"),
+    "RRC": by_priority("right", "VP NP ADVP ADJP PP"),
+    "S": by_priority("left", "TO IN VP S SBAR ADJP UCP NP"),
+    "SBAR": by_priority("left", "WHNP WHPP WHADVP WHADJP IN DT S SQ SINV SBAR FRAG"),
+    "SBARQ": by_priority("left", "SQ S SINV SBARQ FRAG"),
+    "SINV": by_priority("left", "VBZ VBD VBP VB MD VP S SINV ADJP NP"),
+    "SQ": by_priority("left", "VBZ VBD VBP VB MD VP SQ"),
+    "UCP": by_priority("right", ""),
+    "VP": by_priority("left", "TO VBD VBN MD VBZ VB VBG VBP AUX AUXG VP ADJP NN NNS NP"),
+    "WHADJP": by_priority("left", "CC WRB JJ ADJP"),
+    "WHADVP": by_priority("right", "CC WRB"),
+    "WHNP": by_priority("left", "WDT WP WP$ WHADJP WHPP WHNP"),
+    "WHPP": by_priority("right", "IN TO FW"),
+    "X": by_priority("right", ""),
+}
+
+COLLINS = HeadRules(
+    _COLLINS,
+    coordinators=["CC"],
+    # -NONE- is the tag of traces, HYPH and NFP are OntoNotes' tags of hyphens and other marks.
+    punctuation=[",", ":", ".", "``", "''", "-LRB-", "-RRB-", "HYPH", "NFP", "-NONE-"],
+)
+LEFTMOST = HeadRules()
+
+
+def collins_head_rules() -> HeadRules:
+    """The head rules of Collins (1999) for English in Penn Treebank labels, for the registry."""
+    return COLLINS
+
+
+def leftmost_head_rules() -> HeadRules:
+    """The head of every phrase is its leftmost child: the language-independent default, for the
+    registry.
+    """
+    return LEFTMOST

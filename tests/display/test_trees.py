@@ -1,0 +1,393 @@
+"""Drawings of trees: every line meets what it joins, no label covers another, nothing is lost."""
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_structlearn.display.trees import (
+    columns,
+    indented_text,
+    tree_latex,
+    tree_svg,
+    tree_text,
+    upright_text,
+)
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.trees.brackets import load_trees, parse_tree
+from spacy_structlearn.trees.tree import Tree
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
+SVG = "{http://www.w3.org/2000/svg}"
+LABELS = st.sampled_from(["S", "NP", "VP", "NP-SBJ-1", "PRN", "@VERYLONG|LABEL"])
+TAGS = st.sampled_from(["NN", ".", "PRP$", "-LRB-"])
+ANYTHING = st.text(max_size=8)
+
+
+def trees(labels, tags, words):
+    return st.recursive(
+        st.builds(Tree.leaf, tags, words),
+        lambda inner: st.builds(Tree, labels, st.lists(inner, min_size=1, max_size=4)),
+    )
+
+
+TREES = trees(LABELS, TAGS, st.text("aW猫漢é#", min_size=1, max_size=8))
+STRANGE = trees(ANYTHING, ANYTHING, ANYTHING)
+
+
+def ducks() -> Tree:
+    return parse_tree(
+        "(S (NP (PRP We)) (VP (VBD fed) (NP (DT the) (JJ hungry) (NNS ducks))) (. .))"
+    )
+
+
+def deep(depth: int) -> Tree:
+    tree = Tree.leaf("NN", "end")
+    for _ in range(depth):
+        tree = Tree("NP", [tree, Tree.leaf("DT", "the")])
+    return tree
+
+
+# --- text -----------------------------------------------------------------------------------
+
+
+def test_upright():
+    assert tree_text(ducks()).splitlines() == [
+        "             S",
+        " ┌────────┬──┴───────────┐",
+        " │        VP             │",
+        " │   ┌────┴────┐         │",
+        " NP  │         NP        │",
+        " │   │   ┌────┬┴─────┐   │",
+        "PRP VBD DT    JJ    NNS  .",
+        "We  fed the hungry ducks .",
+    ]
+
+
+def test_indented_where_it_does_not_fit():
+    widest = max(map(len, upright_text(ducks()).splitlines()))
+    assert tree_text(ducks(), width=widest) == upright_text(ducks())
+    assert tree_text(ducks(), width=widest - 1) == indented_text(ducks())
+    assert tree_text(ducks(), width=None) == upright_text(ducks())
+    assert indented_text(ducks()).splitlines() == [
+        "S",
+        "├─ NP",
+        "│  └─ PRP We",
+        "├─ VP",
+        "│  ├─ VBD fed",
+        "│  └─ NP",
+        "│     ├─ DT the",
+        "│     ├─ JJ hungry",
+        "│     └─ NNS ducks",
+        "└─ . .",
+    ]
+
+
+def test_ascii_lines():
+    tree = parse_tree("(S (NP (NN ─)) (VP (VB go) (RB on)))")
+    assert tree_text(tree, ascii=True).splitlines() == [
+        "  S",
+        "+-+-+",
+        "NP  VP",
+        "|  ++-+",
+        "NN VB RB",
+        "─  go on",
+    ]
+    assert tree_text(tree, ascii=True, width=1).splitlines()[1:3] == ["+- NP", "|  +- NN ─"]
+
+
+def test_a_leaf_alone():
+    leaf = Tree.leaf("NN", "duck")
+    assert tree_text(leaf) == " NN\nduck"
+    assert tree_text(leaf, width=3) == "NN duck"
+
+
+def test_wide_characters_take_two_columns():
+    assert [columns(text) for text in ("duck", "猫", "ﾈｺ", "e\u0301", "a\u200db")] == [
+        4,
+        2,
+        2,
+        1,
+        2,
+    ]
+    tree = parse_tree("(S (NP (NN 猫カフェ)) (VP (VV 行く)))")
+    assert tree_text(tree).splitlines()[-2:] == ["   NN     VV", "猫カフェ 行く"]
+
+
+def test_white_space_and_control_characters_cannot_break_the_lines():
+    tree = Tree("S", [Tree.leaf("_SP", "\n"), Tree.leaf("N\tN", "a\u2028b\x00\ud800")])
+    assert len(upright_text(tree).splitlines()) == 4
+    assert upright_text(tree).splitlines()[-1] == "    a b\ufffd\ufffd"
+    assert indented_text(tree).splitlines() == ["S", "├─ _SP", "└─ N N a b\ufffd\ufffd"]
+
+
+# The sides on which each character has an arm.
+ARMS = {"─": "lr", "│": "ud", "┌": "rd", "┐": "ld", "┬": "lrd", "┴": "lru", "┼": "lrud"}
+
+
+def grid(text: str) -> list[list[str]]:
+    """The characters by row and column; a wide one stands in both of its columns."""
+    rows = [[c for c in line for _ in range(columns(c))] for line in text.splitlines()]
+    width = max(map(len, rows)) + 2
+    return [[" ", *row, *[" "] * (width - len(row))] for row in rows]
+
+
+@given(TREES)
+def test_every_line_joins_two_nodes(tree):
+    rows = grid(upright_text(tree))
+    # Each phrase has one line down; each node but the root has one up.
+    down = up = 0
+    for y, row in enumerate(rows):
+        for x, character in enumerate(row):
+            arms = ARMS.get(character, "")
+            if "l" in arms:
+                assert "r" in ARMS[row[x - 1]]
+            if "r" in arms:
+                assert "l" in ARMS[row[x + 1]]
+            if "d" in arms:
+                below = rows[y + 1][x]
+                assert below != " "
+                assert "u" in ARMS.get(below, "u")
+                up += below not in ARMS
+            if "u" in arms:
+                above = rows[y - 1][x]
+                assert above != " "
+                assert "d" in ARMS.get(above, "d")
+                down += above not in ARMS
+    nodes = list(tree.subtrees())
+    assert down == sum(not node.is_leaf for node in nodes)
+    assert up == len(nodes) - 1
+
+
+@given(TREES)
+def test_upright_text_has_all_labels_words_and_levels(tree):
+    lines = upright_text(tree).splitlines()
+    assert len(lines) == 2 * tree.height
+    assert lines[-1].split() == tree.words()
+    assert lines[-2].split() == tree.tags()
+    labels = [name for line in lines[:-2:2] for name in re.findall(r"[^\s│]+(?:\|LABEL)?", line)]
+    assert sorted(labels) == sorted(label for label, _, _ in tree.spans())
+
+
+@given(TREES)
+def test_indented_text_has_all_nodes_in_pre_order(tree):
+    lines = [re.sub(r"^[ ├└│─]*", "", line) for line in indented_text(tree).splitlines()]
+    assert lines == [f"{node.label} {node.word or ''}".strip() for node in tree.subtrees()]
+
+
+@given(STRANGE)
+def test_any_characters_can_be_drawn(tree):
+    assert len(upright_text(tree).split("\n")) == 2 * tree.height
+    assert len(indented_text(tree).split("\n")) == len(list(tree.subtrees()))
+    ET.fromstring(tree_svg(tree, title=tree.label))
+    tree_latex(tree).encode()
+
+
+# --- SVG ------------------------------------------------------------------------------------
+
+
+def boxes(svg: ET.Element) -> list[tuple[float, float, float, float]]:
+    """Left, top, right, bottom of each text, at the widths of an ordinary sans-serif font."""
+    found = []
+    size = float(svg.findall(f"{SVG}g")[1].attrib["font-size"])
+    for text in svg.iter(f"{SVG}text"):
+        height = float(text.get("font-size", size))
+        half = 0.58 * height * columns(text.text or "") / 2
+        x, y = float(text.attrib["x"]), float(text.attrib["y"])
+        found.append((x - half, y - 0.75 * height, x + half, y + 0.25 * height))
+    return found
+
+
+def strokes(svg: ET.Element) -> list[tuple[float, float, float, float]]:
+    """The lines as (left, top, right, bottom); all are upright or level."""
+    found = []
+    for path in svg.iter(f"{SVG}path"):
+        x = y = 0.0
+        for command, numbers in re.findall(r"([MHV])([-\d.,]+)", path.attrib["d"]):
+            values = [float(number) for number in numbers.split(",")]
+            before = x, y
+            x = values[0] if command in "MH" else x
+            y = values[-1] if command in "MV" else y
+            if command != "M":
+                (left, top), (right, bottom) = sorted([before, (x, y)])
+                found.append((left, top, right, bottom))
+    return found
+
+
+def overlap(a, b) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+@given(TREES, st.booleans(), st.integers(8, 40))
+def test_nothing_in_the_svg_overlaps(tree, with_probabilities, size):
+    probabilities = [0.5] * len(tree.spans()) if with_probabilities else None
+    svg = ET.fromstring(tree_svg(tree, probabilities=probabilities, font_size=size))
+    texts = boxes(svg)
+    assert len(texts) == (len(list(tree.subtrees())) + len(tree.words()) + len(probabilities or ()))
+    width, height = float(svg.attrib["width"]), float(svg.attrib["height"])
+    for i, box in enumerate(texts):
+        assert box[0] >= 0
+        assert box[1] >= 0
+        assert box[2] <= width
+        assert box[3] <= height
+        assert not any(overlap(box, other) for other in texts[:i])
+    for line in strokes(svg):
+        assert not any(overlap(line, box) for box in texts)
+
+
+@given(TREES)
+def test_every_line_of_the_svg_ends_at_a_label(tree):
+    svg = ET.fromstring(tree_svg(tree, font_size=20))
+    texts = boxes(svg)
+    upright = [line for line in strokes(svg) if line[0] == line[2]]
+    ends = 0
+    for x, top, _, bottom in upright:
+        assert top < bottom
+        ends += any(a <= x <= c and 0 <= top - d < 4 for a, _, c, d in texts)
+        ends += any(a <= x <= c and 0 <= b - bottom < 8 for a, b, c, _ in texts)
+    nodes = list(tree.subtrees())
+    assert ends == sum(not node.is_leaf for node in nodes) + len(nodes) - 1
+
+
+def test_svg_is_escaped_and_named():
+    tree = Tree("S", [Tree.leaf("<&>", "R&D"), Tree.leaf('"', "'quoted' \"word\"")])
+    svg = ET.fromstring(tree_svg(tree))
+    assert svg.tag == f"{SVG}svg"
+    assert svg.attrib["role"] == "img"
+    assert svg.attrib["aria-label"] == "R&D 'quoted' \"word\""
+    assert svg[0].tag == f"{SVG}title"
+    assert svg[0].text == svg.attrib["aria-label"]
+    assert [text.text for text in svg.iter(f"{SVG}text")] == [
+        "S", "<&>", "R&D", '"', "'quoted' \"word\""
+    ]  # fmt: skip
+    named = ET.fromstring(tree_svg(tree, title="A <tree>"))
+    assert named.attrib["aria-label"] == named[0].text == "A <tree>"
+
+
+def test_svg_takes_the_colour_around_it():
+    svg = tree_svg(ducks())
+    assert 'stroke="currentColor"' in svg
+    assert 'fill="currentColor"' in svg
+    assert not re.search(r"#[0-9a-f]{3}|<rect|background", svg)
+
+
+def test_probabilities_stand_below_the_labels_with_a_tooltip():
+    probabilities = np.array([1.0, 0.98765, 0.5, 0.25])
+    svg = ET.fromstring(tree_svg(ducks(), probabilities=probabilities))
+    groups = [[child.text for child in group] for group in svg.findall(f"{SVG}g/{SVG}g")]
+    assert groups == [
+        ["S [0:6] 1.0000", "S", "1.00"],
+        ["NP [0:1] 0.9877", "NP", "0.99"],
+        ["VP [1:5] 0.5000", "VP", "0.50"],
+        ["NP [2:5] 0.2500", "NP", "0.25"],
+    ]
+    ET.fromstring(tree_svg(Tree.leaf("NN", "duck"), probabilities=[]))
+
+
+@pytest.mark.parametrize("probabilities", [[], [0.5] * 3, [0.5] * 5])
+def test_one_probability_for_each_bracket(probabilities):
+    with pytest.raises(StructlearnError, match="SL113"):
+        tree_svg(ducks(), probabilities=probabilities)
+
+
+# --- LaTeX ----------------------------------------------------------------------------------
+
+
+def test_forest():
+    assert tree_latex(parse_tree("(S (NP (NN R&D)) (VP (VBD rose)))")).splitlines() == [
+        r"\begin{forest}",
+        "  where n children=0{tier=word}{}",
+        "  [{S}",
+        "    [{NP}",
+        r"      [{NN} [{R\&D}]]]",
+        "    [{VP}",
+        "      [{VBD} [{rose}]]]]",
+        r"\end{forest}",
+    ]
+
+
+def test_qtree():
+    assert tree_latex(parse_tree("(S (NP (PRP$ its)) (. .))"), "qtree").splitlines() == [
+        r"\Tree",
+        "  [.{S}",
+        "    [.{NP}",
+        r"      [.{PRP\$} {its} ] ]",
+        "    [.{.} {.} ] ]",
+    ]
+
+
+def test_unknown_package():
+    with pytest.raises(StructlearnError, match=r"SL114.*forest, qtree"):
+        tree_latex(ducks(), "tikz-qtree")
+
+
+NAMES = {
+    "textbackslash": "\\",
+    "textasciitilde": "~",
+    "textasciicircum": "^",
+    "textless": "<",
+    "textgreater": ">",
+    "textbar": "|",
+}
+GROUP = r"\{((?:\\[a-z]+\{\}|\\[{}$&#_%]|[^\\{}$&#_%~^<>|])*)\}"
+
+
+def read_latex(text: str) -> Tree:
+    """The tree of a drawing; fails where a special character stands unescaped."""
+
+    def plain(match: re.Match) -> str:
+        return NAMES[match[1]] if match[1] else match[2]
+
+    stack: list[list] = [[]]
+    position = 0
+    token = re.compile(rf"\s*(?:(\[)\.?{GROUP}|{GROUP}|\[{GROUP}\]|(\]))")
+    while position < len(text):
+        match = token.match(text, position)
+        assert match, text[position:]
+        position = match.end()
+        found = [group for group in match.groups() if group is not None]
+        name = re.sub(r"\\([a-z]+)\{\}|\\(.)", plain, found[-1])
+        if match[1] is not None:
+            stack.append([name])
+        elif match[5] is None:
+            stack[-1].append(name)
+        else:
+            label, *below = stack.pop()
+            if below:
+                word = below[0] if isinstance(below[0], str) else None
+                stack[-1].append(Tree(label, [] if word is not None else below, word))
+            else:
+                stack[-1].append(label)
+    [[tree]] = stack
+    return tree
+
+
+@given(trees(*[st.text("aB[]{}\\,=.!$&#_%~^<>|*\"'` ", max_size=6)] * 3))
+def test_latex_can_be_read_back(tree):
+    forest = tree_latex(tree).split("\n", 2)[2].removesuffix("\n\\end{forest}")
+    assert read_latex(forest) == tree
+    assert read_latex(tree_latex(tree, "qtree").removeprefix("\\Tree\n")) == tree
+
+
+# --- all ------------------------------------------------------------------------------------
+
+
+def test_very_deep_trees():
+    tree = deep(20_000)
+    assert len(tree_svg(tree, probabilities=[0.5] * 20_000)) < 20_000 * 600
+    assert len(tree_latex(tree)) < 20_000 * 200
+    assert len(tree_text(deep(1000)).splitlines()) == 2001
+    unary = Tree.leaf("NN", "end")
+    for _ in range(20_000):
+        unary = Tree("NP", [unary])
+    assert len(tree_text(unary).splitlines()) == 40_002
+
+
+def test_the_sample_treebank_can_be_drawn():
+    for tree in load_trees(SAMPLE):
+        assert max(map(columns, upright_text(tree).splitlines()), default=0) < 1000
+        ET.fromstring(tree_svg(tree))

@@ -1,0 +1,399 @@
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.evaluation.evalb import (
+    COLLINS,
+    ERROR,
+    SCORED,
+    SKIPPED,
+    EvalbParameters,
+    brackets,
+    offset_brackets,
+    score_offset_brackets,
+    score_trees,
+)
+from spacy_structlearn.evaluation.prf import PRF, character_spans
+from spacy_structlearn.trees.brackets import load_trees, parse_tree
+from spacy_structlearn.trees.tree import Tree
+
+# A run of the program EVALB itself, on trees whose licence keeps them out of the repository.
+REFERENCE = Path(__file__).resolve().parents[2].parent / "shared" / "reference" / "evalb"
+
+DUCKS = "(TOP (S (NP (PRP We)) (VP (VBD fed) (NP (DT the) (NNS ducks))) (. .)))"
+LABELS = st.sampled_from(["S", "NP", "VP", "ADVP", "PRT", "NP-SBJ-1", "TOP"])
+TAGS = st.sampled_from(["NN", "VB", "RB", ",", ".", "POS"])
+
+
+@st.composite
+def trees(draw, words: int) -> Tree:
+    """A tree over `words` words that are their own positions."""
+
+    def grow(start: int, end: int, depth: int) -> Tree:
+        if end - start == 1 and (depth == 0 or draw(st.booleans())):
+            return Tree.leaf(draw(TAGS), f"w{start}")
+        inner = st.sets(st.integers(start + 1, end - 1)) if end - start > 1 else st.just(set())
+        cuts = sorted(draw(inner)) if depth else range(start + 1, end)
+        ends = pairwise([start, *cuts, end])
+        return Tree(draw(LABELS), [grow(a, b, max(depth - 1, 0)) for a, b in ends])
+
+    return grow(0, words, 3)
+
+
+PAIRS = st.integers(1, 8).flatmap(lambda n: st.tuples(trees(n), trees(n)))
+
+
+def score(gold: str, predicted: str, parameters: EvalbParameters = COLLINS, **options):
+    return score_trees([parse_tree(gold)], [parse_tree(predicted)], parameters, **options)
+
+
+def counts(row) -> tuple[int, int, int]:
+    return row.matched, row.gold, row.test
+
+
+@pytest.fixture(scope="module")
+def reference() -> tuple[list[Tree], list[Tree], list[str]]:
+    if not REFERENCE.is_dir():
+        pytest.skip(f"no run of EVALB to compare with in {REFERENCE}")
+    report = (REFERENCE / "evalb.txt").read_text(encoding="utf8").splitlines()
+    gold, predicted = REFERENCE / "gold.trees", REFERENCE / "parsed.trees"
+    return load_trees(gold), load_trees(predicted), report
+
+
+def test_every_line_of_evalb(reference):
+    gold, predicted, report = reference
+    assert score_trees(gold, predicted).report().splitlines() == report
+
+
+def test_gold_punctuation_drops_no_sentence(reference):
+    gold, predicted, _ = reference
+    own, by_gold = score_trees(gold, predicted), score_trees(gold, predicted, punctuation="gold")
+    assert (own.errors, by_gold.errors, by_gold.valid) == (1, 0, len(gold))
+    assert [row.gold for row in by_gold.rows] == [row.gold for row in own.strict.rows]
+    assert own.strict.recall < by_gold.recall
+
+
+def test_speed(reference):
+    gold, predicted, _ = reference
+    began = perf_counter()
+    score_trees(gold * 8, predicted * 8).report()
+    assert perf_counter() - began < 3  # 0.25 s on an idle machine
+
+
+def test_deleted_words_leave_the_spans_and_phrases_without_words_vanish():
+    tree = parse_tree(
+        "(TOP (S (`` ``) (NP-SBJ (NNP Ann)) (, ,) (VP (VBD left) (SBAR (-NONE- 0) (S (-NONE- *T*)))"
+        " (PRN (-LRB- -LRB-) (ADVP=2 (RB too)) (-RRB- -RRB-)) (: --)) (. .)))"
+    )
+    assert brackets(tree) == [
+        ("S", 0, 5),
+        ("NP", 0, 1),
+        ("VP", 1, 5),
+        ("PRN", 2, 5),
+        ("ADVP", 3, 4),
+    ]
+
+
+def test_preterminals_are_no_brackets():
+    assert brackets(Tree.leaf("NN", "duck")) == []
+
+
+def test_unary_repetitions_are_counted():
+    twice, thrice = "(TOP (NP (NP (NN a))))", "(TOP (NP (NP (NP (NN a)))))"
+    assert counts(score(twice, thrice).rows[0]) == (2, 2, 3)
+    assert counts(score(thrice, twice).rows[0]) == (2, 3, 2)
+
+
+def test_particles_count_as_adverbs():
+    gold, predicted = "(S (VB go) (PRT (RP on)))", "(S (VB go) (ADVP (RP on)))"
+    result = score(gold, predicted)
+    assert result.complete_match == result.f1 == 100
+    assert result.labels() == {"ADVP": PRF(1, 1, 1), "S": PRF(1, 1, 1)}
+    assert score(gold, predicted, replace(COLLINS, equal_labels=())).f1 == 50
+
+
+def test_function_tags_are_cut_and_the_outer_bracket_is_not_counted():
+    result = score("(TOP (NP-SBJ-1 (NN a)))", "(NP=2 (NN a))")
+    assert counts(result.rows[0]) == (1, 1, 1)
+    assert counts(score("(ROOT (NP (NN a)))", "(TOP (NP (NN a)))").rows[0]) == (1, 2, 1)
+
+
+def test_parameters_of_another_treebank():
+    german = EvalbParameters(
+        deleted=frozenset({"VROOT", "$.", "PUNCT"}),
+        equal_labels=(("NP", "NX", "PN"), ("S", "CS")),
+        separators="/",
+    )
+    tree = parse_tree("(VROOT (CS/f (NX/SB (NN Enten)) (PUNCT (VV-X schlafen))) ($. .))")
+    assert brackets(tree, german) == [("S", 0, 2), ("NP", 0, 1)]
+    assert brackets(tree, replace(german, labelled=False)) == [("", 0, 2), ("", 0, 1)]
+    # A label equal to a deleted one is deleted as well.
+    assert brackets(tree, replace(german, deleted=frozenset({"PN", "CS"}))) == [
+        ("VROOT", 0, 3),
+        ("PUNCT", 1, 2),
+    ]
+
+
+def test_length_counts_punctuation_but_no_traces():
+    row = score("(S (NP (-NONE- *)) (VP (VB Go)) (. .))", "(S (VP (VB Go)) (. .))").rows[0]
+    assert (row.length, row.words, row.status) == (2, 1, SCORED)
+
+
+def test_tags_of_deleted_words_are_not_counted():
+    result = score(
+        "(S (NN a) (NN b) (PRT c) (, ,) (. .))", "(S (NN a) (VB b) (ADVP c) (: ,) (. .))"
+    )
+    row = result.rows[0]
+    assert (row.words, row.correct_tags) == (3, 2)
+    assert row.tag_accuracy == result.tag_accuracy == pytest.approx(200 / 3)
+
+
+def test_crossing_counts_predicted_brackets_once_and_whatever_their_labels():
+    gold = "(S (NP (X a) (Y (X b) (X c))) (VP (X d) (X e)))"
+    predicted = "(S (X a) (NP (NP (X b) (VP (X c) (X d)))) (X e))"
+    assert score(gold, predicted).rows[0].crossing == 3
+    assert score(predicted, gold).rows[0].crossing == 3
+    assert score("(S (NP (X a) (X b)) (X c))", "(S (X a) (NP (X b) (X c)))").rows[0].crossing == 1
+    # The brackets of deleted labels cross nothing.
+    assert score("(S (TOP (X a) (X b)) (X c))", "(S (X a) (NP (X b) (X c)))").rows[0].crossing == 0
+
+
+def test_averages_of_crossing():
+    gold = [parse_tree("(S (NP (X a) (Y (X b) (X c))) (VP (X d) (X e)))"), parse_tree(DUCKS)]
+    predicted = [parse_tree("(S (X a) (NP (NP (X b) (VP (X c) (X d)))) (X e))"), gold[1]]
+    result = score_trees(gold, predicted)
+    assert (result.average_crossing, result.no_crossing) == (1.5, 50)
+    assert result.two_or_less_crossing == result.complete_match == 50
+
+
+def test_a_punctuation_tag_too_many_or_too_few_is_an_error():
+    other = DUCKS.replace("(. .)", "(NN .)")
+    for gold, predicted in ((DUCKS, other), (other, DUCKS)):
+        result = score(gold, predicted)
+        assert (result.rows[0].status, result.errors, result.skipped, result.valid) == (1, 1, 0, 0)
+        assert counts(result.rows[0]) == (0, 0, 0)
+        assert result.f1 == result.tag_accuracy == result.complete_match == 0
+        assert counts(result.strict.rows[0]) == (0, 4, 4)
+        by_gold = score(gold, predicted, punctuation="gold")
+        assert (by_gold.f1, by_gold.complete_match, by_gold.errors) == (100, 100, 0)
+
+
+def test_other_words_are_an_error():
+    assert score(DUCKS, DUCKS.replace("ducks", "geese")).rows[0].status == ERROR
+    with pytest.raises(StructlearnError, match=r"Sentence 1: word 4 is 'ducks'") as error:
+        score(DUCKS, DUCKS.replace("ducks", "geese"), punctuation="gold")
+    assert error.value.code == "SL306"
+    with pytest.raises(StructlearnError, match="word 5 is None in the gold tree"):
+        score(DUCKS.replace("(. .)", ""), DUCKS, punctuation="gold")
+
+
+def test_a_tree_of_punctuation_is_skipped():
+    both = score("(S (. .))", "(S (, .))")
+    assert (both.rows[0].status, both.skipped, both.n_failed) == (SKIPPED, 1, 0)
+    assert score("(S (NN a))", "(S (. a))").rows[0].status == SKIPPED
+    assert score("(S (. a))", "(S (NN a))").rows[0].status == ERROR
+    # Nothing in it can be missed.
+    done = parse_tree(DUCKS)
+    result = score_trees([done, parse_tree("(S (. .))")], [done, None])
+    assert result.strict.complete_match == result.strict.f1 == 100
+
+
+def test_gold_tags_delete_the_same_words_from_both():
+    gold = "(S (NP (-NONE- *)) (VP (VB Go) (NP (POS ')) (ADVP (, now) (RB on))) (. !))"
+    predicted = "(S (VP (VB Go) (PRN ('' ')) (ADVP (RB now) (RB on))) (. !))"
+    row = score(gold, predicted, punctuation="gold").rows[0]
+    assert (row.status, row.length, row.words, row.correct_tags) == (SCORED, 5, 3, 2)
+    assert counts(row) == (3, 4, 4)
+    assert score(gold, predicted).errors == 1
+
+
+def test_unparsed_sentences_are_counted_both_ways():
+    tree = parse_tree(DUCKS)
+    result = score_trees([tree, tree, tree], [tree, None, None])
+    assert (result.valid, result.skipped, result.errors, result.n_failed) == (1, 2, 0, 2)
+    assert result.recall == result.precision == result.complete_match == result.tag_accuracy == 100
+    assert [counts(row) for row in result.rows] == [(4, 4, 4), (0, 0, 0), (0, 0, 0)]
+    strict = result.strict
+    assert [counts(row) for row in strict.rows] == [(4, 4, 4), (0, 4, 0), (0, 4, 0)]
+    assert strict.precision == 100
+    assert strict.recall == strict.complete_match == strict.tag_accuracy == pytest.approx(100 / 3)
+    assert strict.labels()["NP"] == PRF(2, 2, 6)
+    assert strict.no_crossing == 100
+    assert strict.n_failed == 2
+    assert strict.up_to(40).f1 == strict.f1 == 50
+
+
+def test_up_to_a_length():
+    short, long = parse_tree("(S (NP (NN a)) (. .))"), parse_tree(DUCKS)
+    result = score_trees([long, short], [None, short], replace(COLLINS, cutoff=2))
+    assert [row.id for row in result.up_to(2).rows] == [2]
+    assert (result.up_to(5).skipped, result.up_to(4).skipped) == (1, 0)
+    assert "-- len<=2 --\nNumber of sentence        =      1" in result.report()
+
+
+def test_quotation_marks_tagged_as_possessives():
+    quotes = replace(COLLINS, quote_labels=frozenset({"''", "POS"}))
+    gold = "(S (NP (NN a) (POS ')) (X (NN b) ('' ') (POS ')) ('' '))"
+    predicted = "(S (NP (NN a) ('' ')) (X (NN b) (POS ') (POS ')) ('' '))"
+    # EVALB looks no further where the numbers of words are the same by chance.
+    assert score(gold, predicted, quotes).errors == 1
+    predicted = predicted.replace("(NN a) ('' ')", "(NN a) (POS ')")
+    for one, other in ((gold, predicted), (predicted, gold)):
+        assert score(one, other).errors == 1
+        row = score(one, other, quotes).rows[0]
+        assert (row.status, row.words, row.correct_tags) == (SCORED, 5, 4)
+        assert counts(row) == (3, 3, 3)
+    # A longer word is no quotation mark.
+    result = score(gold.replace("'' ')", "'' 's)"), predicted.replace("POS ')", "POS 's)"), quotes)
+    assert result.errors == 1
+
+
+def test_nothing_to_score():
+    result = score_trees([], [])
+    assert result.f1 == result.complete_match == result.average_crossing == 0
+    assert result.labels() == {}
+    assert len(result.report().splitlines()) == 34
+
+
+def test_bad_arguments():
+    tree = parse_tree(DUCKS)
+    with pytest.raises(StructlearnError, match="2 gold but 1 predicted trees"):
+        score_trees(iter([tree, tree]), iter([tree]))
+    with pytest.raises(StructlearnError, match="SL307"):
+        score_trees([], [], punctuation="none")
+    with pytest.raises(StructlearnError, match="2 offsets for a tree with 5 leaves"):
+        offset_brackets(tree, [(0, 1), (2, 3)])
+    with pytest.raises(StructlearnError, match="SL301"):
+        score_offset_brackets([[]], [])
+    with pytest.raises(StructlearnError, match="SL309"):
+        score_offset_brackets([[]], [[("NP", 3, 3)]])
+
+
+def test_deep_trees():
+    tree = Tree.leaf("NN", "end")
+    for _ in range(20_000):
+        tree = Tree("NP", [tree, Tree.leaf("DT", "the")])
+    result = score_trees([tree], [tree])
+    assert (result.f1, result.rows[0].gold, result.no_crossing) == (100, 20_000, 100)
+    leaves = tree.leaves()
+    flat = Tree("NP", [Tree("X", leaves[i : i + 2]) for i in range(0, len(leaves), 2)])
+    assert score_trees([tree], [flat]).rows[0].crossing == 9_999
+
+
+@given(PAIRS)
+def test_a_tree_equals_itself(pair):
+    tree, _ = pair
+    result = score_trees([tree], [tree])
+    assert counts(result.rows[0]) == (len(brackets(tree)),) * 3
+    assert result.rows[0].crossing == 0
+    if result.valid:
+        assert result.complete_match == result.tag_accuracy == result.no_crossing == 100
+        assert result.f1 == (100 if brackets(tree) else 0)
+
+
+@given(PAIRS)
+def test_exchanged_sides(pair):
+    there, back = (score_trees([a], [b]) for a, b in (pair, pair[::-1]))
+    assert there.valid == back.valid
+    assert (there.precision, there.recall) == (back.recall, back.precision)
+    assert there.f1 == back.f1
+    assert there.tag_accuracy == back.tag_accuracy
+
+
+@given(PAIRS, st.data())
+def test_every_bracket_with_a_wrong_label_is_one_match_less(pair, data):
+    tree, _ = pair
+    spans = tree.spans()
+    changed = data.draw(st.sets(st.integers(0, len(spans) - 1))) if spans else set()
+    relabelled = [("QP" if i in changed else x, a, b) for i, (x, a, b) in enumerate(spans)]
+    other = Tree.from_spans(tree.words(), tree.tags(), relabelled)
+    row = score_trees([tree], [other]).rows[0]
+    unchanged = [span for span in brackets(other) if span[0] != "QP"]
+    assert row.matched == len(unchanged) <= min(row.gold, row.test)
+    assert row.crossing == 0
+
+
+@given(PAIRS)
+def test_agrees_with_the_definitions(pair):
+    gold, predicted = pair
+    row = score_trees([gold], [predicted], punctuation="gold").rows[0]
+    kept = [tag not in COLLINS.deleted for tag in gold.tags()]
+    tags = ["NN" if keep else "," for keep in kept]
+    wanted = brackets(gold)
+    given = brackets(Tree.from_spans(predicted.words(), tags, predicted.spans()))
+    assert (row.gold, row.words) == (len(wanted), sum(kept))
+    if not row.words:
+        return
+    assert row.test == len(given)
+    assert row.matched == sum(min(wanted.count(x), given.count(x)) for x in set(wanted))
+    assert row.crossing == sum(
+        any(a < c < b < d or c < a < d < b for _, a, b in wanted) for _, c, d in given
+    )
+
+
+@given(st.lists(PAIRS, max_size=4))
+def test_totals_are_sums_of_rows(pairs):
+    predicted = [b if number % 3 else None for number, (_, b) in enumerate(pairs)]
+    result = score_trees([a for a, _ in pairs], predicted)
+    for view in (result, result.strict, result.strict.up_to(3)):
+        assert view.brackets.correct == sum(row.matched for row in view.rows)
+        assert view.brackets.gold == sum(label.gold for label in view.labels().values())
+        assert view.brackets.predicted == sum(row.test for row in view.rows)
+        assert view.valid + view.errors + view.skipped == len(view.rows)
+    assert result.strict.recall <= result.recall
+    assert result.strict.brackets.gold == sum(len(brackets(a)) for a, _ in pairs)
+
+
+def offsets(words: list[str]) -> list[tuple[int, int]]:
+    ends = list(accumulate((len(word) for word in words), initial=0))
+    return list(pairwise(ends))
+
+
+def test_brackets_over_characters():
+    tree = parse_tree("(TOP (S (NP (`` ``) (NN a) (NN b) ('' '')) (VP (VB c) (. .))))")
+    places = [(0, 1), (2, 5), (6, 9), (9, 10), (11, 14), (14, 15)]
+    assert offset_brackets(tree, places) == [("S", 2, 14), ("NP", 2, 9), ("VP", 11, 14)]
+    places[4] = (11, 11)
+    assert offset_brackets(tree, places) == [("S", 2, 11), ("NP", 2, 9)]
+
+
+def test_other_tokens_and_sentence_boundaries():
+    gold = [
+        parse_tree("(S (NP (NNP Ann)) (VP (MD can) (RB not) (VP (VB go))) (. .))"),
+        parse_tree("(S (NP (NNP Bob)) (VP (MD can)) (. .))"),
+    ]
+    predicted = parse_tree(
+        "(S (S (NP (NNP Ann)) (VP (MD cannot) (VP (VB go))) (: .)) (NP (NNP Bob)) (VP (MD can.)))"
+    )
+    words = [word for tree in gold for word in tree.words()]
+    gold_places, wanted = offsets(words), []
+    for tree in gold:
+        count = len(tree.words())
+        wanted += offset_brackets(tree, gold_places[:count])
+        gold_places = gold_places[count:]
+    result = score_offset_brackets(
+        [wanted], [offset_brackets(predicted, offsets(predicted.words()))]
+    )
+    assert (result.correct, result.gold, result.predicted) == (5, 7, 7)
+    assert result.per_label["S"] == PRF(1, 2, 2)
+    assert result.per_label["NP"] == PRF(2, 2, 2)
+
+
+@given(PAIRS)
+def test_characters_agree_with_words_where_the_words_are_the_same(pair):
+    gold, predicted = (Tree.from_spans(t.words(), ["NN"] * len(t.words()), t.spans()) for t in pair)
+    places = offsets(gold.words())
+    result = score_offset_brackets(
+        [offset_brackets(gold, places)], [offset_brackets(predicted, places)]
+    )
+    wanted = score_trees([gold], [predicted])
+    assert result.per_label == wanted.labels()
+    assert sorted(offset_brackets(gold, places)) == sorted(
+        character_spans(gold.words(), brackets(gold))
+    )

@@ -1,0 +1,250 @@
+"""Head rules: the table of Collins, the default, and what holds for every tree."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.trees.brackets import load_trees, parse_tree
+from spacy_structlearn.trees.heads import (
+    HeadRules,
+    by_priority,
+    collins_head_rules,
+    leftmost_head_rules,
+)
+from spacy_structlearn.trees.tree import Tree
+
+COLLINS = collins_head_rules()
+LEFTMOST = leftmost_head_rules()
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
+
+
+def sampled(labels: str):
+    return st.sampled_from(labels.split())
+
+
+LEAVES = st.builds(Tree.leaf, sampled("NN NNS POS CC , . CD JJ VBD TO IN $ ÄÖ"), st.just("word"))
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.builds(
+        Tree,
+        sampled("S NP VP PP QP NX SBAR WHNP UCP TOP NP-SBJ Satz"),
+        st.lists(inner, min_size=1, max_size=5),
+    ),
+)
+RULES = st.sampled_from([COLLINS, LEFTMOST, HeadRules(default="right", coordinators=["CC"])])
+
+
+def head_word(text: str) -> str | None:
+    return COLLINS.head_leaf(parse_tree(text)).word
+
+
+def test_heads_of_a_sentence():
+    tree = parse_tree(
+        "(TOP (S (NP (NP (DT the) (NNS ducks)) (PP (IN in) (NP (DT the) (NN park))))"
+        " (VP (MD will) (VP (VB eat) (NP (NN bread)))) (. .)))"
+    )
+    words = tree.words()
+    heads = [
+        (span[0], words[head]) for span, head in zip(tree.spans(), COLLINS.heads(tree), strict=True)
+    ]
+    assert heads == [
+        ("TOP", "will"),
+        ("S", "will"),
+        ("NP", "ducks"),
+        ("NP", "ducks"),
+        ("PP", "in"),
+        ("NP", "park"),
+        ("VP", "will"),
+        ("VP", "eat"),
+        ("NP", "bread"),
+    ]
+    assert set(LEFTMOST.heads(tree)) == {0, 2, 3, 5, 6, 7}
+
+
+@pytest.mark.parametrize(
+    ("text", "head"),
+    [
+        ("(NP (DT the) (JJ old) (NN stock) (NN market))", "market"),
+        ("(NP (DT the) (NN firm) (POS 's))", "'s"),
+        ("(NP (DT the) (NN firm) (POS 's) (. .))", "'s"),
+        ("(NP (NP (DT the) (NN firm) (POS 's)) (NN owner))", "owner"),
+        ("(NP (NP (DT a) (NN man)) (, ,) (NP (DT a) (NN plan)))", "man"),
+        ("(NP ($ $) (CD 4) (CD million))", "$"),
+        ("(NP (CD 3) (CD 4))", "4"),
+        ("(NP (DT the) (JJ poor))", "poor"),
+        ("(NP (JJ more) (NP (CD 3)))", "3"),
+        ("(NP (PRP it))", "it"),
+        ("(NP (DT all) (DT these))", "these"),
+        ("(NP (DT these) (, ,))", "these"),
+        ("(NP (JJ big) (NML (NN health) (NN care)))", "care"),
+        # A noun further right comes before every other step, wherever those would look first.
+        ("(NP (NP (DT the) (NN day)) (NN time) (JJ old) (CD 3))", "time"),
+    ],
+)
+def test_noun_phrases(text, head):
+    assert head_word(text) == head
+
+
+@pytest.mark.parametrize(
+    ("text", "head"),
+    [
+        ("(NP (NN tea) (CC and) (NN sugar))", "tea"),
+        ("(NP (NN tea) (, ,) (CC and) (NN sugar))", "tea"),
+        ("(NP (DT both) (NN tea) (CC and) (NN sugar))", "tea"),
+        ("(VP (VP (VBD came)) (CC and) (VP (VBD saw)))", "came"),
+        ("(UCP (ADJP (JJ old)) (CC and) (PP (IN in) (NP (NN pain))))", "old"),
+        # Not between two: a conjunction at the beginning, or one that is not next to the head.
+        ("(S (CC But) (VP (VB go)))", "go"),
+        ("(NP (NN tea) (CC and) (JJ brown) (NN sugar))", "sugar"),
+        ("(CONJP (RB as) (RB well) (IN as))", "well"),
+    ],
+)
+def test_coordination(text, head):
+    assert head_word(text) == head
+
+
+@pytest.mark.parametrize(
+    ("text", "head"),
+    [
+        ("(ADJP (RB very) (JJ old) (NN school))", "school"),
+        ("(ADVP (RB very) (RB often))", "often"),
+        ("(PP (IN out) (IN of) (NP (NN town)))", "of"),
+        ("(PP (ADVP (RB just)) (NP (NN town)))", "town"),
+        ("(PRN (-LRB- -LRB-) (NP (NN aside)) (-RRB- -RRB-))", "aside"),
+        ("(LST (LS 1) (: :))", "1"),
+        ("(LST (: --))", "--"),
+        ("(QP (RB about) (CD 3) (CD million))", "about"),
+        ("(S (NP (NN x)) (VP (TO to) (VP (VB go))))", "to"),
+        ("(S (NP (NN x)) (NP (NN y)))", "x"),
+        ("(SBAR (IN that) (S (NP (PRP it)) (VP (VBZ is))))", "that"),
+        ("(SBAR (WHNP (WP$ whose) (NN dog)) (S (VP (VBD ran))))", "whose"),
+        ("(SINV (VP (VBN gone)) (VBZ is) (NP (NN love)))", "is"),
+        ("(SQ (MD can) (NP (PRP it)) (VP (VB be)) (. ?))", "can"),
+        ("(VP (VBZ has) (VP (VBN gone)))", "has"),
+        ("(WHPP (IN of) (WHNP (WDT which)))", "of"),
+        ("(WHADVP (WRB how) (RB often))", "how"),
+        ("(FRAG (NP (NN tea)) (. .))", "tea"),
+        ("(X (SYM a) (SYM b))", "b"),
+        ("(NX (NN a) (NN b))", "a"),
+        # Labels without a rule.
+        ("(TOP (NP (NN a)) (NP (NN b)))", "a"),
+        ("(NP-SBJ (DT the) (NN b))", "the"),
+        ("(NN leaf)", "leaf"),
+    ],
+)
+def test_other_phrases(text, head):
+    assert head_word(text) == head
+
+
+def test_steps_are_tried_in_order_and_the_last_direction_is_the_fallback():
+    rules = HeadRules({"X": [("right", "a b"), *by_priority("left", "c d")]}, default="right")
+
+    def head(text: str) -> int:
+        return rules.head_child(parse_tree(text))
+
+    assert head("(X (a 0) (b 1) (c 2))") == 1
+    assert head("(X (d 0) (c 1) (c 2))") == 1
+    assert head("(X (e 0) (d 1) (d 2))") == 1
+    assert head("(X (e 0) (f 1))") == 0
+    assert head("(Y (a 0) (b 1))") == 1
+
+
+def test_the_rightmost_default():
+    rules = HeadRules(default="right", punctuation=["."])
+    assert rules.heads(parse_tree("(S (A (B b) (C c)) (. .) (. !))")) == [1, 1]
+    assert rules.heads(parse_tree("(S (. .) (. !))")) == [1]
+
+
+def test_a_leaf_has_no_phrases_and_no_head_child():
+    leaf = Tree.leaf("NN", "duck")
+    assert COLLINS.heads(leaf) == []
+    assert COLLINS.head_leaf(leaf) is leaf
+    with pytest.raises(StructlearnError, match="SL111"):
+        COLLINS.head_child(leaf)
+
+
+@pytest.mark.parametrize("steps", [[], [("up", "NN")], [("left", "NN"), ("Right", "NP")]])
+def test_malformed_rules_are_refused(steps):
+    with pytest.raises(StructlearnError, match=r"SL112.*'NP'"):
+        HeadRules({"NP": steps})
+
+
+def test_a_malformed_default_is_refused():
+    with pytest.raises(StructlearnError, match="SL112"):
+        HeadRules(default="")
+
+
+@given(TREES, RULES)
+def test_the_head_of_a_phrase_is_the_head_of_its_head_child(tree, rules):
+    phrases = [node for node in tree.subtrees() if not node.is_leaf]
+    heads, spans = rules.heads(tree), tree.spans()
+    assert len(heads) == len(spans) == len(phrases)
+    leaves = tree.leaves()
+    for node, head, (_, start, end) in zip(phrases, heads, spans, strict=True):
+        assert start <= head < end
+        index = rules.head_child(node)
+        # Where the head child begins: behind the leaves of the children before it.
+        first = start + sum(len(child.leaves()) for child in node.children[:index])
+        child = node.children[index]
+        below = rules.heads(child)
+        assert head == first + (below[0] if below else 0)
+        assert rules.head_leaf(node) is leaves[head]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["left", "right"]),
+            st.lists(st.sampled_from("abcd"), max_size=3).map(" ".join),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.lists(st.sampled_from("abcde"), min_size=1, max_size=6),
+)
+def test_the_head_is_that_of_the_steps_taken_one_by_one(steps, labels):
+    def one_by_one() -> int:
+        for direction, wanted in steps:
+            order = range(len(labels)) if direction == "left" else range(len(labels))[::-1]
+            for index in order:
+                if labels[index] in wanted.split():
+                    return index
+        return 0 if steps[-1][0] == "left" else len(labels) - 1
+
+    node = Tree("X", [Tree.leaf(label, "word") for label in labels])
+    assert HeadRules({"X": steps}).head_child(node) == one_by_one()
+
+
+@given(TREES)
+def test_punctuation_is_the_head_only_of_nothing_else(tree):
+    for node in tree.subtrees():
+        if not node.is_leaf and COLLINS.head_leaf(node).label in (",", "."):
+            index = COLLINS.head_child(node)
+            others = {child.label for child in node.children if child.is_leaf}
+            assert others <= {",", "."} or not node.children[index].is_leaf
+
+
+def test_every_tree_of_the_sample_treebank_has_plausible_heads():
+    for tree in load_trees(SAMPLE):
+        tags = tree.tags()
+        for (label, _, _), head in zip(tree.spans(), COLLINS.heads(tree), strict=True):
+            assert tags[head] not in {",", ".", "``", "''"}
+            if label == "VP":
+                assert tags[head][:2] in {"VB", "MD", "TO"}
+
+
+def test_very_deep_trees():
+    tree = Tree.leaf("NN", "end")
+    for _ in range(20_000):
+        tree = Tree("NP", [tree, Tree.leaf("DT", "the")])
+    assert set(LEFTMOST.heads(tree)) == {0}
+    assert COLLINS.head_leaf(tree).word == "end"
+
+
+def test_rules_can_be_pickled():
+    tree = load_trees(SAMPLE)[0]
+    assert pickle.loads(pickle.dumps(COLLINS)).heads(tree) == COLLINS.heads(tree)
