@@ -67,7 +67,7 @@ def parse(
     ] = None,
     format: Annotated[Format, typer.Option(help="What to print.")] = Format.text,
 ) -> None:
-    """Parse English text: a line a sentence, with its tags and NP chunks.
+    """Parse text: the tree of each sentence, and a line with its tags and NP chunks.
 
     In a file, or on standard input, each line is a text of its own.
     """
@@ -220,12 +220,20 @@ def _printed(doc: Doc, format: Format) -> Iterator[str]:
             yield from (f"{t.text}\t{t.tag_}\t{_iob(t)}" for t in tokens)
             yield ""
         else:
+            if _is_parsed(doc):
+                yield sentence._.tree.pretty()
             yield _as_text(tokens, sentence)
 
 
 def _sentences(doc: Doc) -> list[Span]:
     """The sentences; the whole text where the pipeline sets none, as the components read it."""
     return list(doc.sents) if doc.has_annotation("SENT_START") else [doc[:]]
+
+
+def _is_parsed(doc: Doc) -> bool:
+    from .pipeline.extensions import CONSTITUENTS
+
+    return CONSTITUENTS in doc.spans
 
 
 def _iob(token) -> str:
@@ -265,8 +273,30 @@ def _as_json(doc: Doc) -> str:
                 }
                 for chunk in doc._.np_chunks
             ],
+            **(_parse_as_json(doc) if _is_parsed(doc) else {}),
         }
     )
+
+
+def _parse_as_json(doc: Doc) -> dict[str, list]:
+    from .pipeline.extensions import CONSTITUENTS
+
+    return {
+        "trees": [str(tree) for tree in doc._.trees],
+        "constituents": [
+            {
+                "start": bracket.start_char,
+                "end": bracket.end_char,
+                "label": bracket.label_,
+                "prob": _rounded(bracket._.constituent_prob),
+            }
+            for bracket in doc.spans[CONSTITUENTS]
+        ],
+        "parse_failures": [
+            {"start": span.start_char, "end": span.end_char, "label": span.label_}
+            for span in doc._.parse_failures
+        ],
+    }
 
 
 def _rounded(value: float | None) -> float | None:

@@ -14,6 +14,10 @@ from thinc.api import Model
 from thinc.model import deserialize_attr, serialize_attr
 
 from ..errors import StructlearnError
+from ..grammar.estimators import SplitMerge
+from ..grammar.lexicon import LexiconSettings
+from ..grammar.model import LatentGrammar
+from ..grammar.product import Product
 from ..sequence.classes import WordClasses
 from ..sequence.estimators import CRF
 from ..sequence.features import SHA_PEREIRA
@@ -111,6 +115,72 @@ def build_hmm(
     return learner_model("hmm", ChainModel.empty(), HMM((word, tag), smoothing, encoding))
 
 
+def build_latent_grammar(
+    rounds: int = 4,
+    seed: int = 0,
+    merge_fraction: float = 0.5,
+    rule_smoothing: float = 0.01,
+    lexicon_smoothing: float = 0.1,
+    split_iterations: int = 50,
+    merge_iterations: int = 20,
+    smooth_iterations: int = 10,
+    tolerance: float = 0.0,
+    binarization: str = "right",
+    lexicon: str = "smoothed",
+    signature: str = "shape",
+    normalization: str = "typographic",
+    rare: int | None = None,
+    hierarchical: bool = True,
+    word_backoff: str = "unknown",
+    grammars: int = 1,
+    threads: int = 1,
+) -> Model:
+    """Grammar with latent annotations, by split-merge EM on observed trees (Petrov & Klein 2007).
+
+    rounds: of splitting every symbol in two. seed: of the noise that tells the halves apart.
+    merge_fraction: of the splits that are taken back in each round, those that gain least.
+    rule_smoothing, lexicon_smoothing: how far probabilities are drawn to those of the substates of
+        the same first split.
+    split_iterations, merge_iterations, smooth_iterations: of EM in each round, after splitting,
+        after merging, and with smoothing. tolerance: they end early when the log-likelihood rises
+        by less, relative to itself.
+    binarization: "right" or "left".
+    lexicon: "smoothed" or "simple". signature: how unknown words are told apart: "shape", for any
+        language, or "english". normalization: of typographic variants of words; "" for none.
+        rare: words seen at most so often are what unknown ones are judged by; None: 20 or 5.
+        hierarchical: smooth a signature with the next coarser one, not at once with all of them.
+        word_backoff: what known words are smoothed with, "unknown" ones or those of their
+        "signature".
+    grammars: so many are learned, from seeds one after another, and parse together, as a product
+        (Petrov 2010): more accurate, at the cost of their training time and of some speed.
+    threads: so many share the sentences in training; the result is the same.
+    """
+    estimator: Estimator = SplitMerge(
+        rounds=rounds,
+        seed=seed,
+        merge_fraction=merge_fraction,
+        rule_smoothing=rule_smoothing,
+        lexicon_smoothing=lexicon_smoothing,
+        split_iterations=split_iterations,
+        merge_iterations=merge_iterations,
+        smooth_iterations=smooth_iterations,
+        tolerance=tolerance,
+        binarization=binarization,
+        lexicon=LexiconSettings(
+            kind=lexicon,
+            signature=signature,
+            normalization=normalization,
+            rare=rare,
+            hierarchical=hierarchical,
+            word_backoff=word_backoff,
+        ),
+        threads=threads,
+    )
+    if grammars > 1:
+        estimator = Product(estimator, grammars)
+    return learner_model("latent_grammar", LatentGrammar.empty(), estimator)
+
+
 def _read_classes(path: Path | None) -> WordClasses | None:
     if path is None:
         return None
@@ -137,3 +207,13 @@ def _serialize_chain_model(_: Any, value: ChainModel, name: str, model: Model) -
 @deserialize_attr.register(ChainModel)
 def _deserialize_chain_model(_: Any, value: bytes, name: str, model: Model) -> ChainModel:
     return ChainModel.from_bytes(value)
+
+
+@serialize_attr.register(LatentGrammar)
+def _serialize_latent_grammar(_: Any, value: LatentGrammar, name: str, model: Model) -> bytes:
+    return value.to_bytes()
+
+
+@deserialize_attr.register(LatentGrammar)
+def _deserialize_latent_grammar(_: Any, value: bytes, name: str, model: Model) -> LatentGrammar:
+    return LatentGrammar.from_bytes(value)

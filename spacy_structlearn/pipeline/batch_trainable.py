@@ -33,7 +33,11 @@ CHECKPOINT_SECONDS = 30
 
 
 class Trainer(Protocol):
-    """What an estimator gives to train with: resumable, one iteration a step."""
+    """What an estimator gives to train with: resumable, one iteration a step.
+
+    Where a step is a long one, `on_em_iteration`, if there is one, is called between its parts,
+    with the log-likelihood as its last argument; `to_bytes` may be called there too.
+    """
 
     value: float  # the objective at the current parameters; smaller is better
     n_iterations: int
@@ -226,7 +230,8 @@ class BatchTrainable(TrainablePipe):
     ) -> float:
         """Train on these examples alone, from the present parameters straight to the optimum.
 
-        on_iteration: called after each iteration with its number and the objective.
+        on_iteration: called after each iteration with its number and the objective, and between
+            the parts of a long one.
         checkpoint: a file for the state of the training, written twice a minute, gone at the end.
             If it is there and of the same data and settings, training goes on from it.
         RETURNS: the objective at the optimum.
@@ -239,12 +244,19 @@ class BatchTrainable(TrainablePipe):
         if checkpoint is not None and checkpoint.exists():
             trainer.resume(checkpoint.read_bytes())
         saved = monotonic()
-        while self._step():
+
+        def report(value: float) -> None:
+            nonlocal saved
             if on_iteration is not None:
-                on_iteration(trainer.n_iterations, trainer.value)
+                on_iteration(trainer.n_iterations, value)
             if checkpoint is not None and monotonic() - saved > CHECKPOINT_SECONDS:
                 write_bytes(checkpoint, trainer.to_bytes())
                 saved = monotonic()
+
+        if hasattr(trainer, "on_em_iteration"):
+            trainer.on_em_iteration = lambda *parts: report(-parts[-1])
+        while self._step():
+            report(trainer.value)
         self.parameters = trainer.parameters()
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)

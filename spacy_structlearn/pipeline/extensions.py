@@ -4,15 +4,32 @@ A prediction is stored once, as a SpanGroup. The getters here find what they nee
 a document of n spans costs O(log n) a look-up and never a scan. They are module-level functions,
 because lambdas break pickling and `n_process` under spawn, and they are registered only where no
 other package has taken the name.
+
+Constituents are the brackets of `doc.spans["constituents"]`, single words, and whole sentences;
+white space around them does not count. Their extensions have the names and the behaviour of
+benepar's (Kitaev & Klein 2018), so that its users find what they know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup, Token
 
+from ..errors import NonConstituentException, StructlearnError
+from ..trees.tree import Tree
+
 NP_CHUNKS = "np_chunks"
+CONSTITUENTS = "constituents"
+CONSTITUENT_TAGS = "constituent_tags"
+PARSE_FAILURES = "parse_failures"
+ROOT = "TOP"  # the label above the tree, as in `trees.normalize`
+UNKNOWN_TAG = "XX"  # the Penn Treebank's own, for words that have no tag
+ESCAPES = str.maketrans(
+    {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+)
 
 
 def register() -> None:
@@ -20,6 +37,19 @@ def register() -> None:
     _add(Doc, "np_chunks", np_chunks)
     _add(Token, "np_iob", np_iob)
     _add(Span, "np_chunk_prob", np_chunk_prob)
+    _add(Doc, "trees", trees)
+    _add(Doc, "parse_failures", parse_failures)
+    _add(Span, "labels", labels)
+    _add(Span, "parse_string", parse_string)
+    _add(Span, "tree", tree)
+    _add(Span, "constituents", constituents)
+    _add(Span, "children", children)
+    _add(Span, "parent", parent)
+    _add(Span, "is_constituent", is_constituent)
+    _add(Span, "constituent_prob", constituent_prob)
+    _add(Token, "labels", token_labels)
+    _add(Token, "parse_string", token_parse_string)
+    _add(Token, "parent", token_parent)
 
 
 def _add(target: type, name: str, getter: Callable) -> None:
@@ -66,6 +96,250 @@ def np_chunk_prob(span: Span) -> float | None:
     return None if scores is None else float(scores[index])
 
 
+# --- constituents ---------------------------------------------------------------------------------
+class _Node(NamedTuple):
+    """The words from token `start` to `end`, and their brackets, group[first:last], topmost first.
+
+    Of white space alone, start == end.
+    """
+
+    doc: Doc
+    group: SpanGroup
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+def trees(doc: Doc) -> tuple[Tree, ...]:
+    """The tree of each sentence, with "TOP" above it, as a normalised treebank has them.
+
+    Without sentence boundaries the Doc is one sentence. One of white space alone has no tree.
+    RAISES: SL020 if no parser has run.
+    """
+    _parsed(doc)
+    found = (tree(sentence) for sentence in sentences(doc))
+    return tuple(
+        top if top.label == ROOT and not top.is_leaf else Tree(ROOT, [top])
+        for top in found
+        if top is not None
+    )
+
+
+def parse_failures(doc: Doc) -> tuple[Span, ...]:
+    """What the parser could not parse as it should: spans with one of two labels.
+
+    "fallback": no parse was found, and the tree is a makeshift. "cut": a sentence that was too
+    long, parsed in pieces under one bracket, whose probability is 0.
+    """
+    return tuple(_group(doc, PARSE_FAILURES) or ())
+
+
+def labels(span: Span) -> tuple[str, ...]:
+    """The labels over exactly this span, the topmost first: several in a unary chain.
+
+    Empty for a word with no phrase of its own, for white space, and for a sentence whose tree has
+    several tops. RAISES: SL020 if no parser has run, SL021 if the span is no constituent; so do
+    all that follow, unless they say otherwise.
+    """
+    node = _constituent(span)
+    return tuple(node.group[index].label_ for index in range(node.first, node.last))
+
+
+def parse_string(span: Span) -> str:
+    """The tree in brackets, on one line; brackets of words are written -LRB-, -LSB-, ..."""
+    node = _constituent(span)
+    return str(_tree(node, ESCAPES)) if node.start < node.end else ""
+
+
+def tree(span: Span) -> Tree | None:
+    """The constituent as a Tree, with the words as they are; None for white space."""
+    node = _constituent(span)
+    return _tree(node) if node.start < node.end else None
+
+
+def constituents(span: Span) -> Iterator[Span]:
+    """This constituent and all below it in pre-order, words included, each (start, end) once."""
+    node = _constituent(span)
+    return (node.doc[start:end] for start, end in _preorder(node))
+
+
+def children(span: Span) -> Iterator[Span]:
+    """The constituents right below this one, left to right; a word has none."""
+    return _children(_constituent(span))
+
+
+def _children(node: _Node) -> Iterator[Span]:
+    expected = node.start
+    for start, end in _preorder(node):
+        if start >= expected and (start, end) != (node.start, node.end):
+            yield node.doc[start:end]
+            expected = end
+
+
+def parent(span: Span) -> Span | None:
+    """The smallest constituent that is larger; None for a sentence, and for white space."""
+    node = _constituent(span)
+    if node.start == node.end:
+        return None
+    start, end = _trimmed(_sentence(node.doc, node.start))
+    for index in range(node.first - 1, -1, -1):
+        bracket = node.group[index]
+        if bracket.start < start:
+            break
+        if bracket.end >= node.end:
+            return node.doc[bracket.start : bracket.end]
+    return None if (start, end) == (node.start, node.end) else node.doc[start:end]
+
+
+def is_constituent(span: Span) -> bool:
+    """Whether the span is a constituent, a word or a sentence. Never raises."""
+    if CONSTITUENTS not in span.doc.spans:
+        return False
+    node = _find(span)
+    return node is not None and node.start < node.end
+
+
+def constituent_prob(span: Span) -> float | None:
+    """The model's probability of a bracket of exactly this span.
+
+    Of several in a unary chain it is that with the label of the span, otherwise the topmost. None
+    if there is no bracket, or if they carry no scores (gold annotation; documents joined by
+    `Doc.from_docs`, which drops them). Never raises.
+    """
+    node = _find(span) if CONSTITUENTS in span.doc.spans else None
+    if node is None or node.first == node.last:
+        return None
+    scores = group_scores(node.group)
+    if scores is None:
+        return None
+    chain = range(node.first, node.last)
+    labelled = (index for index in chain if node.group[index].label == span.label)
+    return float(scores[next(labelled, node.first)])
+
+
+def token_labels(token: Token) -> tuple[str, ...]:
+    """The labels of the phrases over this one token, the topmost first."""
+    return labels(token.doc[token.i : token.i + 1])
+
+
+def token_parse_string(token: Token) -> str:
+    """The token with its tag, and the phrases over it alone, in brackets."""
+    return parse_string(token.doc[token.i : token.i + 1])
+
+
+def token_parent(token: Token) -> Span | None:
+    """The smallest constituent of more than this token."""
+    return parent(token.doc[token.i : token.i + 1])
+
+
+def sentences(doc: Doc) -> Iterator[Span]:
+    """The sentences; the whole Doc where there are no boundaries, as the components read it."""
+    return doc.sents if doc.has_annotation("SENT_START") else iter([doc[:]])
+
+
+def constituent_tags(doc: Doc, positions: Sequence[int]) -> list[str]:
+    """The tags that the parser gave to these tokens; the tokens' own where it gave none.
+
+    positions: indices of tokens, ascending.
+    """
+    found = {}
+    group = _group(doc, CONSTITUENT_TAGS)
+    if group is not None and len(positions):
+        for index in range(lower_bound(group, positions[0], positions[0] + 1), len(group)):
+            tag = group[index]
+            if tag.start > positions[-1]:
+                break
+            found[tag.start] = tag.label_
+    return [found.get(i) or doc[i].tag_ or UNKNOWN_TAG for i in positions]
+
+
+def _group(doc: Doc, key: str) -> SpanGroup | None:
+    return doc.spans.get(key)
+
+
+def _parsed(doc: Doc) -> SpanGroup:
+    group = _group(doc, CONSTITUENTS)
+    if group is None:
+        raise StructlearnError("SL020", text=doc.text[:40])
+    return group
+
+
+def _constituent(span: Span) -> _Node:
+    node = _find(span)
+    if node is None:
+        raise NonConstituentException("SL021", text=span.text)
+    return node
+
+
+def _find(span: Span) -> _Node | None:
+    """The constituent of this span, None if it is none."""
+    doc, group = span.doc, _parsed(span.doc)
+    start, end = _trimmed(span)
+    if start == end:
+        return _Node(doc, group, start, end, 0, 0)
+    first = last = lower_bound(group, start, end)
+    while last < len(group) and (group[last].start, group[last].end) == (start, end):
+        last += 1
+    if first == last and end - start > 1 and _trimmed(_sentence(doc, start)) != (start, end):
+        return None
+    return _Node(doc, group, start, end, first, last)
+
+
+def _trimmed(span: Span) -> tuple[int, int]:
+    """Start and end without the white space at the ends; equal if there is nothing else."""
+    doc, start, end = span.doc, span.start, span.end
+    while start < end and doc[start].is_space:
+        start += 1
+    while start < end and doc[end - 1].is_space:
+        end -= 1
+    return start, end
+
+
+def _sentence(doc: Doc, index: int) -> Span:
+    """The sentence of a token."""
+    return doc[index : index + 1].sent if doc.has_annotation("SENT_START") else doc[:]
+
+
+def _preorder(node: _Node) -> Iterator[tuple[int, int]]:
+    """(start, end) of a constituent and of all below it, words included, each once."""
+    if node.start == node.end:
+        return
+    last = (node.start, node.end)
+    yield last
+    index = node.last
+    for position in range(node.start, node.end):
+        if node.doc[position].is_space:
+            continue
+        while index < len(node.group) and (bracket := node.group[index]).start <= position:
+            if (bracket.start, bracket.end) != last:
+                last = (bracket.start, bracket.end)
+                yield last
+            index += 1
+        if last != (position, position + 1):
+            last = (position, position + 1)
+            yield last
+
+
+def _tree(node: _Node, escapes: dict | None = None) -> Tree:
+    positions = [i for i in range(node.start, node.end) if not node.doc[i].is_space]
+    words = [node.doc[i].text for i in positions]
+    tags = constituent_tags(node.doc, positions)
+    if escapes:
+        words, tags = ([text.translate(escapes) for text in texts] for texts in (words, tags))
+    spans = []
+    for index in range(node.first, len(node.group)):
+        bracket = node.group[index]
+        if bracket.start >= node.end:
+            break
+        start, end = (bisect_left(positions, place) for place in (bracket.start, bracket.end))
+        spans.append((bracket.label_, start, end))
+    if node.first == node.last and len(words) > 1:
+        spans.insert(0, (ROOT, 0, len(words)))
+    return Tree.from_spans(words, tags, spans)
+
+
+# --- groups ---------------------------------------------------------------------------------------
 def group_scores(group: SpanGroup):
     """The scores of a group, one a span, or None where they are missing or of another length."""
     scores = group.attrs.get("scores")
@@ -85,3 +359,19 @@ def _last_starting_by(group: SpanGroup, start: int) -> int:
         else:
             high = middle
     return low - 1
+
+
+def lower_bound(group: SpanGroup, start: int, end: int) -> int:
+    """Index of the first span that is not before (start, end) in pre-order.
+
+    `group` is sorted by start, then by end from last to first.
+    """
+    low, high = 0, len(group)
+    while low < high:
+        middle = (low + high) // 2
+        span = group[middle]
+        if (span.start, -span.end) < (start, -end):
+            low = middle + 1
+        else:
+            high = middle
+    return low

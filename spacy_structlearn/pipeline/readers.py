@@ -24,7 +24,7 @@ from ..evaluation.conlleval import chunks
 from ..trees.brackets import read_trees
 from ..trees.chunks import base_noun_phrases
 from ..trees.normalize import normalize
-from .extensions import NP_CHUNKS
+from .extensions import CONSTITUENTS, NP_CHUNKS
 
 Reader = Callable[[Language], Iterator[Example]]
 
@@ -61,6 +61,7 @@ def create_treebank_reader(
 ) -> Reader:
     """Read a treebank in Penn brackets; NP chunks are derived by the CoNLL-2000 convention.
 
+    The trees are normalised (`trees.normalize`); their brackets are `doc.spans["constituents"]`.
     path: the trees, plain or .gz. spaces: a line a sentence, a digit a token, 1 where a space
     follows. props: PropBank columns for the same sentences; their first column names the document
     of each sentence, and a Doc is then a document, otherwise a sentence. include, exclude: files
@@ -124,16 +125,19 @@ def read_treebank(
 
 
 def _gold_doc(vocab: Vocab, sentences: list) -> Doc:
-    words, tags, spacing, lengths, spans = [], [], [], [], []
+    words, tags, spacing, lengths, spans, brackets = [], [], [], [], [], []
     for tree, spaces in sentences:
         first = len(words)
         spans += [("NP", first + s, first + e) for s, e in base_noun_phrases(tree)]
+        # The first is the root, the same in every tree.
+        brackets += [(label, first + s, first + e) for label, s, e in tree.spans()[1:]]
         words += tree.words()
         tags += tree.tags()
         spacing += spaces or []
         lengths.append(len(words) - first)
     doc = Doc(vocab, words=words, spaces=spacing or None, tags=tags, sent_starts=_starts(lengths))
     set_gold_spans(doc, NP_CHUNKS, spans)
+    set_gold_spans(doc, CONSTITUENTS, brackets)
     return doc
 
 

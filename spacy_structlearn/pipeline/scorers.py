@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import compress
 from typing import Any
 
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ..evaluation.prf import score_token_spans
-from .extensions import NP_CHUNKS
+from ..evaluation.evalb import COLLINS, EvalbParameters
+from ..evaluation.prf import PRF, Span, character_spans, score_token_spans
+from .extensions import CONSTITUENTS, NP_CHUNKS, constituent_tags, sentences
 
 
 def make_np_chunk_scorer() -> Callable[..., dict[str, Any]]:
@@ -39,13 +44,123 @@ def span_score(examples: Iterable[Example], key: str, prefix: str) -> dict[str, 
     if not gold:
         return dict.fromkeys(names)
     scores = score_token_spans(gold, predicted)
-    per_type = {
-        label: {"p": prf.precision, "r": prf.recall, "f": prf.f1}
-        for label, prf in scores.per_label.items()
-    }
+    per_type = _per_type(scores.per_label)
     return dict(zip(names, (scores.precision, scores.recall, scores.f1, per_type), strict=True))
+
+
+def _per_type(per_label: dict[str, PRF]) -> dict[str, dict[str, float]]:
+    return {
+        label: {"p": prf.precision, "r": prf.recall, "f": prf.f1}
+        for label, prf in per_label.items()
+    }
 
 
 def _labelled_spans(doc: Doc, key: str) -> tuple[list[str], list[tuple[str, int, int]]]:
     group = doc.spans.get(key, ())
     return [token.text for token in doc], [(s.label_, s.start, s.end) for s in group]
+
+
+# --- constituents ---------------------------------------------------------------------------------
+def make_constituency_scorer(
+    deleted: list[str] | None = None, equal_labels: list[list[str]] | None = None
+) -> Callable[..., dict[str, Any]]:
+    """deleted: tags of words that do not count, and labels of brackets that do not.
+
+    equal_labels: lists of labels that count as one. None: as for the Penn Treebank (COLLINS.prm):
+    punctuation does not count, and ADVP and PRT are one.
+    """
+    return partial(
+        constituency_score,
+        parameters=EvalbParameters(
+            deleted=COLLINS.deleted if deleted is None else frozenset(deleted),
+            uncounted=COLLINS.uncounted,
+            equal_labels=(
+                COLLINS.equal_labels if equal_labels is None else tuple(map(tuple, equal_labels))
+            ),
+        ),
+    )
+
+
+def constituency_score(
+    examples: Iterable[Example], *, parameters: EvalbParameters = COLLINS, **cfg: Any
+) -> dict[str, Any]:
+    """Labelled brackets as EVALB counts them, over character offsets.
+
+    Punctuation is what the gold tags say. On gold tokens and sentences the figures are those of
+    `score_trees(..., punctuation="gold")`; where they are predicted, a bracket is right if it
+    covers the same characters. `exact`: gold sentences all of whose brackets, and no others, are
+    predicted. `tag_acc`: gold words with the tag that the parser gave them. Examples without gold
+    constituents do not count; if none has any, the scores are None.
+    """
+    gold, predicted = [], []
+    counts: Counter[str] = Counter()
+    for example in examples:
+        if CONSTITUENTS not in example.reference.spans:
+            continue
+        kept = _kept_letters(example.reference, parameters)
+        wanted, given = (
+            _scored(doc, iter(kept), parameters) for doc in (example.reference, example.predicted)
+        )
+        gold.append(wanted[:2])
+        predicted.append(given[:2])
+        counts += _complete(example.reference, wanted, given)
+        tags = _tagged(*given)
+        counts["words"] += len(_tagged(*wanted))
+        counts["tags"] += sum(tags.get(place) == tag for place, tag in _tagged(*wanted).items())
+    names = [f"constituents_{name}" for name in ("p", "r", "f", "exact", "tag_acc", "per_type")]
+    if not gold:
+        return dict.fromkeys(names)
+    scores = score_token_spans(gold, predicted)
+    exact, tag_acc = (
+        counts[part] / counts[whole] if counts[whole] else 0.0
+        for part, whole in (("complete", "sentences"), ("tags", "words"))
+    )
+    values = (scores.precision, scores.recall, scores.f1, exact, tag_acc)
+    return dict(zip(names, (*values, _per_type(scores.per_label)), strict=True))
+
+
+def _kept_letters(gold: Doc, parameters: EvalbParameters) -> list[bool]:
+    """Whether each character that is not white space belongs to a word that counts."""
+    tags = constituent_tags(gold, range(len(gold)))
+    return [
+        tag not in parameters.deleted
+        for token, tag in zip(gold, tags, strict=True)
+        for _ in "".join(token.text.split())
+    ]
+
+
+def _scored(
+    doc: Doc, kept: Iterator[bool], parameters: EvalbParameters
+) -> tuple[list[str], list[Span], list[str]]:
+    """What is left of each token, the brackets that count, and the tags by the parser.
+
+    kept: for the characters of `doc` that are not white space.
+    """
+    words = ["".join(compress("".join(token.text.split()), kept)) for token in doc]
+    if CONSTITUENTS not in doc.spans:
+        return words, [], []
+    named = ((parameters.bracket_label(s.label_), s.start, s.end) for s in doc.spans[CONSTITUENTS])
+    tags = map(parameters.same, constituent_tags(doc, range(len(doc))))
+    return words, [span for span in named if span[0] is not None], list(tags)
+
+
+def _complete(gold: Doc, wanted: tuple, given: tuple) -> Counter[str]:
+    """How many sentences of `gold` have words that count, and exactly the gold brackets."""
+    words = wanted[0]
+    bounds = character_spans(words, [("", s.start, s.end) for s in sentences(gold)])
+    ends = [end for _, _, end in bounds]
+    found: list[list[Counter[Span]]] = []
+    for own_words, spans, _ in (wanted, given):
+        found.append([Counter() for _ in bounds])
+        for span in character_spans(own_words, spans):
+            # A bracket across a boundary spoils all the sentences that it is part of.
+            for index in range(bisect_right(ends, span[1]), bisect_left(ends, span[2]) + 1):
+                found[-1][index][span] += 1
+    right = sum(a == b for a, b in zip(*found, strict=True))
+    return Counter(complete=right, sentences=len(bounds))
+
+
+def _tagged(words: list[str], _: list[Span], tags: list[str]) -> dict[tuple[int, int], str]:
+    """The tag of each word that counts, by its characters."""
+    spans = [(tag, index, index + 1) for index, tag in enumerate(tags)]
+    return {(start, end): tag for tag, start, end in character_spans(words, spans)}

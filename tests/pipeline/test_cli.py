@@ -16,6 +16,7 @@ import spacy_structlearn
 from spacy_structlearn import cli
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
+from spacy_structlearn.trees.brackets import parse_tree
 
 CONFIG = Path(spacy_structlearn.__file__).parent / "pipeline" / "configs" / "np_chunker.cfg"
 TEXT = "The old dog slept. My sister bought apples."
@@ -220,6 +221,56 @@ def test_white_space_tokens_are_not_printed(run, model):
     assert run("parse", text, "--model", model)[1] == plain
     conll = run("parse", text, "--model", model, "--format", "conll")[1]
     assert [len(line.split("\t")) for line in conll.splitlines() if line] == [3] * 7
+
+
+# --- parse: trees ---------------------------------------------------------------------------------
+TREES = ["(S (NP (DT The) (JJ old) (NN dog)) (VP (VBD slept)) (. .))", "(S (VP (VB Run)) (. !))"]
+
+
+@pytest.fixture(scope="module")
+def parsing_model(model, tmp_path_factory):
+    """The pipeline above with a parser besides."""
+    nlp = spacy.load(model)
+    docs = []
+    for text in TREES:
+        tree = parse_tree(text)
+        doc = Doc(nlp.vocab, words=tree.words(), tags=tree.tags())
+        set_gold_spans(doc, "constituents", tree.spans())
+        docs.append(doc)
+    examples = [to_example(doc) for doc in docs]
+    settings = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
+    parser = nlp.add_pipe("constituency_parser", config={"model": settings})
+    parser.initialize(lambda: examples)
+    parser.fit(examples)
+    path = tmp_path_factory.mktemp("cli_parser") / "model"
+    nlp.to_disk(path)
+    return str(path)
+
+
+def test_trees_are_printed_above_the_chunks(run, parsing_model):
+    code, out, err = run("parse", "The old dog slept.  Run!", "--model", parsing_model)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [TREES[0], PARSED[0], TREES[1], "Run/VB !/."]
+
+
+def test_a_wide_tree_takes_several_lines(run, parsing_model):
+    text = " ".join(["The old dog slept"] * 5)
+    lines = run("parse", text, "--model", parsing_model)[1].splitlines()
+    assert len(lines) > 3
+    assert lines[0] == "(S"
+    assert lines[1].startswith("  (")
+    assert lines[-1].startswith("[NP The/DT old/JJ dog/NN ]")
+
+
+def test_trees_in_jsonl(run, parsing_model):
+    out = run("parse", "The old dog slept.", "--model", parsing_model, "--format", "jsonl")[1]
+    parsed = json.loads(out)
+    assert parsed["trees"] == [f"(TOP {TREES[0]})"]
+    assert parsed["parse_failures"] == []
+    noun_phrase = parsed["constituents"][1]
+    assert 0 < noun_phrase.pop("prob") <= 1
+    assert noun_phrase == {"start": 0, "end": 11, "label": "NP"}
+    assert "trees" not in json.loads(run("parse", "Run!", "--format", "jsonl")[1])
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treeba
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 CONFIG = Path(spacy_structlearn.__file__).parent / "pipeline" / "configs" / "np_chunker.cfg"
+PARSER_CONFIG = CONFIG.with_name("constituency_parser.cfg")
 SCORES = ("np_chunk_f", "np_chunk_p", "np_chunk_r")
 
 
@@ -89,6 +90,54 @@ def test_spacy_train_stops_early_if_it_is_told_to(paths, tmp_path):
     spacy_train(CONFIG, tmp_path / "out", overrides=paths | {"training.patience": 2})
     best = spacy.load(tmp_path / "out" / "model-best")
     assert best.meta["performance"]["np_chunk_f"] > 0.7
+
+
+# --- two doors, one grammar -----------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def parser_overrides(paths):
+    return paths | {"components.constituency_parser.model.rounds": 2}
+
+
+@pytest.fixture(scope="module")
+def fitted_parser(parser_overrides, tmp_path_factory):
+    output = tmp_path_factory.mktemp("fitted_parser") / "model"
+    return fitting.train(PARSER_CONFIG, output, overrides=parser_overrides, progress=False), output
+
+
+def grammar(nlp):
+    return nlp.get_pipe("constituency_parser").parameters
+
+
+def test_both_doors_end_at_the_same_grammar(fitted_parser, parser_overrides, tmp_path):
+    spacy_train(PARSER_CONFIG, tmp_path / "out", overrides=parser_overrides)
+    steps = spacy.load(tmp_path / "out" / "model-last")
+    straight = fitted_parser[0]
+    assert grammar(steps).to_bytes() == grammar(straight).to_bytes()
+    assert len(grammar(steps).levels) == 3
+    ours, theirs = straight.meta["performance"], steps.meta["performance"]
+    assert set(ours) == set(theirs)
+    assert 0.3 < ours["constituents_f"] < 1.0
+    for name, value in ours.items():
+        assert theirs[name] == pytest.approx(value, rel=1e-6)
+
+
+def test_the_saved_parser_is_the_returned_one(fitted_parser, paths):
+    nlp = spacy.load(fitted_parser[1])
+    assert grammar(nlp).to_bytes() == grammar(fitted_parser[0]).to_bytes()
+    scores = nlp.evaluate(dev_examples(nlp, paths))
+    performance = fitted_parser[0].meta["performance"]
+    assert scores["constituents_f"] == pytest.approx(performance["constituents_f"])
+    assert scores["constituents_exact"] == pytest.approx(performance["constituents_exact"])
+    assert [path.name for path in fitted_parser[1].parent.iterdir()] == ["model"]
+
+
+def test_progress_of_a_parser_counts_iterations_of_em(parser_overrides, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    fitting.train(PARSER_CONFIG, overrides=parser_overrides)
+    shown = capsys.readouterr().err
+    assert "constituency_parser" in shown
+    # The treebank grammar, a round, and the iterations of two.
+    assert f"{1 + 1 + 2 * (50 + 20 + 10)}it" in shown
 
 
 # --- what is saved --------------------------------------------------------------------------------

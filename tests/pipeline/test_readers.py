@@ -180,6 +180,27 @@ def test_treebank_without_other_files_a_sentence_is_a_doc(treebank):
     assert group(second) == [("NP", 0, 1), ("NP", 4, 6), ("NP", 7, 8)]
 
 
+def test_treebank_brackets_of_the_normalised_trees(treebank):
+    news, _ = docs(create_treebank_reader(**treebank))
+    assert group(news, "constituents") == [
+        ("S", 0, 5),
+        ("NP", 0, 2),
+        ("VP", 2, 4),
+        ("NP", 3, 4),
+        ("S", 5, 14),
+        ("NP", 5, 6),
+        ("VP", 6, 13),
+        ("VP", 7, 13),
+        ("PP", 8, 13),
+        ("NP", 9, 13),
+        ("NP", 9, 11),
+        ("PP", 11, 13),
+        ("NP", 12, 13),
+    ]
+    for example in create_treebank_reader(**treebank)(spacy.blank("en")):
+        assert "constituents" not in example.predicted.spans
+
+
 def test_treebank_spaces(treebank):
     reader = create_treebank_reader(treebank["path"], spaces=treebank["spaces"])
     texts = [doc.text for doc in docs(reader)]

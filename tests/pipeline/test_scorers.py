@@ -1,5 +1,6 @@
-"""Scores of NP chunks from Examples."""
+"""Scores of NP chunks and constituents from Examples."""
 
+import pickle
 import random
 
 import pytest
@@ -10,8 +11,12 @@ from spacy.util import registry
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import chunks, conlleval
+from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.pipeline.readers import set_gold_spans
-from spacy_structlearn.pipeline.scorers import np_chunk_score, span_score
+from spacy_structlearn.pipeline.scorers import constituency_score, np_chunk_score, span_score
+from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.tree import Tree
 
 VOCAB = spacy.blank("en").vocab
 WORDS = ["The", "dogs", "saw", "a", "red-haired", "cat", "."]
@@ -126,3 +131,118 @@ def test_the_registered_scorer_is_what_the_component_uses():
     make = registry.scorers.get("spacy_structlearn.np_chunk_scorer.v1")
     assert make() is np_chunk_score
     assert spacy.blank("en").add_pipe("np_chunker").scorer is np_chunk_score
+
+
+# --- constituents ---------------------------------------------------------------------------------
+def tree_doc(trees, sents=True, vocab=VOCAB):
+    """A Doc with the words, tags and brackets of trees, white space for unknown spaces."""
+    words = [word for tree in trees for word in tree.words()]
+    doc = Doc(
+        vocab,
+        words=words,
+        tags=[tag for tree in trees for tag in tree.tags()],
+        sent_starts=[i == 0 for t in trees for i in range(len(t.words()))] if sents else None,
+    )
+    spans, first = [], 0
+    for tree in trees:
+        spans += [(label, first + s, first + e) for label, s, e in tree.spans()[1:]]
+        first += len(tree.words())
+    set_gold_spans(doc, "constituents", spans)
+    return doc
+
+
+def random_tree(generator, words):
+    """Brackets, labels and tags at random over given words, several tops, unary chains, ..."""
+
+    def grow(start, end):
+        if end - start == 1 and generator.random() < 0.6:
+            return Tree.leaf(generator.choice(["NN", "VB", ",", ".", "``"]), words[start])
+        label = generator.choice(["S", "NP", "ADVP", "PRT", "TOP"])
+        if end - start == 1 or generator.random() < 0.2:
+            return Tree(label, [grow(start, end)])
+        middle = generator.randrange(start + 1, end)
+        return Tree(label, [grow(start, middle), grow(middle, end)])
+
+    return normalize(Tree("TOP", [grow(0, len(words))]))
+
+
+def test_constituents_counted_by_hand():
+    gold = parse_tree("(TOP (S (NP (DT The) (NNS dogs)) (VP (VBD slept) (PRT (RP in))) (. .)))")
+    other = parse_tree("(TOP (S (NP (DT The) (NNS dogs)) (VP (VBD slept) (NP (RB in) (. .)))))")
+    scores = constituency_score([Example(tree_doc([other]), tree_doc([gold]))])
+    # Without the stop VP is right, and an NP stands where an ADVP should.
+    assert scores["constituents_p"] == scores["constituents_r"] == 3 / 4
+    assert scores["constituents_f"] == 3 / 4
+    assert scores["constituents_exact"] == 0.0
+    assert scores["constituents_tag_acc"] == 3 / 4
+    assert scores["constituents_per_type"]["ADVP"] == {"p": 0.0, "r": 0.0, "f": 0.0}
+
+
+def test_on_gold_tokens_it_equals_evalb_with_gold_punctuation():
+    generator = random.Random(5)
+    gold, predicted, examples = [], [], []
+    for _ in range(60):
+        sentences = [[f"w{i}" for i in range(generator.randint(1, 9))] for _ in range(3)]
+        pair = [[random_tree(generator, words) for words in sentences] for _ in range(2)]
+        gold += pair[0]
+        predicted += pair[1]
+        examples.append(Example(tree_doc(pair[1]), tree_doc(pair[0])))
+    expected = score_trees(gold, predicted, punctuation="gold")
+    scores = constituency_score(examples)
+    assert 0 < expected.complete_match < expected.recall < 60
+    assert expected.skipped
+    assert scores["constituents_p"] == pytest.approx(expected.precision / 100)
+    assert scores["constituents_r"] == pytest.approx(expected.recall / 100)
+    assert scores["constituents_f"] == pytest.approx(expected.f1 / 100)
+    assert scores["constituents_exact"] == pytest.approx(expected.complete_match / 100)
+    assert scores["constituents_tag_acc"] == pytest.approx(expected.tag_accuracy / 100)
+
+
+def test_constituents_over_other_tokens_and_sentences():
+    gold = parse_tree("(TOP (S (NP (NNS dogs)) (VP (MD can) (RB not) (VP (VB sing))) (. .)))")
+    other = parse_tree("(TOP (S (NP (NNS dogs)) (VP (MD cannot) (VP (VB sing))) (. .)))")
+    examples = [Example(tree_doc([other, gold]), tree_doc([gold, gold]))]
+    scores = constituency_score(examples)
+    assert scores["constituents_f"] == scores["constituents_exact"] == 1.0
+    assert scores["constituents_tag_acc"] == 6 / 8
+    halves = [parse_tree(t) for t in ("(TOP (NP (NNS dogs)))", "(TOP (VP (MD can) (RB not)))")]
+    rest = parse_tree("(TOP (VP (VB sing) (. .)))")
+    scores = constituency_score([Example(tree_doc([*halves, rest]), tree_doc([gold]))])
+    assert scores["constituents_p"] == 2 / 3
+    assert scores["constituents_r"] == 2 / 4
+
+
+def test_a_bracket_across_sentences_spoils_both():
+    gold = [parse_tree("(TOP (NP (NN a)))"), parse_tree("(TOP (NP (NN b)))")] * 2
+    other = tree_doc(gold)
+    spans = [("NP", 0, 1), ("S", 1, 3), ("NP", 1, 2), ("NP", 2, 3), ("NP", 3, 4)]
+    set_gold_spans(other, "constituents", spans)
+    assert constituency_score([Example(other, tree_doc(gold))])["constituents_exact"] == 1 / 2
+
+
+def test_constituents_without_gold_or_prediction():
+    tree = parse_tree("(TOP (NP (NN dogs)))")
+    bare, parsed = make_doc(["dogs"]), tree_doc([tree])
+    assert set(constituency_score([Example(parsed, bare)]).values()) == {None}
+    scores = constituency_score([Example(bare, parsed), Example(tree_doc([tree]), make_doc(["a"]))])
+    assert scores["constituents_r"] == scores["constituents_exact"] == 0.0
+    assert scores["constituents_tag_acc"] == 0.0
+
+
+def test_constituents_of_another_treebank():
+    make = registry.scorers.get("spacy_structlearn.constituency_scorer.v1")
+    gold = parse_tree("(TOP (CLAUSE (N dogs) (PUNCT .)))")
+    other = parse_tree("(TOP (PHRASE (N dogs)) (PUNCT .))")
+    example = Example(tree_doc([other]), tree_doc([gold]))
+    settings = {"deleted": ["PUNCT"], "equal_labels": [["PHRASE", "CLAUSE"]]}
+    scorer = pickle.loads(pickle.dumps(make(**settings)))
+    assert scorer([example])["constituents_f"] == 1.0
+    assert make()([example])["constituents_f"] == 0.0
+
+
+def test_constituents_of_another_text_are_an_error():
+    gold, other = (tree_doc([parse_tree(f"(TOP (NP (NN {w})))")]) for w in ("dogs", "cats"))
+    example = Example(tree_doc([parse_tree("(TOP (NP (NN dogs)))")]), gold)
+    example.predicted = other
+    with pytest.raises(StructlearnError, match="SL304"):
+        constituency_score([example])

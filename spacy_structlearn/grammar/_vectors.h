@@ -1,0 +1,284 @@
+/* Vector arithmetic of the grammar kernels, float32: eight lanes by the vector extension of GCC and
+   Clang, plain loops elsewhere. Where the linker can choose (GCC on x86-64 Linux) each function is
+   built twice, for any processor and for one with AVX2 and FMA: the wheel stays portable. */
+
+#ifndef STRUCTLEARN_VECTORS_H
+#define STRUCTLEARN_VECTORS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__)
+#if __GNUC__ >= 12
+#define MULTIVERSION __attribute__((target_clones("default", "arch=x86-64-v3")))
+#else
+#define MULTIVERSION __attribute__((target_clones("default", "avx2")))
+#endif
+#else
+#define MULTIVERSION
+#endif
+
+#if defined(__GNUC__)
+#define LANES 8
+typedef float lanes_t __attribute__((vector_size(32), aligned(4), may_alias));
+#define LOAD(p) (*(const lanes_t *)(p))
+#define STORE(p, v) (*(lanes_t *)(p) = (v))
+#define UNUSED __attribute__((unused))
+#else
+#define UNUSED
+#endif
+
+/* 2**e, for any e: 0 below 2**-126, 2**126 above that. */
+static inline float power_of_two(int e)
+{
+    uint32_t bits;
+    float x;
+    if (e < -126) return 0.0f;
+    if (e > 126) e = 126;
+    bits = (uint32_t)(e + 127) << 23;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+/* The e with 2**e <= x < 2**(e + 1), for x > 0 and not subnormal. */
+static inline int exponent_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    return (int)(bits >> 23) - 127;
+}
+
+/* Without this, subnormal numbers cost a hundred times the others where there are any. */
+#if defined(__SSE__) || defined(_M_X64)
+#include <xmmintrin.h>
+static UNUSED unsigned int flush_subnormals(void)
+{
+    unsigned int before = _mm_getcsr();
+    _mm_setcsr(before | 0x8040);
+    return before;
+}
+static UNUSED void restore_subnormals(unsigned int before) { _mm_setcsr(before); }
+#else
+static UNUSED unsigned int flush_subnormals(void) { return 0; }
+static UNUSED void restore_subnormals(unsigned int before) { (void)before; }
+#endif
+
+/* sum_k p[k] x[k] */
+MULTIVERSION static UNUSED float dot(const float *p, const float *x, int n)
+{
+    float sum = 0.0f;
+    int k = 0;
+#ifdef LANES
+    lanes_t a = {0}, b = {0};
+    for (; k + 16 <= n; k += 16) {
+        a += LOAD(p + k) * LOAD(x + k);
+        b += LOAD(p + k + 8) * LOAD(x + k + 8);
+    }
+    for (; k + 8 <= n; k += 8) a += LOAD(p + k) * LOAD(x + k);
+    a += b;
+    sum = ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
+#endif
+    for (; k < n; k++) sum += p[k] * x[k];
+    return sum;
+}
+
+/* out[r] += scale * sum_k p[r, k] x[k], p of shape (rows, n) */
+MULTIVERSION static UNUSED void add_matvec(float *out, const float *p, const float *x, int rows,
+                                           int n, float scale)
+{
+    int r, k;
+    for (r = 0; r < rows; r++, p += n) {
+        float sum = 0.0f;
+        k = 0;
+#ifdef LANES
+        {
+            lanes_t a = {0}, b = {0};
+            for (; k + 16 <= n; k += 16) {
+                a += LOAD(p + k) * LOAD(x + k);
+                b += LOAD(p + k + 8) * LOAD(x + k + 8);
+            }
+            for (; k + 8 <= n; k += 8) a += LOAD(p + k) * LOAD(x + k);
+            a += b;
+            sum = ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
+        }
+#endif
+        for (; k < n; k++) sum += p[k] * x[k];
+        out[r] += scale * sum;
+    }
+}
+
+/* out[k] = sum_r w[r] p[r, k], p of shape (rows, n) */
+MULTIVERSION static UNUSED void vecmat(float *out, const float *p, const float *w, int rows, int n)
+{
+    int r, k = 0;
+#ifdef LANES
+    for (; k + 16 <= n; k += 16) {
+        lanes_t a = {0}, b = {0};
+        for (r = 0; r < rows; r++) {
+            a += w[r] * LOAD(p + (int64_t)r * n + k);
+            b += w[r] * LOAD(p + (int64_t)r * n + k + 8);
+        }
+        STORE(out + k, a);
+        STORE(out + k + 8, b);
+    }
+    for (; k + 8 <= n; k += 8) {
+        lanes_t a = {0};
+        for (r = 0; r < rows; r++) a += w[r] * LOAD(p + (int64_t)r * n + k);
+        STORE(out + k, a);
+    }
+#endif
+    for (; k < n; k++) {
+        float sum = 0.0f;
+        for (r = 0; r < rows; r++) sum += w[r] * p[(int64_t)r * n + k];
+        out[k] = sum;
+    }
+}
+
+/* out[y, z] += scale * b[y] c[z] */
+MULTIVERSION static UNUSED void add_outer(float *out, const float *b, const float *c, int nb,
+                                          int nc, float scale)
+{
+    int y, z;
+    for (y = 0; y < nb; y++, out += nc) {
+        float s = scale * b[y];
+        for (z = 0; z < nc; z++) out[z] += s * c[z];
+    }
+}
+
+/* The outside part of one binary edge: ob[y] += g sum_z w[y, z] c[z], oc[z] += g sum_y w[y, z] b[y].
+   Returns g sum_yz w[y, z] b[y] c[z]. */
+MULTIVERSION static UNUSED float push_edge(const float *w, const float *b, const float *c, int nb,
+                                           int nc, float g, float *ob, float *oc)
+{
+    float total = 0.0f;
+    int y, z;
+    for (y = 0; y < nb; y++, w += nc) {
+        float s = g * b[y], sum = 0.0f;
+        z = 0;
+#ifdef LANES
+        if (nc >= 8) {
+            lanes_t a = {0};
+            for (; z + 8 <= nc; z += 8) {
+                lanes_t v = LOAD(w + z);
+                a += v * LOAD(c + z);
+                STORE(oc + z, LOAD(oc + z) + s * v);
+            }
+            sum = ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
+        }
+#endif
+        for (; z < nc; z++) {
+            sum += w[z] * c[z];
+            oc[z] += s * w[z];
+        }
+        ob[y] += g * sum;
+        total += s * sum;
+    }
+    return total;
+}
+
+/* m[l, r] = sum_k f[k] left[k, l] right[k, r]; rows of m, left, right are `ld*` apart and hold
+   multiples of 8 that may be read and written. */
+MULTIVERSION static UNUSED void outer_sums(float *m, int ldm, const float *left, int ldl,
+                                           const float *right, int ldr, const float *f, int nk,
+                                           int nl, int nr)
+{
+    int l, r, k;
+#ifdef LANES
+    for (l = 0; l < nl; l += 4) {
+        for (r = 0; r < nr; r += 16) {
+            lanes_t a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
+            const float *x = left + l, *y = right + r;
+            int wide = r + 8 < nr;
+            if (wide) {
+                for (k = 0; k < nk; k++, x += ldl, y += ldr) {
+                    lanes_t u = f[k] * LOAD(y), v = f[k] * LOAD(y + 8);
+                    a0 += x[0] * u;
+                    b0 += x[0] * v;
+                    a1 += x[1] * u;
+                    b1 += x[1] * v;
+                    a2 += x[2] * u;
+                    b2 += x[2] * v;
+                    a3 += x[3] * u;
+                    b3 += x[3] * v;
+                }
+                STORE(m + (l + 0) * ldm + r + 8, b0);
+                STORE(m + (l + 1) * ldm + r + 8, b1);
+                STORE(m + (l + 2) * ldm + r + 8, b2);
+                STORE(m + (l + 3) * ldm + r + 8, b3);
+            } else {
+                for (k = 0; k < nk; k++, x += ldl, y += ldr) {
+                    lanes_t u = f[k] * LOAD(y);
+                    a0 += x[0] * u;
+                    a1 += x[1] * u;
+                    a2 += x[2] * u;
+                    a3 += x[3] * u;
+                }
+            }
+            STORE(m + (l + 0) * ldm + r, a0);
+            STORE(m + (l + 1) * ldm + r, a1);
+            STORE(m + (l + 2) * ldm + r, a2);
+            STORE(m + (l + 3) * ldm + r, a3);
+        }
+    }
+#else
+    for (l = 0; l < nl; l++)
+        for (r = 0; r < nr; r++) {
+            float sum = 0.0f;
+            for (k = 0; k < nk; k++) sum += f[k] * left[k * ldl + l] * right[k * ldr + r];
+            m[l * ldm + r] = sum;
+        }
+#endif
+}
+
+/* out[k, c] += g[k] * sum_d a[k, d] b[d, c]; the padding as above. */
+MULTIVERSION static UNUSED void add_products(float *out, int ldo, const float *a, int lda,
+                                             const float *b, int ldb, const float *g, int nk,
+                                             int nd, int nc)
+{
+    int k, c, d;
+#ifdef LANES
+    for (k = 0; k + 4 <= nk; k += 4) {
+        const float *x = a + (int64_t)k * lda;
+        float *o = out + (int64_t)k * ldo;
+        for (c = 0; c < nc; c += 8) {
+            lanes_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+            const float *y = b + c;
+            for (d = 0; d < nd; d++, y += ldb) {
+                lanes_t v = LOAD(y);
+                s0 += x[d] * v;
+                s1 += x[lda + d] * v;
+                s2 += x[2 * lda + d] * v;
+                s3 += x[3 * lda + d] * v;
+            }
+            STORE(o + c, LOAD(o + c) + g[k] * s0);
+            STORE(o + ldo + c, LOAD(o + ldo + c) + g[k + 1] * s1);
+            STORE(o + 2 * ldo + c, LOAD(o + 2 * ldo + c) + g[k + 2] * s2);
+            STORE(o + 3 * ldo + c, LOAD(o + 3 * ldo + c) + g[k + 3] * s3);
+        }
+    }
+    for (; k < nk; k++) {
+        const float *x = a + (int64_t)k * lda;
+        float *o = out + (int64_t)k * ldo;
+        for (c = 0; c < nc; c += 16) {
+            lanes_t s0 = {0}, s1 = {0};
+            const float *y = b + c;
+            if (c + 8 < nc) {
+                for (d = 0; d < nd; d++, y += ldb) {
+                    s0 += x[d] * LOAD(y);
+                    s1 += x[d] * LOAD(y + 8);
+                }
+                STORE(o + c + 8, LOAD(o + c + 8) + g[k] * s1);
+            } else {
+                for (d = 0; d < nd; d++, y += ldb) s0 += x[d] * LOAD(y);
+            }
+            STORE(o + c, LOAD(o + c) + g[k] * s0);
+        }
+    }
+#else
+    for (k = 0; k < nk; k++)
+        for (d = 0; d < nd; d++)
+            for (c = 0; c < nc; c++) out[k * ldo + c] += g[k] * a[k * lda + d] * b[d * ldb + c];
+#endif
+}
+
+#endif

@@ -1,0 +1,260 @@
+"""Expectation maximisation over the derivations of observed trees.
+
+Petrov & Klein (2007), section 2.1, equations 3 to 5: the inside and outside scores of every node
+of a tree whose coarse symbols are known (Matsuzaki, Miyao & Tsujii 2005), from them the expected
+counts of the refined productions, and their relative frequencies as the new probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StructlearnError
+from . import _derivations
+from .lexicon import LexiconLearner, LexiconLevel, LexiconSettings
+from .model import LatentGrammar, Level
+from .symbols import TreebankData, cumulative
+
+LEAST = 1e-30  # probabilities below are zero
+_PARTS = 4  # shares of work for each thread: they do not take the same time
+
+
+class Counts(NamedTuple):
+    """Counts of productions, laid out as the probabilities of `Level`, and of `data.pairs`."""
+
+    binary: NDArray[np.floating]
+    unary: NDArray[np.floating]
+    root: NDArray[np.floating]
+    lexical: NDArray[np.floating]
+
+
+def observed_counts(data: TreebankData) -> Counts:
+    """How often each coarse production stands in the trees."""
+    rules = data.rules
+    return Counts(
+        np.bincount(data.production[data.is_binary], minlength=len(rules.binary)),
+        np.bincount(data.production[data.is_unary], minlength=len(rules.unary)),
+        np.bincount(data.roots, minlength=len(rules.root)),
+        data.pair_counts,
+    )
+
+
+class Derivations:
+    """The derivations of observed trees under refined grammars.
+
+    threads: so many share the work; the results are the same, bit for bit. Not to be used by two
+    threads at a time.
+    inside, outside: float32, the scores of the last `e_step`, vectors of nodes from node_offsets on
+    (int64, n_nodes + 1); their products are posteriors of substates.
+    """
+
+    def __init__(self, data: TreebankData, threads: int = 1):
+        self.data = data
+        rules = data.rules
+        self._trees = _derivations.Trees(
+            data.symbol,
+            data.left,
+            data.right,
+            data.production,
+            data.offsets,
+            data.roots,
+            data.symbols.size,
+            rules.binary,
+            rules.unary,
+            rules.root,
+            data.pairs,
+        )
+        self._binary = _grouped(data.production, data.is_binary, len(rules.binary))
+        self._unary = _grouped(data.production, data.is_unary, len(rules.unary))
+        self._words = _grouped(data.production, data.is_word, len(data.pairs))
+        order = np.argsort(data.roots, kind="stable")
+        self._tops = (
+            (data.offsets[1:] - 1)[order].astype(np.int32),
+            cumulative(np.bincount(data.roots, minlength=len(rules.root))),
+        )
+        self._symbols = _grouped(data.symbol, np.ones(data.n_nodes, np.bool_), data.symbols.size)
+        self._n_threads = threads
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._scale = np.empty(data.n_nodes, dtype=np.float32)
+        self._values = np.empty(data.n_trees)
+        self.node_offsets = np.zeros(1, dtype=np.int64)
+        self.inside = self.outside = np.empty(0, dtype=np.float32)
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def e_step(self, level: Level, emissions: NDArray[np.float32]) -> tuple[float, Counts]:
+        """The log-likelihood (equation 4), and the expected counts (equation 3).
+
+        emissions: float32, P(word | T_x) of each of data.pairs, as many as its tag has substates.
+        """
+        self._make_room(level.substates)
+        at, inside, outside, scale = self.node_offsets, self.inside, self.outside, self._scale
+        pair_offsets = cumulative(level.substates[self.data.pairs[:, 0]])
+        parameters = (
+            level.substates,
+            level.binary,
+            level.binary_offsets,
+            level.unary,
+            level.unary_offsets,
+            level.root,
+            level.root_offsets,
+            emissions,
+            pair_offsets,
+        )
+        scores = (at, inside, outside, scale)
+
+        def derive(first: int, last: int) -> None:
+            _derivations.inside_outside(
+                self._trees, first, last, *parameters, *scores, self._values
+            )
+
+        self._share(derive, self.data.offsets)
+        rules = self.data.rules
+        binary = np.empty_like(level.binary)
+        unary = np.empty_like(level.unary)
+        for is_unary, (nodes, starts), symbols, values, offsets, out in (
+            (False, self._binary, rules.binary, level.binary, level.binary_offsets, binary),
+            (True, self._unary, rules.unary, level.unary, level.unary_offsets, unary),
+        ):
+            fixed = (symbols, level.substates, values, offsets, *scores, out)
+
+            def count(
+                first: int,
+                last: int,
+                is_unary: bool = is_unary,
+                groups: tuple = (nodes, starts),
+                fixed: tuple = fixed,
+            ) -> None:
+                _derivations.rule_counts(self._trees, is_unary, *groups, first, last, *fixed)
+
+            # The work for a rule is its block times its nodes, and a little for the rule.
+            self._share(count, cumulative(np.diff(offsets) * (np.diff(starts) + 2)))
+        root = np.empty_like(level.root)
+        lexical = np.empty_like(emissions)
+        for (nodes, starts), offsets, out in (
+            (self._tops, level.root_offsets, root),
+            (self._words, pair_offsets, lexical),
+        ):
+            _derivations.posterior_sums(nodes, starts, offsets, at, inside, outside, out)
+        return float(self._values.sum()), Counts(binary, unary, root, lexical)
+
+    def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Inside and outside scores of all nodes of a symbol, float32 (n_nodes, n_substates)."""
+        nodes, starts = self._symbols
+        begin = self.node_offsets[nodes[starts[symbol] : starts[symbol + 1]]]
+        places = begin[:, None] + np.arange(self._substates[symbol])
+        return self.inside[places], self.outside[places]
+
+    def _make_room(self, substates: NDArray[np.int32]) -> None:
+        self._substates = substates
+        self.node_offsets = cumulative(substates[self.data.symbol])
+        size = int(self.node_offsets[-1])
+        if len(self.inside) != size:
+            self.inside = self.outside = np.empty(0, dtype=np.float32)  # let go of the old first
+            self.inside = np.empty(size, dtype=np.float32)
+            self.outside = np.empty(size, dtype=np.float32)
+
+    def _share(self, task: Callable[[int, int], None], costs: NDArray[np.int64]) -> None:
+        """Run task(first, last) over all items; costs: those of all items before each."""
+        n = len(costs) - 1
+        if self._pool is None:
+            task(0, n)
+            return
+        parts = self._n_threads * _PARTS
+        cuts = np.searchsorted(costs, np.arange(1, parts) * (costs[-1] / parts))
+        cuts = [0, *np.minimum(cuts, n).tolist(), n]
+        list(self._pool.map(task, cuts[:-1], cuts[1:]))
+
+
+def _grouped(
+    group: NDArray[np.int32], chosen: NDArray[np.bool_], n: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The chosen nodes by group, int32, and where those of each group begin, int64 (n + 1)."""
+    nodes = np.flatnonzero(chosen)
+    order = np.argsort(group[nodes], kind="stable")
+    return nodes[order].astype(np.int32), cumulative(np.bincount(group[nodes], minlength=n))
+
+
+def m_step(
+    data: TreebankData, substates: NDArray[np.int32], ancestors: NDArray[np.int32], counts: Counts
+) -> Level:
+    """Relative frequencies (equation 5); a substate never used has only zeros."""
+    level = Level(
+        data.rules,
+        substates,
+        ancestors,
+        *(np.zeros(len(array), np.float32) for array in counts[:3]),
+    )
+    rows, parents, found = [], [], []
+    for array, rules, widths in (
+        (counts.binary, data.rules.binary, _product(substates, data.rules.binary[:, 1:])),
+        (counts.unary, data.rules.unary, _product(substates, data.rules.unary[:, 1:])),
+    ):
+        height = substates[rules[:, 0]].astype(np.int64)
+        width = np.repeat(widths, height)
+        first = level.offsets[rules[:, 0]]
+        local = np.arange(len(width)) - np.repeat(np.cumsum(height) - height, height)
+        parents.append(np.repeat(first, height) + local)
+        rows.append(width)
+        starts = np.cumsum(width) - width
+        if len(starts):
+            found.append(np.add.reduceat(array, starts, dtype=np.float64))
+        else:
+            found.append(np.zeros(0))
+    total = np.bincount(
+        np.concatenate(parents), weights=np.concatenate(found), minlength=level.size
+    )
+    inverse = np.divide(1.0, total, out=np.zeros(level.size), where=total > LEAST)
+    for name, array, parent, width in zip(("binary", "unary"), counts, parents, rows, strict=False):
+        values = np.repeat(inverse[parent].astype(np.float32), width)
+        values *= array
+        values[values < LEAST] = 0
+        getattr(level, name)[:] = values
+    level.root[:] = counts.root / counts.root.sum()
+    return level
+
+
+def treebank_grammar(data: TreebankData, settings: LexiconSettings | None = None) -> LatentGrammar:
+    """The X-bar grammar of the treebank, by counting: a grammar with level 0 alone.
+
+    Raises StructlearnError SL407 if there are no trees.
+    """
+    if not data.n_trees:
+        raise StructlearnError("SL407")
+    learner = LexiconLearner(settings or LexiconSettings(), data)
+    substates = np.ones(data.symbols.size, dtype=np.int32)
+    counts = observed_counts(data)
+    level = m_step(data, substates, np.zeros(data.symbols.size, dtype=np.int32), counts)
+    words = learner.fit(counts.lexical, substates[: data.symbols.n_tags])
+    return grammar_of(data, learner, [level], [words])
+
+
+def grammar_of(
+    data: TreebankData,
+    learner: LexiconLearner,
+    levels: list[Level],
+    words: list[LexiconLevel],
+) -> LatentGrammar:
+    """The grammar of these levels."""
+    n_tags = data.symbols.n_tags
+    return LatentGrammar(
+        data.symbols,
+        data.rules,
+        levels,
+        learner.lexicon([level.substates[:n_tags] for level in levels], words),
+        data.chains,
+        binarization=data.binarization,
+    )
+
+
+def _product(substates: NDArray[np.int32], symbols: NDArray[np.int32]) -> NDArray[np.int64]:
+    return substates[symbols].astype(np.int64).prod(axis=1)

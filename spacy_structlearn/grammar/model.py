@@ -1,0 +1,477 @@
+"""What is learned of a latent grammar: for every split round, a dense block for each coarse rule.
+
+Petrov & Klein (2007), section 2: each symbol A of the X-bar grammar has substates A_x, and a rule
+A -> B C the probabilities P(A_x -> B_y C_z), one block of them. Substate x of A at one level is
+part of substate `ancestors`[x] of A one level before; parsing goes through the levels from coarse
+to fine (Petrov & Klein 2007b). Words belong to the lexicon. In a file only the probabilities other
+than zero are stored, after a bit for each place or the distances between them, whichever is less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import serialization
+from ..errors import StructlearnError
+from .lexicon import Lexicon
+from .symbols import BINARIZATIONS, Chains, Rules, Symbols, cumulative
+
+_KIND = "latent_grammar"
+_VERSION = 1
+STORAGES = ("float32", "float16", "log8")
+_LOG8_STEP = 0.08  # nats between two codes; 255 of them reach 1.4e-9
+MOST_SUBSTATES = 1 << 10
+
+
+class Level:
+    """The probabilities of one split round.
+
+    rules: the coarse rules. substates: int32 (n_symbols), the number of each symbol's substates.
+    ancestors: int32 (sum of substates), for each substate that of the same symbol one level before,
+    of level 0: zeros. binary: float32, blocks one after another, rule r in C order (n_parent,
+    n_left, n_right); unary: (n_parent, n_child); root: (n_child), P(ROOT -> A_x). For each substate
+    of a phrase or an intermediate the probabilities of its rules sum to 1.
+    Raises StructlearnError SL403 if the parts do not fit together.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        substates: NDArray[np.int32],
+        ancestors: NDArray[np.int32],
+        binary: NDArray[np.float32],
+        unary: NDArray[np.float32],
+        root: NDArray[np.float32],
+    ):
+        self.rules = rules
+        self.substates = np.ascontiguousarray(substates, dtype=np.int32)
+        self.ancestors = np.ascontiguousarray(ancestors, dtype=np.int32)
+        self.binary = np.ascontiguousarray(binary, dtype=np.float32)
+        self.unary = np.ascontiguousarray(unary, dtype=np.float32)
+        self.root = np.ascontiguousarray(root, dtype=np.float32)
+        self._check()
+
+    @property
+    def size(self) -> int:
+        """Number of substates of all symbols."""
+        return int(self.offsets[-1])
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where the substates of each symbol begin, int64 (n_symbols + 1)."""
+        return cumulative(self.substates)
+
+    @cached_property
+    def binary_offsets(self) -> NDArray[np.int64]:
+        """Where the block of each binary rule begins, int64 (n_binary + 1)."""
+        return cumulative(self.rules.sizes(self.substates)["binary"])
+
+    @cached_property
+    def unary_offsets(self) -> NDArray[np.int64]:
+        """Where the block of each unary rule begins, int64 (n_unary + 1)."""
+        return cumulative(self.rules.sizes(self.substates)["unary"])
+
+    @cached_property
+    def root_offsets(self) -> NDArray[np.int64]:
+        """Where the vector of each root rule begins, int64 (n_root + 1)."""
+        return cumulative(self.rules.sizes(self.substates)["root"])
+
+    def binary_block(self, rule: int) -> NDArray[np.float32]:
+        """A view of shape (n_parent, n_left, n_right)."""
+        begin, end = self.binary_offsets[rule : rule + 2]
+        return self.binary[begin:end].reshape(self.substates[self.rules.binary[rule]])
+
+    def unary_block(self, rule: int) -> NDArray[np.float32]:
+        """A view of shape (n_parent, n_child)."""
+        begin, end = self.unary_offsets[rule : rule + 2]
+        return self.unary[begin:end].reshape(self.substates[self.rules.unary[rule]])
+
+    def root_block(self, rule: int) -> NDArray[np.float32]:
+        """A view of shape (n_child)."""
+        return self.root[self.root_offsets[rule] : self.root_offsets[rule + 1]]
+
+    @property
+    def n_productions(self) -> int:
+        """Number of refined productions with a probability other than zero, words not counted."""
+        return sum(int(np.count_nonzero(a)) for a in (self.binary, self.unary, self.root))
+
+    def _check(self) -> None:
+        substates = self.substates
+        problem = None
+        if substates.ndim != 1 or (substates < 1).any() or (substates > MOST_SUBSTATES).any():
+            problem = "a symbol with no substates or too many"
+        elif self.ancestors.shape != (self.size,) or (self.ancestors < 0).any():
+            problem = f"ancestors of shape {self.ancestors.shape} for {self.size} substates"
+        else:
+            for name in ("binary", "unary", "root"):
+                array, size = getattr(self, name), int(getattr(self, name + "_offsets")[-1])
+                if array.shape != (size,):
+                    problem = f"{name} probabilities of shape {array.shape} instead of {(size,)}"
+                elif array.size and not (array.min() >= 0 and array.max() <= 1.001):
+                    problem = f"a {name} rule whose probability is none"
+        if problem:
+            raise StructlearnError("SL403", problem=problem)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Level):
+            return NotImplemented
+        names = ("substates", "ancestors", "binary", "unary", "root")
+        return self.rules == other.rules and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in names
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class LatentGrammar:
+    """A grammar at every stage of refinement; levels[0] is the treebank's X-bar grammar.
+
+    symbols, rules, levels: see there. members: the last so many levels are no further refinements
+    but the ends of other grammars of the same treebank, learned from other random numbers, with
+    which the parser multiplies the end of the cascade (Petrov 2010); their ancestors are zeros.
+    lexicon: words and tags, with as many levels. chains: labels
+    to put back between (top, bottom) of a unary production; see `symbols`. binarization: "right" or
+    "left". temperature: the power to which posteriors of brackets are raised, a calibration.
+    storage: how `to_bytes` writes probabilities: "float32" (exact), "float16" or "log8" (their
+    logarithms, in two bytes or in one: to 0.8 % or 4 %).
+    Raises StructlearnError SL403 if the parts do not fit together.
+    """
+
+    def __init__(
+        self,
+        symbols: Symbols,
+        rules: Rules,
+        levels: Sequence[Level],
+        lexicon: Lexicon,
+        chains: Chains | None = None,
+        *,
+        binarization: str = "right",
+        temperature: float = 1.0,
+        storage: str = "float32",
+        members: int = 0,
+    ):
+        self.symbols = symbols
+        self.rules = rules
+        self.levels: list[Level] = list(levels)
+        self.lexicon = lexicon
+        self.chains: Chains = dict(chains or {})
+        self.binarization = binarization
+        self.temperature = float(temperature)
+        self.storage = storage
+        self.members = members
+        problem = self._problem()
+        if problem:
+            raise StructlearnError("SL403", problem=problem)
+
+    @classmethod
+    def empty(cls) -> LatentGrammar:
+        """A grammar without symbols: what an untrained component holds."""
+        return cls(Symbols(), Rules.empty(), [], Lexicon.empty())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no levels, so that nothing can be parsed."""
+        return not self.levels
+
+    @property
+    def depth(self) -> int:
+        """The number of the last level of the cascade, -1 for an empty grammar."""
+        return len(self.levels) - self.members - 1
+
+    @property
+    def n_productions(self) -> int:
+        """Refined productions of the last level with a probability other than zero."""
+        return self.levels[-1].n_productions if self.levels else 0
+
+    def truncated(self, n_levels: int) -> LatentGrammar:
+        """The first levels only, no members: what training had after n_levels - 1 rounds."""
+        n_levels = min(n_levels, self.depth + 1)
+        return LatentGrammar(
+            self.symbols,
+            self.rules,
+            self.levels[:n_levels],
+            self.lexicon.truncated(n_levels),
+            self.chains,
+            binarization=self.binarization,
+            temperature=self.temperature,
+            storage=self.storage,
+        )
+
+    def compact(self, threshold: float = 1e-6, storage: str = "float16") -> LatentGrammar:
+        """A smaller grammar that parses (almost) as this one does.
+
+        threshold: probabilities of rules below it become zero. storage: the precision to which
+        probabilities are rounded, and with which `to_bytes` stores them. The parser is never
+        without a rule for it: the likeliest of each substate stays.
+        Raises StructlearnError SL404 for an unknown storage.
+        """
+        if storage not in STORAGES:
+            raise StructlearnError("SL404", value=storage, known=", ".join(STORAGES))
+        levels = []
+        for level in self.levels:
+            arrays = [
+                _rounded(np.where(a < threshold, np.float32(0), a), storage)
+                for a in (level.binary, level.unary, level.root)
+            ]
+            levels.append(Level(self.rules, level.substates, level.ancestors, *arrays))
+        return LatentGrammar(
+            self.symbols,
+            self.rules,
+            levels,
+            self.lexicon.rounded(lambda a: _rounded(a, storage)),
+            self.chains,
+            binarization=self.binarization,
+            temperature=self.temperature,
+            storage=storage,
+            members=self.members,
+        )
+
+    def to_bytes(self) -> bytes:
+        """The grammar as bytes, the same for equal grammars."""
+        store = self.storage
+        return serialization.pack(
+            _KIND,
+            _VERSION,
+            {
+                "tags": self.symbols.tags,
+                "phrases": self.symbols.phrases,
+                "intermediates": np.array(self.symbols.intermediates, dtype=np.int32),
+                "root_label": self.symbols.root,
+                "binary": self.rules.binary,
+                "unary": self.rules.unary,
+                "root": self.rules.root,
+                "levels": [
+                    {
+                        "substates": level.substates.astype(np.uint16),
+                        "ancestors": level.ancestors.astype(np.uint16),
+                        "binary": sparse(level.binary, store),
+                        "unary": sparse(level.unary, store),
+                        "root": sparse(level.root, store),
+                    }
+                    for level in self.levels
+                ],
+                "lexicon": self.lexicon.fields(lambda values: sparse(values, store)),
+                "chains": [[*pair, *between] for pair, between in sorted(self.chains.items())],
+                "binarization": self.binarization,
+                "temperature": self.temperature,
+                "storage": store,
+                "members": self.members,
+            },
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> LatentGrammar:
+        """The grammar that `to_bytes` wrote.
+
+        Raises StructlearnError SL050 to SL054 if the bytes are not those of a grammar, SL405 if its
+        signature or normalisation is not registered here.
+        """
+        _, fields = serialization.unpack(data, _KIND, {_VERSION})
+        try:
+            return cls._from_fields(**fields)
+        except StructlearnError as error:
+            if error.code == "SL405":
+                raise
+            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+
+    @classmethod
+    def _from_fields(
+        cls,
+        *,
+        tags: list[str],
+        phrases: list[str],
+        intermediates: NDArray[np.int32],
+        root_label: str,
+        binary: NDArray[np.int32],
+        unary: NDArray[np.int32],
+        root: NDArray[np.int32],
+        levels: list[dict[str, Any]],
+        lexicon: dict[str, Any],
+        chains: list[list[int]],
+        binarization: str,
+        temperature: float,
+        storage: str,
+        members: int,
+    ) -> LatentGrammar:
+        if not all(isinstance(name, str) for name in [*tags, *phrases, root_label]):
+            raise TypeError("a label is not a string")
+        symbols = Symbols(tuple(tags), tuple(phrases), tuple(intermediates.tolist()), root_label)
+        rules = Rules(binary, unary, root)
+        # Before anything is computed of them: an index out of range would not be noticed.
+        problem = rules.problem(symbols)
+        if problem:
+            raise ValueError(problem)
+        found = []
+        for fields in levels:
+            if {fields[name].dtype for name in ("substates", "ancestors")} != {np.dtype(np.uint16)}:
+                raise TypeError("substates of the wrong type")
+            substates = fields["substates"].astype(np.int32)
+            if substates.shape != (symbols.size,) or (substates > MOST_SUBSTATES).any():
+                raise ValueError("a level whose substates are not those of the symbols")
+            sizes = rules.sizes(substates)
+            arrays = [dense(fields[name], int(size.sum())) for name, size in sizes.items()]
+            found.append(Level(rules, substates, fields["ancestors"].astype(np.int32), *arrays))
+        tag_substates = [level.substates[: symbols.n_tags] for level in found]
+        words = Lexicon.from_fields(lexicon, symbols.n_tags, tag_substates, dense)
+        return cls(
+            symbols,
+            rules,
+            found,
+            words,
+            {(chain[0], chain[1]): tuple(chain[2:]) for chain in chains},
+            binarization=binarization,
+            temperature=temperature,
+            storage=storage,
+            members=members,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LatentGrammar):
+            return NotImplemented
+        names = ("symbols", "rules", "levels", "lexicon", "chains")
+        names += ("binarization", "temperature", "storage", "members")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"<LatentGrammar: {self.symbols.size} symbols, {len(self.levels)} levels, "
+            f"{self.levels[-1].size if self.levels else 0} substates, "
+            f"{self.n_productions} productions, {len(self.lexicon.words)} words>"
+        )
+
+    def _problem(self) -> str | None:
+        symbols = self.symbols
+        first, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
+        for labels in (symbols.tags, symbols.phrases, symbols.intermediates):
+            if list(labels) != sorted(set(labels)):
+                return "symbols that are not ascending"
+        if any(not first <= phrase < last for phrase in symbols.intermediates):
+            return "an intermediate symbol of what is no phrase"
+        problem = self.rules.problem(symbols)
+        if problem:
+            return problem
+        if self.binarization not in BINARIZATIONS:
+            return f"the binarisation {self.binarization!r}"
+        if self.storage not in STORAGES:
+            return f"the storage {self.storage!r}"
+        if not (np.isfinite(self.temperature) and self.temperature > 0):
+            return f"a temperature of {self.temperature}"
+        for (top, bottom), between in self.chains.items():
+            chain = (top, bottom, *between)
+            if any(type(x) is not int or not first <= x < last for x in chain):
+                return "a chain of labels that are no phrases"
+        if type(self.members) is not int or not 0 <= self.members <= max(len(self.levels) - 1, 0):
+            return f"{self.members} members of {len(self.levels)} levels"
+        before = np.ones(symbols.size, dtype=np.int32)
+        for number, level in enumerate(self.levels):
+            if number > self.depth:
+                before = np.ones(symbols.size, dtype=np.int32)
+            if level.rules is not self.rules or level.substates.shape != before.shape:
+                return "a level of other rules"
+            if (level.ancestors >= np.repeat(before, level.substates)).any():
+                return "a substate whose ancestor is none"
+            before = level.substates
+        if self.levels and (self.levels[0].substates != 1).any():
+            return "a first level that is refined"
+        return self.lexicon.problem([level.substates[:first] for level in self.levels])
+
+
+def product(grammars: Sequence[LatentGrammar]) -> LatentGrammar:
+    """One model of several grammars of the same trees: the first whole, the others' last levels.
+
+    Raises StructlearnError SL422 if their symbols, rules or lexicons are not the same.
+    """
+    first = grammars[0]
+    levels, words = list(first.levels), list(first.lexicon.levels)
+    for other in grammars[1:]:
+        same = (first.symbols, first.rules) == (other.symbols, other.rules)
+        if not same or not first.lexicon.same_words(other.lexicon):
+            raise StructlearnError("SL422")
+        last = other.levels[other.depth]
+        arrays = (last.binary, last.unary, last.root)
+        levels.append(Level(first.rules, last.substates, np.zeros_like(last.ancestors), *arrays))
+        words.append(other.lexicon.levels[other.depth])
+    n_tags = first.symbols.n_tags
+    tag_substates = [level.substates[:n_tags] for level in levels]
+    return LatentGrammar(
+        first.symbols,
+        first.rules,
+        levels,
+        first.lexicon.with_levels(tag_substates, words),
+        first.chains,
+        binarization=first.binarization,
+        temperature=first.temperature,
+        storage=first.storage,
+        members=first.members + len(grammars) - 1,
+    )
+
+
+def sparse(values: NDArray[np.float32], storage: str) -> dict[str, Any]:
+    """The entries of a vector other than zero, and where they are, in the fewest bytes."""
+    values = values.reshape(-1)
+    places = np.flatnonzero(values)
+    fields: dict[str, Any] = {"values": _encoded(values[places], storage)}
+    gaps = np.diff(places, prepend=-1) - 1
+    narrow = not len(gaps) or gaps.max() < 256
+    if 8 * len(places) * (1 if narrow else 2) < len(values) and (narrow or gaps.max() < 65536):
+        fields["gaps"] = gaps.astype(np.uint8 if narrow else np.uint16)
+    else:
+        fields["mask"] = np.packbits(values != 0, bitorder="little")
+    return fields
+
+
+def dense(fields: dict[str, Any], size: int) -> NDArray[np.float32]:
+    """The vector, float32 (size), that `sparse` stored. Raises ValueError if it cannot be one."""
+    stored = fields["values"]
+    if "gaps" in fields:
+        gaps = fields["gaps"]
+        if gaps.dtype not in (np.uint8, np.uint16) or gaps.shape != stored.shape:
+            raise ValueError("places that do not fit the values")
+        places = np.cumsum(gaps.astype(np.int64) + 1) - 1
+    else:
+        mask = fields["mask"]
+        if mask.dtype != np.uint8 or mask.shape != ((size + 7) // 8,):
+            raise ValueError("a bit mask of the wrong length")
+        places = np.flatnonzero(np.unpackbits(mask, count=size, bitorder="little"))
+    if stored.shape != places.shape or (len(places) and places[-1] >= size):
+        raise ValueError("values that do not fit their places")
+    full = np.zeros(size, dtype=np.float32)
+    full[places] = _decoded(stored)
+    return full
+
+
+def _encoded(values: NDArray[np.float32], storage: str) -> NDArray:
+    """Values above zero; other than float32 as negative logarithms."""
+    if storage == "float32":
+        return values
+    logs = -np.log(values.astype(np.float64))
+    if storage == "float16":
+        return logs.astype(np.float16)
+    codes = np.rint(logs / _LOG8_STEP)
+    return np.clip(codes, 0, 255).astype(np.uint8)
+
+
+def _decoded(stored: NDArray) -> NDArray[np.float32]:
+    if stored.dtype == np.uint8:
+        return np.exp(-_LOG8_STEP * stored.astype(np.float64)).astype(np.float32)
+    if stored.dtype == np.float16:
+        return np.exp(-stored.astype(np.float64)).astype(np.float32)
+    if stored.dtype != np.float32:
+        raise ValueError("probabilities of the wrong type")
+    return stored
+
+
+def _rounded(values: NDArray[np.float32], storage: str) -> NDArray[np.float32]:
+    found = np.zeros_like(values)
+    kept = values != 0
+    found[kept] = _decoded(_encoded(values[kept], storage))
+    return found

@@ -1,0 +1,463 @@
+"""Constituency parses in `nlp(text)`: `doc.spans["constituents"]`, with the probability of every
+bracket.
+
+The trees are those of the Penn Treebank (Marcus, Santorini & Marcinkiewicz 1993) without traces and
+function tags. The learner is any architecture over trees; the default is the grammar with latent
+annotations of Petrov & Klein (2007). Whatever the text, each sentence gets a tree; where it is not
+what the grammar says, `doc._.parse_failures` tells.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+from spacy.language import Language
+from spacy.tokens import Doc, Span, SpanGroup
+from spacy.training import Example
+from thinc.api import Config, Model
+
+from ..errors import StructlearnError
+from ..grammar.decode import DECODERS, THRESHOLDS, ChartParser, Parse, fit_temperature
+from ..trees.normalize import normalize
+from ..trees.tree import Tree
+from . import extensions
+from .batch_trainable import BatchTrainable
+from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, PARSE_FAILURES, lower_bound
+from .scorers import constituency_score
+from .tokens import read_tokens
+
+DEFAULT_MODEL = """
+[model]
+@architectures = "spacy_structlearn.LatentGrammar.v1"
+"""
+TAGS = ("ignore", "prior", "require")
+FALLBACK, CUT = "fallback", "cut"
+# Where a sentence is cut that is too long: after strong punctuation, or else after a comma.
+BOUNDARIES = (re.compile(r"[;:.!?…。；：！？]+|--+|[—–]"), re.compile(r"[,،、，]"))
+
+logger = logging.getLogger("spacy_structlearn")
+
+Bracket = tuple[str, int, int, float]  # label, start, end, probability
+
+extensions.register()
+
+
+class Reading(NamedTuple):
+    """What is found in a Doc, over its tokens.
+
+    brackets: (label, start, end, probability), in pre-order. tags: (token, tag) of each word.
+    failures: (label, start, end), see `extensions.parse_failures`.
+    """
+
+    brackets: list[Bracket]
+    tags: list[tuple[int, str]]
+    failures: list[tuple[str, int, int]]
+
+
+@Language.factory(
+    "constituency_parser",
+    assigns=[
+        "doc.spans",
+        "doc._.trees",
+        "doc._.parse_failures",
+        "span._.labels",
+        "span._.parse_string",
+        "span._.tree",
+        "span._.constituents",
+        "span._.children",
+        "span._.parent",
+        "span._.is_constituent",
+        "span._.constituent_prob",
+        "token._.labels",
+        "token._.parse_string",
+        "token._.parent",
+    ],
+    requires=["doc.sents"],
+    default_config={
+        "model": Config().from_str(DEFAULT_MODEL)["model"],
+        "iterations_per_step": 1,
+        "decoder": "max_rule_product",
+        "thresholds": None,
+        "threads": 1,
+        "tags": "ignore",
+        "tag_weight": 1.0,
+        "set_tags": False,
+        "max_length": 250,
+        "scorer": {"@scorers": "spacy_structlearn.constituency_scorer.v1"},
+    },
+    default_score_weights={
+        "constituents_f": 1.0,
+        "constituents_p": 0.0,
+        "constituents_r": 0.0,
+        "constituents_exact": 0.0,
+        "constituents_tag_acc": 0.0,
+    },
+)
+def make_constituency_parser(
+    nlp: Language,
+    name: str,
+    model: Model,
+    iterations_per_step: int,
+    decoder: str,
+    thresholds: list[float] | None,
+    threads: int,
+    tags: str,
+    tag_weight: float,
+    set_tags: bool,
+    max_length: int,
+    scorer: Callable | None,
+) -> ConstituencyParser:
+    """Make a constituency parser.
+
+    model: an architecture over trees, such as "spacy_structlearn.LatentGrammar.v1".
+    iterations_per_step: iterations of the learner in one `nlp.update`: of a latent grammar, whole
+        rounds of splitting, merging and smoothing.
+    decoder: which tree of the chart is taken: "max_rule_product", "max_rule_sum", "viterbi" or
+        "variational".
+    thresholds: posteriors below which nothing goes on to the next level of the grammar, one for
+        each level but the last; None: the package's own. Higher is faster and less accurate.
+    threads: so many share the sentences of a batch. Leave it at 1 under `n_process`.
+    tags: what becomes of `token.tag`: "ignore" it, take it as a "prior", which raises the score of
+        the word with this tag by `tag_weight` nats, or "require" that the tree has it. Tags that
+        the grammar does not know are ignored.
+    set_tags: write the parser's tags to `token.tag`, replacing what is there.
+    max_length: longer sentences are cut into pieces of at most so many words.
+    """
+    return ConstituencyParser(
+        nlp.vocab,
+        model,
+        name,
+        iterations_per_step=iterations_per_step,
+        decoder=decoder,
+        thresholds=thresholds,
+        threads=threads,
+        tags=tags,
+        tag_weight=tag_weight,
+        set_tags=set_tags,
+        max_length=max_length,
+        scorer=scorer,
+    )
+
+
+class _Chart:
+    """The chart parser of the present grammar and settings. Never travels: pickling drops it.
+
+    lock: its charts are used again from sentence to sentence, so threads have to take turns.
+    """
+
+    def __init__(self) -> None:
+        self.grammar: Any = None
+        self.settings: dict[str, Any] = {}
+        self.parser: ChartParser | None = None
+        self.lock = Lock()
+
+    def __reduce__(self) -> tuple:
+        return (_Chart, ())
+
+
+class ConstituencyParser(BatchTrainable):
+    """Finds the tree of each sentence. Reads `doc.sents` where they are set, otherwise the whole
+    Doc as one sentence, and `token.tag` if it is told to.
+    """
+
+    def __init__(
+        self,
+        vocab: Any,
+        model: Model,
+        name: str = "constituency_parser",
+        *,
+        iterations_per_step: int = 1,
+        decoder: str = "max_rule_product",
+        thresholds: Sequence[float] | None = None,
+        threads: int = 1,
+        tags: str = "ignore",
+        tag_weight: float = 1.0,
+        set_tags: bool = False,
+        max_length: int = 250,
+        scorer: Callable | None = constituency_score,
+    ):
+        super().__init__(vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer)
+        for setting, value, sound, wanted in (
+            ("decoder", decoder, decoder in DECODERS, "one of " + ", ".join(DECODERS)),
+            ("threads", threads, threads >= 1, "1 or more"),
+            ("tags", tags, tags in TAGS, "one of " + ", ".join(TAGS)),
+            ("tag_weight", tag_weight, tag_weight >= 0, "0 or more"),
+            ("max_length", max_length, max_length >= 1, "1 or more"),
+        ):
+            if not sound:
+                raise StructlearnError(
+                    "SL023", component=name, setting=setting, value=value, wanted=wanted
+                )
+        self.decoder = decoder
+        self.thresholds = thresholds
+        self.threads = threads
+        self.tags = tags
+        self.tag_weight = tag_weight
+        self.set_tags = set_tags
+        self.max_length = max_length
+        self._chart = _Chart()
+        self._intern((FALLBACK, CUT))
+
+    # --- training -----------------------------------------------------------------------------
+    @property
+    def annotation(self) -> str:
+        return f'doc.spans["{CONSTITUENTS}"]'
+
+    def gold_labels(self, example: Example) -> Iterable[str]:
+        return {span.label_ for span in example.reference.spans.get(CONSTITUENTS, ())}
+
+    def gold_data(self, example: Example) -> list[Tree] | None:
+        """The trees of the reference, over its own words and with its own tags.
+
+        Sentences whose brackets make no tree, or that have words without a tag or no bracket at
+        all, are left out, and their number is logged. RAISES: SL022 if no word has a tag.
+        """
+        doc = example.reference
+        if CONSTITUENTS not in doc.spans:
+            return None
+        if CONSTITUENT_TAGS not in doc.spans and not doc.has_annotation("TAG") and len(doc):
+            raise StructlearnError("SL022", component=self.name, text=doc.text[:40])
+        trees, left_out = [], 0
+        for sentence in extensions.sentences(doc):
+            tree = _gold_tree(sentence)
+            if tree is not None:
+                trees.append(tree)
+            elif not sentence.text.isspace():
+                left_out += 1
+        if left_out:
+            logger.warning(
+                "%s: %d of the sentences of %r have no complete tree and are not trained on",
+                self.name,
+                left_out,
+                doc.text[:40],
+            )
+        return trees or None
+
+    def _take_in(self, examples: list[Example]) -> None:
+        # `spacy train` shuffles the examples, and sums of floats depend on the order.
+        super()._take_in(sorted(examples, key=_content))
+
+    def initialize(self, get_examples: Callable, **kwargs: Any) -> None:
+        super().initialize(get_examples, **kwargs)
+        self._intern_symbols()
+
+    def _loaded(self) -> ConstituencyParser:
+        super()._loaded()
+        self._chart = _Chart()
+        self._intern_symbols()
+        return self
+
+    def _intern_symbols(self) -> None:
+        if not self.parameters.is_empty:
+            symbols = self.parameters.symbols
+            self._intern((*symbols.tags, *symbols.phrases))
+
+    def _intern(self, strings: Iterable[str]) -> None:
+        # Interned now: a string first interned in a memory zone is gone when the zone ends.
+        for string in strings:
+            self.vocab.strings.add(string)
+
+    # --- prediction ---------------------------------------------------------------------------
+    def predict(self, docs: Sequence[Doc]) -> list[Reading]:
+        """Brackets, tags and failures of each Doc; the sentences of all are parsed together."""
+        self.require_parameters()
+        attributes = ["ORTH"] if self.tags == "ignore" else ["ORTH", "TAG"]
+        tokens = read_tokens(docs, attributes, self.name)
+        texts = [self._strings(column) for column in tokens.columns.T]
+        bounds = [
+            [begin, *(begin + length for length in cut(texts[0][begin:end], self.max_length))]
+            for begin, end in pairwise(tokens.offsets.tolist())
+        ]
+        pieces = [piece for ends in bounds for piece in pairwise(ends)]
+        parses = iter(self._parse(*([t[b:e] for b, e in pieces] for t in texts)))
+        positions = tokens.positions.tolist()
+        readings = []
+        for first, last in pairwise(tokens.docs.tolist()):
+            reading = Reading([], [], [])
+            for ends in bounds[first:last]:
+                self._read(reading, [positions[b:e] for b, e in pairwise(ends)], parses)
+            readings.append(reading)
+        return readings
+
+    def _read(self, reading: Reading, pieces: list[list[int]], parses: Iterable[Parse]) -> None:
+        """Add one sentence, parsed in pieces, to the reading of its Doc."""
+        first, end = pieces[0][0], pieces[-1][-1] + 1
+        if len(pieces) > 1:
+            # No grammar vouches for the bracket that joins the pieces.
+            reading.brackets.append((self._top_label(), first, end, 0.0))
+            reading.failures.append((CUT, first, end))
+        for piece, parse in zip(pieces, parses, strict=False):
+            starts = [piece[start] for start in parse.starts]
+            ends = [piece[end - 1] + 1 for end in parse.ends]
+            probabilities = np.asarray(parse.probabilities).tolist()
+            reading.brackets.extend(zip(parse.labels, starts, ends, probabilities, strict=True))
+            reading.tags.extend(zip(piece, parse.tags, strict=True))
+            if parse.failed:
+                reading.failures.append((FALLBACK, piece[0], piece[-1] + 1))
+
+    def set_annotations(self, docs: Sequence[Doc], readings: Sequence[Reading]) -> None:
+        """Write the groups of each Doc, replacing what was there."""
+        for doc, (brackets, tags, failures) in zip(docs, readings, strict=True):
+            _write(doc, CONSTITUENTS, [bracket[:3] for bracket in brackets])
+            scores = np.array([bracket[3] for bracket in brackets], dtype=np.float32)
+            doc.spans[CONSTITUENTS].attrs["scores"] = scores
+            for key in (CONSTITUENT_TAGS, PARSE_FAILURES):
+                doc.spans.pop(key, None)
+            if failures:
+                _write(doc, PARSE_FAILURES, failures)
+            if self.set_tags:
+                for index, tag in tags:
+                    doc[index].tag_ = tag
+            else:
+                _write(doc, CONSTITUENT_TAGS, [(tag, index, index + 1) for index, tag in tags])
+
+    def k_best(self, doclike: Doc | Span, k: int = 5) -> list[tuple[float, Tree]]:
+        """The k most probable trees of a sentence, best first; it is never cut.
+
+        doclike: a Doc of one sentence, or any Span, which is read as one sentence.
+        RETURNS: log P(tree | words) and the tree of each; none for white space.
+        RAISES: SL024 for a Doc of several sentences.
+        """
+        self.require_parameters()
+        if isinstance(doclike, Doc):
+            number = sum(not s.text.isspace() for s in extensions.sentences(doclike))
+            if number > 1:
+                raise StructlearnError("SL024", component=self.name, number=number)
+        tokens = [token for token in doclike if not token.is_space]
+        if not tokens:
+            return []
+        words = [token.text for token in tokens]
+        tags = [token.tag_ for token in tokens]
+        with self._chart.lock:
+            parses = self._parser().k_best(words, k, **self._tags(tags))
+        return [(parse.log_probability, parse.tree(words)) for parse in parses]
+
+    def calibrate(self, examples: Iterable[Example]) -> float:
+        """Fit the temperature of the probabilities to gold trees that were not trained on.
+
+        Only predicted Docs with the tokens of their reference count. RETURNS: the temperature.
+        RAISES: SL424 unless some predicted brackets are right and some are wrong.
+        """
+        self.require_parameters()
+        self.parameters.temperature = 1.0
+        examples = [
+            example
+            for example in examples
+            if CONSTITUENTS in example.reference.spans
+            and [t.text for t in example.predicted] == [t.text for t in example.reference]
+        ]
+        probabilities, right = [], []
+        readings = self.predict([example.predicted for example in examples])
+        for example, reading in zip(examples, readings, strict=True):
+            group = example.reference.spans[CONSTITUENTS]
+            gold = {(span.label_, span.start, span.end) for span in group}
+            probabilities += [bracket[3] for bracket in reading.brackets]
+            right += [bracket[:3] in gold for bracket in reading.brackets]
+        temperature = fit_temperature(np.array(probabilities), np.array(right, dtype=bool))
+        self.parameters.temperature = temperature
+        return temperature
+
+    def _strings(self, ids: np.ndarray) -> list[str]:
+        strings = self.vocab.strings
+        known = {key: strings[key] for key in np.unique(ids).tolist()}
+        return [known[key] for key in ids.tolist()]
+
+    def _parse(self, words: list[list[str]], tags: list[list[str]] | None = None) -> list[Parse]:
+        if not words:
+            return []
+        with self._chart.lock:
+            return self._parser().parse(words, **self._tags(tags))
+
+    def _tags(self, tags: list | None) -> dict[str, Any]:
+        """What the chart parser is told of the tags."""
+        if self.tags == "ignore":
+            return {}
+        return {"tags": tags, "tag_weight": self.tag_weight if self.tags == "prior" else np.inf}
+
+    def _parser(self) -> ChartParser:
+        """The chart parser, made anew when grammar or settings are others."""
+        settings = {
+            "decoder": self.decoder,
+            "thresholds": THRESHOLDS if self.thresholds is None else tuple(self.thresholds),
+            "threads": self.threads,
+        }
+        chart = self._chart
+        if chart.grammar is not self.parameters or chart.settings != settings:
+            chart.parser = ChartParser(self.parameters, **settings)
+            chart.grammar, chart.settings = self.parameters, settings
+        return chart.parser
+
+    def _top_label(self) -> str:
+        """The phrase that most often is the top of a tree."""
+        symbols, rules = self.parameters.symbols, self.parameters.rules
+        often = {
+            symbols.name(symbol): probability
+            for symbol, probability in zip(
+                rules.root.tolist(), self.parameters.levels[0].root.tolist(), strict=True
+            )
+            if symbol >= symbols.n_tags and symbol != symbols.inserted_root
+        }
+        return max(often, key=often.get) if often else self.labels[0]
+
+
+def cut(words: Sequence[str], max_length: int) -> list[int]:
+    """The ends of the pieces, of at most `max_length` words each, that a sentence is parsed in.
+
+    It is cut after strong punctuation, the last that makes the piece short enough; where there is
+    none, after a comma; and where there is none either, anywhere.
+    """
+    ends, begin = [], 0
+    while len(words) - begin > max_length:
+        longest = begin + max_length
+        begin = next(
+            (
+                end
+                for boundary in BOUNDARIES
+                for end in range(longest, begin, -1)
+                if boundary.fullmatch(words[end - 1])
+            ),
+            longest,
+        )
+        ends.append(begin)
+    return [*ends, len(words)]
+
+
+def _content(example: Example) -> tuple:
+    """What example this is, whatever its place in the corpus."""
+    doc = example.reference
+    spans = doc.spans.get(CONSTITUENTS, ())
+    return doc.text, [(span.label_, span.start, span.end) for span in spans]
+
+
+def _gold_tree(sentence: Span) -> Tree | None:
+    """The normalised tree of a gold sentence, None if it is not complete."""
+    doc = sentence.doc
+    if CONSTITUENT_TAGS not in doc.spans and not all(t.tag_ or t.is_space for t in sentence):
+        return None
+    group = doc.spans[CONSTITUENTS]
+    # From the largest bracket on that begins in the sentence.
+    for index in range(lower_bound(group, sentence.start, len(doc)), len(group)):
+        if group[index].start >= sentence.end:
+            break
+        if group[index].end > sentence.end:
+            return None
+    try:
+        tree = extensions.tree(sentence)
+    except StructlearnError:
+        return None
+    if tree is None:
+        return None
+    # Several words and no bracket at all: annotation that is missing, not a tree.
+    bare = tree.label == extensions.ROOT and all(child.is_leaf for child in tree.children)
+    return None if bare and not tree.is_leaf else normalize(tree, strip_functions=False)
+
+
+def _write(doc: Doc, key: str, spans: Iterable[tuple[str, int, int]]) -> None:
+    group = [Span(doc, start, end, label) for label, start, end in spans]
+    doc.spans[key] = SpanGroup(doc, name=key, spans=group)

@@ -1,0 +1,380 @@
+"""The kernel against NumPy and against enumeration."""
+
+import numpy as np
+import pytest
+from grammars import (
+    SHAPES,
+    Enumeration,
+    few_trees,
+    grammar_from,
+    numpy_log_likelihood,
+    numpy_posteriors,
+    random_grammar,
+    sentence,
+    word_scores,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_structlearn.grammar import _chart
+from spacy_structlearn.grammar.decode import DECODERS, ChartParser, compile_grammar
+
+NEVER = (0.0,) * 7  # thresholds: nothing is pruned
+
+
+def compiled(*grammars, thresholds=NEVER, **settings):
+    """The kernel's parser."""
+    return ChartParser(grammars, thresholds=thresholds, **settings)._parser
+
+
+def scores_of(grammar, words):
+    """float32, one array a level."""
+    return [
+        word_scores(grammar, words, level).astype(np.float32)
+        for level in range(len(grammar.levels))
+    ]
+
+
+def posteriors(grammar, words, scale=1.0):
+    rows = word_scores(grammar, words, 0) * scale
+    return _chart.Chart().posteriors(compiled(grammar), rows.astype(np.float32))
+
+
+def check_posteriors(grammar, words, atol=1e-5):
+    n_tags = grammar.symbols.n_tags
+    nodes, tags, log_z = posteriors(grammar, words)
+    expected = numpy_posteriors(grammar.levels[0], n_tags, word_scores(grammar, words, 0))
+    if not expected.total:
+        assert log_z == -np.inf
+        assert not nodes.any()
+        assert not tags.any()
+        return False
+    assert log_z == pytest.approx(np.log(expected.total), abs=1e-5)
+    np.testing.assert_allclose(nodes[0], expected.lower[:, :, n_tags:], atol=atol)
+    np.testing.assert_allclose(nodes[1], expected.upper[:, :, n_tags:], atol=atol)
+    own = [expected.upper[i, i + 1, :n_tags] for i in range(len(words))]
+    np.testing.assert_allclose(tags, own, atol=atol)
+    return True
+
+
+# --- level 0 -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("n", range(1, 8))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_posteriors_of_level_0(shape, n):
+    checked = 0
+    for seed in range(6):
+        grammar = random_grammar(
+            seed, n_tags=4, n_phrases=3, n_intermediates=2, n_levels=1, shape=shape, root_tags=True
+        )
+        checked += check_posteriors(grammar, sentence(seed, n))
+    assert checked
+
+
+@pytest.mark.parametrize("n_phrases", [1, 2, 6, 7, 8, 9, 13, 14, 15, 16, 17, 25])
+def test_any_number_of_symbols(n_phrases):
+    # The kernel goes through rows of symbols in steps of 8.
+    density = 1 / n_phrases if n_phrases > 2 else 0.6
+    for shape in SHAPES:
+        grammar = random_grammar(3, n_phrases=n_phrases, n_levels=1, shape=shape, density=density)
+        assert check_posteriors(grammar, sentence(3, 5))
+
+
+def test_only_tags_as_children():
+    # X -> t @X and @X -> t t: no rule has a nonterminal on both sides.
+    grammar = grammar_from(
+        ["t"],
+        ["X"],
+        {"X -> t @X": 0.5, "@X -> t t": 0.3, "@X -> t @X": 0.7, "X -> t t": 0.25},
+        {"X -> t": 0.25},
+        {"X": 1.0},
+        {("t", "w"): 1.0},
+        ["X"],
+    )
+    for n in range(1, 6):
+        assert check_posteriors(grammar, ["w"] * n)
+
+
+def test_intermediates_on_both_sides():
+    grammar = grammar_from(
+        ["t"],
+        ["X", "Y"],
+        {
+            "X -> @X @Y": 0.5,
+            "@X -> @Y t": 0.6,
+            "@X -> t t": 0.4,
+            "@Y -> t @X": 0.5,
+            "@Y -> X t": 0.3,
+            "@Y -> t t": 0.2,
+            "Y -> @X @X": 0.3,
+            "Y -> X Y": 0.2,
+        },
+        {"X -> t": 0.4, "X -> Y": 0.1, "Y -> t": 0.3, "Y -> X": 0.2},
+        {"X": 0.6, "Y": 0.4},
+        {("t", "w"): 1.0},
+        ["X", "Y"],
+    )
+    for n in range(1, 8):
+        assert check_posteriors(grammar, ["w"] * n)
+
+
+def test_a_grammar_without_binary_rules():
+    grammar = grammar_from(["t"], ["X"], {}, {"X -> t": 1.0}, {"X": 1.0}, {("t", "w"): 0.5})
+    assert check_posteriors(grammar, ["w"])
+    assert not check_posteriors(grammar, ["w", "w"])
+
+
+def test_a_grammar_without_phrases():
+    grammar = grammar_from(["t"], [], {}, {}, {"t": 1.0}, {("t", "w"): 0.5})
+    assert check_posteriors(grammar, ["w"])
+    assert not check_posteriors(grammar, ["w", "w", "w"])
+
+
+def test_no_parse():
+    grammar = random_grammar(1, n_levels=1)
+    words = sentence(1, 4)
+    rows = scores_of(grammar, words)[0]
+    rows[2] = 0
+    nodes, tags, log_z = _chart.Chart().posteriors(compiled(grammar), rows)
+    assert log_z == -np.inf
+    assert not nodes.any()
+    assert not tags.any()
+
+
+@pytest.mark.parametrize("power", [-110, -100, -30, 30, 100, 120])
+def test_the_scale_of_words_shifts_the_likelihood_alone(power):
+    grammar = random_grammar(2, n_levels=1)
+    words = sentence(2, 6)
+    nodes, tags, log_z = posteriors(grammar, words)
+    # Words may have scales of their own.
+    scale = 2.0 ** np.array([power, power, 0, power, power // 2, power])[:, None]
+    moved = posteriors(grammar, words, scale * 8)
+    np.testing.assert_array_equal(moved[0], nodes)
+    np.testing.assert_array_equal(moved[1], tags)
+    assert moved[2] == pytest.approx(log_z + np.log(scale * 8).sum(), rel=1e-9)
+
+
+def test_cells_without_nodes_take_nothing_from_others():
+    # Only X spans words: of 60, most cells hold nothing, and the score of X is 2**-300.
+    grammar = grammar_from(
+        ["a", "b"],
+        ["X"],
+        {"X -> a X": 2.0**-10, "X -> a b": 2.0**-10},
+        {},
+        {"X": 1.0},
+        {("a", "a"): 1.0, ("b", "b"): 1.0},
+    )
+    nodes, _, log_z = posteriors(grammar, ["a"] * 59 + ["b"])
+    assert log_z == pytest.approx(-590 * np.log(2))
+    np.testing.assert_array_equal(np.argwhere(nodes[1]), [[i, 60, 0] for i in range(59)])
+
+
+def test_states_that_lead_nowhere_do_not_overflow():
+    # A tree of many improbable X; a Y over any of its parts would make it far more probable.
+    grammar = grammar_from(
+        ["a", "b"],
+        ["X", "Y"],
+        {
+            "X -> a X": 2.0**-9,
+            "X -> a b": 2.0**-9,
+            "X -> a Y": 0.5,
+            "Y -> b b": 0.5,
+            "Y -> Y Y": 0.5,
+        },
+        {},
+        {"X": 1.0},
+        {("a", "a"): 1.0, ("b", "b"): 1.0},
+    )
+    words = ["a"] * 99 + ["b"]
+    nodes, tags, log_z = posteriors(grammar, words)
+    assert log_z == pytest.approx(-99 * 9 * np.log(2))
+    np.testing.assert_allclose(nodes[1, :99, 100, 0], 1)
+    np.testing.assert_allclose(tags.sum(axis=1), 1)
+    assert np.isfinite(nodes).all()
+
+
+# --- the cascade ---------------------------------------------------------------------------------
+def raw_parse(parser, lexicon, others=()):
+    """(symbols, starts, ends, probabilities), levels, log P(words), log P(tree | words)."""
+    offsets = np.array([0, len(lexicon[0])])
+    *arrays, begins, levels, logs = _chart.Chart().parse(parser, lexicon, list(others), offsets)
+    assert begins.tolist() == [0, len(arrays[0])]
+    return arrays, int(levels[0]), *logs[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10_000),
+    st.integers(1, 7),
+    st.sampled_from(SHAPES),
+    st.sampled_from([0.0, 0.3]),
+    st.booleans(),
+)
+def test_nothing_pruned_gives_the_posteriors_of_the_last_level(seed, n, shape, zeros, root_tags):
+    grammar = random_grammar(seed, shape=shape, zeros=zeros, root_tags=root_tags)
+    words = sentence(seed, n)
+    n_tags = grammar.symbols.n_tags
+    expected = numpy_posteriors(grammar.levels[-1], n_tags, word_scores(grammar, words))
+    brackets = expected.upper + expected.lower - expected.same
+    arrays, levels, log_z, log_tree = raw_parse(compiled(grammar), scores_of(grammar, words))
+    if not expected.total:
+        assert levels < 3
+        return
+    if not numpy_posteriors(grammar.levels[1], n_tags, word_scores(grammar, words, 1)).total:
+        assert levels == 1
+        return
+    assert levels == 3
+    assert log_z == pytest.approx(np.log(expected.total), abs=1e-5)
+    assert log_tree <= 1e-5
+    symbols, starts, ends, probabilities = arrays
+    np.testing.assert_allclose(probabilities, brackets[starts, ends, symbols], atol=1e-5)
+    tags = symbols < n_tags
+    assert starts[tags].tolist() == list(range(n))
+    assert ends[tags].tolist() == list(range(1, n + 1))
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_scored_forest(shape, decoder):
+    grammar, words, trees = few_trees(4, shape=shape, density=0.2, unary=0.4)
+    n_tags, rules = grammar.symbols.n_tags, grammar.rules
+    parser = compiled(grammar, decoder=decoder)
+    forest = _chart.Chart().forest(parser, scores_of(grammar, words), [])
+    items = [tuple(item) for item in forest["items"].tolist()]
+    assert len(set(items)) == len(items)
+    nodes = {part[1:] for part in trees.q if part[0] in ("upper", "lower")}
+    nodes |= {(part[1], part[2], part[2] + 1) for part in trees.q if part[0] == "tag"}
+    assert nodes <= set(items)
+    assert forest["log_likelihood"] == pytest.approx(np.log(trees.total), abs=1e-5)
+    assert forest["levels"] == 3
+    binary = {tuple(rule): r for r, rule in enumerate(rules.binary.tolist())}
+    unary = {tuple(rule): r for r, rule in enumerate(rules.unary.tolist())}
+    found = {}
+    for (parent, left, right), score in zip(
+        forest["edges"].tolist(), forest["edge_score"].tolist(), strict=True
+    ):
+        (a, i, j), (b, i2, k), (c, k2, j2) = items[parent], items[left], items[right]
+        assert (i2, k2, j2) == (i, k, j)
+        found["binary", binary[a, b, c], i, k, j] = score
+    for (parent, child), score in zip(
+        forest["unaries"].tolist(), forest["unary_score"].tolist(), strict=True
+    ):
+        (a, i, j), (b, i2, j2) = items[parent], items[child]
+        assert (i2, j2) == (i, j)
+        found["unary", unary[a, b], i, j] = score
+    for item, score in zip(forest["roots"].tolist(), forest["root_score"].tolist(), strict=True):
+        assert items[item][1:] == (0, 4)
+        found["root", rules.root.tolist().index(items[item][0])] = score
+    for (symbol, i, j), tag_score, same_score in zip(
+        items, forest["tag_score"].tolist(), forest["same_score"].tolist(), strict=True
+    ):
+        if symbol < n_tags:
+            found["tag", symbol, i] = tag_score
+        else:
+            found["same", symbol, i, j] = same_score
+    decoder = "max_rule_product" if decoder == "viterbi" else decoder
+    worth = trees.worth(decoder)
+    expected = {part: worth[part] for part in worth if part[0] not in ("upper", "lower")}
+    assert expected.keys() <= found.keys()
+    for part, value in expected.items():
+        if trees.q[part] > 1e-4:
+            assert found[part] == pytest.approx(value, abs=1e-3), part
+
+
+def test_counts():
+    grammar, words, _ = few_trees(4)
+    lexicon = scores_of(grammar, words)
+    chart = _chart.Chart()
+    forest = chart.forest(compiled(grammar), lexicon, [])
+    everything = chart.counts()
+    assert everything["items"] == len(forest["items"])
+    assert everything["edges"] == len(forest["edges"])
+    chart.forest(compiled(grammar, thresholds=(1e-2,) * 7), lexicon, [])
+    fewer = chart.counts()
+    assert all(fewer[name] <= everything[name] for name in ("cells", "items", "edges"))
+    assert fewer["edges"] < everything["edges"]
+
+
+def test_a_tree_is_read_from_the_forest():
+    grammar, words, trees = few_trees(3, density=0.2)
+    parser = compiled(grammar)
+    arrays, _, _, log_tree = raw_parse(parser, scores_of(grammar, words))
+    chart = _chart.Chart()
+    forest = chart.forest(parser, scores_of(grammar, words), [])
+    # The same tree by its choices: from the nodes that the parser gave.
+    best = trees.trees[int(np.argmax(trees.scores("max_rule_product")))]
+    place = {tuple(item): i for i, item in enumerate(forest["items"].tolist())}
+    edges = {tuple(edge): i for i, edge in enumerate(forest["edges"].tolist())}
+    unaries = {tuple(pair): i for i, pair in enumerate(forest["unaries"].tolist())}
+    lower, upper = {}, {}
+    for part in best.parts:
+        if part[0] == "binary":
+            _, r, i, k, j = part
+            a, b, c = grammar.rules.binary[r].tolist()
+            node = place[a, i, j]
+            lower[node] = edges[node, place[b, i, k], place[c, k, j]]
+        elif part[0] == "unary":
+            _, u, i, j = part
+            a, b = grammar.rules.unary[u].tolist()
+            node, child = place[a, i, j], place[b, i, j]
+            if b < grammar.symbols.n_tags:
+                lower[node] = -2 - unaries[node, child]
+            else:
+                upper[node] = unaries[node, child]
+    choices = [(x, lower.get(x, -1), upper.get(x, -1)) for x in lower.keys() | upper.keys()]
+    top = place[best.nodes[0]]
+    root = forest["roots"].tolist().index(top)
+    *read, log_probability = chart.read(parser, root, choices)
+    for mine, its in zip(read, arrays, strict=True):
+        np.testing.assert_array_equal(mine, its)
+    assert log_probability == pytest.approx(log_tree, abs=1e-6)
+    weight = float(best.total) / trees.total
+    assert log_probability == pytest.approx(np.log(weight), abs=1e-4)
+
+
+def test_a_chart_is_used_again():
+    # Short and long sentences, and failures between: nothing of one is left to the next.
+    grammar = random_grammar(3)
+    parser, chart = compiled(grammar, thresholds=(1e-4,) * 7), _chart.Chart()
+    for n in (7, 2, 45, 1, 12):
+        words = sentence(n, n)
+        lexicon = scores_of(grammar, words)
+        offsets = np.array([0, n])
+        fresh = _chart.Chart().parse(parser, lexicon, [], offsets)
+        again = chart.parse(parser, lexicon, [], offsets)
+        for a, b in zip(fresh, again, strict=True):
+            np.testing.assert_array_equal(a, b)
+        broken = [np.zeros_like(rows) for rows in lexicon]
+        assert chart.parse(parser, broken, [], offsets)[5].tolist() == [0]
+
+
+@pytest.mark.parametrize("n", [30, 100])
+def test_long_sentences_in_the_log_domain(n):
+    grammar = random_grammar(4, n_phrases=1, n_levels=2, density=0.7, unary=1.0)
+    words = sentence(4, n)
+    rows = word_scores(grammar, words)
+    _, levels, log_z, log_tree = raw_parse(compiled(grammar), scores_of(grammar, words))
+    # Within float64 when words count a hundred times.
+    expected = numpy_log_likelihood(grammar.levels[-1], 3, rows * 100) - n * np.log(100)
+    assert levels == 2
+    assert log_z == pytest.approx(expected, abs=1e-4)
+    assert -np.inf < log_tree < 0
+
+
+def test_enumeration_and_numpy_agree():
+    # The two references of this folder, of which the second is used for longer sentences.
+    for seed in range(20):
+        grammar = random_grammar(seed, n_levels=2, density=0.2, shape=SHAPES[seed % 3])
+        rows = word_scores(grammar, sentence(seed, 3))
+        trees = Enumeration(grammar, rows)
+        expected = numpy_posteriors(grammar.levels[-1], 3, rows)
+        assert trees.total == pytest.approx(expected.total)
+        for (kind, *place), value in trees.q.items():
+            if kind in ("lower", "upper", "same"):
+                symbol, i, j = place
+                assert getattr(expected, kind)[i, j, symbol] == pytest.approx(value)
+
+
+def test_unknown_decoder():
+    with pytest.raises(KeyError):
+        _chart.Parser([compile_grammar(random_grammar(0))], (0,), [2], NEVER, 0.1, "best")
+    assert list(_chart.DECODERS) == list(DECODERS)

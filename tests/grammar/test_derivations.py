@@ -1,0 +1,178 @@
+"""The kernel against a short NumPy version of equations 2 and 3 of Petrov & Klein (2007)."""
+
+import numpy as np
+import pytest
+import treebanks
+
+from spacy_structlearn.grammar import _derivations
+from spacy_structlearn.grammar.em import Derivations
+from spacy_structlearn.grammar.model import Level
+from spacy_structlearn.grammar.symbols import binarize, cumulative
+
+
+def random_level(data, rng, most=5):
+    """Substates, rule scores and emissions drawn at random; no distributions."""
+    substates = rng.integers(1, most + 1, data.symbols.size).astype(np.int32)
+    ancestors = np.zeros(substates.sum(), np.int32)
+    sizes = [int(size.sum()) for size in data.rules.sizes(substates).values()]
+    arrays = [rng.uniform(0.01, 1, size).astype(np.float32) for size in sizes]
+    level = Level(data.rules, substates, ancestors, *arrays)
+    emissions = rng.uniform(1e-3, 1, int(substates[data.pairs[:, 0]].sum())).astype(np.float32)
+    return level, emissions
+
+
+def by_definition(data, level, emissions):
+    """Log-likelihood, counts and posteriors of nodes, one tree and one node after the other."""
+    binary, unary = np.zeros(len(level.binary)), np.zeros(len(level.unary))
+    root, lexical = np.zeros(len(level.root)), np.zeros(len(emissions))
+    pair_offsets = cumulative(level.substates[data.pairs[:, 0]])
+    total, posteriors = 0.0, [None] * data.n_nodes
+
+    def place(offsets, production):
+        return slice(*offsets[production : production + 2])
+
+    for tree in range(data.n_trees):
+        nodes = range(*data.offsets[tree : tree + 2])
+        inside, outside = {}, {}
+        for i in nodes:
+            b, c, p = data.left[i], data.right[i], data.production[i]
+            if b < 0:
+                inside[i] = emissions[place(pair_offsets, p)].astype(float)
+            elif c < 0:
+                inside[i] = level.unary_block(p).astype(float) @ inside[b]
+            else:
+                block = level.binary_block(p).astype(float)
+                inside[i] = np.einsum("xyz,y,z->x", block, inside[b], inside[c])
+        top, rule = nodes[-1], data.roots[tree]
+        outside[top] = level.root_block(rule).astype(float)
+        z = outside[top] @ inside[top]
+        total += np.log(z)
+        root[place(level.root_offsets, rule)] += outside[top] * inside[top] / z
+        for i in reversed(nodes):
+            b, c, p = data.left[i], data.right[i], data.production[i]
+            posteriors[i] = outside[i] * inside[i] / z
+            if b < 0:
+                lexical[place(pair_offsets, p)] += posteriors[i]
+            elif c < 0:
+                block = level.unary_block(p).astype(float)
+                outside[b] = outside[i] @ block
+                counts = outside[i][:, None] * block * inside[b] / z
+                unary[place(level.unary_offsets, p)] += counts.reshape(-1)
+            else:
+                block = level.binary_block(p).astype(float)
+                outside[b] = np.einsum("x,xyz,z->y", outside[i], block, inside[c])
+                outside[c] = np.einsum("x,xyz,y->z", outside[i], block, inside[b])
+                counts = np.einsum("x,xyz,y,z->xyz", outside[i], block, inside[b], inside[c]) / z
+                binary[place(level.binary_offsets, p)] += counts.reshape(-1)
+    return total, (binary, unary, root, lexical), posteriors
+
+
+@pytest.mark.parametrize("binarization", ["right", "left"])
+@pytest.mark.parametrize("most", [1, 5, 20])
+def test_counts_are_those_of_the_definition(binarization, most):
+    data = binarize(treebanks.toy() + treebanks.sample()[:8], binarization, "R")
+    level, emissions = random_level(data, np.random.default_rng(most), most)
+    value, counts = Derivations(data).e_step(level, emissions)
+    expected, expected_counts, _ = by_definition(data, level, emissions)
+    assert value == pytest.approx(expected, rel=1e-6)
+    for found, wanted in zip(counts, expected_counts, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=1e-6)
+
+
+def test_scores_of_nodes_are_posteriors():
+    data = binarize(treebanks.sample()[:10])
+    level, emissions = random_level(data, np.random.default_rng(0))
+    derivations = Derivations(data)
+    derivations.e_step(level, emissions)
+    _, _, posteriors = by_definition(data, level, emissions)
+    for symbol in range(data.symbols.size):
+        inside, outside = derivations.scores_of(symbol)
+        wanted = [posteriors[i] for i in np.flatnonzero(data.symbol == symbol)]
+        if wanted:
+            np.testing.assert_allclose(inside * outside, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_counts_are_derivatives_of_the_log_likelihood():
+    data = binarize(treebanks.toy(), root="R")
+    rng = np.random.default_rng(1)
+    level, emissions = random_level(data, rng, 3)
+    _, counts = Derivations(data).e_step(level, emissions)
+    # d log L / d log p is the expected count.
+    for name, found in (("binary", counts.binary), ("unary", counts.unary), ("root", counts.root)):
+        array = getattr(level, name)
+        for place in rng.choice(len(array), 12):
+            kept, values = array[place], []
+            for step in (0.99, 1.01):
+                array[place] = kept * step
+                values.append(
+                    (np.log(float(array[place])), by_definition(data, level, emissions)[0])
+                )
+            array[place] = kept
+            (a, low), (b, high) = values
+            assert found[place] == pytest.approx((high - low) / (b - a), abs=2e-3)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_no_bit(threads):
+    data = binarize(treebanks.sample())
+    level, emissions = random_level(data, np.random.default_rng(2))
+    one, several = Derivations(data), Derivations(data, threads)
+    first, second = one.e_step(level, emissions), several.e_step(level, emissions)
+    several.close()
+    assert first[0] == second[0]
+    for a, b in zip(first[1], second[1], strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_a_long_tree_does_not_underflow():
+    words = " ".join(f"(T w{i})" for i in range(3000))
+    data = binarize(treebanks.trees(f"(TOP (S {words}))"))
+    level, emissions = random_level(data, np.random.default_rng(3))
+    value, counts = Derivations(data).e_step(level, emissions * np.float32(1e-20))
+    assert np.isfinite(value)
+    assert counts.lexical.sum() == pytest.approx(3000, rel=1e-3)
+    assert counts.binary.sum() == pytest.approx(2999, rel=1e-3)
+
+
+def test_an_impossible_tree_counts_for_nothing():
+    data = binarize(treebanks.toy(), root="R")
+    level, emissions = random_level(data, np.random.default_rng(4))
+    derivations = Derivations(data)
+    pairs = cumulative(level.substates[data.pairs[:, 0]])
+    leaf = data.production[data.offsets[4]]  # of one tree only
+    assert (data.production[data.is_word] == leaf).sum() == 1
+    emissions[pairs[leaf] : pairs[leaf + 1]] = 0
+    with np.errstate(invalid="ignore"):
+        value, counts = derivations.e_step(level, emissions)
+    assert value == -np.inf
+    assert counts.root.sum() == pytest.approx(data.n_trees - 1)
+    assert all(np.isfinite(array).all() for array in counts)
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    data = binarize(treebanks.toy(), root="R")
+    rules = data.rules
+    fields = {
+        "symbol": data.symbol,
+        "left": data.left,
+        "right": data.right,
+        "production": data.production,
+        "offsets": data.offsets,
+        "roots": data.roots,
+        "n_symbols": data.symbols.size,
+        "binary": rules.binary,
+        "unary": rules.unary,
+        "root": rules.root,
+        "pairs": data.pairs,
+    }
+    _derivations.Trees(**fields)
+    for name in ("symbol", "left", "right", "production", "roots"):
+        wrong = fields[name].copy()
+        wrong[len(wrong) // 2] += 1000
+        with pytest.raises(ValueError, match=r"agree|range"):
+            _derivations.Trees(**{**fields, name: wrong})
+    with pytest.raises(ValueError, match="delimit"):
+        _derivations.Trees(**{**fields, "offsets": data.offsets[:-1]})
+    level, emissions = random_level(data, np.random.default_rng(5))
+    with pytest.raises(ValueError, match="size"):
+        Derivations(data).e_step(level, emissions[:-1])

@@ -1,0 +1,223 @@
+import pickle
+
+import numpy as np
+import pytest
+import treebanks
+
+from spacy_structlearn import serialization
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.estimators import SplitMerge
+from spacy_structlearn.grammar.lexicon import LexiconSettings
+from spacy_structlearn.grammar.model import STORAGES, LatentGrammar, Level, dense, sparse
+from spacy_structlearn.grammar.symbols import Symbols
+
+FEW = {"split_iterations": 4, "merge_iterations": 2, "smooth_iterations": 2}
+
+
+def learn(trees, **settings):
+    trainer = SplitMerge(**{**FEW, **settings}).trainer(None, trees)
+    while trainer.step():
+        pass
+    return trainer.parameters()
+
+
+@pytest.fixture(scope="module")
+def grammar():
+    return learn(treebanks.sample(), rounds=2, lexicon=LexiconSettings(rare=2))
+
+
+def test_bytes_bring_the_same_grammar_back(grammar):
+    data = grammar.to_bytes()
+    again = LatentGrammar.from_bytes(data)
+    assert again == grammar
+    assert again.to_bytes() == data
+    words = ["The", "market", "unheard", "of"]
+    for level in range(3):
+        ids = grammar.lexicon.encode(words)
+        assert np.array_equal(again.lexicon.scores(level, ids), grammar.lexicon.scores(level, ids))
+
+
+def test_pickle_brings_the_same_grammar_back(grammar):
+    assert pickle.loads(pickle.dumps(grammar)) == grammar
+
+
+def test_the_empty_grammar():
+    empty = LatentGrammar.empty()
+    assert empty.is_empty
+    assert empty.n_productions == 0
+    assert LatentGrammar.from_bytes(empty.to_bytes()) == empty
+
+
+def test_an_untrained_repr_and_a_trained_one(grammar):
+    assert "0 levels" in repr(LatentGrammar.empty())
+    assert "3 levels" in repr(grammar)
+    assert not grammar.is_empty
+
+
+def test_truncated_is_what_training_had_before(grammar):
+    shorter = grammar.truncated(2)
+    assert shorter == learn(treebanks.sample(), rounds=1, lexicon=LexiconSettings(rare=2))
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_compact_grammars_are_close_and_small(grammar, storage):
+    small = grammar.compact(1e-4, storage)
+    data = small.to_bytes()
+    assert len(data) <= len(grammar.to_bytes())
+    assert LatentGrammar.from_bytes(data) == small
+    assert small.compact(1e-4, storage) == small
+    error = {"float32": 1e-7, "float16": 0.009, "log8": 0.05}[storage]
+    for a, b in zip(grammar.levels, small.levels, strict=True):
+        kept = b.binary > 0
+        np.testing.assert_allclose(a.binary[kept], b.binary[kept], rtol=error)
+        assert (a.binary[~kept] < 1.1e-4).all()
+    rows = grammar.lexicon.levels[-1].rows
+    kept = rows > 1e-8
+    np.testing.assert_allclose(small.lexicon.levels[-1].rows[kept], rows[kept], rtol=error)
+
+
+def test_unknown_storage_is_refused(grammar):
+    with pytest.raises(StructlearnError, match="SL404"):
+        grammar.compact(storage="float8")
+
+
+@pytest.mark.parametrize("density", [0.0, 0.001, 0.02, 0.3, 1.0])
+def test_sparse_vectors_come_back(density):
+    rng = np.random.default_rng(0)
+    values = rng.uniform(0.1, 1, 70000).astype(np.float32) * (rng.uniform(size=70000) < density)
+    fields = sparse(values, "float32")
+    assert np.array_equal(dense(fields, len(values)), values)
+    least = 4 * np.count_nonzero(values)
+    assert sum(array.nbytes for array in fields.values()) <= least + len(values) // 8 + 1
+
+
+def test_no_values_at_all():
+    assert dense(sparse(np.empty(0, np.float32), "float16"), 0).shape == (0,)
+
+
+def test_damaged_bytes_are_refused(grammar):
+    data = bytearray(grammar.to_bytes())
+    data[len(data) // 2] ^= 1
+    with pytest.raises(StructlearnError, match="SL051"):
+        LatentGrammar.from_bytes(bytes(data))
+    with pytest.raises(StructlearnError, match="SL050"):
+        LatentGrammar.from_bytes(b"no grammar")
+    with pytest.raises(StructlearnError, match="SL052"):
+        LatentGrammar.from_bytes(serialization.pack("chain_model", 1, {}))
+    with pytest.raises(StructlearnError, match="SL053"):
+        LatentGrammar.from_bytes(serialization.pack("latent_grammar", 99, {}))
+
+
+def fields_of(grammar):
+    return serialization.unpack(grammar.to_bytes(), "latent_grammar", {1})[1]
+
+
+def change(fields, path, function):
+    *way, last = path
+    for key in way:
+        fields = fields[key]
+    fields[last] = function(fields[last])
+
+
+WRONG = [
+    (["tags"], lambda x: x[::-1]),
+    (["tags"], lambda x: [*x[:-1], 3]),
+    (["phrases"], lambda x: x[:-1]),
+    (["phrases"], lambda x: None),
+    (["intermediates"], lambda x: x + 100),
+    (["intermediates"], lambda x: x[::-1].copy()),
+    (["binary"], lambda x: x + 1000),
+    (["binary"], lambda x: x[::-1].copy()),
+    (["binary"], lambda x: x.astype(np.int64)),
+    (["binary"], lambda x: x[:, :2].copy()),
+    (["unary"], lambda x: x[:, ::-1].copy()),
+    (["unary"], lambda x: -x),
+    (["root"], lambda x: x[::-1].copy()),
+    (["chains"], lambda x: [[0, 0, 0]]),
+    (["chains"], lambda x: [["a", "b"]]),
+    (["chains"], lambda x: [[1]]),
+    (["binarization"], lambda x: "up"),
+    (["storage"], lambda x: "float8"),
+    (["temperature"], lambda x: -1.0),
+    (["temperature"], lambda x: float("nan")),
+    (["levels"], lambda x: x[:-1]),
+    (["levels"], lambda x: x[1:]),
+    (["levels"], lambda x: 3),
+    (["levels", 1, "substates"], lambda x: x[:-1]),
+    (["levels", 1, "substates"], lambda x: x * 0),
+    (["levels", 1, "substates"], lambda x: x * 1000),
+    (["levels", 1, "substates"], lambda x: x.astype(np.float32)),
+    (["levels", 1, "ancestors"], lambda x: x + 1),
+    (["levels", 1, "ancestors"], lambda x: x[:-1]),
+    (["levels", 1, "binary", "values"], lambda x: -x),
+    (["levels", 1, "binary", "values"], lambda x: x * np.float32(np.nan)),
+    (["levels", 1, "binary", "values"], lambda x: x[:-1]),
+    (["levels", 1, "binary", "values"], lambda x: x.astype(np.float64)),
+    (["levels", 1, "binary"], lambda x: {"values": x["values"]}),
+    (["levels", 1, "binary"], lambda x: {**x, "gaps": np.zeros(3, np.uint8)}),
+    (["levels", 1, "unary", "mask"], lambda x: x[:-1]),
+    (["lexicon", "words"], lambda x: [x[0], *x[:-1]]),
+    (["lexicon", "words"], lambda x: [3, *x[1:]]),
+    (["lexicon", "words"], lambda x: x[:-1]),
+    (["lexicon", "word_pairs"], lambda x: x + 1),
+    (["lexicon", "word_pairs"], lambda x: x.astype(np.float32) + 0.5),
+    (["lexicon", "pair_tags"], lambda x: x + 1000),
+    (["lexicon", "pair_weights"], lambda x: x[:-1]),
+    (["lexicon", "pair_weights"], lambda x: x * 0),
+    (["lexicon", "pair_weights"], lambda x: x - 10),
+    (["lexicon", "backoff_rows"], lambda x: x + 1000),
+    (["lexicon", "backoff_rows"], lambda x: x.astype(np.float32)),
+    (["lexicon", "backoff_weights"], lambda x: -x),
+    (["lexicon", "signatures"], lambda x: x[:-1]),
+    (["lexicon", "signature"], lambda x: 5),
+    (["lexicon", "levels"], lambda x: x[:-1]),
+    (["lexicon", "levels", 1, "rows", "values"], lambda x: x * 0),
+    (["lexicon", "levels", 1, "own"], lambda x: None),
+    (["lexicon"], lambda x: {}),
+]
+
+
+@pytest.mark.parametrize(("path", "function"), WRONG)
+def test_contents_that_do_not_fit_are_refused(grammar, path, function):
+    fields = fields_of(grammar)
+    change(fields, path, function)
+    with pytest.raises(StructlearnError, match=r"SL054|SL405"):
+        LatentGrammar.from_bytes(serialization.pack("latent_grammar", 1, fields))
+
+
+@pytest.mark.parametrize("name", ["tags", "levels", "lexicon", "storage", "root_label"])
+def test_fields_that_are_missing_or_too_many_are_refused(grammar, name):
+    fields = fields_of(grammar)
+    with pytest.raises(StructlearnError, match="SL054"):
+        LatentGrammar.from_bytes(serialization.pack("latent_grammar", 1, {**fields, "more": 1}))
+    del fields[name]
+    with pytest.raises(StructlearnError, match="SL054"):
+        LatentGrammar.from_bytes(serialization.pack("latent_grammar", 1, fields))
+
+
+def test_parts_that_do_not_fit_together_are_refused(grammar):
+    level = grammar.levels[1]
+    with pytest.raises(StructlearnError, match="SL403"):
+        Level(
+            level.rules,
+            level.substates,
+            level.ancestors,
+            level.binary[:-1],
+            level.unary,
+            level.root,
+        )
+    with pytest.raises(StructlearnError, match="SL403"):
+        LatentGrammar(Symbols(), grammar.rules, grammar.levels, grammar.lexicon)
+
+
+def test_blocks_are_views_of_the_flat_arrays(grammar):
+    level = grammar.levels[2]
+    for rule, (a, b, c) in enumerate(grammar.rules.binary.tolist()):
+        block = level.binary_block(rule)
+        assert block.shape == tuple(level.substates[[a, b, c]])
+        assert block.base is level.binary or np.shares_memory(block, level.binary)
+    assert level.binary_offsets[-1] == len(level.binary)
+    assert level.unary_offsets[-1] == len(level.unary)
+    assert level.root_offsets[-1] == len(level.root)
+    assert len(level.root_block(0)) == level.substates[grammar.rules.root[0]]
+    assert level.unary_block(0).shape == tuple(level.substates[grammar.rules.unary[0]])

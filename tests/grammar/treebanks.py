@@ -1,0 +1,31 @@
+"""Small treebanks for the tests of this folder."""
+
+from pathlib import Path
+
+from spacy_structlearn.trees.brackets import load_trees, parse_tree
+from spacy_structlearn.trees.normalize import normalize
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
+
+# No label is English, and the order of words is that of a language with the head at the end.
+TOY = """
+(R (P (L (N tora) (A ni)) (P (L (N inu) (A o)) (V mita)) (. 。)))
+(R (P (L (D kono) (N inu) (A ga)) (V naita) (. 。)))
+(R (P (L (L (N tora) (A no)) (N kage) (A ga)) (L (D ano) (N mori) (A ni)) (V kieta) (. 。)))
+(R (P (L (D kono) (D ano) (N tora) (A ga)) (P (L (N neko) (A o)) (V mita)) (. 。)))
+(R (L (N inu)))
+(R (N neko))
+(R (P (V naita)) (. 。))
+"""
+
+
+def toy():
+    return [parse_tree(line) for line in TOY.split("\n") if line]
+
+
+def sample():
+    return [normalize(tree) for tree in load_trees(SAMPLE)]
+
+
+def trees(*texts):
+    return [parse_tree(text) for text in texts]

@@ -1,0 +1,397 @@
+"""Extensions that read constituents, on gold Docs: benepar's names and behaviour, and beyond them.
+
+Those of chunks are tested with the component that writes them.
+"""
+
+import pickle
+import random
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin, Span, SpanGroup, Token
+from spacy.vocab import Vocab
+
+from spacy_structlearn.errors import NonConstituentException, StructlearnError
+from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans
+from spacy_structlearn.trees.brackets import parse_tree, read_trees
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.tree import Tree
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
+FRUIT = "(S (NP (PRP$ My) (NN dog)) (VP (VBD ate) (NP (NN fruit))) (. .))"
+extensions.register()
+
+
+def gold_doc(*trees, vocab=None, sents=True):
+    """A Doc with the words, tags and brackets of trees without a root."""
+    trees = [normalize(parse_tree(tree)) for tree in trees]
+    doc = Doc(
+        Vocab() if vocab is None else vocab,
+        words=[word for tree in trees for word in tree.words()],
+        tags=[tag for tree in trees for tag in tree.tags()],
+        sent_starts=[i == 0 for t in trees for i in range(len(t.words()))] if sents else None,
+    )
+    spans, first = [], 0
+    for tree in trees:
+        spans += [(label, first + s, first + e) for label, s, e in tree.spans()[1:]]
+        first += len(tree.words())
+    set_gold_spans(doc, "constituents", spans)
+    return doc
+
+
+def texts(spans):
+    return [span.text for span in spans]
+
+
+# --- benepar's ------------------------------------------------------------------------------------
+def test_labels():
+    doc = gold_doc(FRUIT)
+    assert doc[:]._.labels == ("S",)
+    assert doc[0:2]._.labels == ("NP",)
+    assert doc[3]._.labels == ("NP",)
+    assert doc[3:4]._.labels == ("NP",)
+    assert doc[0]._.labels == doc[0:1]._.labels == ()
+
+
+def test_labels_of_a_unary_chain():
+    doc = gold_doc("(S (VP (VB Run)))", "(SBAR (S (VP (TO to) (VP (VB run)))))")
+    assert doc[0]._.labels == ("S", "VP")
+    assert doc[1:3]._.labels == ("SBAR", "S", "VP")
+
+
+def test_parse_string():
+    doc = gold_doc(FRUIT)
+    assert doc[:]._.parse_string == FRUIT
+    assert doc[2:4]._.parse_string == "(VP (VBD ate) (NP (NN fruit)))"
+    assert doc[3]._.parse_string == "(NP (NN fruit))"
+    assert doc[4]._.parse_string == "(. .)"
+
+
+def test_parse_string_escapes_brackets():
+    doc = Doc(Vocab(), words=["(", "a{1}", "]"], tags=["-LRB-", "NN", "-RRB-"])
+    set_gold_spans(doc, "constituents", [("PRN", 0, 3)])
+    assert doc[:]._.parse_string == "(PRN (-LRB- -LRB-) (NN a-LCB-1-RCB-) (-RRB- -RSB-))"
+    assert doc[:]._.tree.words() == ["(", "a{1}", "]"]
+
+
+def test_constituents_in_pre_order_each_span_once():
+    doc = gold_doc("(S (S (NP (PRP I)) (VP (VBP run))) (. .))")
+    assert texts(doc[:]._.constituents) == ["I run .", "I run", "I", "run", "."]
+    assert texts(doc[0:2]._.constituents) == ["I run", "I", "run"]
+    assert texts(doc[0:1]._.constituents) == ["I"]
+    assert next(doc[:]._.constituents) == doc[:]
+
+
+def test_children_and_parents():
+    doc = gold_doc(FRUIT, FRUIT)
+    second = list(doc.sents)[1]
+    assert texts(second._.children) == ["My dog", "ate fruit", "."]
+    assert texts(doc[7:9]._.children) == ["ate", "fruit"]
+    assert texts(doc[8:9]._.children) == []
+    assert doc[8]._.parent == doc[7:9]
+    assert doc[7:9]._.parent == doc[5:10]
+    assert doc[9]._.parent == doc[5:10]
+    assert second._.parent is None
+    for span in second._.constituents:
+        for child in span._.children:
+            assert child._.parent == span
+
+
+def random_tree(generator, n_words):
+    """A tree with unary chains, wide phrases, and words without a phrase of their own."""
+
+    def grow(start, end):
+        if end - start == 1 and generator.random() < 0.5:
+            return Tree.leaf(generator.choice("ABC"), f"w{start}")
+        label = generator.choice("STUV")
+        if end - start == 1 or generator.random() < 0.3:
+            return Tree(label, [grow(start, end)])
+        cuts = sorted(
+            generator.sample(range(start + 1, end), generator.randint(1, end - start - 1))
+        )
+        return Tree(label, [grow(a, b) for a, b in pairwise([start, *cuts, end])])
+
+    return Tree("R", [grow(0, n_words // 2), grow(n_words // 2, n_words)])
+
+
+def test_everything_agrees_with_the_trees():
+    generator = random.Random(1)
+    trees = [random_tree(generator, generator.randint(2, 12)) for _ in range(60)]
+    doc = gold_doc(*map(str, trees))
+    for sentence, tree in zip(doc.sents, trees, strict=True):
+        tree = normalize(tree).children[0]
+        assert sentence._.tree == tree
+        nodes = {}  # (start, end): its nodes, topmost first; and below, the spans of its children
+        spans = list(sentence._.constituents)
+
+        def visit(node, start, nodes=nodes):
+            end = start + len(node.words())
+            nodes.setdefault((start, end), []).append(node)
+            for child in node.children:
+                start = visit(child, start)
+            return end
+
+        visit(tree, sentence.start)
+        assert [(span.start, span.end) for span in spans] == list(nodes)
+        for (start, end), chain in nodes.items():
+            span, bottom = doc[start:end], chain[-1]
+            assert span._.labels == tuple(node.label for node in chain if not node.is_leaf)
+            assert span._.parse_string == str(chain[0])
+            children = list(span._.children)
+            assert [c._.tree for c in children] == list(bottom.children)
+            assert all(child._.parent == span for child in children)
+        for start, end in combinations(range(sentence.start, sentence.end + 1), 2):
+            assert doc[start:end]._.is_constituent == ((start, end) in nodes)
+
+
+def test_a_span_that_is_no_constituent():
+    doc = gold_doc(FRUIT, FRUIT)
+    for span in (doc[1:3], doc[4:6], doc[:]):
+        assert not span._.is_constituent
+        assert span._.constituent_prob is None
+        for name in ("labels", "parse_string", "constituents", "children", "parent", "tree"):
+            with pytest.raises(NonConstituentException, match="SL021"):
+                getattr(span._, name)
+    again = pickle.loads(pickle.dumps(NonConstituentException("SL021", text="a")))
+    assert type(again) is NonConstituentException
+    assert again.code == "SL021"
+
+
+def test_a_doc_that_was_not_parsed():
+    doc = spacy.blank("en")("My dog")
+    for name in ("labels", "parse_string", "constituents", "children", "parent", "tree"):
+        with pytest.raises(StructlearnError, match=r"SL020.*My dog"):
+            getattr(doc[:]._, name)
+    for name in ("labels", "parse_string", "parent"):
+        with pytest.raises(StructlearnError, match="SL020"):
+            getattr(doc[0]._, name)
+    with pytest.raises(StructlearnError, match="SL020"):
+        _ = doc._.trees
+    assert not doc[:]._.is_constituent
+    assert doc[:]._.constituent_prob is None
+    assert doc._.parse_failures == ()
+
+
+def test_names_that_another_package_has_taken_are_left_alone():
+    Span.set_extension("labels", default="benepar's", force=True)
+    try:
+        extensions.register()
+        assert gold_doc(FRUIT)[:]._.labels == "benepar's"
+    finally:
+        Span.remove_extension("labels")
+        extensions.register()
+    assert gold_doc(FRUIT)[:]._.labels == ("S",)
+
+
+# --- beyond ---------------------------------------------------------------------------------------
+def test_trees_are_those_of_the_treebank():
+    files = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
+    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **files)]
+    gold = [normalize(tree) for tree in read_trees(SAMPLE / "sample.trees")]
+    assert [tree for doc in docs for tree in doc._.trees] == gold
+    found = [sentence._.tree for doc in docs for sentence in doc.sents]
+    assert [normalize(tree) for tree in found] == gold
+
+
+def test_a_sentence_with_several_tops_is_a_constituent_without_labels():
+    doc = gold_doc("(TOP (NP (NN Fruit)) (NP (JJ red) (NN wine)) (. !))", FRUIT)
+    sentence = next(doc.sents)
+    assert sentence._.labels == ()
+    assert sentence._.is_constituent
+    assert sentence._.parse_string == "(TOP (NP (NN Fruit)) (NP (JJ red) (NN wine)) (. !))"
+    assert str(doc._.trees[0]) == sentence._.parse_string
+    assert texts(sentence._.children) == ["Fruit", "red wine", "!"]
+    assert doc[1:3]._.parent == sentence
+    assert doc[3]._.parent == sentence
+
+
+def test_a_word_alone():
+    doc = gold_doc("(UH Yes)", "(INTJ (UH Yes))")
+    assert list(map(str, doc._.trees)) == ["(TOP (UH Yes))", "(TOP (INTJ (UH Yes)))"]
+    assert doc[0]._.parse_string == "(UH Yes)"
+    assert doc[0]._.parent is None
+    assert doc[0:1]._.is_constituent
+
+
+def test_an_empty_doc():
+    doc = Doc(Vocab())
+    doc.spans["constituents"] = []
+    assert doc._.trees == ()
+
+
+def test_without_sentence_boundaries_the_doc_is_one_sentence():
+    doc = gold_doc(FRUIT, sents=False)
+    assert not doc.has_annotation("SENT_START")
+    assert list(map(str, doc._.trees)) == [f"(TOP {FRUIT})"]
+    assert doc[2:4]._.parent == doc[:]
+
+
+def test_white_space_around_a_constituent_does_not_count():
+    words = ["\n", "My", " ", "dog", "ran", ".", "\n\n", " ", "No", "."]
+    tags = ["_SP", "PRP$", "_SP", "NN", "VBD", ".", "_SP", "_SP", "DT", "."]
+    starts = [i in (0, 6, 8) for i in range(10)]
+    # A bare Vocab does not know what white space is.
+    doc = Doc(spacy.blank("en").vocab, words=words, tags=tags, sent_starts=starts)
+    spans = [("S", 1, 6), ("NP", 1, 4), ("VP", 4, 5), ("INTJ", 8, 10)]
+    set_gold_spans(doc, "constituents", spans)
+    first, blank, _ = doc.sents
+    assert [s._.parse_string for s in doc.sents] == [
+        "(S (NP (PRP$ My) (NN dog)) (VP (VBD ran)) (. .))",
+        "",
+        "(INTJ (DT No) (. .))",
+    ]
+    assert len(doc._.trees) == 2
+    assert first._.labels == doc[1:6]._.labels == ("S",)
+    assert texts(first._.children) == ["My   dog", "ran", "."]
+    assert texts(doc[1:4]._.constituents) == ["My   dog", "My", "dog"]
+    assert doc[1:4]._.parent == doc[1:6]
+    assert first._.parent is None
+    for span in (blank, doc[2:3]):
+        assert span._.labels == ()
+        assert span._.tree is None
+        assert span._.parent is None
+        assert list(span._.constituents) == list(span._.children) == []
+        assert not span._.is_constituent
+    assert doc[2]._.parse_string == ""
+
+
+def test_the_tags_of_the_parser_go_before_those_of_the_tokens():
+    doc = gold_doc(FRUIT)
+    set_gold_spans(doc, "constituent_tags", [("NNS", 1, 2), ("VBZ", 2, 3)])
+    assert doc[0:2]._.parse_string == "(NP (PRP$ My) (NNS dog))"
+    assert doc[2]._.parse_string == "(VBZ ate)"
+    assert doc[2].tag_ == "VBD"
+
+
+def test_a_word_without_any_tag():
+    doc = Doc(Vocab(), words=["a", "b"])
+    set_gold_spans(doc, "constituents", [("X", 0, 2)])
+    assert doc[:]._.parse_string == "(X (XX a) (XX b))"
+
+
+def test_probabilities():
+    doc = gold_doc("(S (VP (VB Run) (NP (NN home))))")
+    assert doc[:]._.constituent_prob is None
+    group = doc.spans["constituents"]
+    assert [span.label_ for span in group] == ["S", "VP", "NP"]
+    group.attrs["scores"] = np.array([0.75, 0.5, 0.25], dtype=np.float32)
+    assert doc[:]._.constituent_prob == 0.75
+    assert [span._.constituent_prob for span in group] == [0.75, 0.5, 0.25]
+    assert doc[1:2]._.constituent_prob == 0.25
+    assert doc[0:1]._.constituent_prob is None
+    group.attrs["scores"] = np.ones(2, dtype=np.float32)
+    assert doc[:]._.constituent_prob is None
+
+
+# --- storage --------------------------------------------------------------------------------------
+def reading(doc):
+    spans = [span for sentence in doc.sents for span in sentence._.constituents]
+    return [(s.start, s.end, s._.labels, s._.parse_string, s._.constituent_prob) for s in spans]
+
+
+def parsed_doc(vocab):
+    doc = gold_doc(FRUIT, "(TOP (NP (NN Fruit)) (. !))", vocab=vocab)
+    doc.spans["constituents"].attrs["scores"] = np.linspace(0, 1, 5, dtype=np.float32)
+    set_gold_spans(doc, "constituent_tags", [("XY", t.i, t.i + 1) for t in doc])
+    set_gold_spans(doc, "parse_failures", [("fallback", 5, 7)])
+    return doc
+
+
+@pytest.mark.parametrize(
+    "through",
+    [
+        lambda doc: Doc(doc.vocab).from_bytes(doc.to_bytes()),
+        lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(doc.vocab)),
+        lambda doc: doc.copy(),
+        lambda doc: pickle.loads(pickle.dumps(doc)),
+        lambda doc: doc[:].as_doc(),
+    ],
+    ids=["bytes", "docbin", "copy", "pickle", "as_doc"],
+)
+def test_storage(through):
+    doc = parsed_doc(Vocab())
+    again = through(doc)
+    if "constituents" not in again.spans:  # spaCy's as_doc copies no spans: that is said
+        with pytest.raises(StructlearnError, match="as_doc"):
+            _ = again._.trees
+        return
+    assert reading(again) == reading(doc)
+    assert again._.trees == doc._.trees
+    assert [(s.label_, s.text) for s in again._.parse_failures] == [("fallback", "Fruit !")]
+
+
+def test_storage_from_docs():
+    vocab = Vocab()
+    docs = [parsed_doc(vocab), gold_doc(FRUIT, vocab=vocab), parsed_doc(vocab)]
+    joined = Doc.from_docs(docs)
+    assert joined._.trees == sum((doc._.trees for doc in docs), ())
+    assert {s._.constituent_prob for s in joined.spans["constituents"]} == {None}
+    assert texts(joined._.parse_failures) == ["Fruit !", "Fruit !"]
+    strings = [s._.parse_string for doc in docs for s in doc.sents]
+    assert [s._.parse_string for s in joined.sents] == strings
+    assert joined[8].tag_ == joined[8]._.parse_string.split()[0].strip("(") == "NN"
+
+
+# --- no scans -------------------------------------------------------------------------------------
+class Counting:
+    """A group that counts how often a span is taken out of it."""
+
+    taken = 0
+
+    def __init__(self, group):
+        self.group, self.attrs = group, group.attrs
+
+    def __len__(self):
+        return len(self.group)
+
+    def __getitem__(self, index):
+        Counting.taken += 1
+        return self.group[index]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda doc: [s._.parse_string for s in doc.sents],
+        lambda doc: doc._.trees,
+        lambda doc: [list(s._.constituents) for s in doc.sents],
+        lambda doc: [list(s._.children) for s in doc.sents],
+        lambda doc: [(t._.parent, t._.labels, t._.parse_string) for t in doc],
+        lambda doc: [(t.sent._.is_constituent, t.sent._.constituent_prob) for t in doc],
+    ],
+    ids=["parse_string", "trees", "constituents", "children", "tokens", "prob"],
+)
+def test_getters_do_not_scan(read, monkeypatch):
+    """Twenty times as many sentences cost little more than twenty times as many look-ups."""
+    group_of = extensions._group
+    monkeypatch.setattr(
+        extensions,
+        "_group",
+        lambda doc, key: Counting(group_of(doc, key)) if key in doc.spans else None,
+    )
+    vocab = Vocab()
+    doc = gold_doc(FRUIT, vocab=vocab)
+    set_gold_spans(doc, "constituent_tags", [(t.tag_, t.i, t.i + 1) for t in doc])
+    taken = []
+    for sentences in (100, 2000):
+        joined = Doc.from_docs([doc] * sentences)
+        assert len(list(joined.sents)) == sentences
+        Counting.taken = 0
+        read(joined)
+        taken.append(Counting.taken)
+    assert taken[0] > 10 * 100
+    assert 20 * taken[0] <= taken[1] < 20 * taken[0] * 1.6
+
+
+def test_token_extensions_are_benepars():
+    ours = {"labels", "parse_string", "parent"}
+    assert all(Token.has_extension(name) for name in ours)
+    assert not Token.has_extension("constituents")
+
+
+def test_groups_are_plain_span_groups():
+    assert all(isinstance(g, SpanGroup) for g in gold_doc(FRUIT).spans.values())

@@ -1,0 +1,95 @@
+"""Train a constituency parser on a fetched treebank, and calibrate its probabilities.
+
+    python corpora/fetch.py ewt
+    python training/train_parser.py training/work/parser --rounds 5 --threads 2
+
+The grammar is trained on the documents of train that `ewt/tune.txt` does not name, and its
+temperature fitted on those; with --all a second one is then trained on all of train and gets that
+temperature. An interrupted run resumes. The scores that are saved are those on dev, with gold
+tokens and sentences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from recording import ROOT
+from spacy.language import Language
+
+from spacy_structlearn.pipeline import fitting
+from spacy_structlearn.pipeline.readers import create_treebank_reader
+
+CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
+CONFIG = ROOT / "training" / "configs" / "parser.cfg"
+COMPONENT = "constituency_parser"
+
+
+def treebank(corpora: Path, split: str) -> dict[str, Path]:
+    """The files of one split of EWT, by the names that readers know."""
+    kinds = ("trees", "spaces", "props")
+    return {kind: corpora / "ewt" / f"{split}.{kind}.gz" for kind in kinds}
+
+
+def train_parser(corpora: Path, output: Path, *, use_all: bool, **settings: Any) -> Language:
+    """Train on EWT with these settings of the architecture. RETURNS: the calibrated pipeline.
+
+    use_all: train on the tuning documents too, once the temperature is known.
+    """
+    paths = treebank(corpora, "train") | {"tune": corpora / "ewt" / "tune.txt"}
+    overrides = {f"paths.{name}": str(path) for name, path in paths.items()}
+    overrides |= {f"components.{COMPONENT}.model.{key}": val for key, val in settings.items()}
+    nlp = fitting.train(CONFIG, output, overrides=overrides)
+    tune = create_treebank_reader(
+        paths["trees"], paths["spaces"], paths["props"], include=paths["tune"]
+    )
+    temperature = nlp.get_pipe(COMPONENT).calibrate(tune(nlp))
+    print(
+        f"temperature {temperature:.3f}, tuning F1 {nlp.meta['performance']['constituents_f']:.4f}"
+    )
+    if use_all:
+        nlp = fitting.train(CONFIG, output, overrides=overrides | {"corpora.train.exclude": None})
+        nlp.get_pipe(COMPONENT).parameters.temperature = temperature
+    return nlp
+
+
+def evaluate(nlp: Language, corpora: Path) -> dict[str, float]:
+    """Scores on dev, with gold tokens and sentences."""
+    files = treebank(corpora, "dev")
+    reader = create_treebank_reader(files["trees"], files["spaces"], files["props"], tags=False)
+    scores = nlp.evaluate(list(reader(nlp)))
+    names = ("p", "r", "f", "exact", "tag_acc")
+    return {f"constituents_{name}": scores[f"constituents_{name}"] for name in names}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("output", type=Path, help="where to save the pipeline")
+    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=5, help="of splitting and merging")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1, help="of training")
+    parser.add_argument("--all", action="store_true", help="train on the tuning documents too")
+    parser.add_argument("--threshold", type=float, default=0.0, help="smallest probability kept")
+    parser.add_argument("--storage", default="float32", help="float32, float16 or log8")
+    args = parser.parse_args()
+    nlp = train_parser(
+        args.corpora,
+        args.output,
+        use_all=args.all,
+        rounds=args.rounds,
+        seed=args.seed,
+        threads=args.threads,
+    )
+    component = nlp.get_pipe(COMPONENT)
+    component.parameters = component.parameters.compact(args.threshold, args.storage)
+    nlp.meta["performance"] = evaluate(nlp, args.corpora)
+    fitting.save(nlp, args.output)
+    for name, value in nlp.meta["performance"].items():
+        print(f"{name:24} {value:.4f}")
+
+
+if __name__ == "__main__":
+    main()
