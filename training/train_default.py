@@ -5,9 +5,10 @@
 
 Stages, each kept in training/work so that an interrupted run resumes: the treebank as DocBins;
 sentence splitter and tagger on all of train; predicted tags for train by k-fold jackknife; word
-classes from raw text (EWT and CRAFT); the chunker on those; one evaluation on dev; the pipeline
-with its card. With --tune, settings of the chunker are compared instead, trained on the other
-documents of train and scored on those of `ewt/tune.txt`. Everything is seeded.
+classes from raw text (EWT and CRAFT); the chunker on those; the parser on the trees; one evaluation
+on dev; the pipeline with its card. With --only COMPONENT the others stay as they are in the package.
+With --tune, settings of the chunker are compared instead, trained on the other documents of train
+and scored on those of `ewt/tune.txt`. Everything is seeded.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from spacy.training import Example
 from spacy.util import load_model_from_config
 from spacy.vocab import Vocab
 from train_classes import FILES, sentences, train_classes
+from train_parser import train_parser
 
 from spacy_structlearn.about import __version__
 from spacy_structlearn.pipeline import fitting
@@ -43,6 +45,9 @@ N_CLASSES = 400
 FOLDS = 5
 SMALLEST_WEIGHT = 0.05  # smaller weights are not shipped: 0.1 F1 at most on the tuning documents
 TUNED_L2 = (0.5, 1.0, 2.0, 4.0)
+# Of the parser's probabilities: smaller ones are not shipped, the others as float16. On the tuning
+# documents that costs nothing.
+SMALLEST_PROBABILITY = 1e-6
 
 SOURCES = [
     {
@@ -170,20 +175,43 @@ def train_pipeline(corpora: Path, work: Path, jobs: int) -> tuple[Language, dict
     chunker = work / "chunker"
     if not chunker.exists():
         train_chunker(train, dev, learn_classes(corpora, work), chunker)
-    return assemble(tagger, spacy.load(chunker)), docs
+    add_chunker(tagger, spacy.load(chunker))
+    add_parser(tagger, learn_parser(corpora, work))
+    return assemble(tagger), docs
 
 
-def assemble(tagger: Language, chunker: Language) -> Language:
-    """One pipeline from the trained parts, without the words and paths of its training."""
-    tagger.add_pipe("np_chunker", source=chunker)
-    parameters = tagger.get_pipe("np_chunker").parameters
-    tagger.get_pipe("np_chunker").parameters = parameters.compact("float16", SMALLEST_WEIGHT)
-    config = tagger.config.copy()
+def learn_parser(corpora: Path, work: Path) -> Language:
+    """The parser alone, learned from all of train and calibrated on the tuning documents."""
+    target = work / "parser"
+    if not target.exists():
+        fitting.save(train_parser(corpora, work / "parser.fit", use_all=True), target)
+    return spacy.load(target)
+
+
+def add_chunker(nlp: Language, trained: Language) -> None:
+    """Add the chunker of another pipeline, as small as it is shipped."""
+    nlp.add_pipe("np_chunker", source=trained)
+    chunker = nlp.get_pipe("np_chunker")
+    chunker.parameters = chunker.parameters.compact("float16", SMALLEST_WEIGHT)
+
+
+def add_parser(nlp: Language, trained: Language) -> None:
+    """Add the parser of another pipeline, or put it in the place of an older one."""
+    if "constituency_parser" in nlp.component_names:
+        nlp.remove_pipe("constituency_parser")
+    nlp.add_pipe("constituency_parser", source=trained)
+    parser = nlp.get_pipe("constituency_parser")
+    parser.parameters = parser.parameters.compact(SMALLEST_PROBABILITY, "float16")
+
+
+def assemble(trained: Language) -> Language:
+    """The pipeline without the words and paths of its training, and with its card."""
+    config = trained.config.copy()
     config["paths"] = dict.fromkeys(config["paths"])
     config["components"]["np_chunker"]["model"]["classes"] = None  # the model holds them
     nlp = load_model_from_config(config, auto_fill=True)
     # A StringStore only grows: a new one holds the labels, and none of the training text.
-    nlp.from_bytes(tagger.to_bytes(exclude=["vocab", "config"]), exclude=["vocab", "config"])
+    nlp.from_bytes(trained.to_bytes(exclude=["vocab", "config"]), exclude=["vocab", "config"])
     for _, component in nlp.pipeline:
         for label in getattr(component, "labels", ()):
             nlp.vocab.strings.add(label)
@@ -192,7 +220,7 @@ def assemble(tagger: Language, chunker: Language) -> Language:
             "name": "structlearn_sm",
             "version": __version__,
             "spacy_version": ">=3.8.0,<3.9.0",
-            "description": "Sentences, Penn Treebank tags and NP chunks for English.",
+            "description": "Sentences, Penn Treebank tags, NP chunks and parses for English.",
             "author": "the spacy-structlearn contributors",
             "license": "CC BY-SA 4.0",
             "sources": SOURCES,
@@ -210,7 +238,7 @@ def copied(nlp: Language) -> Language:
 def evaluate(nlp: Language, dev: Path) -> dict[str, float]:
     """Scores of the whole pipeline on raw text, and its words per CPU second.
 
-    Tags are scored where the tokens agree with the treebank's, chunks by character offsets.
+    Tags are scored where the tokens agree with the treebank's, chunks and brackets by characters.
     """
     gold = read_docs(dev)
     texts = [doc.text for doc in gold]
@@ -220,6 +248,7 @@ def evaluate(nlp: Language, dev: Path) -> dict[str, float]:
     seconds = process_time() - start
     scores = nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in gold])
     names = ("tag_acc", "sents_f", "sents_p", "sents_r", "np_chunk_f", "np_chunk_p", "np_chunk_r")
+    names += ("constituents_f", "constituents_p", "constituents_r")
     return {name: scores[name] for name in names} | {"words_per_cpu_s": words / seconds}
 
 
@@ -255,12 +284,20 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=WORK, help="kept stages")
     parser.add_argument("--output", type=Path, default=PACKAGED, help="where to save the pipeline")
     parser.add_argument("--jobs", type=int, default=1, help="processes of the jackknife")
+    parser.add_argument(
+        "--only", choices=["constituency_parser"], help="train it alone; keep the others"
+    )
     parser.add_argument("--tune", action="store_true", help="compare settings instead")
     args = parser.parse_args()
     if args.tune:
         tune(args.corpora, args.work, args.jobs)
         return
-    nlp, docs = train_pipeline(args.corpora, args.work, args.jobs)
+    if args.only:
+        trained, docs = spacy.load(PACKAGED), build_docs(args.corpora, args.work)
+        add_parser(trained, learn_parser(args.corpora, args.work))
+        nlp = assemble(trained)
+    else:
+        nlp, docs = train_pipeline(args.corpora, args.work, args.jobs)
     # A copy is evaluated: the words of dev would stay in the vocab of the one that is saved.
     nlp.meta["performance"] = evaluate(copied(nlp), docs["dev"])
     fitting.save(nlp, args.output, extra={"LICENSES_SOURCES": LICENSES_SOURCES})

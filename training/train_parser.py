@@ -1,7 +1,7 @@
 """Train a constituency parser on a fetched treebank, and calibrate its probabilities.
 
     python corpora/fetch.py ewt
-    python training/train_parser.py training/work/parser --rounds 5 --threads 2
+    python training/train_parser.py training/work/my_parser --threads 2
 
 The grammar is trained on the documents of train that `ewt/tune.txt` does not name, and its
 temperature fitted on those; with --all a second one is then trained on all of train and gets that
@@ -25,6 +25,12 @@ from spacy_structlearn.pipeline.readers import create_treebank_reader
 CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 CONFIG = ROOT / "training" / "configs" / "parser.cfg"
 COMPONENT = "constituency_parser"
+SETTINGS = {
+    "rounds": "rounds of splitting and merging",
+    "grammars": "number of grammars in the product",
+    "seed": "the first of their seeds",
+    "threads": "threads of training",
+}
 
 
 def treebank(corpora: Path, split: str) -> dict[str, Path]:
@@ -68,21 +74,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("output", type=Path, help="where to save the pipeline")
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--rounds", type=int, default=5, help="of splitting and merging")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1, help="of training")
+    for name, text in SETTINGS.items():
+        parser.add_argument(f"--{name}", type=int, help=f"{text}; default: as in the config")
     parser.add_argument("--all", action="store_true", help="train on the tuning documents too")
     parser.add_argument("--threshold", type=float, default=0.0, help="smallest probability kept")
     parser.add_argument("--storage", default="float32", help="float32, float16 or log8")
     args = parser.parse_args()
-    nlp = train_parser(
-        args.corpora,
-        args.output,
-        use_all=args.all,
-        rounds=args.rounds,
-        seed=args.seed,
-        threads=args.threads,
-    )
+    settings = {name: getattr(args, name) for name in SETTINGS}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    nlp = train_parser(args.corpora, args.output, use_all=args.all, **settings)
     component = nlp.get_pipe(COMPONENT)
     component.parameters = component.parameters.compact(args.threshold, args.storage)
     nlp.meta["performance"] = evaluate(nlp, args.corpora)

@@ -13,7 +13,8 @@ and an upper one, I1(A) = I0(A) + sum_B P(A -> B) I0(B), from which the next nod
 All scores are float32, each cell with a power of two of its own: the largest inside score of a
 cell is between 1 and 2, and its outside scores have the power with which inside times outside
 over the score of the sentence is the posterior. So nothing overflows or vanishes at any length.
-States that are 2**80 times smaller than the best of their cell are taken for zero.
+States that are 2**80 times smaller than the best of their cell are taken for zero, and so are
+splits whose two sides, multiplied, are 2**126 times smaller than those of the best split.
 """
 
 from libc.math cimport INFINITY, log

@@ -47,8 +47,9 @@ class Parse:
     labels, starts, ends: the brackets in pre-order (by start, -end, depth), the root left out; a
     unary chain is a repeated span, topmost first. probabilities: float32, the posterior of each,
     calibrated by the grammar's temperature. tags: of the words. log_probability: log P(tree |
-    sentence), and log_likelihood: log P(sentence), by the (first) grammar. failed: whether the
-    tree is only a makeshift, without a probability. root: the label above it.
+    sentence), and log_likelihood: log P(sentence), by the (first) grammar, both over what has passed
+    the thresholds, so the second is a lower bound. failed: whether the tree is only a makeshift,
+    without a probability. root: the label above it.
     """
 
     labels: list[str]
@@ -110,7 +111,7 @@ class ChartParser:
             (
                 "thresholds",
                 thresholds,
-                f"{max(last, 1)} or more posteriors from 0 to 1",
+                f"{max(len(self.levels) - 1, 1)} or more posteriors from 0 to 1",
                 len(thresholds) >= max(len(self.levels) - 1, 1)
                 and all(0 <= t <= 1 for t in thresholds),
             ),

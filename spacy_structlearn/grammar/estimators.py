@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, field
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from .. import serialization
 from ..errors import StructlearnError
 from ..trees.tree import Tree
-from .em import Derivations, grammar_of, m_step, observed_counts
+from .em import Counts, Derivations, grammar_of, m_step, observed_counts
 from .lexicon import LexiconLearner, LexiconLevel, LexiconSettings
 from .model import LatentGrammar, Level, dense, sparse
 from .split_merge import Merging, branches, least_useful, merge_losses, smooth, split
@@ -219,19 +218,21 @@ class SplitMergeTrainer:
             value, counts = self._e_step(current.level, current.words)
             self._m_step(current, counts, smoothed)
             gain, current.value = value - current.value, value
+            iteration = current.iteration
             current.iteration += 1
-            if self.on_em_iteration is not None:
-                self.on_em_iteration(number, current.phase, current.iteration - 1, value)
             if self.settings.tolerance and gain < self.settings.tolerance * abs(value):
-                break
+                # Known to a state that is saved now, too.
+                current.iteration = iterations
+            if self.on_em_iteration is not None:
+                self.on_em_iteration(number, current.phase, iteration, value)
 
-    def _e_step(self, level: Level, words: LexiconLevel):
+    def _e_step(self, level: Level, words: LexiconLevel) -> tuple[float, Counts]:
         if self._derivations is None:
             self._derivations = Derivations(self._data, self.settings.threads)
         emissions = self._learner.emissions(words, level.substates[: self._n_tags])
         return self._derivations.e_step(level, emissions)
 
-    def _m_step(self, current: _Current, counts: Any, smoothed: bool) -> None:
+    def _m_step(self, current: _Current, counts: Counts, smoothed: bool) -> None:
         settings, before = self.settings, current.level
         level = m_step(self._data, before.substates, before.ancestors, counts)
         groups, amount = None, 0.0

@@ -98,7 +98,7 @@ def random_level(rng, rules, substates, ancestors, zeros=0.0):
 
 
 class Table:
-    """In the place of a `Lexicon`: P(word | T_x), (n_words + 1, X) a level, the last row unknown."""
+    """In the place of a `Lexicon`: P(word | T_x), (n_words + 1, X) a level; last, unknown words."""
 
     def __init__(self, words, tables):
         self.words = tuple(words)
@@ -523,7 +523,7 @@ class Enumeration:
                 layer = "lower" if child < self.grammar.symbols.n_tags else "upper"
                 worth[part] -= np.log(q[layer, parent, i, j])
             elif kind == "same":
-                worth[part] = np.log(value) - np.log(q["upper", *place])
+                worth[part] = np.log(value) - np.log(q[("upper", *place)])
             elif kind == "tag":
                 worth[part] = 0.0
         return worth

@@ -168,28 +168,34 @@ def test_cells_without_nodes_take_nothing_from_others():
     np.testing.assert_array_equal(np.argwhere(nodes[1]), [[i, 60, 0] for i in range(59)])
 
 
-def test_states_that_lead_nowhere_do_not_overflow():
-    # A tree of many improbable X; a Y over any of its parts would make it far more probable.
+def test_states_that_lead_nowhere_take_nothing_from_others():
+    # The only tree is of improbable P and Q. C is a probable node over the same number of a and b,
+    # where S would make the sentence 2**100 times more probable, but nothing can be an S there.
     grammar = grammar_from(
         ["a", "b"],
-        ["X", "Y"],
+        ["C", "D", "P", "Q", "R", "S"],
         {
-            "X -> a X": 2.0**-9,
-            "X -> a b": 2.0**-9,
-            "X -> a Y": 0.5,
-            "Y -> b b": 0.5,
-            "Y -> Y Y": 0.5,
+            "R -> P Q": 0.5,
+            "R -> a S": 0.5,
+            "S -> P P": 1.0,
+            "P -> a P": 2.0**-9,
+            "Q -> b Q": 2.0**-9,
+            "C -> a D": 0.5,
+            "D -> C b": 0.5,
+            "C -> a b": 0.5,
         },
-        {},
-        {"X": 1.0},
+        {"P -> a": 2.0**-9, "Q -> b": 2.0**-9},
+        {"R": 1.0},
         {("a", "a"): 1.0, ("b", "b"): 1.0},
     )
-    words = ["a"] * 99 + ["b"]
-    nodes, tags, log_z = posteriors(grammar, words)
-    assert log_z == pytest.approx(-99 * 9 * np.log(2))
-    np.testing.assert_allclose(nodes[1, :99, 100, 0], 1)
-    np.testing.assert_allclose(tags.sum(axis=1), 1)
+    nodes, tags, log_z = posteriors(grammar, ["a"] * 7 + ["b"] * 6)
+    assert log_z == pytest.approx(-(1 + 13 * 9) * np.log(2))
     assert np.isfinite(nodes).all()
+    p, q, r = 2, 3, 4
+    expected = {(0, 13, r), *((i, 7, p) for i in range(7)), *((i, 13, q) for i in range(7, 13))}
+    assert {tuple(place) for place in np.argwhere(nodes[1] > 1e-6).tolist()} == expected
+    np.testing.assert_allclose([nodes[1][place] for place in expected], 1, rtol=1e-6)
+    np.testing.assert_allclose(tags.sum(axis=1), 1, rtol=1e-6)
 
 
 # --- the cascade ---------------------------------------------------------------------------------

@@ -121,6 +121,20 @@ def test_a_tolerance_ends_a_phase_early():
     assert len(calls) == 6
 
 
+def test_a_state_knows_that_its_phase_is_over():
+    trees, states = treebanks.sample(), []
+    settings = {"rounds": 1, "tolerance": 2e-3}
+    whole = SplitMerge(**settings).trainer(None, [trees])
+    whole.on_em_iteration = lambda *call: states.append(whole.to_bytes())
+    finish(whole)
+    assert len(states) < 80
+    for state in states[::5]:
+        again = SplitMerge(**settings).trainer(None, [trees])
+        assert again.resume(state)
+        finish(again)
+        assert again.parameters() == whole.parameters()
+
+
 def test_ancestors_are_the_tree_of_splits():
     grammar = learn(treebanks.sample(), rounds=3).parameters()
     for before, after in zip(grammar.levels[:-1], grammar.levels[1:], strict=True):
