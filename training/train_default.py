@@ -6,9 +6,9 @@
 Stages, each kept in training/work so that an interrupted run resumes: the treebank as DocBins;
 sentence splitter and tagger on all of train; predicted tags for train by k-fold jackknife; word
 classes from raw text (EWT and CRAFT); the chunker on those; the parser on the trees; one evaluation
-on dev; the pipeline with its card. With --only COMPONENT the others stay as they are in the package.
-With --tune, settings of the chunker are compared instead, trained on the other documents of train
-and scored on those of `ewt/tune.txt`. Everything is seeded.
+on dev; the pipeline with its card. With --only COMPONENT the others stay as they are in the
+package. With --tune, settings of the chunker are compared instead, trained on the other documents
+of train and scored on those of `ewt/tune.txt`. Everything is seeded.
 """
 
 from __future__ import annotations
@@ -176,15 +176,16 @@ def train_pipeline(corpora: Path, work: Path, jobs: int) -> tuple[Language, dict
     if not chunker.exists():
         train_chunker(train, dev, learn_classes(corpora, work), chunker)
     add_chunker(tagger, spacy.load(chunker))
-    add_parser(tagger, learn_parser(corpora, work))
+    add_parser(tagger, learn_parser(corpora, work, jobs))
     return assemble(tagger), docs
 
 
-def learn_parser(corpora: Path, work: Path) -> Language:
+def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
     """The parser alone, learned from all of train and calibrated on the tuning documents."""
     target = work / "parser"
     if not target.exists():
-        fitting.save(train_parser(corpora, work / "parser.fit", use_all=True), target)
+        nlp = train_parser(corpora, work / "parser.fit", use_all=True, threads=threads)
+        fitting.save(nlp, target)
     return spacy.load(target)
 
 
@@ -283,7 +284,7 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     parser.add_argument("--work", type=Path, default=WORK, help="kept stages")
     parser.add_argument("--output", type=Path, default=PACKAGED, help="where to save the pipeline")
-    parser.add_argument("--jobs", type=int, default=1, help="processes of the jackknife")
+    parser.add_argument("--jobs", type=int, default=1, help="processes or threads")
     parser.add_argument(
         "--only", choices=["constituency_parser"], help="train it alone; keep the others"
     )
@@ -294,7 +295,7 @@ def main() -> None:
         return
     if args.only:
         trained, docs = spacy.load(PACKAGED), build_docs(args.corpora, args.work)
-        add_parser(trained, learn_parser(args.corpora, args.work))
+        add_parser(trained, learn_parser(args.corpora, args.work, args.jobs))
         nlp = assemble(trained)
     else:
         nlp, docs = train_pipeline(args.corpora, args.work, args.jobs)

@@ -47,9 +47,9 @@ class Parse:
     labels, starts, ends: the brackets in pre-order (by start, -end, depth), the root left out; a
     unary chain is a repeated span, topmost first. probabilities: float32, the posterior of each,
     calibrated by the grammar's temperature. tags: of the words. log_probability: log P(tree |
-    sentence), and log_likelihood: log P(sentence), by the (first) grammar, both over what has passed
-    the thresholds, so the second is a lower bound. failed: whether the tree is only a makeshift,
-    without a probability. root: the label above it.
+    sentence), and log_likelihood: log P(sentence), by the (first) grammar; both over what has
+    passed the thresholds, so the second is a lower bound. failed: whether the tree is only a
+    makeshift, without a probability. root: the label above it.
     """
 
     labels: list[str]

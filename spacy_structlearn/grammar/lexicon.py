@@ -17,7 +17,7 @@ Two lexicons, estimated by `LexiconLearner` and stored in one form (`Lexicon`):
 
 A signature function gives a chain from the finest to the coarsest class of a word; what was never
 seen is looked up further down the chain, and at its end is U itself. Functions are known by name,
-since a model file is data: add your own to `SIGNATURES` or `NORMALIZATIONS` before loading.
+since a model file is data: register your own in `SIGNATURES` or `NORMALIZATIONS`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import catalogue
 import numpy as np
 from numpy.typing import NDArray
 
@@ -128,14 +129,20 @@ def typographic(word: str, before: int) -> tuple[str, ...]:
     return tuple(form for form in dict.fromkeys(found) if form and form != word)
 
 
-SIGNATURES: dict[str, Signature] = {"english": english_signature, "shape": shape_signature}
-NORMALIZATIONS: dict[str, Normalization] = {"typographic": typographic}
+# Other packages add theirs by entry points of the groups spacy_structlearn_signatures and
+# spacy_structlearn_normalizations.
+SIGNATURES = catalogue.create("spacy_structlearn", "signatures", entry_points=True)
+SIGNATURES.register("english", func=english_signature)
+SIGNATURES.register("shape", func=shape_signature)
+NORMALIZATIONS = catalogue.create("spacy_structlearn", "normalizations", entry_points=True)
+NORMALIZATIONS.register("typographic", func=typographic)
 
 
-def _registered(table: dict[str, Any], kind: str, name: str) -> Any:
-    if not isinstance(name, str) or name not in table:
-        raise StructlearnError("SL405", kind=kind, name=name, known=", ".join(sorted(table)))
-    return table[name]
+def _registered(registry: catalogue.Registry, kind: str, name: str) -> Any:
+    if not isinstance(name, str) or name not in registry:
+        known = ", ".join(sorted(registry.get_all()))
+        raise StructlearnError("SL405", kind=kind, name=name, known=known)
+    return registry.get(name)
 
 
 class LexiconLevel(NamedTuple):
@@ -571,7 +578,7 @@ class LexiconLearner:
     def _number_signatures(self, data: TreebankData, rare: NDArray[np.bool_]) -> None:
         """Rows for the signatures of rare words; a row's parent is smoothed with."""
         settings = self.settings
-        function = SIGNATURES[settings.signature]
+        function = SIGNATURES.get(settings.signature)
         rows: dict[str, int] = {}
         parents: list[str | None] = []
 

@@ -1,5 +1,6 @@
 import pickle
 
+import catalogue
 import numpy as np
 import pytest
 import treebanks
@@ -205,15 +206,16 @@ def test_other_spellings_of_known_words_are_found():
     assert plain.encode(["—"])[0] >= len(plain.words)
 
 
-def test_functions_of_others_are_known_by_name(monkeypatch):
-    length = {"length": lambda word, initial, known: (str(len(word)),)}
-    monkeypatch.setattr(lexicons, "SIGNATURES", lexicons.SIGNATURES | length)
-    settings = LexiconSettings(signature="length")
-    grammar = treebank_grammar(binarize(treebanks.toy(), root="R"), settings)
-    data = grammar.to_bytes()
-    assert type(grammar).from_bytes(data) == grammar
-    assert "4" in grammar.lexicon.signatures
-    del lexicons.SIGNATURES["length"]
+def test_functions_of_others_are_known_by_name():
+    lexicons.SIGNATURES.register("length", func=lambda word, initial, known: (str(len(word)),))
+    try:
+        settings = LexiconSettings(signature="length")
+        grammar = treebank_grammar(binarize(treebanks.toy(), root="R"), settings)
+        data = grammar.to_bytes()
+        assert type(grammar).from_bytes(data) == grammar
+        assert "4" in grammar.lexicon.signatures
+    finally:
+        catalogue._remove(("spacy_structlearn", "signatures", "length"))
     with pytest.raises(StructlearnError, match=r"SL405.*length"):
         type(grammar).from_bytes(data)
 

@@ -1,0 +1,174 @@
+"""The parser beside the Berkeley parser (Petrov et al. 2006) on the WSJ sample, in one run.
+
+    python corpora/fetch.py wsj_sample
+    python training/benchmarks/parser.py --berkeley BerkeleyParser-1.7.jar --train
+    python training/benchmarks/parser.py --berkeley BerkeleyParser-1.7.jar --grammar wsj.gr
+
+The Berkeley parser (https://github.com/slavpetrov/berkeleyparser) needs Java and is under the GPL:
+nothing of it is in this package; get it yourself. --train trains it on the same trees first, with
+its default settings; --grammar takes a grammar that was trained so before. Every measurement is a
+process of its own, ours and the peer's in turn, on one thread; CPU seconds. A parser's time a
+sentence is that of further passes over the test sentences: start-up, loading, and the first pass,
+in which Java compiles, are not counted. Medians and ratios go to
+training/results/parsing_generative.json under `peer`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reproduce"))
+from petrov_klein2007 import CORPORA, RESULTS, WORK, best_wsj_grammar, measure, wsj_trees
+from recording import record
+
+from spacy_structlearn.evaluation.evalb import score_trees
+from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.tree import Tree, escape
+
+JAVA = ["java", "-XX:+UseSerialGC", "-Xmx1200m"]
+PACKAGE = "edu.berkeley.nlp.PCFGLA"
+ROUNDS = 4
+PASSES = 3
+NOTHING = "(())"  # what it prints where it finds no tree
+
+
+def berkeley(jar: Path, program: str, options: Sequence[str]) -> dict[str, float]:
+    """Run one program of the jar. RETURNS: its CPU seconds and peak memory (on Linux at least that
+    of this process, which is far below it).
+    """
+    command = [*JAVA, "-cp", str(jar), f"{PACKAGE}.{program}", *options]
+    with tempfile.TemporaryFile() as messages:
+        process = subprocess.Popen(command, stdout=messages, stderr=messages)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            messages.seek(0)
+            sys.exit(f"{program}: {messages.read()[-2000:].decode(errors='replace')}")
+    return {"cpu_s": usage.ru_utime + usage.ru_stime, "peak_rss_mb": usage.ru_maxrss / 1024}
+
+
+def berkeley_training(jar: Path, trees: Path, grammar: Path) -> dict[str, float]:
+    """Its default settings, with as many rounds as ours."""
+    options = ["-path", str(trees), "-out", str(grammar)]
+    options += ["-treebank", "SINGLEFILE", "-SMcycles", str(ROUNDS)]
+    return berkeley(jar, "GrammarTrainer", options)
+
+
+def berkeley_parsing(jar: Path, grammar: Path, test: Sequence[Tree], folder: Path) -> dict:
+    """Milliseconds a sentence, memory, and accuracy, by a run of one pass and one of several."""
+    lines = "".join(" ".join(map(escape, tree.words())) + "\n" for tree in test)
+    runs = {}
+    for passes in (1, PASSES):
+        source, target = folder / f"{passes}.txt", folder / f"{passes}.out"
+        source.write_text(passes * lines, encoding="utf8")
+        options = ["-gr", str(grammar), "-inputFile", str(source), "-outputFile", str(target)]
+        runs[passes] = berkeley(jar, "BerkeleyParser", options)
+    extra = runs[PASSES]["cpu_s"] - runs[1]["cpu_s"]
+    with open(folder / "1.out", encoding="utf8") as output:
+        predicted = [_read(line.strip()) for line in output]
+    score = score_trees(test, predicted)
+    return {
+        "ms_per_sentence": 1000 * extra / (PASSES - 1) / len(test),
+        "peak_rss_mb": runs[1]["peak_rss_mb"],
+        "test_f1": score.f1,
+        "test_f1_strict": score.strict.f1,
+        "test_complete": score.complete_match,
+    }
+
+
+def _read(line: str) -> Tree | None:
+    return None if line.replace(" ", "") == NOTHING else normalize(parse_tree(line))
+
+
+def write_trees(trees: Iterable[Tree], path: Path) -> None:
+    """Trees a line, with the empty outer bracket that the peer expects."""
+    with open(path, "w", encoding="utf8") as file:
+        for tree in trees:
+            file.write(f"( {' '.join(map(str, tree.children))} )\n")
+
+
+def alternating(
+    ours: Callable[[], dict], peer: Callable[[], dict], runs: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Medians of both, measured in turn."""
+    pairs = []
+    for _ in range(runs):
+        pairs.append((ours(), peer()))
+        for name, side in zip(("ours", "berkeley"), pairs[-1], strict=True):
+            print(name, {key: round(value, 3) for key, value in side.items()}, flush=True)
+    medians = [
+        {name: float(np.median([run[name] for run in side])) for name in side[0]}
+        for side in zip(*pairs, strict=True)
+    ]
+    return medians[0], medians[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--berkeley", type=Path, help="BerkeleyParser-1.7.jar (GPL, not ours)")
+    parser.add_argument("--grammar", type=Path, help="its grammar of the WSJ sample")
+    parser.add_argument("--train", action="store_true", help="train its grammar (minutes)")
+    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
+    parser.add_argument("--work", type=Path, default=WORK, help="kept grammars")
+    parser.add_argument("--runs", type=int, default=3, help="of each, in turn")
+    args = parser.parse_args()
+    jar = args.berkeley
+    if jar is None or not jar.is_file():
+        sys.exit("skipped: give --berkeley BerkeleyParser-1.7.jar; it is GPL and not shipped here")
+    if shutil.which("java") is None:
+        sys.exit("skipped: the Berkeley parser needs Java")
+    if not args.train and args.grammar is None:
+        sys.exit("skipped: give --grammar, or --train to train one")
+    with tempfile.TemporaryDirectory() as name:
+        compare(args, Path(name))
+
+
+def compare(args: argparse.Namespace, folder: Path) -> None:
+    grammar = args.grammar
+    if args.train:
+        trees, grammar = folder / "train.mrg", grammar or folder / "wsj.gr"
+        write_trees(wsj_trees(args.corpora, "train"), trees)
+        ours, peer = alternating(
+            lambda: measure("train", args.corpora),
+            lambda: berkeley_training(args.berkeley, trees, grammar),
+            args.runs,
+        )
+        keep("train", ours, peer, {"cpu_s": "train_cpu", "peak_rss_mb": "train_peak_rss"})
+    path, sentences = best_wsj_grammar(args.corpora, args.work), folder / "test.json"
+    test = wsj_trees(args.corpora, "test")
+    sentences.write_text(json.dumps([tree.words() for tree in test]), encoding="utf8")
+    ours, peer = alternating(
+        lambda: {
+            **measure("speed", args.corpora, path, sentences),
+            **measure("rss", args.corpora, path, sentences),
+        },
+        lambda: berkeley_parsing(args.berkeley, grammar, test, folder),
+        args.runs,
+    )
+    keep("parse", ours, peer, {"ms_per_sentence": "parse_cpu", "peak_rss_mb": "parse_peak_rss"})
+
+
+def keep(what: str, ours: dict, peer: dict, ratios: dict[str, str]) -> None:
+    """Record and print medians, and the peer's over ours for the keys of `ratios`."""
+    figures = {f"peer.{what}.ours.{key}": value for key, value in ours.items()}
+    figures |= {f"peer.{what}.berkeley.{key}": value for key, value in peer.items()}
+    figures |= {f"peer.ratio.{name}": peer[key] / ours[key] for key, name in ratios.items()}
+    record(RESULTS, figures)
+    for key, value in figures.items():
+        print(f"{key:44} {value:.4f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,798 @@
+"""Parsing figures of Petrov & Klein (2007): grammars with latent annotations, learned generatively.
+
+    python corpora/fetch.py wsj_sample ewt craft
+    python training/reproduce/petrov_klein2007.py --generative
+
+Writes training/results/parsing_generative.json, each part's figures when it is done; --only runs
+one part. Sentences are parsed from gold tokens, without tags, unless a key says raw. wsj_sample:
+files 0001-0159 for training, 0160-0179 for choosing the round, 0180-0199 for the test, and EVALB
+with COLLINS.prm as it is. EWT: punctuation by the gold tags, so that no sentence is dropped;
+settings are compared on the documents of `ewt/tune.txt` by grammars of the other documents of
+train, and dev is parsed by the default pipeline as installed. Grammars that are trained here are
+kept in training/work/grammars, by their settings; training that is interrupted resumes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from functools import cache
+from hashlib import blake2b
+from itertools import accumulate, groupby, islice
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from recording import ROOT, record
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.evaluation.evalb import (
+    EvalbScore,
+    offset_brackets,
+    score_offset_brackets,
+    score_trees,
+)
+from spacy_structlearn.grammar.decode import ChartParser, Parse, fit_temperature
+from spacy_structlearn.grammar.em import treebank_grammar
+from spacy_structlearn.grammar.estimators import SplitMerge
+from spacy_structlearn.grammar.lexicon import LexiconSettings
+from spacy_structlearn.grammar.model import LatentGrammar, product
+from spacy_structlearn.grammar.symbols import binarize
+from spacy_structlearn.trees.brackets import read_trees
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.tree import Tree
+
+CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
+WORK = ROOT / "training" / "work"
+CHECKPOINT_S = 60
+
+LEXICON = LexiconSettings(signature="english", word_backoff="signature")
+PAPER_LEXICON = LexiconSettings(kind="simple", signature="english", normalization="")
+ROUNDS = (1, 2, 3, 4)
+WSJ = SplitMerge(rounds=max(ROUNDS), lexicon=LEXICON)
+# The grammars of the default pipeline, as in training/configs/parser.cfg; and what is compared.
+EWT = SplitMerge(rounds=5, lexicon=LEXICON)
+EWT_ROUNDS = (3, 4, 5)
+# Table 1: all substates are split in each round and none merged or smoothed.
+TABLE1 = SplitMerge(
+    rounds=4,
+    merge_fraction=0.0,
+    rule_smoothing=0.0,
+    lexicon_smoothing=0.0,
+    lexicon=PAPER_LEXICON,
+)
+SEEDS = (0, 1, 2, 3)
+MADE_TOKENS = 5000
+
+
+# --- corpora --------------------------------------------------------------------------------------
+@cache
+def wsj_trees(corpora: Path, split: str) -> tuple[Tree, ...]:
+    """Normalised trees of train, dev or test: the files that split.json names."""
+    folder = corpora / "wsj_sample"
+    splits = json.loads((folder / "split.json").read_text(encoding="utf8"))["splits"]
+    low, high = splits[split]["files"]
+    with open(folder / "trees.index.tsv", encoding="utf8") as lines:
+        rows = [line.split("\t") for line in lines if not line.startswith("#")]
+    files = [int(name.removeprefix("wsj_")) for _, name, *_ in rows]
+    trees = read_trees(folder / "trees.mrg.gz")
+    pairs = zip(trees, files, strict=True)
+    return _normalized(tree for tree, number in pairs if low <= number <= high)
+
+
+@cache
+def ewt_trees(corpora: Path, split: str) -> tuple[Tree, ...]:
+    """Normalised trees of train, dev, tune (the documents of tune.txt) or fit (train without)."""
+    folder = corpora / "ewt"
+    if split in ("train", "dev"):
+        return _normalized(read_trees(folder / f"{split}.trees.gz"))
+    tuning = set((folder / "tune.txt").read_text(encoding="utf8").split())
+    names = ewt_documents(corpora, "train")
+    pairs = zip(ewt_trees(corpora, "train"), names, strict=True)
+    return tuple(tree for tree, name in pairs if (name in tuning) is (split == "tune"))
+
+
+def ewt_documents(corpora: Path, split: str) -> list[str]:
+    """The name of each sentence's document."""
+    names, inside = [], False
+    with gzip.open(corpora / "ewt" / f"{split}.props.gz", "rt", encoding="utf8") as lines:
+        for line in lines:
+            if line.strip() and not inside:
+                names.append(line.split(maxsplit=1)[0])
+            inside = bool(line.strip())
+    return names
+
+
+@cache
+def craft_trees(corpora: Path, split: str) -> tuple[Tree, ...]:
+    return _normalized(read_trees(corpora / "craft" / f"{split}.trees.gz"))
+
+
+def _normalized(trees: Iterator[Tree]) -> tuple[Tree, ...]:
+    found = (normalize(tree) for tree in trees)
+    return tuple(tree for tree in found if tree is not None)
+
+
+TREES: dict[str, Callable[[Path, str], tuple[Tree, ...]]] = {
+    "wsj": wsj_trees,
+    "ewt": ewt_trees,
+    "craft": craft_trees,
+}
+
+
+# --- training -------------------------------------------------------------------------------------
+def grammar(
+    work: Path, corpora: Path, corpus: str, split: str, settings: SplitMerge
+) -> tuple[LatentGrammar, float]:
+    """The grammar of these trees and settings, trained unless it is in `work` already.
+
+    RETURNS: the grammar, and the CPU seconds of its training.
+    """
+    kept = asdict(replace(settings, threads=1))
+    digest = blake2b(repr(sorted(kept.items())).encode(), digest_size=6).hexdigest()
+    path = work / "grammars" / f"{corpus}-{split}-{settings.rounds}-{settings.seed}-{digest}.bin"
+    notes = path.with_suffix(".json")
+    if path.exists():
+        try:
+            found = LatentGrammar.from_bytes(path.read_bytes())
+            return found, json.loads(notes.read_text(encoding="utf8"))["cpu_s"]
+        except StructlearnError as error:
+            print(f"{path.name} is trained anew: {error}", file=sys.stderr)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    trained, seconds = train(
+        TREES[corpus](corpora, split), settings, path.stem, path.with_suffix(".checkpoint")
+    )
+    _write(notes, json.dumps({"cpu_s": seconds, "settings": kept}, indent=2).encode())
+    _write(path, trained.to_bytes())
+    return trained, seconds
+
+
+def train(
+    trees: Sequence[Tree], settings: SplitMerge, name: str, checkpoint: Path | None = None
+) -> tuple[LatentGrammar, float]:
+    """Train with a progress bar. RETURNS: the grammar and CPU seconds, those before a break too.
+
+    checkpoint: a file that the state is written to every minute, and read from if it is there.
+    """
+    begun, saved = time.process_time(), time.monotonic()
+    before = 0.0
+    trainer = settings.trainer(None, [trees])
+    if checkpoint is not None and checkpoint.exists():
+        length, state = checkpoint.read_bytes().split(b"\n", 1)
+        if trainer.resume(state):
+            before = float(length)
+    iterations = settings.split_iterations + settings.merge_iterations + settings.smooth_iterations
+    with tqdm(desc=name, total=settings.rounds * iterations, unit="it", mininterval=5) as bar:
+
+        def on_em_iteration(number: int, phase: str, iteration: int, value: float) -> None:
+            nonlocal saved
+            bar.set_postfix(round=number, phase=phase, loglik=f"{value:.0f}", refresh=False)
+            bar.update()
+            if checkpoint is not None and time.monotonic() - saved > CHECKPOINT_S:
+                saved = time.monotonic()
+                seconds = before + time.process_time() - begun
+                _write(checkpoint, b"%.2f\n" % seconds + trainer.to_bytes())
+
+        trainer.on_em_iteration = on_em_iteration
+        while trainer.step():
+            pass
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+    return trainer.parameters(), before + time.process_time() - begun
+
+
+def _write(path: Path, data: bytes) -> None:
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.write_bytes(data)
+    os.replace(fresh, path)
+
+
+# --- scoring --------------------------------------------------------------------------------------
+def parsed(parser: ChartParser, gold: Sequence[Tree]) -> list[Parse]:
+    """Parses of the words of these trees, a few at a time under a progress bar."""
+    sentences = [tree.words() for tree in gold]
+    parses: list[Parse] = []
+    for start in tqdm(range(0, len(sentences), 100), desc="parsing", mininterval=5):
+        parses += parser.parse(sentences[start : start + 100])
+    return parses
+
+
+def scored(parses: Sequence[Parse], gold: Sequence[Tree], punctuation: str) -> EvalbScore:
+    """EVALB over parses, makeshift trees too."""
+    pairs = zip(parses, gold, strict=True)
+    return score_trees(
+        gold, [parse.tree(tree.words()) for parse, tree in pairs], punctuation=punctuation
+    )
+
+
+def score(parser: ChartParser, gold: Sequence[Tree], punctuation: str = "own") -> EvalbScore:
+    return scored(parsed(parser, gold), gold, punctuation)
+
+
+def figures_of(score: EvalbScore, split: str) -> dict[str, float]:
+    return {
+        f"{split}_f1": score.f1,
+        f"{split}_complete": score.complete_match,
+        f"{split}_f1_strict": score.strict.f1,
+    }
+
+
+# --- WSJ sample -----------------------------------------------------------------------------------
+def wsj(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
+    """Split-merge-smooth: each round, the best one's seeds, decoders and product of grammars."""
+    dev, test = wsj_trees(corpora, "dev"), wsj_trees(corpora, "test")
+    first, _ = grammar(work, corpora, "wsj", "train", WSJ)
+    rounds = {}
+    for number in ROUNDS:
+        parser = ChartParser(first.truncated(number + 1))
+        on_dev, on_test = score(parser, dev), score(parser, test)
+        rounds[number] = {
+            **figures_of(on_dev, "dev"),
+            **figures_of(on_test, "test"),
+            "tag_accuracy": on_test.tag_accuracy,
+        }
+        yield _under(f"split_merge.{number}", rounds[number])
+    best = max(rounds, key=lambda number: rounds[number]["dev_f1"])
+    yield _under("best", {"round": best, **rounds[best]})
+    for decoder in ("viterbi", "max_rule_sum", "variational"):
+        parser = ChartParser(first.truncated(best + 1), decoder=decoder)
+        yield _under(decoder, figures_of(score(parser, test), "test"))
+    grammars = [
+        grammar(work, corpora, "wsj", "train", replace(WSJ, seed=seed))[0].truncated(best + 1)
+        for seed in SEEDS
+    ]
+    of_seeds: dict[str, list[float]] = {}
+    for one in grammars:
+        parser = ChartParser(one)
+        both = {
+            **figures_of(score(parser, dev), "dev"),
+            **figures_of(score(parser, test), "test"),
+        }
+        for key, value in both.items():
+            of_seeds.setdefault(key, []).append(value)
+    for key, values in of_seeds.items():
+        yield {f"seeds.{key}.mean": float(np.mean(values)), f"seeds.{key}.sd": _sd(values)}
+    parser = ChartParser(grammars)
+    on_dev, on_test = score(parser, dev), score(parser, test)
+    yield _under("product4", {**figures_of(on_dev, "dev"), **figures_of(on_test, "test")})
+
+
+def baselines(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
+    """The X-bar grammar and the plain treebank grammar, neither with substates."""
+    dev, test = wsj_trees(corpora, "dev"), wsj_trees(corpora, "test")
+    plain = treebank_grammar(binarize(wsj_trees(corpora, "train")), LEXICON)
+    whole = treebank_grammar(
+        binarize([unfolded(tree) for tree in wsj_trees(corpora, "train")]), LEXICON
+    )
+    for name, one, restore in (("xbar", plain, None), ("treebank", whole, folded)):
+        for prefix, decoder in ((name, "max_rule_product"), (f"{name}.viterbi", "viterbi")):
+            parser = ChartParser(one, decoder=decoder)
+            for split, gold in (("dev", dev), ("test", test)):
+                parses = parsed(parser, gold)
+                if restore is not None:
+                    parses = [restore(parse) for parse in parses]
+                yield _under(prefix, figures_of(scored(parses, gold, "own"), split))
+
+
+def unfolded(tree: Tree) -> Tree:
+    """The tree with at most two children a node, and nothing forgotten: a node of n children gets
+    n - 2 right-branching ones whose names tell parent and remaining children.
+    """
+
+    def phrase(node: Tree, children: list[Tree]) -> Tree:
+        last = children.pop()
+        # The names are of what is below, so that equal suffixes are one symbol.
+        names = [_rest_name(child) for child in node.children]
+        while len(children) > 1:
+            rest = f"~{node.label}->{'_'.join(names[len(children) - 1 :])}"
+            last = Tree(rest, [children.pop(), last])
+        return Tree(node.label, [*children, last])
+
+    return tree.fold(lambda leaf: leaf, phrase)
+
+
+def _rest_name(child: Tree) -> str:
+    # A tag and a phrase of the same spelling are not the same.
+    return child.label + ("" if child.word is None else "/")
+
+
+def folded(parse: Parse) -> Parse:
+    """The parse without the nodes that `unfolded` made."""
+    kept = [i for i, label in enumerate(parse.labels) if not label.startswith("~")]
+    return replace(
+        parse,
+        labels=[parse.labels[i] for i in kept],
+        starts=[parse.starts[i] for i in kept],
+        ends=[parse.ends[i] for i in kept],
+        probabilities=parse.probabilities[kept],
+    )
+
+
+# --- Table 1 --------------------------------------------------------------------------------------
+def table1_wsj(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
+    yield from _table1(corpora, work, "wsj", "own")
+
+
+def table1_ewt(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
+    yield from _table1(corpora, work, "ewt", "gold")
+
+
+def _table1(corpora: Path, work: Path, corpus: str, punctuation: str) -> Iterator[dict[str, float]]:
+    """1 to 16 subcategories without merging, the paper's simple lexicon, scored on dev."""
+    dev = TREES[corpus](corpora, "dev")
+    trained, _ = grammar(work, corpora, corpus, "train", TABLE1)
+    for number in range(TABLE1.rounds + 1):
+        # The decoder that Petrov & Klein (2007b), whom the paper cites for it, found to be best.
+        parser = ChartParser(trained.truncated(number + 1), decoder="max_rule_product")
+        on_dev = score(parser, dev, punctuation)
+        yield _under(str(2**number), {"f1": on_dev.f1, "exact": on_dev.complete_match})
+
+
+# --- cost -----------------------------------------------------------------------------------------
+def training(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
+    """CPU seconds and memory of four rounds on the WSJ sample, and what a second thread gains."""
+    runs = [measure("train", corpora) for _ in range(3)]
+    yield {name: float(np.median([run[name] for run in runs])) for name in runs[0]}
+    wall: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(3):
+        for threads, seconds in wall.items():
+            seconds.append(measure(f"train{threads}", corpora)["wall_s"])
+    yield {"threads2_ratio": float(np.median(wall[1]) / np.median(wall[2]))}
+
+
+def train_worker(corpora: Path, threads: int = 1) -> dict[str, float]:
+    """Four rounds in this process: its CPU seconds up to here, reading and imports included."""
+    trees = wsj_trees(corpora, "train")
+    start = time.perf_counter()
+    train(trees, replace(WSJ, rounds=4, threads=threads), "wsj")
+    wall = time.perf_counter() - start
+    return {"cpu_s": time.process_time(), "wall_s": wall, "peak_rss_mb": peak_mb()}
+
+
+def speed(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
+    """Parsing with the best WSJ grammar in a process of its own, loading excluded; CPU time."""
+    path, sentences = best_wsj_grammar(corpora, work), work / "speed"
+    sentences.mkdir(parents=True, exist_ok=True)
+    test = [tree.words() for tree in wsj_trees(corpora, "test")]
+    _write(sentences / "test.json", json.dumps(test).encode())
+    _write(sentences / "lengths.json", json.dumps(sentences_by_length(corpora)).encode())
+    for worker in ("speed", "speed0", "spacy", "rss", "threads", "exponent"):
+        name = "lengths" if worker == "exponent" else "test"
+        yield measure(worker, corpora, path, sentences / f"{name}.json")
+
+
+def best_wsj_grammar(corpora: Path, work: Path) -> Path:
+    """A file with the grammar of the round that is best on dev."""
+    dev = wsj_trees(corpora, "dev")
+    trained, _ = grammar(work, corpora, "wsj", "train", WSJ)
+    grammars = [trained.truncated(number + 1) for number in ROUNDS]
+    best = max(grammars, key=lambda one: score(ChartParser(one), dev).f1)
+    path = work / "grammars" / "wsj-best.bin"
+    _write(path, best.to_bytes())
+    return path
+
+
+def sentences_by_length(corpora: Path, most: int = 8) -> list[list[str]]:
+    """At most eight sentences of each length from 10 to 80 tokens: of WSJ dev and test, and where
+    those run out of EWT train, which has longer ones.
+    """
+    found: dict[int, list[list[str]]] = {}
+    trees = (*wsj_trees(corpora, "test"), *wsj_trees(corpora, "dev"), *ewt_trees(corpora, "train"))
+    for tree in trees:
+        words = tree.words()
+        own = found.setdefault(len(words), [])
+        if 10 <= len(words) <= 80 and len(own) < most:
+            own.append(words)
+    return [words for length in sorted(found) for words in found[length]]
+
+
+def speed_worker(grammar: Path, sentences: Path) -> dict[str, float]:
+    parser, words = _loaded(grammar, sentences)
+    seconds = _median_seconds(lambda: parser.parse(words), 9)
+    n_words = sum(map(len, words))
+    return {
+        "ms_per_sentence": 1000 * seconds / len(words),
+        "words_per_second": n_words / seconds,
+    }
+
+
+def speed0_worker(grammar: Path, sentences: Path) -> dict[str, float]:
+    """The whole parser with the grammar of level 0 alone: scores of words, exhaustive inside and
+    outside, pruning, and the decoding of what is left, to Parse objects.
+    """
+    parser, words = _loaded(grammar, sentences, levels=1)
+    return {"level0_ms": 1000 * _median_seconds(lambda: parser.parse(words), 9) / len(words)}
+
+
+def spacy_worker(grammar: Path, sentences: Path) -> dict[str, float]:
+    """The component: Docs of a sentence in, span groups out."""
+    import spacy
+
+    nlp = spacy.blank("en")
+    parser = add_parser(nlp, LatentGrammar.from_bytes(grammar.read_bytes()))
+    words = json.loads(sentences.read_text(encoding="utf8"))
+    docs = [doc_of(nlp, own) for own in words]
+
+    def run() -> None:
+        for start in range(0, len(docs), 256):
+            batch = docs[start : start + 256]
+            parser.set_annotations(batch, parser.predict(batch))
+
+    return {"spacy_ms": 1000 * _median_seconds(run, 9) / len(docs)}
+
+
+def rss_worker(grammar: Path, sentences: Path) -> dict[str, float]:
+    """Peak memory of a process that only loads the grammar and parses, without spaCy."""
+    parser, words = _loaded(grammar, sentences)
+    parser.parse(words)
+    assert "spacy" not in sys.modules
+    return {"peak_rss_mb": peak_mb()}
+
+
+def threads_worker(grammar: Path, sentences: Path) -> dict[str, float]:
+    """Wall time of one thread over that of two, in turn."""
+    parsers = [_loaded(grammar, sentences, threads=n) for n in (1, 2)]
+    wall: list[list[float]] = [[], []]
+    for _ in range(12):
+        for times, (parser, words) in zip(wall, parsers, strict=True):
+            start = time.perf_counter()
+            parser.parse(words)
+            times.append(time.perf_counter() - start)
+    return {"threads2_ratio": float(np.median(wall[0][2:]) / np.median(wall[1][2:]))}
+
+
+def exponent_worker(grammar: Path, sentences: Path) -> dict[str, float]:
+    """The slope of log time a sentence in log length, by least squares over sentences."""
+    parser, words = _loaded(grammar, sentences)
+    parser.parse(words)
+    lengths = np.array([len(sentence) for sentence in words])
+    seconds = np.array(
+        [_median_seconds(lambda own=sentence: parser.parse([own]), 5) for sentence in words]
+    )
+    slope = np.polyfit(np.log(lengths), np.log(seconds), 1)[0]
+    long = (lengths >= 50) & (lengths < 60)
+    return {"exponent": float(slope), "ms_50_to_59_tokens": 1000 * float(seconds[long].mean())}
+
+
+def _loaded(grammar: Path, sentences: Path, levels: int | None = None, threads: int = 1):
+    one = LatentGrammar.from_bytes(grammar.read_bytes())
+    if levels is not None:
+        one = one.truncated(levels)
+    return ChartParser(one, threads=threads), json.loads(sentences.read_text(encoding="utf8"))
+
+
+def _median_seconds(run: Callable[[], object], times: int) -> float:
+    """Median CPU seconds, after one run that does not count."""
+    run()
+    seconds = []
+    for _ in range(times):
+        start = time.process_time()
+        run()
+        seconds.append(time.process_time() - start)
+    return float(np.median(seconds))
+
+
+def peak_mb() -> float:
+    """Peak resident memory of this process, MB."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # On Linux the other figure is at least what the parent had when it started this process.
+        (line,) = [x for x in status.read_text().splitlines() if x.startswith("VmHWM:")]
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+# --- EWT ------------------------------------------------------------------------------------------
+def ewt_tune(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
+    """Rounds, and numbers of grammars, compared on the tuning documents by grammars of the other
+    documents of train; the temperature.
+    """
+    tuning = ewt_trees(corpora, "tune")
+    grammars, seconds = [], []
+    for seed in SEEDS:
+        one, cpu_s = grammar(work, corpora, "ewt", "fit", replace(EWT, seed=seed))
+        grammars.append(one)
+        seconds.append(cpu_s)
+        if seed == SEEDS[0]:
+            for number in EWT_ROUNDS:
+                result = score(ChartParser(one.truncated(number + 1)), tuning, "gold")
+                yield _under(f"round{number}", {"f1": result.f1, "exact": result.complete_match})
+            continue
+        parses = parsed(ChartParser(product(grammars)), tuning)
+        result = scored(parses, tuning, "gold")
+        figures = {"f1": result.f1, "exact": result.complete_match}
+        yield _under(f"product{len(grammars)}", figures)
+    probabilities, right = brackets_right(parses, tuning)
+    yield {
+        "rounds": EWT.rounds,
+        "grammars": len(grammars),
+        "temperature": fit_temperature(probabilities, right),
+        "bracket_ece_uncalibrated": calibration_error(probabilities, right),
+        "train_cpu_s": sum(seconds),
+        "single.train_cpu_s": seconds[0],
+    }
+
+
+def ewt_grammar() -> LatentGrammar:
+    """The grammar of the default pipeline, as it is installed; training/train_default.py made it
+    with the settings that the tuning documents chose.
+    """
+    from spacy_structlearn import load
+
+    return load().get_pipe("constituency_parser").parameters
+
+
+def ewt(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
+    """Dev from gold tokens, by the grammar of the default pipeline, and by its first one alone."""
+    dev = ewt_trees(corpora, "dev")
+    sentences = [tree.words() for tree in dev]
+    trained = ewt_grammar()
+    parser = ChartParser(trained)
+    parser.parse(sentences[:50])
+    start = time.process_time()
+    parses = parser.parse(sentences)
+    ms = 1000 * (time.process_time() - start) / len(dev)
+    result = scored(parses, dev, "gold")
+    probabilities, right = brackets_right(parses, dev)
+    alone = score(ChartParser(trained.truncated(trained.depth + 1)), dev, "gold")
+    yield {
+        "dev_f1": result.f1,
+        "dev_f1_strict": result.strict.f1,
+        "dev_exact": result.complete_match,
+        "tag_accuracy": result.tag_accuracy,
+        "failures": sum(parse.failed for parse in parses),
+        "bracket_ece": calibration_error(probabilities, right),
+        "bracket_ece_equal_mass": calibration_error(probabilities, right, equal_mass=True),
+        "mean_bracket_probability": float(probabilities.mean()),
+        "brackets_right": float(right.mean()),
+        "ms_per_sentence": ms,
+        "model_bytes": len(trained.to_bytes()),
+        "single.dev_f1": alone.f1,
+        "single.dev_exact": alone.complete_match,
+    }
+
+
+def brackets_right(parses: Sequence[Parse], gold: Sequence[Tree]) -> tuple[np.ndarray, np.ndarray]:
+    """The probability of every predicted bracket, and whether the gold tree has it.
+
+    Brackets are over tokens, punctuation included; of equal ones as many are right as the gold tree
+    has, the topmost first.
+    """
+    probabilities, right = [np.empty(0)], []
+    for parse, tree in zip(parses, gold, strict=True):
+        left: dict[tuple[str, int, int], int] = {}
+        for span in tree.spans()[1:]:
+            left[span] = left.get(span, 0) + 1
+        for span in parse.spans:
+            right.append(left.get(span, 0) > 0)
+            left[span] = left.get(span, 0) - 1
+        probabilities.append(parse.probabilities)
+    return np.concatenate(probabilities), np.array(right, dtype=bool)
+
+
+def calibration_error(
+    probabilities: np.ndarray, right: np.ndarray, bins: int = 10, *, equal_mass: bool = False
+) -> float:
+    """The mean difference of probability and frequency over bins of equal width (or equal mass),
+    weighted by their brackets (Guo et al. 2017).
+    """
+    if equal_mass:
+        parts = np.array_split(np.argsort(probabilities, kind="stable"), bins)
+    else:
+        place = np.minimum((probabilities * bins).astype(int), bins - 1)
+        parts = [np.flatnonzero(place == b) for b in range(bins)]
+    gaps = (
+        abs(probabilities[part].mean() - right[part].mean()) * len(part)
+        for part in parts
+        if len(part)
+    )
+    return float(sum(gaps) / len(right))
+
+
+def raw(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
+    """Raw text of dev through the default pipeline as installed: brackets by characters."""
+    from spacy_structlearn import load
+
+    nlp = load()
+    documents = list(ewt_texts(corpora, "dev"))
+    gold, predicted = [], []
+    start = time.process_time()
+    texts = (text for _, text in documents)
+    docs = list(tqdm(nlp.pipe(texts), desc="raw text", total=len(documents), mininterval=5))
+    seconds = time.process_time() - start
+    for (trees, _), doc in zip(documents, docs, strict=True):
+        gold.append(document_brackets(trees))
+        predicted.append(document_brackets([sent._.tree for sent in doc.sents]))
+    result = score_offset_brackets(gold, predicted)
+    yield {
+        "dev_f1": 100 * result.f1,
+        "dev_p": 100 * result.precision,
+        "dev_r": 100 * result.recall,
+        "words_per_cpu_s": sum(map(len, docs)) / seconds,
+    }
+
+
+def document_brackets(trees: Sequence[Tree | None]) -> list[tuple[str, int, int]]:
+    """The brackets of a document over its characters, white space not counted."""
+    found, before = [], 0
+    for tree in trees:
+        if tree is None:
+            continue
+        ends = list(accumulate(len("".join(word.split())) for word in tree.words()))
+        offsets = [(before + a, before + b) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+        before += ends[-1]
+        found += offset_brackets(tree, offsets)
+    return found
+
+
+def ewt_texts(corpora: Path, split: str) -> Iterator[tuple[list[Tree], str]]:
+    """The trees and the text of each document of train or dev."""
+    with gzip.open(corpora / "ewt" / f"{split}.spaces.gz", "rt", encoding="utf8") as lines:
+        marks = [line.strip() for line in lines]
+    names = ewt_documents(corpora, split)
+    rows = zip(names, ewt_trees(corpora, split), marks, strict=True)
+    for _, group in groupby(rows, key=lambda row: row[0]):
+        trees, text = [], ""
+        for _, tree, mark in group:
+            trees.append(tree)
+            pairs = zip(tree.words(), mark, strict=True)
+            text += "".join(word + " " * (digit == "1") for word, digit in pairs)
+        yield trees, text
+
+
+def add_parser(nlp, trained: LatentGrammar):
+    """Put a parser with this grammar at the end of the pipeline. RETURNS: the component."""
+    component = nlp.add_pipe("constituency_parser")
+    component.parameters = trained
+    return component
+
+
+def doc_of(nlp, words: list[str]):
+    """A Doc of one sentence."""
+    from spacy.tokens import Doc
+
+    return Doc(nlp.vocab, words=words, sent_starts=[i == 0 for i in range(len(words))])
+
+
+# --- robustness -----------------------------------------------------------------------------------
+def failures(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
+    """Sentences without a proper parse, by the EWT grammar, in every corpus's dev."""
+    parser = ChartParser(ewt_grammar())
+    for corpus, trees in TREES.items():
+        parses = parsed(parser, trees(corpora, "dev"))
+        yield {corpus: sum(parse.failed for parse in parses)}
+
+
+def longest(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
+    """The longest sentence of CRAFT and a made one of 5,000 tokens, by the spaCy component, which
+    cuts them; that of CRAFT in one piece too.
+    """
+    path = work / "grammars" / "ewt-shipped.bin"
+    _write(path, ewt_grammar().to_bytes())
+    trees = (*craft_trees(corpora, "train"), *craft_trees(corpora, "dev"))
+    craft = max((tree.words() for tree in trees), key=len)
+    text = (word for tree in ewt_trees(corpora, "train") for word in tree.words())
+    made = list(islice(text, MADE_TOKENS))
+    for name, words in (("craft", craft), ("made", made)):
+        file = work / "speed" / f"{name}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _write(file, json.dumps([words]).encode())
+        found = measure("longest", corpora, path, file)
+        yield {f"{name}_{key}": value for key, value in found.items()}
+        if name == "craft":
+            found = measure("uncut", corpora, path, file)
+            yield {f"{name}_uncut_{key}": value for key, value in found.items()}
+
+
+def longest_worker(grammar: Path, sentences: Path) -> dict[str, float]:
+    """CPU seconds and peak memory of one sentence through the component, spaCy included."""
+    import spacy
+
+    nlp = spacy.blank("en")
+    parser = add_parser(nlp, LatentGrammar.from_bytes(grammar.read_bytes()))
+    (words,) = json.loads(sentences.read_text(encoding="utf8"))
+    doc = doc_of(nlp, words)
+    start = time.process_time()
+    parser(doc)
+    seconds = time.process_time() - start
+    assert doc.spans["constituents"]
+    return {"tokens": len(words), "s": seconds, "mb": peak_mb()}
+
+
+def uncut_worker(grammar: Path, sentences: Path) -> dict[str, float]:
+    """CPU seconds and peak memory of sentences in one piece, without spaCy."""
+    parser, words = _loaded(grammar, sentences)
+    start = time.process_time()
+    parses = parser.parse(words)
+    return {
+        "s": time.process_time() - start,
+        "mb": peak_mb(),
+        "failures": sum(parse.failed for parse in parses),
+    }
+
+
+# --- the run --------------------------------------------------------------------------------------
+RESULTS = "parsing_generative"
+# Part: what it does, and what its keys begin with.
+PARTS: dict[str, tuple[Callable[[Path, Path], Iterator[dict[str, float]]], str]] = {
+    "wsj": (wsj, "wsj"),
+    "baselines": (baselines, "wsj"),
+    "training": (training, "train"),
+    "speed": (speed, "speed"),
+    "table1_wsj": (table1_wsj, "table1.wsj"),
+    "table1_ewt": (table1_ewt, "table1.ewt"),
+    "ewt_tune": (ewt_tune, "ewt.tune"),
+    "ewt": (ewt, "ewt"),
+    "raw": (raw, "ewt.raw"),
+    "failures": (failures, "failures"),
+    "longest": (longest, "longest"),
+}
+WORKERS: dict[str, Callable[..., dict[str, float]]] = {
+    "train": lambda corpora: train_worker(corpora),
+    "train1": lambda corpora: train_worker(corpora, 1),
+    "train2": lambda corpora: train_worker(corpora, 2),
+    "speed": lambda corpora, *files: speed_worker(*files),
+    "speed0": lambda corpora, *files: speed0_worker(*files),
+    "spacy": lambda corpora, *files: spacy_worker(*files),
+    "rss": lambda corpora, *files: rss_worker(*files),
+    "threads": lambda corpora, *files: threads_worker(*files),
+    "exponent": lambda corpora, *files: exponent_worker(*files),
+    "longest": lambda corpora, *files: longest_worker(*files),
+    "uncut": lambda corpora, *files: uncut_worker(*files),
+}
+
+
+def measure(worker: str, corpora: Path, *files: Path) -> dict[str, float]:
+    """Run one worker in a process of its own, with one thread of BLAS."""
+    command = [sys.executable, __file__, "--worker", worker, "--corpora", str(corpora)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    run = subprocess.run(
+        [*command, *map(str, files)], env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--generative", action="store_true", help="all parts")
+    parser.add_argument("--only", choices=PARTS, help="one part")
+    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
+    parser.add_argument("--work", type=Path, default=WORK, help="kept grammars")
+    parser.add_argument("--worker", choices=WORKERS, help=argparse.SUPPRESS)
+    parser.add_argument("files", nargs="*", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        print(json.dumps(WORKERS[args.worker](args.corpora, *args.files)))
+        return
+    if not (args.generative or args.only):
+        parser.error("give --generative, or --only and a part")
+    for name, (part, prefix) in PARTS.items():
+        if args.only in (None, name):
+            for figures in part(args.corpora, args.work):
+                figures = _under(prefix, figures)
+                record(RESULTS, figures)
+                for key, value in figures.items():
+                    print(f"{key:40} {value:.4f}", flush=True)
+
+
+def _under(prefix: str, figures: dict[str, float]) -> dict[str, float]:
+    return {f"{prefix}.{key}": value for key, value in figures.items()}
+
+
+def _sd(values: Sequence[float]) -> float:
+    return float(np.std(values, ddof=1))
+
+
+if __name__ == "__main__":
+    main()
