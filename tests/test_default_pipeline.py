@@ -12,6 +12,7 @@ import srsly
 from spacy.tokens import Doc, DocBin
 
 import spacy_structlearn
+from spacy_structlearn.trees.brackets import parse_tree
 
 DIRECTORY = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
 TEXT = "The committee approved a new plan for the old harbor. Did your sister read it?"
@@ -28,12 +29,13 @@ def chunks(doc):
 
 
 def annotation(doc):
-    return [(span.label_, span.start, span.end) for span in doc.spans["np_chunks"]]
+    groups = [doc.spans["np_chunks"], doc.spans["constituents"]]
+    return [[(span.label_, span.start, span.end) for span in group] for group in groups]
 
 
 # --- what is in the package -----------------------------------------------------------------------
 def test_components(nlp):
-    assert nlp.pipe_names[-1] == "np_chunker"
+    assert nlp.pipe_names[-2:] == ["np_chunker", "constituency_parser"]
     assert nlp.lang == "en"
     doc = nlp.make_doc(TEXT)
     assert not doc.has_annotation("TAG")
@@ -49,7 +51,7 @@ def test_load_passes_its_arguments_on():
 
 def test_size_on_disk():
     size = sum(path.stat().st_size for path in DIRECTORY.rglob("*") if path.is_file())
-    assert 0 < size <= 12 * 2**20
+    assert 0 < size <= 20 * 2**20
 
 
 def test_licence_and_sources():
@@ -69,6 +71,8 @@ def test_card():
     assert meta["description"]
     performance = meta["performance"]
     for name in ("tag_acc", "sents_f", "np_chunk_f", "np_chunk_p", "np_chunk_r"):
+        assert 0.5 < performance[name] <= 1.0
+    for name in ("constituents_f", "constituents_p", "constituents_r"):
         assert 0.5 < performance[name] <= 1.0
 
 
@@ -142,7 +146,8 @@ def test_a_long_text(nlp):
 
 
 def test_a_long_text_without_sentence_ends(nlp):
-    doc = nlp("the old dog and " * 1500)
+    with nlp.select_pipes(disable=["constituency_parser"]):
+        doc = nlp("the old dog and " * 1500)
     assert len(doc._.np_chunks) >= 1400
 
 
@@ -150,6 +155,51 @@ def test_pipe_gives_what_call_gives(nlp):
     texts = [TEXT, "", "Run!", "The price of oil has fallen.", " "] * 3
     single = [annotation(nlp(text)) for text in texts]
     assert [annotation(doc) for doc in nlp.pipe(texts, batch_size=4)] == single
+
+
+# --- parses ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "tree",
+    [
+        "(S (NP (DT The) (NN committee)) (VP (VBD approved) (NP (DT a) (JJ new) (NN plan))) (. .))",
+        "(SQ (VBD Did) (NP (PRP$ your) (NN sister)) (VP (VB read) (NP (PRP it))) (. ?))",
+        "(S (NP (PRP She)) (VP (VBZ knows) (SBAR (IN that) (S (NP (NNS birds)) (VP (MD can) "
+        "(VP (VB sing)))))) (. .))",
+        "(S (NP (NP (DT The) (NN price)) (PP (IN of) (NP (NN oil)))) (VP (VBZ has) (VP (VBN fallen)"
+        ")) (. .))",
+    ],
+)
+def test_trees_of_simple_sentences(nlp, tree):
+    words = parse_tree(tree).words()
+    doc = nlp(" ".join(words[:-1]) + words[-1])
+    assert [sentence._.parse_string for sentence in doc.sents] == [tree]
+    assert doc._.parse_failures == ()
+
+
+def test_every_bracket_has_a_probability(nlp):
+    doc = nlp(TEXT)
+    scores = doc.spans["constituents"].attrs["scores"]
+    assert len(scores) == len(doc.spans["constituents"]) > 8
+    assert scores.min() > 0.1
+    assert scores.max() <= 1.0
+    assert doc[0:2]._.constituent_prob > 0.9
+    assert doc[1:3]._.constituent_prob is None
+
+
+def test_k_best_trees(nlp):
+    doc = nlp("She saw the man with a telescope.")
+    found = nlp.get_pipe("constituency_parser").k_best(doc, 4)
+    assert found[0][1] == doc._.trees[0]
+    assert len({str(tree) for _, tree in found}) == 4
+    # The tree that is most probable as a whole need not be the one of the best brackets.
+    assert all(log_probability < 0 for log_probability, _ in found)
+
+
+def test_a_sentence_of_600_words_is_cut(nlp):
+    with nlp.select_pipes(disable=["senter"]):
+        doc = nlp("the old dog and " * 150)
+    assert [(span.label_, len(span)) for span in doc._.parse_failures] == [("cut", 600)]
+    assert doc._.trees[0].words() == [token.text for token in doc]
 
 
 # --- storage --------------------------------------------------------------------------------------
@@ -225,6 +275,8 @@ def test_the_command_line_uses_it(capsys, monkeypatch):
     with pytest.raises(SystemExit) as exit:
         main()
     assert not exit.value.code
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("[NP The/DT committee/NN ] approved/VBD [NP a/DT new/JJ plan/NN ]")
-    assert "[NP your/PRP$ sister/NN ]" in second
+    lines = capsys.readouterr().out.splitlines()
+    chunked = [line for line in lines if line.startswith(("[NP The/DT", "Did/"))]
+    assert chunked[0].startswith("[NP The/DT committee/NN ] approved/VBD [NP a/DT new/JJ plan/NN ]")
+    assert "[NP your/PRP$ sister/NN ]" in chunked[1]
+    assert lines[0].startswith("(S")

@@ -95,8 +95,14 @@ TABLES = {
             ),
             ("tags, accuracy: gold tokens", [("chunking", "tagger.ewt_dev_acc", "{:.2f}")]),
             ("sentences, F1: raw text", [("chunking", "pipeline.raw.sents_f1", "{:.2f}")]),
+            ("parses, F1: gold tokens", [("parsing_generative", "ewt.dev_f1", "{:.2f}")]),
+            ("parses, F1: raw text", [("parsing_generative", "ewt.raw.dev_f1", "{:.2f}")]),
             (
                 "whole pipeline, words per CPU second",
+                [("chunking", "pipeline.with_parser.words_per_cpu_s", "{:,.0f}")],
+            ),
+            (
+                "the same without the parser",
                 [("chunking", "pipeline.words_per_cpu_s", "{:,.0f}")],
             ),
             ("size on disk, MB", [("chunking", "pipeline.mb", "{:.1f}")]),
@@ -157,8 +163,12 @@ TABLES = {
                 [("parsing_generative", "ewt.failures", "{:.0f}"), "1 to 3"],
             ),
             (
-                "EWT, dev F1 from raw text",
-                [("parsing_generative", "ewt.raw.dev_f1", "{:.1f}"), ""],
+                "EWT, dev F1 of the first of the four grammars",
+                [("parsing_generative", "ewt.single.dev_f1", "{:.1f}"), "82.7"],
+            ),
+            (
+                "its complete match",
+                [("parsing_generative", "ewt.single.dev_exact", "{:.1f}"), "45.8"],
             ),
             (
                 "EWT, calibration error of the brackets' probabilities",

@@ -1591,15 +1591,15 @@ cdef class Grammar:
             self.fine[k].n = &n[0]
             offsets = self._keep(parts[1])
             self.fine[k].offsets = &offsets[0]
-            values = self._keep(_padded(parts[2]))
+            values = self._keep(_some(parts[2]))
             self.fine[k].binary = &values[0]
             offsets = self._keep(parts[3])
             self.fine[k].binary_offsets = &offsets[0]
-            values = self._keep(_padded(parts[4]))
+            values = self._keep(_some(parts[4]))
             self.fine[k].unary = &values[0]
             offsets = self._keep(parts[5])
             self.fine[k].unary_offsets = &offsets[0]
-            values = self._keep(_padded(parts[6]))
+            values = self._keep(_some(parts[6]))
             self.fine[k].root = &values[0]
             offsets = self._keep(parts[7])
             self.fine[k].root_offsets = &offsets[0]
@@ -1624,7 +1624,7 @@ cdef class Grammar:
         return &view[0]
 
     cdef const float* _floats(self, array) except NULL:
-        cdef const float[::1] view = self._keep(_padded(np.ravel(array)))
+        cdef const float[::1] view = self._keep(_some(np.ravel(array)))
         return &view[0]
 
     def _set_coarse(self, n_tags, n_phrases, n_symbols, binary, unary, root, level):
@@ -1694,9 +1694,10 @@ cdef class Grammar:
                 c.tag_tag_value = self._floats(value[order])
 
 
-def _padded(values):
-    """float32, with room behind it for a pointer to be taken."""
-    return np.append(np.asarray(values, dtype=np.float32), np.float32(0))
+def _some(values):
+    """float32, contiguous, and not empty, so that a pointer can be taken; no copy if need be."""
+    values = np.ascontiguousarray(values, dtype=np.float32)
+    return values if len(values) else np.zeros(1, dtype=np.float32)
 
 
 cdef class Parser:

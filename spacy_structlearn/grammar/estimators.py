@@ -80,9 +80,9 @@ class SplitMerge:
 
     @property
     def max_iterations(self) -> int:
-        """Calls of `on_em_iteration` and steps, at most: the total of a progress bar."""
+        """Calls of `on_em_iteration` and steps after which there is another, at most."""
         iterations = self.split_iterations + self.merge_iterations + self.smooth_iterations
-        return 1 + self.rounds * (iterations + 1)
+        return self.rounds * (iterations + 1)
 
     def encode(self, data: Sequence[Tree | Sequence[Tree] | TreebankData]) -> TreebankData:
         """All trees of `data`: normalised trees, lists of them, or encoded ones."""

@@ -45,8 +45,8 @@ class Product:
 
     @property
     def max_iterations(self) -> int:
-        """Calls of `on_em_iteration` and steps, for a progress bar."""
-        return self.grammars * self.base.max_iterations
+        """Calls of `on_em_iteration` and steps after which there is another, at most."""
+        return self.grammars * (self.base.max_iterations + 1) - 1
 
     def initialize(
         self,

@@ -262,7 +262,7 @@ def test_a_wide_tree_takes_several_lines(run, parsing_model):
     assert lines[-1].startswith("[NP The/DT old/JJ dog/NN ]")
 
 
-def test_trees_in_jsonl(run, parsing_model):
+def test_trees_in_jsonl(run, model, parsing_model):
     out = run("parse", "The old dog slept.", "--model", parsing_model, "--format", "jsonl")[1]
     parsed = json.loads(out)
     assert parsed["trees"] == [f"(TOP {TREES[0]})"]
@@ -270,7 +270,7 @@ def test_trees_in_jsonl(run, parsing_model):
     noun_phrase = parsed["constituents"][1]
     assert 0 < noun_phrase.pop("prob") <= 1
     assert noun_phrase == {"start": 0, "end": 11, "label": "NP"}
-    assert "trees" not in json.loads(run("parse", "Run!", "--format", "jsonl")[1])
+    assert "trees" not in json.loads(run("parse", "Run!", "--model", model, "--format", "jsonl")[1])
 
 
 @pytest.fixture

@@ -137,7 +137,8 @@ def test_progress_of_a_parser_counts_iterations_of_em(parser_overrides, monkeypa
     shown = capsys.readouterr().err
     assert "constituency_parser" in shown
     # The treebank grammar, a round, and the iterations of two.
-    assert f"{1 + 1 + 2 * (50 + 20 + 10)}it" in shown
+    total = 1 + 1 + 2 * (50 + 20 + 10)
+    assert f"{total}/{total} " in shown
 
 
 # --- what is saved --------------------------------------------------------------------------------
