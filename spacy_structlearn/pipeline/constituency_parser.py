@@ -76,6 +76,8 @@ class Reading(NamedTuple):
         "span._.constituent_prob",
         "token._.labels",
         "token._.parse_string",
+        "token._.constituents",
+        "token._.children",
         "token._.parent",
     ],
     requires=["doc.sents"],

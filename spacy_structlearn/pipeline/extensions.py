@@ -49,6 +49,8 @@ def register() -> None:
     _add(Span, "constituent_prob", constituent_prob)
     _add(Token, "labels", token_labels)
     _add(Token, "parse_string", token_parse_string)
+    _add(Token, "constituents", token_constituents)
+    _add(Token, "children", token_children)
     _add(Token, "parent", token_parent)
 
 
@@ -226,6 +228,16 @@ def token_labels(token: Token) -> tuple[str, ...]:
 def token_parse_string(token: Token) -> str:
     """The token with its tag, and the phrases over it alone, in brackets."""
     return parse_string(token.doc[token.i : token.i + 1])
+
+
+def token_constituents(token: Token) -> Iterator[Span]:
+    """The token itself, as a span; none for white space."""
+    return constituents(token.doc[token.i : token.i + 1])
+
+
+def token_children(token: Token) -> Iterator[Span]:
+    """None: below a token there is nothing."""
+    return children(token.doc[token.i : token.i + 1])
 
 
 def token_parent(token: Token) -> Span | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
-from spacy.tokens import Doc, DocBin, Span, SpanGroup, Token
+from spacy.tokens import Doc, DocBin, Span, SpanGroup
 from spacy.vocab import Vocab
 
 from spacy_structlearn.errors import NonConstituentException, StructlearnError
@@ -387,10 +387,14 @@ def test_getters_do_not_scan(read, monkeypatch):
     assert 20 * taken[0] <= taken[1] < 20 * taken[0] * 1.6
 
 
-def test_token_extensions_are_benepars():
-    ours = {"labels", "parse_string", "parent"}
-    assert all(Token.has_extension(name) for name in ours)
-    assert not Token.has_extension("constituents")
+def test_tokens_have_the_extensions_of_spans():
+    doc = gold_doc(FRUIT)
+    for token in doc:
+        span = doc[token.i : token.i + 1]
+        for name in ("labels", "parse_string", "parent"):
+            assert token._.get(name) == span._.get(name)
+        assert list(token._.constituents) == list(span._.constituents) == [span]
+        assert list(token._.children) == []
 
 
 def test_groups_are_plain_span_groups():
