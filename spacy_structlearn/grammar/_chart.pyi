@@ -21,6 +21,7 @@ class Grammar:
         unary: Ints,
         root: Ints,
         levels: list[tuple[NDArray[Any], ...]],
+        coarse: Floats,
         chain_begin: Ints,
         chains: Ints,
     ) -> None: ...

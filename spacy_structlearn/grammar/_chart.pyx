@@ -64,11 +64,16 @@ cdef double FLOOR = 1e-30  # of posteriors, before their logarithm is taken
 
 
 cdef struct Fine:
-    # One level of a grammar; offsets as in `model.Level`.
+    # One level of a grammar; offsets as in `model.Level`. The block of a binary rule is dense, or,
+    # where its offset is -1, a list of entries: parent substate, pair of children, probability.
     const int32_t* n
     const int64_t* offsets
     const float* binary
     const int64_t* binary_offsets
+    const int32_t* entries  # (n_rules + 1), where those of each rule begin
+    const int32_t* entry_parent
+    const int32_t* entry_pair
+    const float* entry_value
     const float* unary
     const int64_t* unary_offsets
     const float* root
@@ -853,6 +858,39 @@ cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
     return PARSED
 
 
+cdef inline void rule_inside(const Fine* g, int rule, float* out, const float* block, int na, int n) noexcept nogil:
+    """out[x] += sum over pairs of children of P(x -> pair) block[pair]"""
+    cdef int e
+    if g.binary_offsets[rule] >= 0:
+        add_matvec(out, g.binary + g.binary_offsets[rule], block, na, n, 1.0)
+        return
+    for e in range(g.entries[rule], g.entries[rule + 1]):
+        out[g.entry_parent[e]] += g.entry_value[e] * block[g.entry_pair[e]]
+
+
+cdef inline void rule_outside(const Fine* g, int rule, float* block, const float* w, int na, int n) noexcept nogil:
+    """block[pair] = sum_x w[x] P(x -> pair)"""
+    cdef int e
+    if g.binary_offsets[rule] >= 0:
+        vecmat(block, g.binary + g.binary_offsets[rule], w, na, n)
+        return
+    memset(block, 0, n * 4)
+    for e in range(g.entries[rule], g.entries[rule + 1]):
+        block[g.entry_pair[e]] += g.entry_value[e] * w[g.entry_parent[e]]
+
+
+cdef inline const float* rule_row(const Fine* g, int rule, int x, int n, float* block) noexcept nogil:
+    """P(x -> pair) for all pairs, in `block` if it is not there already."""
+    cdef int e
+    if g.binary_offsets[rule] >= 0:
+        return g.binary + g.binary_offsets[rule] + <int64_t>x * n
+    memset(block, 0, n * 4)
+    for e in range(g.entries[rule], g.entries[rule + 1]):
+        if g.entry_parent[e] == x:
+            block[g.entry_pair[e]] = g.entry_value[e]
+    return block
+
+
 cdef void enter_words(const Coarse* c, const Fine* g, Work* w, int cell, const float* lexicon,
                       int stride) noexcept nogil:
     """The tags of a one-word cell get the scores of their word."""
@@ -911,8 +949,8 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
                     b = w.inside1 + f.item_offset[f.edge_left[e]]
                     d = w.inside1 + f.item_offset[f.edge_right[e]]
                     add_outer(w.block, b, d, nb, nc, power_of_two(here - best))
-                add_matvec(w.inside0 + f.item_offset[parent], g.binary + g.binary_offsets[rule],
-                           w.block, g.n[c.rules[3 * rule]], nb * nc, 1.0)
+                rule_inside(g, rule, w.inside0 + f.item_offset[parent], w.block,
+                            g.n[c.rules[3 * rule]], nb * nc)
         # unaries over tags, then those among phrases
         x = f.cell_unary[cell]
         while x < f.cell_unary[cell + 1]:
@@ -1002,8 +1040,8 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcep
             rule = f.group_rule[x]
             nb = g.n[c.rules[3 * rule + 1]]
             nc = g.n[c.rules[3 * rule + 2]]
-            vecmat(w.block, g.binary + g.binary_offsets[rule], w.outside0 + f.item_offset[parent],
-                   g.n[c.rules[3 * rule]], nb * nc)
+            rule_outside(g, rule, w.block, w.outside0 + f.item_offset[parent],
+                         g.n[c.rules[3 * rule]], nb * nc)
             for y in range(f.group_edge[x], f.group_edge[x + 1]):
                 e = (f.cell_e[f.item_cell[f.edge_left[y]]]
                      + f.cell_e[f.item_cell[f.edge_right[y]]] - f.cell_e[cell])
@@ -1229,8 +1267,7 @@ cdef int read_tree(const Coarse* c, const Fine* g, Work* w, int root, double log
             memset(w.block, 0, nb * nc * 4)
             add_outer(w.block, w.outside1 + f.item_offset[f.edge_left[e]],
                       w.outside1 + f.item_offset[f.edge_right[e]], nb, nc, 1.0)
-            add_matvec(out, g.binary + g.binary_offsets[rule], w.block,
-                       g.n[c.rules[3 * rule]], nb * nc, 1.0)
+            rule_inside(g, rule, out, w.block, g.n[c.rules[3 * rule]], nb * nc)
         else:
             x = -2 - e
             power = w.best_upper[f.unary_child[x]]
@@ -1282,6 +1319,19 @@ cdef inline void max_matvec(float* out, const float* p, const float* x, int rows
         out[r] = best
 
 
+cdef inline void rule_maximum(const Fine* g, int rule, float* out, const float* block, int na, int n) noexcept nogil:
+    """`rule_inside` with a maximum for the sum."""
+    cdef int e
+    cdef float value
+    if g.binary_offsets[rule] >= 0:
+        max_matvec(out, g.binary + g.binary_offsets[rule], block, na, n)
+        return
+    for e in range(g.entries[rule], g.entries[rule + 1]):
+        value = g.entry_value[e] * block[g.entry_pair[e]]
+        if value > out[g.entry_parent[e]]:
+            out[g.entry_parent[e]] = value
+
+
 cdef int viterbi(const Coarse* c, const Fine* g, Work* w, const float* lexicon, int stride) noexcept nogil:
     """The derivation of highest probability: maxima in place of the sums of `inside_fine`.
 
@@ -1323,8 +1373,8 @@ cdef int viterbi(const Coarse* c, const Fine* g, Work* w, const float* lexicon, 
                             value = factor * b[u] * d[v]
                             if value > w.block[u * nc + v]:
                                 w.block[u * nc + v] = value
-                max_matvec(w.inside0 + f.item_offset[parent], g.binary + g.binary_offsets[rule],
-                           w.block, g.n[c.rules[3 * rule]], nb * nc)
+                rule_maximum(g, rule, w.inside0 + f.item_offset[parent], w.block,
+                             g.n[c.rules[3 * rule]], nb * nc)
         x = f.cell_unary[cell]
         while x < f.cell_unary[cell + 1] and f.item_symbol[f.unary_child[x]] < c.n_tags:
             child = f.unary_child[x]
@@ -1410,7 +1460,7 @@ cdef int viterbi(const Coarse* c, const Fine* g, Work* w, const float* lexicon, 
             rule = f.group_rule[x]
             here = g.n[c.rules[3 * rule + 2]]
             best = g.n[c.rules[3 * rule + 1]]
-            p = g.binary + g.binary_offsets[rule] + <int64_t>s * best * here
+            p = rule_row(g, rule, s, best * here, w.block)
             for e in range(f.group_edge[x], f.group_edge[x + 1]):
                 factor = power_of_two(f.cell_e[f.item_cell[f.edge_left[e]]]
                                       + f.cell_e[f.item_cell[f.edge_right[e]]] - f.cell_e[cell])
@@ -1563,7 +1613,8 @@ cdef class Grammar:
 
     symbols: (tags, phrases, all); rules: int32 (R, 3), (U, 2), (K,), see `symbols.Rules`; levels:
     tuples of contiguous arrays (substates, offsets, binary, binary_offsets, unary, unary_offsets,
-    root, root_offsets), see `model.Level`; chain_begin, chains: int32, what stands between parent
+    root, root_offsets, entries, entry_parent, entry_pair, entry_value), see `model.Level` and
+    `Fine`; coarse: the binary probabilities of level 0; chain_begin, chains: int32, what stands between parent
     and child of each unary rule in the output. `decode.compile_grammar` makes it.
     """
 
@@ -1575,7 +1626,7 @@ cdef class Grammar:
 
     def __cinit__(self, int n_tags, int n_phrases, int n_symbols, const int32_t[:, ::1] binary,
                   const int32_t[:, ::1] unary, const int32_t[::1] root, list levels,
-                  const int32_t[::1] chain_begin, const int32_t[::1] chains):
+                  const float[::1] coarse, const int32_t[::1] chain_begin, const int32_t[::1] chains):
         cdef int k
         cdef const int32_t[::1] n
         cdef const int64_t[::1] offsets
@@ -1603,10 +1654,14 @@ cdef class Grammar:
             self.fine[k].root = &values[0]
             offsets = self._keep(parts[7])
             self.fine[k].root_offsets = &offsets[0]
+            self.fine[k].entries = self._ints(parts[8])
+            self.fine[k].entry_parent = self._ints(parts[9])
+            self.fine[k].entry_pair = self._ints(parts[10])
+            self.fine[k].entry_value = self._floats(parts[11])
             self.fine[k].widest = int(np.max(parts[0]))
             self.tag_columns.append(int(parts[1][n_tags]))
         self._set_coarse(n_tags, n_phrases, n_symbols, np.asarray(binary), np.asarray(unary),
-                         np.asarray(root), levels[0])
+                         np.asarray(root), (np.asarray(coarse), levels[0][4], levels[0][6]))
         self.coarse.chain_begin = self._ints(chain_begin)
         self.coarse.chains = self._ints(chains)
 
@@ -1627,11 +1682,11 @@ cdef class Grammar:
         cdef const float[::1] view = self._keep(_some(np.ravel(array)))
         return &view[0]
 
-    def _set_coarse(self, n_tags, n_phrases, n_symbols, binary, unary, root, level):
+    def _set_coarse(self, n_tags, n_phrases, n_symbols, binary, unary, root, values):
         """Sort the rules by the kind of their children."""
         cdef Coarse* c = &self.coarse
         parent, left, right = binary.T
-        value, unary_value, root_value = level[2], level[4], level[6]
+        value, unary_value, root_value = values
         n_nts = n_symbols - n_tags
         c.n_symbols, c.n_tags, c.n_phrases, c.n_nts = n_symbols, n_tags, n_phrases, n_nts
         c.n_pad = (n_nts + 7) // 8 * 8

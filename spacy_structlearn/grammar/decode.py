@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from ..errors import StructlearnError
 from ..trees.tree import Span, Tree
 from . import _chart
-from .model import LatentGrammar
+from .model import LatentGrammar, Level
 
 DECODERS = tuple(_chart.DECODERS)
 # Posteriors below these are left out after each level of the cascade. The grammar of level 0 knows
@@ -38,6 +38,8 @@ DECODERS = tuple(_chart.DECODERS)
 THRESHOLDS = (1e-4,) * 8
 EDGE_FACTOR = 0.1
 _BATCH_WORDS = 500
+# An entry by itself takes the time of about so many in a row: blocks with fewer are kept as lists.
+DENSE = 16
 
 
 @dataclass
@@ -338,19 +340,14 @@ def compile_grammar(grammar: LatentGrammar) -> _chart.Grammar:
     """The grammar as the kernel takes it."""
     symbols, rules = grammar.symbols, grammar.rules
     chains = [grammar.chains.get((top, bottom), ()) for top, bottom in rules.unary.tolist()]
-    levels = [
-        (
-            level.substates,
-            level.offsets,
-            level.binary,
-            level.binary_offsets,
-            level.unary,
-            level.unary_offsets,
-            level.root,
-            level.root_offsets,
+    levels = []
+    for level in grammar.levels:
+        dense, dense_offsets, *entries = _blocks(level)
+        unary = (level.unary, level.unary_offsets)
+        root = (level.root, level.root_offsets)
+        levels.append(
+            (level.substates, level.offsets, dense, dense_offsets, *unary, *root, *entries)
         )
-        for level in grammar.levels
-    ]
     return _chart.Grammar(
         symbols.n_tags,
         symbols.n_phrases,
@@ -359,8 +356,40 @@ def compile_grammar(grammar: LatentGrammar) -> _chart.Grammar:
         rules.unary,
         rules.root,
         levels,
+        grammar.levels[0].binary,
         np.cumsum([0, *map(len, chains)], dtype=np.int32),
         np.array([symbol for chain in chains for symbol in chain], dtype=np.int32),
+    )
+
+
+def _blocks(level: Level) -> tuple[NDArray, ...]:
+    """The blocks of the binary rules: those that are well filled dense, of the others the entries.
+
+    RETURNS: the dense ones, float32, and where the block of each rule begins there, int64, -1 for
+    those that are not; where the entries of each rule begin, int32 (n_binary + 1), and of each its
+    parent substate, its pair of children, and its probability.
+    """
+    places, values = level.entries
+    offsets = level.binary_offsets
+    sizes = np.diff(offsets)
+    widths = level.substates[level.rules.binary[:, 1:]].astype(np.int64).prod(axis=1)
+    begins = np.searchsorted(places, offsets)
+    filled = np.diff(begins) * DENSE >= sizes
+    dense_sizes = np.where(filled, sizes, 0)
+    dense_offsets = np.cumsum(dense_sizes) - dense_sizes
+    rule = np.repeat(np.arange(len(sizes)), np.diff(begins))
+    local = places - offsets[rule]
+    dense = np.zeros(int(dense_sizes.sum()), dtype=np.float32)
+    inside = filled[rule]
+    dense[dense_offsets[rule[inside]] + local[inside]] = values[inside]
+    rule, local, values = rule[~inside], local[~inside], values[~inside]
+    return (
+        dense,
+        np.where(filled, dense_offsets, -1),
+        np.searchsorted(rule, np.arange(len(sizes) + 1)).astype(np.int32),
+        (local // widths[rule]).astype(np.int32),
+        (local % widths[rule]).astype(np.int32),
+        values,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +28,27 @@ _LOG8_STEP = 0.08  # nats between two codes; 255 of them reach 1.4e-9
 MOST_SUBSTATES = 1 << 10
 
 
+class Entries(NamedTuple):
+    """The values of a vector other than zero, float32, and their places, int64, ascending."""
+
+    places: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, vector: NDArray[np.float32]) -> Entries:
+        places = np.flatnonzero(vector)
+        return cls(places, vector[places])
+
+
 class Level:
     """The probabilities of one split round.
 
     rules: the coarse rules. substates: int32 (n_symbols), the number of each symbol's substates.
     ancestors: int32 (sum of substates), for each substate that of the same symbol one level before,
     of level 0: zeros. binary: float32, blocks one after another, rule r in C order (n_parent,
-    n_left, n_right); unary: (n_parent, n_child); root: (n_child), P(ROOT -> A_x). For each substate
-    of a phrase or an intermediate the probabilities of its rules sum to 1.
+    n_left, n_right), or only the entries of this vector, since what is trained is nearly empty;
+    unary: (n_parent, n_child); root: (n_child), P(ROOT -> A_x). For each substate of a phrase or an
+    intermediate the probabilities of its rules sum to 1.
     Raises StructlearnError SL403 if the parts do not fit together.
     """
 
@@ -44,14 +57,19 @@ class Level:
         rules: Rules,
         substates: NDArray[np.int32],
         ancestors: NDArray[np.int32],
-        binary: NDArray[np.float32],
+        binary: NDArray[np.float32] | Entries,
         unary: NDArray[np.float32],
         root: NDArray[np.float32],
     ):
         self.rules = rules
         self.substates = np.ascontiguousarray(substates, dtype=np.int32)
         self.ancestors = np.ascontiguousarray(ancestors, dtype=np.int32)
-        self.binary = np.ascontiguousarray(binary, dtype=np.float32)
+        self._entries: Entries | None = None
+        self._binary: NDArray[np.float32] | None = None
+        if isinstance(binary, Entries):
+            self._entries = binary
+        else:
+            self._binary = np.ascontiguousarray(binary, dtype=np.float32)
         self.unary = np.ascontiguousarray(unary, dtype=np.float32)
         self.root = np.ascontiguousarray(root, dtype=np.float32)
         self._check()
@@ -81,6 +99,24 @@ class Level:
         """Where the vector of each root rule begins, int64 (n_root + 1)."""
         return cumulative(self.rules.sizes(self.substates)["root"])
 
+    @property
+    def binary(self) -> NDArray[np.float32]:
+        """The blocks of all binary rules; made anew each time for a level that has only entries."""
+        if self._binary is not None:
+            return self._binary
+        assert self._entries is not None
+        full = np.zeros(int(self.binary_offsets[-1]), dtype=np.float32)
+        full[self._entries.places] = self._entries.values
+        return full
+
+    @property
+    def entries(self) -> Entries:
+        """The probabilities in `binary` other than zero."""
+        if self._entries is not None:
+            return self._entries
+        assert self._binary is not None
+        return Entries.of(self._binary)
+
     def binary_block(self, rule: int) -> NDArray[np.float32]:
         """A view of shape (n_parent, n_left, n_right)."""
         begin, end = self.binary_offsets[rule : rule + 2]
@@ -98,7 +134,8 @@ class Level:
     @property
     def n_productions(self) -> int:
         """Number of refined productions with a probability other than zero, words not counted."""
-        return sum(int(np.count_nonzero(a)) for a in (self.binary, self.unary, self.root))
+        arrays = (self.entries.values, self.unary, self.root)
+        return sum(int(np.count_nonzero(a)) for a in arrays)
 
     def _check(self) -> None:
         substates = self.substates
@@ -108,11 +145,21 @@ class Level:
         elif self.ancestors.shape != (self.size,) or (self.ancestors < 0).any():
             problem = f"ancestors of shape {self.ancestors.shape} for {self.size} substates"
         else:
-            for name in ("binary", "unary", "root"):
-                array, size = getattr(self, name), int(getattr(self, name + "_offsets")[-1])
-                if array.shape != (size,):
+            for name, array in (
+                ("binary", self._binary),
+                ("unary", self.unary),
+                ("root", self.root),
+            ):
+                size = int(getattr(self, name + "_offsets")[-1])
+                if array is None:
+                    assert self._entries is not None
+                    places, array = self._entries
+                    ascending = len(places) == len(array) and (np.diff(places) > 0).all()
+                    if not ascending or (len(places) and not 0 <= places[0] <= places[-1] < size):
+                        problem = f"{name} probabilities in places that are none"
+                elif array.shape != (size,):
                     problem = f"{name} probabilities of shape {array.shape} instead of {(size,)}"
-                elif array.size and not (array.min() >= 0 and array.max() <= 1.001):
+                if array.size and not (array.min() >= 0 and array.max() <= 1.001):
                     problem = f"a {name} rule whose probability is none"
         if problem:
             raise StructlearnError("SL403", problem=problem)
@@ -120,9 +167,11 @@ class Level:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Level):
             return NotImplemented
-        names = ("substates", "ancestors", "binary", "unary", "root")
-        return self.rules == other.rules and all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in names
+        names = ("substates", "ancestors", "unary", "root")
+        return (
+            self.rules == other.rules
+            and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
+            and all(map(np.array_equal, self.entries, other.entries))
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -214,11 +263,14 @@ class LatentGrammar:
             raise StructlearnError("SL404", value=storage, known=", ".join(STORAGES))
         levels = []
         for level in self.levels:
-            arrays = [
+            places, values = level.entries
+            binary, unary, root = (
                 _rounded(np.where(a < threshold, np.float32(0), a), storage)
-                for a in (level.binary, level.unary, level.root)
-            ]
-            levels.append(Level(self.rules, level.substates, level.ancestors, *arrays))
+                for a in (values, level.unary, level.root)
+            )
+            kept = binary > 0
+            entries = Entries(places[kept], binary[kept])
+            levels.append(Level(self.rules, level.substates, level.ancestors, entries, unary, root))
         return LatentGrammar(
             self.symbols,
             self.rules,
@@ -249,7 +301,7 @@ class LatentGrammar:
                     {
                         "substates": level.substates.astype(np.uint16),
                         "ancestors": level.ancestors.astype(np.uint16),
-                        "binary": sparse(level.binary, store),
+                        "binary": _stored(level.entries, int(level.binary_offsets[-1]), store),
                         "unary": sparse(level.unary, store),
                         "root": sparse(level.root, store),
                     }
@@ -315,8 +367,11 @@ class LatentGrammar:
             substates = fields["substates"].astype(np.int32)
             if substates.shape != (symbols.size,) or (substates > MOST_SUBSTATES).any():
                 raise ValueError("a level whose substates are not those of the symbols")
-            sizes = rules.sizes(substates)
-            arrays = [dense(fields[name], int(size.sum())) for name, size in sizes.items()]
+            sizes = {name: int(size.sum()) for name, size in rules.sizes(substates).items()}
+            arrays = (
+                _entries(fields["binary"], sizes["binary"]),
+                *(dense(fields[name], sizes[name]) for name in ("unary", "root")),
+            )
             found.append(Level(rules, substates, fields["ancestors"].astype(np.int32), *arrays))
         tag_substates = [level.substates[: symbols.n_tags] for level in found]
         words = Lexicon.from_fields(lexicon, symbols.n_tags, tag_substates, dense)
@@ -397,7 +452,7 @@ def product(grammars: Sequence[LatentGrammar]) -> LatentGrammar:
         if not same or not first.lexicon.same_words(other.lexicon):
             raise StructlearnError("SL422")
         last = other.levels[other.depth]
-        arrays = (last.binary, last.unary, last.root)
+        arrays = (last.entries, last.unary, last.root)
         levels.append(Level(first.rules, last.substates, np.zeros_like(last.ancestors), *arrays))
         words.append(other.lexicon.levels[other.depth])
     n_tags = first.symbols.n_tags
@@ -418,19 +473,33 @@ def product(grammars: Sequence[LatentGrammar]) -> LatentGrammar:
 def sparse(values: NDArray[np.float32], storage: str) -> dict[str, Any]:
     """The entries of a vector other than zero, and where they are, in the fewest bytes."""
     values = values.reshape(-1)
-    places = np.flatnonzero(values)
-    fields: dict[str, Any] = {"values": _encoded(values[places], storage)}
+    return _stored(Entries.of(values), len(values), storage)
+
+
+def _stored(entries: Entries, size: int, storage: str) -> dict[str, Any]:
+    places = entries.places
+    fields: dict[str, Any] = {"values": _encoded(entries.values, storage)}
     gaps = np.diff(places, prepend=-1) - 1
     narrow = not len(gaps) or gaps.max() < 256
-    if 8 * len(places) * (1 if narrow else 2) < len(values) and (narrow or gaps.max() < 65536):
+    if 8 * len(places) * (1 if narrow else 2) < size and (narrow or gaps.max() < 65536):
         fields["gaps"] = gaps.astype(np.uint8 if narrow else np.uint16)
     else:
-        fields["mask"] = np.packbits(values != 0, bitorder="little")
+        mask = np.zeros(size, dtype=np.bool_)
+        mask[places] = True
+        fields["mask"] = np.packbits(mask, bitorder="little")
     return fields
 
 
 def dense(fields: dict[str, Any], size: int) -> NDArray[np.float32]:
     """The vector, float32 (size), that `sparse` stored. Raises ValueError if it cannot be one."""
+    places, values = _entries(fields, size)
+    full = np.zeros(size, dtype=np.float32)
+    full[places] = values
+    return full
+
+
+def _entries(fields: dict[str, Any], size: int) -> Entries:
+    """What `sparse` stored. Raises ValueError if it cannot be of a vector of this size."""
     stored = fields["values"]
     if "gaps" in fields:
         gaps = fields["gaps"]
@@ -444,9 +513,7 @@ def dense(fields: dict[str, Any], size: int) -> NDArray[np.float32]:
         places = np.flatnonzero(np.unpackbits(mask, count=size, bitorder="little"))
     if stored.shape != places.shape or (len(places) and places[-1] >= size):
         raise ValueError("values that do not fit their places")
-    full = np.zeros(size, dtype=np.float32)
-    full[places] = _decoded(stored)
-    return full
+    return Entries(places, _decoded(stored))
 
 
 def _encoded(values: NDArray[np.float32], storage: str) -> NDArray:

@@ -591,6 +591,20 @@ def test_products_of_grammars(n, decoder):
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("zeros", [0.0, 0.6])
+def test_blocks_may_be_dense_or_listed(decoder, zeros, monkeypatch):
+    grammar = random_grammar(3, n_levels=3, zeros=zeros)
+    sentences = [sentence(seed, n) for seed, n in enumerate((2, 5, 9, 14))]
+    parses = []
+    for filled in (0, 4, 10**9):
+        monkeypatch.setattr(decode, "DENSE", filled)
+        parses.append(ChartParser(grammar, decoder=decoder).parse(sentences))
+    for listed, mixed, dense in zip(*parses, strict=True):
+        assert same(listed, dense, atol=1e-4)
+        assert same(mixed, dense, atol=1e-4)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
 def test_members_are_a_product(decoder):
     grammar, other = random_grammar(4), random_grammar(4, variant=1, n_levels=2)
     end = other.levels[-1]

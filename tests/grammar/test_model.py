@@ -8,7 +8,14 @@ from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.lexicon import LexiconSettings
-from spacy_structlearn.grammar.model import STORAGES, LatentGrammar, Level, dense, sparse
+from spacy_structlearn.grammar.model import (
+    STORAGES,
+    Entries,
+    LatentGrammar,
+    Level,
+    dense,
+    sparse,
+)
 from spacy_structlearn.grammar.symbols import Symbols
 
 FEW = {"split_iterations": 4, "merge_iterations": 2, "smooth_iterations": 2}
@@ -208,6 +215,27 @@ def test_parts_that_do_not_fit_together_are_refused(grammar):
         )
     with pytest.raises(StructlearnError, match="SL403"):
         LatentGrammar(Symbols(), grammar.rules, grammar.levels, grammar.lexicon)
+
+
+def test_levels_of_entries_are_levels(grammar):
+    level = grammar.levels[-1]
+    parts = (level.rules, level.substates, level.ancestors)
+    listed = Level(*parts, Entries.of(level.binary), level.unary, level.root)
+    assert listed == level
+    assert level == listed
+    np.testing.assert_array_equal(listed.binary, level.binary)
+    assert listed.n_productions == level.n_productions
+    places, values = level.entries
+    size = len(level.binary)
+    for wrong in (
+        Entries(places[::-1], values),
+        Entries(places[:-1], values),
+        Entries(np.append(places[:-1], size), values),
+        Entries(places - places[0] - 1, values),
+        Entries(places, values * 9),
+    ):
+        with pytest.raises(StructlearnError, match="SL403"):
+            Level(*parts, wrong, level.unary, level.root)
 
 
 def test_blocks_are_views_of_the_flat_arrays(grammar):
