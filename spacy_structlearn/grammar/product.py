@@ -3,7 +3,8 @@
 Petrov (2010): split-merge EM ends in another local optimum for every seed, and the grammars make
 other mistakes. Their posteriors, multiplied over each production, are better than those of the best
 of them. Only the first keeps its cascade, which thins out the chart for all; of the others the last
-level is kept, so that a product of four costs twice the time of one grammar, not four times.
+level is kept, so that a product of four takes half as much time again as one grammar, not four
+times as much.
 """
 
 from __future__ import annotations
