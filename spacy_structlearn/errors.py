@@ -122,6 +122,10 @@ MESSAGES = {
         "{component!r}: k_best reads one sentence, and the Doc has {number}; give it one of "
         "doc.sents"
     ),
+    "SL025": (
+        "{component!r}: k_best was given {number} words and takes {most} at most; give it a part "
+        "of the sentence, or raise max_length: memory grows with its square"
+    ),
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for a bracket too many earlier in the file.",

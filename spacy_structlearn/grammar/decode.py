@@ -81,7 +81,8 @@ class ChartParser:
 
     decoder: one of `DECODERS`. levels: those of the (first) grammar that make the cascade, from 0
     to its depth; None: all. thresholds: of posteriors, one for each level but the last.
-    threads: so many share the sentences of a batch.
+    threads: so many share the sentences of a batch. Memory grows with the square of the longest
+    sentence and its time faster: 250 words take 40 MB, 5,000 would take 16 GB.
     Raises StructlearnError SL420 for an empty grammar, SL421 for settings out of range, SL422 for
     grammars of different symbols or rules.
     """
@@ -197,7 +198,7 @@ class ChartParser:
         """The k trees that the decoder likes best, best first; fewer if there are no more.
 
         With the decoder "viterbi" the trees are ranked as by "max_rule_product". The arguments are
-        as in `parse`. Huang & Chiang (2005), algorithm 3.
+        as in `parse`. Huang & Chiang (2005), algorithm 2.
         """
         sentence = list(sentence)
         lexicon, others = self._scores([sentence], [tags], tag_weight)

@@ -320,11 +320,12 @@ class ConstituencyParser(BatchTrainable):
                 _write(doc, CONSTITUENT_TAGS, [(tag, index, index + 1) for index, tag in tags])
 
     def k_best(self, doclike: Doc | Span, k: int = 5) -> list[tuple[float, Tree]]:
-        """The k most probable trees of a sentence, best first; it is never cut.
+        """The k best trees of a sentence, in the order of the decoder.
 
         doclike: a Doc of one sentence, or any Span, which is read as one sentence.
         RETURNS: log P(tree | words) and the tree of each; none for white space.
-        RAISES: SL024 for a Doc of several sentences.
+        RAISES: SL024 for a Doc of several sentences, SL025 for one of more than `max_length` words,
+        which is not cut here.
         """
         self.require_parameters()
         if isinstance(doclike, Doc):
@@ -334,6 +335,10 @@ class ConstituencyParser(BatchTrainable):
         tokens = [token for token in doclike if not token.is_space]
         if not tokens:
             return []
+        if len(tokens) > self.max_length:
+            raise StructlearnError(
+                "SL025", component=self.name, number=len(tokens), most=self.max_length
+            )
         words = [token.text for token in tokens]
         tags = [token.tag_ for token in tokens]
         with self._chart.lock:

@@ -522,6 +522,8 @@ def test_k_best(nlp):
     assert parser.k_best(sentence, 1)[0][1] == doc._.trees[0]
     assert parser.k_best(doc[2:4], 1)[0][1].words() == ["the", "door"]
     assert parser.k_best(nlp(" \n"), 3) == []
+    with pytest.raises(StructlearnError, match=r"SL025.* 251 words .* 250 "):
+        parser.k_best(Doc(nlp.vocab, words=["door"] * 251), 3)
     with pytest.raises(StructlearnError, match="SL024"):
         parser.k_best(nlp(TEXT))
 
