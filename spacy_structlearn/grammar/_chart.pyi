@@ -11,7 +11,6 @@ DECODERS: dict[str, int]
 
 class Grammar:
     n_levels: int
-    tag_columns: list[int]
     def __init__(
         self,
         n_tags: int,

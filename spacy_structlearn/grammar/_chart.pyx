@@ -1241,10 +1241,6 @@ cdef int read_tree(const Coarse* c, const Fine* g, Work* w, int root, double log
             if push(w, &n, f.edge_right[e]) or push(w, &n, f.edge_left[e]):
                 return OUT_OF_MEMORY
         else:
-            rule = f.unary_rule[-2 - e]
-            for y in range(c.chain_begin[rule], c.chain_begin[rule + 1]):
-                if put(c, w, c.chains[y], cell, scale * f.unary_mean[-2 - e]):
-                    return OUT_OF_MEMORY
             if push(w, &n, f.unary_child[-2 - e]):
                 return OUT_OF_MEMORY
     for y in range(n_seen - 1, -1, -1):
@@ -1621,7 +1617,6 @@ cdef class Grammar:
     cdef Coarse coarse
     cdef Fine* fine
     cdef readonly int n_levels
-    cdef readonly list tag_columns  # substates of all tags at each level
     cdef list _kept
 
     def __cinit__(self, int n_tags, int n_phrases, int n_symbols, const int32_t[:, ::1] binary,
@@ -1633,7 +1628,6 @@ cdef class Grammar:
         cdef const float[::1] values
         self._kept = []
         self.n_levels = len(levels)
-        self.tag_columns = []
         self.fine = <Fine*>calloc(max(self.n_levels, 1), sizeof(Fine))
         if self.fine == NULL:
             raise MemoryError
@@ -1659,7 +1653,6 @@ cdef class Grammar:
             self.fine[k].entry_pair = self._ints(parts[10])
             self.fine[k].entry_value = self._floats(parts[11])
             self.fine[k].widest = int(np.max(parts[0]))
-            self.tag_columns.append(int(parts[1][n_tags]))
         self._set_coarse(n_tags, n_phrases, n_symbols, np.asarray(binary), np.asarray(unary),
                          np.asarray(root), (np.asarray(coarse), levels[0][4], levels[0][6]))
         self.coarse.chain_begin = self._ints(chain_begin)
