@@ -325,13 +325,7 @@ class ChartParser:
 
     def _makeshift(self, scores: NDArray[np.float32]) -> Parse:
         """A flat tree: the likeliest tag of each word under the likeliest phrase."""
-        symbols, level = self.grammar.symbols, self.grammar.levels[0]
-        roots = [
-            (float(level.root_block(x).sum()), -int(child))
-            for x, child in enumerate(self.grammar.rules.root)
-            if child >= symbols.n_tags and child != symbols.inserted_root
-        ]
-        label = symbols.names[-max(roots)[1]] if roots else symbols.root
+        symbols, label = self.grammar.symbols, self.grammar.top_label
         tags = [symbols.names[tag] for tag in scores[:, : symbols.n_tags].argmax(axis=1)]
         probability = np.zeros(1, np.float32)
         return Parse([label], [0], [len(tags)], probability, tags, failed=True, root=symbols.root)

@@ -118,9 +118,16 @@ class Level:
         return Entries.of(self._binary)
 
     def binary_block(self, rule: int) -> NDArray[np.float32]:
-        """A view of shape (n_parent, n_left, n_right)."""
-        begin, end = self.binary_offsets[rule : rule + 2]
-        return self.binary[begin:end].reshape(self.substates[self.rules.binary[rule]])
+        """A block (n_parent, n_left, n_right); a view, or new where there are only entries."""
+        begin, end = self.binary_offsets[rule : rule + 2].tolist()
+        shape = self.substates[self.rules.binary[rule]]
+        if self._binary is not None:
+            return self._binary[begin:end].reshape(shape)
+        places, values = self.entries
+        block = np.zeros(end - begin, dtype=np.float32)
+        chosen = slice(*np.searchsorted(places, (begin, end)).tolist())
+        block[places[chosen] - begin] = values[chosen]
+        return block.reshape(shape)
 
     def unary_block(self, rule: int) -> NDArray[np.float32]:
         """A view of shape (n_parent, n_child)."""
@@ -231,6 +238,17 @@ class LatentGrammar:
     def depth(self) -> int:
         """The number of the last level of the cascade, -1 for an empty grammar."""
         return len(self.levels) - self.members - 1
+
+    @property
+    def top_label(self) -> str:
+        """The phrase that most often stands right below the root; the root's label if none does."""
+        symbols, tops = self.symbols, self.rules.root.tolist()
+        often = {
+            top: probability
+            for top, probability in zip(tops, self.levels[0].root.tolist(), strict=True)
+            if top >= symbols.n_tags and top != symbols.inserted_root
+        }
+        return symbols.names[max(often, key=often.__getitem__)] if often else symbols.root
 
     @property
     def n_productions(self) -> int:

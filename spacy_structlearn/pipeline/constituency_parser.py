@@ -13,7 +13,6 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,16 +147,12 @@ def make_constituency_parser(
 
 
 class _Chart:
-    """The chart parser of the present grammar and settings. Never travels: pickling drops it.
-
-    lock: its charts are used again from sentence to sentence, so threads have to take turns.
-    """
+    """The chart parser of the present grammar and settings. Never travels: pickling drops it."""
 
     def __init__(self) -> None:
         self.grammar: Any = None
         self.settings: dict[str, Any] = {}
         self.parser: ChartParser | None = None
-        self.lock = Lock()
 
     def __reduce__(self) -> tuple:
         return (_Chart, ())
@@ -292,7 +287,7 @@ class ConstituencyParser(BatchTrainable):
         first, end = pieces[0][0], pieces[-1][-1] + 1
         if len(pieces) > 1:
             # No grammar vouches for the bracket that joins the pieces.
-            reading.brackets.append((self._top_label(), first, end, 0.0))
+            reading.brackets.append((self.parameters.top_label, first, end, 0.0))
             reading.failures.append((CUT, first, end))
         for piece, parse in zip(pieces, parses, strict=False):
             starts = [piece[start] for start in parse.starts]
@@ -341,8 +336,7 @@ class ConstituencyParser(BatchTrainable):
             )
         words = [token.text for token in tokens]
         tags = [token.tag_ for token in tokens]
-        with self._chart.lock:
-            parses = self._parser().k_best(words, k, **self._tags(tags))
+        parses = self._parser().k_best(words, k, **self._tags(tags))
         return [(parse.log_probability, parse.tree(words)) for parse in parses]
 
     def calibrate(self, examples: Iterable[Example]) -> float:
@@ -378,8 +372,7 @@ class ConstituencyParser(BatchTrainable):
     def _parse(self, words: list[list[str]], tags: list[list[str]] | None = None) -> list[Parse]:
         if not words:
             return []
-        with self._chart.lock:
-            return self._parser().parse(words, **self._tags(tags))
+        return self._parser().parse(words, **self._tags(tags))
 
     def _tags(self, tags: list | None) -> dict[str, Any]:
         """What the chart parser is told of the tags."""
@@ -399,18 +392,6 @@ class ConstituencyParser(BatchTrainable):
             chart.parser = ChartParser(self.parameters, **settings)
             chart.grammar, chart.settings = self.parameters, settings
         return chart.parser
-
-    def _top_label(self) -> str:
-        """The phrase that most often is the top of a tree."""
-        symbols, rules = self.parameters.symbols, self.parameters.rules
-        often = {
-            symbols.name(symbol): probability
-            for symbol, probability in zip(
-                rules.root.tolist(), self.parameters.levels[0].root.tolist(), strict=True
-            )
-            if symbol >= symbols.n_tags and symbol != symbols.inserted_root
-        }
-        return max(often, key=often.get) if often else self.labels[0]
 
 
 def cut(words: Sequence[str], max_length: int) -> list[int]:

@@ -225,6 +225,8 @@ def test_levels_of_entries_are_levels(grammar):
     assert level == listed
     np.testing.assert_array_equal(listed.binary, level.binary)
     assert listed.n_productions == level.n_productions
+    for rule in range(len(level.rules.binary)):
+        np.testing.assert_array_equal(listed.binary_block(rule), level.binary_block(rule))
     places, values = level.entries
     size = len(level.binary)
     for wrong in (
