@@ -2,7 +2,7 @@
 
 A message names the place (file and line, component, attribute) and says how to mend it. Codes are
 never reused. SL0xx: components, configuration, models on disk; SL1xx: trees and corpus files;
-SL2xx: sequences and optimisation; SL3xx: evaluation; SL4xx: grammars.
+SL2xx: sequences and optimisation; SL3xx: evaluation; SL4xx: grammars; SL5xx: classification.
 """
 
 
@@ -126,6 +126,19 @@ MESSAGES = {
         "{component!r}: k_best was given {number} words and takes {most} at most; give it a part "
         "of the sentence, or raise max_length: memory grows with its square"
     ),
+    "SL026": (
+        "{component!r} needs {missing}, and the Doc {text!r} has none: put the component that sets "
+        "it earlier in the pipeline and leave it enabled; in training, use a reader that gives the "
+        'predicted Docs their trees, by spans = ["constituents"]'
+    ),
+    "SL027": (
+        'doc.spans["pp_attachments"] of the Doc {text!r} is not as pp_attacher writes it: each '
+        "phrase is followed by four spans labelled verb, noun, prep and object"
+    ),
+    "SL028": (
+        "{path}, line {line}: {text!r} is no quadruple; expected are six columns: number, verb, "
+        "noun, preposition, noun, and V or N"
+    ),
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for a bracket too many earlier in the file.",
@@ -152,6 +165,9 @@ MESSAGES = {
     "SL113": "Expected one probability for each of {brackets} brackets, in the order of "
     "tree.spans(); got {found}.",
     "SL114": "Cannot draw trees for the LaTeX package {package!r}; choose one of: {packages}.",
+    "SL115": "These variables and parents make no network: {problem}.",
+    "SL120": "The attachment of the tokens {start} to {end} is {label!r}. It must be 'V', to the "
+    "verb, or 'N', to the noun; sites_from_chunks leaves it to be filled in.",
     # --- SL2xx: sequences and optimisation ----------------------------------------------------
     "SL201": "The template {text!r} is malformed. Write column[offset], several joined by |, for "
     "example TAG[-1]|TAG[0], or bias for the predicate that is always true.",
@@ -197,6 +213,11 @@ MESSAGES = {
     "SL307": "punctuation must be 'own' (the tags of each tree) or 'gold', not {value!r}.",
     "SL308": "{offsets} offsets for a tree with {leaves} leaves. Give (start, end) of each leaf.",
     "SL309": "The bracket {span!r} holds no characters. Give (label, start, end), end exclusive.",
+    "SL310": "Expected one probability and one bool for each prediction; got arrays of the shapes "
+    "{probabilities} and {right}.",
+    "SL311": "Prediction {place} (counted from 0) has the probability {value}. Give numbers from 0 "
+    "to 1.",
+    "SL312": "Cannot put predictions into {bins} bins; there must be one or more.",
     # --- SL4xx: grammars ----------------------------------------------------------------------
     "SL401": "There is no binarisation {value!r}. Choose one of {known}.",
     "SL402": "Cannot put {number} sets of trees together: there must be one or more, encoded with "
@@ -214,4 +235,28 @@ MESSAGES = {
     "SL423": 'Give one tag for each word of each sentence, "" for none.',
     "SL424": "{right} of {number} brackets are right. A temperature needs right ones and wrong "
     "ones.",
+    # --- SL5xx: classification ----------------------------------------------------------------
+    "SL501": "The variables {variables} make no table: {problem}. Give each column a name of its "
+    "own.",
+    "SL502": "The table is not rectangular: {what} has {found} values where {wanted} are expected. "
+    "Give every instance a value for each variable; None where it has none.",
+    "SL503": "There is no variable {variable!r}; the table has: {known}.",
+    "SL504": "There are {labels} labels for {rows} instances. Give one for each.",
+    "SL505": "A label's place is not from 0 to {n_labels} - 1. Give the places of the labels in "
+    "the list of all labels.",
+    "SL510": "There is no Bayes net to classify with, or it knows no labels. Fit or load one "
+    "first.",
+    "SL511": "The structure makes no Bayes net: {problem}. Give each variable that is used the "
+    "list of its parents, without the class, and leave the others out.",
+    "SL512": "{variables} variables have {number} structures, more than the {most} that can be "
+    'tried. Take structure "search", fewer variables, or a lower max_parents.',
+    "SL513": "{name} of a Bayes net must be {wanted}, not {value!r}.",
+    "SL514": "The counts cannot be made again on the training and the development data, because "
+    "there are no development data. Give dev, or leave recount out.",
+    "SL515": "The instances that the Bayes net was trained on are not stored with it. Ask for what "
+    "they are given without themselves right after fit, before it is saved or made compact.",
+    "SL520": "{name} of the log-linear model must be {wanted}, not {value!r}.",
+    "SL521": "Expected a label, a string, for each of the {n_rows} rows; got {found}.",
+    "SL522": "The log-linear model has no labels to choose from. Train it, or load a trained one.",
+    "SL523": "Weights do not fit into {dtype}. Use float32, or train with a larger l2.",
 }
