@@ -1,0 +1,420 @@
+"""Drawings of a Bayesian network (Toutanova 2006, Figure 2): as SVG, and as DOT for Graphviz.
+
+The SVG is laid out in layers (Sugiyama, Tagawa & Toda 1981): the class on top, every variable below
+its parents, the order within a layer by barycenters so that few lines cross, the places within it
+by least squares. A line that passes a layer has a slot of its own there, so that no line touches a
+node in between; the lines from one node to all its children share their slots, so they stay few.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import ceil, sqrt
+from typing import NamedTuple
+
+from ..errors import StructlearnError
+from .trees import _pixels, _printable, _svg_text
+
+LEAST_ROW = 8
+"""Layers of up to this number of nodes are not broken into several."""
+SWEEPS = 12
+
+# Standing alone, as a file or an image, the drawing follows the light or dark scheme of its reader;
+# inside of a page, where it is not the root, it takes the colour of the page.
+_STYLE = """\
+<style>
+svg:root { color: #1f2328; color-scheme: light dark; }
+@media (prefers-color-scheme: dark) { svg:root { color: #e6edf3; } }
+</style>"""
+
+
+def network_svg(
+    parents: Mapping[str, Sequence[str]],
+    target: str = "class",
+    *,
+    names: Mapping[str, str] | None = None,
+    title: str | None = None,
+    font_size: int = 14,
+) -> str:
+    """The network as a standalone `<svg>` element without a background. The lines from the class,
+    which is a parent of every variable, are faint.
+
+    parents: for each variable its parents other than the class, as `BayesNet.parents` has them; the
+    order of the variables does not matter much. target: the name of the class. names: what class
+    and variables are called in the drawing, where that is not their name. title: the accessible
+    name; by default the factors, such as P(n1 | class, p), which are tooltips of the nodes too.
+    font_size: in pixels. Raises SL115 for an unknown parent, a variable with the name of the class,
+    or a circle.
+    """
+    network = _Network.of(parents, target, names or {})
+    picture = _lay_out(network, font_size)
+    factors = network.factors()
+    name = escape(" ".join(factors) if title is None else _printable(title))
+    nodes = []
+    for node, text in enumerate(network.names):
+        x, y = picture.centres[node], picture.tops[picture.layers[node]]
+        width = picture.widths[node]
+        strong = ' fill-opacity="0.12" stroke-width="2"' if node == 0 else ""
+        nodes.append(
+            f"<g><title>{escape(factors[node])}</title>"
+            f'<rect x="{x - width / 2:g}" y="{y:g}" width="{width}" '
+            f'height="{picture.height_of_node:g}" rx="{font_size / 2:g}"{strong}/>'
+            f"{_svg_text(x, y + 1.35 * font_size, text, _TEXT)}</g>"
+        )
+    newline = "\n"
+    return f"""\
+<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{name}" \
+width="{picture.width:g}" height="{picture.height:g}" \
+viewBox="0 0 {picture.width:g} {picture.height:g}">
+<title>{name}</title>
+{_STYLE}
+<g fill="none" stroke="currentColor" stroke-width="1.2">
+{newline.join(_svg_arcs(picture, network))}
+</g>
+<g fill="currentColor" fill-opacity="0" stroke="currentColor" font-family="sans-serif" \
+font-size="{font_size}" text-anchor="middle">
+{newline.join(nodes)}
+</g>
+</svg>
+"""
+
+
+_TEXT = ' fill-opacity="1" stroke="none"'
+
+
+def network_dot(
+    parents: Mapping[str, Sequence[str]],
+    target: str = "class",
+    *,
+    names: Mapping[str, str] | None = None,
+) -> str:
+    """The network in the DOT language of Graphviz; takes and raises what `network_svg` does."""
+    network = _Network.of(parents, target, names or {})
+    ids: list[str] = []
+    for name in network.ids:
+        id_ = _dot_quoted(_printable(name))
+        ids.append(id_ if id_ not in ids else _dot_quoted(f"{_printable(name)} {len(ids)}"))
+    lines = ["digraph network {", '  node [shape=box, style=rounded, fontname="sans-serif"];']
+    for node, text in enumerate(network.names):
+        # In a label, Graphviz reads character references.
+        label = _dot_quoted(text.replace("&", "&amp;"))
+        lines.append(f"  {ids[node]} [label={label}{', penwidth=2' if node == 0 else ''}];")
+    for node, above in enumerate(network.parents):
+        for parent in above:
+            faint = " [color=gray]" if parent == 0 else ""
+            lines.append(f"  {ids[parent]} -> {ids[node]}{faint};")
+    return "\n".join([*lines, "}", ""])
+
+
+def _dot_quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+class _Network(NamedTuple):
+    """Nodes as integers: 0 is the class, and every variable comes after its parents.
+
+    ids: their names. names: what they are called. parents: those of each node, the class first.
+    """
+
+    ids: list[str]
+    names: list[str]
+    parents: list[list[int]]
+
+    @classmethod
+    def of(
+        cls, parents: Mapping[str, Sequence[str]], target: str, names: Mapping[str, str]
+    ) -> _Network:
+        if target in parents:
+            problem = f"a variable has the name of the class, {target!r}; give another target"
+            raise StructlearnError("SL115", problem=problem)
+        for variable, above in parents.items():
+            for parent in above:
+                if parent != target and parent not in parents:
+                    problem = f"{parent!r}, a parent of {variable!r}, is no variable"
+                    raise StructlearnError("SL115", problem=problem)
+        places = {target: 0}
+        left = list(parents)
+        while left:
+            later = []
+            for variable in left:
+                if all(parent in places for parent in parents[variable]):
+                    places[variable] = len(places)
+                else:
+                    later.append(variable)
+            if len(later) == len(left):
+                problem = f"there is a circle among {', '.join(map(repr, later))}"
+                raise StructlearnError("SL115", problem=problem)
+            left = later
+        arcs = [sorted({0, *(places[p] for p in parents[v])}) for v in list(places)[1:]]
+        shown = [_printable(str(names.get(name, name))) for name in places]
+        return cls(list(places), shown, [[], *arcs])
+
+    def factors(self) -> list[str]:
+        """The factor of each node, such as "P(n1 | class, p)"."""
+        found = []
+        for name, above in zip(self.names, self.parents, strict=True):
+            given = ", ".join(self.names[parent] for parent in above)
+            found.append(f"P({name} | {given})" if above else f"P({name})")
+        return found
+
+
+@dataclass
+class _Layout:
+    """Where everything stands, in pixels. Behind the nodes of the network come the slots of lines
+    that pass a layer; each belongs to the node where its lines come from.
+
+    sources: the node of each slot; a node's own number for the nodes. layers: of nodes and slots.
+    rows: nodes and slots of each layer from left to right. lines: (from, to), between nodes and
+    slots of neighbouring layers. widths, centres: of nodes and slots. tops: of the layers.
+    """
+
+    sources: list[int]
+    layers: list[int]
+    rows: list[list[int]]
+    lines: list[tuple[int, int]]
+    widths: list[int]
+    centres: list[float]
+    tops: list[float]
+    height_of_node: float
+    width: float = 0
+    height: float = 0
+
+
+def _lay_out(network: _Network, font_size: int) -> _Layout:
+    layout = _layered(network, font_size)
+    _order(layout)
+    _place(layout, font_size)
+    margin = font_size
+    layout.centres = [margin + centre for centre in layout.centres]
+    ends = zip(layout.centres, layout.widths, strict=True)
+    layout.width = margin + ceil(max(centre + width / 2 for centre, width in ends))
+    y = float(margin)
+    for row in range(len(layout.rows)):
+        layout.tops.append(y)
+        # Long lines need height, or they would run almost level and into one another.
+        reach = max(
+            (
+                abs(layout.centres[a] - layout.centres[b])
+                for a, b in layout.lines
+                if layout.layers[a] == row
+            ),
+            default=0,
+        )
+        y += layout.height_of_node + round(min(max(2.8 * font_size, reach / 5), 9 * font_size))
+    layout.height = ceil(layout.tops[-1] + layout.height_of_node + margin)
+    return layout
+
+
+def _layered(network: _Network, font_size: int) -> _Layout:
+    """Nodes put into layers, each below its parents, and lines cut where they pass a layer."""
+    n = len(network.names)
+    most = max(LEAST_ROW, ceil(sqrt(2 * n)))
+    most = ceil(n / ceil(n / most))  # rather 7, 7, 6 than 9, 9, 2
+    layers, sizes = [0] * n, {0: 1}
+    for node in range(1, n):
+        layer = 1 + max(layers[parent] for parent in network.parents[node])
+        while sizes.get(layer, 0) == most:
+            layer += 1
+        layers[node] = layer
+        sizes[layer] = sizes.get(layer, 0) + 1
+    children: list[list[int]] = [[] for _ in range(n)]
+    for node, above in enumerate(network.parents):
+        for parent in above:
+            children[parent].append(node)
+    # A node must have room for the heads of its arrows.
+    widths = [
+        max(_pixels(name, font_size) + 2 * font_size, (len(above) + 1) * font_size)
+        for name, above in zip(network.names, network.parents, strict=True)
+    ]
+    sources = list(range(n))
+    lines = []
+    for source in range(n):
+        last, below = source, children[source]
+        deepest = max((layers[child] for child in below), default=0)
+        for layer in range(layers[source] + 1, deepest + 1):
+            lines += [(last, child) for child in below if layers[child] == layer]
+            if layer < deepest:
+                slot = len(sources)
+                sources.append(source)
+                layers.append(layer)
+                widths.append(font_size // 2)
+                lines.append((last, slot))
+                last = slot
+    rows: list[list[int]] = [[] for _ in range(max(layers) + 1)]
+    for node in range(n):
+        rows[layers[node]].append(node)
+    for slot in range(n, len(layers)):
+        row = rows[layers[slot]]
+        row.insert(len(row) // 2, slot)
+    centres = [0.0] * len(layers)
+    return _Layout(sources, layers, rows, lines, widths, centres, [], round(2.0 * font_size))
+
+
+def _neighbours(layout: _Layout) -> tuple[list[list[int]], list[list[int]]]:
+    """For each node and slot, those above and those below that it has a line to."""
+    above: list[list[int]] = [[] for _ in layout.layers]
+    below: list[list[int]] = [[] for _ in layout.layers]
+    for a, b in layout.lines:
+        above[b].append(a)
+        below[a].append(b)
+    return above, below
+
+
+def _order(layout: _Layout) -> None:
+    """Order each layer by the barycenters of the layer above, then of that below, and so on; the
+    order with the fewest crossings is kept.
+    """
+    above, below = _neighbours(layout)
+    best, fewest = layout.rows, _crossings(layout.rows, below)
+    rows = [list(row) for row in layout.rows]
+    for sweep in range(SWEEPS):
+        down = sweep % 2 == 0
+        neighbours = above if down else below
+        for layer in range(len(rows)) if down else reversed(range(len(rows))):
+            beside = layer - 1 if down else layer + 1
+            if not 0 <= beside < len(rows):
+                continue
+            place = {node: i for i, node in enumerate(rows[beside])}
+            keys = {}
+            for i, node in enumerate(rows[layer]):
+                found = [place[other] for other in neighbours[node]]
+                # Without a neighbour there, a node stays about where it is.
+                scale = len(rows[beside]) / len(rows[layer])
+                keys[node] = sum(found) / len(found) if found else i * scale
+            rows[layer].sort(key=keys.__getitem__)
+        _swap_neighbours(rows, above, below)
+        crossings = _crossings(rows, below)
+        if crossings < fewest:
+            best, fewest = [list(row) for row in rows], crossings
+    layout.rows = best
+
+
+def _swap_neighbours(rows: list[list[int]], above: list[list[int]], below: list[list[int]]) -> None:
+    """Swap two that stand side by side where their lines cross less the other way round."""
+    for layer, row in enumerate(rows):
+        places = {}
+        for beside in (layer - 1, layer + 1):
+            if 0 <= beside < len(rows):
+                places.update({node: i for i, node in enumerate(rows[beside])})
+        for i in range(len(row) - 1):
+            a, b = row[i], row[i + 1]
+            gain = 0
+            for neighbours in (above, below):
+                pairs = [(places[x], places[y]) for x in neighbours[a] for y in neighbours[b]]
+                gain += sum((x > y) - (x < y) for x, y in pairs)
+            if gain > 0:
+                row[i], row[i + 1] = b, a
+
+
+def _crossings(rows: list[list[int]], below: list[list[int]]) -> int:
+    """The number of pairs of lines that cross, by counting inversions."""
+    found = 0
+    for layer in range(len(rows) - 1):
+        place = {node: i for i, node in enumerate(rows[layer + 1])}
+        seen: list[int] = []
+        for node in rows[layer]:
+            ends = sorted(place[child] for child in below[node])
+            found += sum(len(seen) - bisect_right(seen, end) for end in ends)
+            for end in ends:
+                insort(seen, end)
+    return found
+
+
+def _place(layout: _Layout, font_size: int) -> None:
+    """Set the centres so that lines are short, long ones straight, and nothing overlaps."""
+    above, below = _neighbours(layout)
+    nodes = sum(source == place for place, source in enumerate(layout.sources))
+    for row in layout.rows:
+        _settle(layout, row, [0.0] * len(row), [1.0] * len(row), font_size)
+    for sweep in range(2 * SWEEPS):
+        order = layout.rows if sweep % 2 == 0 else layout.rows[::-1]
+        for row in order:
+            wanted, weights = [], []
+            for place in row:
+                # A node without lines stays where it is.
+                weight = 1e-6
+                total = weight * layout.centres[place]
+                for other in (*above[place], *below[place]):
+                    # A line through two slots has to be straight more than one that ends at a node.
+                    pull = 1 + 2 * (place >= nodes) + 2 * (other >= nodes)
+                    total += pull * layout.centres[other]
+                    weight += pull
+                wanted.append(total / weight)
+                weights.append(weight)
+            _settle(layout, row, wanted, weights, font_size)
+    least = min(
+        centre - width / 2 for centre, width in zip(layout.centres, layout.widths, strict=True)
+    )
+    layout.centres = [float(round(centre - least)) for centre in layout.centres]
+
+
+def _settle(
+    layout: _Layout, row: list[int], wanted: list[float], weights: list[float], gap: float
+) -> None:
+    """Put a row as near to the wanted centres as its order and the gap allow: weighted least
+    squares under order constraints, by pooling adjacent violators.
+    """
+    offsets, offset = [], 0.0
+    for i, place in enumerate(row):
+        if i:
+            offset += (layout.widths[row[i - 1]] + layout.widths[place]) / 2 + gap
+        offsets.append(offset)
+    pools: list[list[float]] = []  # mean, weight, how many
+    for target, weight, offset in zip(wanted, weights, offsets, strict=True):
+        pools.append([target - offset, weight, 1])
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            mean, weight, count = pools.pop()
+            last = pools[-1]
+            last[0] = (last[0] * last[1] + mean * weight) / (last[1] + weight)
+            last[1] += weight
+            last[2] += count
+    settled = [mean for mean, _, count in pools for _ in range(int(count))]
+    for place, mean, offset in zip(row, settled, offsets, strict=True):
+        layout.centres[place] = mean + offset
+
+
+def _svg_arcs(layout: _Layout, network: _Network) -> list[str]:
+    """For each node with children one path of lines and one of arrow heads, at their tips."""
+    n = len(network.names)
+    ports = _ports(layout, n)
+    drawn: dict[int, tuple[list[str], list[str]]] = {}
+    bottom = layout.height_of_node
+    head = layout.height_of_node / 4
+    for a, b in layout.lines:
+        lines, heads = drawn.setdefault(layout.sources[a], ([], []))
+        x, y = layout.centres[a], layout.tops[layout.layers[a]] + bottom
+        end, tip = ports.get((a, b), layout.centres[b]), layout.tops[layout.layers[b]]
+        if b < n:
+            heads.append(f"M{end:g},{tip:g}l{-head / 2:g},{-head:g}h{head:g}z")
+            tip -= head
+        middle = (y + tip) / 2
+        line = f"M{x:g},{y:g}C{x:g},{middle:g} {end:g},{middle:g} {end:g},{tip:g}"
+        lines.append(line if b < n else f"{line}v{bottom:g}")
+    paths = []
+    for source in sorted(drawn):
+        lines, heads = drawn[source]
+        faint = 0.35 if source == 0 else 0.85
+        paths.append(f'<path stroke-opacity="{faint}" d="{"".join(lines)}"/>')
+        # Without a stroke of their own, heads end where their nodes begin.
+        shade = f'stroke="none" fill="currentColor" fill-opacity="{faint}"'
+        paths.append(f'<path {shade} d="{"".join(heads)}"/>')
+    return paths
+
+
+def _ports(layout: _Layout, n: int) -> dict[tuple[int, int], float]:
+    """Where on its top each line into a node ends: side by side, in the order they come from."""
+    arriving: dict[int, list[int]] = {}
+    for a, b in layout.lines:
+        if b < n:
+            arriving.setdefault(b, []).append(a)
+    ports = {}
+    for node, others in arriving.items():
+        others.sort(key=layout.centres.__getitem__)
+        step = layout.widths[node] / (len(others) + 1)
+        left = layout.centres[node] - layout.widths[node] / 2
+        for i, other in enumerate(others, 1):
+            ports[other, node] = left + i * step
+    return ports

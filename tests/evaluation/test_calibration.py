@@ -1,0 +1,107 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.evaluation.calibration import (
+    Bin,
+    expected_calibration_error,
+    reliability,
+)
+
+PREDICTIONS = st.lists(
+    st.tuples(st.floats(0, 1) | st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0]), st.booleans()),
+    max_size=60,
+)
+NUMBERS = st.integers(1, 15)
+
+
+def arrays(predictions):
+    return np.array([p for p, _ in predictions]), np.array([r for _, r in predictions], dtype=bool)
+
+
+def test_by_hand():
+    probabilities, right = [0.1, 0.3, 0.6, 0.8, 1.0], [False, True, True, True, False]
+    assert reliability(probabilities, right, 2) == [
+        Bin(0.0, 0.5, pytest.approx(0.2), 0.5, 2),
+        Bin(0.5, 1.0, pytest.approx(0.8), pytest.approx(2 / 3), 3),
+    ]
+    error = expected_calibration_error(probabilities, right, 2)
+    assert error == pytest.approx((2 * 0.3 + 3 * (0.8 - 2 / 3)) / 5)
+
+
+def test_bins_of_equal_mass_by_hand():
+    probabilities, right = [0.9, 0.95, 0.91, 0.1, 1.0], [True, True, False, False, True]
+    assert reliability(probabilities, right, 2, equal_mass=True) == [
+        Bin(0.1, 0.91, pytest.approx(1.91 / 3), pytest.approx(1 / 3), 3),
+        Bin(0.95, 1.0, pytest.approx(0.975), 1.0, 2),
+    ]
+
+
+def test_an_edge_belongs_to_the_bin_above():
+    assert [part.low for part in reliability([0.5], [True], 2)] == [0.5]
+    assert [part.high for part in reliability([1.0, 0.0], [True, True], 4)] == [0.25, 1.0]
+
+
+def test_right_as_often_as_said():
+    probabilities = np.repeat([0.25, 0.75], 400)
+    right = np.arange(800) % 4 < np.repeat([1, 3], 400)
+    assert expected_calibration_error(probabilities, right) == pytest.approx(0, abs=1e-12)
+    assert expected_calibration_error(probabilities, ~right) == pytest.approx(0.5)
+
+
+@given(PREDICTIONS, NUMBERS, st.booleans())
+def test_the_bins_hold_everything_in_order(predictions, bins, equal_mass):
+    probabilities, right = arrays(predictions)
+    table = reliability(probabilities, right, bins, equal_mass=equal_mass)
+    assert len(table) <= bins
+    assert sum(part.count for part in table) == len(predictions)
+    total = sum(part.count * part.probability for part in table)
+    assert total == pytest.approx(probabilities.sum())
+    assert sum(part.count * part.accuracy for part in table) == pytest.approx(right.sum())
+    for part in table:
+        assert part.low - 1e-9 <= part.probability <= part.high + 1e-9
+    for one, other in pairwise(table):
+        assert one.high <= other.low
+    if equal_mass and table:
+        counts = [part.count for part in table]
+        assert max(counts) - min(counts) <= 1
+
+
+@given(PREDICTIONS, NUMBERS, st.booleans())
+def test_the_error_lies_between_that_of_one_bin_and_the_mean_difference(
+    predictions, bins, equal_mass
+):
+    # Of one bin it is the difference of the means; splitting bins can only make it larger.
+    probabilities, right = arrays(predictions)
+    error = expected_calibration_error(probabilities, right, bins, equal_mass=equal_mass)
+    most = abs(probabilities - right).mean() if predictions else 0
+    assert expected_calibration_error(probabilities, right, 1) - 1e-9 <= error <= most + 1e-9
+
+
+def test_no_predictions():
+    assert reliability([], []) == []
+    assert expected_calibration_error([], [], equal_mass=True) == 0.0
+
+
+def test_rounding_of_float32_is_no_error():
+    above = np.nextafter(np.float32(1), np.float32(2))
+    assert reliability(np.array([above, -1e-8]), [True, False], 5)[-1].count == 1
+
+
+@pytest.mark.parametrize("value", [1.01, -0.01, float("nan"), float("inf")])
+def test_only_probabilities(value):
+    with pytest.raises(StructlearnError, match=r"SL311.*Prediction 1 "):
+        reliability([0.5, value], [True, True])
+
+
+def test_bad_shapes_and_numbers():
+    with pytest.raises(StructlearnError, match="SL310"):
+        expected_calibration_error([0.5, 0.5], [True])
+    with pytest.raises(StructlearnError, match="SL310"):
+        expected_calibration_error([[0.5]], [[True]])
+    with pytest.raises(StructlearnError, match="SL312"):
+        reliability([0.5], [True], 0)
