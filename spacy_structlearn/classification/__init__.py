@@ -1,0 +1,7 @@
+"""Classifiers of nominal data: tables of strings, with one label for a row. Toutanova (2006)."""
+
+from .bayes_net import BayesNet
+from .features import Table
+from .log_linear import LogLinear
+
+__all__ = ["BayesNet", "LogLinear", "Table"]

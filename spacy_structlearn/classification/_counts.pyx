@@ -1,0 +1,259 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
+"""Kernel of sparse counts: grouping of 64-bit keys, their places, and log P(x, y) of a Bayes net.
+
+Keys are those of `features.tuple_keys`. `Network` holds what a trained net needs and goes through
+the recursion of interpolated Witten-Bell smoothing (Toutanova 2006, section 2.1) for one row after
+another; `witten_bell` does the same with arrays, for training.
+"""
+
+from libc.math cimport log
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+import numpy as np
+
+cdef uint64_t SEED = <uint64_t>0x9E3779B97F4A7C15
+
+
+cdef inline uint64_t mix(uint64_t x) noexcept nogil:
+    """The finaliser of SplitMix64, as in `features`."""
+    x = (x ^ (x >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    x = (x ^ (x >> 27)) * <uint64_t>0x94D049BB133111EB
+    return x ^ (x >> 31)
+
+
+cdef inline uint64_t extend(uint64_t key, uint64_t symbol) noexcept nogil:
+    """The key of a tuple with one more value."""
+    return mix(mix(key + 1) ^ symbol)
+
+
+cdef Py_ssize_t slots_for(Py_ssize_t n) noexcept nogil:
+    """A power of two that is at least twice as much."""
+    cdef Py_ssize_t size = 16
+    while size < 2 * n:
+        size *= 2
+    return size
+
+
+def group(const uint64_t[::1] keys):
+    """Number the distinct keys in ascending order.
+
+    keys: uint64 (n), n < 2**31. Returns uint64 (k), the distinct ones, ascending; int32 (n), the
+    number of each key; int64 (k), how often each occurs.
+    """
+    cdef Py_ssize_t i, n = keys.shape[0], size = slots_for(n)
+    cdef int32_t n_distinct = 0
+    cdef uint64_t slot, mask = <uint64_t>(size - 1)
+    if n >= 2**31 - 1:
+        raise ValueError("there are too many keys")
+    firsts, ids = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+    cdef int32_t[::1] first = firsts, numbers = ids, slots = np.full(size, -1, dtype=np.int32)
+    with nogil:
+        for i in range(n):
+            slot = mix(keys[i]) & mask
+            while slots[slot] >= 0 and keys[first[slots[slot]]] != keys[i]:
+                slot = (slot + 1) & mask
+            if slots[slot] < 0:
+                slots[slot] = n_distinct
+                first[n_distinct] = <int32_t>i
+                n_distinct += 1
+            numbers[i] = slots[slot]
+    distinct = np.asarray(keys)[firsts[:n_distinct]]
+    order = np.argsort(distinct)
+    places = np.empty(n_distinct, dtype=np.int32)
+    places[order] = np.arange(n_distinct, dtype=np.int32)
+    ids = places[ids]
+    return distinct[order], ids, np.bincount(ids, minlength=n_distinct)
+
+
+cdef class Index:
+    """From keys to their places, by hashing.
+
+    keys: uint64 (k), each once, k < 2**31; in any order.
+    """
+
+    cdef readonly object keys
+    cdef const uint64_t[::1] known
+    cdef int32_t[::1] slots
+    cdef uint64_t mask
+
+    def __init__(self, const uint64_t[::1] keys):
+        cdef Py_ssize_t i, n = keys.shape[0], size = slots_for(n)
+        cdef uint64_t slot
+        cdef bint repeated = False
+        if n >= 2**31 - 1:
+            raise ValueError("there are too many keys")
+        self.keys = np.asarray(keys)
+        self.known = keys
+        self.mask = <uint64_t>(size - 1)
+        self.slots = np.full(size, -1, dtype=np.int32)
+        with nogil:
+            for i in range(n):
+                slot = mix(keys[i]) & self.mask
+                while self.slots[slot] >= 0:
+                    repeated = repeated or keys[self.slots[slot]] == keys[i]
+                    slot = (slot + 1) & self.mask
+                self.slots[slot] = <int32_t>i
+        if repeated:
+            raise ValueError("a key occurs twice")
+
+    def __reduce__(self):
+        return Index, (self.keys,)
+
+    def __len__(self):
+        return self.known.shape[0]
+
+    def find(self, wanted):
+        """The place of each wanted key, or -1: int32 of the shape of `wanted`, uint64."""
+        wanted = np.ascontiguousarray(wanted, dtype=np.uint64)
+        out = np.empty(wanted.shape, dtype=np.int32)
+        cdef const uint64_t[::1] keys = wanted.reshape(-1)
+        cdef int32_t[::1] places = out.reshape(-1)
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(keys.shape[0]):
+                places[i] = self.place(keys[i])
+        return out
+
+    cdef inline int32_t place(self, uint64_t key) noexcept nogil:
+        cdef uint64_t slot = mix(key) & self.mask
+        while self.slots[slot] >= 0 and self.known[self.slots[slot]] != key:
+            slot = (slot + 1) & self.mask
+        return self.slots[slot]
+
+
+cdef class Network:
+    """The tables of a Bayes net over m variables and L labels.
+
+    A set of variables, number s of S, has the keys `keys[starts[s]:starts[s + 1]]`, uint64, with
+    the counts of as many values, int32, both of one length; its variables are the columns
+    `columns[column_starts[s]:column_starts[s + 1]]`, int32, ascending, where m is the class; seeds:
+    uint64 (S), of its keys.
+    A table, number t, has the levels from table_starts[t] to table_starts[t + 1], from the smallest
+    context to the whole one. A level has the number of the set of its context and of the context
+    with the value, int32, its d, float64, and, from distinct_starts on in `distinct`, int32, the
+    number of values that were seen in each of the context's values. uniform: float64, 1 / V of each
+    table.
+    uniform_weight: that of 1 / V in the ablation without back-off; negative for Witten-Bell.
+    symbols: uint64 (L), of the labels.
+    Raises ValueError if the arrays do not fit together.
+    """
+
+    cdef const uint64_t[::1] seeds, symbols
+    cdef const int32_t[::1] counts, columns, column_starts, table_starts
+    cdef const int32_t[::1] context_sets, event_sets, distinct
+    cdef const int64_t[::1] starts, distinct_starts
+    cdef const double[::1] d, uniform
+    cdef double uniform_weight
+    cdef Index index
+    cdef readonly Py_ssize_t n_columns
+
+    def __init__(
+        self, keys, counts, starts, seeds, columns, column_starts, table_starts, context_sets,
+        event_sets, distinct, distinct_starts, d, uniform, symbols, n_columns, uniform_weight,
+    ):
+        cdef Py_ssize_t i, s, width
+        cdef Py_ssize_t n_sets = len(seeds), n_levels = len(context_sets)
+        _check_starts(starts, n_sets, len(keys))
+        _check_starts(column_starts, n_sets, len(columns))
+        _check_starts(table_starts, len(uniform), n_levels)
+        _check_starts(distinct_starts, n_levels, len(distinct))
+        if len(counts) != len(keys) or len(event_sets) != n_levels or len(d) != n_levels:
+            raise ValueError("there must be a count for each key, and a d for each level")
+        if (np.asarray(counts) <= 0).any() or (np.asarray(distinct) <= 0).any():
+            raise ValueError("what was not seen cannot have a count")
+        for sets in (context_sets, event_sets):
+            if len(sets) and not 0 <= np.min(sets) <= np.max(sets) < n_sets:
+                raise ValueError("there is no such set of variables")
+        self.index = Index(keys)
+        self.counts, self.starts, self.seeds = counts, starts, seeds
+        self.columns, self.column_starts = columns, column_starts
+        self.table_starts, self.context_sets = table_starts, context_sets
+        self.event_sets, self.distinct, self.distinct_starts = event_sets, distinct, distinct_starts
+        self.d, self.uniform, self.symbols = d, uniform, symbols
+        self.n_columns, self.uniform_weight = n_columns, uniform_weight
+        for s in range(n_sets):
+            for i in range(self.column_starts[s], self.column_starts[s + 1]):
+                width = n_columns + 1 if i + 1 == self.column_starts[s + 1] else n_columns
+                if not 0 <= self.columns[i] < width:
+                    raise ValueError("there is no such variable")
+        for i in range(n_levels):
+            s = self.context_sets[i]
+            width = self.starts[s + 1] - self.starts[s]
+            if self.distinct_starts[i + 1] - self.distinct_starts[i] != width:
+                raise ValueError("there must be a number of values for each context")
+
+    def log_joint(self, const uint64_t[:, ::1] rows, double[:, ::1] out):
+        """log P(x, y) of each row with each label, into out.
+
+        rows: uint64 (n, m). out: float64 (n, L).
+        """
+        cdef Py_ssize_t i, n_labels = self.symbols.shape[0]
+        if rows.shape[1] != self.n_columns:
+            raise ValueError("rows must have the net's columns")
+        if out.shape[0] != rows.shape[0] or out.shape[1] != n_labels:
+            raise ValueError("out must have the shape (n, L)")
+        cdef int32_t[:, ::1] places = np.empty((self.seeds.shape[0], n_labels), dtype=np.int32)
+        if not n_labels or not rows.shape[0]:
+            return
+        with nogil:
+            for i in range(rows.shape[0]):
+                self.look_up(rows, i, places)
+                self.add_up(places, &out[i, 0])
+
+    cdef void look_up(
+        self, const uint64_t[:, ::1] rows, Py_ssize_t row, int32_t[:, ::1] places
+    ) noexcept nogil:
+        """Where the values of each set of variables are among the keys, or -1, with each label."""
+        cdef Py_ssize_t s, j, y, end
+        cdef uint64_t key
+        for s in range(self.seeds.shape[0]):
+            key = SEED + self.seeds[s]
+            end = self.column_starts[s + 1]
+            for j in range(self.column_starts[s], end):
+                if self.columns[j] < self.n_columns:
+                    key = extend(key, rows[row, self.columns[j]])
+            if end > self.column_starts[s] and self.columns[end - 1] == self.n_columns:
+                for y in range(places.shape[1]):
+                    places[s, y] = self.place(s, extend(key, self.symbols[y]))
+            else:
+                places[s, 0] = self.place(s, key)
+                for y in range(1, places.shape[1]):
+                    places[s, y] = places[s, 0]
+
+    cdef inline int32_t place(self, Py_ssize_t s, uint64_t key) noexcept nogil:
+        cdef int32_t place = self.index.place(key)
+        # A key of another set, which nothing but an accident or damage makes equal, is none here.
+        return place if self.starts[s] <= place < self.starts[s + 1] else -1
+
+    cdef void add_up(self, const int32_t[:, ::1] places, double* out) noexcept nogil:
+        cdef Py_ssize_t table, level, y
+        for y in range(places.shape[1]):
+            out[y] = 0.0
+            for table in range(self.uniform.shape[0]):
+                out[y] += log(self.probability(table, y, places))
+
+    cdef inline double probability(
+        self, Py_ssize_t table, Py_ssize_t y, const int32_t[:, ::1] places
+    ) noexcept nogil:
+        cdef double p = self.uniform[table], count, relative, ratio
+        cdef Py_ssize_t level, s
+        cdef int32_t context, event
+        for level in range(self.table_starts[table], self.table_starts[table + 1]):
+            s = self.context_sets[level]
+            context = places[s, y]
+            if context < 0:  # nor were the larger ones seen
+                break
+            event = places[self.event_sets[level], y]
+            count = self.counts[context]
+            relative = self.counts[event] / count if event >= 0 else 0.0
+            if self.uniform_weight >= 0:
+                p = (1.0 - self.uniform_weight) * relative + self.uniform_weight * p
+            else:
+                ratio = self.distinct[self.distinct_starts[level] + context - self.starts[s]] / count
+                p = p + (relative - p) / (1.0 + self.d[level] * ratio)
+        return p
+
+
+def _check_starts(starts, Py_ssize_t n, Py_ssize_t end):
+    if len(starts) != n + 1 or starts[0] != 0 or starts[n] != end or (np.diff(starts) < 0).any():
+        raise ValueError("starts do not say where each part begins")

@@ -1,0 +1,196 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
+"""Kernel of log-linear models: the conditional likelihood of labelled instances, and its gradient.
+
+An instance has a feature for each template, a row of the weights, and a score of each label is the
+sum of these rows and of its given scores, each times a coefficient. With one column of weights
+there are two labels, and the score of the second is 0: then all is logistic regression, with half
+the parameters.
+"""
+
+from libc.math cimport exp, log, log1p
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+import numpy as np
+
+ctypedef fused weight_t:
+    float
+    double
+
+
+cdef struct Shape:
+    Py_ssize_t n_templates, n_columns, n_given
+
+
+cdef class Instances:
+    """Labelled instances, checked once, of which likelihoods are taken again and again.
+
+    features: int32 (n, n_templates), rows of the weights; -1 for none. n_features: rows of the
+    weights. labels: int32 (n). counts: float64 (n), how often each instance occurs. given: float64
+    (n, n_columns, n_given), scores that the instances have.
+    """
+
+    cdef const int32_t[:, ::1] features
+    cdef const int32_t[::1] labels
+    cdef const double[::1] counts
+    cdef const double[:, :, ::1] given
+    cdef Py_ssize_t n_features
+    cdef Shape shape
+
+    def __init__(
+        self, const int32_t[:, ::1] features, Py_ssize_t n_features, const int32_t[::1] labels,
+        const double[::1] counts, const double[:, :, ::1] given,
+    ):
+        cdef Py_ssize_t n_labels = max(given.shape[1], 2)
+        if not (features.shape[0] == labels.shape[0] == counts.shape[0] == given.shape[0]):
+            raise ValueError("there must be features, a label, a count and scores of each instance")
+        if given.shape[1] == 0:
+            raise ValueError("there must be a column")
+        _check_features(features, n_features)
+        cdef Py_ssize_t i
+        for i in range(labels.shape[0]):
+            if not 0 <= labels[i] < n_labels:
+                raise ValueError("there is no such label")
+        self.features = features
+        self.labels = labels
+        self.counts = counts
+        self.given = given
+        self.n_features = n_features
+        self.shape = Shape(features.shape[1], given.shape[1], given.shape[2])
+
+    def value_and_gradient(
+        self, const double[:, ::1] weights, const double[::1] coefficients,
+        double[:, ::1] gradient, double[::1] coefficient_gradient,
+    ):
+        """The negative log-likelihood; its gradient goes into the last two arguments.
+
+        weights, gradient: float64 (n_features, n_columns). coefficients, coefficient_gradient:
+        float64 (n_given).
+        """
+        cdef Shape shape = self.shape
+        cdef Py_ssize_t n = self.features.shape[0]
+        cdef double value
+        if weights.shape[0] != self.n_features or weights.shape[1] != shape.n_columns:
+            raise ValueError("weights must be of shape (n_features, n_columns)")
+        if gradient.shape[0] != self.n_features or gradient.shape[1] != shape.n_columns:
+            raise ValueError("gradient must have the shape of weights")
+        if not (coefficients.shape[0] == coefficient_gradient.shape[0] == shape.n_given):
+            raise ValueError("there must be a coefficient of each given score")
+        gradient[:, :] = 0.0
+        coefficient_gradient[:] = 0.0
+        if n == 0:
+            return 0.0
+        cdef double[::1] work = np.empty(shape.n_columns)
+        # Of empty arrays no element has an address; theirs are never read.
+        cdef const int32_t* features = &self.features[0, 0] if shape.n_templates else NULL
+        cdef const double* given = &self.given[0, 0, 0] if shape.n_given else NULL
+        cdef const double* weight = &weights[0, 0] if self.n_features else NULL
+        cdef double* out = &gradient[0, 0] if self.n_features else NULL
+        cdef const double* coefficient = &coefficients[0] if shape.n_given else NULL
+        cdef double* given_out = &coefficient_gradient[0] if shape.n_given else NULL
+        with nogil:
+            value = _likelihood(
+                n, shape, features, &self.labels[0], &self.counts[0], given, weight, coefficient,
+                out, given_out, &work[0],
+            )
+        return value
+
+
+def add_scores(
+    const int32_t[:, ::1] features, const weight_t[:, ::1] weights, double[:, ::1] out
+):
+    """Add to `out`, float64 (n, n_columns), the weights of the features of each instance.
+
+    features: int32 (n, n_templates), rows of `weights`; -1 for none. weights: float32 or float64
+    (n_features, n_columns).
+    """
+    cdef Py_ssize_t i, k, c, n_columns = weights.shape[1]
+    if out.shape[0] != features.shape[0] or out.shape[1] != n_columns:
+        raise ValueError("out must be of shape (n, n_columns)")
+    _check_features(features, weights.shape[0])
+    with nogil:
+        for i in range(features.shape[0]):
+            for k in range(features.shape[1]):
+                if features[i, k] >= 0:
+                    for c in range(n_columns):
+                        out[i, c] += weights[features[i, k], c]
+
+
+cdef double _likelihood(
+    Py_ssize_t n, Shape shape, const int32_t* features, const int32_t* labels,
+    const double* counts, const double* given, const double* weights, const double* coefficients,
+    double* gradient, double* given_gradient, double* work,
+) noexcept nogil:
+    """Minus the log-likelihood; work holds n_columns numbers, first scores, then derivatives."""
+    cdef Py_ssize_t i, k, c
+    cdef Py_ssize_t n_columns = shape.n_columns, n_given = shape.n_given
+    cdef const int32_t* row
+    cdef const double* own
+    cdef double value = 0.0
+    for i in range(n):
+        row = features + i * shape.n_templates
+        own = given + i * n_columns * n_given
+        memset(work, 0, n_columns * sizeof(double))
+        for c in range(n_columns):
+            for k in range(n_given):
+                work[c] += own[c * n_given + k] * coefficients[k]
+        for k in range(shape.n_templates):
+            if row[k] >= 0:
+                for c in range(n_columns):
+                    work[c] += weights[row[k] * n_columns + c]
+        if n_columns == 1:
+            value += counts[i] * _logistic(work, labels[i])
+        else:
+            value += counts[i] * _softmax(work, n_columns, labels[i])
+        for c in range(n_columns):
+            work[c] *= counts[i]
+            for k in range(n_given):
+                given_gradient[k] += own[c * n_given + k] * work[c]
+        for k in range(shape.n_templates):
+            if row[k] >= 0:
+                for c in range(n_columns):
+                    gradient[row[k] * n_columns + c] += work[c]
+    return value
+
+
+cdef inline double _logistic(double* score, int32_t label) noexcept nogil:
+    """-log P(label), label 0 having the score and label 1 none; its derivative instead."""
+    cdef double s = score[0] if label == 0 else -score[0]
+    cdef double e, loss
+    if s >= 0:
+        e = exp(-s)
+        loss = log1p(e)
+        score[0] = -e / (1.0 + e)
+    else:
+        e = exp(s)
+        loss = log1p(e) - s
+        score[0] = -1.0 / (1.0 + e)
+    if label != 0:
+        score[0] = -score[0]
+    return loss
+
+
+cdef inline double _softmax(double* scores, Py_ssize_t n, int32_t label) noexcept nogil:
+    """-log P(label), given the scores; their derivatives instead."""
+    cdef Py_ssize_t c
+    cdef double highest = scores[0], total = 0.0, right = scores[label], loss
+    for c in range(1, n):
+        if scores[c] > highest:
+            highest = scores[c]
+    for c in range(n):
+        scores[c] = exp(scores[c] - highest)
+        total += scores[c]
+    loss = log(total) + highest - right
+    for c in range(n):
+        scores[c] /= total
+    scores[label] -= 1.0
+    return loss
+
+
+cdef int _check_features(const int32_t[:, ::1] features, Py_ssize_t n_features) except -1:
+    cdef Py_ssize_t i, k
+    for i in range(features.shape[0]):
+        for k in range(features.shape[1]):
+            if not -1 <= features[i, k] < n_features:
+                raise ValueError("there is no such feature")
+    return 0

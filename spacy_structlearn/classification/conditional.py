@@ -1,0 +1,461 @@
+"""Estimation of log-linear models: penalised conditional likelihood of given templates.
+
+Toutanova (2006), section 2.2: the weights minimise
+
+    f(w) = - sum_i log P(y_i | x_i) + sum_y l2_y |w_y|^2 / 2
+
+where l2 is one over the variance of the Gaussian prior. A constant, a feature that is always on,
+is penalised as the others are. Where a label stands against one other, only the difference of
+their weights is estimated, and weights are estimated in units in which all features have about the
+same curvature, so that L-BFGS needs few iterations; neither changes the optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StructlearnError
+from ..optimize.lbfgs import LBFGS
+from ._counts import Index, group
+from ._log_linear import Instances, add_scores
+from .features import Table, symbol, tuple_keys
+
+if TYPE_CHECKING:
+    from .bayes_net import BayesNet
+
+Template = tuple[str, ...]
+LabelledTable = tuple[Table, NDArray[np.int32]]
+"""Rows, and the place of each one's label."""
+
+VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+"""Of the prior, of which l2 "search" takes the best on development data."""
+SEARCH_L2 = 1.0
+"""Where l2 is to be chosen, it is this while templates are searched for."""
+BIAS: Template = ()
+"""The template of the feature that is always on."""
+
+_LOWEST = -100.0  # log-probabilities of a base model below it are taken for it
+_MEMORY = 6  # of L-BFGS; more cost more time than they save
+
+
+@dataclass(frozen=True)
+class LogLinearSettings:
+    """What `LogLinear` learns and how; see there. Raises StructlearnError SL520."""
+
+    templates: str | Sequence[Sequence[str]] = "single"
+    l2: float | str | Sequence[float] = 1.0
+    l2_per_label: Mapping[str, float] | None = None
+    max_conjunction: int = 3
+    min_gain: float = 0.0
+    max_templates: int | None = None
+    min_count: int = 1
+    nested: bool = True
+    recount: bool = False
+    base: BayesNet | None = None
+    max_iterations: int = 200
+    tolerance: float = 1e-5
+
+    def __post_init__(self) -> None:
+        for name, wanted, sound in (
+            ("templates", _TEMPLATES_WANTED, self._templates_sound()),
+            ("l2", '0 or more, "search", or a list of such numbers', self._l2_sound()),
+            ("l2_per_label", "a number of 0 or more for each label named", self._label_l2_sound()),
+            ("max_conjunction", "1 or more", self.max_conjunction >= 1),
+            ("min_gain", "a number", self.min_gain == self.min_gain),
+            ("max_templates", "0 or more, or None", (self.max_templates or 0) >= 0),
+            ("min_count", "1 or more", self.min_count >= 1),
+            ("max_iterations", "1 or more", self.max_iterations >= 1),
+            ("tolerance", "0 or more", self.tolerance >= 0),
+        ):
+            if not sound:
+                value = getattr(self, name)
+                raise StructlearnError("SL520", name=name, wanted=wanted, value=value)
+
+    def _templates_sound(self) -> bool:
+        if isinstance(self.templates, str):
+            return self.templates in ("single", "pairs", "search")
+        return all(
+            not isinstance(template, str) and 0 < len(set(template)) == len(template)
+            for template in self.templates
+        ) and len({frozenset(template) for template in self.templates}) == len(self.templates)
+
+    def _l2_sound(self) -> bool:
+        if isinstance(self.l2, str):
+            return self.l2 == "search"
+        return len(self.l2_values) > 0 and all(0 <= l2 < np.inf for l2 in self.l2_values)
+
+    def _label_l2_sound(self) -> bool:
+        return all(0 <= l2 < np.inf for l2 in (self.l2_per_label or {}).values())
+
+    def fields(self) -> dict[str, Any]:
+        """What is stored of the settings: all but the base network."""
+        fields = {**vars(self), "l2_per_label": dict(self.l2_per_label or {}) or None}
+        del fields["base"]
+        if not isinstance(self.l2, str):
+            fields["l2"] = list(self.l2_values)
+        if not isinstance(self.templates, str):
+            fields["templates"] = [list(template) for template in self.templates]
+        return fields
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any], base: BayesNet | None) -> LogLinearSettings:
+        """The settings that `fields` gave, with a base network."""
+        return cls(**fields, base=base)
+
+    @property
+    def l2_values(self) -> tuple[float, ...]:
+        """The values of l2 among which is chosen; the strongest first."""
+        if self.l2 == "search":
+            return tuple(1.0 / variance for variance in VARIANCES)
+        values = (self.l2,) if np.isscalar(self.l2) else self.l2
+        return tuple(sorted({float(value) for value in values}, reverse=True))
+
+    @property
+    def search_l2(self) -> float:
+        """The value of l2 while templates are searched for."""
+        return self.l2_values[0] if len(self.l2_values) == 1 else SEARCH_L2
+
+    @property
+    def needs_dev(self) -> bool:
+        """Whether something is selected on development data."""
+        return self.templates == "search" or len(self.l2_values) > 1
+
+    def label_l2(self, l2: float, labels: Sequence[str]) -> NDArray[np.float64]:
+        """l2 for each label, float64 (n_labels)."""
+        own = self.l2_per_label or {}
+        return np.array([own.get(label, l2) for label in labels], dtype=np.float64)
+
+
+_TEMPLATES_WANTED = (
+    '"single", "pairs", "search", or a list of different tuples of different variables'
+)
+
+
+class ConditionalLikelihood:
+    """f(w) of distinct labelled rows, as a function of one vector of parameters.
+
+    features: int32 (n, n_templates), -1 for none; n_features: how many there are. label_ids:
+    int32 (n), counts: float64 (n), how often each row occurs. given: float64 (n, n_labels,
+    n_given), scores with a coefficient, whose prior has the mean 1. l2: float64 (n_labels), of the
+    weights of each label; given_l2: of the coefficients.
+
+    Of two labels a and b only u = w_a - w_b matters for the likelihood, and of all weights with
+    that difference those of least penalty are w_a = l2_b u / (l2_a + l2_b), w_b = w_a - u; so there
+    is one column of weights, u, with the prior l2_a l2_b / (l2_a + l2_b), instead of two. The
+    parameters are weights divided by `scale`, one over the root of an upper bound of the second
+    derivative of f.
+    """
+
+    def __init__(
+        self,
+        features: NDArray[np.int32],
+        n_features: int,
+        label_ids: NDArray[np.int32],
+        counts: NDArray[np.float64],
+        given: NDArray[np.float64],
+        *,
+        l2: NDArray[np.float64],
+        given_l2: float,
+    ):
+        n_labels = len(l2)
+        self.n_columns = n_labels if n_labels > 2 else 1
+        self._shares = np.ones(1)
+        bound = (n_labels - 1) / n_labels**2
+        if n_labels == 2:
+            total = l2.sum()
+            share = l2[1] / total if total > 0 else 0.5
+            self._shares = np.array([share, share - 1.0])
+            l2 = np.array([l2[0] * share])
+            given = given[:, :1] - given[:, 1:]
+        elif n_labels > 2:
+            bound = 0.25  # of p (1 - p)
+        self.l2, self.given_l2 = l2[: self.n_columns], given_l2
+        given = np.ascontiguousarray(given[:, : self.n_columns])
+        self._instances = Instances(features, n_features, label_ids, counts, given)
+        occurrences = np.zeros(n_features)
+        for column in features.T:
+            known = column >= 0
+            occurrences += np.bincount(column[known], counts[known], minlength=n_features)
+        curvature = self.l2 + bound * occurrences[:, None]
+        # Of a feature without a prior that no row has, the weight stays as it is.
+        self.scale = 1.0 / np.sqrt(np.where(curvature > 0, curvature, 1.0))
+        spread = np.square(given).sum(axis=1) if self.n_columns == 1 else n_labels * given.var(1)
+        curvature = self.given_l2 + bound * (counts @ spread)
+        self.given_scale = 1.0 / np.sqrt(np.where(curvature > 0, curvature, 1.0))
+        self._gradient = np.empty_like(self.scale)
+        self._given_gradient = np.empty_like(self.given_scale)
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of a vector of parameters."""
+        return self.scale.size + len(self.given_scale)
+
+    def value_and_gradient(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """f and its gradient, float64 (n_parameters), at `theta`, float64 (n_parameters)."""
+        weights, coefficients = self.unpack(theta)
+        gradient, given_gradient = self._gradient, self._given_gradient
+        value = self._instances.value_and_gradient(weights, coefficients, gradient, given_gradient)
+        shrunk = self.l2 * weights
+        beyond = coefficients - 1.0
+        value += 0.5 * np.einsum("ij,ij->", shrunk, weights)
+        value += 0.5 * self.given_l2 * np.einsum("i,i->", beyond, beyond)
+        gradient += shrunk
+        gradient *= self.scale
+        given_gradient += self.given_l2 * beyond
+        given_gradient *= self.given_scale
+        return float(value), np.concatenate([gradient.reshape(-1), given_gradient])
+
+    def parameters(
+        self, weights: NDArray[np.float64], coefficients: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The vector of weights, float64 (n_features, n_columns), and of coefficients."""
+        return np.concatenate([(weights / self.scale).reshape(-1), coefficients / self.given_scale])
+
+    def unpack(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Weights, float64 (n_features, n_columns), and coefficients, float64 (n_given)."""
+        n_weights = self.scale.size
+        weights = theta[:n_weights].reshape(self.scale.shape) * self.scale
+        return weights, theta[n_weights:] * self.given_scale
+
+    def of_labels(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weights of each label, float64 (n_features, n_labels)."""
+        return weights * self._shares
+
+
+class _Sample(NamedTuple):
+    """Distinct labelled rows in the order of their keys, in which sums are always taken.
+
+    label_ids: int32 (n). counts: float64 (n). given: float64 (n, n_labels, n_given).
+    """
+
+    table: Table
+    label_ids: NDArray[np.int32]
+    counts: NDArray[np.float64]
+    given: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, table: Table, label_ids: NDArray[np.int32], given: NDArray[np.float64]) -> _Sample:
+        """The sample of a table, where given is float64 (n_rows, n_labels, n_given)."""
+        _, ids, counts = group(row_keys(table, label_ids))
+        rows = np.empty(len(counts), dtype=np.int64)
+        rows[ids] = np.arange(len(ids))
+        return cls(table.take(rows), label_ids[rows], counts.astype(np.float64), given[rows])
+
+
+class _Column(NamedTuple):
+    """The features of one template.
+
+    keys: uint64 (k), ascending. rows: int64 (k), a training row that has each. train, dev: int32
+    (n), the feature of each row, -1 if it has none.
+    """
+
+    keys: NDArray[np.uint64]
+    rows: NDArray[np.int64]
+    train: NDArray[np.int32]
+    dev: NDArray[np.int32]
+
+
+class Estimate(NamedTuple):
+    """A model on the way.
+
+    weights: float64 (n_features, n_columns), of the bias, then of the features of each template.
+    coefficients: float64 (n_given). value: the objective. right: how many of the development data
+    are; log_likelihood: of their labels, in nats.
+    """
+
+    templates: tuple[Template, ...]
+    weights: NDArray[np.float64]
+    coefficients: NDArray[np.float64]
+    value: float = 0.0
+    right: float = 0.0
+    log_likelihood: float = 0.0
+
+    @property
+    def quality(self) -> tuple[float, float]:
+        """What models are compared by."""
+        return self.right, self.log_likelihood
+
+
+class Workshop:
+    """Training data and development data on which models are estimated and compared.
+
+    structure: of the base network; None: it is chosen as its own settings say.
+    """
+
+    def __init__(
+        self,
+        settings: LogLinearSettings,
+        labels: tuple[str, ...],
+        train: LabelledTable,
+        dev: LabelledTable | None,
+        structure: Mapping[str, Sequence[str]] | None = None,
+    ):
+        self.settings = settings
+        self.labels = labels
+        self.base: BayesNet | None = None
+        given = np.empty((len(train[0]), len(labels), 0))
+        if dev is None:
+            dev = train[0].take(np.empty(0, dtype=np.int64)), train[1][:0]
+        dev_given = np.empty((len(dev[0]), *given.shape[1:]))
+        if settings.base is not None and len(labels) > 1 and len(train[0]):
+            self.base = _trained(settings.base, labels, train, dev, structure)
+            given = base_scores(self.base.log_joint_left_out())
+            dev_given = base_scores(self.base.log_joint(dev[0]))
+        self.train = _Sample.of(*train, given)
+        self.dev = _Sample.of(*dev, dev_given)
+        self.n_columns = len(labels) if len(labels) > 2 else 1
+        self._columns: dict[Template, _Column] = {}
+
+    @property
+    def start(self) -> Estimate:
+        """The model without templates, before it is estimated."""
+        n_given = self.train.given.shape[2]
+        return Estimate((), np.zeros((len(self.keys(())), self.n_columns)), np.ones(n_given))
+
+    def column(self, template: Template) -> _Column:
+        """The features of a template, kept for the next time."""
+        if template not in self._columns:
+            keys = feature_keys(self.train.table, template)
+            found, ids, _ = group(keys)
+            counts = np.bincount(ids, self.train.counts, minlength=len(found))
+            rows = np.empty(len(found), dtype=np.int64)
+            rows[ids] = np.arange(len(ids))
+            if template != BIAS and self.settings.min_count > 1:
+                kept = counts >= self.settings.min_count
+                numbers = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+                found, rows, ids = found[kept], rows[kept], numbers[ids]
+            dev = Index(found).find(feature_keys(self.dev.table, template))
+            self._columns[template] = _Column(found, rows, ids, dev)
+        return self._columns[template]
+
+    def columns(self, templates: Sequence[Template]) -> list[_Column]:
+        """The bias, and the features of these templates."""
+        return [self.column(template) for template in (BIAS, *templates)]
+
+    def keys(self, templates: Sequence[Template]) -> NDArray[np.uint64]:
+        """The keys of the bias and of all features of these templates, in order."""
+        return np.concatenate([column.keys for column in self.columns(templates)])
+
+    def likelihood(self, templates: Sequence[Template], l2: float) -> ConditionalLikelihood:
+        """The objective of a model with the bias and these templates."""
+        columns = self.columns(templates)
+        return ConditionalLikelihood(
+            _side_by_side(columns, [column.train for column in columns]),
+            sum(len(column.keys) for column in columns),
+            self.train.label_ids,
+            self.train.counts,
+            self.train.given,
+            l2=self.settings.label_l2(l2, self.labels),
+            given_l2=l2,
+        )
+
+    def extended(self, estimate: Estimate, template: Template) -> Estimate:
+        """A model with one template more, whose weights are zero."""
+        fresh = np.zeros((len(self.column(template).keys), self.n_columns))
+        return estimate._replace(
+            templates=(*estimate.templates, template),
+            weights=np.concatenate([estimate.weights, fresh]),
+        )
+
+    def optimizer(self, likelihood: ConditionalLikelihood, estimate: Estimate) -> LBFGS:
+        """L-BFGS that begins with the weights of a model."""
+        return LBFGS(
+            likelihood.parameters(estimate.weights, estimate.coefficients),
+            gradient_tolerance=self.settings.tolerance,
+            value_tolerance=0.0,
+            memory=_MEMORY,
+        )
+
+    def fitted(self, estimate: Estimate, l2: float) -> Estimate:
+        """The model at the optimum, which does not depend on where it begins, and its quality."""
+        likelihood = self.likelihood(estimate.templates, l2)
+        optimizer = self.optimizer(likelihood, estimate)
+        while optimizer.n_iterations < self.settings.max_iterations:
+            if not optimizer.step(likelihood.value_and_gradient):
+                break
+        weights, coefficients = likelihood.unpack(optimizer.x)
+        value = optimizer.value or 0.0
+        estimate = Estimate(estimate.templates, weights, coefficients, value)
+        right, log_likelihood = self._quality(estimate)
+        return estimate._replace(right=right, log_likelihood=log_likelihood)
+
+    def _quality(self, estimate: Estimate) -> tuple[float, float]:
+        """How many of the development data are right, and the log-likelihood of their labels."""
+        dev = self.dev
+        columns = self.columns(estimate.templates)
+        features = _side_by_side(columns, [column.dev for column in columns])
+        given = dev.given[:, :1] - dev.given[:, 1:] if self.n_columns == 1 else dev.given
+        scores = given @ estimate.coefficients
+        add_scores(features, estimate.weights, scores)
+        if self.n_columns == 1:
+            scores = np.concatenate([scores, np.zeros_like(scores)], axis=1)
+        right = dev.counts @ (scores.argmax(axis=1) == dev.label_ids)
+        log_proba = log_softmax(scores)[np.arange(len(scores)), dev.label_ids]
+        return float(right), float(dev.counts @ log_proba)
+
+
+def feature_keys(table: Table, template: Template) -> NDArray[np.uint64]:
+    """The key of the feature that each row has by a template, uint64 (n)."""
+    keys = tuple_keys(
+        *(table.column(variable) for variable in template), seed=symbol("\x1f".join(template))
+    )
+    return np.ascontiguousarray(np.broadcast_to(keys, len(table)))
+
+
+def row_keys(table: Table, label_ids: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """A key of all values of a row and its label, uint64 (n)."""
+    return tuple_keys(*table.symbols.T, label_ids.astype(np.uint64))
+
+
+def _side_by_side(
+    columns: Sequence[_Column], features: Sequence[NDArray[np.int32]]
+) -> NDArray[np.int32]:
+    """Features of several templates, numbered one template after another; int32 (n, number)."""
+    numbered = np.empty((len(features[0]), len(columns)), dtype=np.int32)
+    begin = 0
+    for place, (column, own) in enumerate(zip(columns, features, strict=True)):
+        numbered[:, place] = np.where(own >= 0, own + begin, -1)
+        begin += len(column.keys)
+    return numbered
+
+
+def _trained(
+    base: BayesNet,
+    labels: tuple[str, ...],
+    train: LabelledTable,
+    dev: LabelledTable,
+    structure: Mapping[str, Sequence[str]] | None,
+) -> BayesNet:
+    """A network like `base`, trained on this data; its settings are those of `base`."""
+    trained = copy(base)
+    trained.recount = False
+    if structure is not None:
+        trained.structure = structure
+    # Unless there are development data, the network leaves out what it is judged by.
+    held_out = (dev[0], _names_of(dev[1], labels)) if len(dev[0]) else None
+    trained.fit(train[0], _names_of(train[1], labels), dev=held_out, known_labels=labels)
+    trained.recount, trained.structure = base.recount, base.structure
+    return trained
+
+
+def _names_of(label_ids: NDArray[np.int32], labels: tuple[str, ...]) -> list[str]:
+    return [labels[label] for label in label_ids]
+
+
+def base_scores(log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
+    """log P(y | x) of a network as given scores, float64 (n, n_labels, 1)."""
+    return np.maximum(log_softmax(log_joint), _LOWEST)[:, :, None]
+
+
+def log_softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores less their log-sum-exp, of each row; float64 (n, n_labels)."""
+    if not scores.size:
+        return scores
+    shifted = scores - scores.max(axis=1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))

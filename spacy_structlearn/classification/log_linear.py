@@ -1,0 +1,446 @@
+"""Conditional log-linear models over conjunctions of nominal variables, and the search for them.
+
+Toutanova (2006), section 2.2: with a feature for each tuple of values of the variables of a
+template, the probability of a label is
+
+    P(y | x) = exp(s_y(x)) / sum_y' exp(s_y'(x)),
+    s_y(x) = b_y + sum_t w(values of template t in x, y) [+ c log P_base(y | x)]
+
+and the weights minimise the penalised conditional likelihood, where l2 is one over the variance of
+the Gaussian prior,
+
+    f(w) = - sum_i log P(y_i | x_i) + sum_y l2_y |w_y|^2 / 2.
+
+The constant b, a feature that is always on, is penalised as the others are; with it, a row of
+nothing but unseen values gets the frequencies of the labels. The term in brackets stacks the model
+on a Bayesian network: its log-probabilities come in with a coefficient that is learned too, those
+of the training data by leave-one-out, so that they are as good as those of new data.
+
+How it is trained: see `conditional` and `conjunctions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .. import serialization
+from ..errors import StructlearnError
+from ._counts import Index
+from ._log_linear import add_scores
+from .bayes_net import BayesNet
+from .conditional import LogLinearSettings, Template, base_scores, feature_keys, log_softmax
+from .conjunctions import Labelled, Progress, Step, Training, template_name
+from .features import Rows, Table
+
+_KIND = "log_linear"
+_VERSION = 1
+_WEIGHT_DTYPES = ("float16", "float32", "float64")
+
+
+class LogLinear:
+    """A conditional log-linear model.
+
+    templates: "single", a feature for each value of each variable: logistic regression; "pairs",
+        for each pair of values of different variables too; "search": see above; or a list of
+        tuples of names of variables.
+    l2: strength of the prior, one over its variance: 0 or more; "search", the best of those of
+        `VARIANCES` on the development data, or a list of which it is to be chosen. Templates are
+        searched for with l2 `SEARCH_L2` then.
+    l2_per_label: its value for some labels, where they are to have their own.
+    max_conjunction: variables of a template, at most, in a search.
+    min_gain: a step of the search must raise the accuracy by more than this.
+    max_templates: steps of the search, at most; None: no limit.
+    min_count: features seen less often in training are left out.
+    nested: False for the ablation of section 4, with templates "search" (and l2 1e-4, a standard
+        deviation of 100): the structure has to be that of a Bayesian network without features for
+        subsets of conjunctions. A step places a variable R with a set S of variables placed before,
+        max_conjunction - 1 at most, and the template is that of R and S alone.
+    recount: after all is selected, estimate again with the development data added.
+    base: a Bayesian network, which need not be trained, to stack on. The prior of its coefficient
+        has the mean 1: with nothing learned, the answers are the network's.
+    max_iterations: of L-BFGS, for one model. tolerance: training ends when no derivative, in the
+        units of estimation, is above it (times the largest parameter, if that is above 1).
+
+    Learned are `labels`, ascending; `variables`; `templates`, tuples of variables; `keys`, uint64
+    (n_features), ascending; `weights`, floating (n_features, n_labels); `bias`, float64 (n_labels);
+    `coefficients`, float64 (1) with a base, (0) without; `base`, the trained network or None; `l2`,
+    the chosen one; `steps` of the search; and `names`, what features are called: "p=of|n2=x".
+    Raises StructlearnError SL520 for settings out of range.
+    """
+
+    def __init__(
+        self,
+        templates: str | Sequence[Sequence[str]] = "single",
+        *,
+        l2: float | str | Sequence[float] = 1.0,
+        l2_per_label: Mapping[str, float] | None = None,
+        max_conjunction: int = 3,
+        min_gain: float = 0.0,
+        max_templates: int | None = None,
+        min_count: int = 1,
+        nested: bool = True,
+        recount: bool = False,
+        base: BayesNet | None = None,
+        max_iterations: int = LogLinearSettings.max_iterations,
+        tolerance: float = LogLinearSettings.tolerance,
+    ):
+        self.settings = LogLinearSettings(
+            templates,
+            l2,
+            l2_per_label,
+            max_conjunction,
+            min_gain,
+            max_templates,
+            min_count,
+            nested,
+            recount,
+            base,
+            max_iterations,
+            tolerance,
+        )
+        self._set()
+
+    @classmethod
+    def empty(cls) -> LogLinear:
+        """A model without labels: what an untrained component holds."""
+        return cls()
+
+    @classmethod
+    def of(cls, settings: LogLinearSettings, training: Training | None = None) -> LogLinear:
+        """A model with these settings, of what a training has learned so far."""
+        model = cls()
+        model.settings = settings
+        if training is not None:
+            model._set(**training.learned())
+        return model
+
+    def prepare(self, labels: Iterable[str], variables: Sequence[str]) -> LogLinear:
+        """Know labels and variables, and nothing else: all labels are equally likely then."""
+        self._set(labels=tuple(sorted(set(labels))), variables=tuple(variables))
+        return self
+
+    def _set(
+        self,
+        *,
+        labels: tuple[str, ...] = (),
+        variables: tuple[str, ...] = (),
+        templates: tuple[Template, ...] = (),
+        keys: NDArray[np.uint64] | None = None,
+        weights: NDArray[np.floating] | None = None,
+        bias: NDArray[np.float64] | None = None,
+        coefficients: NDArray[np.float64] | None = None,
+        base: BayesNet | None = None,
+        l2: float = 0.0,
+        steps: Sequence[Step] = (),
+        names: Mapping[int, str] | None = None,
+        storage: str = "float64",
+    ) -> None:
+        self.labels = labels
+        self.variables = variables
+        self.templates = templates
+        self.keys = np.empty(0, dtype=np.uint64) if keys is None else keys
+        self.weights = np.empty((0, len(labels))) if weights is None else weights
+        self.bias = np.zeros(len(labels)) if bias is None else bias
+        self.coefficients = np.empty(0) if coefficients is None else coefficients
+        self.base = base
+        self.l2 = l2
+        self.steps = tuple(steps)
+        self.names = dict(names or {})
+        self.storage = storage
+        self._index = Index(self.keys)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no labels, so that nothing can be predicted."""
+        return not self.labels
+
+    @property
+    def n_features(self) -> int:
+        """Number of features with a weight."""
+        return len(self.keys)
+
+    def fit(
+        self,
+        rows: Rows,
+        labels: Sequence[str],
+        *,
+        dev: Labelled | None = None,
+        variables: Sequence[str] | None = None,
+        known_labels: Iterable[str] = (),
+        progress: Progress | None = None,
+    ) -> LogLinear:
+        """Learn from labelled rows; returns the model itself.
+
+        rows: see `features.Table.of`; labels: one for each. dev: rows and labels on which templates
+            and l2 are chosen. Where there are none, and there is something to choose, it is chosen
+            on a tenth of the training data, which is added again before the weights are estimated:
+            each tenth row of them in the order of a hash. Nothing depends on the order of the rows.
+        variables: names of the columns, or which columns of a Table are used; see `Table.of`.
+        known_labels: labels that there are, whether or not they occur.
+        progress: called with one short line of text after each step of the search, and after that
+            of l2.
+        A label is what occurs in `labels`, `dev` or `known_labels`.
+        Raises StructlearnError SL502, SL503 or SL521 for rows and labels that do not fit.
+        """
+        table = Table.of(rows, variables)
+        training = Training(self.settings, dev=dev, labels=known_labels, progress=progress)
+        training.add(table, labels)
+        while training.step():
+            pass
+        self._set(**training.learned())
+        return self
+
+    def log_proba(self, rows: Rows) -> NDArray[np.float64]:
+        """log P(y | x), float64 (n, n_labels).
+
+        rows: a Table or a mapping, which must have the variables of the templates, or rows of
+            values in the order of `variables`. Values that were never seen are allowed.
+        Raises StructlearnError SL502 or SL503 for others, SL522 without labels.
+        """
+        if self.is_empty:
+            raise StructlearnError("SL522")
+        table = Table.of(rows, self._used if isinstance(rows, (Table, Mapping)) else self.variables)
+        scores = np.tile(self.bias, (len(table), 1))
+        features = np.empty((len(table), len(self.templates)), dtype=np.int32)
+        for place, template in enumerate(self.templates):
+            features[:, place] = self._index.find(feature_keys(table, template))
+        add_scores(features, self.weights, scores)
+        if self.base is not None:
+            scores += base_scores(self.base.log_joint(table)) @ self.coefficients
+        return log_softmax(scores)
+
+    def predict_proba(self, rows: Rows) -> NDArray[np.float64]:
+        """P(y | x), float64 (n, n_labels); see `log_proba`."""
+        return np.exp(self.log_proba(rows))
+
+    def predict(self, rows: Rows) -> list[str]:
+        """The most probable label of each row, of equals the first; see `log_proba`."""
+        return [self.labels[i] for i in self.log_proba(rows).argmax(axis=1)]
+
+    @property
+    def _used(self) -> tuple[str, ...]:
+        """The variables that are read, in order."""
+        used = {variable for template in self.templates for variable in template}
+        if self.base is not None:
+            used.update(self.base.parents)
+        return tuple(variable for variable in self.variables if variable in used)
+
+    def strongest(
+        self, n: int, label: str | None = None, named: bool = True
+    ) -> list[tuple[str, int, str, float]]:
+        """The n features of greatest weight, by magnitude: (name, key, label, weight).
+
+        label: those of one label only. named: of features that have a name only; the name of
+        others is empty.
+        """
+        chosen = [i for i, name in enumerate(self.labels) if label in (None, name)]
+        rows = np.arange(len(self.keys))
+        if named:
+            rows = np.flatnonzero(np.isin(self.keys, np.array(sorted(self.names), dtype=np.uint64)))
+        weights = self.weights[np.ix_(rows, chosen)]
+        order = np.argsort(-np.abs(weights), axis=None, kind="stable")[:n]
+        places = zip(*np.unravel_index(order, weights.shape), strict=True)
+        found = [
+            (int(self.keys[rows[i]]), self.labels[chosen[j]], float(weights[i, j]))
+            for i, j in places
+        ]
+        return [(self.names.get(key, ""), key, name, w) for key, name, w in found if w]
+
+    def describe(self) -> str:
+        """What was learned, to be read: templates, their order in the search, and the prior."""
+        if self.is_empty:
+            return "log-linear model, empty"
+        lines = [
+            f"log-linear model of {len(self.labels)} labels ({', '.join(self.labels)}) from "
+            f"{len(self.variables)} variables ({', '.join(self.variables)})",
+            f"{len(self.templates)} templates, {len(self.keys)} features, l2 {self.l2:g}",
+        ]
+        searched = {step.template: step for step in self.steps}
+        for template in self.templates:
+            line = "  " + template_name(template)
+            if template in searched:
+                step = searched[template]
+                line += f": accuracy {step.accuracy:.4f}, log-likelihood {step.log_likelihood:.1f}"
+            lines.append(line)
+        if self.base is not None:
+            weight = ", ".join(f"{value:.3f}" for value in self.coefficients)
+            lines.append(f"stacked, with the coefficient {weight}, on")
+            lines.extend("  " + line for line in self.base.describe().splitlines())
+        return "\n".join(lines)
+
+    def compact(self, dtype: DTypeLike = "float16", threshold: float = 0.0) -> LogLinear:
+        """A smaller model that answers (almost) as this one does; what is to be shipped.
+
+        dtype: "float16", "float32" or "float64", the precision to which weights are rounded and
+            with which `to_bytes` stores them; in memory float16 is float32.
+        threshold: weights of at most this magnitude become zero, and features without any weight
+            are dropped. Names are kept of single values only, not of conjunctions.
+        Raises StructlearnError SL523 if a weight is too large for `dtype`, SL520 for another dtype.
+        """
+        storage = np.dtype(dtype).name
+        _check_storage(storage)
+        # Overflow to infinity is reported below, with a code.
+        with np.errstate(over="ignore"):
+            rounded = self.weights.astype(storage)
+        if not np.isfinite(rounded).all():
+            raise StructlearnError("SL523", dtype=storage)
+        weights = rounded.astype("float64" if storage == "float64" else "float32")
+        weights[np.abs(weights) <= threshold] = 0
+        kept = weights.any(axis=1)
+        keys = self.keys[kept]
+        known = set(keys.tolist())
+        single = {key for key, name in self.names.items() if "|" not in name}
+        model = copy(self)
+        model._set(
+            labels=self.labels,
+            variables=self.variables,
+            templates=self.templates,
+            keys=keys,
+            weights=weights[kept],
+            bias=self.bias,
+            coefficients=self.coefficients,
+            base=None if self.base is None else self.base.compact(),
+            l2=self.l2,
+            steps=self.steps,
+            names={key: self.names[key] for key in sorted(known & single)},
+            storage=storage,
+        )
+        return model
+
+    def to_bytes(self) -> bytes:
+        """The model as bytes, the same for equal models; see `serialization.pack`.
+
+        Where two labels have weights that are each other's negatives, only the first's are stored.
+        """
+        mirrored = _is_mirrored(self.weights)
+        weights = self.weights[:, :1] if mirrored else self.weights
+        named = sorted(self.names)
+        base = None
+        if self.base is not None:
+            base = np.frombuffer(self.base.to_bytes(), dtype=np.uint8)
+        return serialization.pack(
+            _KIND,
+            _VERSION,
+            {
+                "settings": self.settings.fields(),
+                "labels": self.labels,
+                "variables": self.variables,
+                "templates": self.templates,
+                "keys": self.keys,
+                "weights": weights.astype(self.storage),
+                "mirrored": mirrored,
+                "bias": self.bias,
+                "coefficients": self.coefficients,
+                "base": base,
+                "l2": self.l2,
+                "steps": self.steps,
+                "named_keys": np.array(named, dtype=np.uint64),
+                "names": [self.names[key] for key in named],
+            },
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> LogLinear:
+        """The model that `to_bytes` wrote; it predicts the same.
+
+        Raises StructlearnError SL050 to SL054 if the bytes are not those of a log-linear model.
+        """
+        _, fields = serialization.unpack(data, _KIND, {_VERSION})
+        model = cls()
+        try:
+            settings = fields.pop("settings")
+            model._set(**_checked(**fields))
+            model.settings = LogLinearSettings.of(settings, model.base)
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+        return model
+
+    def __reduce__(self) -> tuple:
+        return LogLinear.from_bytes, (self.to_bytes(),)
+
+    def __repr__(self) -> str:
+        templates = " ".join(template_name(template) for template in self.templates)
+        return (
+            f"<LogLinear: {len(self.labels)} labels, {len(self.keys)} features, "
+            f"templates {templates or 'none'}>"
+        )
+
+
+def _is_mirrored(weights: NDArray[np.floating]) -> bool:
+    return weights.shape[1] == 2 and np.array_equal(weights[:, 0], -weights[:, 1])
+
+
+def _checked(
+    *,
+    labels: list[str],
+    variables: list[str],
+    templates: list[list[str]],
+    keys: NDArray[np.uint64],
+    weights: NDArray[np.floating],
+    mirrored: bool,
+    bias: NDArray[np.float64],
+    coefficients: NDArray[np.float64],
+    base: NDArray[np.uint8] | None,
+    l2: float,
+    steps: list[list[Any]],
+    named_keys: NDArray[np.uint64],
+    names: list[str],
+) -> dict[str, Any]:
+    """What `LogLinear._set` takes, of what `LogLinear.to_bytes` stored."""
+    for name in [*labels, *variables, *names, *(v for template in templates for v in template)]:
+        if not isinstance(name, str):
+            raise TypeError("a label, variable or name is not a string")
+    storage = weights.dtype.name
+    if storage not in _WEIGHT_DTYPES or keys.dtype != np.uint64 or named_keys.dtype != np.uint64:
+        raise ValueError("its keys or weights have the wrong type")
+    if len(set(labels)) < len(labels) or len(set(variables)) < len(variables):
+        raise ValueError("a label or a variable is there twice")
+    if not {v for template in templates for v in template} <= set(variables):
+        raise ValueError("a template is of a variable that is not there")
+    weights = weights.astype("float64" if storage == "float64" else "float32")
+    n_columns = 1 if mirrored else len(labels)
+    if mirrored and len(labels) != 2:
+        raise ValueError("its weights are not of its labels")
+    if keys.ndim != 1 or weights.shape != (len(keys), n_columns) or not _ascending(keys):
+        raise ValueError("its keys and weights do not fit together")
+    if mirrored:
+        weights = np.concatenate([weights, -weights], axis=1)
+    if bias.shape != (len(labels),) or coefficients.shape != ((0,) if base is None else (1,)):
+        raise ValueError("its bias or coefficients have the wrong shape")
+    for array in (weights, bias, coefficients):
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise ValueError("a weight is not finite")
+    network = None
+    if base is not None:
+        network = BayesNet.from_bytes(base.tobytes())
+        if list(network.labels) != labels:
+            raise ValueError("its labels are not those of its network")
+    return {
+        "labels": tuple(labels),
+        "variables": tuple(variables),
+        "templates": tuple(tuple(template) for template in templates),
+        "keys": keys,
+        "weights": weights,
+        "bias": bias.astype(np.float64),
+        "coefficients": coefficients.astype(np.float64),
+        "base": network,
+        "l2": float(l2),
+        "steps": [Step.of(step) for step in steps],
+        "names": dict(zip(named_keys.tolist(), names, strict=True)),
+        "storage": storage,
+    }
+
+
+def _ascending(keys: NDArray[np.uint64]) -> bool:
+    return bool((keys[1:] > keys[:-1]).all())
+
+
+def _check_storage(storage: str) -> None:
+    if storage not in _WEIGHT_DTYPES:
+        wanted = "one of " + ", ".join(_WEIGHT_DTYPES)
+        raise StructlearnError("SL520", name="the type of weights", wanted=wanted, value=storage)

@@ -1,0 +1,415 @@
+"""Bayes nets from end to end: fit, prediction by the kernel, bytes, and the paper's own task."""
+
+import pickle
+import re
+import tracemalloc
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nets import LABELS, VARIABLES, SlowNet, named, slow_left_out, structures, tables
+
+from spacy_structlearn import serialization
+from spacy_structlearn.classification import BayesNet, Table
+from spacy_structlearn.classification.structure import Step
+from spacy_structlearn.errors import StructlearnError
+
+SMOOTHINGS = st.sampled_from(["witten_bell", "uniform"])
+
+
+def example(n=60, seed=3):
+    """Rows of v, n and p; the label is mostly that of p, or else of v and n."""
+    random = np.random.default_rng(seed)
+    rows, labels = [], []
+    for _ in range(n):
+        v, n_, p = random.integers(0, [6, 8, 4])
+        label = "NVO"[p] if p < 3 else "NV"[(v + n_) % 2]
+        rows.append((f"v{v}", None if n_ == 0 else f"n{n_}", f"p{p}"))
+        labels.append(label if random.random() < 0.9 else "V")
+    return rows, labels
+
+
+NAMES = ("v", "n", "p")
+TRAIN, DEV = example(300), example(100, seed=4)
+
+
+@pytest.fixture(scope="module")
+def net():
+    return BayesNet().fit(*TRAIN, dev=DEV, variables=NAMES)
+
+
+def code_of(call, *args, **kwargs):
+    with pytest.raises(StructlearnError) as caught:
+        call(*args, **kwargs)
+    return caught.value.code
+
+
+@settings(deadline=None)
+@given(
+    tables(),
+    tables(max_size=4),
+    structures(),
+    SMOOTHINGS,
+    st.sampled_from(["joint", "conditional", None]),
+    st.sampled_from(["one", "many"]),
+)
+def test_log_joint_is_that_of_the_slow_net(table, others, structure, smoothing, fit_d, n_d):
+    net = BayesNet(named(structure), smoothing=smoothing, fit_d=fit_d, n_d=n_d)
+    net.fit(*table, variables=VARIABLES, known_labels=LABELS)
+    slow = SlowNet(*table)
+    d = {VARIABLES.index(name) if name else None: list(of) for name, of in net.d.items()} or None
+    found = net.log_joint(others[0])
+    expected = [
+        [slow.log_joint(row, label, structure, d, smoothing) for label in LABELS]
+        for row in others[0]
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        net.log_joint_left_out(),
+        slow_left_out(*table, LABELS, structure, d=d, smoothing=smoothing),
+        rtol=1e-9,
+    )
+    probabilities = net.predict_proba(others[0])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_allclose(probabilities, np.exp(found) / np.exp(found).sum(1, keepdims=True))
+    again = BayesNet.from_bytes(net.to_bytes())
+    np.testing.assert_array_equal(again.log_joint(others[0]), found)
+    assert again.to_bytes() == net.to_bytes()
+
+
+def test_counting_on_train_and_dev():
+    structure = {"p": (), "v": ("p",)}
+    one = BayesNet(structure).fit(*TRAIN, dev=DEV, variables=NAMES)
+    both = BayesNet(structure, recount=True).fit(*TRAIN, dev=DEV, variables=NAMES)
+    for name, d in one.d.items():
+        np.testing.assert_array_equal(both.d[name], d)
+    rows, labels = TRAIN[0] + DEV[0], TRAIN[1] + DEV[1]
+    slow, places = SlowNet(rows, labels), {2: (), 0: (2,)}
+    d = {None: one.d[None], 2: one.d["p"], 0: one.d["v"]}
+    expected = [
+        [slow.log_joint(row, label, places, d) for label in both.labels] for row in rows[:9]
+    ]
+    np.testing.assert_allclose(both.log_joint(rows[:9]), expected, rtol=1e-9)
+    assert both.log_joint_left_out().shape == (400, 3)
+
+
+@pytest.mark.parametrize("dev", [DEV, None], ids=["dev", "left out"])
+@pytest.mark.parametrize("fit_d", ["joint", "conditional"])
+def test_fitted_d_are_better(dev, fit_d):
+    """In what they are fitted to, and many are as good as one; the prior keeps them near 1."""
+    values = {}
+    for chosen, n_d, variance in product((None, fit_d), ("one", "many"), (100.0, 1e-6)):
+        net = BayesNet("naive", fit_d=chosen, n_d=n_d, prior_variance=variance)
+        net.fit(*TRAIN, dev=dev, variables=NAMES)
+        rows, labels = dev or TRAIN
+        scores = net.log_joint(rows) if dev else net.log_joint_left_out()
+        own = scores[np.arange(len(rows)), [net.labels.index(label) for label in labels]]
+        if fit_d == "conditional":
+            own = own - np.log(np.exp(scores).sum(axis=1))
+        values[chosen, n_d, variance] = own.sum()
+        d = np.concatenate(list(net.d.values()))
+        assert len(d) == 1 + 3 * 2
+        assert (len(set(d.tolist())) == 1) == (n_d == "one" or chosen is None)
+        if variance < 1 or chosen is None:
+            np.testing.assert_allclose(d, 1.0, rtol=1e-3)
+    unfitted = values[None, "one", 100.0]
+    assert values[fit_d, "one", 100.0] > unfitted + 0.1
+    assert values[fit_d, "many", 100.0] > values[fit_d, "one", 100.0]
+    assert values[fit_d, "many", 1e-6] == pytest.approx(unfitted, rel=1e-3)
+
+
+def test_search_and_its_record(net):
+    assert net.labels == ("N", "O", "V")
+    assert net.variables == NAMES
+    assert next(iter(net.parents)) == "p"
+    assert [step.variable for step in net.steps] == [None, *net.parents]
+    assert [step.parents for step in net.steps[1:]] == list(net.parents.values())
+    gains = np.diff([step.accuracy for step in net.steps])
+    assert (gains > 0).all()
+    # With all d = 1 the net is the last step's.
+    plain = BayesNet(net.parents, fit_d=None).fit(*TRAIN, dev=DEV, variables=NAMES)
+    right = np.mean([a == b for a, b in zip(plain.predict(DEV[0]), DEV[1], strict=True)])
+    assert net.steps[-1].accuracy == pytest.approx(right)
+    log_p = np.log(plain.predict_proba(DEV[0]))
+    own = log_p[np.arange(len(DEV[0])), [net.labels.index(label) for label in DEV[1]]]
+    assert net.steps[-1].log_likelihood == pytest.approx(own.sum())
+    assert plain.steps == ()
+    assert BayesNet("naive").fit(*TRAIN, variables=NAMES).parents == dict.fromkeys(NAMES, ())
+
+
+def test_exhaustive_search_is_as_good_as_greedy(net):
+    best = BayesNet("exhaustive").fit(*TRAIN, dev=DEV, variables=NAMES)
+    assert best.steps[-1].accuracy >= net.steps[-1].accuracy
+
+
+def test_describe(net):
+    text = net.describe()
+    for variable, parents in net.parents.items():
+        assert f"{variable} | {', '.join(('y', *parents))}" in text
+    n_d = 1 + sum(len(parents) + 2 for parents in net.parents.values())
+    assert f"{n_d} d" in text
+    assert "3 labels" in text
+    assert "% right" in text
+    assert len(re.findall(r"\n  y +", text)) == 2
+    assert "uniform" in BayesNet("naive", smoothing="uniform").fit(*TRAIN).describe()
+    assert "0 labels" in BayesNet.empty().describe()
+    assert "p | y" in repr(net)
+    lines = []
+    BayesNet().fit(*TRAIN, dev=DEV, variables=NAMES, progress=lines.append)
+    assert len(lines) == len(net.parents)
+
+
+def test_rows_may_be_given_in_any_way(net):
+    rows = [("v1", "n2", "p3"), ("v9", None, "p0")]
+    expected = net.log_joint(rows)
+    columns = {"p": ["p3", "p0"], "more": ["a", "b"], "v": ["v1", "v9"], "n": ["n2", None]}
+    for other in (Table.of(rows, NAMES), columns, Table.of(columns)):
+        np.testing.assert_array_equal(net.log_joint(other), expected)
+    assert code_of(net.log_joint, [("v1", "n2")]) == "SL502"
+    assert code_of(net.log_joint, {"v": ["v1"], "n": ["n2"]}) == "SL503"
+    part = BayesNet({"p": (), "v": ("p",)}).fit(*TRAIN, variables=NAMES)
+    del columns["n"]
+    np.testing.assert_array_equal(part.log_joint(columns), part.log_joint(rows))
+    # Nor does it matter that the net was made of a table with its columns in another order.
+    turned = BayesNet(net.parents, fit_d=None).fit(
+        Table.of(TRAIN[0], NAMES), TRAIN[1], variables=("p", "n", "v")
+    )
+    plain = BayesNet(net.parents, fit_d=None).fit(*TRAIN, variables=NAMES)
+    np.testing.assert_allclose(
+        turned.log_joint(columns | {"n": ["n2", None]}), plain.log_joint(rows)
+    )
+
+
+def test_a_net_without_variables_knows_the_labels_only():
+    net = BayesNet({}).fit(*TRAIN, variables=NAMES)
+    for rows in (TRAIN[0][:2], {"q": ["a", "b"]}, Table.of([("a",)] * 2)):
+        scores = net.log_joint(rows)
+        assert scores.shape == (2, 3)
+        assert net.predict(rows) == [max(set(TRAIN[1]), key=TRAIN[1].count)] * 2
+    assert len(net.log_joint({})) == 0
+
+
+@pytest.mark.parametrize("structure", ["naive", "search", "exhaustive"])
+@pytest.mark.parametrize("smoothing", ["witten_bell", "uniform"])
+@pytest.mark.parametrize(
+    ("rows", "labels"),
+    [
+        ([], []),
+        ([("x", "y", "z")], ["N"]),
+        ([(None, None, None)] * 4, ["N", "V", "V", "O"]),
+        ([("x", "y", "z"), ("x", None, "w")], ["N", "N"]),
+        ([(str(i), str(-i), None) for i in range(50)], ["N", "V"] * 25),
+    ],
+    ids=["no rows", "one row", "all missing", "one label", "all different"],
+)
+def test_nothing_fails(structure, smoothing, rows, labels):
+    strange = [("unseen",) * 3, (None,) * 3, ("x", "unseen", None)]
+    for dev in (None, (rows, labels), ([], []), (strange, ["N", "new label", "V"])):
+        for fit_d, n_d in (("joint", "many"), ("conditional", "one")):
+            net = BayesNet(structure, smoothing=smoothing, fit_d=fit_d, n_d=n_d)
+            net.fit(rows, labels, dev=dev, variables=VARIABLES)
+            again = BayesNet.from_bytes(net.to_bytes())
+            assert again.labels == tuple(sorted({*labels, *(dev[1] if dev else [])}))
+            if again.is_empty:
+                assert code_of(again.predict, strange) == "SL510"
+                continue
+            assert np.isfinite(again.log_joint(strange)).all()
+            np.testing.assert_allclose(again.predict_proba(strange).sum(axis=1), 1.0)
+            assert set(again.predict(strange)) <= set(again.labels)
+            assert again.predict([]) == []
+
+
+def test_labels_that_are_known_and_not_seen():
+    net = BayesNet("naive").fit([], [], variables=NAMES, known_labels=["V", "N"])
+    assert net.labels == ("N", "V")
+    assert net.variables == NAMES
+    assert not net.is_empty
+    assert net.predict_proba([("a", "b", None)]).tolist() == [[0.5, 0.5]]
+    net = BayesNet("naive").fit(*TRAIN, variables=NAMES, known_labels=["A"])
+    assert net.labels == ("A", "N", "O", "V")
+    assert "A" not in net.predict(TRAIN[0])
+
+
+def test_same_data_in_any_order_same_net(net):
+    order = np.random.default_rng(0).permutation(len(TRAIN[0]))
+    rows, labels = ([part[i] for i in order] for part in TRAIN)
+    other = BayesNet().fit(rows, labels, dev=DEV, variables=NAMES)
+    assert other.to_bytes() == net.to_bytes()
+    # A fit leaves nothing behind that a second one would see.
+    again = BayesNet().fit(*DEV, variables=NAMES)
+    assert not np.array_equal(again.log_joint(DEV[0]), net.log_joint(DEV[0]))
+    again.fit(*TRAIN, dev=DEV, variables=NAMES)
+    assert again.to_bytes() == net.to_bytes()
+    np.testing.assert_array_equal(again.log_joint(DEV[0]), net.log_joint(DEV[0]))
+
+
+def test_what_is_stored(net):
+    data = net.to_bytes()
+    for value in ("v1", "n3", "p0"):
+        assert value.encode() not in data
+    for other in (BayesNet.from_bytes(data), pickle.loads(pickle.dumps(net)), net.compact()):
+        assert other.to_bytes() == data
+        assert (other.parents, other.steps, other.variables) == (
+            net.parents,
+            net.steps,
+            net.variables,
+        )
+        np.testing.assert_array_equal(other.log_joint(DEV[0]), net.log_joint(DEV[0]))
+        assert other.describe() == net.describe()
+        assert isinstance(other.steps[0], Step)
+        assert code_of(other.log_joint_left_out) == "SL515"
+    assert BayesNet.from_bytes(BayesNet.empty().to_bytes()).is_empty
+    given_ = BayesNet({"v": ["p"], "p": []}, n_d="one", min_gain=0.1).fit(*TRAIN, variables=NAMES)
+    again = BayesNet.from_bytes(given_.to_bytes())
+    assert (again.structure, again.n_d, again.min_gain) == ({"v": ["p"], "p": []}, "one", 0.1)
+    assert again.parents == {"p": (), "v": ("p",)}
+
+
+@pytest.mark.parametrize("flip", [3, 9, 40, -1])
+def test_damaged_bytes(net, flip):
+    data = bytearray(net.to_bytes())
+    data[flip] ^= 1
+    assert code_of(BayesNet.from_bytes, bytes(data)) in {"SL050", "SL051"}
+    assert code_of(BayesNet.from_bytes, bytes(data)[:-3]) in {"SL050", "SL051"}
+
+
+def _fields(net):
+    return serialization.unpack(net.to_bytes(), "bayes_net", {1})[1]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda f: f["labels"].reverse(),
+        lambda f: f["labels"].append(5),
+        lambda f: f.pop("d"),
+        lambda f: f.update(more=1),
+        lambda f: f["d"].pop(),
+        lambda f: f["d"].reverse(),
+        lambda f: f["d"][0].fill(np.nan),
+        lambda f: f["d"][0].fill(-1.0),
+        lambda f: f["variables"].pop(),
+        lambda f: f["parents"].reverse(),
+        lambda f: f["parents"].pop(),
+        lambda f: f["steps"][0].pop(),
+        lambda f: f["settings"].update(n_d="none"),
+        lambda f: f["settings"].update(other=1),
+        lambda f: f["tables"].pop("keys"),
+        lambda f: f["tables"]["keys"].pop(),
+        lambda f: f["tables"]["keys"].append(f["tables"]["keys"][-1]),
+        lambda f: f["tables"]["counts"][0].fill(0),
+        lambda f: f["tables"]["counts"].reverse(),
+        lambda f: f["tables"]["n_values"].pop(),
+        lambda f: f["tables"]["n_values"].insert(0, -3),
+        lambda f: f["tables"]["subsets"].pop(),
+        lambda f: f["tables"]["subsets"][-1].append(99),
+        lambda f: f["tables"]["contexts"].pop(),
+        lambda f: f["tables"]["contexts"][1][0].append(1),
+        lambda f: f["tables"]["contexts"][1][0].append(77),
+        lambda f: f["tables"]["distinct"][0].pop(),
+        lambda f: f["tables"]["distinct"].reverse(),
+        lambda f: f["tables"].update(keys=[a.astype(np.float64) for a in f["tables"]["keys"]]),
+    ],
+)
+def test_bytes_that_are_no_net(net, damage):
+    fields = _fields(net)
+    damage(fields)
+    data = serialization.pack("bayes_net", 1, fields)
+    assert code_of(BayesNet.from_bytes, data) in {"SL054"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("structure", "none"),
+        ("fit_d", "yes"),
+        ("n_d", 1),
+        ("smoothing", "laplace"),
+        ("max_parents", 0),
+        ("min_gain", float("nan")),
+        ("prior_variance", 0.0),
+    ],
+)
+def test_bad_settings(name, value):
+    with pytest.raises(StructlearnError, match=name) as caught:
+        BayesNet(**{name: value})
+    assert caught.value.code == "SL513"
+
+
+def test_bad_data():
+    fit = BayesNet().fit
+    assert code_of(fit, TRAIN[0], TRAIN[1][:-1]) == "SL504"
+    assert code_of(fit, *TRAIN, dev=(DEV[0], DEV[1][:-1])) == "SL504"
+    assert code_of(fit, *TRAIN, dev=([("a",)], ["N"])) == "SL502"
+    assert code_of(fit, *TRAIN, variables=("a", "b")) == "SL502"
+    assert code_of(BayesNet(recount=True).fit, *TRAIN) == "SL514"
+    assert code_of(BayesNet({"q": ()}).fit, *TRAIN) == "SL511"
+    assert code_of(BayesNet.empty().predict, [("a",)]) == "SL510"
+    assert code_of(BayesNet.empty().log_joint_left_out) == "SL515"
+
+
+def test_of_equal_labels_the_first_is_best():
+    """Also where sums that are equal differ in the last digits."""
+    rows = [(a, b, c) for a in "xy" for b in "xyz" for c in "xyzw"] * 2
+    net = BayesNet("naive", fit_d=None).fit(rows, ["V"] * 24 + ["N"] * 24, variables=VARIABLES)
+    net.log_joint = lambda rows: np.array([[-1.0, -1.0 + 1e-13], [-1.0, -1.0 + 1e-6]])
+    assert net.predict(rows[:2]) == ["N", "V"]
+    del net.log_joint
+    assert net.predict(rows) == ["N"] * 48
+
+
+def test_a_fit_that_fails_changes_nothing():
+    net = BayesNet({"p": ()}).fit(*TRAIN, variables=NAMES)
+    data = net.to_bytes()
+    assert code_of(net.fit, *DEV, variables=("a", "b", "c")) == "SL511"
+    assert net.to_bytes() == data
+
+
+def test_many_values_take_little_memory():
+    """100,000 different values of each variable; a dense table of two would have 10^10 entries."""
+    n = 100_000
+    symbols = np.random.default_rng(1).integers(1, 2**63, (n, 3)).astype(np.uint64)
+    table, labels = Table(VARIABLES, symbols), ["N", "V"] * (n // 2)
+    tracemalloc.start()
+    net = BayesNet({"a": (), "b": ("a",), "c": ("a", "b")}, fit_d=None)
+    net.fit(table, labels, dev=(table.take(range(100)), labels[:100]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1500 * n
+    assert net.n_keys < 12 * n
+    assert len(net.to_bytes()) < 12 * net.n_keys
+
+
+def normalized(word):
+    word = word.lower()
+    if re.fullmatch(r"\d{4}", word):
+        return "YEAR"
+    return "NUM" if re.fullmatch(r"[\d.,:/\-]*\d[\d.,:/\-]*", word) else word
+
+
+@pytest.fixture(scope="module")
+def quadruples(corpora):
+    """The data of Ratnaparkhi, Reynar & Roukos (1994): training and development tables."""
+    found = {}
+    for name in ("training", "devset"):
+        text = (corpora / "ppattach" / name).read_text(encoding="latin1")
+        items = [line.split() for line in text.splitlines()]
+        rows = [tuple(map(normalized, item[1:5])) for item in items]
+        found[name] = Table.of(rows, ("v", "n1", "p", "n2")), [item[5] for item in items]
+    return found
+
+
+@pytest.mark.corpus
+def test_pp_attachment(quadruples):
+    """The structure of figure 2a with its 13 parameters, from 25 candidates, and the accuracy."""
+    net = BayesNet().fit(*quadruples["training"], dev=quadruples["devset"])
+    assert net.parents == {"p": (), "n1": ("p",), "v": ("p",), "n2": ("v", "p")}
+    assert sum(len(d) for d in net.d.values()) == 13
+    assert sum(step.n_candidates for step in net.steps[1:]) == 25
+    rows, labels = quadruples["devset"]
+    right = np.mean([a == b for a, b in zip(net.predict(rows), labels, strict=True)])
+    assert right >= 0.845
+    naive = BayesNet("naive").fit(*quadruples["training"], dev=quadruples["devset"])
+    assert sum(len(d) for d in naive.d.values()) == 9

@@ -1,0 +1,199 @@
+"""The objective of log-linear models, and their estimation."""
+
+import numpy as np
+import pytest
+
+from spacy_structlearn.classification.bayes_net import BayesNet
+from spacy_structlearn.classification.conditional import (
+    ConditionalLikelihood,
+    LogLinearSettings,
+    Workshop,
+    log_softmax,
+)
+from spacy_structlearn.classification.features import Table
+from spacy_structlearn.errors import StructlearnError
+
+
+def random_likelihood(seed, n_labels, *, l2, given_l2=0.7, n_given=1):
+    rng = np.random.default_rng(seed)
+    n, n_features = 30, 7
+    arrays = (
+        rng.integers(-1, n_features, (n, 3)).astype(np.int32),
+        n_features,
+        rng.integers(0, n_labels, n).astype(np.int32),
+        rng.integers(1, 4, n).astype(np.float64),
+        rng.normal(size=(n, n_labels, n_given)),
+    )
+    return arrays, ConditionalLikelihood(*arrays, l2=np.array(l2), given_l2=given_l2)
+
+
+def penalised(arrays, l2, given_l2, weights, coefficients):
+    """f as the module states it, from the weights of each label."""
+    features, _, labels, counts, given = arrays
+    padded = np.concatenate([weights, np.zeros((1, weights.shape[1]))])
+    log_proba = log_softmax(padded[features].sum(axis=1) + given @ coefficients)
+    value = -counts @ log_proba[np.arange(len(labels)), labels]
+    value += (np.array(l2) * weights**2).sum() / 2
+    return value + given_l2 * ((coefficients - 1) ** 2).sum() / 2
+
+
+L2 = {2: [0.5, 2.0], 3: [0.5, 2.0, 1.0]}
+
+
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_gradient_is_that_of_finite_differences(n_labels):
+    _, likelihood = random_likelihood(3, n_labels, l2=L2[n_labels])
+    theta = np.random.default_rng(4).normal(size=likelihood.n_parameters)
+    _, gradient = likelihood.value_and_gradient(theta)
+    for i in range(len(theta)):
+        step = np.zeros_like(theta)
+        step[i] = 1e-6
+        above, below = (likelihood.value_and_gradient(theta + s)[0] for s in (step, -step))
+        assert (above - below) / 2e-6 == pytest.approx(gradient[i], abs=1e-6)
+
+
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_value_is_f_of_the_weights_of_all_labels(n_labels):
+    arrays, likelihood = random_likelihood(8, n_labels, l2=L2[n_labels])
+    theta = np.random.default_rng(9).normal(size=likelihood.n_parameters)
+    weights, coefficients = likelihood.unpack(theta)
+    expected = penalised(arrays, L2[n_labels], 0.7, likelihood.of_labels(weights), coefficients)
+    assert likelihood.value_and_gradient(theta)[0] == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(likelihood.parameters(weights, coefficients), theta)
+
+
+@pytest.mark.parametrize("l2", [[0.5, 2.0], [0.0, 2.0], [0.0, 0.0]])
+def test_one_column_stands_for_the_cheapest_weights_of_two_labels(l2):
+    arrays, likelihood = random_likelihood(8, 2, l2=l2)
+    difference = np.random.default_rng(2).normal(size=(7, 1))
+    weights = likelihood.of_labels(difference)
+    np.testing.assert_allclose(weights[:, :1] - weights[:, 1:], difference)
+    least = penalised(arrays, l2, 0.7, weights, np.ones(1))
+    for shift in (-0.1, 0.1):
+        assert least <= penalised(arrays, l2, 0.7, weights + shift, np.ones(1)) + 1e-12
+
+
+def pp_like(seed=0, n=400, n_labels=2):
+    """Rows of three variables, whose labels depend on the first two together."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 6, (n, 3))
+    odd = (values[:, 0] * values[:, 1] + (rng.random(n) < 0.1)) % n_labels
+    rows = [[f"{name}{v}" for name, v in zip("abc", row, strict=True)] for row in values]
+    return rows, [f"y{y}" for y in odd]
+
+
+def workshop(settings, n_labels=2, dev=True):
+    def table(seed):
+        rows, labels = pp_like(seed, n_labels=n_labels)
+        ids = np.array([int(label[1:]) for label in labels], dtype=np.int32)
+        return Table.of(rows, ("a", "b", "c")), ids
+
+    names = tuple(f"y{i}" for i in range(n_labels))
+    return Workshop(settings, names, table(0), table(1) if dev else None)
+
+
+@pytest.mark.parametrize("base", [None, BayesNet("naive")])
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_warm_and_cold_starts_reach_the_same_optimum(n_labels, base):
+    settings = LogLinearSettings(tolerance=1e-9, base=base, l2_per_label={"y0": 3.0})
+    shop = workshop(settings, n_labels)
+    warm = shop.fitted(shop.fitted(shop.start, 5.0), 0.5)
+    for template in (("a",), ("a", "b"), ("c",)):
+        warm = shop.fitted(shop.extended(warm, template), 0.5)
+    cold = shop.start
+    for template in warm.templates:
+        cold = shop.extended(cold, template)
+    cold = shop.fitted(cold, 0.5)
+    assert cold.value == pytest.approx(warm.value, rel=1e-10)
+    np.testing.assert_allclose(cold.weights, warm.weights, atol=1e-6)
+    np.testing.assert_allclose(cold.coefficients, warm.coefficients, atol=1e-6)
+    assert cold.right == warm.right
+
+
+def test_quality_is_that_of_the_development_data():
+    shop = workshop(LogLinearSettings(), 3)
+    found = shop.fitted(shop.extended(shop.start, ("a", "b")), 1.0)
+    likelihood = shop.likelihood(found.templates, 1.0)
+    weights = likelihood.of_labels(found.weights)
+    keys = shop.keys(found.templates).tolist()
+    right, log_likelihood = 0.0, 0.0
+    dev = shop.dev
+    column = shop.column(("a", "b"))
+    for i, (label, count) in enumerate(zip(dev.label_ids, dev.counts, strict=True)):
+        scores = weights[0].copy()
+        if column.dev[i] >= 0:
+            scores += weights[keys.index(int(column.keys[column.dev[i]]))]
+        log_proba = log_softmax(scores[None])[0]
+        right += count * (log_proba.argmax() == label)
+        log_likelihood += count * log_proba[label]
+    assert found.right == right
+    assert found.log_likelihood == pytest.approx(log_likelihood)
+
+
+def test_equal_rows_are_one_with_a_count():
+    table = Table.of([["x"], ["y"], ["x"], ["x"]], ("a",))
+    shop = Workshop(
+        LogLinearSettings(), ("0", "1"), (table, np.array([0, 1, 0, 1], dtype=np.int32)), None
+    )
+    assert sorted(shop.train.counts.tolist()) == [1, 1, 2]
+    assert len(shop.column(("a",)).keys) == 2
+
+
+def test_rare_features_are_left_out_but_never_the_bias():
+    table = Table.of([["x"], ["y"], ["x"]], ("a",))
+    shop = Workshop(
+        LogLinearSettings(min_count=2), ("0", "1"), (table, np.zeros(3, dtype=np.int32)), None
+    )
+    assert len(shop.column(("a",)).keys) == 1
+    assert sorted(shop.column(("a",)).train.tolist()) == [-1, 0]
+    high = LogLinearSettings(min_count=9)
+    assert len(Workshop(high, ("0", "1"), (table, np.zeros(3, np.int32)), None).keys(())) == 1
+
+
+def test_a_base_is_trained_on_a_copy_and_keeps_its_settings():
+    base = BayesNet("search", recount=True)
+    shop = workshop(LogLinearSettings(base=base))
+    assert base.is_empty
+    assert not shop.base.is_empty
+    assert (shop.base.structure, shop.base.recount) == ("search", True)
+    shop = Workshop(
+        LogLinearSettings(base=base), ("y0", "y1"), (shop.train.table, shop.train.label_ids), None,
+        {"b": (), "a": ("b",)},
+    )  # fmt: skip
+    assert shop.base.parents == {"b": (), "a": ("b",)}
+    assert shop.base.structure == "search"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"templates": "all"},
+        {"templates": ["ab"]},
+        {"templates": [("a", "a")]},
+        {"templates": [()]},
+        {"templates": [("a", "b"), ("b", "a")]},
+        {"l2": -1.0},
+        {"l2": "best"},
+        {"l2": []},
+        {"l2": [1.0, float("nan")]},
+        {"l2_per_label": {"V": -1.0}},
+        {"max_conjunction": 0},
+        {"min_gain": float("nan")},
+        {"max_templates": -1},
+        {"min_count": 0},
+        {"max_iterations": 0},
+        {"tolerance": -1e-5},
+    ],
+)
+def test_settings_out_of_range_are_refused(bad):
+    with pytest.raises(StructlearnError, match="SL520") as error:
+        LogLinearSettings(**bad)
+    assert next(iter(bad)) in str(error.value)
+
+
+def test_grid_of_l2():
+    assert LogLinearSettings(l2="search").l2_values[0] == pytest.approx(10)
+    assert LogLinearSettings(l2="search").search_l2 == 1.0
+    assert LogLinearSettings(l2=[0.5, 4]).l2_values == (4.0, 0.5)
+    assert LogLinearSettings(l2=0.25).search_l2 == 0.25
+    assert not LogLinearSettings(l2=[2.0]).needs_dev

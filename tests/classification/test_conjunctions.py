@@ -1,0 +1,246 @@
+"""The search for conjunctions, and the course of the training."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_structlearn.classification.bayes_net import BayesNet
+from spacy_structlearn.classification.conditional import LogLinearSettings
+from spacy_structlearn.classification.conjunctions import Training, template_name
+from spacy_structlearn.classification.features import Table
+from spacy_structlearn.classification.log_linear import LogLinear
+from spacy_structlearn.errors import StructlearnError
+
+VARIABLES = ("a", "b", "c", "d")
+
+
+def exclusive_or(seed, n=600, noise=0.1):
+    """Rows of four variables: the label is a xor b, where b is 1 more often; c tells a little."""
+    rng = np.random.default_rng(seed)
+    a, b, d = (rng.random((3, n)) < np.array([[0.5], [0.8], [0.5]])).astype(int)
+    truth = a ^ b
+    c = np.where(rng.random(n) < 0.3, truth, rng.integers(0, 2, n))
+    labels = np.where(rng.random(n) < noise, 1 - truth, truth)
+    rows = [tuple(map(str, row)) for row in np.stack([a, b, c, d], axis=1)]
+    return rows, ["yes" if label else "no" for label in labels]
+
+
+def fit(templates="search", dev="other", seed=0, **settings):
+    dev = exclusive_or(seed + 100) if dev == "other" else dev
+    return LogLinear(templates, **settings).fit(*exclusive_or(seed), dev=dev, variables=VARIABLES)
+
+
+def test_the_search_finds_the_conjunction_that_matters():
+    model = fit()
+    assert {"a", "b"} <= {v for template in model.templates for v in template}
+    assert ("a", "b") in model.templates or ("a", "b", "c") in model.templates
+    assert model.steps[-1].accuracy > 0.85
+
+
+def test_each_step_is_better_and_its_template_a_successor():
+    model = fit(seed=3)
+    assert [step.template for step in model.steps] == list(model.templates)
+    for before, after in pairwise(model.steps):
+        assert after.accuracy > before.accuracy
+    known = {(v,) for v in VARIABLES}
+    for template in model.templates:
+        assert template in known
+        known |= {tuple(sorted((*template, v))) for v in VARIABLES if v not in template}
+        known.discard(template)
+        assert len(template) <= 3
+
+
+def test_the_search_of_the_paper_by_hand():
+    """Every candidate trained from nothing gives the same choice as the warm starts."""
+    train, dev = exclusive_or(5), exclusive_or(105)
+    model = LogLinear("search", tolerance=1e-8, max_templates=2).fit(
+        *train, dev=dev, variables=VARIABLES
+    )
+    chosen, best = [], (0.0, 0.0)
+    for step in model.steps:
+        candidates = [(v,) for v in VARIABLES if (v,) not in chosen]
+        for template in chosen:
+            candidates += [tuple(sorted((*template, v))) for v in VARIABLES if v not in template]
+        assert step.n_fits == len(candidates)
+        found = []
+        for template in candidates:
+            cold = LogLinear([*chosen, template], tolerance=1e-8).fit(*train, variables=VARIABLES)
+            right = np.mean([a == b for a, b in zip(cold.predict(dev[0]), dev[1], strict=True)])
+            log_proba = cold.log_proba(dev[0])
+            own = [cold.labels.index(label) for label in dev[1]]
+            likelihood = log_proba[np.arange(len(own)), own].sum()
+            found.append((right, round(likelihood, 4), -len(template), template))
+        best = max(found, key=sorting_key)
+        assert step.template == best[3]
+        assert step.accuracy == pytest.approx(best[0])
+        assert step.log_likelihood == pytest.approx(best[1], abs=1e-3)
+        chosen.append(step.template)
+
+
+def sorting_key(candidate):
+    return candidate[:3]
+
+
+def test_limits_of_the_search():
+    assert len(fit(max_templates=1).templates) == 1
+    assert fit(max_templates=0).templates == ()
+    assert max(map(len, fit(max_conjunction=1).templates)) == 1
+    assert fit(min_gain=1.0).templates == ()
+    everything = fit(min_gain=-1.0, max_conjunction=2).templates
+    assert len(everything) == 4 + 6
+
+
+def test_without_nesting_templates_are_those_of_a_bayes_net():
+    model = fit(nested=False, l2=1e-4, min_gain=-1.0)
+    assert len(model.templates) == len(VARIABLES)
+    placed = set()
+    for template in model.templates:
+        assert len(template) <= 3
+        assert len(set(template) - placed) == 1
+        placed.update(template)
+
+
+def test_l2_is_the_best_of_the_list():
+    train, dev = exclusive_or(1, n=60), exclusive_or(101)
+    values = [0.01, 1.0, 30.0]
+    templates = [("a",), ("a", "b", "c")]
+    model = LogLinear(templates, l2=values, tolerance=1e-8).fit(
+        *train, dev=dev, variables=VARIABLES
+    )
+
+    def quality(l2):
+        other = LogLinear(templates, l2=l2, tolerance=1e-8).fit(*train, variables=VARIABLES)
+        own = [other.labels.index(label) for label in dev[1]]
+        log_proba = other.log_proba(dev[0])
+        right = (log_proba.argmax(axis=1) == own).sum()
+        return right, log_proba[np.arange(len(own)), own].sum()
+
+    assert model.l2 == max(values, key=quality)
+    alone = LogLinear(templates, l2=model.l2, tolerance=1e-8).fit(*train, variables=VARIABLES)
+    np.testing.assert_allclose(model.log_proba(dev[0]), alone.log_proba(dev[0]), atol=1e-4)
+
+
+def test_a_tenth_is_held_out_where_there_is_no_dev_and_then_added_again():
+    model = fit(dev=None, l2="search", tolerance=1e-8)
+    again = LogLinear(model.templates, l2=model.l2, tolerance=1e-8).fit(
+        *exclusive_or(0), variables=VARIABLES
+    )
+    np.testing.assert_array_equal(model.keys, again.keys)
+    np.testing.assert_allclose(model.weights, again.weights, atol=1e-5)
+
+
+def test_recount_estimates_on_both_sets():
+    train, dev = exclusive_or(0), exclusive_or(100)
+    model = fit(recount=True, tolerance=1e-8)
+    both = LogLinear(model.templates, tolerance=1e-8).fit(
+        train[0] + dev[0], train[1] + dev[1], variables=VARIABLES
+    )
+    np.testing.assert_allclose(model.weights, both.weights, atol=1e-5)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_the_order_of_the_rows_does_not_matter(random, stacked):
+    rows, labels = exclusive_or(7, n=80)
+    order = list(range(80))
+    random.shuffle(order)
+
+    def train(order):
+        base = BayesNet() if stacked else None
+        model = LogLinear("search", l2=[0.5, 5.0], base=base, max_templates=2)
+        model.fit([rows[i] for i in order], [labels[i] for i in order], variables=VARIABLES)
+        return model.to_bytes()
+
+    assert train(order) == train(range(80))
+
+
+def test_progress_is_a_line_for_each_step():
+    lines = []
+    model = LogLinear("search", l2="search").fit(
+        *exclusive_or(0), dev=exclusive_or(100), variables=VARIABLES, progress=lines.append
+    )
+    assert len(lines) == len(model.steps) + 1
+    assert lines[0].startswith(template_name(model.templates[0]))
+    assert lines[-1].startswith(f"l2 {model.l2:g}")
+
+
+def whole(training):
+    while training.step():
+        pass
+    return LogLinear.of(training.settings, training).to_bytes()
+
+
+@pytest.mark.parametrize("base", [None, BayesNet()])
+@pytest.mark.parametrize("dev", [None, exclusive_or(100)])
+@pytest.mark.parametrize("templates", ["search", "pairs"])
+def test_training_goes_on_from_any_state_bit_for_bit(templates, dev, base):
+    settings = LogLinearSettings(templates, l2=[1.0, 3.0], base=base, max_templates=2)
+
+    def begin():
+        training = Training(settings, dev=dev)
+        rows, labels = exclusive_or(0)
+        training.add(Table.of(rows, VARIABLES), labels)
+        return training
+
+    training, expected = begin(), whole(begin())
+    states = [training.to_bytes()]
+    while training.step():
+        states.append(training.to_bytes())
+    assert len(states) > 1
+    for state in states:
+        other = begin()
+        assert other.resume(state)
+        assert other.to_bytes() == state
+        assert whole(other) == expected
+
+
+def test_a_state_of_other_data_or_settings_is_not_taken():
+    rows, labels = exclusive_or(0)
+
+    def begin(first=0, **settings):
+        training = Training(LogLinearSettings(**settings))
+        training.add(Table.of(rows[first:], VARIABLES), labels[first:])
+        return training
+
+    state = begin().to_bytes()
+    assert begin().resume(state)
+    assert not begin(first=1).resume(state)
+    assert not begin(l2=2.0).resume(state)
+    with pytest.raises(StructlearnError, match="SL05"):
+        begin().resume(state[:-1])
+
+
+@pytest.mark.parametrize("templates", ["search", "single"])
+def test_data_in_parts_reach_the_optimum_of_the_whole(templates):
+    rows, labels = exclusive_or(0)
+    settings = LogLinearSettings(templates, tolerance=1e-9)
+
+    def train(parts, steps):
+        training = Training(settings)
+        for part in parts:
+            training.add(Table.of([rows[i] for i in part], VARIABLES), [labels[i] for i in part])
+            for _ in range(steps):
+                training.step()
+        while training.step():
+            pass
+        return LogLinear.of(settings, training)
+
+    everything = np.random.default_rng(0).permutation(len(rows))
+    parts = train(np.array_split(everything, 7), 3)
+    together = train([range(len(rows))], 0)
+    assert parts.templates == together.templates
+    np.testing.assert_allclose(parts.weights, together.weights, atol=1e-6)
+
+
+def test_labels_that_are_no_strings_or_too_few_are_refused():
+    rows = [["x"], ["y"]]
+    for labels in (["a"], "ab", [1, 2]):
+        with pytest.raises(StructlearnError, match="SL521"):
+            LogLinear().fit(rows, labels)
+    with pytest.raises(StructlearnError, match="SL521"):
+        LogLinear().fit(rows, ["a", "b"], dev=(rows, ["a"]))
+    with pytest.raises(StructlearnError, match="SL503"):
+        LogLinear([("z",)]).fit(rows, ["a", "b"])

@@ -1,0 +1,243 @@
+"""Grouping, look-up and counting against NumPy and dictionaries."""
+
+import pickle
+import tracemalloc
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nets import LABELS, VARIABLES, tables
+
+from spacy_structlearn.classification._counts import Index, Network, group
+from spacy_structlearn.classification.counts import (
+    Cache,
+    Instances,
+    JointCounts,
+    check_label_ids,
+    join,
+    seed_of,
+)
+from spacy_structlearn.classification.features import Table
+from spacy_structlearn.errors import StructlearnError
+
+KEYS = st.integers(0, 5) | st.integers(0, 2**64 - 1)
+SUBSETS = [subset for size in range(5) for subset in combinations(range(4), size)]
+
+
+def joint_counts(rows, labels):
+    ids = [LABELS.index(label) for label in labels]
+    return JointCounts(Table.of(rows, VARIABLES), np.array(ids, dtype=np.int64), LABELS)
+
+
+def values(row, subset):
+    return tuple(row[i] for i in subset)
+
+
+@given(st.lists(KEYS))
+def test_group(keys):
+    keys = np.array(keys, dtype=np.uint64)
+    distinct, ids, counts = group(keys)
+    expected = np.unique(keys, return_inverse=True, return_counts=True)
+    for found, wanted in zip((distinct, ids, counts), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert (distinct.dtype, ids.dtype, counts.dtype) == (np.uint64, np.int32, np.int64)
+
+
+@given(st.lists(KEYS, unique=True), st.lists(KEYS))
+def test_find(known, others):
+    index = Index(np.array(known, dtype=np.uint64))
+    assert len(index) == len(known)
+    place = {key: i for i, key in enumerate(known)}
+    wanted = np.array([*known, *others], dtype=np.uint64)
+    found = index.find(wanted)
+    assert found.dtype == np.int32
+    assert found.tolist() == [place.get(key, -1) for key in wanted.tolist()]
+    again = pickle.loads(pickle.dumps(index))
+    np.testing.assert_array_equal(again.find(wanted), found)
+
+
+def test_find_keeps_the_shape_and_takes_any_layout():
+    index = Index(np.arange(0, 20_000, 2, dtype=np.uint64))
+    wanted = np.arange(6, dtype=np.uint64).reshape(2, 3).T
+    assert index.find(wanted).tolist() == [[0, -1], [-1, 2], [1, -1]]
+    assert index.find(np.empty((3, 0), np.uint64)).shape == (3, 0)
+
+
+def test_an_index_has_each_key_once():
+    with pytest.raises(ValueError, match="twice"):
+        Index(np.array([3, 1, 3], dtype=np.uint64))
+
+
+@given(tables())
+def test_counts_of_all_sets(table):
+    rows, labels = table
+    counts = joint_counts(rows, labels)
+    data = [(*row, label) for row, label in zip(rows, labels, strict=True)]
+    for subset in SUBSETS:
+        expected = Counter(values(row, subset) for row in data)
+        found = counts.group(subset)
+        assert sorted(found.counts.tolist()) == sorted(expected.values())
+        for row, place in zip(data, found.ids.tolist(), strict=True):
+            assert found.counts[place] == expected[values(row, subset)]
+        np.testing.assert_array_equal(found.index.find(found.keys), np.arange(len(found.keys)))
+        for variable in set(range(4)) - set(subset):
+            distinct = counts.distinct(subset, variable)
+            assert len(distinct) == len(found.keys)
+            for row, place in zip(data, found.ids.tolist(), strict=True):
+                inside = {
+                    other[variable]
+                    for other in data
+                    if values(other, subset) == values(row, subset)
+                }
+                assert distinct[place] == len(inside)
+
+
+def test_a_set_is_counted_once():
+    counts = joint_counts([("x", "y", "z")] * 3, ["N"] * 3)
+    assert counts.group((0, 2)) is counts.group((0, 2))
+    assert counts.group((0, 2)).index is counts.group(join((2,), 0)).index
+    assert counts.distinct((0,), 2) is counts.distinct((0,), 2)
+
+
+def slow_level(data, row, context, variable):
+    """T / C and f / C."""
+    inside = [other[variable] for other in data if values(other, context) == values(row, context)]
+    if not inside:
+        return np.inf, 0.0
+    return len(set(inside)) / len(inside), inside.count(row[variable]) / len(inside)
+
+
+LEVELS = [
+    (subset, variable)
+    for subset in SUBSETS
+    for variable in range(4)
+    if variable not in subset and (variable < 3 or not subset)
+]
+
+
+def check_levels(instances, rows, data_of):
+    """data_of: from the place of a row to the rows that count for it."""
+    shape = (len(rows), len(LABELS))
+    for context, variable in LEVELS:
+        level = instances.level(context, variable)
+        ratio, relative = (np.broadcast_to(array, shape) for array in level)
+        uniform = np.broadcast_to(instances.uniform(variable), shape)
+        for i, row in enumerate(rows):
+            data = data_of(i)
+            n_values = len({other[variable] for other in data})
+            for j, label in enumerate(LABELS):
+                expected = slow_level(data, (*row, label), context, variable)
+                assert (ratio[i, j], relative[i, j]) == pytest.approx(expected)
+                assert uniform[i, j] == pytest.approx(1 / (n_values + 1))
+
+
+@given(tables(max_size=8), tables(max_size=4))
+def test_levels(table, others):
+    data = [(*row, label) for row, label in zip(*table, strict=True)]
+    counts = joint_counts(*table)
+    symbols = Table.of(others[0], VARIABLES).symbols
+    check_levels(Instances(counts, symbols), others[0], lambda i: data)
+
+
+@given(tables(max_size=8))
+def test_levels_of_what_is_left_out(table):
+    """The closed form of C - 1, f - 1, T and V is what counting without the row gives."""
+    data = [(*row, label) for row, label in zip(*table, strict=True)]
+    instances = Instances.left_out(joint_counts(*table))
+    check_levels(instances, table[0], lambda i: data[:i] + data[i + 1 :])
+
+
+def test_no_rows():
+    counts = joint_counts([], [])
+    for subset in SUBSETS:
+        assert counts.group(subset).counts.tolist() == []
+    level = Instances(counts, Table.of([("x", None, "y")], VARIABLES).symbols).level((0, 3), 1)
+    assert np.isinf(level.ratio).all()
+    assert not level.relative.any()
+    assert Instances.left_out(counts).level((0, 3), 1).ratio.shape == (0, 3)
+
+
+def test_seeds_go_by_names():
+    assert seed_of(("a", "b", "c"), (0, 2)) == seed_of(("a", "c"), (0, 1))
+    seeds = [seed_of(("a", "b", "c"), subset) for subset in SUBSETS]
+    assert len(set(seeds)) == len(SUBSETS)
+    assert seed_of(("ab", "c"), (0, 1)) != seed_of(("a", "bc"), (0, 1))
+
+
+def test_cache_forgets_when_it_is_full():
+    cache = Cache(limit=100)
+    assert cache.get("a") is None
+    assert cache.keep("a", 1, 60) == 1
+    cache.keep("b", 2, 40)
+    assert (cache.get("a"), cache.get("b")) == (1, 2)
+    cache.keep("c", 3, 1)
+    assert (cache.get("a"), cache.get("b"), cache.get("c")) == (None, None, 3)
+
+
+def test_labels_fit_rows():
+    assert check_label_ids([0, 1], 2, 2).dtype == np.int64
+    for ids, n_rows, code in (([0], 2, "SL504"), ([0, 2], 2, "SL505"), ([-1], 1, "SL505")):
+        with pytest.raises(StructlearnError) as caught:
+            check_label_ids(np.array(ids), n_rows, 2)
+        assert caught.value.code == code
+
+
+def test_memory_is_that_of_what_was_seen():
+    """100,000 different values of each of three variables: a dense table would have 10^10."""
+    n = 100_000
+    symbols = np.random.default_rng(1).integers(1, 2**63, (n, 3)).astype(np.uint64)
+    table = Table(VARIABLES, symbols)
+    tracemalloc.start()
+    counts = JointCounts(table, np.arange(n) % 3, LABELS)
+    level = Instances(counts, symbols[:1000]).level((0, 1, 3), 2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.isfinite(level.ratio).sum() == 1000
+    assert peak < 100 * n * 3
+
+
+NETWORK = {
+    "keys": np.array([5, 7, 9], np.uint64),
+    "counts": np.array([2, 1, 1], np.int32),
+    "starts": np.array([0, 1, 3], np.int64),
+    "seeds": np.array([0, 1], np.uint64),
+    "columns": np.array([1], np.int32),
+    "column_starts": np.array([0, 0, 1], np.int32),
+    "table_starts": np.array([0, 1], np.int32),
+    "context_sets": np.array([0], np.int32),
+    "event_sets": np.array([1], np.int32),
+    "distinct": np.array([2], np.int32),
+    "distinct_starts": np.array([0, 1], np.int64),
+    "d": np.ones(1),
+    "uniform": np.full(1, 1 / 3),
+    "symbols": np.array([7, 9], np.uint64),
+    "n_columns": 1,
+    "uniform_weight": -1.0,
+}
+
+
+def test_a_network_is_checked():
+    out = np.empty((2, 2))
+    Network(**NETWORK).log_joint(np.ones((2, 1), np.uint64), out)
+    assert np.isfinite(out).all()
+    for name, value in {
+        "counts": np.array([2, 1], np.int32),
+        "starts": np.array([0, 1, 4], np.int64),
+        "columns": np.array([2], np.int32),
+        "column_starts": np.array([0, 2, 1], np.int32),
+        "table_starts": np.array([0, 2], np.int32),
+        "context_sets": np.array([2], np.int32),
+        "event_sets": np.array([-1], np.int32),
+        "distinct": np.array([0], np.int32),
+        "distinct_starts": np.array([0, 0], np.int64),
+        "d": np.ones(2),
+        "keys": np.array([5, 5, 9], np.uint64),
+    }.items():
+        with pytest.raises(ValueError, match=r"\w"):
+            Network(**{**NETWORK, name: value})
+    for rows, wanted in (((2, 2), (2, 2)), ((2, 1), (1, 2)), ((2, 1), (2, 3))):
+        with pytest.raises(ValueError, match="must have"):
+            Network(**NETWORK).log_joint(np.ones(rows, np.uint64), np.empty(wanted))

@@ -1,0 +1,144 @@
+"""Tables of symbols, and the hashes, which are part of the format of models."""
+
+from hashlib import blake2b
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_structlearn.classification.features import (
+    MISSING,
+    Table,
+    symbol,
+    tuple_keys,
+)
+from spacy_structlearn.errors import StructlearnError
+
+MASK = 2**64 - 1
+ROWS = [("eat", "with"), ("see", None), ("eat", "of")]
+
+
+def slow_mix(x):
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & MASK
+    return x ^ (x >> 31)
+
+
+def slow_key(symbols, seed=0):
+    key = (0x9E3779B97F4A7C15 + seed) & MASK
+    for value in symbols:
+        key = slow_mix(slow_mix((key + 1) & MASK) ^ value)
+    return key
+
+
+def test_symbols_never_change():
+    assert symbol(None) == MISSING == 0
+    assert symbol("with") == int.from_bytes(blake2b(b"with", digest_size=8).digest(), "little")
+    assert symbol("with") == 12372069566862259043
+    assert symbol("") != MISSING
+    assert symbol("\ud800") != symbol("?")
+
+
+def test_keys_never_change():
+    columns = [np.array([symbol(value)], dtype=np.uint64) for value in ("eat", "pizza", None)]
+    assert tuple_keys(*columns).tolist() == [slow_key(map(symbol, ("eat", "pizza", None)))]
+    assert int(tuple_keys(*columns)[0]) == 3402494631619497537
+    assert int(tuple_keys()) == 0x9E3779B97F4A7C15
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(0, MASK)] * 3), min_size=1, max_size=5), st.integers(0, MASK)
+)
+def test_tuple_keys(rows, seed):
+    columns = np.array(rows, dtype=np.uint64).T
+    keys = tuple_keys(*columns, seed=seed)
+    assert keys.dtype == np.uint64
+    assert keys.tolist() == [slow_key(row, seed) for row in rows]
+
+
+def test_tuple_keys_tell_order_number_and_seed_apart():
+    a, b = np.array([[1], [2]], dtype=np.uint64)
+    keys = [tuple_keys(*columns) for columns in ((a, b), (b, a), (a,), (a, b, b * 0), (a * 0,))]
+    keys += [tuple_keys(a, b, seed=1), np.atleast_1d(tuple_keys())]
+    assert len({int(key[0]) for key in keys}) == len(keys)
+
+
+def test_tuple_keys_broadcast():
+    a, b = np.arange(3, dtype=np.uint64)[:, None], np.arange(2, dtype=np.uint64)[None]
+    keys = tuple_keys(a, b)
+    assert keys.shape == (3, 2)
+    assert int(keys[2, 1]) == slow_key([2, 1])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [ROWS, [list(row) for row in ROWS], {"v": ["eat", "see", "eat"], "p": ["with", None, "of"]}],
+    ids=["tuples", "lists", "columns"],
+)
+def test_table_of(rows):
+    table = Table.of(rows, ("v", "p"))
+    assert len(table) == 3
+    assert table.variables == ("v", "p")
+    assert table.symbols.dtype == np.uint64
+    assert table.symbols.tolist() == [[symbol(value) for value in row] for row in ROWS]
+    assert {table.names[symbol(word)] for word in ("eat", "see", "with", "of")} == {
+        "eat",
+        "see",
+        "with",
+        "of",
+    }
+    assert MISSING not in table.names
+    assert Table.of(table) is table
+
+
+def test_table_of_other_values_and_names():
+    table = Table.of([(1, True), (2.5, "1")])
+    assert table.variables == ("x1", "x2")
+    assert table.symbols.tolist() == [
+        [symbol("1"), symbol("True")],
+        [symbol("2.5"), symbol("1")],
+    ]
+
+
+def test_empty_tables():
+    assert Table.of([]).symbols.shape == (0, 0)
+    assert Table.of([], ("a", "b")).symbols.shape == (0, 2)
+    assert len(Table.of({})) == 0
+    assert len(Table.of([(), ()])) == 2
+
+
+def test_select_and_take():
+    table = Table.of(ROWS, ("v", "p"))
+    assert table.select(("p",)).symbols.tolist() == [[symbol(p)] for _, p in ROWS]
+    assert table.select(("v", "p")) is table
+    assert table.column("p").tolist() == [symbol(p) for _, p in ROWS]
+    np.testing.assert_array_equal(table.take([2, 0]).symbols, table.symbols[[2, 0]])
+    np.testing.assert_array_equal(table.take([True, False, False]).symbols, table.symbols[:1])
+
+
+def test_concatenate():
+    one, two = Table.of(ROWS, ("v", "p")), Table.of([("by", "go")], ("p", "v"))
+    both = Table.concatenate([one, two])
+    assert both.variables == ("v", "p")
+    assert both.symbols[-1].tolist() == [symbol("go"), symbol("by")]
+    assert both.names[symbol("go")] == "go"
+    assert len(both) == 4
+
+
+@pytest.mark.parametrize(
+    ("code", "make"),
+    [
+        ("SL501", lambda: Table.of([("a", "b")], ("v", "v"))),
+        ("SL501", lambda: Table(("v",), np.zeros((2, 2), np.uint64))),
+        ("SL502", lambda: Table.of([("a", "b"), ("a",)])),
+        ("SL502", lambda: Table.of(["ab"], ("v", "p"))),
+        ("SL502", lambda: Table.of({"v": ["a"], "p": []})),
+        ("SL503", lambda: Table.of({"v": ["a"]}, ("p",))),
+        ("SL503", lambda: Table.of(ROWS, ("v", "p")).select(("q",))),
+    ],
+)
+def test_what_is_no_table_is_named(code, make):
+    with pytest.raises(StructlearnError) as caught:
+        make()
+    assert caught.value.code == code

@@ -1,0 +1,376 @@
+"""Log-linear models: what they learn, what they answer, and their files."""
+
+import pickle
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_structlearn.classification.bayes_net import BayesNet
+from spacy_structlearn.classification.features import Table, symbol
+from spacy_structlearn.classification.log_linear import LogLinear
+from spacy_structlearn.errors import StructlearnError
+
+VARIABLES = ("v", "n1", "p", "n2")
+FLOORS = {"single": 0.815, "search": 0.842}
+
+
+def sentences(seed=0, n=300, n_labels=2, n_values=8):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, n_values, (n, 3))
+    labels = (values[:, 0] + values[:, 1] * values[:, 2] + (rng.random(n) < 0.2)) % n_labels
+    rows = [[f"{name}{v}" for name, v in zip("abc", row, strict=True)] for row in values]
+    return rows, [f"y{label}" for label in labels]
+
+
+def fitted(templates="pairs", seed=0, n_labels=2, **settings):
+    rows, labels = sentences(seed, n_labels=n_labels)
+    return LogLinear(templates, **settings).fit(rows, labels, variables=("a", "b", "c"))
+
+
+# --- the optimum ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_labels", [2, 3])
+@pytest.mark.parametrize("per_label", [None, {"y1": 4.0}])
+def test_expected_counts_are_the_observed_ones_less_the_prior(n_labels, per_label):
+    """The gradient is zero, calculated from the probabilities, the names and nothing else."""
+    model = fitted("single", n_labels=n_labels, l2=0.5, l2_per_label=per_label, tolerance=1e-9)
+    rows, labels = sentences(n_labels=n_labels)
+    l2 = np.array([(per_label or {}).get(label, 0.5) for label in model.labels])
+    proba = model.predict_proba(rows)
+    error = np.array([[label == name for name in model.labels] for label in labels]) - proba
+    keys = model.keys.tolist()
+    names = {name: key for key, name in model.names.items()}
+    assert len(names) == len(keys) == 24
+    for place, variable in enumerate(("a", "b", "c")):
+        for value in range(8):
+            weights = model.weights[keys.index(names[f"{variable}={variable}{value}"])]
+            on = [row[place] == f"{variable}{value}" for row in rows]
+            np.testing.assert_allclose(error[on].sum(axis=0), l2 * weights, atol=1e-6)
+    np.testing.assert_allclose(error.sum(axis=0), l2 * model.bias, atol=1e-6)
+
+
+def test_coefficient_of_a_base_is_at_the_optimum_and_uses_left_out_counts():
+    rows, labels = sentences(3)
+    model = LogLinear("single", l2=2.0, base=BayesNet("naive"), tolerance=1e-9)
+    model.fit(rows, labels)
+    left_out = BayesNet("naive").fit(rows, labels).log_joint_left_out()
+    left_out -= np.logaddexp.reduce(left_out, axis=1, keepdims=True)
+    scores = left_out * model.coefficients
+    names = {name: place for place, name in enumerate(map(model.names.get, model.keys.tolist()))}
+    for i, row in enumerate(rows):
+        scores[i] += model.bias
+        for j, value in enumerate(row):
+            scores[i] += model.weights[names[f"x{j + 1}={value}"]]
+    proba = np.exp(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
+    own = np.array([[label == name for name in model.labels] for label in labels])
+    slope = ((own - proba) * left_out).sum() - 2.0 * (model.coefficients[0] - 1.0)
+    assert slope == pytest.approx(0.0, abs=1e-5)
+    assert model.coefficients[0] != pytest.approx(1.0, abs=1e-3)
+
+
+def test_with_a_strong_prior_a_stacked_model_is_its_base():
+    rows, labels = sentences(4)
+    model = LogLinear("pairs", l2=1e9, base=BayesNet("naive")).fit(rows, labels)
+    base = BayesNet("naive").fit(rows, labels)
+    np.testing.assert_allclose(model.predict_proba(rows), base.predict_proba(rows), atol=1e-4)
+
+
+def test_a_strong_prior_flattens_and_a_weak_one_fits():
+    rows, labels = sentences(5)
+    flat, sharp = fitted(seed=5, l2=1e6), fitted(seed=5, l2=1e-3)
+    assert np.ptp(flat.predict_proba(rows)) < 0.01
+    right = [a == b for a, b in zip(sharp.predict(rows), labels, strict=True)]
+    assert np.mean(right) > 0.9
+
+
+@pytest.mark.parametrize("n_labels", [2, 4])
+def test_probabilities_sum_to_one_and_predict_takes_the_largest(n_labels):
+    model = fitted(n_labels=n_labels)
+    rows, _ = sentences(9, n_labels=n_labels)
+    proba = model.predict_proba(rows)
+    assert proba.shape == (len(rows), n_labels)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    assert model.predict(rows) == [model.labels[i] for i in proba.argmax(axis=1)]
+
+
+# --- templates and names ----------------------------------------------------------------------
+
+
+def test_templates():
+    assert fitted("single").templates == (("a",), ("b",), ("c",))
+    assert fitted("pairs").templates[3:] == (("a", "b"), ("a", "c"), ("b", "c"))
+    model = fitted([("c", "a"), ("b",)])
+    assert model.templates == (("a", "c"), ("b",))
+    assert set(model.names.values()) > {"a=a1|c=c2", "b=b0"}
+    assert len(model.names) == len(model.keys)
+
+
+def test_the_same_values_of_other_variables_are_other_features():
+    rows = [["x", "y"], ["y", "x"]] * 20
+    model = LogLinear().fit(rows, ["1", "2"] * 20)
+    assert model.predict(rows) == ["1", "2"] * 20
+    assert len(model.keys) == 4
+
+
+def test_strongest():
+    model = fitted("pairs", n_labels=3)
+    found = model.strongest(5)
+    assert len(found) == 5
+    weights = [abs(weight) for *_, weight in found]
+    assert weights == sorted(weights, reverse=True)
+    assert weights[0] == np.abs(model.weights).max()
+    name, key, label, weight = found[0]
+    assert name == model.names[key]
+    place = np.flatnonzero(model.keys == key)[0], model.labels.index(label)
+    assert model.weights[place] == weight
+    assert {label for *_, label, _ in model.strongest(9, "y1")} == {"y1"}
+    unnamed = model.compact()
+    assert all("|" not in name for name, *_ in unnamed.strongest(9))
+    assert len(unnamed.strongest(10**6)) < len(unnamed.strongest(10**6, named=False))
+
+
+def test_symbols_without_names_have_features_without_names():
+    table = Table(("a",), np.array([[symbol("x")], [symbol("y")], [0]], dtype=np.uint64))
+    model = LogLinear().fit(table, ["1", "2", "1"])
+    assert list(model.names.values()) == ["a=None"]
+    assert model.predict([["x"], ["y"], [None]]) == ["1", "2", "1"]
+
+
+def test_describe_names_what_was_learned():
+    text = fitted("search", base=BayesNet(), l2="search", seed=1).describe()
+    assert "y0, y1" in text
+    assert "coefficient" in text
+    assert "Bayes net" in text
+    assert "<a>" in fitted().describe()
+    assert "empty" in LogLinear.empty().describe()
+    assert "<a> <b> <c>" in repr(fitted("single"))
+
+
+# --- what must never fail ---------------------------------------------------------------------
+
+ALL = [
+    {},
+    {"templates": "pairs"},
+    {"templates": "search", "l2": "search"},
+    {"templates": "search", "nested": False},
+    {"templates": "search", "base": BayesNet()},
+    {"base": BayesNet("naive"), "recount": True},
+]
+
+
+@pytest.mark.parametrize("options", ALL)
+@pytest.mark.parametrize(
+    ("rows", "labels"),
+    [
+        ([], []),
+        ([["x", None]], ["1"]),
+        ([["x", "y"], ["x", "z"]], ["1", "1"]),
+        ([["x", "y"], ["x", "y"]], ["1", "2"]),
+        ([[None, None]] * 12, ["1", "2", "2"] * 4),
+        ([["x", "y"], ["u", "v"]], ["1", "2"]),
+        ([[], [], []], ["1", "2", "2"]),
+    ],
+)
+def test_small_data(options, rows, labels):
+    variables = ("a", "b") if rows != [[], [], []] else ()
+    for dev in (None, ([], []), (rows, labels)):
+        model = LogLinear(**options).fit(rows, labels, variables=variables, dev=dev)
+        assert model.labels == tuple(sorted(set(labels)))
+        again = LogLinear.from_bytes(model.to_bytes())
+        model.describe()
+        if not labels:
+            assert model.is_empty
+            with pytest.raises(StructlearnError, match="SL522"):
+                model.predict(rows)
+            continue
+        new = [["x", "y"], [None, None], ["new", "new"]] if variables else [[]]
+        for tried in (rows, new, []):
+            proba = model.predict_proba(tried)
+            assert proba.shape == (len(tried), len(model.labels))
+            np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+            np.testing.assert_array_equal(proba, again.predict_proba(tried))
+            assert set(model.predict(tried)) <= set(labels)
+
+
+def test_where_nothing_is_known_the_frequent_label_wins():
+    model = LogLinear().fit([["x"], ["y"], ["z"]] * 10, ["1", "2", "2"] * 10)
+    assert model.predict([["new"], [None]]) == ["2", "2"]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["x", "y", None, ""]),
+            st.sampled_from(["x", None]),
+            st.text("12", max_size=1),
+        ),
+        max_size=25,
+    ),
+    st.sampled_from(ALL),
+)
+def test_any_table_can_be_learned(instances, options):
+    rows, labels = [row[:2] for row in instances], [row[2] for row in instances]
+    model = LogLinear(**options).fit(rows, labels, variables=("a", "b"))
+    if labels:
+        assert np.isfinite(model.predict_proba(rows)).all()
+
+
+def test_labels_of_dev_and_known_ones_are_labels():
+    rows = [["x"], ["y"]]
+    model = LogLinear().fit(rows, ["1", "2"], dev=(rows, ["1", "3"]), known_labels=["0"])
+    assert model.labels == ("0", "1", "2", "3")
+    assert model.predict(rows) == ["1", "2"]
+
+
+def test_many_values_stay_sparse():
+    n = 100_000
+    table = {"a": [f"a{i}" for i in range(n)], "b": [f"b{i}" for i in range(n)]}
+    table = Table.of(table)
+    labels = ["1", "2"] * (n // 2)
+    tracemalloc.start()
+    model = LogLinear("pairs", max_iterations=3).fit(table, labels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(model.keys) == 3 * n
+    assert peak < 400 * 2**20  # a table of a by b would have 10**10 cells
+    assert len(model.to_bytes()) < 60 * n * 3
+
+
+# --- other forms of rows ----------------------------------------------------------------------
+
+
+def test_tables_and_mappings_are_read_by_name():
+    model = fitted("single", seed=2)
+    rows, labels = sentences(2)
+    columns = dict(zip("cba", list(zip(*rows, strict=True))[::-1], strict=True))
+    table = Table.of({"z": ["?"] * len(rows), **columns})
+    np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(columns))
+    np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(table))
+    of_two = LogLinear([("a",), ("b",)]).fit(rows, labels, variables=("a", "b", "c"))
+    del columns["c"]
+    np.testing.assert_array_equal(of_two.predict_proba(rows), of_two.predict_proba(columns))
+    with pytest.raises(StructlearnError, match="SL503"):
+        model.predict(columns)
+    with pytest.raises(StructlearnError, match="SL502"):
+        model.predict([["x"]])
+
+
+# --- files ------------------------------------------------------------------------------------
+
+MODELS = [
+    fitted(),
+    fitted(n_labels=3, l2_per_label={"y1": 2.0}),
+    fitted("search", l2="search", n_labels=2, base=BayesNet()),
+    fitted([("a", "b")]).compact("float32"),
+    LogLinear.empty(),
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("load", ["from_bytes", "pickle"])
+def test_round_trip(model, load):
+    data = model.to_bytes()
+    copies = {"pickle": pickle.loads(pickle.dumps(model)), "from_bytes": LogLinear.from_bytes(data)}
+    other = copies[load]
+    assert other.to_bytes() == data
+    for name in ("labels", "variables", "templates", "steps", "l2", "names", "storage"):
+        assert getattr(other, name) == getattr(model, name)
+    assert other.settings.fields() == model.settings.fields()
+    if not model.is_empty:
+        rows = sentences(6)[0] + [["?", None, "c1"]]
+        np.testing.assert_array_equal(model.predict_proba(rows), other.predict_proba(rows))
+
+
+def test_weights_of_two_labels_are_stored_once():
+    two = fitted(n_labels=2)
+    np.testing.assert_array_equal(two.weights[:, 0], -two.weights[:, 1])
+    other = fitted(n_labels=2, l2_per_label={"y1": 2.0})
+    difference = len(other.to_bytes()) - len(two.to_bytes())
+    assert 8 * len(two.keys) <= difference < 8 * len(two.keys) + 100
+
+
+def test_damaged_and_foreign_files_are_refused():
+    data = fitted("single").to_bytes()
+    for bad in (b"", data[:40], data[:-1], bytes([data[0] ^ 1]) + data[1:]):
+        with pytest.raises(StructlearnError, match="SL05"):
+            LogLinear.from_bytes(bad)
+    with pytest.raises(StructlearnError, match="SL052"):
+        LogLinear.from_bytes(BayesNet.empty().to_bytes())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("labels", ["y0"]),
+        ("labels", ["y0", 1]),
+        ("labels", ["y0", "y0"]),
+        ("variables", ["a", "b"]),
+        ("keys", np.zeros(24, dtype=np.uint64)),
+        ("keys", np.zeros(3, dtype=np.uint64)),
+        ("weights", np.full((24, 1), np.nan)),
+        ("weights", np.zeros((24, 2), dtype=np.int32)),
+        ("bias", np.zeros(3)),
+        ("coefficients", np.ones(1)),
+        ("mirrored", False),
+        ("settings", {"l2": -1.0}),
+        ("settings", None),
+        ("steps", [[]]),
+        ("names", ["x"]),
+    ],
+)
+def test_parts_that_do_not_fit_together_are_refused(name, value):
+    from spacy_structlearn import serialization
+
+    version, fields = serialization.unpack(fitted("single").to_bytes(), "log_linear", {1})
+    assert name in fields
+    fields[name] = value
+    with pytest.raises(StructlearnError, match="SL05"):
+        LogLinear.from_bytes(serialization.pack("log_linear", version, fields))
+
+
+def test_compact_models_answer_almost_the_same_and_name_no_conjunctions():
+    model = fitted("pairs", n_labels=3)
+    rows, _ = sentences(8, n_labels=3)
+    small = model.compact()
+    np.testing.assert_allclose(model.predict_proba(rows), small.predict_proba(rows), atol=2e-3)
+    assert small.weights.dtype == np.float32
+    assert len(small.to_bytes()) < len(model.to_bytes()) / 2
+    assert {name.count("|") for name in small.names.values()} == {0}
+    assert "a=a1" in small.names.values()
+    again = LogLinear.from_bytes(small.to_bytes())
+    np.testing.assert_array_equal(small.predict_proba(rows), again.predict_proba(rows))
+    pruned = model.compact("float32", threshold=0.3)
+    assert 0 < len(pruned.keys) < len(model.keys)
+    assert np.abs(pruned.weights[pruned.weights != 0]).min() > 0.3
+    with pytest.raises(StructlearnError, match="SL520"):
+        model.compact("int8")
+    model.weights = model.weights * 1e6
+    with pytest.raises(StructlearnError, match="SL523"):
+        model.compact("float16")
+
+
+# --- the corpus of the paper ------------------------------------------------------------------
+
+
+def quadruples(corpora, name):
+    lines = (corpora / "ppattach" / name).read_text(encoding="latin-1").splitlines()
+    fields = [re.sub(r"\b\d{4}\b", "YEAR", line.lower()).split() for line in lines]
+    return [f[1:5] for f in fields], [f[5].upper() for f in fields]
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("templates", ["single", "search"])
+def test_pp_attachment(corpora, templates):
+    dev = quadruples(corpora, "devset")
+    model = LogLinear(templates).fit(*quadruples(corpora, "training"), dev=dev, variables=VARIABLES)
+    right = np.mean([a == b for a, b in zip(model.predict(dev[0]), dev[1], strict=True)])
+    assert right >= FLOORS[templates]
+    if templates == "search":
+        assert model.templates[0] == ("p",)
+        assert {("v", "p"), ("n1", "p"), ("p", "n2")} <= set(model.templates)

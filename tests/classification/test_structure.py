@@ -1,0 +1,214 @@
+"""The searches against slow ones that try every candidate on slow nets."""
+
+from itertools import combinations, permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nets import (
+    LABELS,
+    VARIABLES,
+    SlowNet,
+    named,
+    slow_accuracy,
+    slow_left_out,
+    slow_log_likelihood,
+    tables,
+)
+
+from spacy_structlearn.classification import structure
+from spacy_structlearn.classification.counts import Instances, JointCounts
+from spacy_structlearn.classification.features import Table
+from spacy_structlearn.errors import StructlearnError
+
+
+def instances_of(table, dev):
+    ids = np.array([LABELS.index(label) for label in table[1]], dtype=np.int64)
+    counts = JointCounts(Table.of(table[0], VARIABLES), ids, LABELS)
+    if dev is None:
+        return Instances.left_out(counts)
+    ids = np.array([LABELS.index(label) for label in dev[1]], dtype=np.int64)
+    return Instances(counts, Table.of(dev[0], VARIABLES).symbols, ids)
+
+
+def judge(table, dev, tried):
+    """Accuracy, rounded log-likelihood, and number of parents (to be small) of a structure."""
+    if dev is None:
+        scores, labels = slow_left_out(*table, LABELS, tried), table[1]
+    else:
+        slow = SlowNet(*table)
+        scores = [[slow.log_joint(row, label, tried) for label in LABELS] for row in dev[0]]
+        labels = dev[1]
+    likelihood = slow_log_likelihood(scores, labels, LABELS)
+    n_parents = sum(1 + len(parents) for parents in tried.values())
+    return slow_accuracy(scores, labels, LABELS), round(likelihood, 6), -n_parents
+
+
+def slow_greedy(table, dev, max_parents, min_gain):
+    placed, steps = {}, [judge(table, dev, {})]
+    while True:
+        tried = [
+            {**placed, variable: parents}
+            for variable in range(len(VARIABLES))
+            if variable not in placed
+            for size in range(max_parents)
+            for parents in combinations(sorted(placed), size)
+        ]
+        if not tried:
+            return placed, steps
+        values = [judge(table, dev, one) for one in tried]
+        best = max(range(len(tried)), key=lambda i: (values[i], -i))
+        if not values[best][0] - steps[-1][0] > min_gain:
+            return placed, steps
+        placed = tried[best]
+        steps.append(values[best])
+
+
+@settings(deadline=None)
+@given(
+    tables(min_size=3, max_size=8),
+    st.none() | tables(max_size=6),
+    st.integers(1, 3),
+    st.sampled_from([0.0, 0.2]),
+)
+def test_greedy(table, dev, max_parents, min_gain):
+    placed, values = slow_greedy(table, dev, max_parents, min_gain)
+    found, steps = structure.greedy(
+        instances_of(table, dev), max_parents=max_parents, min_gain=min_gain
+    )
+    assert list(found.items()) == list(named(placed).items())
+    assert [(step.variable, step.parents) for step in steps] == [(None, ()), *found.items()]
+    for step, (accuracy, likelihood, _) in zip(steps, values, strict=True):
+        assert step.accuracy == pytest.approx(accuracy)
+        assert step.log_likelihood == pytest.approx(likelihood, abs=1e-5)
+
+
+class Constant:
+    """Stands in for an evaluator: all candidates but those of one variable are as good."""
+
+    variables = ("a", "b", "c")
+
+    def scores(self, variable, parents):
+        return np.array([float(variable == 0 and not parents)])
+
+    def n_right(self, scores):
+        return 5 - int(scores[0])
+
+    def log_likelihood(self, scores):
+        return -3.0
+
+
+def test_equals_with_fewer_parents_are_better():
+    """Though those of the first variable, which is worse alone, were tried before."""
+    best = structure._best_candidate(Constant(), np.zeros(1), {2: ()}, 3)
+    assert (best.variable, best.parents) == (1, ())
+
+
+def all_structures(max_parents):
+    """Every acyclic structure of the three variables, once."""
+    places, found = range(len(VARIABLES)), {}
+    for size in range(len(VARIABLES) + 1):
+        for order in permutations(places, size):
+            choices = [
+                [c for n in range(max_parents) for c in combinations(sorted(order[:k]), n)]
+                for k in range(size)
+            ]
+            for parents in product(*choices):
+                tried = dict(zip(order, parents, strict=True))
+                found[tuple(sorted(tried.items()))] = tried
+    return list(found.values())
+
+
+def test_there_are_so_many_structures():
+    # Acyclic graphs of labelled nodes: 1, 1, 3, 25 for 0 to 3 of them, over all choices of nodes.
+    assert len(all_structures(3)) == 1 + 3 * 1 + 3 * 3 + 25
+
+
+@settings(deadline=None, max_examples=30)
+@given(tables(min_size=3, max_size=7), tables(max_size=5), st.integers(1, 3))
+def test_exhaustive(table, dev, max_parents):
+    best = max(judge(table, dev, one) for one in all_structures(max_parents))
+    found, steps = structure.exhaustive(instances_of(table, dev), max_parents=max_parents)
+    places = {VARIABLES.index(v): tuple(map(VARIABLES.index, of)) for v, of in found.items()}
+    accuracy, likelihood, _ = judge(table, dev, places)
+    assert (accuracy, likelihood) == pytest.approx(best[:2], abs=1e-5)
+    assert steps[-1].accuracy == pytest.approx(accuracy)
+    assert steps[0].n_candidates == len(all_structures(max_parents))
+    assert [(step.variable, step.parents) for step in steps[1:]] == list(found.items())
+    assert structure.ordered(found, VARIABLES) == found
+
+
+def test_a_variable_must_be_worth_its_gain():
+    """One variable of two that say the same is enough, and neither if much is asked for."""
+    rows = [("x", "x", "q"), ("y", "y", "q")] * 10
+    table = (rows, ["N", "V"] * 10)
+    for search in (structure.greedy, structure.exhaustive):
+        assert list(search(instances_of(table, table), min_gain=0.1)[0]) == ["a"]
+        assert search(instances_of(table, table), min_gain=0.6)[0] == {}
+    # Equal accuracy: greedy stops.
+    assert list(structure.greedy(instances_of(table, table))[0]) == ["a"]
+
+
+def test_what_needs_two_variables():
+    """Exclusive or: no variable alone is worth a step, so only the exhaustive search finds it."""
+    rows = [(a, b, "q") for a in "xy" for b in "xy"] * 5
+    labels = ["N" if a == b else "V" for a, b, _ in rows]
+    instances = instances_of((rows, labels), (rows, labels))
+    assert structure.greedy(instances)[1][-1].accuracy == 0.5
+    found, steps = structure.exhaustive(instances)
+    assert steps[-1].accuracy == 1.0
+    assert set(found) >= {"a", "b"}
+    assert structure.exhaustive(instances, max_parents=1)[1][-1].accuracy == 0.5
+
+
+def test_progress_and_candidates():
+    table = ([("x", "x", "q"), ("y", "z", "q"), ("y", "x", "q")] * 4, ["N", "V", "O"] * 4)
+    lines = []
+    _, steps = structure.greedy(instances_of(table, table), progress=lines.append)
+    assert len(lines) == len(steps) - 1 >= 1
+    assert lines[0].startswith(f"{steps[1].variable} | y")
+    assert "% right" in lines[0]
+    assert "\n" not in "".join(lines)
+    # 3 variables alone; 2 with none or one parent; 1 with none, one or both.
+    assert [step.n_candidates for step in steps] == [1, 3, 4, 4][: len(steps)]
+
+
+def test_subsets():
+    assert list(structure.subsets([1, 4, 6], 2)) == [(), (1,), (4,), (6,), (1, 4), (1, 6), (4, 6)]
+    assert list(structure.subsets([1], 0)) == [()]
+
+
+def test_given_structures_are_ordered():
+    given_ = {"c": ["b", "a"], "a": [], "b": ("a",)}
+    assert list(structure.ordered(given_, VARIABLES).items()) == [
+        ("a", ()),
+        ("b", ("a",)),
+        ("c", ("a", "b")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"a": ["b"], "b": ["a"]}, "cycle among: a, b"),
+        ({"a": ["a"]}, "cycle among: a"),
+        ({"q": []}, "no variable 'q'"),
+        ({"a": ["q"]}, "no variable 'q'"),
+        ({"a": ["b"]}, "'b', which is not in it"),
+        ({"b": [], "a": ["b", "b"]}, "twice"),
+        ({"b": [], "a": "b"}, "the text 'b'"),
+    ],
+)
+def test_bad_structures(bad, words):
+    with pytest.raises(StructlearnError, match=words) as caught:
+        structure.ordered(bad, VARIABLES)
+    assert caught.value.code == "SL511"
+
+
+def test_too_many_structures():
+    rows = [tuple("abcdefgh")]
+    counts = JointCounts(Table.of(rows), np.zeros(1, np.int64), ("N",))
+    with pytest.raises(StructlearnError) as caught:
+        structure.exhaustive(Instances.left_out(counts))
+    assert caught.value.code == "SL512"

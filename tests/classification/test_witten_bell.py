@@ -1,0 +1,211 @@
+"""Smoothed tables against dictionaries; the gradients of the objectives of the d."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nets import LABELS, VARIABLES, SlowNet, slow_left_out, structures, tables
+from scipy.optimize import approx_fprime
+
+from spacy_structlearn.classification import witten_bell
+from spacy_structlearn.classification.counts import Instances, JointCounts
+from spacy_structlearn.classification.features import Table
+
+D_VALUES = st.floats(0.01, 100)
+
+
+def joint_counts(rows, labels):
+    ids = np.array([LABELS.index(label) for label in labels], dtype=np.int64)
+    return JointCounts(Table.of(rows, VARIABLES), ids, LABELS)
+
+
+def fill(structure, numbers):
+    """Some d for each table: from a list that goes round."""
+    numbers, place = list(numbers), 0
+    d = {}
+    for variable, parents in {None: (), **structure}.items():
+        size = 1 if variable is None else len(parents) + 2
+        d[variable] = [numbers[(place + k) % len(numbers)] for k in range(size)]
+        place += size
+    return d
+
+
+def families(instances, structure, smoothing="witten_bell"):
+    places = {None: instances.counts.target}
+    return {
+        variable: witten_bell.family(instances, places.get(variable, variable), parents, smoothing)
+        for variable, parents in {None: (), **structure}.items()
+    }
+
+
+@given(tables(), tables(max_size=4), structures(), st.lists(D_VALUES, min_size=1, max_size=5))
+def test_probabilities(table, others, structure, numbers):
+    counts, slow = joint_counts(*table), SlowNet(*table)
+    instances = Instances(counts, Table.of(others[0], VARIABLES).symbols)
+    d = fill(structure, numbers)
+    for variable, family in families(instances, structure).items():
+        p = witten_bell.probabilities(family, d[variable])
+        p = np.broadcast_to(p, instances.shape)
+        parents = structure.get(variable, ())
+        for i, row in enumerate(others[0]):
+            for j, label in enumerate(LABELS):
+                wanted = slow.probability(variable, parents, (*row, label), d[variable])
+                assert p[i, j] == pytest.approx(wanted, rel=1e-9)
+
+
+@given(tables(), structures())
+def test_uniform_probabilities(table, structure):
+    counts, slow = joint_counts(*table), SlowNet(*table)
+    rows = [("x", "y", "z"), (None, "unseen", "x")]
+    instances = Instances(counts, Table.of(rows, VARIABLES).symbols)
+    for variable, family in families(instances, structure, "uniform").items():
+        p = np.broadcast_to(witten_bell.probabilities(family, None), instances.shape)
+        for i, row in enumerate(rows):
+            for j, label in enumerate(LABELS):
+                wanted = slow.probability(
+                    variable, structure.get(variable, ()), (*row, label), None
+                )
+                assert p[i, j] == pytest.approx(wanted)
+
+
+@given(tables(), structures(), st.lists(D_VALUES, min_size=1))
+def test_tables_sum_to_one(table, structure, numbers):
+    """Over the values that were seen and one that was not, for seen contexts and others."""
+    counts = joint_counts(*table)
+    d = fill(structure, numbers)
+    for variable in structure:
+        seen = [*sorted({row[variable] or "" for row in table[0]}), "never seen"]
+        for context in (table[0][0], ("never seen", "x", "y"), ("never",) * 3):
+            rows = [(*context[:variable], z or None, *context[variable + 1 :]) for z in seen]
+            instances = Instances(counts, Table.of(rows, VARIABLES).symbols)
+            for smoothing in witten_bell.SMOOTHINGS:
+                family = families(instances, structure, smoothing)[variable]
+                of_table = d[variable] if smoothing == "witten_bell" else None
+                p = np.broadcast_to(witten_bell.probabilities(family, of_table), instances.shape)
+                np.testing.assert_allclose(p.sum(axis=0), 1.0)
+
+
+@given(tables(), D_VALUES)
+def test_the_table_of_the_class_sums_to_one(table, d):
+    """Over the labels that occur and one that does not."""
+    counts = joint_counts(*table)
+    family = families(Instances(counts, counts.table.symbols), {})[None]
+    (p,) = witten_bell.probabilities(family, [d])
+    seen = [label in table[1] for label in LABELS]
+    assert p[seen].sum() < 1
+    np.testing.assert_allclose(p[np.logical_not(seen)], 1 - p[seen].sum())
+
+
+def test_by_hand():
+    """P(x | N) of four rows, three of them N: x twice and y once among N."""
+    rows = [("x", "q", "q"), ("x", "q", "q"), ("y", "q", "q"), ("z", "q", "q")]
+    counts = joint_counts(rows, ["N", "N", "N", "V"])
+    symbols = Table.of([("x", "q", "q"), ("w", "q", "q")], VARIABLES).symbols
+    family = witten_bell.family(Instances(counts, symbols), 0, ())
+    p = np.broadcast_to(witten_bell.probabilities(family, [2.0, 0.5]), (2, 3))
+    # The empty context: 4 rows, 3 values, so lambda = 4 / (4 + 2 * 3); V = 4.
+    x, w = 0.4 * 2 / 4 + 0.6 / 4, 0.6 / 4
+    assert p[0].tolist() == pytest.approx([0.75 * 2 / 3 + 0.25 * x, x, x / 3], rel=1e-12)
+    assert p[1].tolist() == pytest.approx([0.25 * w, w, w / 3], rel=1e-12)
+
+
+def test_parents_with_many_values_are_dropped_first():
+    rows = [("x", "1", "k"), ("x", "2", "l"), ("x", "3", "l"), ("y", "3", "m")]
+    counts = joint_counts(rows, ["N", "V", "N", "V"])
+    # Values: a 2, b 3, c 3; the class 2, which is kept before all that have as many.
+    assert counts.target == 3
+    assert witten_bell.contexts(counts, 2, (0, 1)) == ((), (3,), (0, 3), (0, 1, 3))
+    assert witten_bell.contexts(counts, 0, (1, 2)) == ((), (3,), (1, 3), (1, 2, 3))
+    assert witten_bell.contexts(counts, 3, ()) == ((),)
+    single = joint_counts([("x", "1", "k")] * 3, ["N", "O", "V"])
+    assert witten_bell.contexts(single, 1, (0,)) == ((), (0,), (0, 3))
+
+
+@given(tables(max_size=7), structures(), st.lists(D_VALUES, min_size=1, max_size=5))
+def test_left_out(table, structure, numbers):
+    rows, labels = table
+    d = fill(structure, numbers)
+    instances = Instances.left_out(joint_counts(rows, labels))
+    found = np.zeros(instances.shape)
+    uniform = np.zeros(instances.shape)
+    for variable, family in families(instances, structure).items():
+        found += np.log(witten_bell.probabilities(family, d[variable]))
+    for family in families(instances, structure, "uniform").values():
+        uniform += np.log(witten_bell.probabilities(family, None))
+    # The order of backing off is that of all rows: only the counts are made without the instance.
+    np.testing.assert_allclose(
+        found, slow_left_out(rows, labels, LABELS, structure, d=d), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        uniform, slow_left_out(rows, labels, LABELS, structure, smoothing="uniform"), rtol=1e-9
+    )
+
+
+@given(
+    tables(min_size=2),
+    structures(),
+    st.sampled_from(["joint", "conditional"]),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_gradient(table, structure, fit, tied, left_out, seed):
+    counts = joint_counts(*table)
+    instances = Instances.left_out(counts)
+    if not left_out:
+        instances = Instances(counts, counts.table.symbols[::-1], counts.label_ids)
+    objective = witten_bell.Objective(
+        families(instances, structure).values(),
+        instances.label_ids,
+        len(LABELS),
+        conditional=fit == "conditional",
+        tied=tied,
+        prior_variance=2.0,
+    )
+    theta = np.random.default_rng(seed).normal(0, 1, objective.n)
+    value, gradient = objective(theta)
+    numeric = approx_fprime(theta, lambda x: objective(x)[0], 1e-6)
+    np.testing.assert_allclose(gradient, numeric, atol=2e-4, rtol=1e-4)
+    # The value itself, from the probabilities.
+    scores = np.zeros(instances.shape)
+    tables_of = families(instances, structure).values()
+    for family, d in zip(tables_of, objective.split(theta), strict=True):
+        scores += np.log(witten_bell.probabilities(family, d))
+    own = scores[np.arange(len(scores)), instances.label_ids]
+    if fit == "conditional":
+        own = own - np.log(np.exp(scores).sum(axis=1))
+    assert value == pytest.approx(-own.sum() + (theta**2).sum() / 4)
+
+
+def test_number_of_d():
+    counts = joint_counts([("x", "y", "z")], ["N"])
+    tables_of = families(Instances.left_out(counts), {0: (), 1: (0,), 2: (0, 1)})
+    for tied, n in ((False, 1 + 2 + 3 + 4), (True, 1)):
+        objective = witten_bell.Objective(
+            tables_of.values(),
+            counts.label_ids,
+            3,
+            conditional=True,
+            tied=tied,
+            prior_variance=1.0,
+        )
+        assert objective.n == n
+        assert [len(d) for d in objective.split(np.zeros(n))] == [1, 2, 3, 4]
+
+
+def test_far_away():
+    """A d that a search makes huge or tiny neither overflows nor makes a number of nothing."""
+    counts = joint_counts([("x", "y", "z"), ("x", "y", "w")], ["N", "V"])
+    objective = witten_bell.Objective(
+        families(Instances.left_out(counts), {0: (), 1: (0,)}).values(),
+        counts.label_ids,
+        3,
+        conditional=True,
+        tied=True,
+        prior_variance=np.inf,
+    )
+    for theta in (-2000.0, 2000.0):
+        (d, *_) = objective.split(np.array([theta]))
+        assert np.isfinite(d).all()
+        assert (d > 0).all()
+    assert np.isfinite(objective(np.array([2000.0]))[0])
