@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, Span
 
+    from .pipeline.extensions import PPAttachment
+
 app = typer.Typer(
     help="Trainable spaCy components for the structure of sentences.",
     no_args_is_help=True,
@@ -67,7 +69,8 @@ def parse(
     ] = None,
     format: Annotated[Format, typer.Option(help="What to print.")] = Format.text,
 ) -> None:
-    """Parse text: the tree of each sentence, and a line with its tags and NP chunks.
+    """Parse text: the tree of each sentence, a line with its tags and NP chunks, and what its
+    prepositional phrases are attached to.
 
     In a file, or on standard input, each line is a text of its own.
     """
@@ -116,7 +119,8 @@ def info(
     top: Annotated[int, typer.Option(help="How many features of each label.", min=1)] = 10,
     label: Annotated[str | None, typer.Option(help="One label only, such as B-NP.")] = None,
 ) -> None:
-    """What a component has learned: its size, and the strongest features of each label.
+    """What a component has learned: its size, and the strongest features of each label; of a
+    Bayesian network its structure.
 
     Features of single words, tags and classes are shown by name; conjunctions have none.
     """
@@ -126,9 +130,12 @@ def info(
     if component not in nlp.pipe_names:
         raise StructlearnError("SL017", component=component, names=", ".join(nlp.pipe_names))
     parameters = getattr(nlp.get_pipe(component), "parameters", None)
-    if not hasattr(parameters, "strongest"):
+    described = hasattr(parameters, "describe")
+    if not described and not hasattr(parameters, "strongest"):
         raise StructlearnError("SL019", component=component)
-    print(parameters)
+    print(parameters.describe() if described else parameters)
+    if not hasattr(parameters, "strongest"):
+        return
     for name in parameters.labels if label is None else [label]:
         found = parameters.strongest(top, name, named=True)
         rows = [(f"{weight:.2f}", text) for text, _, _, weight in found]
@@ -212,6 +219,7 @@ def _printed(doc: Doc, format: Format) -> Iterator[str]:
     if format is Format.jsonl:
         yield _as_json(doc)
         return
+    attachments = {found.prep.i: _attachment_as_text(found) for found in doc._.pp_attachments}
     for sentence in _sentences(doc):
         tokens = [token for token in sentence if not token.is_space]
         if not tokens:
@@ -223,6 +231,7 @@ def _printed(doc: Doc, format: Format) -> Iterator[str]:
             if _is_parsed(doc):
                 yield sentence._.tree.pretty()
             yield _as_text(tokens, sentence)
+            yield from (attachments[t.i] for t in tokens if t.i in attachments)
 
 
 def _sentences(doc: Doc) -> list[Span]:
@@ -234,6 +243,12 @@ def _is_parsed(doc: Doc) -> bool:
     from .pipeline.extensions import CONSTITUENTS
 
     return CONSTITUENTS in doc.spans
+
+
+def _is_attached(doc: Doc) -> bool:
+    from .pipeline.extensions import PP_ATTACHMENTS
+
+    return PP_ATTACHMENTS in doc.spans
 
 
 def _iob(token) -> str:
@@ -250,6 +265,12 @@ def _as_text(tokens: list, sentence) -> str:
         if sentence.start <= chunk.start < sentence.end
     ]
     return bracketed([t.text for t in tokens], [t.tag_ for t in tokens], chunks)
+
+
+def _attachment_as_text(found: PPAttachment) -> str:
+    """Such as "with -> ate (V 0.93)"."""
+    prob = "" if found.prob is None else f" {found.prob:.2f}"
+    return f"{found.prep.text} -> {found.head or '?'} ({found.label}{prob})"
 
 
 def _as_json(doc: Doc) -> str:
@@ -274,6 +295,7 @@ def _as_json(doc: Doc) -> str:
                 for chunk in doc._.np_chunks
             ],
             **(_parse_as_json(doc) if _is_parsed(doc) else {}),
+            **(_attachments_as_json(doc) if _is_attached(doc) else {}),
         }
     )
 
@@ -296,6 +318,29 @@ def _parse_as_json(doc: Doc) -> dict[str, list]:
             {"start": span.start_char, "end": span.end_char, "label": span.label_}
             for span in doc._.parse_failures
         ],
+    }
+
+
+def _attachments_as_json(doc: Doc) -> dict[str, list]:
+    return {
+        "pp_attachments": [
+            {
+                "start": found.pp.start_char,
+                "end": found.pp.end_char,
+                "label": found.label,
+                "prob": _rounded(found.prob),
+                **{
+                    role: {"start": token.idx, "end": token.idx + len(token)}
+                    for role, token in (
+                        ("verb", found.verb),
+                        ("noun", found.noun),
+                        ("prep", found.prep),
+                        ("object", found.object),
+                    )
+                },
+            }
+            for found in doc._.pp_attachments
+        ]
     }
 
 

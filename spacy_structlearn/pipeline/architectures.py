@@ -13,6 +13,9 @@ from typing import Any
 from thinc.api import Model
 from thinc.model import deserialize_attr, serialize_attr
 
+from ..classification.bayes_net import BayesNet
+from ..classification.estimators import BayesNetEstimator, LogLinearEstimator
+from ..classification.log_linear import LogLinear
 from ..errors import StructlearnError
 from ..grammar.estimators import SplitMerge
 from ..grammar.lexicon import LexiconSettings
@@ -181,6 +184,85 @@ def build_latent_grammar(
     return learner_model("latent_grammar", LatentGrammar.empty(), estimator)
 
 
+def build_bayes_net(
+    structure: str | dict[str, list[str]] = "search",
+    fit_d: str | None = "conditional",
+    n_d: str = "many",
+    smoothing: str = "witten_bell",
+    max_parents: int = 3,
+    min_gain: float = 0.0,
+    prior_variance: float = 1.0,
+    classes: Path | None = None,
+) -> Model:
+    """Bayesian network over nominal variables (Toutanova 2006): the whole training in a second.
+
+    Structure and smoothing are chosen by leave-one-out on the training data.
+    structure: "naive", "search" (greedy), "exhaustive" (for few variables), or the parents of each
+        variable that is used; the label is a parent of all and not named.
+    fit_d: fit the parameters d of Witten-Bell smoothing to the "conditional" or the "joint"
+        likelihood; None: all are 1. n_d: "one" for all, or "many", one for each type of context.
+    smoothing: "witten_bell", or "uniform" for comparison.
+    max_parents: of a variable, the label counted, in a search. min_gain: accuracy that a step of
+        the search must gain more than. prior_variance: of log d.
+    classes: a file of word classes (`WordClasses.to_bytes`), needed in training only; components
+        make variables of them.
+    """
+    estimator = BayesNetEstimator(
+        structure=structure,
+        fit_d=fit_d,
+        n_d=n_d,
+        smoothing=smoothing,
+        max_parents=max_parents,
+        min_gain=min_gain,
+        prior_variance=prior_variance,
+    )
+    return learner_model("bayes_net", BayesNet.empty(), estimator, _held_classes(classes))
+
+
+def build_log_linear(
+    templates: str | list[list[str]] = "search",
+    l2: float | str | list[float] = 1.0,
+    l2_per_label: dict[str, float] | None = None,
+    max_conjunction: int = 3,
+    min_gain: float = 0.0,
+    max_templates: int | None = None,
+    min_count: int = 1,
+    base: Model | None = None,
+    max_iterations: int = 200,
+    tolerance: float = 1e-5,
+    classes: Path | None = None,
+) -> Model:
+    """Conditional log-linear model of conjunctions of nominal variables (Toutanova 2006).
+
+    What is to be chosen is chosen on a tenth of the training data.
+    templates: "single", a feature for each value of each variable; "pairs", also for each pair of
+        values; "search", for the conjunctions that are worth it; or a list of lists of variables.
+    l2: the penalty is l2 * |w|^2 / 2, so it is one over the variance of a Gaussian prior; a list
+        to choose from, or "search". l2_per_label: for some labels another one.
+    max_conjunction: variables of a template, in a search. min_gain: accuracy that a step of it must
+        gain more than. max_templates: steps of it; None: no limit.
+    min_count: features seen less often in training are left out.
+    base: another architecture, "spacy_structlearn.BayesNet.v1", whose probabilities are features
+        too: those of the training data by leave-one-out.
+    max_iterations, tolerance: of L-BFGS, for one model.
+    classes: a file of word classes (`WordClasses.to_bytes`), needed in training only; components
+        make variables of them.
+    """
+    estimator = LogLinearEstimator(
+        templates=templates,
+        l2=l2,
+        l2_per_label=l2_per_label,
+        max_conjunction=max_conjunction,
+        min_gain=min_gain,
+        max_templates=max_templates,
+        min_count=min_count,
+        base=None if base is None else base.attrs["estimator"].untrained(),
+        max_iterations=max_iterations,
+        tolerance=tolerance,
+    )
+    return learner_model("log_linear", LogLinear.empty(), estimator, _held_classes(classes))
+
+
 def _read_classes(path: Path | None) -> WordClasses | None:
     if path is None:
         return None
@@ -189,9 +271,22 @@ def _read_classes(path: Path | None) -> WordClasses | None:
     return WordClasses.from_bytes(Path(path).read_bytes())
 
 
-def learner_model(name: str, parameters: Any, estimator: Estimator) -> Model:
-    """A `thinc.Model` that holds a learner of ours."""
-    return Model(name, _forward, attrs={"parameters": parameters, "estimator": estimator})
+def _held_classes(path: Path | None) -> WordClasses:
+    # Never None: what is loaded is read as the type of what is there.
+    return _read_classes(path) or WordClasses.empty()
+
+
+def learner_model(
+    name: str, parameters: Any, estimator: Estimator, classes: WordClasses | None = None
+) -> Model:
+    """A `thinc.Model` that holds a learner of ours.
+
+    classes: of words, for learners whose parameters do not hold them themselves.
+    """
+    attrs = {"parameters": parameters, "estimator": estimator}
+    if classes is not None:
+        attrs["classes"] = classes
+    return Model(name, _forward, attrs=attrs)
 
 
 def _forward(model: Model, docs: Any, is_train: bool) -> Any:
@@ -217,3 +312,33 @@ def _serialize_latent_grammar(_: Any, value: LatentGrammar, name: str, model: Mo
 @deserialize_attr.register(LatentGrammar)
 def _deserialize_latent_grammar(_: Any, value: bytes, name: str, model: Model) -> LatentGrammar:
     return LatentGrammar.from_bytes(value)
+
+
+@serialize_attr.register(WordClasses)
+def _serialize_word_classes(_: Any, value: WordClasses, name: str, model: Model) -> bytes:
+    return value.to_bytes()
+
+
+@deserialize_attr.register(WordClasses)
+def _deserialize_word_classes(_: Any, value: bytes, name: str, model: Model) -> WordClasses:
+    return WordClasses.from_bytes(value)
+
+
+@serialize_attr.register(BayesNet)
+def _serialize_bayes_net(_: Any, value: BayesNet, name: str, model: Model) -> bytes:
+    return value.to_bytes()
+
+
+@deserialize_attr.register(BayesNet)
+def _deserialize_bayes_net(_: Any, value: bytes, name: str, model: Model) -> BayesNet:
+    return BayesNet.from_bytes(value)
+
+
+@serialize_attr.register(LogLinear)
+def _serialize_log_linear(_: Any, value: LogLinear, name: str, model: Model) -> bytes:
+    return value.to_bytes()
+
+
+@deserialize_attr.register(LogLinear)
+def _deserialize_log_linear(_: Any, value: bytes, name: str, model: Model) -> LogLinear:
+    return LogLinear.from_bytes(value)

@@ -13,18 +13,22 @@ benepar's (Kitaev & Klein 2018), so that its users find what they know.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup, Token
 
 from ..errors import NonConstituentException, StructlearnError
+from ..trees.pp import NOUN, VERB, Site
 from ..trees.tree import Tree
 
 NP_CHUNKS = "np_chunks"
 CONSTITUENTS = "constituents"
 CONSTITUENT_TAGS = "constituent_tags"
 PARSE_FAILURES = "parse_failures"
+PP_ATTACHMENTS = "pp_attachments"
+PP_ROLES = ("verb", "noun", "prep", "object")  # labels of the spans that follow each phrase
+PP_SITE = 1 + len(PP_ROLES)  # so many spans are one attachment
 ROOT = "TOP"  # the label above the tree, as in `trees.normalize`
 UNKNOWN_TAG = "XX"  # the Penn Treebank's own, for words that have no tag
 ESCAPES = str.maketrans(
@@ -52,6 +56,8 @@ def register() -> None:
     _add(Token, "constituents", token_constituents)
     _add(Token, "children", token_children)
     _add(Token, "parent", token_parent)
+    _add(Doc, "pp_attachments", pp_attachments)
+    _add(Token, "pp_head", pp_head)
 
 
 def _add(target: type, name: str, getter: Callable) -> None:
@@ -349,6 +355,88 @@ def _tree(node: _Node, escapes: dict | None = None) -> Tree:
     if node.first == node.last and len(words) > 1:
         spans.insert(0, (ROOT, 0, len(words)))
     return Tree.from_spans(words, tags, spans)
+
+
+# --- attachments of prepositional phrases ---------------------------------------------------------
+class PPAttachment(NamedTuple):
+    """A prepositional phrase after a verb and its object, and which of the two it belongs to.
+
+    pp: the phrase. label: "V" or "N". verb, noun, prep, object: the verb, the head of its object,
+    the preposition, and the head of what follows it. prob: of the label; None where the group
+    carries no scores (gold annotation; documents joined by `Doc.from_docs`, which drops them).
+    """
+
+    pp: Span
+    label: str
+    verb: Token
+    noun: Token
+    prep: Token
+    object: Token
+    prob: float | None
+
+    @property
+    def head(self) -> Token | None:
+        """The verb or the noun that the phrase is attached to; None for any other label."""
+        return {VERB: self.verb, NOUN: self.noun}.get(self.label)
+
+
+def pp_attachments(doc: Doc) -> tuple[PPAttachment, ...]:
+    """The attachments in the order of their prepositions; empty where no attacher has run.
+
+    RAISES: SL027 if the group is not as the component writes it.
+    """
+    group = _group(doc, PP_ATTACHMENTS)
+    return () if group is None else tuple(_attachment(group, n) for n in range(_n_sites(group)))
+
+
+def pp_head(token: Token) -> Token | None:
+    """For a preposition the verb or the noun that its phrase is attached to.
+
+    None for all other tokens, and where no attacher has run, found no choice to make, or is not
+    confident enough to report it. RAISES: SL027 as `pp_attachments`.
+    """
+    group = _group(token.doc, PP_ATTACHMENTS)
+    if group is None:
+        return None
+    low, high = 0, _n_sites(group)
+    while low < high:
+        middle = (low + high) // 2
+        if _preposition(group, middle).start < token.i:
+            low = middle + 1
+        else:
+            high = middle
+    if low == _n_sites(group) or _preposition(group, low).start != token.i:
+        return None
+    return _attachment(group, low).head
+
+
+def site_spans(sites: Iterable[Site]) -> Iterator[tuple[str, int, int]]:
+    """The spans of `doc.spans["pp_attachments"]`, as (label, start, end): five for each site."""
+    for site in sites:
+        yield site.label, site.start, site.end
+        heads = (site.verb, site.noun, site.preposition, site.object)
+        yield from ((role, head, head + 1) for role, head in zip(PP_ROLES, heads, strict=True))
+
+
+def _n_sites(group: SpanGroup) -> int:
+    number, rest = divmod(len(group), PP_SITE)
+    if rest:
+        raise StructlearnError("SL027", text=group.doc.text[:40])
+    return number
+
+
+def _preposition(group: SpanGroup, number: int) -> Span:
+    return group[number * PP_SITE + 1 + PP_ROLES.index("prep")]
+
+
+def _attachment(group: SpanGroup, number: int) -> PPAttachment:
+    first = number * PP_SITE
+    pp, *parts = (group[index] for index in range(first, first + PP_SITE))
+    if tuple(part.label_ for part in parts) != PP_ROLES:
+        raise StructlearnError("SL027", text=pp.doc.text[:40])
+    scores = group_scores(group)
+    prob = None if scores is None else float(scores[first])
+    return PPAttachment(pp, pp.label_, *(part[0] for part in parts), prob)
 
 
 # --- groups ---------------------------------------------------------------------------------------

@@ -24,9 +24,17 @@ from ..evaluation.conlleval import chunks
 from ..trees.brackets import read_trees
 from ..trees.chunks import base_noun_phrases
 from ..trees.normalize import normalize
-from .extensions import CONSTITUENTS, NP_CHUNKS
+from ..trees.pp import NOUN, VERB, Site, sites
+from .extensions import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, site_spans
 
 Reader = Callable[[Language], Iterator[Example]]
+
+# A quadruple as a parser would give it that leaves open what the phrase is attached to.
+QUADRUPLE = {
+    "tags": ["VB", "NN", "IN", "NN"],
+    CONSTITUENTS: [("VP", 0, 4), ("NP", 1, 2), ("PP", 2, 4), ("NP", 3, 4)],
+    NP_CHUNKS: [("NP", 1, 2), ("NP", 3, 4)],
+}
 
 
 def create_conll_chunks_reader(
@@ -58,14 +66,17 @@ def create_treebank_reader(
     include: Path | None = None,
     exclude: Path | None = None,
     tags: bool = True,
+    spans: list[str] | None = None,
 ) -> Reader:
-    """Read a treebank in Penn brackets; NP chunks are derived by the CoNLL-2000 convention.
+    """Read a treebank in Penn brackets; NP chunks are derived by the CoNLL-2000 convention, and
+    attachments of prepositional phrases by the rules of `trees.pp`.
 
     The trees are normalised (`trees.normalize`); their brackets are `doc.spans["constituents"]`.
     path: the trees, plain or .gz. spaces: a line a sentence, a digit a token, 1 where a space
     follows. props: PropBank columns for the same sentences; their first column names the document
     of each sentence, and a Doc is then a document, otherwise a sentence. include, exclude: files
     with a document name a line. tags: give the predicted Doc the tags of the treebank.
+    spans: give it these span groups too, for components that read them: ["constituents"].
     RAISES: SL010 if a file is missing; SL012 if the files do not fit together.
     """
 
@@ -75,21 +86,44 @@ def create_treebank_reader(
         unwanted = _names(exclude) or set()
         for name, doc in documents:
             if (wanted is None or name in wanted) and name not in unwanted:
-                yield to_example(doc, tags=tags)
+                yield to_example(doc, tags=tags, spans=spans or ())
 
     return read
 
 
-def create_docbin_reader(path: Path, tags: bool = True) -> Reader:
+def create_docbin_reader(path: Path, tags: bool = True, spans: list[str] | None = None) -> Reader:
     """Read Docs with span groups from a .spacy file, whole and with their own tokens.
 
-    tags: give the predicted Doc the tags of the file.
+    tags: give the predicted Doc the tags of the file. spans: give it these span groups too, for
+    components that read them: ["constituents"].
     RAISES: SL010 if there is no such file; SL013 if it is no DocBin.
     """
 
     def read(nlp: Language) -> Iterator[Example]:
         for doc in _read_docbin(path).get_docs(nlp.vocab):
-            yield to_example(doc, tags=tags)
+            yield to_example(doc, tags=tags, spans=spans or ())
+
+    return read
+
+
+def create_pp_quadruples_reader(path: Path, start: int = 0, stop: int | None = None) -> Reader:
+    """Read quadruples in the format of Ratnaparkhi, Reynar & Roukos (1994): number, verb, noun,
+    preposition, noun, and V or N; a Doc of four tokens an item.
+
+    The predicted Docs have the constituents, NP chunks and tags of a verb phrase that tells nothing
+    of the attachment, so that pp_attacher finds the one site in each.
+    path: the file, plain or .gz. start, stop: the first item to read, and the one after the last,
+    counted from 0. RAISES: SL010 if there is no such file; SL028 for a line that is no quadruple.
+    """
+
+    def read(nlp: Language) -> Iterator[Example]:
+        for words, label in islice(read_pp_quadruples(path), start, stop):
+            doc = Doc(nlp.vocab, words=words, tags=QUADRUPLE["tags"], sent_starts=_starts([4]))
+            set_gold_spans(doc, PP_ATTACHMENTS, site_spans([Site(0, 1, 2, 3, 2, 4, label)]))
+            example = to_example(doc)
+            for key in (CONSTITUENTS, NP_CHUNKS):
+                set_gold_spans(example.predicted, key, QUADRUPLE[key])
+            yield example
 
     return read
 
@@ -101,7 +135,8 @@ def read_treebank(
 
     Without `props` the name is the number of the sentence.
     """
-    trees = (normalize(tree) for tree in read_trees(_existing(path)))
+    # With their function tags: what is an object depends on them.
+    trees = (normalize(tree, strip_functions=False) for tree in read_trees(_existing(path)))
     names = _document_names(props) if props else None
     marks = _lines(spaces) if spaces else None
     sentences = []
@@ -125,12 +160,14 @@ def read_treebank(
 
 
 def _gold_doc(vocab: Vocab, sentences: list) -> Doc:
-    words, tags, spacing, lengths, spans, brackets = [], [], [], [], [], []
-    for tree, spaces in sentences:
-        first = len(words)
+    words, tags, spacing, lengths, spans, brackets, attachments = [], [], [], [], [], [], []
+    for annotated, spaces in sentences:
+        first, tree = len(words), normalize(annotated)
+        found = site_spans(sites(annotated))
         spans += [("NP", first + s, first + e) for s, e in base_noun_phrases(tree)]
         # The first is the root, the same in every tree.
         brackets += [(label, first + s, first + e) for label, s, e in tree.spans()[1:]]
+        attachments += [(label, first + s, first + e) for label, s, e in found]
         words += tree.words()
         tags += tree.tags()
         spacing += spaces or []
@@ -138,6 +175,7 @@ def _gold_doc(vocab: Vocab, sentences: list) -> Doc:
     doc = Doc(vocab, words=words, spaces=spacing or None, tags=tags, sent_starts=_starts(lengths))
     set_gold_spans(doc, NP_CHUNKS, spans)
     set_gold_spans(doc, CONSTITUENTS, brackets)
+    set_gold_spans(doc, PP_ATTACHMENTS, attachments)
     return doc
 
 
@@ -147,10 +185,11 @@ def set_gold_spans(doc: Doc, key: str, spans: Iterable[tuple[str, int, int]]) ->
     doc.spans[key] = SpanGroup(doc, name=key, spans=group)
 
 
-def to_example(doc: Doc, *, tags: bool = True) -> Example:
-    """An Example whose predicted Doc has the words, spacing, sentences and (`tags`) tags of `doc`.
+def to_example(doc: Doc, *, tags: bool = True, spans: Iterable[str] = ()) -> Example:
+    """An Example whose predicted Doc has the words, spacing, sentences and (`tags`) tags of `doc`,
+    and its span groups with the keys `spans`.
 
-    Missing sentence boundaries and tags stay missing.
+    Missing sentence boundaries, tags and groups stay missing.
     """
     predicted = Doc(
         doc.vocab,
@@ -161,7 +200,20 @@ def to_example(doc: Doc, *, tags: bool = True) -> Example:
         ),
         tags=[token.tag_ for token in doc] if tags and doc.has_annotation("TAG") else None,
     )
+    for key in spans:
+        if key in doc.spans:
+            predicted.spans[key] = doc.spans[key].copy(doc=predicted)
     return Example(predicted, doc)
+
+
+def read_pp_quadruples(path: Path) -> Iterator[tuple[list[str], str]]:
+    """Items as (verb, noun, preposition, noun) and label."""
+    for number, line in enumerate(_lines(path), 1):
+        fields = line.split()
+        if len(fields) == 6 and fields[-1] in (VERB, NOUN):
+            yield fields[1:5], fields[5]
+        elif fields:
+            raise StructlearnError("SL028", path=path, line=number, text=line.strip()[:40])
 
 
 def read_conll_columns(path: Path) -> Iterator[list[tuple[str, str, str]]]:

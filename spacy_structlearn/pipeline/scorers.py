@@ -14,7 +14,14 @@ from spacy.training import Example
 
 from ..evaluation.evalb import COLLINS, EvalbParameters
 from ..evaluation.prf import PRF, Span, character_spans, score_token_spans
-from .extensions import CONSTITUENTS, NP_CHUNKS, constituent_tags, sentences
+from .extensions import (
+    CONSTITUENTS,
+    NP_CHUNKS,
+    PP_ATTACHMENTS,
+    constituent_tags,
+    pp_attachments,
+    sentences,
+)
 
 
 def make_np_chunk_scorer() -> Callable[..., dict[str, Any]]:
@@ -164,3 +171,62 @@ def _tagged(words: list[str], _: list[Span], tags: list[str]) -> dict[tuple[int,
     """The tag of each word that counts, by its characters."""
     spans = [(tag, index, index + 1) for index, tag in enumerate(tags)]
     return {(start, end): tag for tag, start, end in character_spans(words, spans)}
+
+
+# --- attachments of prepositional phrases ---------------------------------------------------------
+def make_pp_attachment_scorer() -> Callable[..., dict[str, Any]]:
+    return pp_attachment_score
+
+
+def pp_attachment_score(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
+    """Attachments of prepositional phrases, known by the characters of their prepositions.
+
+    `acc`: of the prepositions that have a site on both sides, the share with the right label: the
+    measure of Ratnaparkhi, Reynar & Roukos (1994). `p`, `r`, `f`: of prepositions with labels.
+    `per_prep`: the four, and the number of gold sites `n`, for each preposition in lower case.
+    Examples without gold attachments do not count; if none has any, the scores are None.
+    """
+    gold, predicted = [], []
+    for example in examples:
+        if PP_ATTACHMENTS in example.reference.spans:
+            gold.append(_attachments(example.reference))
+            predicted.append(_attachments(example.predicted))
+    names = [f"pp_attachment_{name}" for name in ("acc", "p", "r", "f", "per_prep")]
+    if not gold:
+        return dict.fromkeys(names)
+    sites, attached = (
+        score_token_spans(_prepositions(gold, labels), _prepositions(predicted, labels))
+        for labels in (False, True)
+    )
+    right: Counter[str] = Counter()
+    for name, prf in attached.per_label.items():
+        right[name.split()[0]] += prf.correct
+    # Sites with their labels are as many as without them.
+    per_prep = {
+        prep: _measures(PRF(right[prep], prf.predicted, prf.gold), prf.correct) | {"n": prf.gold}
+        for prep, prf in sites.per_label.items()
+    }
+    return dict(zip(names, (*_measures(attached, sites.correct).values(), per_prep), strict=True))
+
+
+def _measures(attached: PRF, n_shared: int) -> dict[str, float]:
+    return {
+        "acc": attached.correct / n_shared if n_shared else 0.0,
+        "p": attached.precision,
+        "r": attached.recall,
+        "f": attached.f1,
+    }
+
+
+def _attachments(doc: Doc) -> tuple[list[str], list[tuple[str, str, int]]]:
+    """The words, and of each attachment the preposition, the label and its place."""
+    found = [(a.prep.lower_, a.label, a.prep.i) for a in pp_attachments(doc)]
+    return [token.text for token in doc], found
+
+
+def _prepositions(docs: list, labels: bool) -> list[tuple[list[str], list[Span]]]:
+    """Documents as `score_token_spans` takes them; `labels`: whether labels count."""
+    return [
+        (words, [(f"{prep} {label}" if labels else prep, i, i + 1) for prep, label, i in found])
+        for words, found in docs
+    ]

@@ -60,6 +60,11 @@ class WordClasses:
         if problem:
             raise StructlearnError("SL240", problem=problem)
 
+    @classmethod
+    def empty(cls) -> WordClasses:
+        """No classes: every word is without one."""
+        return cls(np.empty(0, np.uint64), np.empty(0, np.uint16), np.empty(0, np.uint64))
+
     @property
     def n_classes(self) -> int:
         return len(self.paths)

@@ -1,4 +1,6 @@
-"""Every architecture and option of a chain model through the chunker; those of grammars."""
+"""Every architecture and option of a chain model through the chunker; those of grammars, and of
+classifiers.
+"""
 
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import registry
 
+from spacy_structlearn.classification.estimators import BayesNetEstimator, LogLinearEstimator
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.lexicon import LexiconSettings
@@ -220,3 +223,69 @@ def test_bad_settings_of_latent_grammars(bad, code):
     model = {"@architectures": "spacy_structlearn.LatentGrammar.v1", **bad}
     with pytest.raises(StructlearnError, match=code):
         spacy.blank("en").add_pipe("constituency_parser", config={"model": model})
+
+
+# --- classifiers ----------------------------------------------------------------------------------
+def test_settings_of_bayesian_networks():
+    build = registry.architectures.get("spacy_structlearn.BayesNet.v1")
+    assert build().attrs["estimator"] == BayesNetEstimator()
+    assert build().attrs["parameters"].is_empty
+    settings = {
+        "structure": {"p": [], "v": ["p"]},
+        "fit_d": "joint",
+        "n_d": "one",
+        "smoothing": "uniform",
+        "max_parents": 2,
+        "min_gain": 0.5,
+        "prior_variance": 4.0,
+    }
+    assert build(**settings).attrs["estimator"] == BayesNetEstimator(**settings)
+
+
+def test_settings_of_log_linear_models():
+    build = registry.architectures.get("spacy_structlearn.LogLinear.v1")
+    assert build().attrs["estimator"] == LogLinearEstimator(templates="search")
+    assert build().attrs["parameters"].is_empty
+    settings = {
+        "templates": [["p"], ["v", "p"]],
+        "l2": [0.1, 1.0],
+        "l2_per_label": {"V": 2.0},
+        "max_conjunction": 2,
+        "min_gain": 0.5,
+        "max_templates": 3,
+        "min_count": 2,
+        "max_iterations": 7,
+        "tolerance": 0.1,
+    }
+    assert build(**settings).attrs["estimator"] == LogLinearEstimator(**settings)
+    base = registry.architectures.get("spacy_structlearn.BayesNet.v1")(structure="naive")
+    stacked = build(base=base).attrs["estimator"].base
+    assert stacked.structure == "naive"
+    assert stacked.is_empty
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "code"),
+    [
+        ("BayesNet", {"structure": "tree"}, "SL513"),
+        ("BayesNet", {"fit_d": "some"}, "SL513"),
+        ("BayesNet", {"prior_variance": 0.0}, "SL513"),
+        ("LogLinear", {"templates": "all"}, "SL520"),
+        ("LogLinear", {"l2": -1.0}, "SL520"),
+    ],
+)
+def test_bad_settings_of_classifiers(name, bad, code):
+    model = {"@architectures": f"spacy_structlearn.{name}.v1", **bad}
+    with pytest.raises(StructlearnError, match=code):
+        spacy.blank("en").add_pipe("pp_attacher", config={"model": model})
+
+
+def test_settings_of_classifiers_are_read_from_a_config_as_they_were_written(tmp_path):
+    settings = {"structure": {"p": [], "n1": ["p"]}, "fit_d": None}
+    model = {"@architectures": "spacy_structlearn.BayesNet.v1", **settings}
+    nlp = spacy.blank("en")
+    attacher = nlp.add_pipe("pp_attacher", config={"model": model})
+    nlp.config.to_disk(tmp_path / "config.cfg")
+    again = spacy.util.load_model_from_config(spacy.util.load_config(tmp_path / "config.cfg"))
+    assert again.get_pipe("pp_attacher").estimator == attacher.estimator
+    assert attacher.estimator == BayesNetEstimator(**settings)

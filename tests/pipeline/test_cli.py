@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import spacy_structlearn
 from spacy_structlearn import cli
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
+from spacy_structlearn.pipeline.readers import create_treebank_reader, set_gold_spans, to_example
 from spacy_structlearn.trees.brackets import parse_tree
 
 CONFIG = Path(spacy_structlearn.__file__).parent / "pipeline" / "configs" / "np_chunker.cfg"
@@ -273,6 +273,77 @@ def test_trees_in_jsonl(run, model, parsing_model):
     assert "trees" not in json.loads(run("parse", "Run!", "--model", model, "--format", "jsonl")[1])
 
 
+# --- parse: attachments of prepositional phrases --------------------------------------------------
+ATTACHED = [
+    "(S (NP (PRP She)) (VP (VBD ate) (NP (NN soup)) (PP (IN with) (NP (NNS spoons)))) (. .))",
+    "(S (NP (PRP She)) (VP (VBD ate) (NP (NP (NNS bowls)) (PP (IN of) (NP (NN soup))))) (. .))",
+]
+
+
+@pytest.fixture(scope="module")
+def attaching_model(tmp_path_factory):
+    """A parser and an attacher of prepositional phrases: the directory."""
+    path = tmp_path_factory.mktemp("cli_attacher")
+    (path / "trees").write_text("\n".join((ATTACHED + TREES) * 3), encoding="utf8")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    settings = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
+    nlp.add_pipe("constituency_parser", config={"model": settings})
+    nlp.add_pipe("pp_attacher")
+    examples = list(create_treebank_reader(path / "trees")(nlp))
+    nlp.initialize(lambda: examples)
+    for name in ("constituency_parser", "pp_attacher"):
+        nlp.get_pipe(name).fit(examples)
+    nlp.to_disk(path / "model")
+    return str(path / "model")
+
+
+def test_attachments_are_printed_below_their_sentence(run, attaching_model):
+    text = "She ate soup with spoons. Run! She ate bowls of soup."
+    code, out, err = run("parse", text, "--model", attaching_model)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    trees = [i for i, line in enumerate(lines) if line.startswith("(S")]
+    # The last line of each sentence: the lines with its tags stand above it.
+    last = [lines[end - 1] for end in (*trees[1:], len(lines))]
+    assert [line[:-5] for line in (last[0], last[2])] == ["with -> ate (V ", "of -> bowls (N "]
+    assert all(0.5 <= float(line[-5:-1]) <= 1 for line in (last[0], last[2]))
+    assert sum("->" in line for line in lines) == 2
+
+
+def test_attachments_in_jsonl(run, model, attaching_model):
+    text = "Run!  She ate soup with  spoons."
+    parsed = json.loads(run("parse", text, "--model", attaching_model, "--format", "jsonl")[1])
+    (found,) = parsed["pp_attachments"]
+    assert 0.5 <= found.pop("prob") <= 1
+    label = found.pop("label")
+    assert label == "V"
+    roles = {
+        role: text[part["start"] : part["end"]] for role, part in found.items() if role[0] in "vnpo"
+    }
+    assert roles == {"verb": "ate", "noun": "soup", "prep": "with", "object": "spoons"}
+    assert text[found["start"] : found["end"]] == "with  spoons"
+    out = run("parse", "Run!", "--model", model, "--format", "jsonl")[1]
+    assert "pp_attachments" not in json.loads(out)
+    out = run("parse", "Run!", "--model", attaching_model, "--format", "jsonl")[1]
+    assert json.loads(out)["pp_attachments"] == []
+
+
+def test_attachments_are_no_column_of_conll(run, attaching_model):
+    text = "She ate soup with spoons."
+    out = run("parse", text, "--model", attaching_model, "--format", "conll")[1]
+    assert len(out.splitlines()) == 7
+
+
+def test_gold_attachments_are_printed_without_a_probability():
+    doc = Doc(Vocab(), words=["She", "ate", "soup", "with", "spoons"])
+    spans = [("V", 3, 5), ("verb", 1, 2), ("noun", 2, 3), ("prep", 3, 4), ("object", 4, 5)]
+    set_gold_spans(doc, "pp_attachments", spans)
+    assert list(cli._printed(doc, cli.Format.text))[1:] == ["with -> ate (V)"]
+    set_gold_spans(doc, "pp_attachments", [("X", 3, 5), *spans[1:]])
+    assert list(cli._printed(doc, cli.Format.text))[1:] == ["with -> ? (X)"]
+
+
 @pytest.fixture
 def unregistered():
     """Extensions as in a process where no component of ours was made yet."""
@@ -438,6 +509,30 @@ def test_info_names_the_strongest_features_of_the_built_in_pipeline():
     assert result.exit_code == 0
     assert "TAG[0]=PRP" in result.output
     assert "E-NP" not in result.output
+
+
+def test_info_describes_a_bayesian_network(run, attaching_model):
+    code, out, err = run("info", attaching_model, "--component", "pp_attacher")
+    assert (code, err) == (0, "")
+    (parameters,) = {spacy.load(attaching_model).get_pipe("pp_attacher").parameters}
+    assert out == parameters.describe() + "\n"
+    assert "| y" in out or "|y" in out
+
+
+def test_info_shows_the_templates_and_features_of_a_log_linear_model(run, tmp_path):
+    (tmp_path / "trees").write_text("\n".join(ATTACHED * 3), encoding="utf8")
+    nlp = spacy.blank("en")
+    model = {"@architectures": "spacy_structlearn.LogLinear.v1", "templates": [["p"], ["p", "v"]]}
+    attacher = nlp.add_pipe("pp_attacher", config={"model": model})
+    examples = list(create_treebank_reader(tmp_path / "trees")(nlp))
+    attacher.initialize(lambda: examples)
+    attacher.fit(examples)
+    nlp.to_disk(tmp_path / "model")
+    code, out, err = run("info", tmp_path / "model", "--component", "pp_attacher", "--label", "N")
+    assert (code, err) == (0, "")
+    assert out.startswith(attacher.parameters.describe() + "\n")
+    assert "p=of" in out
+    assert "v=ate" not in out  # in conjunctions alone, and those have no names
 
 
 @pytest.mark.parametrize(

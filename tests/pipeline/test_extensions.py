@@ -1,4 +1,5 @@
-"""Extensions that read constituents, on gold Docs: benepar's names and behaviour, and beyond them.
+"""Extensions that read constituents, on gold Docs: benepar's names and behaviour, and beyond them;
+and those that read attachments of prepositional phrases.
 
 Those of chunks are tested with the component that writes them.
 """
@@ -19,6 +20,7 @@ from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans
 from spacy_structlearn.trees.brackets import parse_tree, read_trees
 from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.pp import Site
 from spacy_structlearn.trees.tree import Tree
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
@@ -399,3 +401,150 @@ def test_tokens_have_the_extensions_of_spans():
 
 def test_groups_are_plain_span_groups():
     assert all(isinstance(g, SpanGroup) for g in gold_doc(FRUIT).spans.values())
+
+
+# --- attachments of prepositional phrases ---------------------------------------------------------
+def attached_doc(vocab=None, n_words=12, probs=None):
+    """Two attachments by hand, in words w0 w1 ...: of w3 w4 to the verb, of w7 w8 to the noun."""
+    vocab = Vocab() if vocab is None else vocab
+    doc = Doc(vocab, words=[f"w{i}" for i in range(n_words)])
+    found = [Site(1, 2, 3, 4, 3, 5, "V"), Site(5, 6, 7, 9, 7, 11, "N")]
+    set_gold_spans(doc, "pp_attachments", extensions.site_spans(found))
+    if probs is not None:
+        scores = np.repeat(np.array(probs, dtype=np.float32), 5)
+        doc.spans["pp_attachments"].attrs["scores"] = scores
+    return doc
+
+
+def test_spans_of_sites():
+    sites = [Site(1, 2, 3, 4, 3, 5, "V"), Site(5, 6, 7, 9, 7, 11, "N")]
+    assert list(extensions.site_spans(sites)) == [
+        ("V", 3, 5),
+        ("verb", 1, 2),
+        ("noun", 2, 3),
+        ("prep", 3, 4),
+        ("object", 4, 5),
+        ("N", 7, 11),
+        ("verb", 5, 6),
+        ("noun", 6, 7),
+        ("prep", 7, 8),
+        ("object", 9, 10),
+    ]
+
+
+def test_pp_attachments():
+    doc = attached_doc(probs=[0.75, 0.5])
+    assert [(a.pp.start, a.pp.end, *a[1:]) for a in doc._.pp_attachments] == [
+        (3, 5, "V", doc[1], doc[2], doc[3], doc[4], 0.75),
+        (7, 11, "N", doc[5], doc[6], doc[7], doc[9], 0.5),
+    ]
+    assert [a.head for a in doc._.pp_attachments] == [doc[1], doc[6]]
+    assert [a.prob for a in attached_doc()._.pp_attachments] == [None, None]
+    doc.spans["pp_attachments"].attrs["scores"] = np.ones(2, dtype=np.float32)
+    assert [a.prob for a in doc._.pp_attachments] == [None, None]
+
+
+def test_pp_head_is_that_of_prepositions_alone():
+    doc = attached_doc()
+    assert [token._.pp_head for token in doc] == [
+        {3: doc[1], 7: doc[6]}.get(i) for i in range(len(doc))
+    ]
+
+
+def test_a_preposition_inside_its_phrase():
+    """The phrase may begin before its preposition, and overlap with the one before."""
+    doc = Doc(Vocab(), words=list("abcdefgh"))
+    found = [Site(0, 1, 2, 6, 2, 7, "N"), Site(0, 1, 4, 5, 3, 6, "V")]
+    set_gold_spans(doc, "pp_attachments", extensions.site_spans(found))
+    assert [t.i for t in doc if t._.pp_head] == [2, 4]
+    assert doc[4]._.pp_head == doc[0]
+
+
+def test_a_doc_that_no_attacher_has_seen():
+    doc = Doc(Vocab(), words=["of"])
+    assert doc._.pp_attachments == ()
+    assert doc[0]._.pp_head is None
+    doc.spans["pp_attachments"] = []
+    assert doc._.pp_attachments == ()
+    assert doc[0]._.pp_head is None
+
+
+def test_another_label_has_no_head():
+    doc = Doc(Vocab(), words=list("abcd"))
+    found = [Site(0, 1, 2, 3, 2, 4, "X")]
+    set_gold_spans(doc, "pp_attachments", extensions.site_spans(found))
+    assert doc._.pp_attachments[0].head is None
+    assert doc[2]._.pp_head is None
+
+
+def test_a_group_that_is_none_of_attachments_is_named():
+    doc = attached_doc()
+    spans = [(span.label_, span.start, span.end) for span in doc.spans["pp_attachments"]]
+    for bad in (spans[:-1], [*spans[:3], spans[4], spans[3], *spans[5:]]):
+        set_gold_spans(doc, "pp_attachments", bad)
+        with pytest.raises(StructlearnError, match=r"SL027.*w0 w1"):
+            _ = doc._.pp_attachments
+    set_gold_spans(doc, "pp_attachments", spans[:7])
+    with pytest.raises(StructlearnError, match="SL027"):
+        _ = doc[3]._.pp_head
+
+
+@pytest.mark.parametrize(
+    "through",
+    [
+        lambda doc: Doc(doc.vocab).from_bytes(doc.to_bytes()),
+        lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(doc.vocab)),
+        lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(Vocab())),
+        lambda doc: doc.copy(),
+        lambda doc: pickle.loads(pickle.dumps(doc)),
+    ],
+    ids=["bytes", "docbin", "another vocab", "copy", "pickle"],
+)
+def test_storage_of_attachments(through):
+    def readable(doc):
+        return [
+            (a.pp.start, a.pp.end, a.label, a.verb.i, a.noun.i, a.prep.i, a.object.i, a.prob)
+            for a in doc._.pp_attachments
+        ]
+
+    doc = attached_doc(probs=[0.75, 0.5])
+    again = through(doc)
+    assert again is not doc
+    assert readable(again) == readable(doc)
+    assert [t._.pp_head and t._.pp_head.i for t in again][:8] == [*[None] * 3, 1, *[None] * 3, 6]
+
+
+def test_attachments_of_joined_docs_and_of_parts():
+    vocab = Vocab()
+    bare = Doc(vocab, words=["x"] * 5)
+    joined = Doc.from_docs([attached_doc(vocab, probs=[1, 1]), bare, attached_doc(vocab)])
+    assert [a.prep.i for a in joined._.pp_attachments] == [3, 7, 20, 24]
+    assert [(t.i, t._.pp_head.i) for t in joined if t._.pp_head] == [
+        (3, 1),
+        (7, 6),
+        (20, 18),
+        (24, 23),
+    ]
+    assert {a.prob for a in joined._.pp_attachments} == {None}
+    part = joined[17:].as_doc()
+    assert part._.pp_attachments == ()
+    assert part[3]._.pp_head is None
+
+
+@pytest.mark.parametrize(
+    "read",
+    [lambda doc: [token._.pp_head for token in doc], lambda doc: doc._.pp_attachments],
+    ids=["pp_head", "pp_attachments"],
+)
+def test_getters_of_attachments_do_not_scan(read, monkeypatch):
+    group_of = extensions._group
+    monkeypatch.setattr(extensions, "_group", lambda doc, key: Counting(group_of(doc, key)))
+    doc = attached_doc()
+    taken = []
+    for copies in (50, 1000):
+        joined = Doc.from_docs([doc] * copies)
+        Counting.taken = 0
+        read(joined)
+        taken.append(Counting.taken)
+    assert taken[0] >= 10 * 50
+    assert 20 * taken[0] <= taken[1] < 20 * taken[0] * 1.8

@@ -22,6 +22,7 @@ from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treeba
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 CONFIG = Path(spacy_structlearn.__file__).parent / "pipeline" / "configs" / "np_chunker.cfg"
 PARSER_CONFIG = CONFIG.with_name("constituency_parser.cfg")
+ATTACHER_CONFIG = CONFIG.with_name("pp_attacher.cfg")
 SCORES = ("np_chunk_f", "np_chunk_p", "np_chunk_r")
 
 
@@ -139,6 +140,34 @@ def test_progress_of_a_parser_counts_iterations_of_em(parser_overrides, monkeypa
     # The treebank grammar, a round, and the iterations of two.
     total = 1 + 1 + 2 * (50 + 20 + 10)
     assert f"{total}/{total} " in shown
+
+
+# --- two doors, one classifier --------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["BayesNet", "LogLinear"])
+def test_both_doors_end_at_the_same_classifier(paths, tmp_path, name):
+    config = spacy.util.load_config(ATTACHER_CONFIG)
+    architecture = f"spacy_structlearn.{name}.v1"
+    config["components"]["pp_attacher"]["model"] = {"@architectures": architecture}
+    config["training"]["max_steps"] = 40
+    config.to_disk(tmp_path / "config.cfg")
+    # So few sites are in the sample that both files are to be trained on.
+    paths = dict.fromkeys(paths, paths["paths.train"])
+    straight = fitting.train(tmp_path / "config.cfg", tmp_path / "model", overrides=paths)
+    spacy_train(tmp_path / "config.cfg", tmp_path / "out", overrides=paths)
+    steps = spacy.load(tmp_path / "out" / "model-last")
+    ours, theirs, saved = (
+        nlp.get_pipe("pp_attacher").parameters
+        for nlp in (straight, steps, spacy.load(tmp_path / "model"))
+    )
+    assert ours.labels == ("N", "V")
+    assert ours.to_bytes() == theirs.to_bytes() == saved.to_bytes()
+    scores = straight.meta["performance"]
+    assert set(scores) == {f"pp_attachment_{n}" for n in ("acc", "p", "r", "f")} | {
+        "pp_attacher_loss"
+    }
+    assert scores["pp_attachment_acc"] > 0.7
+    for key, value in scores.items():
+        assert steps.meta["performance"][key] == pytest.approx(value, rel=1e-6)
 
 
 # --- what is saved --------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.readers import (
     create_conll_chunks_reader,
     create_docbin_reader,
+    create_pp_quadruples_reader,
     create_treebank_reader,
     read_treebank,
     set_gold_spans,
@@ -199,6 +200,45 @@ def test_treebank_brackets_of_the_normalised_trees(treebank):
     ]
     for example in create_treebank_reader(**treebank)(spacy.blank("en")):
         assert "constituents" not in example.predicted.spans
+
+
+def test_treebank_attachments_of_prepositional_phrases(tmp_path):
+    trees = """\
+(TOP (S (NP-SBJ-1 (PRP She)) (VP (VBD ate) (NP (NN soup)) (PP-MNR (IN with) (NP (NN care)))) (. .)))
+(TOP (S (NP (-NONE- *)) (VP (VB Eat) (NP (NP (NNS bowls)) (PP (IN of) (NP (NN soup))))) (. .)))
+(TOP (S (NP (PRP She)) (VP (VBD ate) (NP-TMP (NN today)) (PP (IN with) (NP (NN care)))) (. .)))
+"""
+    reader = create_treebank_reader(
+        write(tmp_path / "a.trees", trees),
+        props=write(tmp_path / "a.props", "a 0 x\n\na 1 x\n\na 2 x\n"),
+    )
+    (doc,) = docs(reader)
+    assert group(doc, "pp_attachments") == [
+        ("V", 3, 5),
+        ("verb", 1, 2),
+        ("noun", 2, 3),
+        ("prep", 3, 4),
+        ("object", 4, 5),
+        ("N", 8, 10),
+        ("verb", 6, 7),
+        ("noun", 7, 8),
+        ("prep", 8, 9),
+        ("object", 9, 10),
+    ]
+
+
+def test_treebank_spans_for_the_predicted_docs(treebank):
+    plain, given = (
+        list(create_treebank_reader(**treebank, spans=spans)(spacy.blank("en")))
+        for spans in (None, ["constituents", "np_chunks", "frames"])
+    )
+    for example in plain:
+        assert len(example.predicted.spans) == 0
+    for example in given:
+        assert set(example.predicted.spans) == {"constituents", "np_chunks"}
+        for key, found in example.predicted.spans.items():
+            assert group(example.predicted, key) == group(example.reference, key)
+            assert found.doc is example.predicted
 
 
 def test_treebank_spaces(treebank):
@@ -438,11 +478,89 @@ def test_docbin_damaged_files_are_named_in_one_line(tmp_path, kind):
     assert "broken.spacy" in message
 
 
+def test_docbin_spans_for_the_predicted_docs(tmp_path):
+    doc = gold_doc(Vocab())
+    doc.spans["frames"].attrs["scores"] = [0.5]
+    path = docbin(tmp_path / "a.spacy", doc)
+    (example,) = create_docbin_reader(path, spans=["frames", "other"])(spacy.blank("en"))
+    assert set(example.predicted.spans) == {"frames"}
+    assert group(example.predicted, "frames") == group(doc, "frames")
+    assert example.predicted.spans["frames"].attrs["scores"] == [0.5]
+    example.predicted.spans["frames"] = []
+    assert group(example.reference, "frames") == group(doc, "frames")
+
+
+# --- PPQuadruples ---------------------------------------------------------------------------------
+QUADRUPLES = """\
+40000 set stage for increase N
+40002 Advanced 1 to 75 V
+
+40007 is % of $ N
+"""
+
+
+@pytest.fixture
+def quadruples(tmp_path):
+    return write(tmp_path / "devset", QUADRUPLES)
+
+
+def test_quadruples_an_item_is_a_doc_of_four_tokens(quadruples):
+    found = docs(create_pp_quadruples_reader(quadruples))
+    assert [words(doc) for doc in found][1:] == [
+        ["Advanced", "1", "to", "75"],
+        ["is", "%", "of", "$"],
+    ]
+    assert [doc.spans["pp_attachments"][0].label_ for doc in found] == ["N", "V", "N"]
+    (site,) = found[0]._.pp_attachments
+    assert [t.text for t in site[2:6]] == ["set", "stage", "for", "increase"]
+    assert site.pp.text == "for increase"
+    assert "constituents" not in found[0].spans
+
+
+@pytest.mark.parametrize("key", ["constituents", "np_chunks"])
+def test_quadruples_have_their_site_in_the_predicted_docs(quadruples, key):
+    from spacy_structlearn.pipeline.architectures import build_bayes_net
+    from spacy_structlearn.pipeline.pp_attacher import PPAttacher
+
+    nlp = spacy.blank("en")
+    attacher = PPAttacher(nlp.vocab, build_bayes_net(), source=key)
+    for example in create_pp_quadruples_reader(quadruples)(nlp):
+        assert "pp_attachments" not in example.predicted.spans
+        (site,) = attacher.sites(example.predicted)
+        assert site[:6] == (0, 1, 2, 3, 2, 4)
+        # The same for all, so nothing is given away.
+        assert site.label == {"constituents": "V", "np_chunks": ""}[key]
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "expected"), [(0, None, [0, 1, 2]), (1, 2, [1]), (2, None, [2]), (5, 9, [])]
+)
+def test_quadruples_start_and_stop_are_a_slice_of_the_items(quadruples, start, stop, expected):
+    reader = create_pp_quadruples_reader(quadruples, start=start, stop=stop)
+    firsts = ["set", "Advanced", "is"]
+    assert [doc[0].text for doc in docs(reader)] == [firsts[i] for i in expected]
+
+
+def test_quadruples_gzipped(tmp_path):
+    packed = write(tmp_path / "devset.gz", QUADRUPLES)
+    assert len(docs(create_pp_quadruples_reader(packed))) == 3
+
+
+@pytest.mark.parametrize("line", ["1 a b c d", "1 a b c d e", "1 a b c d V N", "1 a b c d v", "x"])
+def test_quadruples_that_are_none_name_the_line(tmp_path, line):
+    path = write(tmp_path / "bad", f"1 a b c d N\n\n{line}\n")
+    number, message = code(create_pp_quadruples_reader(path))
+    assert number == "SL028"
+    assert "bad, line 3" in message
+    assert line in message
+
+
 # --- all readers ----------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
         ("ConllChunks", {}),
+        ("PPQuadruples", {}),
         ("Treebank", {}),
         ("DocBin", {}),
         ("Treebank", {"path": "sample.trees", "spaces": "nowhere"}),

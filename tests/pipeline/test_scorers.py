@@ -1,4 +1,4 @@
-"""Scores of NP chunks and constituents from Examples."""
+"""Scores of NP chunks, constituents and attachments from Examples."""
 
 import pickle
 import random
@@ -12,10 +12,17 @@ from spacy.util import registry
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import chunks, conlleval
 from spacy_structlearn.evaluation.evalb import score_trees
+from spacy_structlearn.pipeline.extensions import site_spans
 from spacy_structlearn.pipeline.readers import set_gold_spans
-from spacy_structlearn.pipeline.scorers import constituency_score, np_chunk_score, span_score
+from spacy_structlearn.pipeline.scorers import (
+    constituency_score,
+    np_chunk_score,
+    pp_attachment_score,
+    span_score,
+)
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.pp import Site
 from spacy_structlearn.trees.tree import Tree
 
 VOCAB = spacy.blank("en").vocab
@@ -246,3 +253,80 @@ def test_constituents_of_another_text_are_an_error():
     example.predicted = other
     with pytest.raises(StructlearnError, match="SL304"):
         constituency_score([example])
+
+
+# --- attachments of prepositional phrases ---------------------------------------------------------
+SITES = ["ate pizza with forks", "saw men with hats", "ate lots Of soup", "put it on tables"]
+
+
+def attached_doc(labels, words=None):
+    """Four sites, as far as they have a label; `words` that are no Doc of SITES shift nothing."""
+    words = " ".join(SITES).split() if words is None else words
+    doc = Doc(VOCAB, words=words)
+    if labels is not None:
+        places = enumerate(labels)
+        found = [Site(b, b + 1, b + 2, b + 3, b + 2, b + 4, x) for k, x in places for b in [4 * k]]
+        spans = [s for site in found if site.label for s in site_spans([site])]
+        set_gold_spans(doc, "pp_attachments", spans)
+    return doc
+
+
+def pp_scores(predicted, gold):
+    return pp_attachment_score([Example(attached_doc(predicted), attached_doc(gold))])
+
+
+def test_attachments_counted_by_hand():
+    # Right, wrong, found though it is none, missed.
+    scores = pp_scores(["V", "V", "N", ""], ["V", "N", "", "V"])
+    assert scores["pp_attachment_acc"] == 1 / 2
+    assert scores["pp_attachment_p"] == 1 / 3
+    assert scores["pp_attachment_r"] == 1 / 3
+    assert scores["pp_attachment_f"] == 1 / 3
+    assert scores["pp_attachment_per_prep"] == {
+        "of": {"acc": 0.0, "p": 0.0, "r": 0.0, "f": 0.0, "n": 0},
+        "on": {"acc": 0.0, "p": 0.0, "r": 0.0, "f": 0.0, "n": 1},
+        "with": {"acc": 1 / 2, "p": 1 / 2, "r": 1 / 2, "f": 1 / 2, "n": 2},
+    }
+
+
+def test_attachments_that_are_all_right():
+    scores = pp_scores("VNNV", "VNNV")
+    assert [scores[f"pp_attachment_{name}"] for name in ("acc", "p", "r", "f")] == [1.0] * 4
+    assert scores["pp_attachment_per_prep"]["of"]["n"] == 1
+
+
+def test_attachments_over_other_tokens():
+    finer = ["a", "te", "\n", "pizza", "with", "forks"]
+    spread = Doc(VOCAB, words=finer)
+    set_gold_spans(spread, "pp_attachments", site_spans([Site(1, 3, 4, 5, 4, 6, "V")]))
+    for label, right in (("V", 1.0), ("N", 0.0)):
+        gold = attached_doc([label], SITES[0].split())
+        scores = pp_attachment_score([Example(spread, gold)])
+        assert scores["pp_attachment_acc"] == scores["pp_attachment_f"] == right
+
+
+def test_attachments_add_up_over_documents():
+    examples = [Example(attached_doc(p), attached_doc(g)) for p, g in (("V", "V"), ("VN", "NN"))]
+    assert pp_attachment_score(examples)["pp_attachment_acc"] == 2 / 3
+
+
+def test_attachments_without_gold_or_prediction():
+    assert set(pp_scores("V", None).values()) == {None}
+    assert set(pp_attachment_score([]).values()) == {None}
+    scores = pp_scores(None, "VN")
+    assert scores["pp_attachment_acc"] == scores["pp_attachment_f"] == 0.0
+    examples = [Example(attached_doc(p), attached_doc(g)) for p, g in (("V", "V"), ("V", None))]
+    assert pp_attachment_score(examples)["pp_attachment_p"] == 1.0
+
+
+def test_attachments_in_another_text_are_an_error():
+    example = Example(attached_doc("V"), attached_doc("V"))
+    example.predicted = attached_doc("V", ["saw", "pizza", "with", "forks"])
+    with pytest.raises(StructlearnError, match="SL304"):
+        pp_attachment_score([example])
+
+
+def test_the_registered_scorer_of_attachments():
+    make = registry.scorers.get("spacy_structlearn.pp_attachment_scorer.v1")
+    assert make() is pp_attachment_score
+    assert pickle.loads(pickle.dumps(make())) is pp_attachment_score

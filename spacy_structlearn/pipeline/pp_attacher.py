@@ -1,0 +1,297 @@
+"""Attachment of prepositional phrases in `nlp(text)`: `doc.spans["pp_attachments"]`, with the
+probability of every choice.
+
+A site is a verb, its object and a prepositional phrase behind the object, which belongs to one of
+the two ("ate pizza with a fork", "ate pizza with olives"). Sites are taken from the constituents of
+a Doc, whatever they attach the phrase to, or from its NP chunks and tags. What decides is any
+classifier of the four words (Ratnaparkhi, Reynar & Roukos 1994); the default is the Bayesian
+network of Toutanova (2006), section 4.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from spacy.lang.lex_attrs import word_shape
+from spacy.language import Language
+from spacy.strings import hash_string
+from spacy.tokens import Doc, Span, SpanGroup
+from spacy.training import Example
+from thinc.api import Config, Model
+
+from ..classification.estimators import ClassificationData
+from ..classification.features import Table
+from ..errors import StructlearnError
+from ..sequence.classes import WordClasses
+from ..trees.pp import Quadruple, Site, normalized, sites, sites_from_chunks
+from . import extensions
+from .batch_trainable import BatchTrainable
+from .extensions import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, PP_ROLES, site_spans
+from .scorers import pp_attachment_score
+
+DEFAULT_MODEL = """
+[model]
+@architectures = "spacy_structlearn.BayesNet.v1"
+"""
+AUTO = "auto"
+SOURCES = (AUTO, CONSTITUENTS, NP_CHUNKS)
+VARIABLES = ("v", "n1", "p", "n2")
+LEMMAS = ("v_lemma", "n1_lemma", "n2_lemma")
+CLASSES = ("v_class", "n1_class", "n2_class")
+
+Lemmatizer = Callable[[str, str], str]
+Attachment = tuple[Site, float]  # over the tokens of the Doc, with the probability of its label
+
+extensions.register()
+
+
+@Language.factory(
+    "pp_attacher",
+    assigns=["doc.spans", "doc._.pp_attachments", "token._.pp_head"],
+    requires=["doc.spans"],
+    default_config={
+        "model": Config().from_str(DEFAULT_MODEL)["model"],
+        "iterations_per_step": 10,
+        "source": AUTO,
+        "min_confidence": 0.0,
+        "lemmatizer": None,
+        "scorer": {"@scorers": "spacy_structlearn.pp_attachment_scorer.v1"},
+    },
+    default_score_weights={
+        "pp_attachment_acc": 1.0,
+        "pp_attachment_p": 0.0,
+        "pp_attachment_r": 0.0,
+        "pp_attachment_f": 0.0,
+    },
+)
+def make_pp_attacher(
+    nlp: Language,
+    name: str,
+    model: Model,
+    iterations_per_step: int,
+    source: str,
+    min_confidence: float,
+    lemmatizer: Lemmatizer | None,
+    scorer: Callable | None,
+) -> PPAttacher:
+    """Make a component that attaches prepositional phrases.
+
+    model: an architecture over nominal data, such as "spacy_structlearn.BayesNet.v1".
+    iterations_per_step: steps of the learner in one `nlp.update`. The whole training of a Bayesian
+        network is one step.
+    source: where sites are looked for: in the "constituents", in "np_chunks" and tags, or "auto",
+        in the constituents of a Doc that has them and otherwise in its chunks.
+    min_confidence: attachments that are less probable are not reported.
+    lemmatizer: from a word and its tag to its base form. The base forms are variables of their own,
+        beside the words. None: the words alone.
+    """
+    return PPAttacher(
+        nlp.vocab,
+        model,
+        name,
+        iterations_per_step=iterations_per_step,
+        source=source,
+        min_confidence=min_confidence,
+        lemmatizer=lemmatizer,
+        scorer=scorer,
+    )
+
+
+class PPAttacher(BatchTrainable):
+    """Decides what prepositional phrases belong to. Reads the groups of `source`, `token.tag` with
+    chunks, and `doc.sents` where they are set.
+    """
+
+    def __init__(
+        self,
+        vocab: Any,
+        model: Model,
+        name: str = "pp_attacher",
+        *,
+        iterations_per_step: int = 10,
+        source: str = AUTO,
+        min_confidence: float = 0.0,
+        lemmatizer: Lemmatizer | None = None,
+        scorer: Callable | None = pp_attachment_score,
+    ):
+        super().__init__(vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer)
+        for setting, value, sound, wanted in (
+            ("source", source, source in SOURCES, "one of " + ", ".join(SOURCES)),
+            ("min_confidence", min_confidence, 0 <= min_confidence <= 1, "from 0 to 1"),
+        ):
+            if not sound:
+                raise StructlearnError(
+                    "SL023", component=name, setting=setting, value=value, wanted=wanted
+                )
+        self.source = source
+        self.min_confidence = min_confidence
+        self.lemmatizer = lemmatizer
+        self._intern_roles()
+
+    # --- training -----------------------------------------------------------------------------
+    @property
+    def annotation(self) -> str:
+        return f'doc.spans["{PP_ATTACHMENTS}"]'
+
+    def gold_labels(self, example: Example) -> Iterable[str]:
+        return {gold.label for gold in extensions.pp_attachments(example.reference)}
+
+    def gold_data(self, example: Example) -> ClassificationData | None:
+        """The sites of the reference, over its own words: no tree is needed.
+
+        Sites whose label is not known are left out.
+        """
+        gold = [
+            (label, tuple(token.text for token in heads))
+            for _, label, *heads, _ in extensions.pp_attachments(example.reference)
+            if label in self.labels
+        ]
+        if not gold:
+            return None
+        return ClassificationData(
+            self._variables([words for _, words in gold]),
+            tuple(label for label, _ in gold),
+        )
+
+    def _loaded(self) -> PPAttacher:
+        super()._loaded()
+        self._intern_roles()
+        return self
+
+    def _intern_roles(self) -> None:
+        # Interned now: a string first interned in a memory zone is gone when the zone ends.
+        for role in PP_ROLES:
+            self.vocab.strings.add(role)
+
+    def _variables(self, quadruples: Sequence[Quadruple]) -> Table:
+        return variables(quadruples, self.lemmatizer, self.model.attrs.get("classes"))
+
+    # --- prediction ---------------------------------------------------------------------------
+    def predict(self, docs: Sequence[Doc]) -> list[list[Attachment]]:
+        """The attachments of each Doc, over its tokens; the sites of all are classified together.
+
+        RAISES: SL026 for a Doc that has not what the sites are looked for in.
+        """
+        self.require_parameters()
+        found = [self.sites(doc) for doc in docs]
+        words = [
+            tuple(doc[i].text for i in (site.verb, site.noun, site.preposition, site.object))
+            for doc, candidates in zip(docs, found, strict=True)
+            for site in candidates
+        ]
+        if not words:
+            return [[] for _ in docs]
+        probabilities = self.parameters.predict_proba(self._variables(words))
+        best = probabilities.argmax(axis=1)
+        labels = [self.parameters.labels[i] for i in best.tolist()]
+        decided = zip(labels, probabilities[np.arange(len(best)), best].tolist(), strict=True)
+        return [self._decided(candidates, decided) for candidates in found]
+
+    def _decided(
+        self, candidates: list[Site], decided: Iterator[tuple[str, float]]
+    ) -> list[Attachment]:
+        """The candidates of one Doc with what was decided for them, the next ones in `decided`."""
+        labelled = [
+            (site._replace(label=label), probability)
+            for site, (label, probability) in zip(candidates, decided, strict=False)
+        ]
+        return [found for found in labelled if found[1] >= self.min_confidence]
+
+    def sites(self, doc: Doc) -> list[Site]:
+        """The sites of a Doc, over its tokens, in order; labels are those of its constituents.
+
+        RAISES: SL026 if the Doc has not what they are looked for in.
+        """
+        missing = _missing(doc, self.source)
+        if missing and not all(token.is_space for token in doc):
+            raise StructlearnError(
+                "SL026", component=self.name, missing=missing, text=doc.text[:40]
+            )
+        parsed = self.source != NP_CHUNKS and CONSTITUENTS in doc.spans
+        return list((_sites_of_trees if parsed else _sites_of_chunks)(doc))
+
+    def set_annotations(self, docs: Sequence[Doc], attachments: Sequence[list[Attachment]]) -> None:
+        """Write the attachments of each Doc to its span group, replacing what was there."""
+        for doc, found in zip(docs, attachments, strict=True):
+            spans = site_spans(site for site, _ in found)
+            scores = np.array([probability for _, probability in found], dtype=np.float32)
+            doc.spans[PP_ATTACHMENTS] = SpanGroup(
+                doc,
+                name=PP_ATTACHMENTS,
+                spans=[Span(doc, start, end, label) for label, start, end in spans],
+                attrs={"scores": np.repeat(scores, extensions.PP_SITE)},
+            )
+
+
+def variables(
+    quadruples: Sequence[Quadruple],
+    lemmatizer: Lemmatizer | None = None,
+    classes: WordClasses | None = None,
+) -> Table:
+    """What the classifier reads of each quadruple of words: these in a normal form; with a
+    lemmatizer their base forms too ("v_lemma"); with classes, those of the words as they stand, or
+    else of their shapes ("v_class").
+    """
+    names, rows = VARIABLES, [normalized(words) for words in quadruples]
+    if lemmatizer is not None:
+        lemmas = [normalized(words, lemmatizer) for words in quadruples]
+        names = VARIABLES + LEMMAS
+        rows = [(*row, v, n1, n2) for row, (v, n1, _, n2) in zip(rows, lemmas, strict=True)]
+    table = Table.of(rows, names) if rows else Table(names, np.empty((0, len(names)), np.uint64))
+    if classes is None or not classes.n_classes:
+        return table
+    words = [(v, n1, n2) for v, n1, _, n2 in quadruples]
+    ids, shapes = (
+        np.array([[hash_string(form(word)) for word in row] for row in words], dtype=np.uint64)
+        for form in (str, word_shape)
+    )
+    columns = classes.column(ids, shapes).reshape(-1, len(CLASSES))
+    return Table(names + CLASSES, np.hstack([table.symbols, columns]), table.names)
+
+
+def _missing(doc: Doc, source: str) -> str | None:
+    """What `source` needs and the Doc has not, as an error message names it; None if nothing."""
+    tree, chunks, tags = f'doc.spans["{CONSTITUENTS}"]', f'doc.spans["{NP_CHUNKS}"]', "token.tag_"
+    if source != NP_CHUNKS and CONSTITUENTS in doc.spans:
+        return None
+    if source == CONSTITUENTS:
+        return tree
+    if NP_CHUNKS not in doc.spans:
+        return chunks if source == NP_CHUNKS else f"{tree}, or {chunks} and {tags}"
+    return None if doc.has_annotation("TAG") else f"{tags} beside {chunks}"
+
+
+def _sites_of_trees(doc: Doc) -> Iterator[Site]:
+    for sentence in extensions.sentences(doc):
+        tree = extensions.tree(sentence)
+        if tree is not None:
+            positions = [token.i for token in sentence if not token.is_space]
+            yield from (_shifted(site, positions) for site in sites(tree))
+
+
+def _sites_of_chunks(doc: Doc) -> Iterator[Site]:
+    chunks = iter(doc.spans.get(NP_CHUNKS, ()))
+    chunk = next(chunks, None)
+    for sentence in extensions.sentences(doc):
+        positions = [token.i for token in sentence if not token.is_space]
+        inside = []
+        while chunk is not None and chunk.start < sentence.end:
+            bounds = tuple(bisect_left(positions, place) for place in (chunk.start, chunk.end))
+            # A chunk may be of white space, or go beyond the sentence.
+            if bounds[0] < bounds[1] and chunk.end <= sentence.end:
+                inside.append(bounds)
+            chunk = next(chunks, None)
+        tags = [doc[i].tag_ for i in positions]
+        yield from (_shifted(site, positions) for site in sites_from_chunks(tags, inside))
+
+
+def _shifted(site: Site, positions: Sequence[int]) -> Site:
+    """A site over the words of a sentence as one over the tokens of the Doc.
+
+    positions: the token of each word.
+    """
+    heads = (positions[i] for i in site[:4])
+    return Site(*heads, positions[site.start], positions[site.end - 1] + 1, site.label)

@@ -1,0 +1,786 @@
+"""The attachment of prepositional phrases as spaCy sees it: training, prediction, storage, odd
+input.
+"""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from spacy.strings import hash_string
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from spacy.util import registry
+
+from spacy_structlearn.classification.bayes_net import BayesNet
+from spacy_structlearn.classification.log_linear import LogLinear
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.extensions import site_spans
+from spacy_structlearn.pipeline.pp_attacher import PPAttacher, variables
+from spacy_structlearn.pipeline.readers import (
+    create_pp_quadruples_reader,
+    create_treebank_reader,
+    read_treebank,
+    set_gold_spans,
+    to_example,
+)
+from spacy_structlearn.sequence.classes import WordClasses
+from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.pp import Site, sites
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
+FILES = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
+# Objects with their prepositional phrases; the word after the phrase tells what it belongs to.
+PHRASES = {
+    "V": ["pizza with forks", "soup with spoons", "fish at noon", "bread in silence"],
+    "N": ["pizza with olives", "soup with noodles", "pieces of bread", "bowls of soup"],
+}
+TEXTS = ["I ate pizza with forks. He ate soup with noodles.", "", "She slept.", "I ate pizza."]
+
+
+def verb_phrase(object_, preposition, noun, label, verb="ate"):
+    """A sentence in brackets, with the phrase where `label` wants it."""
+    head = f"(NP (NNS {object_}))"
+    phrase = f"(PP (IN {preposition}) (NP (NNS {noun})))"
+    behind = f"{head} {phrase}" if label == "V" else f"(NP {head} {phrase})"
+    return f"(S (NP (PRP I)) (VP (VBD {verb}) {behind}) (. .))"
+
+
+SENTENCES = [verb_phrase(*p.split(), label) for label, ps in PHRASES.items() for p in ps]
+
+
+def parsed_doc(vocab, *sentences, gold=False, space=()):
+    """A Doc with the trees of some sentences as constituents, and (`gold`) the attachments.
+
+    space: white space tokens go before the words with these numbers.
+    """
+    trees = [normalize(parse_tree(sentence)) for sentence in sentences]
+    words, tags, starts, constituents, attachments = [], [], [], [], []
+    for tree in trees:
+        at, n = [], len(words) - sum(word == "\n" for word in words)
+        for word, tag in zip(tree.words(), tree.tags(), strict=True):
+            starts.append(not at)
+            if n + len(at) in space:
+                words.append("\n")
+                tags.append("_SP")
+                starts.append(False)
+            at.append(len(words))
+            words.append(word)
+            tags.append(tag)
+        for label, start, end in tree.spans()[1:]:
+            constituents.append((label, at[start], at[end - 1] + 1))
+        for site in sites(tree):
+            heads = (at[i] for i in site[:4])
+            attachments.append(Site(*heads, at[site.start], at[site.end - 1] + 1, site.label))
+    doc = Doc(vocab, words=words, tags=tags, sent_starts=starts)
+    set_gold_spans(doc, "constituents", constituents)
+    if gold:
+        set_gold_spans(doc, "pp_attachments", site_spans(attachments))
+    return doc
+
+
+def training_examples(nlp):
+    docs = [parsed_doc(nlp.vocab, sentence, gold=True) for sentence in SENTENCES * 3]
+    return [to_example(doc, spans=["constituents"]) for doc in docs]
+
+
+def trained(**config):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("pp_attacher", config=config)
+    examples = training_examples(nlp)
+    nlp.initialize(lambda: examples)
+    nlp.get_pipe("pp_attacher").fit(examples)
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    """An attacher alone; Docs with constituents come from `parsed_doc`."""
+    return trained()
+
+
+@pytest.fixture
+def attacher(nlp):
+    return nlp.get_pipe("pp_attacher")
+
+
+def group(doc):
+    return [(span.label_, span.text) for span in doc.spans["pp_attachments"]]
+
+
+def scores(doc):
+    return doc.spans["pp_attachments"].attrs["scores"]
+
+
+def readable(doc):
+    return [(a.pp.text, a.head.text, round(a.prob, 6)) for a in doc._.pp_attachments]
+
+
+# --- prediction -----------------------------------------------------------------------------------
+def test_the_group_of_a_doc(attacher, nlp):
+    doc = attacher(parsed_doc(nlp.vocab, SENTENCES[0], SENTENCES[6]))
+    assert group(doc) == [
+        ("V", "with forks"),
+        ("verb", "ate"),
+        ("noun", "pizza"),
+        ("prep", "with"),
+        ("object", "forks"),
+        ("N", "of bread"),
+        ("verb", "ate"),
+        ("noun", "pieces"),
+        ("prep", "of"),
+        ("object", "bread"),
+    ]
+    assert scores(doc).dtype == np.float32
+    assert len(scores(doc)) == 10
+    assert (scores(doc)[:5] == scores(doc)[0]).all()
+    assert (scores(doc)[5:] == scores(doc)[5]).all()
+    assert (scores(doc) > 0.5).all()
+    assert (scores(doc) <= 1).all()
+
+
+def test_attachments_of_a_doc(attacher, nlp):
+    doc = attacher(parsed_doc(nlp.vocab, SENTENCES[0], SENTENCES[6]))
+    first, second = doc._.pp_attachments
+    assert first.pp.text == "with forks"
+    assert (first.verb, first.noun, first.prep) == (doc[1], doc[2], doc[3])
+    assert (first.object, first.label, first.head) == (doc[4], "V", doc[1])
+    assert first.prob == pytest.approx(scores(doc)[0])
+    assert (second.label, second.head) == ("N", doc[8])
+    assert [token._.pp_head for token in doc if token._.pp_head] == [first.head, second.head]
+    assert doc[3]._.pp_head == doc[1]
+    assert doc[9]._.pp_head == doc[8]
+
+
+def test_what_the_tree_says_of_the_attachment_makes_no_difference(attacher, nlp):
+    for label, phrases in PHRASES.items():
+        for phrase in phrases:
+            both = [
+                attacher(parsed_doc(nlp.vocab, verb_phrase(*phrase.split(), at))) for at in "VN"
+            ]
+            assert readable(both[0]) == readable(both[1])
+            assert both[0]._.pp_attachments[0].label == label
+
+
+def test_probabilities_are_those_of_the_classifier(attacher, nlp):
+    words = ("ate", "pizza", "with", "spoons")
+    (row,) = attacher.parameters.predict_proba(variables([words]))
+    doc = attacher(parsed_doc(nlp.vocab, verb_phrase(*words[1:], "V")))
+    (found,) = doc._.pp_attachments
+    assert found.prob == pytest.approx(row.max(), rel=1e-6)
+    assert found.label == attacher.parameters.labels[row.argmax()]
+
+
+def test_several_sites_of_one_verb(attacher, nlp):
+    text = "(S (NP (PRP I)) (VP (VBD ate) (NP (NP (NNS bowls)) (PP (IN of) (NP (NN soup))))"
+    doc = parsed_doc(nlp.vocab, f"{text} (PP (IN with) (NP (NNS spoons)))) (. .))")
+    assert [(a.prep.text, a.verb.i, a.noun.i) for a in attacher(doc)._.pp_attachments] == [
+        ("of", 1, 2),
+        ("with", 1, 2),
+    ]
+    assert doc[3]._.pp_head == doc[2]
+    assert doc[5]._.pp_head == doc[1]
+
+
+def test_white_space_tokens_are_skipped(attacher, nlp):
+    plain = attacher(parsed_doc(nlp.vocab, *SENTENCES[:3]))
+    spread = attacher(parsed_doc(nlp.vocab, *SENTENCES[:3], space=(0, 3, 4, 8, 10, 17)))
+    assert len(spread) == len(plain) + 6
+    assert [(label, "".join(text.split())) for label, text in group(spread)] == [
+        (label, "".join(text.split())) for label, text in group(plain)
+    ]
+    np.testing.assert_array_equal(scores(spread), scores(plain))
+    heads = [token._.pp_head for token in spread if token._.pp_head]
+    assert [head.text for head in heads] == [a.head.text for a in plain._.pp_attachments]
+
+
+def test_sentences_without_a_site(attacher, nlp):
+    bare = "(S (NP (PRP I)) (VP (VBD ate) (NP (NN pizza))) (. .))"
+    doc = attacher(parsed_doc(nlp.vocab, bare))
+    assert doc._.pp_attachments == ()
+    assert len(scores(doc)) == 0
+    assert [token._.pp_head for token in doc] == [None] * 4
+    between = attacher(parsed_doc(nlp.vocab, bare, SENTENCES[0], bare))
+    assert [a.pp.text for a in between._.pp_attachments] == ["with forks"]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n\t "])
+def test_texts_without_words_need_no_parser(attacher, nlp, text):
+    doc = nlp(text)
+    assert doc._.pp_attachments == ()
+    assert len(scores(doc)) == 0
+
+
+@pytest.mark.parametrize("tree", ["(UH Yes)", "(S (VP (VB Run)))", "(FRAG (NP (NN pizza)) (. .))"])
+def test_short_sentences(attacher, nlp, tree):
+    assert attacher(parsed_doc(nlp.vocab, tree))._.pp_attachments == ()
+
+
+def test_without_sentence_boundaries_the_doc_is_one_sentence(attacher, nlp):
+    plain = parsed_doc(nlp.vocab, SENTENCES[0])
+    doc = Doc(nlp.vocab, words=[t.text for t in plain], tags=[t.tag_ for t in plain])
+    doc.spans["constituents"] = plain.spans["constituents"].copy(doc=doc)
+    assert readable(attacher(doc)) == readable(attacher(plain))
+
+
+def test_unseen_words(attacher, nlp):
+    doc = attacher(parsed_doc(nlp.vocab, verb_phrase("🙂", "zyx", "\u200b", "N", verb="Qwrt")))
+    (found,) = doc._.pp_attachments
+    assert 0.5 <= found.prob <= 1
+
+
+def test_attachments_of_before_are_replaced(attacher, nlp):
+    doc = parsed_doc(nlp.vocab, SENTENCES[0])
+    once = readable(attacher(doc))
+    assert readable(attacher(doc)) == once
+    attacher.set_annotations([doc], [[]])
+    assert doc._.pp_attachments == ()
+
+
+def test_predict_leaves_the_doc_alone(attacher, nlp):
+    doc = parsed_doc(nlp.vocab, SENTENCES[0])
+    attacher.predict([doc])
+    assert set(doc.spans) == {"constituents"}
+    assert attacher.predict([]) == []
+
+
+def test_pipe_equals_call(attacher, nlp):
+    texts = [SENTENCES[:2], [], SENTENCES[3:], ["(UH Yes)"]] * 3
+    docs = [parsed_doc(nlp.vocab, *sentences) for sentences in texts]
+    expected = [readable(attacher(doc.copy())) for doc in docs]
+    assert [readable(doc) for doc in attacher.pipe(docs, batch_size=4)] == expected
+
+
+def test_a_document_of_two_thousand_sentences(attacher, nlp):
+    doc = Doc.from_docs([parsed_doc(nlp.vocab, sentence) for sentence in SENTENCES] * 250)
+    found = attacher(doc)._.pp_attachments
+    assert len(found) == 2000
+    assert [a.prep.i for a in found] == [6 * k + 3 for k in range(2000)]
+    assert found[-1].head == doc[-4]
+
+
+# --- where sites come from ------------------------------------------------------------------------
+def chunked_doc(vocab, space=()):
+    doc = parsed_doc(vocab, SENTENCES[0], SENTENCES[6], space=space)
+    chunks = [(s.label_, s.start, s.end) for s in doc.spans["constituents"] if s.label_ == "NP"]
+    # The innermost are the chunks.
+    chunks = [c for c in chunks if not any(c[1] <= d[1] < d[2] <= c[2] for d in chunks if d != c)]
+    set_gold_spans(doc, "np_chunks", chunks)
+    return doc
+
+
+@pytest.mark.parametrize("space", [(), (0, 1, 3, 4, 7, 8)])
+def test_chunks_and_tags(attacher, nlp, space):
+    expected = readable(attacher(parsed_doc(nlp.vocab, SENTENCES[0], SENTENCES[6])))
+    doc = chunked_doc(nlp.vocab, space)
+    del doc.spans["constituents"]
+    found = [("".join(pp.split("\n")), head, prob) for pp, head, prob in readable(attacher(doc))]
+    assert [f[1:] for f in found] == [f[1:] for f in expected]
+    assert [f[0].split() for f in found] == [f[0].split() for f in expected]
+
+
+def test_chunks_across_sentences_and_of_white_space_are_passed_over(attacher, nlp):
+    doc = chunked_doc(nlp.vocab, (6,))
+    del doc.spans["constituents"]
+    chunks = [("NP", s.start, s.end) for s in doc.spans["np_chunks"]]
+    assert len(list(doc.sents)) == 2
+    set_gold_spans(doc, "np_chunks", [*chunks[:3], ("NP", 5, 8), ("NP", 7, 8), *chunks[3:]])
+    assert [a.prep.text for a in attacher(doc)._.pp_attachments] == ["with", "of"]
+
+
+def test_constituents_go_before_chunks(nlp):
+    attacher = nlp.get_pipe("pp_attacher")
+    doc = chunked_doc(nlp.vocab)
+    set_gold_spans(doc, "np_chunks", [])
+    assert len(attacher(doc)._.pp_attachments) == 2
+    chunks = trained(source="np_chunks").get_pipe("pp_attacher")
+    assert len(chunks(doc)._.pp_attachments) == 0
+    set_gold_spans(doc, "constituents", [])
+    assert len(attacher(doc)._.pp_attachments) == 0
+    assert len(chunks(chunked_doc(chunks.vocab))._.pp_attachments) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "groups", "tags", "named"),
+    [
+        ("auto", (), True, ["constituents", "np_chunks", "tag_"]),
+        ("auto", ("np_chunks",), False, ["tag_"]),
+        ("constituents", ("np_chunks",), True, ["constituents"]),
+        ("np_chunks", ("constituents",), True, ["np_chunks"]),
+        ("np_chunks", ("np_chunks",), False, ["tag_"]),
+    ],
+)
+def test_what_is_missing_is_named(source, groups, tags, named):
+    nlp = trained(source=source)
+    whole = chunked_doc(nlp.vocab)
+    words, labels = ([t.text for t in whole], [t.tag_ for t in whole])
+    doc = Doc(nlp.vocab, words=words, tags=labels if tags else None)
+    for key in groups:
+        doc.spans[key] = whole.spans[key].copy(doc=doc)
+    with pytest.raises(StructlearnError, match="SL026") as error:
+        nlp.get_pipe("pp_attacher")(doc)
+    for name in named:
+        assert name in str(error.value)
+    assert "I ate pizza" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_chunks_of_an_untagged_doc_without_chunks_in_it_need_no_tags(attacher, nlp):
+    doc = Doc(nlp.vocab, words=["\n"])
+    doc.spans["np_chunks"] = []
+    assert attacher(doc)._.pp_attachments == ()
+
+
+# --- settings -------------------------------------------------------------------------------------
+def test_attachments_below_the_confidence_are_not_reported(attacher, nlp):
+    docs = [parsed_doc(nlp.vocab, s) for s in (*SENTENCES, verb_phrase("a", "b", "c", "V"))]
+    probabilities = [attacher(doc)._.pp_attachments[0].prob for doc in docs]
+    limit = (min(probabilities) + max(probabilities)) / 2
+    assert probabilities[-1] < limit < probabilities[0]
+    try:
+        attacher.min_confidence = limit
+        found = [len(attacher(doc)._.pp_attachments) for doc in docs]
+    finally:
+        attacher.min_confidence = 0.0
+    assert found == [int(probability >= limit) for probability in probabilities]
+
+
+def test_the_confidence_is_a_setting(nlp):
+    config = nlp.config.copy()
+    config["components"]["pp_attacher"]["min_confidence"] = 1.0
+    again = spacy.blank("en").from_config(config).from_bytes(nlp.to_bytes())
+    unknown = parsed_doc(again.vocab, verb_phrase("a", "b", "c", "V", verb="d"))
+    assert again.get_pipe("pp_attacher")(unknown)._.pp_attachments == ()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"source": "trees"},
+        {"min_confidence": -0.1},
+        {"min_confidence": 1.1},
+        {"iterations_per_step": 0},
+    ],
+)
+def test_bad_settings_are_refused(bad):
+    with pytest.raises(StructlearnError, match=next(iter(bad))):
+        spacy.blank("en").add_pipe("pp_attacher", config=bad)
+
+
+def test_classes_are_variables_of_their_own():
+    classes = WordClasses(
+        words=np.array(sorted(map(hash_string, ("Forks", "xxxx"))), dtype=np.uint64),
+        classes=np.array([0, 1], dtype=np.uint16),
+        paths=np.array([0b10, 0b11], dtype=np.uint64),
+    )
+    path = dict(zip(classes.words.tolist(), (0b10, 0b11), strict=True))
+    table = variables(
+        [("Took", "ham", "with", "Forks"), ("eaten", "it", "by", "her")], None, classes
+    )
+    assert table.variables == ("v", "n1", "p", "n2", "v_class", "n1_class", "n2_class")
+    shape = path[hash_string("xxxx")]  # "eaten" has no class, and neither have most shapes
+    assert table.symbols[:, 4:].tolist() == [[0, 0, path[hash_string("Forks")]], [shape, 0, 0]]
+    assert variables([], None, classes).symbols.shape == (0, 7)
+    assert variables([], None, WordClasses.empty()).variables == ("v", "n1", "p", "n2")
+
+
+def test_classes_are_part_of_the_model(tmp_path):
+    words = sorted({word for phrases in PHRASES.values() for p in phrases for word in p.split()})
+    ids = np.array(sorted(map(hash_string, words)), dtype=np.uint64)
+    numbers = np.arange(len(ids), dtype=np.uint16) % 3
+    classes = WordClasses(ids, numbers, np.array([0b100, 0b101, 0b11], dtype=np.uint64))
+    (tmp_path / "classes").write_bytes(classes.to_bytes())
+    templates = [["p"], ["p", "n2_class"]]
+    model = {
+        "@architectures": "spacy_structlearn.LogLinear.v1",
+        "templates": templates,
+        "classes": str(tmp_path / "classes"),
+    }
+    nlp = trained(model=model)
+    assert "n2_class" in nlp.get_pipe("pp_attacher").parameters.variables
+    del model["classes"]
+    other = spacy.blank("en")
+    other.add_pipe("pp_attacher", config={"model": model})
+    other.get_pipe("pp_attacher").from_bytes(nlp.get_pipe("pp_attacher").to_bytes())
+    assert other.get_pipe("pp_attacher").model.attrs["classes"] == classes
+
+
+def test_variables():
+    table = variables([("Ate", "1994", "With", "Forks"), ("saw", "3.5", "of", "them")])
+    assert table.variables == ("v", "n1", "p", "n2")
+    names = [[table.names[symbol] for symbol in row] for row in table.symbols.tolist()]
+    assert names == [["ate", "YEAR", "with", "forks"], ["saw", "NUM", "of", "them"]]
+    assert len(variables([])) == 0
+
+
+def shortened(word, tag):
+    """A lemmatizer for a test."""
+    return f"{tag[0]}:{word[:2]}"
+
+
+def test_base_forms_are_variables_beside_the_words():
+    table = variables([("ate", "pizza", "with", "forks")], shortened)
+    (row,) = table.symbols.tolist()
+    assert table.variables == ("v", "n1", "p", "n2", "v_lemma", "n1_lemma", "n2_lemma")
+    assert [table.names[s] for s in row[:4]] == ["ate", "pizza", "with", "forks"]
+    assert [table.names[s].lower() for s in row[4:]] == ["v:at", "n:pi", "n:fo"]
+
+
+def test_a_lemmatizer_from_the_registry():
+    lemmatizer = {"@misc": "spacy_structlearn.english_lemmas.v1"}
+    model = {
+        "@architectures": "spacy_structlearn.BayesNet.v1",
+        "structure": {"p": [], "v_lemma": ["p"], "n1_lemma": ["p"], "n2_lemma": ["p"]},
+    }
+    nlp = trained(lemmatizer=lemmatizer, model=model)
+    attacher = nlp.get_pipe("pp_attacher")
+    assert attacher.lemmatizer is not None
+    by_lemma, again = (
+        attacher(parsed_doc(nlp.vocab, verb_phrase("pizza", "with", "forks", "N", verb=verb)))
+        for verb in ("ate", "eats")
+    )
+    # Of forms that were not seen nothing but the base form is known, and that was.
+    assert [a.prob for a in by_lemma._.pp_attachments] == [a.prob for a in again._.pp_attachments]
+    other = pickle.loads(pickle.dumps(nlp)).get_pipe("pp_attacher")
+    assert other.lemmatizer("ate", "VB") == attacher.lemmatizer("ate", "VB") == "eat"
+
+
+def test_untrained_component_says_so():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("pp_attacher")
+    with pytest.raises(StructlearnError, match="not been trained"):
+        nlp("I ate.")
+
+
+# --- training -------------------------------------------------------------------------------------
+def test_learns_its_examples(attacher, nlp):
+    examples = training_examples(nlp)
+    for example in examples:
+        example.predicted = attacher(example.predicted)
+    found = attacher.score(examples)
+    assert found["pp_attachment_acc"] == found["pp_attachment_f"] == 1.0
+    assert attacher.labels == ("N", "V") == attacher.parameters.labels
+
+
+def test_gold_data_are_the_words_of_the_reference(nlp):
+    attacher = nlp.get_pipe("pp_attacher")
+    reference = parsed_doc(nlp.vocab, *SENTENCES[3:5], gold=True)
+    del reference.spans["constituents"]
+    words = "".join(token.text for token in reference)
+    data = attacher.gold_data(Example(Doc(nlp.vocab, words=[words]), reference))
+    assert data.labels == ("V", "N")
+    expected = variables([("ate", "bread", "in", "silence"), ("ate", "pizza", "with", "olives")])
+    np.testing.assert_array_equal(data.table.symbols, expected.symbols)
+
+
+def test_gold_without_attachments_is_none(attacher, nlp):
+    doc = parsed_doc(nlp.vocab, SENTENCES[0])
+    assert attacher.gold_data(to_example(doc)) is None
+    set_gold_spans(doc, "pp_attachments", [])
+    assert attacher.gold_data(to_example(doc)) is None
+    fresh = spacy.blank("en").add_pipe("pp_attacher")
+    with pytest.raises(StructlearnError, match=r"SL005.*pp_attachments"):
+        fresh.initialize(lambda: [to_example(doc)])
+
+
+def test_gold_with_a_label_that_is_not_known_is_left_out(attacher, nlp):
+    doc = parsed_doc(nlp.vocab, *SENTENCES[3:5], gold=True)
+    spans = [(s.label_, s.start, s.end) for s in doc.spans["pp_attachments"]]
+    set_gold_spans(doc, "pp_attachments", [("X", *spans[0][1:]), *spans[1:]])
+    assert attacher.gold_data(to_example(doc)).labels == ("N",)
+
+
+def test_gold_that_is_malformed_is_named(attacher, nlp):
+    doc = parsed_doc(nlp.vocab, SENTENCES[0], gold=True)
+    spans = [(s.label_, s.start, s.end) for s in doc.spans["pp_attachments"]]
+    for bad in (spans[:-1], spans[::-1]):
+        set_gold_spans(doc, "pp_attachments", bad)
+        with pytest.raises(StructlearnError, match=r"SL027.*I ate pizza"):
+            attacher.gold_data(to_example(doc))
+
+
+def test_examples_without_gold_are_passed_over(nlp):
+    examples = training_examples(nlp)
+    bare = [to_example(parsed_doc(nlp.vocab, s), spans=["constituents"]) for s in SENTENCES]
+    fresh = spacy.blank("en").add_pipe("pp_attacher")
+    fresh.initialize(lambda: bare + examples)
+    fresh.fit(bare + examples)
+    expected = nlp.get_pipe("pp_attacher").parameters
+    assert fresh.parameters.to_bytes() == expected.to_bytes()
+    assert fresh.score(bare)["pp_attachment_acc"] is None
+
+
+ARCHITECTURES = {
+    "bayes net": {"@architectures": "spacy_structlearn.BayesNet.v1"},
+    "log-linear": {"@architectures": "spacy_structlearn.LogLinear.v1"},
+    "log-linear, no search": {"@architectures": "spacy_structlearn.LogLinear.v1"}
+    | {"templates": [["p"], ["p", "n2"]], "l2": [0.1, 1.0]},
+    "stacked": {"@architectures": "spacy_structlearn.LogLinear.v1", "templates": "pairs"}
+    | {"base": {"@architectures": "spacy_structlearn.BayesNet.v1", "structure": "naive"}},
+}
+
+
+@pytest.mark.parametrize("model", ARCHITECTURES.values(), ids=ARCHITECTURES)
+def test_update_in_batches_of_any_order_ends_where_fit_ends(model):
+    expected = trained(model=model).get_pipe("pp_attacher").parameters
+    stepwise = spacy.blank("en")
+    stepwise.add_pipe("pp_attacher", config={"model": model})
+    examples = training_examples(stepwise)
+    examples = examples[::2] + examples[::-1][::2]
+    sgd = stepwise.initialize(lambda: examples)
+    losses = []
+    for _ in range(30):
+        for batch in (examples[:5], examples[5:]):
+            losses.append(stepwise.update(batch, sgd=sgd)["pp_attacher"])
+    assert losses[-1] == losses[-2]
+    ours = stepwise.get_pipe("pp_attacher").parameters
+    rows = variables([p.split()[0:1] * 1 + p.split() for ps in PHRASES.values() for p in ps])
+    np.testing.assert_allclose(
+        ours.predict_proba(rows), expected.predict_proba(rows), atol=2e-3, rtol=0
+    )
+
+
+def test_initialize_keeps_a_loaded_classifier(nlp):
+    before = nlp.get_pipe("pp_attacher").parameters
+    nlp.initialize()
+    assert nlp.get_pipe("pp_attacher").parameters is before
+
+
+def test_labels_are_fixed_once_there_are_parameters(attacher):
+    assert attacher.label_data == ["N", "V"]
+    assert attacher.add_label("V") == 0
+    with pytest.raises(StructlearnError, match="SL006"):
+        attacher.add_label("X")
+
+
+def test_other_labels_and_another_language():
+    """No label of a treebank and no language is wired in where the sites are given."""
+    nlp = spacy.blank("fi")
+    attacher = nlp.add_pipe("pp_attacher")
+    docs = []
+    for words, label in (("söin keittoa kanssa lusikan", "TEKO"), ("söin palan lohta loimu", "X")):
+        doc = Doc(nlp.vocab, words=words.split())
+        set_gold_spans(doc, "pp_attachments", site_spans([Site(0, 1, 2, 3, 2, 4, label)]))
+        docs.append(doc)
+    examples = [to_example(doc) for doc in docs * 3]
+    attacher.initialize(lambda: examples)
+    attacher.fit(examples)
+    doc = attacher(parsed_doc(nlp.vocab, verb_phrase("keittoa", "kanssa", "lusikan", "N")))
+    (found,) = doc._.pp_attachments
+    assert found.label == "TEKO"
+    assert found.head is None
+    assert found.prep._.pp_head is None
+
+
+def test_trained_on_a_treebank():
+    nlp = spacy.blank("en")
+    reader = create_treebank_reader(SAMPLE / "sample.trees", **FILES, spans=["constituents"])
+    examples = list(reader(nlp))
+    assert sum(len(e.reference._.pp_attachments) for e in examples) >= 5
+    attacher = nlp.add_pipe("pp_attacher")
+    attacher.initialize(lambda: examples)
+    attacher.fit(examples)
+    found = nlp.evaluate(examples)
+    assert found["pp_attachment_acc"] > 0.8
+    # In the same trees the same sites are found.
+    assert found["pp_attachment_p"] == pytest.approx(found["pp_attachment_r"], abs=0.05)
+
+
+@pytest.mark.corpus
+def test_quadruples_of_the_journal(corpora):
+    """Toutanova (2006) has 85.0 with the conditional d on the test file; this is the devset."""
+    nlp = spacy.blank("en")
+    attacher = nlp.add_pipe("pp_attacher")
+    files = [corpora / "ppattach" / name for name in ("training", "devset")]
+    train, dev = (list(create_pp_quadruples_reader(path)(nlp)) for path in files)
+    assert (len(train), len(dev)) == (20801, 4039)
+    attacher.initialize(lambda: train)
+    attacher.fit(train)
+    found = nlp.evaluate(dev)
+    assert found["pp_attachment_acc"] > 0.835
+    assert found["pp_attachment_acc"] == found["pp_attachment_f"]
+
+
+@pytest.mark.corpus
+def test_gold_trees_of_the_web(corpora):
+    nlp = spacy.blank("en")
+    attacher = nlp.add_pipe("pp_attacher")
+    files = [corpora / "ewt" / f"train.{kind}.gz" for kind in ("trees", "spaces", "props")]
+    tuning = set((corpora / "ewt" / "tune.txt").read_text(encoding="utf8").split())
+    parts = ([], [])
+    for name, doc in read_treebank(nlp.vocab, files[0], spaces=files[1], props=files[2]):
+        parts[name in tuning].append(to_example(doc, spans=["constituents"]))
+    attacher.initialize(lambda: parts[0])
+    attacher.fit(parts[0])
+    found = nlp.evaluate(parts[1])
+    assert found["pp_attachment_acc"] > 0.8
+    # In the same trees the same sites are found.
+    assert found["pp_attachment_acc"] == found["pp_attachment_r"] == found["pp_attachment_p"]
+
+
+# --- the pipeline ---------------------------------------------------------------------------------
+def test_memory_zone(attacher, nlp):
+    with nlp.memory_zone():
+        attacher(parsed_doc(nlp.vocab, verb_phrase("zyzzyvas", "under", "tables", "V")))
+    doc = attacher(parsed_doc(nlp.vocab, SENTENCES[0]))
+    assert group(doc)[:2] == [("V", "with forks"), ("verb", "ate")]
+
+
+def test_threads_take_turns(attacher, nlp):
+    from concurrent.futures import ThreadPoolExecutor
+
+    docs = [parsed_doc(nlp.vocab, *SENTENCES) for _ in range(12)]
+    expected = readable(attacher(docs[0].copy()))
+    with ThreadPoolExecutor(4) as pool:
+        assert [readable(doc) for doc in pool.map(attacher, docs)] == [expected] * 12
+
+
+def test_analysis_of_the_pipeline(nlp):
+    assert "doc.spans" in nlp.analyze_pipes()["problems"]["pp_attacher"]
+    other = spacy.blank("en")
+    other.add_pipe("sentencizer")
+    other.add_pipe("constituency_parser")
+    other.add_pipe("pp_attacher")
+    assert not other.analyze_pipes()["problems"]["pp_attacher"]
+    assert "token._.pp_head" in other.get_pipe_meta("pp_attacher").assigns
+
+
+def test_after_a_parser_in_one_pipeline():
+    """From text to attachments, trained from the same treebank."""
+    nlp = full_pipeline()
+    doc = nlp(TEXTS[0])
+    assert [(a.prep.text, a.head.text) for a in doc._.pp_attachments] == [
+        ("with", "ate"),
+        ("with", "soup"),
+    ]
+    assert [len(d._.pp_attachments) for d in nlp.pipe(TEXTS)] == [2, 0, 0, 0]
+
+
+def full_pipeline():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    model = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
+    nlp.add_pipe("constituency_parser", config={"model": model})
+    nlp.add_pipe("pp_attacher")
+    bare = [
+        "(S (NP (PRP He)) (VP (VBD ate) (NP (NN pizza))) (. .))",
+        "(S (NP (PRP She)) (VP (VBD slept)) (. .))",
+    ]
+    docs = [parsed_doc(nlp.vocab, sentence, gold=True) for sentence in (SENTENCES + bare) * 3]
+    examples = [to_example(doc, tags=False) for doc in docs]
+    nlp.initialize(lambda: examples)
+    for name in ("constituency_parser", "pp_attacher"):
+        nlp.get_pipe(name).fit(examples)
+    return nlp
+
+
+# --- storage --------------------------------------------------------------------------------------
+@pytest.fixture(params=["disk", "bytes", "pickle"])
+def restored(request, nlp, tmp_path):
+    if request.param == "disk":
+        nlp.to_disk(tmp_path / "model")
+        return spacy.load(tmp_path / "model")
+    if request.param == "bytes":
+        return spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    return pickle.loads(pickle.dumps(nlp))
+
+
+def test_component_round_trip(nlp, restored):
+    ours, again = (n.get_pipe("pp_attacher") for n in (nlp, restored))
+    assert again.parameters.to_bytes() == ours.parameters.to_bytes()
+    assert again.labels == ours.labels
+    docs = [a(parsed_doc(n.vocab, *SENTENCES)) for a, n in ((ours, nlp), (again, restored))]
+    assert readable(docs[0]) == readable(docs[1])
+    assert len(readable(docs[0])) == len(SENTENCES)
+
+
+@pytest.mark.parametrize("model", ARCHITECTURES.values(), ids=ARCHITECTURES)
+def test_every_architecture_is_stored(model, tmp_path):
+    nlp = trained(model=model)
+    attacher = nlp.get_pipe("pp_attacher")
+    assert isinstance(attacher.parameters, BayesNet | LogLinear)
+    nlp.to_disk(tmp_path / "model")
+    again = spacy.load(tmp_path / "model").get_pipe("pp_attacher")
+    docs = [a(parsed_doc(a.vocab, *SENTENCES)) for a in (attacher, again)]
+    assert readable(docs[0]) == readable(docs[1])
+    assert [a.label for a in docs[0]._.pp_attachments] == list("VVVVNNNN")
+
+
+@pytest.mark.parametrize(
+    "through",
+    [
+        lambda doc: Doc(doc.vocab).from_bytes(doc.to_bytes()),
+        lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(doc.vocab)),
+        lambda doc: doc.copy(),
+        lambda doc: pickle.loads(pickle.dumps(doc)),
+    ],
+    ids=["bytes", "docbin", "copy", "pickle"],
+)
+def test_store_of_predictions(attacher, nlp, through):
+    doc = attacher(parsed_doc(nlp.vocab, *SENTENCES, space=(2, 9)))
+    again = through(doc)
+    assert readable(again) == readable(doc)
+    assert len(readable(again)) == 8
+    assert [t._.pp_head and t._.pp_head.i for t in again] == [
+        t._.pp_head and t._.pp_head.i for t in doc
+    ]
+
+
+def test_store_of_joined_docs(attacher, nlp):
+    docs = [attacher(parsed_doc(nlp.vocab, *s)) for s in (SENTENCES[:3], ["(UH Yes)"], SENTENCES)]
+    docs.insert(1, parsed_doc(nlp.vocab, SENTENCES[0]))  # not seen by the component
+    joined = Doc.from_docs(docs)
+    found = joined._.pp_attachments
+    assert [(a.label, a.pp.text) for a in found] == [
+        (a.label, a.pp.text) for doc in docs for a in doc._.pp_attachments
+    ]
+    assert {a.prob for a in found} == {None}
+    assert [t._.pp_head.text for t in joined if t._.pp_head] == [a.head.text for a in found]
+
+
+def test_as_doc_carries_no_groups(attacher, nlp):
+    doc = attacher(parsed_doc(nlp.vocab, *SENTENCES[:2]))
+    part = next(doc.sents).as_doc()
+    assert part._.pp_attachments == ()
+    assert part[3]._.pp_head is None
+
+
+def test_store_n_process_under_spawn(tmp_path):
+    nlp = full_pipeline()
+    nlp.to_disk(tmp_path / "model")
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import multiprocessing, sys, spacy\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.set_start_method('spawn')\n"
+        "    nlp = spacy.load(sys.argv[1])\n"
+        "    docs = list(nlp.pipe([sys.argv[2], ''] * 3, n_process=2, batch_size=2))\n"
+        "    for doc in docs:\n"
+        "        found = doc._.pp_attachments\n"
+        "        print([(a.pp.text, a.head.text, round(a.prob, 6)) for a in found],\n"
+        "              [t.text for t in doc if t._.pp_head])\n",
+        encoding="utf8",
+    )
+    run = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "model"), TEXTS[0]],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    expected = [f"{readable(nlp(TEXTS[0]))} {['with', 'with']}", "[] []"]
+    assert run.stdout.splitlines() == expected * 3
+
+
+# --- registered functions -------------------------------------------------------------------------
+def test_what_the_factory_makes():
+    attacher = spacy.blank("en").add_pipe("pp_attacher")
+    assert isinstance(attacher, PPAttacher)
+    assert attacher.source == "auto"
+    assert isinstance(attacher.parameters, BayesNet)
+    build = registry.architectures.get("spacy_structlearn.LogLinear.v1")
+    assert build().attrs["parameters"].is_empty
