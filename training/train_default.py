@@ -1,14 +1,15 @@
 """Train `en_structlearn_sm`, the pipeline inside the package, from the fetched corpora.
 
-    python corpora/fetch.py ewt craft
+    python corpora/fetch.py ewt masc craft
     python training/train_default.py
 
 Stages, each kept in training/work so that an interrupted run resumes: the treebank as DocBins;
 sentence splitter and tagger on all of train; predicted tags for train by k-fold jackknife; word
-classes from raw text (EWT and CRAFT); the chunker on those; the parser on the trees; one evaluation
-on dev; the pipeline with its card. With --only COMPONENT the others stay as they are in the
-package. With --tune, settings of the chunker are compared instead, trained on the other documents
-of train and scored on those of `ewt/tune.txt`. Everything is seeded.
+classes from raw text (EWT and CRAFT); the chunker on those; the parser on the trees; the attachment
+of prepositional phrases on those, and on the trees of MASC and CRAFT; one evaluation on dev; the
+pipeline with its card. With --only COMPONENT the others stay as they are in the package. With
+--tune, settings of the chunker are compared instead, trained on the other documents of train and
+scored on those of `ewt/tune.txt`. Everything is seeded.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from spacy.util import load_model_from_config
 from spacy.vocab import Vocab
 from train_classes import FILES, sentences, train_classes
 from train_parser import train_parser
+from train_pp_attacher import train_pp_attacher
 
 from spacy_structlearn.about import __version__
 from spacy_structlearn.pipeline import fitting
@@ -48,6 +50,8 @@ TUNED_L2 = (0.5, 1.0, 2.0, 4.0)
 # Of the parser's probabilities: smaller ones are not shipped, the others as float16. On the tuning
 # documents that costs nothing.
 SMALLEST_PROBABILITY = 1e-6
+SMALLEST_ATTACHMENT_WEIGHT = 0.01  # the same, of the attachment of prepositional phrases
+RETRAINABLE = ("constituency_parser", "pp_attacher")
 
 SOURCES = [
     {
@@ -63,10 +67,22 @@ SOURCES = [
         "author": "Universal Dependencies",
     },
     {
-        "name": "CRAFT: words, for word classes",
+        "name": "CRAFT: words, for word classes; attachments of prepositional phrases",
         "url": "https://github.com/UCDenver-ccp/CRAFT",
         "license": "CC BY 3.0",
         "author": "University of Colorado",
+    },
+    {
+        "name": "MASC: attachments of prepositional phrases; trees (PropBank release)",
+        "url": "https://github.com/propbank/propbank-release",
+        "license": "CC BY-SA 4.0",
+        "author": "PropBank",
+    },
+    {
+        "name": "MASC: attachments of prepositional phrases; words (masc_tagged of NLTK)",
+        "url": "https://github.com/nltk/nltk_data",
+        "license": "free for any use",
+        "author": "American National Corpus",
     },
 ]
 LICENSES_SOURCES = """\
@@ -82,10 +98,17 @@ en_structlearn_sm is trained on the following corpora and licensed, like them, C
   rights. Of the texts its licence says: "Some parts are in the public domain. Portions may be
   (c) 2012 Google Inc., (c) 2011 Yahoo! Inc., (c) 2012 Trustees of the University of Pennsylvania
   and/or (c) other original authors."
-* CRAFT (Colorado Richly Annotated Full Text Corpus), the words of its training articles, for word
-  classes
+* CRAFT (Colorado Richly Annotated Full Text Corpus): the words of its training articles, for word
+  classes, and the attachments of prepositional phrases in their trees
   https://github.com/UCDenver-ccp/CRAFT
   Creative Commons Attribution 3.0
+* MASC (Manually Annotated Sub-Corpus of the American National Corpus): the attachments of
+  prepositional phrases in its trees; PropBank release, data/oanc/masc
+  https://github.com/propbank/propbank-release
+  Creative Commons Attribution-ShareAlike 4.0 International
+  Its words are those of masc_tagged in NLTK's data, whose index says: "This data may be used for
+  the purposes of linguistic education, research, and development, including commercial
+  development."
 """
 
 
@@ -177,6 +200,7 @@ def train_pipeline(corpora: Path, work: Path, jobs: int) -> tuple[Language, dict
         train_chunker(train, dev, learn_classes(corpora, work), chunker)
     add_chunker(tagger, spacy.load(chunker))
     add_parser(tagger, learn_parser(corpora, work, jobs))
+    add_attacher(tagger, learn_attacher(corpora, work))
     return assemble(tagger), docs
 
 
@@ -189,6 +213,14 @@ def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
     return spacy.load(target)
 
 
+def learn_attacher(corpora: Path, work: Path) -> Language:
+    """The attachment of prepositional phrases alone, learned from all sites."""
+    target = work / "pp_attacher"
+    if not target.exists():
+        train_pp_attacher(corpora, work, target, use_all=True)
+    return spacy.load(target)
+
+
 def add_chunker(nlp: Language, trained: Language) -> None:
     """Add the chunker of another pipeline, as small as it is shipped."""
     nlp.add_pipe("np_chunker", source=trained)
@@ -198,11 +230,27 @@ def add_chunker(nlp: Language, trained: Language) -> None:
 
 def add_parser(nlp: Language, trained: Language) -> None:
     """Add the parser of another pipeline, or put it in the place of an older one."""
-    if "constituency_parser" in nlp.component_names:
-        nlp.remove_pipe("constituency_parser")
-    nlp.add_pipe("constituency_parser", source=trained)
+    add_in_place(nlp, "constituency_parser", trained)
     parser = nlp.get_pipe("constituency_parser")
     parser.parameters = parser.parameters.compact(SMALLEST_PROBABILITY, "float16")
+
+
+def add_attacher(nlp: Language, trained: Language) -> None:
+    """Add what attaches prepositional phrases, or put it in the place of an older one."""
+    add_in_place(nlp, "pp_attacher", trained)
+    attacher = nlp.get_pipe("pp_attacher")
+    attacher.parameters = attacher.parameters.compact("float16", SMALLEST_ATTACHMENT_WEIGHT)
+
+
+def add_in_place(nlp: Language, name: str, trained: Language) -> None:
+    """Add a component of another pipeline at the end, or where an older one is."""
+    place = nlp.component_names.index(name) if name in nlp.component_names else None
+    if place is not None:
+        nlp.remove_pipe(name)
+        before = nlp.component_names[place] if place < len(nlp.component_names) else None
+        nlp.add_pipe(name, source=trained, before=before)
+    else:
+        nlp.add_pipe(name, source=trained)
 
 
 def assemble(trained: Language) -> Language:
@@ -223,7 +271,10 @@ def assemble(trained: Language) -> Language:
             "name": "structlearn_sm",
             "version": __version__,
             "spacy_version": ">=3.8.0,<3.9.0",
-            "description": "Sentences, Penn Treebank tags, NP chunks and parses for English.",
+            "description": (
+                "Sentences, Penn Treebank tags, NP chunks, parses and attachment of prepositional "
+                "phrases for English."
+            ),
             "author": "the spacy-structlearn contributors",
             "license": "CC BY-SA 4.0",
             "sources": SOURCES,
@@ -241,7 +292,7 @@ def copied(nlp: Language) -> Language:
 def evaluate(nlp: Language, dev: Path) -> dict[str, float]:
     """Scores of the components that are enabled on raw text, and their words per CPU second.
 
-    Tags are scored where the tokens agree with the treebank's, chunks and brackets by characters.
+    Tags are scored where the tokens agree with the treebank's, the rest by characters.
     """
     gold = read_docs(dev)
     texts = [doc.text for doc in gold]
@@ -252,6 +303,7 @@ def evaluate(nlp: Language, dev: Path) -> dict[str, float]:
     scores = nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in gold])
     names = ("tag_acc", "sents_f", "sents_p", "sents_r", "np_chunk_f", "np_chunk_p", "np_chunk_r")
     names += ("constituents_f", "constituents_p", "constituents_r")
+    names += tuple(f"pp_attachment_{name}" for name in ("acc", "p", "r", "f"))
     found = {name: scores[name] for name in names if name in scores}
     return found | {"words_per_cpu_s": words / seconds}
 
@@ -288,9 +340,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=WORK, help="kept stages")
     parser.add_argument("--output", type=Path, default=PACKAGED, help="where to save the pipeline")
     parser.add_argument("--jobs", type=int, default=1, help="processes or threads")
-    parser.add_argument(
-        "--only", choices=["constituency_parser"], help="train it alone; keep the others"
-    )
+    parser.add_argument("--only", choices=RETRAINABLE, help="train it alone; keep the others")
     parser.add_argument("--tune", action="store_true", help="compare settings instead")
     args = parser.parse_args()
     if args.tune:
@@ -298,7 +348,10 @@ def main() -> None:
         return
     if args.only:
         trained, docs = spacy.load(PACKAGED), build_docs(args.corpora, args.work)
-        add_parser(trained, learn_parser(args.corpora, args.work, args.jobs))
+        if args.only == "constituency_parser":
+            add_parser(trained, learn_parser(args.corpora, args.work, args.jobs))
+        else:
+            add_attacher(trained, learn_attacher(args.corpora, args.work))
         nlp = assemble(trained)
     else:
         nlp, docs = train_pipeline(args.corpora, args.work, args.jobs)

@@ -36,6 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from recording import ROOT, record
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.evalb import (
     EvalbScore,
     offset_brackets,
@@ -517,7 +518,7 @@ def ewt_tune(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
         "rounds": EWT.rounds,
         "grammars": len(grammars),
         "temperature": fit_temperature(probabilities, right),
-        "bracket_ece_uncalibrated": calibration_error(probabilities, right),
+        "bracket_ece_uncalibrated": expected_calibration_error(probabilities, right),
         "train_cpu_s": sum(seconds),
         "single.train_cpu_s": seconds[0],
     }
@@ -551,8 +552,8 @@ def ewt(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
         "dev_exact": result.complete_match,
         "tag_accuracy": result.tag_accuracy,
         "failures": sum(parse.failed for parse in parses),
-        "bracket_ece": calibration_error(probabilities, right),
-        "bracket_ece_equal_mass": calibration_error(probabilities, right, equal_mass=True),
+        "bracket_ece": expected_calibration_error(probabilities, right),
+        "bracket_ece_equal_mass": expected_calibration_error(probabilities, right, equal_mass=True),
         "mean_bracket_probability": float(probabilities.mean()),
         "brackets_right": float(right.mean()),
         "ms_per_sentence": ms,
@@ -578,25 +579,6 @@ def brackets_right(parses: Sequence[Parse], gold: Sequence[Tree]) -> tuple[np.nd
             left[span] = left.get(span, 0) - 1
         probabilities.append(parse.probabilities)
     return np.concatenate(probabilities), np.array(right, dtype=bool)
-
-
-def calibration_error(
-    probabilities: np.ndarray, right: np.ndarray, bins: int = 10, *, equal_mass: bool = False
-) -> float:
-    """The mean difference of probability and frequency over bins of equal width (or equal mass),
-    weighted by their brackets (Guo et al. 2017).
-    """
-    if equal_mass:
-        parts = np.array_split(np.argsort(probabilities, kind="stable"), bins)
-    else:
-        place = np.minimum((probabilities * bins).astype(int), bins - 1)
-        parts = [np.flatnonzero(place == b) for b in range(bins)]
-    gaps = (
-        abs(probabilities[part].mean() - right[part].mean()) * len(part)
-        for part in parts
-        if len(part)
-    )
-    return float(sum(gaps) / len(right))
 
 
 def raw(corpora: Path, work: Path) -> Iterator[dict[str, float]]:

@@ -1,0 +1,370 @@
+"""The classifiers beside their peers on PP attachment, in one run: pgmpy and scikit-learn.
+
+    pip install pgmpy scikit-learn
+    python corpora/fetch.py ppattach
+    python training/benchmarks/classification.py
+
+All get the training items of Ratnaparkhi, Reynar & Roukos (1994) with the same words (lower case,
+YEAR, NUM) and answer for the test items; what a peer leaves open was chosen on devset, on which
+ours choose too. Every measurement is a process of its own, all in turn, on one thread. Fit and
+prediction are CPU seconds, from words to labels, one item a call and all in one; the first call is
+not counted. Medians and ratios go to training/results/toutanova2006_pp.json.
+
+* pgmpy has the network of the paper. Its tables are dense and that of n2 would take 22.6 GB, so it
+  gets the most frequent words only, and a state for all others, because a state that was not in
+  training is an error. `predict` is its way to classify; `query`, which its own `predict` could
+  use, is far faster and is measured too.
+* scikit-learn: categorical naive Bayes; logistic regression on one-hot values, with the objective
+  that ours has (1 / C is half of l2), and with all pairs and triples; a support vector machine with
+  a polynomial kernel of degree 2, which holds all pairs too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from itertools import combinations
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from recording import ROOT, record
+
+from spacy_structlearn.evaluation.classification import score_labels
+from spacy_structlearn.trees.pp import normalized
+
+CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
+RESULTS = "toutanova2006_pp"
+VARIABLES = ("v", "n1", "p", "n2")
+STRUCTURE = {"p": (), "n1": ("p",), "v": ("p",), "n2": ("v", "p")}
+CONJUNCTIONS = [t for n in (1, 2, 3) for t in combinations(range(len(VARIABLES)), n)]
+L2 = {"single": 2.0, "conjunctions": 1.0}
+# Chosen on devset: alpha of 0.01 to 1, C of 0.03 to 1, words of 50 to 700, strength of 10 to 1e7.
+NAIVE_BAYES_ALPHA = 1.0
+SVC_C = 0.1
+PGMPY_WORDS = 200
+PGMPY_STRENGTH = 1e4
+OTHER = "<other>"
+N_ONE = 500  # items asked for one a call
+N_PGMPY = 20
+PASSES = 3
+
+Row = tuple[str, ...]
+Items = tuple[list[Row], list[str]]
+Predict = Callable[[Sequence[Row]], Sequence[str]]
+
+
+def items(corpora: Path, part: str) -> Items:
+    """The words and labels of training, devset or test."""
+    rows, labels = [], []
+    with open(corpora / "ppattach" / part, encoding="utf8") as lines:
+        for line in lines:
+            _, verb, noun, preposition, last, label = line.split()
+            rows.append(normalized((verb, noun, preposition, last)))
+            labels.append(label)
+    return rows, labels
+
+
+def peak_mb() -> float:
+    """Peak resident memory of this process, MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """CPU seconds of one call."""
+    start = process_time()
+    run()
+    return process_time() - start
+
+
+def figures(fit_s: float, predict: Predict, test: Items) -> dict[str, float]:
+    """Accuracy on test, and microseconds an item, in one call and in a call each."""
+    rows, gold = test
+    score = score_labels(gold, list(predict(rows)))
+    some = rows[:N_ONE]
+    batch = [seconds(lambda: predict(rows)) for _ in range(PASSES)]
+    one = [seconds(lambda: [predict([row]) for row in some]) for _ in range(PASSES)]
+    return {
+        "test_acc": 100 * score.accuracy,
+        "fit_s": fit_s,
+        "predict_us": 1e6 * float(np.median(one)) / len(some),
+        "predict_us_batch": 1e6 * float(np.median(batch)) / len(rows),
+        "peak_mb": peak_mb(),
+    }
+
+
+# --- ours -----------------------------------------------------------------------------------------
+def ours(model: Any, corpora: Path) -> dict[str, float]:
+    """A model of ours, with devset for what it selects."""
+    rows, labels = items(corpora, "training")
+    dev = items(corpora, "devset")
+    fit_s = seconds(lambda: model.fit(rows, labels, dev=dev, variables=VARIABLES))
+    return figures(fit_s, model.predict, items(corpora, "test"))
+
+
+def bayes_net(corpora: Path) -> dict[str, float]:
+    """The hybrid network, its structure searched for."""
+    from spacy_structlearn.classification import BayesNet
+
+    return ours(BayesNet("search", fit_d="conditional", n_d="many"), corpora)
+
+
+def naive_bayes(corpora: Path) -> dict[str, float]:
+    """Its simplest structure, d fitted jointly."""
+    from spacy_structlearn.classification import BayesNet
+
+    return ours(BayesNet("naive", fit_d="joint", n_d="many"), corpora)
+
+
+def log_linear(corpora: Path) -> dict[str, float]:
+    """Templates and l2 searched for."""
+    from spacy_structlearn.classification.log_linear import LogLinear
+
+    return ours(LogLinear("search", l2="search"), corpora)
+
+
+def log_linear_single(corpora: Path) -> dict[str, float]:
+    """Single values: logistic regression."""
+    from spacy_structlearn.classification.log_linear import LogLinear
+
+    return ours(LogLinear("single", l2=L2["single"]), corpora)
+
+
+def log_linear_conjunctions(corpora: Path) -> dict[str, float]:
+    """All pairs and triples, without a search."""
+    from spacy_structlearn.classification.log_linear import LogLinear
+
+    templates = [tuple(VARIABLES[i] for i in template) for template in CONJUNCTIONS]
+    return ours(LogLinear(templates, l2=L2["conjunctions"]), corpora)
+
+
+# --- pgmpy ----------------------------------------------------------------------------------------
+def pgmpy(corpora: Path) -> dict[str, float]:
+    """The network of the paper with dense tables of frequent words, and a uniform (BDeu) prior."""
+    import pandas as pd
+    from pgmpy.inference import VariableElimination
+    from pgmpy.models import DiscreteBayesianNetwork
+    from pgmpy.parameter_estimator import DiscreteBayesianEstimator
+
+    rows, labels = items(corpora, "training")
+    test_rows, gold = items(corpora, "test")
+    counts = [Counter(column) for column in zip(*rows, strict=True)]
+    kept = [{word for word, _ in column.most_common(PGMPY_WORDS)} for column in counts]
+
+    def cut(row: Row) -> Row:
+        return tuple(word if word in k else OTHER for word, k in zip(row, kept, strict=True))
+
+    table = pd.DataFrame([cut(row) for row in rows], columns=list(VARIABLES))
+    table["y"] = labels
+    states = {name: [*sorted(k), OTHER] for name, k in zip(VARIABLES, kept, strict=True)}
+    arcs = [(parent, name) for name, above in STRUCTURE.items() for parent in ("y", *above)]
+    model = DiscreteBayesianNetwork(arcs)
+    estimator = DiscreteBayesianEstimator(
+        state_names={**states, "y": ["N", "V"]},
+        prior_type="BDeu",
+        equivalent_sample_size=PGMPY_STRENGTH,
+    )
+    fit_s = seconds(lambda: model.fit(table, estimator=estimator))
+    inference = VariableElimination(model)
+
+    def query(asked: Sequence[Row]) -> list[str]:
+        answers = []
+        for row in asked:
+            evidence = dict(zip(VARIABLES, cut(row), strict=True))
+            found = inference.query(["y"], evidence=evidence, show_progress=False)
+            answers.append(found.state_names["y"][int(np.argmax(found.values))])
+        return answers
+
+    def predict(asked: Sequence[Row]) -> list[str]:
+        data = pd.DataFrame([cut(row) for row in asked], columns=list(VARIABLES))
+        return model.predict(data, n_jobs=1)["y"].tolist()
+
+    queried = figures(fit_s, query, (test_rows, gold))
+    predicted = figures(fit_s, predict, (test_rows[:N_PGMPY], gold[:N_PGMPY]))
+    cardinality = {name: len(column) for name, column in zip(VARIABLES, counts, strict=True)}
+    try:
+        inference.query(["y"], evidence={"v": "a word never seen"}, show_progress=False)
+        fails = False
+    except (KeyError, ValueError, IndexError):
+        fails = True
+    return {
+        **queried,
+        "predict_us": predicted["predict_us"],
+        "predict_us_batch": predicted["predict_us_batch"],
+        "query_us": queried["predict_us"],
+        "words": PGMPY_WORDS,
+        "items_cut": sum(OTHER in cut(row) for row in test_rows) / len(test_rows),
+        "full_table_gb": 8e-9 * 2 * cardinality["n2"] * cardinality["v"] * cardinality["p"],
+        "fails_on_unseen": float(fails),
+    }
+
+
+# --- scikit-learn ---------------------------------------------------------------------------------
+def sklearn_figures(model: Any, corpora: Path) -> dict[str, float]:
+    """A pipeline from words to labels."""
+    rows, labels = items(corpora, "training")
+    table = np.array(rows, dtype=object)
+    fit_s = seconds(lambda: model.fit(table, labels))
+
+    def predict(asked: Sequence[Row]) -> Sequence[str]:
+        return model.predict(np.array(asked, dtype=object))
+
+    return figures(fit_s, predict, items(corpora, "test"))
+
+
+def conjunctions(table: np.ndarray) -> np.ndarray:
+    """A column for each single variable, pair and triple."""
+    columns = [["|".join(row) for row in table[:, template]] for template in CONJUNCTIONS]
+    return np.array(columns, dtype=object).T
+
+
+def known(codes: np.ndarray) -> np.ndarray:
+    """Codes from 1 on, and 0 for what is unknown, which CategoricalNB takes for a value."""
+    return codes.astype(int) + 1
+
+
+def categorical_nb(corpora: Path) -> dict[str, float]:
+    from sklearn.naive_bayes import CategoricalNB
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
+
+    encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+    model = CategoricalNB(alpha=NAIVE_BAYES_ALPHA)
+    return sklearn_figures(make_pipeline(encoder, FunctionTransformer(known), model), corpora)
+
+
+def logistic(corpora: Path) -> dict[str, float]:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    model = LogisticRegression(C=2 / L2["single"], max_iter=1000)
+    return sklearn_figures(make_pipeline(OneHotEncoder(handle_unknown="ignore"), model), corpora)
+
+
+def logistic_conjunctions(corpora: Path) -> dict[str, float]:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+
+    encoder = OneHotEncoder(handle_unknown="ignore")
+    model = LogisticRegression(C=2 / L2["conjunctions"], max_iter=1000)
+    pipeline = make_pipeline(FunctionTransformer(conjunctions), encoder, model)
+    return sklearn_figures(pipeline, corpora)
+
+
+def svc(corpora: Path) -> dict[str, float]:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+    from sklearn.svm import SVC
+
+    model = SVC(kernel="poly", degree=2, gamma=1.0, coef0=1.0, C=SVC_C)
+    return sklearn_figures(make_pipeline(OneHotEncoder(handle_unknown="ignore"), model), corpora)
+
+
+# --- the run --------------------------------------------------------------------------------------
+# Each peer after the one of ours that it is compared with.
+WORKERS = {
+    function.__name__: function
+    for function in (
+        bayes_net,
+        pgmpy,
+        naive_bayes,
+        categorical_nb,
+        log_linear_single,
+        logistic,
+        log_linear_conjunctions,
+        logistic_conjunctions,
+        log_linear,
+        svc,
+    )
+}
+# Peer: (the distribution it is in, what of ours it is compared with).
+PEERS = {
+    "pgmpy": ("pgmpy", "bayes_net"),
+    "categorical_nb": ("scikit-learn", "naive_bayes"),
+    "logistic": ("scikit-learn", "log_linear_single"),
+    "logistic_conjunctions": ("scikit-learn", "log_linear_conjunctions"),
+    "svc": ("scikit-learn", "bayes_net"),
+}
+MODULES = {"pgmpy": "pgmpy", "scikit-learn": "sklearn"}
+RATIOS = {
+    "fit_s": "fit_time",
+    "predict_us": "predict_time",
+    "predict_us_batch": "predict_time_batch",
+    "peak_mb": "peak_rss",
+}
+
+
+def measure(worker: str, corpora: Path) -> dict[str, float]:
+    """Run one worker in a process of its own, with one thread of BLAS."""
+    command = [sys.executable, __file__, "--worker", worker, "--corpora", str(corpora)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if run.returncode:
+        sys.exit(f"{worker}: {run.stderr[-2000:]}")
+    found = json.loads(run.stdout.splitlines()[-1])
+    print(worker, {name: round(value, 3) for name, value in found.items()}, flush=True)
+    return found
+
+
+def compare(medians: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """Medians by their keys in the results, and the ratios of the peers to ours."""
+    found: dict[str, Any] = {}
+    for name, values in medians.items():
+        distribution, _ = PEERS.get(name, ("ours", ""))
+        place = name if distribution == name else f"{MODULES.get(distribution, 'ours')}.{name}"
+        found |= {f"benchmark.{place}.{key}": value for key, value in values.items()}
+    for name, (distribution, other) in PEERS.items():
+        if name not in medians:
+            continue
+        peer, mine = medians[name], medians[other]
+        found[f"benchmark.{MODULES[distribution]}.version"] = version(distribution)
+        for key, ratio in RATIOS.items():
+            found[f"ratio.{ratio}.{name}_over_ours"] = peer[key] / mine[key]
+        if "query_us" in peer:
+            ratio = peer["query_us"] / mine["predict_us"]
+            found[f"ratio.predict_time.{name}_query_over_ours"] = ratio
+    if "svc" in medians:
+        ratio = medians["svc"]["fit_s"] / medians["log_linear"]["fit_s"]
+        found["ratio.fit_time.svc_over_log_linear"] = ratio
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
+    parser.add_argument("--runs", type=int, default=3, help="of each, in turn")
+    parser.add_argument("--worker", choices=WORKERS, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        print(json.dumps(WORKERS[args.worker](args.corpora)))
+        return
+    missing = {name for name, module in MODULES.items() if find_spec(module) is None}
+    for name in sorted(missing):
+        print(f"without {name}, which is not installed here: pip install {name}")
+    workers = [name for name in WORKERS if PEERS.get(name, ("",))[0] not in missing]
+    runs = [{name: measure(name, args.corpora) for name in workers} for _ in range(args.runs)]
+    medians = {
+        name: {key: float(np.median([run[name][key] for run in runs])) for key in runs[0][name]}
+        for name in workers
+    }
+    results = compare(medians)
+    record(RESULTS, results)
+    for key, value in results.items():
+        print(f"{key:60} {value if isinstance(value, str) else format(value, '.4f')}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

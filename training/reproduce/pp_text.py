@@ -1,0 +1,136 @@
+"""Does the attachment of prepositional phrases help a parser? On the English Web Treebank, with
+gold tokens and sentences.
+
+At the sites that a gold tree has, three answers are held against it: what the resolver says of the
+words that it finds in the predicted tree, what the predicted tree says itself, and what it says
+after the resolver has re-attached the phrases that it is confident about. A site is known by its
+preposition; where the predicted tree has none there, all three are wrong.
+
+How confident is enough is chosen on the documents of `ewt/tune.txt`, parsed by a grammar that was
+not trained on them, with a resolver that was not trained on them either.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import train_default as default
+from jackknife import jackknife_parses
+from train_parser import CONFIG, treebank
+from train_pp_attacher import COMPONENT, train_pp_attacher
+
+import spacy_structlearn
+from spacy_structlearn.evaluation.evalb import score_trees
+from spacy_structlearn.pipeline.extensions import PP_ATTACHMENTS
+from spacy_structlearn.pipeline.readers import to_example
+from spacy_structlearn.trees.pp import Site, reattach, sites
+from spacy_structlearn.trees.tree import Tree
+
+CONFIDENCES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+
+
+def compare(gold: Sequence[Doc], parsed: Sequence[Doc], confidence: float) -> dict[str, float]:
+    """The three accuracies, in percent, and bracket F1 before and after re-attaching.
+
+    gold, parsed: Docs of the same tokens; the latter with constituents and pp_attachments.
+    confidence: phrases are re-attached if the resolver finds its answer so probable.
+    """
+    right = {"resolver": 0, "parser": 0, "combined": 0}
+    n_sites = n_found = n_moved = 0
+    trees: list[tuple[Tree, Tree, Tree]] = []
+    for wanted, found in zip(gold, parsed, strict=True):
+        offset = 0
+        attachments = {a.prep.i: a for a in found._.pp_attachments}
+        for gold_tree, tree in zip(wanted._.trees, found._.trees, strict=True):
+            n_words = len(tree.words())
+            own = [a for i, a in attachments.items() if offset <= i < offset + n_words]
+            moves = [
+                (a.pp.start - offset, a.pp.end - offset, a.label)
+                for a in own
+                if a.prob >= confidence
+            ]
+            moved = reattach(tree, moves)
+            n_moved += moved != tree
+            trees.append((gold_tree, tree, moved))
+            answers = {
+                "resolver": {a.prep.i - offset: a.label for a in own},
+                "parser": labels(sites(tree, every=True)),
+                "combined": labels(sites(moved, every=True)),
+            }
+            for site in sites(gold_tree):
+                n_sites += 1
+                n_found += site.preposition in answers["parser"]
+                for name, answer in answers.items():
+                    right[name] += answer.get(site.preposition) == site.label
+            offset += n_words
+    golds, before, after = zip(*trees, strict=True)
+    figures = {f"{name}.acc": 100 * number / n_sites for name, number in right.items()}
+    return figures | {
+        "sites": n_sites,
+        "found": 100 * n_found / n_sites,
+        "sentences_changed": n_moved,
+        "bracket_f1.before": 100 * score_trees(golds, before, punctuation="gold").f1,
+        "bracket_f1.after": 100 * score_trees(golds, after, punctuation="gold").f1,
+    }
+
+
+def labels(found: Iterable[Site]) -> dict[int, str]:
+    """What the phrase of each preposition is attached to."""
+    return {site.preposition: site.label for site in found}
+
+
+def text(corpora: Path, work: Path, jobs: int) -> dict[str, Any]:
+    """Choose the confidence on the tuning documents, then compare on dev with the default pipeline.
+
+    Kept in `work`: the trees of the jackknife.
+    """
+    docs = default.build_docs(corpora, work)
+    names = default.document_names(corpora / "ewt")
+    parsed = work / "ewt" / "train.parsed.spacy"
+    if not parsed.exists():
+        files = {f"paths.{kind}": str(path) for kind, path in treebank(corpora, "train").items()}
+        one = {"components.constituency_parser.model.grammars": 1}
+        folds = work / "jackknife-parses"
+        jackknife_parses(
+            CONFIG, docs["train"], names, parsed, work=folds, jobs=jobs, overrides=files | one
+        )
+    tuning = set((corpora / "ewt" / "tune.txt").read_text(encoding="utf8").split())
+    nlp, _ = train_pp_attacher(corpora, work)
+    attacher = nlp.get_pipe(COMPONENT)
+    gold, trees = (
+        [
+            doc
+            for name, doc in zip(names, DocBin().from_disk(path).get_docs(nlp.vocab), strict=True)
+            if name in tuning
+        ]
+        for path in (docs["train"], parsed)
+    )
+    for doc in trees:
+        del doc.spans[PP_ATTACHMENTS]  # the gold ones
+    resolved = [attacher(doc) for doc in trees]
+    compared = {confidence: compare(gold, resolved, confidence) for confidence in CONFIDENCES}
+    # Of equally good ones the highest: it moves least.
+    chosen = max(CONFIDENCES, key=lambda c: (compared[c]["bracket_f1.after"], c))
+    for confidence, figures in compared.items():
+        print(f"tune, {confidence:.2f}: {figures}")
+    figures = {f"text.ewt_tune.{key}": value for key, value in compared[chosen].items()}
+    figures["text.confidence"] = chosen
+
+    pipeline = spacy_structlearn.load(disable=["senter"])
+    gold = list(DocBin().from_disk(docs["dev"]).get_docs(pipeline.vocab))
+    found = list(pipeline.pipe(untagged(pipeline, doc) for doc in gold))
+    dev = compare(gold, found, chosen)
+    print(f"dev, {chosen:.2f}: {dev}")
+    return figures | {f"text.ewt_dev.{key}": value for key, value in dev.items()}
+
+
+def untagged(nlp: Language, gold: Doc) -> Doc:
+    """A Doc of the words and sentences of `gold` alone."""
+    return to_example(gold, tags=False).predicted
