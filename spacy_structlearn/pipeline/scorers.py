@@ -220,7 +220,8 @@ def _measures(attached: PRF, n_shared: int) -> dict[str, float]:
 
 def _attachments(doc: Doc) -> tuple[list[str], list[tuple[str, str, int]]]:
     """The words, and of each attachment the preposition, the label and its place."""
-    found = [(a.prep.lower_, a.label, a.prep.i) for a in pp_attachments(doc)]
+    # Not `lower_`: it is empty in a Doc whose vocab is not a pipeline's.
+    found = [(a.prep.text.lower(), a.label, a.prep.i) for a in pp_attachments(doc)]
     return [token.text for token in doc], found
 
 

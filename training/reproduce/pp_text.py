@@ -6,8 +6,8 @@ words that it finds in the predicted tree, what the predicted tree says itself, 
 after the resolver has re-attached the phrases that it is confident about. A site is known by its
 preposition; where the predicted tree has none there, all three are wrong.
 
-How confident is enough is chosen on the documents of `ewt/tune.txt`, parsed by a grammar that was
-not trained on them, with a resolver that was not trained on them either.
+How confident is enough is chosen on the documents of `ewt/tune.txt`, with a parser and a resolver
+that were not trained on them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import train_default as default
-from jackknife import jackknife_parses
-from train_parser import CONFIG, treebank
-from train_pp_attacher import COMPONENT, train_pp_attacher
+from train_parser import COMPONENT as PARSER
+from train_parser import train_parser
+from train_pp_attacher import train_pp_attacher
 
 import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import score_trees
-from spacy_structlearn.pipeline.extensions import PP_ATTACHMENTS
+from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.trees.pp import Site, reattach, sites
 from spacy_structlearn.trees.tree import Tree
@@ -76,8 +77,8 @@ def compare(gold: Sequence[Doc], parsed: Sequence[Doc], confidence: float) -> di
         "sites": n_sites,
         "found": 100 * n_found / n_sites,
         "sentences_changed": n_moved,
-        "bracket_f1.before": 100 * score_trees(golds, before, punctuation="gold").f1,
-        "bracket_f1.after": 100 * score_trees(golds, after, punctuation="gold").f1,
+        "bracket_f1.before": score_trees(golds, before, punctuation="gold").f1,
+        "bracket_f1.after": score_trees(golds, after, punctuation="gold").f1,
     }
 
 
@@ -86,51 +87,34 @@ def labels(found: Iterable[Site]) -> dict[int, str]:
     return {site.preposition: site.label for site in found}
 
 
-def text(corpora: Path, work: Path, jobs: int) -> dict[str, Any]:
+def text(corpora: Path, work: Path, threads: int) -> dict[str, Any]:
     """Choose the confidence on the tuning documents, then compare on dev with the default pipeline.
 
-    Kept in `work`: the trees of the jackknife.
+    Kept in `work`: the parser that was not trained on the tuning documents.
     """
     docs = default.build_docs(corpora, work)
-    names = default.document_names(corpora / "ewt")
-    parsed = work / "ewt" / "train.parsed.spacy"
-    if not parsed.exists():
-        files = {f"paths.{kind}": str(path) for kind, path in treebank(corpora, "train").items()}
-        one = {"components.constituency_parser.model.grammars": 1}
-        folds = work / "jackknife-parses"
-        jackknife_parses(
-            CONFIG, docs["train"], names, parsed, work=folds, jobs=jobs, overrides=files | one
+    parser = work / "parser.without_tune"
+    if not parser.exists():
+        fitting.save(
+            train_parser(corpora, work / "parser.fit", use_all=False, threads=threads), parser
         )
-    tuning = set((corpora / "ewt" / "tune.txt").read_text(encoding="utf8").split())
-    nlp, _ = train_pp_attacher(corpora, work)
-    attacher = nlp.get_pipe(COMPONENT)
-    gold, trees = (
-        [
-            doc
-            for name, doc in zip(names, DocBin().from_disk(path).get_docs(nlp.vocab), strict=True)
-            if name in tuning
-        ]
-        for path in (docs["train"], parsed)
-    )
-    for doc in trees:
-        del doc.spans[PP_ATTACHMENTS]  # the gold ones
-    resolved = [attacher(doc) for doc in trees]
-    compared = {confidence: compare(gold, resolved, confidence) for confidence in CONFIDENCES}
+    tuning, _ = train_pp_attacher(corpora, work)
+    tuning.add_pipe(PARSER, source=spacy.load(parser), first=True)
+    gold, found = parsed(tuning, docs["tune"])
+    compared = {confidence: compare(gold, found, confidence) for confidence in CONFIDENCES}
     # Of equally good ones the highest: it moves least.
     chosen = max(CONFIDENCES, key=lambda c: (compared[c]["bracket_f1.after"], c))
     for confidence, figures in compared.items():
         print(f"tune, {confidence:.2f}: {figures}")
     figures = {f"text.ewt_tune.{key}": value for key, value in compared[chosen].items()}
     figures["text.confidence"] = chosen
-
     pipeline = spacy_structlearn.load(disable=["senter"])
-    gold = list(DocBin().from_disk(docs["dev"]).get_docs(pipeline.vocab))
-    found = list(pipeline.pipe(untagged(pipeline, doc) for doc in gold))
-    dev = compare(gold, found, chosen)
+    dev = compare(*parsed(pipeline, docs["dev"]), chosen)
     print(f"dev, {chosen:.2f}: {dev}")
     return figures | {f"text.ewt_dev.{key}": value for key, value in dev.items()}
 
 
-def untagged(nlp: Language, gold: Doc) -> Doc:
-    """A Doc of the words and sentences of `gold` alone."""
-    return to_example(gold, tags=False).predicted
+def parsed(nlp: Language, path: Path) -> tuple[list[Doc], list[Doc]]:
+    """Gold Docs, and what a pipeline makes of their words and sentences."""
+    gold = list(DocBin().from_disk(path).get_docs(nlp.vocab))
+    return gold, list(nlp.pipe(to_example(doc, tags=False).predicted for doc in gold))
