@@ -139,6 +139,19 @@ MESSAGES = {
         "{path}, line {line}: {text!r} is no quadruple; expected are six columns: number, verb, "
         "noun, preposition, noun, and V or N"
     ),
+    "SL029": (
+        "{component!r} cannot use a model {model!r}, which has no {missing}: name an architecture "
+        "made for this component; its default is one"
+    ),
+    "SL030": (
+        "{component!r} was trained with the variable {variable!r} and cannot make it now: give it "
+        "the lemmatizer and the word classes that it was trained with"
+    ),
+    "SL031": (
+        "A log-linear model cannot be stacked on a model {model!r}: its base must be a "
+        "spacy_structlearn.BayesNet.v1"
+    ),
+    "SL032": "{component!r} has no label {label!r}; its labels are: {labels}",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for a bracket too many earlier in the file.",
@@ -166,6 +179,7 @@ MESSAGES = {
     "tree.spans(); got {found}.",
     "SL114": "Cannot draw trees for the LaTeX package {package!r}; choose one of: {packages}.",
     "SL115": "These variables and parents make no network: {problem}.",
+    "SL116": "The font size is {value!r}; it must be more than 0.",
     "SL120": "The attachment of the tokens {start} to {end} is {label!r}. It must be 'V', to the "
     "verb, or 'N', to the noun; sites_from_chunks leaves it to be filled in.",
     # --- SL2xx: sequences and optimisation ----------------------------------------------------
@@ -217,7 +231,7 @@ MESSAGES = {
     "{probabilities} and {right}.",
     "SL311": "Prediction {place} (counted from 0) has the probability {value}. Give numbers from 0 "
     "to 1.",
-    "SL312": "Cannot put predictions into {bins} bins; there must be one or more.",
+    "SL312": "Cannot put predictions into {bins} bins; give a whole number of one or more.",
     # --- SL4xx: grammars ----------------------------------------------------------------------
     "SL401": "There is no binarisation {value!r}. Choose one of {known}.",
     "SL402": "Cannot put {number} sets of trees together: there must be one or more, encoded with "
@@ -241,22 +255,25 @@ MESSAGES = {
     "SL502": "The table is not rectangular: {what} has {found} values where {wanted} are expected. "
     "Give every instance a value for each variable; None where it has none.",
     "SL503": "There is no variable {variable!r}; the table has: {known}.",
-    "SL504": "There are {labels} labels for {rows} instances. Give one for each.",
+    "SL504": "Expected one label, a string, for each of {rows} instances; got {found}.",
     "SL505": "A label's place is not from 0 to {n_labels} - 1. Give the places of the labels in "
     "the list of all labels.",
+    "SL506": "Expected a table; {what} is {found}. Give rows, each a list of values, or columns by "
+    "their names, each a list of values.",
+    "SL507": "The development data must be a pair of rows and labels, not {found}.",
+    "SL508": "The labels known beforehand must be strings, not {found}.",
     "SL510": "There is no Bayes net to classify with, or it knows no labels. Fit or load one "
     "first.",
     "SL511": "The structure makes no Bayes net: {problem}. Give each variable that is used the "
     "list of its parents, without the class, and leave the others out.",
-    "SL512": "{variables} variables have {number} structures, more than the {most} that can be "
-    'tried. Take structure "search", fewer variables, or a lower max_parents.',
+    "SL512": "{variables} variables have more than the {most} structures that can be tried. "
+    'Take structure "search", fewer variables, or a lower max_parents.',
     "SL513": "{name} of a Bayes net must be {wanted}, not {value!r}.",
     "SL514": "The counts cannot be made again on the training and the development data, because "
     "there are no development data. Give dev, or leave recount out.",
     "SL515": "The instances that the Bayes net was trained on are not stored with it. Ask for what "
     "they are given without themselves right after fit, before it is saved or made compact.",
     "SL520": "{name} of the log-linear model must be {wanted}, not {value!r}.",
-    "SL521": "Expected a label, a string, for each of the {n_rows} rows; got {found}.",
     "SL522": "The log-linear model has no labels to choose from. Train it, or load a trained one.",
     "SL523": "Weights do not fit into {dtype}. Use float32, or train with a larger l2.",
 }

@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 import numpy as np
 
 cdef uint64_t SEED = <uint64_t>0x9E3779B97F4A7C15
+cdef double LEAST = 1e-300  # as in `witten_bell`
 
 
 cdef inline uint64_t mix(uint64_t x) noexcept nogil:
@@ -251,7 +252,7 @@ cdef class Network:
             else:
                 ratio = self.distinct[self.distinct_starts[level] + context - self.starts[s]] / count
                 p = p + (relative - p) / (1.0 + self.d[level] * ratio)
-        return p
+        return p if p > LEAST else LEAST
 
 
 def _check_starts(starts, Py_ssize_t n, Py_ssize_t end):

@@ -10,7 +10,7 @@ to the joint likelihood (a generative model) or to the conditional one (the pape
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,7 +22,18 @@ from ..optimize.lbfgs import minimize
 from . import structure, witten_bell
 from ._counts import Network
 from .counts import Instances, JointCounts, Subset, join, seed_of
-from .features import Rows, Table, symbol
+from .features import (
+    Labelled,
+    Rows,
+    Table,
+    checked_known,
+    checked_labels,
+    development_data,
+    is_by_name,
+    label_ids_of,
+    symbol,
+)
+from .settings import is_number, is_one_of, is_whole
 from .structure import Parents, Progress, Step
 
 STRUCTURES = ("naive", "search", "exhaustive")
@@ -82,20 +93,25 @@ class BayesNet:
             ("n_d", n_d, NUMBERS_OF_D),
             ("smoothing", smoothing, witten_bell.SMOOTHINGS),
         ):
-            if value not in known:
+            if not is_one_of(value, known):
                 wanted = "one of " + ", ".join(map(str, known))
                 raise StructlearnError("SL513", name=name, wanted=wanted, value=value)
-        if not isinstance(structure, Mapping) and structure not in STRUCTURES:
+        if not isinstance(structure, Mapping) and not is_one_of(structure, STRUCTURES):
             wanted = "one of " + ", ".join(STRUCTURES) + ", or the parents of each variable"
             raise StructlearnError("SL513", name="structure", wanted=wanted, value=structure)
         for name, value, wanted, sound in (
-            ("max_parents", max_parents, "1 or more", max_parents >= 1),
-            ("min_gain", min_gain, "a number", min_gain == min_gain),
-            ("prior_variance", prior_variance, "more than 0", prior_variance > 0),
+            ("max_parents", max_parents, "a whole number from 1", is_whole(max_parents, 1)),
+            ("min_gain", min_gain, "a number", is_number(min_gain)),
+            (
+                "prior_variance",
+                prior_variance,
+                "more than 0",
+                is_number(prior_variance) and prior_variance > 0,
+            ),
         ):
             if not sound:
                 raise StructlearnError("SL513", name=name, wanted=wanted, value=value)
-        self.structure = structure
+        self.structure = dict(structure) if isinstance(structure, Mapping) else structure
         self.fit_d = fit_d
         self.n_d = n_d
         self.smoothing = smoothing
@@ -160,7 +176,7 @@ class BayesNet:
         rows: Rows,
         labels: Sequence[str],
         *,
-        dev: tuple[Rows, Sequence[str]] | None = None,
+        dev: Labelled | None = None,
         variables: Sequence[str] | None = None,
         known_labels: Iterable[str] = (),
         progress: Progress | None = None,
@@ -168,34 +184,36 @@ class BayesNet:
         """Choose the structure, count, and fit the d; returns the net itself.
 
         rows, labels: the training data; see `features.Table.of`.
-        dev: rows and labels on which the structure is chosen and the d are fitted; None: the
-            training data, with each instance left out of its own counts.
+        dev: rows and labels on which the structure is chosen and the d are fitted; None, or no
+            rows: the training data, with each instance left out of its own counts.
         variables: their names; None: those of the rows.
         known_labels: labels that there are, whether or not they occur.
         progress: is called with a line of text after each step of a search.
         A label is what occurs in `labels`, `dev` or `known_labels`.
-        Raises StructlearnError SL502 or SL503 for rows that fit no table, SL504 if there is not one
-        label for each, SL511, SL512 for the structure, SL514 for `recount` without `dev`.
+        Raises StructlearnError SL501 to SL503 or SL506 for rows that fit no table, SL504 if there
+        is not one label for each, SL507 or SL508 for other `dev` or `known_labels`, SL511, SL512
+        for the structure, SL514 for `recount` without `dev`.
         """
-        if self.recount and dev is None:
-            raise StructlearnError("SL514")
         table = Table.of(rows, variables)
-        labels, dev_labels = list(labels), list(dev[1]) if dev is not None else []
-        names = tuple(sorted({*labels, *dev_labels, *known_labels}))
-        counts = JointCounts(table, _places(labels, names), names)
-        if dev is None:
+        labels = checked_labels(labels, len(table))
+        held_out = development_data(dev, table.variables)
+        if self.recount and held_out is None:
+            raise StructlearnError("SL514")
+        dev_labels = [] if held_out is None else held_out[1]
+        names = tuple(sorted({*labels, *dev_labels, *checked_known(known_labels)}))
+        counts = JointCounts(table, label_ids_of(labels, names), names)
+        if held_out is None:
             instances = Instances.left_out(counts)
         else:
-            dev_table = Table.of(dev[0], table.variables)
-            instances = Instances(counts, dev_table.symbols, _places(dev_labels, names))
+            instances = Instances(counts, held_out[0].symbols, label_ids_of(dev_labels, names))
         parents, steps = self._choose(instances, progress)
         # Nothing of an earlier fit is changed before all that can fail is done.
         self._labels, self._variables = names, table.variables
         self._parents, self._steps = parents, steps
         self._d = self._fit(instances)
-        if self.recount:
-            both = Table.concatenate([table, dev_table])
-            counts = JointCounts(both, _places(labels + dev_labels, names), names)
+        if self.recount and held_out is not None:
+            both = Table.concatenate([table, held_out[0]])
+            counts = JointCounts(both, label_ids_of(labels + dev_labels, names), names)
         self._counts = counts
         self._tables = Tables.of(counts, self._parents, self.smoothing)
         self._network = None
@@ -206,18 +224,17 @@ class BayesNet:
 
         rows: a Table or a mapping, which must have the variables of the structure, or rows of
             values in the order of `variables`. Values that were never seen are allowed.
-        Raises StructlearnError SL502 or SL503 for others, SL510 without labels.
+        Raises StructlearnError SL502, SL503 or SL506 for others, SL510 without labels.
         """
         if self.is_empty:
             raise StructlearnError("SL510")
         if self._network is None:
             self._network = self._tables.network(self._labels, self._d, self.smoothing)
         used = self._tables.variables
-        if used and isinstance(rows, (Table, Mapping)):
+        if used and is_by_name(rows):
             table = Table.of(rows, used)
         else:
-            of_rows = None if isinstance(rows, (Table, Mapping)) else self._variables
-            table = Table.of(rows, of_rows).select(used)
+            table = Table.of(rows, None if is_by_name(rows) else self._variables).select(used)
         out = np.empty((len(table), len(self._labels)))
         self._network.log_joint(table.symbols, out)
         return out
@@ -382,17 +399,20 @@ class BayesNet:
         )
         return parents, tuple(steps)
 
-    def _families(self, instances: Instances) -> list[tuple[str | None, witten_bell.Family]]:
+    def _families(self, instances: Instances) -> Iterator[tuple[str | None, witten_bell.Family]]:
         """The tables, the class first, looked up for some instances."""
-        return [
-            (name, witten_bell.family(instances, variable, parents, self.smoothing))
-            for name, variable, parents in _nodes(self._variables, self._parents)
-        ]
+        for name, variable, parents in _nodes(self._variables, self._parents):
+            yield name, witten_bell.family(instances, variable, parents, self.smoothing)
 
     def _fit(self, instances: Instances) -> D:
         """The d of all tables."""
         if self.smoothing == "uniform":
             return {}
+        if self.fit_d is None:
+            return {
+                name: np.ones(len(witten_bell.contexts(instances.counts, variable, parents)))
+                for name, variable, parents in _nodes(self._variables, self._parents)
+            }
         names, families = zip(*self._families(instances), strict=True)
         assert instances.label_ids is not None
         objective = witten_bell.Objective(
@@ -403,9 +423,7 @@ class BayesNet:
             tied=self.n_d == "one",
             prior_variance=self.prior_variance,
         )
-        theta = np.zeros(objective.n)
-        if self.fit_d is not None:
-            theta = minimize(objective, theta, max_iterations=_MAX_ITERATIONS).x
+        theta = minimize(objective, np.zeros(objective.n), max_iterations=_MAX_ITERATIONS).x
         return dict(zip(names, objective.split(theta), strict=True))
 
 
@@ -552,11 +570,6 @@ def _nodes(variables: Sequence[str], parents: Parents) -> list[tuple[str | None,
     for variable, of in parents.items():
         nodes.append((variable, place[variable], tuple(sorted(place[name] for name in of))))
     return nodes
-
-
-def _places(labels: Sequence[str], names: Sequence[str]) -> NDArray[np.int64]:
-    place = {name: i for i, name in enumerate(names)}
-    return np.array([place[label] for label in labels], dtype=np.int64)
 
 
 def _moved(subset: Subset, place: Mapping[int, int]) -> Subset:

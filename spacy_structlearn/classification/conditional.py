@@ -12,10 +12,10 @@ same curvature, so that L-BFGS needs few iterations; neither changes the optimum
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,9 @@ from ..errors import StructlearnError
 from ..optimize.lbfgs import LBFGS
 from ._counts import Index, group
 from ._log_linear import Instances, add_scores
-from .features import Table, symbol, tuple_keys
-
-if TYPE_CHECKING:
-    from .bayes_net import BayesNet
+from .bayes_net import BayesNet
+from .features import SET_SEPARATOR, Table, symbol, tuple_keys
+from .settings import is_number, is_one_of, is_whole
 
 Template = tuple[str, ...]
 LabelledTable = tuple[Table, NDArray[np.int32]]
@@ -66,12 +65,19 @@ class LogLinearSettings:
             ("templates", _TEMPLATES_WANTED, self._templates_sound()),
             ("l2", '0 or more, "search", or a list of such numbers', self._l2_sound()),
             ("l2_per_label", "a number of 0 or more for each label named", self._label_l2_sound()),
-            ("max_conjunction", "1 or more", self.max_conjunction >= 1),
-            ("min_gain", "a number", self.min_gain == self.min_gain),
-            ("max_templates", "0 or more, or None", (self.max_templates or 0) >= 0),
-            ("min_count", "1 or more", self.min_count >= 1),
-            ("max_iterations", "1 or more", self.max_iterations >= 1),
-            ("tolerance", "0 or more", self.tolerance >= 0),
+            ("max_conjunction", "a whole number from 1", is_whole(self.max_conjunction, 1)),
+            ("min_gain", "a number", is_number(self.min_gain)),
+            (
+                "max_templates",
+                "a whole number from 0, or None",
+                self.max_templates is None or is_whole(self.max_templates, 0),
+            ),
+            ("min_count", "a whole number from 1", is_whole(self.min_count, 1)),
+            ("nested", "true or false", isinstance(self.nested, bool)),
+            ("recount", "true or false", isinstance(self.recount, bool)),
+            ("base", "a BayesNet, or None", isinstance(self.base, BayesNet | None)),
+            ("max_iterations", "a whole number from 1", is_whole(self.max_iterations, 1)),
+            ("tolerance", "0 or more", is_number(self.tolerance, 0)),
         ):
             if not sound:
                 value = getattr(self, name)
@@ -80,18 +86,29 @@ class LogLinearSettings:
     def _templates_sound(self) -> bool:
         if isinstance(self.templates, str):
             return self.templates in ("single", "pairs", "search")
-        return all(
-            not isinstance(template, str) and 0 < len(set(template)) == len(template)
-            for template in self.templates
-        ) and len({frozenset(template) for template in self.templates}) == len(self.templates)
+        if not isinstance(self.templates, Sequence):
+            return False
+        for template in self.templates:
+            if isinstance(template, str) or not isinstance(template, Iterable):
+                return False
+            if not all(isinstance(variable, str) for variable in template):
+                return False
+            if not 0 < len(set(template)) == len(template):
+                return False
+        return len({frozenset(template) for template in self.templates}) == len(self.templates)
 
     def _l2_sound(self) -> bool:
         if isinstance(self.l2, str):
             return self.l2 == "search"
-        return len(self.l2_values) > 0 and all(0 <= l2 < np.inf for l2 in self.l2_values)
+        values = (self.l2,) if np.ndim(self.l2) == 0 else tuple(self.l2)
+        return len(values) > 0 and all(is_number(l2, 0) and l2 < np.inf for l2 in values)
 
     def _label_l2_sound(self) -> bool:
-        return all(0 <= l2 < np.inf for l2 in (self.l2_per_label or {}).values())
+        if self.l2_per_label is None:
+            return True
+        return isinstance(self.l2_per_label, Mapping) and all(
+            is_number(l2, 0) and l2 < np.inf for l2 in self.l2_per_label.values()
+        )
 
     def fields(self) -> dict[str, Any]:
         """What is stored of the settings: all but the base network."""
@@ -111,9 +128,9 @@ class LogLinearSettings:
     @property
     def l2_values(self) -> tuple[float, ...]:
         """The values of l2 among which is chosen; the strongest first."""
-        if self.l2 == "search":
+        if is_one_of(self.l2, ("search",)):
             return tuple(1.0 / variance for variance in VARIANCES)
-        values = (self.l2,) if np.isscalar(self.l2) else self.l2
+        values = (self.l2,) if np.ndim(self.l2) == 0 else self.l2
         return tuple(sorted({float(value) for value in values}, reverse=True))
 
     @property
@@ -403,7 +420,8 @@ class Workshop:
 def feature_keys(table: Table, template: Template) -> NDArray[np.uint64]:
     """The key of the feature that each row has by a template, uint64 (n)."""
     keys = tuple_keys(
-        *(table.column(variable) for variable in template), seed=symbol("\x1f".join(template))
+        *(table.column(variable) for variable in template),
+        seed=symbol(SET_SEPARATOR.join(template)),
     )
     return np.ascontiguousarray(np.broadcast_to(keys, len(table)))
 

@@ -29,9 +29,16 @@ from .conditional import (
     Workshop,
     row_keys,
 )
-from .features import MISSING, Rows, Table
+from .features import (
+    MISSING,
+    Labelled,
+    Table,
+    checked_known,
+    checked_labels,
+    development_data,
+    label_ids_of,
+)
 
-Labelled = tuple[Rows, Sequence[str]]
 Progress = Callable[[str], object]
 KeyedWeights = tuple[NDArray[np.uint64], NDArray[np.float64]]
 
@@ -83,17 +90,16 @@ class Training:
         self.value = 0.0
         self.n_iterations = 0
         self._dev = dev
-        self._known_labels = frozenset(labels)
+        self._known_labels = checked_known(labels)
         self._tables: list[Table] = []
         self._labels: list[str] = []
         self._run: _Run | None = None
         self._previous: KeyedWeights | None = None
 
     def add(self, table: Table, labels: Sequence[str]) -> None:
-        """More training data. Raises SL521 unless there is a label for each row."""
-        _check_labels(table, labels)
+        """More training data. Raises SL504 unless there is a label for each row."""
+        self._labels.extend(checked_labels(labels, len(table)))
         self._tables.append(table)
-        self._labels.extend(labels)
         if self._run is not None and not self.settings.needs_dev:
             self._previous = self._run.weights_by_key()
         self._run = None
@@ -124,7 +130,7 @@ class Training:
             n_iterations = fields.pop("n_iterations")
             if not self._running().resume(**fields):
                 return False
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
             raise StructlearnError("SL054", kind=_STATE_KIND, problem=str(error)) from None
         self.value, self.n_iterations = self._running().value, n_iterations
         return True
@@ -133,13 +139,12 @@ class Training:
         if self._run is None:
             table = Table.concatenate(self._tables)
             self._tables = [table]
-            dev_labels = () if self._dev is None else self._dev[1]
+            held_out = development_data(self._dev, table.variables)
+            dev_labels = [] if held_out is None else held_out[1]
             labels = tuple(sorted(self._known_labels.union(self._labels, dev_labels)))
             dev = None
-            if self._dev is not None:
-                rows = Table.of(self._dev[0], table.variables)
-                _check_labels(rows, dev_labels)
-                dev = sorted_rows(rows, label_ids_of(dev_labels, labels))
+            if held_out is not None:
+                dev = sorted_rows(held_out[0], label_ids_of(dev_labels, labels))
             train = sorted_rows(table, label_ids_of(self._labels, labels))
             self._run = _Run(self.settings, labels, train, dev, self.progress, self._previous)
         return self._run
@@ -169,8 +174,6 @@ class _Run:
         self._previous = previous
         # What the last phase is to be trained on, if it is not what the others are.
         self._all: LabelledTable | None = None
-        if dev is not None and not len(dev[0]):
-            dev = None
         if settings.needs_dev and dev is None:
             self._all = train
             train, dev = _hold_out(*train)
@@ -424,22 +427,6 @@ def _names(keys: NDArray[np.uint64], rows: Table, template: Template) -> dict[in
         columns.append([names.get(value) for value in symbols])
     parts = zip(keys.tolist(), zip(*columns, strict=True), strict=True)
     return {key: "|".join(names) for key, names in parts if None not in names}
-
-
-def _check_labels(table: Table, labels: Sequence[str]) -> None:
-    if isinstance(labels, str) or len(labels) != len(table):
-        found = f"the text {labels!r}" if isinstance(labels, str) else len(labels)
-        raise StructlearnError("SL521", n_rows=len(table), found=found)
-    for place, label in enumerate(labels):
-        if not isinstance(label, str):
-            found = f"{label!r} at place {place}, counted from 0,"
-            raise StructlearnError("SL521", n_rows=len(table), found=found)
-
-
-def label_ids_of(found: Sequence[str], labels: Sequence[str]) -> NDArray[np.int32]:
-    """The place of each label, int32 (n)."""
-    places = {label: place for place, label in enumerate(labels)}
-    return np.array([places[label] for label in found], dtype=np.int32)
 
 
 def sorted_rows(table: Table, label_ids: NDArray[np.int32]) -> LabelledTable:

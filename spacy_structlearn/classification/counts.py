@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from ._counts import Index, group
-from .features import Table, symbol, tuple_keys
+from .features import CLASS_NAME, SET_SEPARATOR, Table, symbol, tuple_keys
 
 Subset: TypeAlias = "tuple[int, ...]"
 """Places of variables, ascending; the class has the place after the last variable."""
@@ -253,8 +253,8 @@ def seed_of(variables: Sequence[str], subset: Subset) -> int:
 
     It depends on their names and not on their places: a model may leave variables out.
     """
-    names = [variables[i] if i < len(variables) else "\x1e" for i in subset]
-    return symbol("\x1f".join(names))
+    names = [variables[i] if i < len(variables) else CLASS_NAME for i in subset]
+    return symbol(SET_SEPARATOR.join(names))
 
 
 def check_label_ids(
@@ -263,7 +263,7 @@ def check_label_ids(
     """`label_ids` as int64, if there is one in range for each row (else SL504)."""
     label_ids = np.asarray(label_ids, dtype=np.int64)
     if label_ids.shape != (n_rows,):
-        raise StructlearnError("SL504", labels=label_ids.size, rows=n_rows)
+        raise StructlearnError("SL504", rows=n_rows, found=f"{label_ids.size} labels")
     if n_rows and not 0 <= label_ids.min() <= label_ids.max() < n_labels:
         raise StructlearnError("SL505", n_labels=n_labels)
     return label_ids

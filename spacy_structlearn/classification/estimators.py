@@ -15,10 +15,11 @@ from hashlib import blake2b
 import numpy as np
 
 from .. import serialization
+from ..errors import StructlearnError
 from .bayes_net import BayesNet
 from .conditional import LabelledTable, LogLinearSettings
-from .conjunctions import Training, label_ids_of, sorted_rows
-from .features import Table
+from .conjunctions import Training, sorted_rows
+from .features import Table, label_ids_of
 from .log_linear import LogLinear
 
 _STATE_KIND = "bayes_net_training"
@@ -137,13 +138,19 @@ class BayesNetTrainer:
         return serialization.pack(_STATE_KIND, _VERSION, state)
 
     def resume(self, state: bytes) -> bool:
-        """Go on from `to_bytes`. Returns False if the state is of other data or settings."""
+        """Go on from `to_bytes`. Returns False if the state is of other data or settings.
+
+        Raises StructlearnError SL050 to SL054 if the bytes are not those of such a state.
+        """
         _, found = serialization.unpack(state, _STATE_KIND, {_VERSION})
-        if found["digest"] != self._digest():
-            return False
-        self._net = BayesNet.from_bytes(found["net"].tobytes())
-        self.value, self.n_iterations = found["value"], found["n_iterations"]
-        self._done = found["done"]
+        try:
+            if found["digest"] != self._digest():
+                return False
+            self._net = BayesNet.from_bytes(found["net"].tobytes())
+            self.value, self.n_iterations = found["value"], found["n_iterations"]
+            self._done = found["done"]
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            raise StructlearnError("SL054", kind=_STATE_KIND, problem=str(error)) from None
         return True
 
     def _instances(self) -> tuple[LabelledTable, tuple[str, ...]]:

@@ -10,11 +10,11 @@ the model format and must never change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,15 @@ from ..errors import StructlearnError
 MISSING = 0
 """The symbol of None: a value like any other."""
 
-Rows: TypeAlias = "Table | Mapping[str, Sequence[str | None]] | Sequence[Sequence[str | None]]"
+Columns: TypeAlias = "Mapping[str, Sequence[str | None]]"
+Rows: TypeAlias = "Table | Columns | Sequence[Sequence[str | None]]"
+Labelled: TypeAlias = "tuple[Rows, Sequence[str]]"
+"""Rows, and the label of each."""
+
+SET_SEPARATOR = "\x1f"
+"""Stands between the names of variables where a set of them is hashed."""
+CLASS_NAME = "\x1e"
+"""Stands for the class in such a set."""
 
 _SEED = 0x9E3779B97F4A7C15
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -46,7 +54,7 @@ class Table:
 
     variables: the names of the columns. symbols: uint64 (n_rows, n_variables).
     names: what symbols are called, where that is known.
-    Raises StructlearnError SL501 if the names are not different or the shapes do not fit.
+    Raises StructlearnError SL501 if the names are not different strings or the shapes do not fit.
     """
 
     variables: tuple[str, ...]
@@ -55,14 +63,11 @@ class Table:
 
     def __post_init__(self) -> None:
         symbols = np.ascontiguousarray(self.symbols, dtype=np.uint64)
-        problem = None
-        if len(set(self.variables)) < len(self.variables):
-            problem = "two of them have the same name"
-        elif symbols.ndim != 2 or symbols.shape[1] != len(self.variables):
+        variables = _checked_names(self.variables)
+        if symbols.ndim != 2 or symbols.shape[1] != len(variables):
             problem = f"the symbols have the shape {symbols.shape}"
-        if problem:
-            raise StructlearnError("SL501", variables=", ".join(self.variables), problem=problem)
-        object.__setattr__(self, "variables", tuple(self.variables))
+            raise StructlearnError("SL501", variables=", ".join(variables), problem=problem)
+        object.__setattr__(self, "variables", variables)
         object.__setattr__(self, "symbols", symbols)
 
     def __len__(self) -> int:
@@ -73,43 +78,34 @@ class Table:
         """Make a table of rows of values, or of columns by their names; a Table is itself.
 
         rows: each as many strings or Nones as there are variables; or {name: column}, with columns
-            of one length. Other values than strings are taken by `str`.
+            of one length, as a mapping or a data frame. Other values than strings are taken by
+            `str`, so 1, 1.0 and True are three values, and NaN is one too.
         variables: names of the columns; None: those of a mapping, otherwise "x1", "x2", ...
-        Raises StructlearnError SL502 for a row or column of another length, SL503 where a Table or
-        mapping has no such variable.
+        Raises StructlearnError SL501 for names that will not do, SL502 for a row or column of
+        another length, SL503 where a Table or mapping has no such variable, SL506 for what is no
+        table.
         """
         if isinstance(rows, Table):
             return rows if variables is None else rows.select(variables)
-        if isinstance(rows, Mapping):
-            if variables is None:
-                variables = tuple(rows)
-            for variable in variables:
-                if variable not in rows:
-                    raise StructlearnError("SL503", variable=variable, known=", ".join(rows))
-            columns = [list(rows[variable]) for variable in variables]
+        if is_by_name(rows):
+            known = list(rows.keys())
+            variables = _checked_names(known if variables is None else variables)
+            columns = _columns_by_name(rows, variables, known)
             n = len(columns[0]) if columns else 0
-            for variable, column in zip(variables, columns, strict=True):
-                if len(column) != n:
-                    raise StructlearnError(
-                        "SL502", what=f"column {variable!r}", found=len(column), wanted=n
-                    )
         else:
-            rows = list(rows)
+            tuples = [_values(row, f"row {i}") for i, row in enumerate(_values(rows, "it"), 1)]
             if variables is None:
-                variables = [f"x{i + 1}" for i in range(len(rows[0]) if rows else 0)]
-            for number, row in enumerate(rows, 1):
-                if isinstance(row, str) or len(row) != len(variables):
-                    found = f"the text {row!r}" if isinstance(row, str) else len(row)
-                    raise StructlearnError(
-                        "SL502", what=f"row {number}", found=found, wanted=len(variables)
-                    )
-            n = len(rows)
-            columns = [[row[i] for row in rows] for i in range(len(variables))]
+                variables = [f"x{i + 1}" for i in range(len(tuples[0]) if tuples else 0)]
+            variables = _checked_names(variables)
+            for number, row in enumerate(tuples, 1):
+                _check_length(f"row {number}", row, len(variables))
+            n = len(tuples)
+            columns = list(zip(*tuples, strict=True)) if n else [()] * len(variables)
         names: dict[int, str] = {}
         symbols = np.empty((n, len(variables)), dtype=np.uint64)
         for place, column in enumerate(columns):
             symbols[:, place] = _symbols(column, names)
-        return cls(tuple(variables), symbols, names)
+        return cls(variables, symbols, names)
 
     def column(self, variable: str) -> NDArray[np.uint64]:
         """The symbols of one variable, uint64 (n_rows). Raises SL503 if there is none."""
@@ -117,10 +113,11 @@ class Table:
 
     def select(self, variables: Sequence[str]) -> Table:
         """A table of these variables, in this order. Raises SL503 for one that is not there."""
-        if tuple(variables) == self.variables:
+        variables = _checked_names(variables)
+        if variables == self.variables:
             return self
         places = [self._place(variable) for variable in variables]
-        return Table(tuple(variables), self.symbols[:, places], self.names)
+        return Table(variables, self.symbols[:, places], self.names)
 
     def take(self, rows: ArrayLike) -> Table:
         """A table of some rows: integers, or a bool for each."""
@@ -140,6 +137,60 @@ class Table:
         if variable not in self.variables:
             raise StructlearnError("SL503", variable=variable, known=", ".join(self.variables))
         return self.variables.index(variable)
+
+
+def is_by_name(rows: Rows) -> TypeGuard[Columns]:
+    """Whether columns are found in `rows` by name: a Table, a mapping, or a data frame."""
+    return isinstance(rows, Table) or (hasattr(rows, "keys") and hasattr(rows, "__getitem__"))
+
+
+def checked_labels(labels: Iterable[str], n_rows: int) -> list[str]:
+    """The labels, if there is a string for each row (else SL504); those of NumPy as plain ones."""
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        found = f"the text {labels!r}" if isinstance(labels, str) else f"{labels!r}"
+        raise StructlearnError("SL504", rows=n_rows, found=found)
+    labels = list(labels)
+    for place, label in enumerate(labels):
+        if not isinstance(label, str):
+            found = f"{label!r} at place {place} (counted from 0)"
+            raise StructlearnError("SL504", rows=n_rows, found=found)
+    if len(labels) != n_rows:
+        raise StructlearnError("SL504", rows=n_rows, found=f"{len(labels)} labels")
+    return list(map(str.__str__, labels))
+
+
+def label_ids_of(found: Sequence[str], labels: Sequence[str]) -> NDArray[np.int32]:
+    """The place of each label in `labels`, which has them all; int32 (n)."""
+    places = {label: place for place, label in enumerate(labels)}
+    return np.array([places[label] for label in found], dtype=np.int32)
+
+
+def checked_known(labels: Iterable[str]) -> frozenset[str]:
+    """Labels known beforehand, if they are strings (else SL508)."""
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise StructlearnError("SL508", found=repr(labels))
+    labels = list(labels)
+    for label in labels:
+        if not isinstance(label, str):
+            raise StructlearnError("SL508", found=repr(label))
+    return frozenset(map(str.__str__, labels))
+
+
+def development_data(
+    dev: Labelled | None, variables: Sequence[str]
+) -> tuple[Table, list[str]] | None:
+    """The table of these variables and the labels; None if there are none, or no rows.
+
+    Raises StructlearnError SL507 if it is no pair, and what `Table.of` and `checked_labels` raise.
+    """
+    if dev is None:
+        return None
+    if not isinstance(dev, (tuple, list)) or len(dev) != 2:
+        found = f"{len(dev)} parts" if isinstance(dev, (tuple, list)) else type(dev).__name__
+        raise StructlearnError("SL507", found=found)
+    table = Table.of(dev[0], variables)
+    labels = checked_labels(dev[1], len(table))
+    return (table, labels) if labels else None
 
 
 def tuple_keys(*columns: NDArray[np.uint64], seed: int = 0) -> NDArray[np.uint64]:
@@ -162,13 +213,65 @@ def _mix(x: Any) -> Any:
         return x ^ (x >> np.uint64(31))
 
 
+def _checked_names(variables: Sequence[str]) -> tuple[str, ...]:
+    """The names of columns, if they are different and can be hashed as sets (else SL501)."""
+    problem = None
+    if isinstance(variables, str):
+        problem, variables = "they are a text, not a list of names", (variables,)
+    names = tuple(variables)
+    for name in names:
+        if not isinstance(name, str):
+            problem = f"the name {name!r} is no string"
+        elif SET_SEPARATOR in name or CLASS_NAME in name:
+            problem = f"the name {name!r} has a control character that is used within"
+    if problem is None and len(set(names)) < len(names):
+        problem = "two of them have the same name"
+    if problem:
+        raise StructlearnError("SL501", variables=", ".join(map(str, names)), problem=problem)
+    return tuple(map(str.__str__, names))
+
+
+def _columns_by_name(
+    rows: Columns, variables: Sequence[str], known: Collection[str]
+) -> list[Sequence[Any]]:
+    """The columns of these variables, of one length."""
+    columns: list[Sequence[Any]] = []
+    for variable in variables:
+        if variable not in known:
+            raise StructlearnError("SL503", variable=variable, known=", ".join(map(str, known)))
+        columns.append(_values(rows[variable], f"column {variable!r}"))
+        _check_length(f"column {variable!r}", columns[-1], len(columns[0]))
+    return columns
+
+
+def _values(values: Any, what: str) -> tuple[Any, ...]:
+    """The values of a row or a column (or the rows), if they have an order of their own."""
+    if isinstance(values, (str, bytes)):
+        raise StructlearnError("SL506", what=what, found=f"the text {values!r}")
+    try:
+        if not isinstance(values, (Mapping, Set)):
+            return tuple(values)
+    except TypeError:  # nothing that can be gone through, such as a number
+        pass
+    raise StructlearnError("SL506", what=what, found=f"of type {type(values).__name__}")
+
+
+def _check_length(what: str, values: Sequence[Any], wanted: int) -> None:
+    if len(values) != wanted:
+        raise StructlearnError("SL502", what=what, found=len(values), wanted=wanted)
+
+
+def _text(value: Any) -> str | None:
+    """What a value is known by."""
+    if value is None or type(value) is str:
+        return value
+    return str.__str__(value) if isinstance(value, str) else str(value)
+
+
 def _symbols(column: Sequence[Any], names: dict[int, str]) -> list[int]:
     """The symbol of each value; what they are called is added to `names`."""
-    table: dict[Any, int] = {}
-    for value in column:
-        if value not in table:
-            text = value if value is None or isinstance(value, str) else str(value)
-            table[value] = symbol(text)
-            if text is not None:
-                names[table[value]] = text
-    return [table[value] for value in column]
+    # Not by the values themselves: 1, 1.0 and True are equal, and their texts are not.
+    texts = list(map(_text, column))
+    table = {text: symbol(text) for text in dict.fromkeys(texts)}
+    names.update((number, text) for text, number in table.items() if text is not None)
+    return [table[text] for text in texts]

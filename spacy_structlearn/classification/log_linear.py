@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,8 @@ from ._counts import Index
 from ._log_linear import add_scores
 from .bayes_net import BayesNet
 from .conditional import LogLinearSettings, Template, base_scores, feature_keys, log_softmax
-from .conjunctions import Labelled, Progress, Step, Training, template_name
-from .features import Rows, Table
+from .conjunctions import Progress, Step, Training, template_name
+from .features import Labelled, Rows, Table, is_by_name
 
 _KIND = "log_linear"
 _VERSION = 1
@@ -185,7 +186,8 @@ class LogLinear:
         progress: called with one short line of text after each step of the search, and after that
             of l2.
         A label is what occurs in `labels`, `dev` or `known_labels`.
-        Raises StructlearnError SL502, SL503 or SL521 for rows and labels that do not fit.
+        Raises StructlearnError SL501 to SL504 or SL506 for rows and labels that do not fit, SL507
+        or SL508 for other `dev` or `known_labels`.
         """
         table = Table.of(rows, variables)
         training = Training(self.settings, dev=dev, labels=known_labels, progress=progress)
@@ -200,11 +202,11 @@ class LogLinear:
 
         rows: a Table or a mapping, which must have the variables of the templates, or rows of
             values in the order of `variables`. Values that were never seen are allowed.
-        Raises StructlearnError SL502 or SL503 for others, SL522 without labels.
+        Raises StructlearnError SL502, SL503 or SL506 for others, SL522 without labels.
         """
         if self.is_empty:
             raise StructlearnError("SL522")
-        table = Table.of(rows, self._used if isinstance(rows, (Table, Mapping)) else self.variables)
+        table = Table.of(rows, self._used if is_by_name(rows) else self.variables)
         scores = np.tile(self.bias, (len(table), 1))
         features = np.empty((len(table), len(self.templates)), dtype=np.int32)
         for place, template in enumerate(self.templates):
@@ -356,12 +358,12 @@ class LogLinear:
             settings = fields.pop("settings")
             model._set(**_checked(**fields))
             model.settings = LogLinearSettings.of(settings, model.base)
-        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
             raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
         return model
 
     def __reduce__(self) -> tuple:
-        return LogLinear.from_bytes, (self.to_bytes(),)
+        return _unpickled, (self.to_bytes(), self.settings.base)
 
     def __repr__(self) -> str:
         templates = " ".join(template_name(template) for template in self.templates)
@@ -369,6 +371,15 @@ class LogLinear:
             f"<LogLinear: {len(self.labels)} labels, {len(self.keys)} features, "
             f"templates {templates or 'none'}>"
         )
+
+
+def _unpickled(data: bytes, base: BayesNet | None) -> LogLinear:
+    """The model of these bytes; the network that it is to be stacked on is not in them before it is
+    trained.
+    """
+    model = LogLinear.from_bytes(data)
+    model.settings = replace(model.settings, base=base)
+    return model
 
 
 def _is_mirrored(weights: NDArray[np.floating]) -> bool:

@@ -11,8 +11,9 @@ a variable has one of these sets of parents, or is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from math import comb
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -122,8 +123,8 @@ def ordered(structure: Mapping[str, Sequence[str]], variables: Sequence[str]) ->
     placed, a variable twice, or has a cycle.
     """
     for variable, parents in structure.items():
-        if isinstance(parents, str):
-            problem = f"the parents of {variable!r} are the text {parents!r}, not a list of names"
+        if isinstance(parents, str) or not isinstance(parents, Iterable):
+            problem = f"the parents of {variable!r} are {parents!r}, not a list of names"
             raise StructlearnError("SL511", problem=problem)
         for name in (variable, *parents):
             if name not in variables:
@@ -246,15 +247,14 @@ def exhaustive(
     """
     evaluator = Evaluator(instances, smoothing)
     n = len(evaluator.variables)
+    # Counted before they are listed: there may be more sets of parents than fit in memory.
+    n_choices = 1 + sum(comb(n - 1, size) for size in range(min(max_parents, n))) if n else 1
+    if n_choices**n > MAX_STRUCTURES:
+        raise StructlearnError("SL512", most=MAX_STRUCTURES, variables=n)
     choices = [
         [*subsets([other for other in range(n) if other != variable], max_parents - 1), None]
         for variable in range(n)
     ]
-    number = 1
-    for choice in choices:
-        number *= len(choice)
-    if number > MAX_STRUCTURES:
-        raise StructlearnError("SL512", number=number, most=MAX_STRUCTURES, variables=n)
     prior = evaluator.prior()
     best: dict[int, Subset] = {}
     best_scores, best_value = prior, evaluator.accuracy(evaluator.n_right(prior))

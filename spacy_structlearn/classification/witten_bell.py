@@ -31,6 +31,8 @@ SMOOTHINGS = ("witten_bell", "uniform")
 UNIFORM_WEIGHT = 0.1
 """The weight of the uniform distribution in the ablation."""
 
+LEAST = 1e-300
+"""What a probability is at least; with many levels the factors 1 - lambda can underflow."""
 MAX_LOG_D = 300.0
 TIE = 1e-9
 """Differences of log-probabilities below this are rounding."""
@@ -91,7 +93,7 @@ def probabilities(table: Family, d: Sequence[float] | Floats | None) -> Floats:
     p = table.uniform
     for (ratio, relative), d_k in zip(table.levels, d, strict=True):
         p = p + (relative - p) / (1.0 + d_k * ratio)
-    return p
+    return np.maximum(p, LEAST)
 
 
 def uniform_probabilities(table: Family) -> Floats:
@@ -118,7 +120,7 @@ def forward(table: Family, d: Floats) -> Pass:
         weights.append(weight)
         below.append(p)
         p = p + weight * (relative - p)
-    return Pass(p, weights, below)
+    return Pass(np.maximum(p, LEAST), weights, below)
 
 
 def gradient(table: Family, passed: Pass, outer: Floats) -> Floats:

@@ -9,7 +9,7 @@ node in between; the lines from one node to all its children share their slots, 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, sqrt
@@ -47,8 +47,10 @@ def network_svg(
     and variables are called in the drawing, where that is not their name. title: the accessible
     name; by default the factors, such as P(n1 | class, p), which are tooltips of the nodes too.
     font_size: in pixels. Raises SL115 for an unknown parent, a variable with the name of the class,
-    or a circle.
+    or a circle; SL116 for a font size of 0 or less.
     """
+    if not font_size > 0:
+        raise StructlearnError("SL116", value=font_size)
     network = _Network.of(parents, target, names or {})
     picture = _lay_out(network, font_size)
     factors = network.factors()
@@ -127,10 +129,17 @@ class _Network(NamedTuple):
     def of(
         cls, parents: Mapping[str, Sequence[str]], target: str, names: Mapping[str, str]
     ) -> _Network:
+        if not isinstance(parents, Mapping):
+            kind = type(parents).__name__
+            problem = f"they are of the type {kind}; give a mapping, such as BayesNet.parents"
+            raise StructlearnError("SL115", problem=problem)
         if target in parents:
             problem = f"a variable has the name of the class, {target!r}; give another target"
             raise StructlearnError("SL115", problem=problem)
         for variable, above in parents.items():
+            if isinstance(above, str) or not isinstance(above, Iterable):
+                problem = f"the parents of {variable!r} are {above!r}, not a list of names"
+                raise StructlearnError("SL115", problem=problem)
             for parent in above:
                 if parent != target and parent not in parents:
                     problem = f"{parent!r}, a parent of {variable!r}, is no variable"
@@ -150,7 +159,7 @@ class _Network(NamedTuple):
             left = later
         arcs = [sorted({0, *(places[p] for p in parents[v])}) for v in list(places)[1:]]
         shown = [_printable(str(names.get(name, name))) for name in places]
-        return cls(list(places), shown, [[], *arcs])
+        return cls(list(map(str, places)), shown, [[], *arcs])
 
     def factors(self) -> list[str]:
         """The factor of each node, such as "P(n1 | class, p)"."""

@@ -5,10 +5,12 @@ probability; in each, the mean probability is held against the frequency of righ
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..errors import StructlearnError
 
@@ -45,15 +47,20 @@ def reliability(
     wrong = np.flatnonzero(~((probabilities > -1e-6) & (probabilities < 1 + 1e-6)))
     if len(wrong):
         raise StructlearnError("SL311", place=int(wrong[0]), value=probabilities[wrong[0]])
-    if bins < 1:
+    if not isinstance(bins, Integral) or bins < 1:
         raise StructlearnError("SL312", bins=bins)
+    members: Iterable[tuple[int, NDArray[np.int64]]]
     if equal_mass:
-        members = np.array_split(np.argsort(probabilities, kind="stable"), bins)
+        order = np.argsort(probabilities, kind="stable")
+        members = enumerate(np.array_split(order, max(1, min(bins, len(order)))))
     else:
         place = np.clip((probabilities * bins).astype(int), 0, bins - 1)
-        members = [np.flatnonzero(place == number) for number in range(bins)]
+        # By the very ends that are reported: 0.29 * 100 is a little less than 29.
+        place += (place + 1 < bins) & ((place + 1) / bins <= probabilities)
+        place -= (place > 0) & (place / bins > probabilities)
+        members = ((int(number), np.flatnonzero(place == number)) for number in np.unique(place))
     table = []
-    for number, part in enumerate(members):
+    for number, part in members:
         if not len(part):
             continue
         inside = probabilities[part]

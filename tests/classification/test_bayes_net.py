@@ -327,7 +327,14 @@ def test_bytes_that_are_no_net(net, damage):
         ("fit_d", "yes"),
         ("n_d", 1),
         ("smoothing", "laplace"),
+        ("structure", np.array(["naive", "search"])),
+        ("fit_d", np.array(["joint", "conditional"])),
         ("max_parents", 0),
+        ("max_parents", "3"),
+        ("max_parents", 2.5),
+        ("max_parents", float("inf")),
+        ("min_gain", None),
+        ("prior_variance", "1"),
         ("min_gain", float("nan")),
         ("prior_variance", 0.0),
     ],
@@ -342,6 +349,14 @@ def test_bad_data():
     fit = BayesNet().fit
     assert code_of(fit, TRAIN[0], TRAIN[1][:-1]) == "SL504"
     assert code_of(fit, *TRAIN, dev=(DEV[0], DEV[1][:-1])) == "SL504"
+    for bad in (range(len(TRAIN[1])), [None, *TRAIN[1][1:]], "V" * len(TRAIN[1]), 3):
+        assert code_of(fit, TRAIN[0], bad) == "SL504"
+    assert code_of(fit, *TRAIN, dev=(DEV[0], range(len(DEV[1])))) == "SL504"
+    assert code_of(fit, *TRAIN, dev=DEV[:1]) == "SL507"
+    assert code_of(fit, *TRAIN, known_labels=[1]) == "SL508"
+    assert code_of(fit, None, TRAIN[1]) == "SL506"
+    assert code_of(fit, [("a",)], ["N"], variables=("\x1e",)) == "SL501"
+    assert code_of(BayesNet({"v": None}).fit, *TRAIN, variables=NAMES) == "SL511"
     assert code_of(fit, *TRAIN, dev=([("a",)], ["N"])) == "SL502"
     assert code_of(fit, *TRAIN, variables=("a", "b")) == "SL502"
     assert code_of(BayesNet(recount=True).fit, *TRAIN) == "SL514"
@@ -413,3 +428,39 @@ def test_pp_attachment(quadruples):
     assert right >= 0.845
     naive = BayesNet("naive").fit(*quadruples["training"], dev=quadruples["devset"])
     assert sum(len(d) for d in naive.d.values()) == 9
+
+
+def test_development_data_without_rows_are_none():
+    net = BayesNet().fit(*TRAIN, variables=NAMES)
+    assert net.parents
+    assert BayesNet().fit(*TRAIN, dev=([], []), variables=NAMES).to_bytes() == net.to_bytes()
+    assert code_of(BayesNet(recount=True).fit, *TRAIN, dev=([], [])) == "SL514"
+
+
+def test_a_mapping_that_is_changed_later_does_not_change_the_net():
+    structure = {"v": ()}
+    net = BayesNet(structure)
+    structure["q"] = ()
+    assert net.fit(*TRAIN, variables=NAMES).parents == {"v": ()}
+
+
+def test_probabilities_that_underflow_are_numbers():
+    # A value that none of 100 contexts was seen with: (1 - lambda)^100 is less than any float.
+    names = [f"x{i}" for i in range(100)]
+    rows = [("a",) * 100 + ("p",)] * 20000
+    structure = {**dict.fromkeys(names, ()), "y": names}
+    labels = ["N", "V"] * 10000
+    net = BayesNet(structure, fit_d=None).fit(rows, labels, variables=[*names, "y"])
+    np.testing.assert_allclose(net.predict_proba([("a",) * 100 + ("q",)]), 0.5)
+    assert np.isfinite(net.log_joint_left_out()).all()
+
+
+def test_where_no_d_is_fitted_memory_does_not_grow_with_rows_times_labels():
+    labels = [f"y{i}" for i in range(2000)]
+    rows = [(f"v{i % 7}", f"n{i % 50}") for i in range(2000)]
+    tracemalloc.start()
+    net = BayesNet("naive", fit_d=None).fit(rows, labels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [len(d) for d in net.d.values()] == [1, 2, 2]
+    assert peak < 2000 * 2000 * 8

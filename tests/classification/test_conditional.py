@@ -183,6 +183,22 @@ def test_a_base_is_trained_on_a_copy_and_keeps_its_settings():
         {"min_count": 0},
         {"max_iterations": 0},
         {"tolerance": -1e-5},
+        {"templates": None},
+        {"templates": [1]},
+        {"templates": [("a", 1)]},
+        {"templates": [("a", ["b"])]},
+        {"l2": None},
+        {"l2": ["1"]},
+        {"l2_per_label": 1.0},
+        {"l2_per_label": {"V": "1"}},
+        {"max_conjunction": 1.5},
+        {"max_templates": "2"},
+        {"min_count": None},
+        {"nested": "no"},
+        {"recount": None},
+        {"base": "naive"},
+        {"max_iterations": None},
+        {"tolerance": None},
     ],
 )
 def test_settings_out_of_range_are_refused(bad):
@@ -193,6 +209,7 @@ def test_settings_out_of_range_are_refused(bad):
 
 def test_grid_of_l2():
     assert LogLinearSettings(l2="search").l2_values[0] == pytest.approx(10)
+    assert LogLinearSettings(l2=np.array([1.0, 2.0])).l2_values == (2.0, 1.0)
     assert LogLinearSettings(l2="search").search_l2 == 1.0
     assert LogLinearSettings(l2=[0.5, 4]).l2_values == (4.0, 0.5)
     assert LogLinearSettings(l2=0.25).search_l2 == 0.25

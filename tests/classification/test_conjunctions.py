@@ -237,10 +237,15 @@ def test_data_in_parts_reach_the_optimum_of_the_whole(templates):
 
 def test_labels_that_are_no_strings_or_too_few_are_refused():
     rows = [["x"], ["y"]]
-    for labels in (["a"], "ab", [1, 2]):
-        with pytest.raises(StructlearnError, match="SL521"):
+    for labels in (["a"], "ab", [1, 2], ["a", None], 2):
+        with pytest.raises(StructlearnError, match="SL504"):
             LogLinear().fit(rows, labels)
-    with pytest.raises(StructlearnError, match="SL521"):
-        LogLinear().fit(rows, ["a", "b"], dev=(rows, ["a"]))
+    for labels in (["a"], [1, 2]):
+        with pytest.raises(StructlearnError, match="SL504"):
+            LogLinear().fit(rows, ["a", "b"], dev=(rows, labels))
+    with pytest.raises(StructlearnError, match="SL507"):
+        LogLinear().fit(rows, ["a", "b"], dev=[rows])
+    with pytest.raises(StructlearnError, match="SL508"):
+        LogLinear().fit(rows, ["a", "b"], known_labels=[1])
     with pytest.raises(StructlearnError, match="SL503"):
         LogLinear([("z",)]).fit(rows, ["a", "b"])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from spacy_structlearn import serialization
 from spacy_structlearn.classification.bayes_net import BayesNet
 from spacy_structlearn.classification.estimators import (
     BayesNetEstimator,
@@ -118,6 +119,19 @@ def test_training_goes_on_from_its_state(estimator):
         assert (other.value, other.n_iterations) == (trainer.value, trainer.n_iterations)
         assert train(other).to_bytes() == expected
     assert not begin(tuple(data[1:])).resume(state)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("bayes net", "bayes_net_training"), ("l2", "log_linear_training")]
+)
+def test_a_state_with_parts_missing_is_named(name, kind):
+    estimator, data = ESTIMATORS[name], parts()
+    trainer = estimator.trainer(estimator.initialize(data, LABELS, None), data)
+    _, fields = serialization.unpack(trainer.to_bytes(), kind, {1})
+    for part in fields:
+        rest = {other: value for other, value in fields.items() if other != part}
+        with pytest.raises(StructlearnError, match="SL054"):
+            trainer.resume(serialization.pack(kind, 1, rest))
 
 
 def test_parameters_hold_no_conjunctions_in_clear_text():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from spacy_structlearn.classification.features import (
     MISSING,
     Table,
+    checked_labels,
     symbol,
     tuple_keys,
 )
@@ -132,7 +133,18 @@ def test_concatenate():
         ("SL501", lambda: Table.of([("a", "b")], ("v", "v"))),
         ("SL501", lambda: Table(("v",), np.zeros((2, 2), np.uint64))),
         ("SL502", lambda: Table.of([("a", "b"), ("a",)])),
-        ("SL502", lambda: Table.of(["ab"], ("v", "p"))),
+        ("SL501", lambda: Table.of([("a", "b")], "vp")),
+        ("SL501", lambda: Table.of([("a", "b")], (0, 1))),
+        ("SL501", lambda: Table.of({0: ["a"]})),
+        ("SL501", lambda: Table.of([("a",)], ("v\x1fp",))),
+        ("SL506", lambda: Table.of(["ab"], ("v", "p"))),
+        ("SL506", lambda: Table.of("ab")),
+        ("SL506", lambda: Table.of(None)),
+        ("SL506", lambda: Table.of(np.arange(3))),
+        ("SL506", lambda: Table.of([{"v": "a", "p": "b"}])),
+        ("SL506", lambda: Table.of([{"a", "b"}])),
+        ("SL506", lambda: Table.of({"v": "ab"})),
+        ("SL506", lambda: Table.of({"v": 1})),
         ("SL502", lambda: Table.of({"v": ["a"], "p": []})),
         ("SL503", lambda: Table.of({"v": ["a"]}, ("p",))),
         ("SL503", lambda: Table.of(ROWS, ("v", "p")).select(("q",))),
@@ -142,3 +154,50 @@ def test_what_is_no_table_is_named(code, make):
     with pytest.raises(StructlearnError) as caught:
         make()
     assert caught.value.code == code
+
+
+def test_values_that_are_equal_but_have_other_texts_are_others():
+    column = [1, True, 1.0, "1", np.int64(1), np.bool_(True), 0.0, -0.0, float("nan"), ["x"]]
+    texts = ["1", "True", "1.0", "1", "1", "True", "0.0", "-0.0", "nan", "['x']"]
+    assert Table.of({"v": column}).symbols[:, 0].tolist() == list(map(symbol, texts))
+    # What a value is does not depend on those that stand before it.
+    assert Table.of({"v": column[::-1]}).symbols[::-1, 0].tolist() == list(map(symbol, texts))
+
+
+class Frame:
+    """What is read of a data frame."""
+
+    def __init__(self, columns):
+        self.columns = columns
+
+    def keys(self):
+        return np.array(list(self.columns), dtype=object)
+
+    def __getitem__(self, name):
+        return np.array(self.columns[name], dtype=object)
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
+def test_data_frames_and_arrays_are_tables():
+    wanted = Table.of(ROWS, ("v", "p"))
+    frame = Frame({"p": [p for _, p in ROWS], "v": [v for v, _ in ROWS]})
+    for table in (
+        Table.of(np.array(ROWS, dtype=object), ("v", "p")),
+        Table.of((list(row) for row in ROWS), np.array(["v", "p"])),
+        Table.of(frame).select(("v", "p")),
+        Table.of(frame, ("v", "p")),
+    ):
+        assert table.variables == ("v", "p")
+        assert table.symbols.tolist() == wanted.symbols.tolist()
+        assert table.names == wanted.names
+        assert {type(name) for name in (*table.variables, *table.names.values())} == {str}
+    with pytest.raises(StructlearnError, match="SL503"):
+        Table.of(frame, ("q",))
+
+
+def test_labels_of_numpy_are_plain_strings():
+    labels = checked_labels(np.array(["V", "N"]), 2)
+    assert labels == ["V", "N"]
+    assert {type(label) for label in labels} == {str}

@@ -1,5 +1,6 @@
 """Log-linear models: what they learn, what they answer, and their files."""
 
+import copy
 import pickle
 import re
 import tracemalloc
@@ -374,3 +375,13 @@ def test_pp_attachment(corpora, templates):
     if templates == "search":
         assert model.templates[0] == ("p",)
         assert {("v", "p"), ("n1", "p"), ("p", "n2")} <= set(model.templates)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_an_untrained_copy_keeps_the_network_to_be_stacked_on(copied):
+    rows, labels = sentences()
+    model = copied(LogLinear(base=BayesNet("naive", min_gain=0.1)))
+    assert model.settings.base.min_gain == 0.1
+    wanted = LogLinear(base=BayesNet("naive", min_gain=0.1)).fit(rows, labels)
+    assert model.fit(rows, labels).to_bytes() == wanted.to_bytes()
+    assert copied(wanted).to_bytes() == wanted.to_bytes()

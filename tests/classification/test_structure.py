@@ -197,7 +197,8 @@ def test_given_structures_are_ordered():
         ({"a": ["q"]}, "no variable 'q'"),
         ({"a": ["b"]}, "'b', which is not in it"),
         ({"b": [], "a": ["b", "b"]}, "twice"),
-        ({"b": [], "a": "b"}, "the text 'b'"),
+        ({"b": [], "a": "b"}, "are 'b', not a list"),
+        ({"a": None}, "are None, not a list"),
     ],
 )
 def test_bad_structures(bad, words):
@@ -212,3 +213,7 @@ def test_too_many_structures():
     with pytest.raises(StructlearnError) as caught:
         structure.exhaustive(Instances.left_out(counts))
     assert caught.value.code == "SL512"
+    # Their number has more digits than Python prints, and their parents more sets than fit.
+    counts = JointCounts(Table.of([("a",) * 1000]), np.zeros(1, np.int64), ("N",))
+    with pytest.raises(StructlearnError, match="1000 variables"):
+        structure.exhaustive(Instances.left_out(counts), max_parents=12)

@@ -303,6 +303,18 @@ def test_graphviz_reads_it():
 # --- both -----------------------------------------------------------------------------------
 
 
+def test_names_may_be_numbers():
+    wanted = {"1": ("2",), "2": ()}
+    assert network_dot({1: (2,), 2: ()}) == network_dot(wanted)
+    assert network_svg({1: (2,), 2: ()}) == network_svg(wanted)
+
+
+@pytest.mark.parametrize("size", [0, -3, float("nan")])
+def test_a_font_has_a_size(size):
+    with pytest.raises(StructlearnError, match="SL116"):
+        network_svg(PP, font_size=size)
+
+
 @pytest.mark.parametrize("draw", [network_svg, network_dot])
 @pytest.mark.parametrize(
     ("net", "place"),
@@ -311,6 +323,9 @@ def test_graphviz_reads_it():
         ({"a": ("b",), "b": ("a",), "c": ()}, "circle among 'a', 'b'"),
         ({"a": ("a",)}, "circle among 'a'"),
         ({"class": ()}, "the name of the class"),
+        ({"a": "b", "b": ()}, "the parents of 'a' are 'b'"),
+        ({"a": None}, "the parents of 'a' are None"),
+        ([("a", ())], "of the type list"),
     ],
 )
 def test_what_is_no_network(draw, net, place):

@@ -46,6 +46,15 @@ def test_an_edge_belongs_to_the_bin_above():
     assert [part.high for part in reliability([1.0, 0.0], [True, True], 4)] == [0.25, 1.0]
 
 
+@pytest.mark.parametrize("bins", [7, 10, 15, 100])
+def test_all_edges_belong_to_the_bin_above(bins):
+    # In floats, 0.29 * 100 is less than 29.
+    edges = [number / bins for number in range(bins)]
+    table = reliability(edges, [True] * bins, bins)
+    assert [part.low for part in table] == edges
+    assert {part.count for part in table} == {1}
+
+
 def test_right_as_often_as_said():
     probabilities = np.repeat([0.25, 0.75], 400)
     right = np.arange(800) % 4 < np.repeat([1, 3], 400)
@@ -82,6 +91,12 @@ def test_the_error_lies_between_that_of_one_bin_and_the_mean_difference(
     assert expected_calibration_error(probabilities, right, 1) - 1e-9 <= error <= most + 1e-9
 
 
+@pytest.mark.parametrize("equal_mass", [False, True])
+def test_more_bins_than_predictions(equal_mass):
+    table = reliability([0.5, 0.25, 0.75], [True, False, True], 10**9, equal_mass=equal_mass)
+    assert [(part.probability, part.count) for part in table] == [(0.25, 1), (0.5, 1), (0.75, 1)]
+
+
 def test_no_predictions():
     assert reliability([], []) == []
     assert expected_calibration_error([], [], equal_mass=True) == 0.0
@@ -103,5 +118,6 @@ def test_bad_shapes_and_numbers():
         expected_calibration_error([0.5, 0.5], [True])
     with pytest.raises(StructlearnError, match="SL310"):
         expected_calibration_error([[0.5]], [[True]])
-    with pytest.raises(StructlearnError, match="SL312"):
-        reliability([0.5], [True], 0)
+    for bins in (0, 2.5, "10"):
+        with pytest.raises(StructlearnError, match="SL312"):
+            reliability([0.5], [True], bins)

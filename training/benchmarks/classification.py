@@ -16,8 +16,8 @@ not counted. Medians and ratios go to training/results/toutanova2006_pp.json.
   are (some 45 ms with 50 instead of 200); a `query` of the class alone is far faster, and is
   measured too.
 * scikit-learn: categorical naive Bayes; logistic regression on one-hot values, with the objective
-  that ours has (1 / C is half of l2), and with all pairs and triples; a support vector machine with
-  a polynomial kernel of degree 2, which holds all pairs too.
+  that ours has (1 / C is half of l2; only its constant is not penalised), and with all pairs and
+  triples; a support vector machine with a polynomial kernel of degree 2, which holds all pairs too.
 """
 
 from __future__ import annotations
