@@ -18,7 +18,7 @@ from .errors import StructlearnError
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc, Span
+    from spacy.tokens import Doc, Span, Token
 
     from .pipeline.extensions import PPAttachment
 
@@ -131,10 +131,15 @@ def info(
         raise StructlearnError("SL017", component=component, names=", ".join(nlp.pipe_names))
     parameters = getattr(nlp.get_pipe(component), "parameters", None)
     described = hasattr(parameters, "describe")
-    if not described and not hasattr(parameters, "strongest"):
+    weighted = hasattr(parameters, "strongest")
+    if not described and not weighted:
         raise StructlearnError("SL019", component=component)
+    # Pairs of labels have features too, under names that are not among the labels.
+    if weighted and label not in (None, *parameters.labels) and not parameters.strongest(1, label):
+        labels = ", ".join(parameters.labels)
+        raise StructlearnError("SL032", component=component, label=label, labels=labels)
     print(parameters.describe() if described else parameters)
-    if not hasattr(parameters, "strongest"):
+    if not weighted:
         return
     for name in parameters.labels if label is None else [label]:
         found = parameters.strongest(top, name, named=True)
@@ -279,11 +284,7 @@ def _as_json(doc: Doc) -> str:
     return srsly.json_dumps(
         {
             "text": doc.text,
-            "tokens": [
-                {"start": t.idx, "end": t.idx + len(t), "tag": t.tag_}
-                for t in doc
-                if not t.is_space
-            ],
+            "tokens": [{**_place(t), "tag": t.tag_} for t in doc if not t.is_space],
             "sents": [{"start": s.start_char, "end": s.end_char} for s in _sentences(doc)],
             "np_chunks": [
                 {
@@ -322,6 +323,8 @@ def _parse_as_json(doc: Doc) -> dict[str, list]:
 
 
 def _attachments_as_json(doc: Doc) -> dict[str, list]:
+    from .pipeline.extensions import PP_ROLES
+
     return {
         "pp_attachments": [
             {
@@ -329,19 +332,15 @@ def _attachments_as_json(doc: Doc) -> dict[str, list]:
                 "end": found.pp.end_char,
                 "label": found.label,
                 "prob": _rounded(found.prob),
-                **{
-                    role: {"start": token.idx, "end": token.idx + len(token)}
-                    for role, token in (
-                        ("verb", found.verb),
-                        ("noun", found.noun),
-                        ("prep", found.prep),
-                        ("object", found.object),
-                    )
-                },
+                **{role: _place(getattr(found, role)) for role in PP_ROLES},
             }
             for found in doc._.pp_attachments
         ]
     }
+
+
+def _place(token: Token) -> dict[str, int]:
+    return {"start": token.idx, "end": token.idx + len(token)}
 
 
 def _rounded(value: float | None) -> float | None:

@@ -248,6 +248,8 @@ def build_log_linear(
     classes: a file of word classes (`WordClasses.to_bytes`), needed in training only; components
         make variables of them.
     """
+    if base is not None and not hasattr(base.attrs.get("estimator"), "untrained"):
+        raise StructlearnError("SL031", model=base.name)
     estimator = LogLinearEstimator(
         templates=templates,
         l2=l2,

@@ -87,7 +87,10 @@ class BatchTrainable(TrainablePipe):
     """A component whose learner is an `Estimator`. Subclasses turn Docs into the family's data.
 
     They implement `annotation`, `gold_labels`, `gold_data`, `predict` and `set_annotations`.
+    RAISES: SL029 for a model of another family, SL004 for no iterations in a step.
     """
+
+    parameter: str = "is_empty"  # an attribute that only parameters of the right family have
 
     def __init__(
         self,
@@ -100,6 +103,12 @@ class BatchTrainable(TrainablePipe):
     ):
         if iterations_per_step < 1:
             raise StructlearnError("SL004", component=name, value=iterations_per_step)
+        # What third parties register is asked for what it can do, not for its type.
+        held = model.attrs.get("parameters")
+        if "estimator" not in model.attrs or not hasattr(held, self.parameter):
+            raise StructlearnError(
+                "SL029", component=name, model=model.name[:40], missing=self.parameter
+            )
         self.vocab = vocab
         self.model = model
         self.name = name

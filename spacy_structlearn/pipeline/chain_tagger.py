@@ -60,6 +60,7 @@ class ChainTagger(BatchTrainable):
     """Sets `token.tag`. White space tokens keep the tag that they have."""
 
     annotation = "token.tag_"
+    parameter = "encoding"
 
     def __init__(
         self,
@@ -112,4 +113,4 @@ class ChainTagger(BatchTrainable):
         """Write the tags."""
         for doc, pairs in zip(docs, tags, strict=True):
             for position, tag in pairs:
-                doc[position].tag = self.vocab.strings[tag]
+                doc[position].tag = doc.vocab.strings.add(tag)

@@ -163,6 +163,8 @@ class ConstituencyParser(BatchTrainable):
     Doc as one sentence, and `token.tag` if it is told to.
     """
 
+    parameter = "levels"
+
     def __init__(
         self,
         vocab: Any,
@@ -266,7 +268,7 @@ class ConstituencyParser(BatchTrainable):
         self.require_parameters()
         attributes = ["ORTH"] if self.tags == "ignore" else ["ORTH", "TAG"]
         tokens = read_tokens(docs, attributes, self.name)
-        texts = [self._strings(column) for column in tokens.columns.T]
+        texts = [_strings(docs, column) for column in tokens.columns.T]
         bounds = [
             [begin, *(begin + length for length in cut(texts[0][begin:end], self.max_length))]
             for begin, end in pairwise(tokens.offsets.tolist())
@@ -364,11 +366,6 @@ class ConstituencyParser(BatchTrainable):
         self.parameters.temperature = temperature
         return temperature
 
-    def _strings(self, ids: np.ndarray) -> list[str]:
-        strings = self.vocab.strings
-        known = {key: strings[key] for key in np.unique(ids).tolist()}
-        return [known[key] for key in ids.tolist()]
-
     def _parse(self, words: list[list[str]], tags: list[list[str]] | None = None) -> list[Parse]:
         if not words:
             return []
@@ -414,6 +411,16 @@ def cut(words: Sequence[str], max_length: int) -> list[int]:
         )
         ends.append(begin)
     return [*ends, len(words)]
+
+
+def _strings(docs: Sequence[Doc], ids: np.ndarray) -> list[str]:
+    # Those of the Docs: a component that comes from another pipeline keeps the vocab of that one.
+    stores = list({id(doc.vocab): doc.vocab.strings for doc in docs}.values())
+    known = {
+        key: next((strings[key] for strings in stores if key and key in strings), "")
+        for key in np.unique(ids).tolist()
+    }
+    return [known[key] for key in ids.tolist()]
 
 
 def _content(example: Example) -> tuple:

@@ -81,6 +81,8 @@ def make_np_chunker(
 class NPChunker(BatchTrainable):
     """Finds chunks. Reads `token.tag` if the features do, and `doc.sents` where they are set."""
 
+    parameter = "encoding"
+
     def __init__(
         self,
         vocab: Any,

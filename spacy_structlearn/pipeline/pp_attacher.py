@@ -26,10 +26,26 @@ from ..classification.estimators import ClassificationData
 from ..classification.features import Table
 from ..errors import StructlearnError
 from ..sequence.classes import WordClasses
-from ..trees.pp import Quadruple, Site, normalized, sites, sites_from_chunks
+from ..trees.pp import (
+    Lemmatizer,
+    Quadruple,
+    Site,
+    normalized,
+    reattach,
+    sites,
+    sites_from_chunks,
+)
+from ..trees.tree import Tree
 from . import extensions
 from .batch_trainable import BatchTrainable
-from .extensions import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, PP_ROLES, site_spans
+from .extensions import (
+    CONSTITUENT_TAGS,
+    CONSTITUENTS,
+    NP_CHUNKS,
+    PP_ATTACHMENTS,
+    PP_ROLES,
+    site_spans,
+)
 from .scorers import pp_attachment_score
 
 DEFAULT_MODEL = """
@@ -42,7 +58,6 @@ VARIABLES = ("v", "n1", "p", "n2")
 LEMMAS = ("v_lemma", "n1_lemma", "n2_lemma")
 CLASSES = ("v_class", "n1_class", "n2_class")
 
-Lemmatizer = Callable[[str, str], str]
 Attachment = tuple[Site, float]  # over the tokens of the Doc, with the probability of its label
 
 extensions.register()
@@ -104,6 +119,8 @@ class PPAttacher(BatchTrainable):
     """Decides what prepositional phrases belong to. Reads the groups of `source`, `token.tag` with
     chunks, and `doc.sents` where they are set.
     """
+
+    parameter = "predict_proba"
 
     def __init__(
         self,
@@ -173,7 +190,8 @@ class PPAttacher(BatchTrainable):
     def predict(self, docs: Sequence[Doc]) -> list[list[Attachment]]:
         """The attachments of each Doc, over its tokens; the sites of all are classified together.
 
-        RAISES: SL026 for a Doc that has not what the sites are looked for in.
+        RAISES: SL026 for a Doc that has not what the sites are looked for in; SL030 without the
+        lemmatizer or the word classes of the training.
         """
         self.require_parameters()
         found = [self.sites(doc) for doc in docs]
@@ -184,11 +202,20 @@ class PPAttacher(BatchTrainable):
         ]
         if not words:
             return [[] for _ in docs]
-        probabilities = self.parameters.predict_proba(self._variables(words))
+        probabilities = self._probabilities(words)
         best = probabilities.argmax(axis=1)
         labels = [self.parameters.labels[i] for i in best.tolist()]
         decided = zip(labels, probabilities[np.arange(len(best)), best].tolist(), strict=True)
         return [self._decided(candidates, decided) for candidates in found]
+
+    def _probabilities(self, words: Sequence[Quadruple]) -> np.ndarray:
+        try:
+            return self.parameters.predict_proba(self._variables(words))
+        except StructlearnError as error:
+            if error.code != "SL503":
+                raise
+            variable = error.fields["variable"]
+            raise StructlearnError("SL030", component=self.name, variable=variable) from error
 
     def _decided(
         self, candidates: list[Site], decided: Iterator[tuple[str, float]]
@@ -226,6 +253,27 @@ class PPAttacher(BatchTrainable):
             )
 
 
+def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
+    """The trees of a Doc, as `doc._.trees`, with prepositional phrases where the Doc's attachments
+    say; the Doc stays as it is. See `trees.reattach` for what can be moved.
+
+    min_confidence: attachments that are less probable change nothing.
+    RAISES: SL020 if the Doc has no trees.
+    """
+    sure = [a for a in doc._.pp_attachments if a.prob is None or a.prob >= min_confidence]
+    found = []
+    sentences = (s for s in extensions.sentences(doc) if not all(t.is_space for t in s))
+    for sentence, tree in zip(sentences, doc._.trees, strict=True):
+        positions = [token.i for token in sentence if not token.is_space]
+        moves = [
+            (bisect_left(positions, a.pp.start), bisect_left(positions, a.pp.end), a.label)
+            for a in sure
+            if sentence.start <= a.prep.i < sentence.end and a.head is not None
+        ]
+        found.append(reattach(tree, moves))
+    return tuple(found)
+
+
 def variables(
     quadruples: Sequence[Quadruple],
     lemmatizer: Lemmatizer | None = None,
@@ -256,7 +304,9 @@ def _missing(doc: Doc, source: str) -> str | None:
     """What `source` needs and the Doc has not, as an error message names it; None if nothing."""
     tree, chunks, tags = f'doc.spans["{CONSTITUENTS}"]', f'doc.spans["{NP_CHUNKS}"]', "token.tag_"
     if source != NP_CHUNKS and CONSTITUENTS in doc.spans:
-        return None
+        # Without tags no word is a verb, and there would be no sites.
+        tagged = CONSTITUENT_TAGS in doc.spans or doc.has_annotation("TAG")
+        return None if tagged or not doc.spans[CONSTITUENTS] else f"{tags} beside {tree}"
     if source == CONSTITUENTS:
         return tree
     if NP_CHUNKS not in doc.spans:

@@ -200,7 +200,7 @@ def pp_attachment_score(examples: Iterable[Example], **cfg: Any) -> dict[str, An
     )
     right: Counter[str] = Counter()
     for name, prf in attached.per_label.items():
-        right[name.split()[0]] += prf.correct
+        right[name.rpartition(" ")[0]] += prf.correct
     # Sites with their labels are as many as without them.
     per_prep = {
         prep: _measures(PRF(right[prep], prf.predicted, prf.gold), prf.correct) | {"n": prf.gold}

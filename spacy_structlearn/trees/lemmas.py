@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 
-Lemmatizer = Callable[[str, str], str]
+from .pp import Lemmatizer
+
 Endings = Mapping[str, Callable[[str], list[str]]]
 
 

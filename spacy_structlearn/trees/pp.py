@@ -72,10 +72,10 @@ class SiteLabels:
     prepositions: tags of V and P. participles: tags of N2 in "for maintaining". numbers: tags of
     heads that the last word with a tag in `digits` stands for (rule 4). empty: the tag of traces.
 
-    Only for chunks: nouns: tags of words that can be the head of a chunk. particles: tags of words
-    passed over between V and its object. possessives: tags of markers that begin a chunk and join
-    it to the one before. finite: tags of verbs; a chunk right before one is a subject, so that the
-    word before it is a conjunction.
+    Only for chunks: nouns: tags of words that can be the head of a chunk; where there are none, a
+    number is. particles: tags of words passed over between V and its object. possessives: tags of
+    markers that begin a chunk and join it to the one before. finite: tags of verbs; a chunk right
+    before one is a subject, so that the word before it is a conjunction.
     """
 
     verb_phrases: frozenset[str] = _labels("VP")
@@ -90,7 +90,7 @@ class SiteLabels:
     numbers: frozenset[str] = _labels("$ CD")
     digits: frozenset[str] = _labels("CD")
     empty: str = EMPTY_TAG
-    nouns: frozenset[str] = _labels("NN NNS NNP NNPS PRP EX WP WDT CD $")
+    nouns: frozenset[str] = _labels("NN NNS NNP NNPS PRP EX WP WDT")
     particles: frozenset[str] = _labels("RP RB RBR RBS")
     possessives: frozenset[str] = _labels("POS")
     finite: frozenset[str] = _labels("VBD VBP VBZ MD AUX")
@@ -327,9 +327,12 @@ def _joined_chunks(
 
 
 def _chunk_head(tags: Sequence[str], start: int, end: int, labels: SiteLabels) -> int:
-    """The last noun of a chunk, its last word if there is none."""
-    nouns = (i for i in reversed(range(start, end)) if tags[i] in labels.nouns)
-    return next(nouns, end - 1)
+    """The last noun of a chunk, the last number if there is none, or else the last word."""
+    for wanted in (labels.nouns, labels.digits, labels.numbers):
+        for index in reversed(range(start, end)):
+            if tags[index] in wanted:
+                return index
+    return end - 1
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -375,9 +378,10 @@ def reattach(
     rules, labels: as for `sites`.
 
     A phrase stays where it is attached so already, where there are not both a verb and an object,
-    or where another phrase stands in between; punctuation and traces may. A noun phrase left with a
-    noun phrase only is replaced by that. Words, tags and all other phrases stay the same, and doing
-    it again changes nothing. Raises SL120 for another label.
+    where another phrase stands in between (punctuation and traces may), or where a conjunction
+    joins it to a sister. A noun phrase left with a noun phrase only is replaced by that. Words,
+    tags and all other phrases stay the same, and doing it again changes nothing. Raises SL120 for
+    another label.
     """
     wanted: dict[tuple[int, int], str] = {}
     for attachment in attachments:
@@ -421,6 +425,8 @@ def _to_verb(nodes: _Nodes, place: _Place, rules: HeadRules, labels: SiteLabels)
         moved.insert(0, left.pop())
     if not left or nodes.spans[place.noun][0] > nodes.spans[place.phrase][0]:
         return None
+    if left[-1].label in rules.coordinators:
+        return None
     kept = _collapsed(nodes.originals[index].label, left)
     while nodes.parents[index] != verb_phrase:
         left, right = _around(nodes, index)
@@ -445,6 +451,9 @@ def _to_noun(nodes: _Nodes, place: _Place, rules: HeadRules, labels: SiteLabels)
     distance = nodes.ranks[place.phrase] - nodes.ranks[phrases[-1]]
     between, right = right[: distance - 1], right[distance:]
     if not _all_light(between, rules, labels):
+        return None
+    behind = next((sister for sister in right if not _is_light(sister, rules, labels)), None)
+    if behind is not None and behind.label in rules.coordinators:
         return None
     added = [*between, nodes.originals[place.phrase]]
     old = nodes.originals[place.object]

@@ -8,11 +8,14 @@ import spacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import registry
+from spacy.vocab import Vocab
+from thinc.api import Linear
 
 from spacy_structlearn.classification.estimators import BayesNetEstimator, LogLinearEstimator
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.lexicon import LexiconSettings
+from spacy_structlearn.pipeline.pp_attacher import PPAttacher
 from spacy_structlearn.sequence.classes import learn
 
 SETTINGS = {
@@ -272,12 +275,36 @@ def test_settings_of_log_linear_models():
         ("BayesNet", {"prior_variance": 0.0}, "SL513"),
         ("LogLinear", {"templates": "all"}, "SL520"),
         ("LogLinear", {"l2": -1.0}, "SL520"),
+        ("LogLinear", {"base": {"@architectures": "spacy_structlearn.HMM.v1"}}, "SL031.*'hmm'"),
+        ("LogLinear", {"base": {"@architectures": "spacy_structlearn.LogLinear.v1"}}, "SL031"),
     ],
 )
 def test_bad_settings_of_classifiers(name, bad, code):
     model = {"@architectures": f"spacy_structlearn.{name}.v1", **bad}
     with pytest.raises(StructlearnError, match=code):
         spacy.blank("en").add_pipe("pp_attacher", config={"model": model})
+
+
+@pytest.mark.parametrize(
+    ("component", "name"),
+    [
+        ("pp_attacher", "CRF"),
+        ("pp_attacher", "LatentGrammar"),
+        ("np_chunker", "LogLinear"),
+        ("chain_tagger", "LatentGrammar"),
+        ("constituency_parser", "BayesNet"),
+        ("constituency_parser", "HMM"),
+    ],
+)
+def test_architectures_of_another_family_are_refused(component, name):
+    model = {"@architectures": f"spacy_structlearn.{name}.v1"}
+    with pytest.raises(StructlearnError, match=f"SL029.*{component}.*its default"):
+        spacy.blank("en").add_pipe(component, config={"model": model})
+
+
+def test_a_network_of_thinc_is_refused():
+    with pytest.raises(StructlearnError, match=r"SL029.*'linear'"):
+        PPAttacher(Vocab(), Linear(2, 2))
 
 
 def test_settings_of_classifiers_are_read_from_a_config_as_they_were_written(tmp_path):

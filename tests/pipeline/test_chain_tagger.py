@@ -52,6 +52,14 @@ def test_round_trip_through_disk(tagger, tmp_path):
     assert tags[0][0] == "DT"
 
 
+def test_docs_of_another_vocab(tagger):
+    nlp, _ = tagger
+    words = ["The", "zorkish", "girl", "saw", "apples", "."]
+    known, unknown = (Doc(each.vocab, words=words) for each in (nlp, spacy.blank("en")))
+    tags = [[t.tag_ for t in nlp.get_pipe("chain_tagger")(doc)] for doc in (known, unknown)]
+    assert tags[0] == tags[1]
+
+
 def test_white_space_and_empty_docs(tagger):
     nlp, _ = tagger
     assert [token.tag_ for token in nlp(" \n")] == [""]

@@ -535,6 +535,12 @@ def test_info_shows_the_templates_and_features_of_a_log_linear_model(run, tmp_pa
     assert "v=ate" not in out  # in conjunctions alone, and those have no names
 
 
+@pytest.mark.parametrize("component", ["np_chunker", "pp_attacher"])
+def test_info_names_a_label_that_there_is_not(run, component):
+    error = one_line_error(run("info", "--component", component, "--label", "Z"))
+    assert error.startswith(f"structlearn: [SL032] '{component}' has no label 'Z'; its labels are:")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [(["--component", "parser"], "np_chunker"), (["--component", "tagger"], "try np_chunker")],

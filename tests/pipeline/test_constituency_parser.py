@@ -15,6 +15,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
+from spacy.vocab import Vocab
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.decode import Parse
@@ -389,6 +390,23 @@ def test_odd_texts_with_a_real_grammar(nlp, text):
     doc = nlp(text)
     words = [token.text for token in doc if not token.is_space]
     assert [word for tree in doc._.trees for word in tree.words()] == words
+
+
+def test_docs_of_another_vocab(nlp):
+    parser = nlp.get_pipe("constituency_parser")
+    words = ["The", "zorkest", "man", "opened", "the", "blicket", "."]
+    known, unknown = (Doc(vocab, words=words) for vocab in (nlp.vocab, Vocab()))
+    both = parser.predict([known, unknown])
+    assert both[0] == both[1]
+    assert parser(unknown)._.trees == parser(known)._.trees != ()
+
+
+def test_a_parser_in_another_pipeline(nlp):
+    other = spacy.blank("en")
+    other.add_pipe("sentencizer")
+    other.add_pipe("constituency_parser", source=nlp)
+    text = "The zorkish man opened the blicketing door."
+    assert strings(other(text)) == strings(nlp(text))
 
 
 def test_white_space_changes_nothing(nlp):

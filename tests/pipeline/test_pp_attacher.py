@@ -14,12 +14,13 @@ from spacy.strings import hash_string
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from spacy.util import registry
+from spacy.vocab import Vocab
 
 from spacy_structlearn.classification.bayes_net import BayesNet
 from spacy_structlearn.classification.log_linear import LogLinear
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.extensions import site_spans
-from spacy_structlearn.pipeline.pp_attacher import PPAttacher, variables
+from spacy_structlearn.pipeline.pp_attacher import PPAttacher, reattached, variables
 from spacy_structlearn.pipeline.readers import (
     create_pp_quadruples_reader,
     create_treebank_reader,
@@ -312,6 +313,8 @@ def test_constituents_go_before_chunks(nlp):
         ("constituents", ("np_chunks",), True, ["constituents"]),
         ("np_chunks", ("constituents",), True, ["np_chunks"]),
         ("np_chunks", ("np_chunks",), False, ["tag_"]),
+        ("auto", ("constituents",), False, ["tag_", "constituents"]),
+        ("constituents", ("constituents",), False, ["tag_", "constituents"]),
     ],
 )
 def test_what_is_missing_is_named(source, groups, tags, named):
@@ -369,6 +372,25 @@ def test_the_confidence_is_a_setting(nlp):
 def test_bad_settings_are_refused(bad):
     with pytest.raises(StructlearnError, match=next(iter(bad))):
         spacy.blank("en").add_pipe("pp_attacher", config=bad)
+
+
+# --- trees with other attachments -----------------------------------------------------------------
+def test_trees_attached_as_the_doc_says(nlp, attacher):
+    # The trees attach otherwise than the phrases' words want; white space is no part of a tree.
+    wrong = [verb_phrase(*PHRASES["V"][0].split(), "N"), verb_phrase(*PHRASES["N"][2].split(), "V")]
+    doc = attacher(parsed_doc(nlp.vocab, *wrong, space=(0, 3, 9)))
+    right = [verb_phrase(*PHRASES["V"][0].split(), "V"), verb_phrase(*PHRASES["N"][2].split(), "N")]
+    before = doc._.trees
+    assert [str(tree) for tree in reattached(doc)] == [f"(TOP {tree})" for tree in right]
+    assert doc._.trees == before
+    assert reattached(doc, min_confidence=1.1) == before
+
+
+def test_no_trees_to_attach_in(nlp):
+    assert reattached(parsed_doc(nlp.vocab, SENTENCES[0]))  # no attachments: the trees themselves
+    with pytest.raises(StructlearnError) as caught:
+        reattached(nlp.make_doc("I ate."))
+    assert caught.value.code == "SL020"
 
 
 def test_classes_are_variables_of_their_own():
@@ -447,6 +469,26 @@ def test_a_lemmatizer_from_the_registry():
     assert [a.prob for a in by_lemma._.pp_attachments] == [a.prob for a in again._.pp_attachments]
     other = pickle.loads(pickle.dumps(nlp)).get_pipe("pp_attacher")
     assert other.lemmatizer("ate", "VB") == attacher.lemmatizer("ate", "VB") == "eat"
+
+
+def test_what_was_trained_with_a_lemmatizer_says_that_it_is_missing():
+    model = {
+        "@architectures": "spacy_structlearn.BayesNet.v1",
+        "structure": {"p": [], "v_lemma": ["p"]},
+    }
+    nlp = trained(lemmatizer={"@misc": "spacy_structlearn.english_lemmas.v1"}, model=model)
+    attacher = nlp.get_pipe("pp_attacher")
+    attacher.lemmatizer = None
+    with pytest.raises(StructlearnError, match=r"SL030.*'v_lemma'.*lemmatizer"):
+        attacher(parsed_doc(nlp.vocab, SENTENCES[0]))
+
+
+def test_docs_of_another_vocab(attacher, nlp):
+    known, unknown = (
+        attacher(parsed_doc(vocab, verb_phrase("zork", "with", "florps", "V")))
+        for vocab in (nlp.vocab, Vocab())
+    )
+    assert group(unknown) == group(known) != []
 
 
 def test_untrained_component_says_so():

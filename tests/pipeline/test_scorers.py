@@ -8,6 +8,7 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
+from spacy.vocab import Vocab
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import chunks, conlleval
@@ -287,6 +288,24 @@ def test_attachments_counted_by_hand():
         "on": {"acc": 0.0, "p": 0.0, "r": 0.0, "f": 0.0, "n": 1},
         "with": {"acc": 1 / 2, "p": 1 / 2, "r": 1 / 2, "f": 1 / 2, "n": 2},
     }
+
+
+def test_prepositions_are_known_in_docs_of_any_vocab():
+    # That of no pipeline does not know the lower-case forms of words.
+    gold = Doc(Vocab(), words=["ate", "pizza", "WITH", "forks"])
+    set_gold_spans(gold, "pp_attachments", site_spans([Site(0, 1, 2, 3, 2, 4, "V")]))
+    predicted = Doc(VOCAB, words=["ate", "pizza", "WITH", "forks"])
+    set_gold_spans(predicted, "pp_attachments", site_spans([Site(0, 1, 2, 3, 2, 4, "V")]))
+    scores = pp_attachment_score([Example(predicted, gold)])
+    assert scores["pp_attachment_acc"] == 1.0
+    assert list(scores["pp_attachment_per_prep"]) == ["with"]
+
+
+def test_prepositions_of_several_words_in_one_token():
+    doc = Doc(VOCAB, words=["ate", "pizza", "in front of", "doors"])
+    set_gold_spans(doc, "pp_attachments", site_spans([Site(0, 1, 2, 3, 2, 4, "V")]))
+    scores = pp_attachment_score([Example(doc, doc)])
+    assert scores["pp_attachment_per_prep"]["in front of"]["acc"] == 1.0
 
 
 def test_attachments_that_are_all_right():

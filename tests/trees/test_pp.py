@@ -252,6 +252,10 @@ def test_sites_and_labels_can_be_pickled():
         # The head is the last noun; the last word where there is none.
         ("VBD NN RB IN DT JJ", [(1, 3), (4, 6)], [(0, 1, 3, 5, 3, 6)]),
         ("VBD $ CD CD IN CD", [(1, 4), (5, 6)], [(0, 3, 4, 5, 4, 6)]),
+        # A number only where there is no noun: "bought it in May 1990 [for] 4 $".
+        ("VBD PRP IN NNP CD", [(1, 2), (3, 5)], [(0, 1, 2, 3, 2, 5)]),
+        ("VBD PRP IN CD $", [(1, 2), (3, 5)], [(0, 1, 2, 3, 2, 5)]),
+        ("VBD $ IN JJ", [(1, 2), (3, 4)], [(0, 1, 2, 3, 2, 4)]),
         # Only the first preposition; the next one has no verb before its object.
         ("VBD NN IN NN IN NN", [(1, 2), (3, 4), (5, 6)], [(0, 1, 2, 3, 2, 4)]),
         # A conjunction.
@@ -341,6 +345,17 @@ def test_normalized_with_lemmas():
         (
             "(VP (VBD ate) (NP (NP (NN x)) (PP (IN in) (NN z)) (SBAR (S (VP (VB go))))))",
             (2, 4, "V"),
+            None,
+        ),
+        # A conjunction joins the phrase to another one.
+        (
+            "(VP (VBD ate) (NP (NP (NN x)) (PP (IN of) (NN y)) (CC or) (PP (IN in) (NN z))))",
+            (5, 7, "V"),
+            None,
+        ),
+        (
+            "(VP (VBD ate) (NP (NN x)) (PP (IN of) (NN y)) (, ,) (CC or) (PP (IN in) (NN z)))",
+            (2, 4, "N"),
             None,
         ),
         # Punctuation and traces are no phrases.

@@ -30,8 +30,9 @@ from train_pp_attacher import train_pp_attacher
 import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.pipeline import fitting
+from spacy_structlearn.pipeline.pp_attacher import reattached
 from spacy_structlearn.pipeline.readers import to_example
-from spacy_structlearn.trees.pp import Site, reattach, sites
+from spacy_structlearn.trees.pp import Site, sites
 from spacy_structlearn.trees.tree import Tree
 
 CONFIDENCES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
@@ -48,20 +49,13 @@ def compare(gold: Sequence[Doc], parsed: Sequence[Doc], confidence: float) -> di
     trees: list[tuple[Tree, Tree, Tree]] = []
     for wanted, found in zip(gold, parsed, strict=True):
         offset = 0
-        attachments = {a.prep.i: a for a in found._.pp_attachments}
-        for gold_tree, tree in zip(wanted._.trees, found._.trees, strict=True):
-            n_words = len(tree.words())
-            own = [a for i, a in attachments.items() if offset <= i < offset + n_words]
-            moves = [
-                (a.pp.start - offset, a.pp.end - offset, a.label)
-                for a in own
-                if a.prob >= confidence
-            ]
-            moved = reattach(tree, moves)
+        resolved = {a.prep.i: a.label for a in found._.pp_attachments}
+        triples = zip(wanted._.trees, found._.trees, reattached(found, confidence), strict=True)
+        for gold_tree, tree, moved in triples:
             n_moved += moved != tree
             trees.append((gold_tree, tree, moved))
             answers = {
-                "resolver": {a.prep.i - offset: a.label for a in own},
+                "resolver": {i - offset: label for i, label in resolved.items()},
                 "parser": labels(sites(tree, every=True)),
                 "combined": labels(sites(moved, every=True)),
             }
@@ -70,7 +64,7 @@ def compare(gold: Sequence[Doc], parsed: Sequence[Doc], confidence: float) -> di
                 n_found += site.preposition in answers["parser"]
                 for name, answer in answers.items():
                     right[name] += answer.get(site.preposition) == site.label
-            offset += n_words
+            offset += len(tree.words())
     golds, before, after = zip(*trees, strict=True)
     figures = {f"{name}.acc": 100 * number / n_sites for name, number in right.items()}
     return figures | {
