@@ -29,13 +29,13 @@ def chunks(doc):
 
 
 def annotation(doc):
-    groups = [doc.spans["np_chunks"], doc.spans["constituents"]]
+    groups = (doc.spans[key] for key in ("np_chunks", "constituents", "pp_attachments"))
     return [[(span.label_, span.start, span.end) for span in group] for group in groups]
 
 
 # --- what is in the package -----------------------------------------------------------------------
 def test_components(nlp):
-    assert nlp.pipe_names[-2:] == ["np_chunker", "constituency_parser"]
+    assert nlp.pipe_names[-3:] == ["np_chunker", "constituency_parser", "pp_attacher"]
     assert nlp.lang == "en"
     doc = nlp.make_doc(TEXT)
     assert not doc.has_annotation("TAG")
@@ -72,7 +72,7 @@ def test_card():
     performance = meta["performance"]
     for name in ("tag_acc", "sents_f", "np_chunk_f", "np_chunk_p", "np_chunk_r"):
         assert 0.5 < performance[name] <= 1.0
-    for name in ("constituents_f", "constituents_p", "constituents_r"):
+    for name in ("constituents_f", "constituents_p", "constituents_r", "pp_attachment_acc"):
         assert 0.5 < performance[name] <= 1.0
 
 
@@ -146,7 +146,7 @@ def test_a_long_text(nlp):
 
 
 def test_a_long_text_without_sentence_ends(nlp):
-    with nlp.select_pipes(disable=["constituency_parser"]):
+    with nlp.select_pipes(disable=["constituency_parser", "pp_attacher"]):
         doc = nlp("the old dog and " * 1500)
     assert len(doc._.np_chunks) >= 1400
 
@@ -200,6 +200,31 @@ def test_a_sentence_of_600_words_is_cut(nlp):
         doc = nlp("the old dog and " * 150)
     assert [(span.label_, len(span)) for span in doc._.parse_failures] == [("cut", 600)]
     assert doc._.trees[0].words() == [token.text for token in doc]
+
+
+# --- attachments of prepositional phrases ---------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("She ate the pizza with a fork.", [("with", "ate")]),
+        ("He opened the door of the shed.", [("of", "door")]),
+        ("They saw a film about whales.", [("about", "film")]),
+        ("She put the book on the table.", [("on", "put")]),
+        ("He slept in the garden.", []),
+        ("She sold the keys of the house to a friend.", [("of", "keys"), ("to", "sold")]),
+    ],
+)
+def test_attachments_of_simple_sentences(nlp, text, expected):
+    doc = nlp(text)
+    assert [(site.prep.text, site.head.text) for site in doc._.pp_attachments] == expected
+    assert all(0.5 <= site.prob <= 1 for site in doc._.pp_attachments)
+    assert [(t.text, t._.pp_head.text) for t in doc if t._.pp_head is not None] == expected
+
+
+def test_attachments_without_a_parser(nlp):
+    with nlp.select_pipes(disable=["constituency_parser"]):
+        doc = nlp("She ate the pizza with a fork.")
+    assert [(site.prep.text, site.head.text) for site in doc._.pp_attachments] == [("with", "ate")]
 
 
 # --- storage --------------------------------------------------------------------------------------

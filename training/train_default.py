@@ -106,9 +106,10 @@ en_structlearn_sm is trained on the following corpora and licensed, like them, C
   prepositional phrases in its trees; PropBank release, data/oanc/masc
   https://github.com/propbank/propbank-release
   Creative Commons Attribution-ShareAlike 4.0 International
-  Its words are those of masc_tagged in NLTK's data, whose index says: "This data may be used for
-  the purposes of linguistic education, research, and development, including commercial
-  development."
+  Its words are those of masc_tagged in NLTK's data
+  https://github.com/nltk/nltk_data
+  whose index says: "This data may be used for the purposes of linguistic education, research, and
+  development, including commercial development."
 """
 
 
