@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
+from numbers import Real
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -79,7 +80,7 @@ class Table:
 
         rows: each as many strings or Nones as there are variables; or {name: column}, with columns
             of one length, as a mapping or a data frame. Other values than strings are taken by
-            `str`, so 1, 1.0 and True are three values, and NaN is one too.
+            `str`, so 1, 1.0 and True are three values; NaN, as data frames have it, is None.
         variables: names of the columns; None: those of a mapping, otherwise "x1", "x2", ...
         Raises StructlearnError SL501 for names that will not do, SL502 for a row or column of
         another length, SL503 where a Table or mapping has no such variable, SL506 for what is no
@@ -262,9 +263,11 @@ def _check_length(what: str, values: Sequence[Any], wanted: int) -> None:
 
 
 def _text(value: Any) -> str | None:
-    """What a value is known by."""
+    """What a value is known by; None for what is missing."""
     if value is None or type(value) is str:
         return value
+    if isinstance(value, Real) and value != value:  # how data frames write it
+        return None
     return str.__str__(value) if isinstance(value, str) else str(value)
 
 

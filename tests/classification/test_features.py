@@ -157,11 +157,18 @@ def test_what_is_no_table_is_named(code, make):
 
 
 def test_values_that_are_equal_but_have_other_texts_are_others():
-    column = [1, True, 1.0, "1", np.int64(1), np.bool_(True), 0.0, -0.0, float("nan"), ["x"]]
-    texts = ["1", "True", "1.0", "1", "1", "True", "0.0", "-0.0", "nan", "['x']"]
+    column = [1, True, 1.0, "1", np.int64(1), np.bool_(True), 0.0, -0.0, ["x"]]
+    texts = ["1", "True", "1.0", "1", "1", "True", "0.0", "-0.0", "['x']"]
     assert Table.of({"v": column}).symbols[:, 0].tolist() == list(map(symbol, texts))
     # What a value is does not depend on those that stand before it.
     assert Table.of({"v": column[::-1]}).symbols[::-1, 0].tolist() == list(map(symbol, texts))
+
+
+def test_not_a_number_is_missing():
+    column = [float("nan"), np.float32("nan"), np.float64("nan"), None]
+    table = Table.of({"v": column})
+    assert table.symbols[:, 0].tolist() == [MISSING] * 4
+    assert table.names == {}
 
 
 class Frame:
