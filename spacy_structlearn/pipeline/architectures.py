@@ -296,51 +296,17 @@ def _forward(model: Model, docs: Any, is_train: bool) -> Any:
     raise NotImplementedError(f"{model.name}: call the component, not its model")
 
 
-@serialize_attr.register(ChainModel)
-def _serialize_chain_model(_: Any, value: ChainModel, name: str, model: Model) -> bytes:
-    return value.to_bytes()
+def _store_by_its_own_bytes(kind: type) -> None:
+    """Let thinc store attributes of this class by its `to_bytes` and `from_bytes`."""
+
+    @serialize_attr.register(kind)
+    def serialize(_: Any, value: Any, name: str, model: Model) -> bytes:
+        return value.to_bytes()
+
+    @deserialize_attr.register(kind)
+    def deserialize(_: Any, value: bytes, name: str, model: Model) -> Any:
+        return kind.from_bytes(value)
 
 
-@deserialize_attr.register(ChainModel)
-def _deserialize_chain_model(_: Any, value: bytes, name: str, model: Model) -> ChainModel:
-    return ChainModel.from_bytes(value)
-
-
-@serialize_attr.register(LatentGrammar)
-def _serialize_latent_grammar(_: Any, value: LatentGrammar, name: str, model: Model) -> bytes:
-    return value.to_bytes()
-
-
-@deserialize_attr.register(LatentGrammar)
-def _deserialize_latent_grammar(_: Any, value: bytes, name: str, model: Model) -> LatentGrammar:
-    return LatentGrammar.from_bytes(value)
-
-
-@serialize_attr.register(WordClasses)
-def _serialize_word_classes(_: Any, value: WordClasses, name: str, model: Model) -> bytes:
-    return value.to_bytes()
-
-
-@deserialize_attr.register(WordClasses)
-def _deserialize_word_classes(_: Any, value: bytes, name: str, model: Model) -> WordClasses:
-    return WordClasses.from_bytes(value)
-
-
-@serialize_attr.register(BayesNet)
-def _serialize_bayes_net(_: Any, value: BayesNet, name: str, model: Model) -> bytes:
-    return value.to_bytes()
-
-
-@deserialize_attr.register(BayesNet)
-def _deserialize_bayes_net(_: Any, value: bytes, name: str, model: Model) -> BayesNet:
-    return BayesNet.from_bytes(value)
-
-
-@serialize_attr.register(LogLinear)
-def _serialize_log_linear(_: Any, value: LogLinear, name: str, model: Model) -> bytes:
-    return value.to_bytes()
-
-
-@deserialize_attr.register(LogLinear)
-def _deserialize_log_linear(_: Any, value: bytes, name: str, model: Model) -> LogLinear:
-    return LogLinear.from_bytes(value)
+for _kind in (ChainModel, LatentGrammar, BayesNet, LogLinear, WordClasses):
+    _store_by_its_own_bytes(_kind)
