@@ -182,6 +182,12 @@ MESSAGES = {
     "SL116": "The font size is {value!r}; it must be more than 0.",
     "SL120": "The attachment of the tokens {start} to {end} is {label!r}. It must be 'V', to the "
     "verb, or 'N', to the noun; sites_from_chunks leaves it to be filled in.",
+    "SL130": "{path}, line {line}: {problem}. A line has document, sentence number, token number, "
+    "word, tag, parse bit, lemma or -, roleset or -, and a column for each predicate.",
+    "SL131": "There is no {what} in a tree over {n} tokens. Count tokens from 0, ends exclusive.",
+    "SL132": "There is no role feature {name!r}; there are: {known}.",
+    "SL133": "Expected log probabilities for {n} candidates, of no role ({n}) and of each role "
+    "({n}, number of roles); got {problem}.",
     # --- SL2xx: sequences and optimisation ----------------------------------------------------
     "SL201": "The template {text!r} is malformed. Write column[offset], several joined by |, for "
     "example TAG[-1]|TAG[0], or bias for the predicate that is always true.",
@@ -232,6 +238,8 @@ MESSAGES = {
     "SL311": "Prediction {place} (counted from 0) has the probability {value}. Give numbers from 0 "
     "to 1.",
     "SL312": "Cannot put predictions into {bins} bins; give a whole number of one or more.",
+    "SL320": "The argument {argument!r} is none: expected are a label, a start and an end greater "
+    "than the start.",
     # --- SL4xx: grammars ----------------------------------------------------------------------
     "SL401": "There is no binarisation {value!r}. Choose one of {known}.",
     "SL402": "Cannot put {number} sets of trees together: there must be one or more, encoded with "

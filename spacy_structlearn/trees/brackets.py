@@ -53,7 +53,7 @@ def read_trees(source: str | os.PathLike[str] | Iterable[str]) -> Iterator[Tree]
     tag nor children, SL106 a word beside other children.
     """
     if isinstance(source, (str, os.PathLike)):
-        with _open_text(source) as lines:
+        with open_text(source) as lines:
             yield from _parse(lines, os.fspath(source))
     else:
         yield from _parse(source, getattr(source, "name", "<lines>"))
@@ -175,7 +175,8 @@ def _check_writable(tree: Tree) -> None:
             raise StructlearnError("SL110", label=node.label, word=node.word)
 
 
-def _open_text(path: str | os.PathLike[str]) -> io.TextIOBase:
+def open_text(path: str | os.PathLike[str]) -> io.TextIOBase:
+    """A UTF-8 file to read, gzipped if the name ends in .gz."""
     if os.fspath(path).endswith(".gz"):
         return gzip.open(path, "rt", encoding="utf-8")  # type: ignore[return-value]
     return open(path, encoding="utf-8")
