@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import TypeVar
 
 from ..errors import StructlearnError
 
 Span = tuple[str, int, int]
+L = TypeVar("L")
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def score_spans(
     of the offsets does not matter here, as long as both sides use the same. Raises SL301 if the
     numbers of documents differ.
     """
-    _check_numbers(gold_docs, predicted_docs, "documents")
+    check_numbers(gold_docs, predicted_docs, "documents")
     correct: Counter[str] = Counter()
     predicted: Counter[str] = Counter()
     gold: Counter[str] = Counter()
@@ -88,25 +90,27 @@ def score_token_spans(
     `character_spans`. Raises SL301 if the numbers of documents differ, SL304 if the text of a
     document does (white space aside; it is named, counted from 1), SL305 for a span that is none.
     """
-    _check_numbers(gold_docs, predicted_docs, "documents")
+    check_numbers(gold_docs, predicted_docs, "documents")
     for number, ((wanted, _), (given, _)) in enumerate(zip(gold_docs, predicted_docs, strict=True)):
-        _check_text(wanted, given, number + 1)
+        check_text(wanted, given, number + 1)
     return score_spans(
         [character_spans(words, spans) for words, spans in gold_docs],
         [character_spans(words, spans) for words, spans in predicted_docs],
     )
 
 
-def character_spans(words: Sequence[str], spans: Iterable[Span]) -> list[Span]:
+def character_spans(
+    words: Sequence[str], spans: Iterable[tuple[L, int, int]]
+) -> list[tuple[L, int, int]]:
     """Turn spans of tokens into spans of characters that are not white space.
 
     words: the tokens of a document; white space between or in them counts nothing. spans: (label,
-    start, end) in tokens, end exclusive. Returns them in the same order with character offsets; a
-    span over white space alone has no characters and is left out. Raises SL305 for a span that is
-    empty or goes beyond the tokens.
+    start, end) in tokens, end exclusive; labels are handed on. Returns them in the same order with
+    character offsets; a span over white space alone has no characters and is left out. Raises SL305
+    for a span that is empty or goes beyond the tokens.
     """
     offsets = [0, *accumulate(len(_letters(word)) for word in words)]
-    converted: list[Span] = []
+    converted: list[tuple[L, int, int]] = []
     for label, start, end in spans:
         if not 0 <= start < end <= len(words):
             raise StructlearnError("SL305", span=(label, start, end), length=len(words))
@@ -120,12 +124,14 @@ def _letters(text: str) -> str:
     return "".join(text.split())
 
 
-def _check_numbers(gold: Sequence, predicted: Sequence, what: str) -> None:
+def check_numbers(gold: Sequence, predicted: Sequence, what: str) -> None:
+    """Raise SL301 unless there are as many on both sides."""
     if len(gold) != len(predicted):
         raise StructlearnError("SL301", gold=len(gold), predicted=len(predicted), what=what)
 
 
-def _check_text(gold: Sequence[str], predicted: Sequence[str], document: int) -> None:
+def check_text(gold: Sequence[str], predicted: Sequence[str], document: int) -> None:
+    """Raise SL304 unless the words are the same text, white space aside."""
     wanted, given = _letters("".join(gold)), _letters("".join(predicted))
     if wanted == given:
         return

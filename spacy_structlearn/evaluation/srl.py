@@ -1,0 +1,171 @@
+"""Precision, recall and F1 of semantic roles as the CoNLL-2005 shared task measures them (Carreras
+& Màrquez 2005; the script srl-eval): an argument is correct if the same predicate has one with the
+same label over the same words. The predicate's own argument, V, is not counted. An argument in
+pieces, A and C-A, is one argument, correct if all pieces are; a C-A without an A before it counts
+as an A; a reference, R-A, is an argument with a label of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import StructlearnError
+from .prf import PRF, Span, SpanScore, character_spans, check_numbers, check_text
+
+Frame = tuple[Hashable, Iterable[Span]]
+"""A predicate, by its place in the sentence or text, and its arguments (label, start, end)."""
+Pieces = tuple[tuple[int, int], ...]
+
+_CONTINUATION = "C-"
+_SPLIT = "-DSP"
+
+
+@dataclass(frozen=True)
+class RoleScore(SpanScore):
+    """The figures of CoNLL-2005: a `SpanScore` of the arguments, per label as well.
+
+    identification: the arguments by their words and predicate only, whatever their labels.
+    propositions: the gold predicates. perfect: those whose arguments are all found, and no other.
+    """
+
+    identification: PRF = field(default_factory=PRF)
+    propositions: int = 0
+    perfect: int = 0
+
+    @property
+    def classification(self) -> float:
+        """Of the arguments identified, the share with the right label, from 0 to 1."""
+        identified = self.identification.correct
+        return self.correct / identified if identified else 0.0
+
+
+def joined_arguments(arguments: Iterable[Span]) -> list[tuple[str, Pieces]]:
+    """The arguments of one predicate, each as its label and the spans of its pieces.
+
+    arguments: (label, start, end) in any order. A piece C-A is joined to the last A before it, or
+    is an A if there is none. The ending -DSP, of a quotation that is split, is taken off. Raises
+    SL320 for a span that is empty.
+    """
+    joined: list[tuple[str, list[tuple[int, int]]]] = []
+    latest: dict[str, list[tuple[int, int]]] = {}
+    for label, start, end in sorted(arguments, key=_place):
+        if not start < end:
+            raise StructlearnError("SL320", argument=(label, start, end))
+        label = label.removesuffix(_SPLIT)
+        if label.startswith(_CONTINUATION):
+            label = label.removeprefix(_CONTINUATION)
+            if label in latest:
+                latest[label].append((start, end))
+                continue
+        latest[label] = [(start, end)]
+        joined.append((label, latest[label]))
+    return [(label, tuple(pieces)) for label, pieces in joined]
+
+
+def _place(span: Span) -> tuple[int, int]:
+    return span[1], -span[2]
+
+
+def score_roles(
+    gold: Sequence[Iterable[Frame]],
+    predicted: Sequence[Iterable[Frame]],
+    *,
+    excluded: Collection[str] = ("V",),
+) -> RoleScore:
+    """Score predicted arguments against gold ones.
+
+    gold, predicted: for each sentence its frames. Frames are compared by their predicates; where
+    one side has no frame for a predicate, the arguments of the other are all wrong, or missed.
+    Labels, and what counts as a piece, are as in the columns of PropBank. excluded: labels that are
+    not counted. Raises SL301 if the numbers of sentences differ, SL320 as `joined_arguments`.
+    """
+    check_numbers(gold, predicted, "sentences")
+    correct: Counter[str] = Counter()
+    given: Counter[str] = Counter()
+    wanted: Counter[str] = Counter()
+    identified = propositions = perfect = 0
+    for wanted_frames, given_frames in zip(gold, predicted, strict=True):
+        left, right = _by_predicate(wanted_frames, excluded), _by_predicate(given_frames, excluded)
+        for predicate, arguments in left.items():
+            found = right.get(predicate)
+            propositions += 1
+            perfect += found == arguments
+            wanted.update(label for label, _ in arguments.elements())
+            if found is not None:
+                correct.update(label for label, _ in (arguments & found).elements())
+                identified += (_unlabelled(arguments) & _unlabelled(found)).total()
+        for arguments in right.values():
+            given.update(label for label, _ in arguments.elements())
+    per_label = {
+        label: PRF(correct[label], given[label], wanted[label]) for label in sorted(wanted | given)
+    }
+    return RoleScore(
+        correct.total(),
+        given.total(),
+        wanted.total(),
+        per_label,
+        PRF(identified, given.total(), wanted.total()),
+        propositions,
+        perfect,
+    )
+
+
+def _by_predicate(
+    frames: Iterable[Frame], excluded: Collection[str]
+) -> dict[Hashable, Counter[tuple[str, Pieces]]]:
+    found: dict[Hashable, Counter[tuple[str, Pieces]]] = {}
+    for predicate, arguments in frames:
+        counted = [pair for pair in joined_arguments(arguments) if pair[0] not in excluded]
+        found.setdefault(predicate, Counter()).update(counted)
+    return found
+
+
+def _unlabelled(arguments: Counter[tuple[str, Pieces]]) -> Counter[Pieces]:
+    return Counter(pieces for _, pieces in arguments.elements())
+
+
+TokenFrame = tuple[int, Iterable[Span]]
+
+
+def score_token_roles(
+    gold: Sequence[tuple[Sequence[str], Iterable[TokenFrame]]],
+    predicted: Sequence[tuple[Sequence[str], Iterable[TokenFrame]]],
+    *,
+    excluded: Collection[str] = ("V",),
+) -> RoleScore:
+    """Score documents given as (words, frames), predicates and arguments in tokens.
+
+    Gold and predicted documents may be tokenised differently; predicates and arguments are compared
+    by characters that are not white space. With the same tokens it is `score_roles`. Raises SL301
+    if the numbers of documents differ, SL304 if the text of a document does (it is named, counted
+    from 1), SL305 for a predicate or an argument that is empty or goes beyond the tokens.
+    """
+    check_numbers(gold, predicted, "documents")
+    for number, ((wanted, _), (given, _)) in enumerate(zip(gold, predicted, strict=True), 1):
+        check_text(wanted, given, number)
+    return score_roles(
+        [_in_characters(words, frames) for words, frames in gold],
+        [_in_characters(words, frames) for words, frames in predicted],
+        excluded=excluded,
+    )
+
+
+def _in_characters(words: Sequence[str], frames: Iterable[TokenFrame]) -> list[Frame]:
+    """The frames with characters for tokens; a predicate of white space alone is left out."""
+    frames = [(token, list(arguments)) for token, arguments in frames]
+    converted: dict[int, tuple[Hashable, list[Span]]] = {}
+    # In one go, since the characters of all words have to be counted; each frame has a number.
+    predicates = [(number, token, token + 1) for number, (token, _) in enumerate(frames)]
+    for number, start, end in character_spans(words, predicates):
+        converted[number] = ((start, end), [])
+    pieces = [
+        ((number, label), start, end)
+        for number, (_, arguments) in enumerate(frames)
+        for label, start, end in arguments
+    ]
+    for (number, label), start, end in character_spans(words, pieces):
+        if number in converted:
+            converted[number][1].append((label, start, end))
+    return list(converted.values())
