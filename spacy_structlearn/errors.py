@@ -152,6 +152,24 @@ MESSAGES = {
         "spacy_structlearn.BayesNet.v1"
     ),
     "SL032": "{component!r} has no label {label!r}; its labels are: {labels}",
+    "SL033": (
+        'doc.spans["srl"] of the Doc {text!r} is not as srl_labeler writes it: each frame begins '
+        "with a span labelled V, its predicate, and frames are in the order of their predicates"
+    ),
+    "SL034": (
+        "{path}, line {line}: sentence {number} has {found} where it has {wanted} in {trees}; both "
+        "files must have the same sentences, with the same tokens"
+    ),
+    "SL036": (
+        "{component!r} cannot use a model of the stages {found}: it needs identification, and "
+        "roles as the last; predicates and senses may come before, and there are no others"
+    ),
+    "SL037": (
+        "{component!r} cannot be calibrated: of the arguments that it finds some must be right and "
+        "some wrong. Give more examples, with gold frames and with the tokens of their predicted "
+        "Docs"
+    ),
+    "SL039": "there are no templates for the stage {stage!r}; there are some for: {known}",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for a bracket too many earlier in the file.",
@@ -180,6 +198,11 @@ MESSAGES = {
     "SL114": "Cannot draw trees for the LaTeX package {package!r}; choose one of: {packages}.",
     "SL115": "These variables and parents make no network: {problem}.",
     "SL116": "The font size is {value!r}; it must be more than 0.",
+    "SL117": "This frame does not fit on {n} words: {problem}. Count words from 0, ends exclusive; "
+    "columns hold only arguments that do not overlap.",
+    "SL118": "The Doc {text!r} has no frames to draw: run a pipeline with srl_labeler first.",
+    "SL119": "doc._.frames is not registered, so frames cannot be drawn: load a pipeline with "
+    "srl_labeler first, or call spacy_structlearn.pipeline.extensions.register().",
     "SL120": "The attachment of the tokens {start} to {end} is {label!r}. It must be 'V', to the "
     "verb, or 'N', to the noun; sites_from_chunks leaves it to be filled in.",
     "SL130": "{path}, line {line}: {problem}. A line has document, sentence number, token number, "
@@ -284,4 +307,13 @@ MESSAGES = {
     "SL520": "{name} of the log-linear model must be {wanted}, not {value!r}.",
     "SL522": "The log-linear model has no labels to choose from. Train it, or load a trained one.",
     "SL523": "Weights do not fit into {dtype}. Use float32, or train with a larger l2.",
+    "SL530": "There is no stage {stage!r}; there are: {known}.",
+    "SL531": "The stage {stage!r} holds a {found}, which is no classifier. Name the architecture "
+    "spacy_structlearn.LogLinear.v1 or spacy_structlearn.BayesNet.v1 for it.",
+    "SL532": "The stage {stage!r} has word classes, and stages have none. Leave its setting "
+    "classes out.",
+    "SL533": "The order of the stages is {order}. Name each stage that is to be learned once, and "
+    "the main one last.",
+    "SL540": "Cannot calibrate with {problem}. Give probabilities as rows, one column a source, "
+    "and for each row whether it turned out to be true; both must be there.",
 }

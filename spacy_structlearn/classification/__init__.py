@@ -3,5 +3,6 @@
 from .bayes_net import BayesNet
 from .features import Table
 from .log_linear import LogLinear
+from .stages import Stages
 
-__all__ = ["BayesNet", "LogLinear", "Table"]
+__all__ = ["BayesNet", "LogLinear", "Stages", "Table"]

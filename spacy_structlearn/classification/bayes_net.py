@@ -154,6 +154,11 @@ class BayesNet:
         return dict(self._parents)
 
     @property
+    def used(self) -> tuple[str, ...]:
+        """The variables that prediction reads, in order."""
+        return self._tables.variables
+
+    @property
     def d(self) -> D:
         """The d of each table, float64 (n_levels), from the empty context to the full one.
 

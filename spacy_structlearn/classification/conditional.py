@@ -59,6 +59,7 @@ class LogLinearSettings:
     base: BayesNet | None = None
     max_iterations: int = 200
     tolerance: float = 1e-5
+    search_tolerance: float | None = None
 
     def __post_init__(self) -> None:
         for name, wanted, sound in (
@@ -78,6 +79,11 @@ class LogLinearSettings:
             ("base", "a BayesNet, or None", isinstance(self.base, BayesNet | None)),
             ("max_iterations", "a whole number from 1", is_whole(self.max_iterations, 1)),
             ("tolerance", "0 or more", is_number(self.tolerance, 0)),
+            (
+                "search_tolerance",
+                "0 or more, or None",
+                self.search_tolerance is None or is_number(self.search_tolerance, 0),
+            ),
         ):
             if not sound:
                 value = getattr(self, name)
@@ -114,6 +120,8 @@ class LogLinearSettings:
         """What is stored of the settings: all but the base network."""
         fields = {**vars(self), "l2_per_label": dict(self.l2_per_label or {}) or None}
         del fields["base"]
+        if self.search_tolerance is None:  # files are older than this setting
+            del fields["search_tolerance"]
         if not isinstance(self.l2, str):
             fields["l2"] = list(self.l2_values)
         if not isinstance(self.templates, str):
@@ -338,7 +346,7 @@ class Workshop:
     def column(self, template: Template) -> _Column:
         """The features of a template, kept for the next time."""
         if template not in self._columns:
-            keys = feature_keys(self.train.table, template)
+            keys = feature_keys(self.train.table, [template]).reshape(-1)
             found, ids, _ = group(keys)
             counts = np.bincount(ids, self.train.counts, minlength=len(found))
             rows = np.empty(len(found), dtype=np.int64)
@@ -347,7 +355,7 @@ class Workshop:
                 kept = counts >= self.settings.min_count
                 numbers = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
                 found, rows, ids = found[kept], rows[kept], numbers[ids]
-            dev = Index(found).find(feature_keys(self.dev.table, template))
+            dev = Index(found).find(feature_keys(self.dev.table, [template]).reshape(-1))
             self._columns[template] = _Column(found, rows, ids, dev)
         return self._columns[template]
 
@@ -380,19 +388,24 @@ class Workshop:
             weights=np.concatenate([estimate.weights, fresh]),
         )
 
-    def optimizer(self, likelihood: ConditionalLikelihood, estimate: Estimate) -> LBFGS:
-        """L-BFGS that begins with the weights of a model."""
+    def optimizer(
+        self,
+        likelihood: ConditionalLikelihood,
+        estimate: Estimate,
+        tolerance: float | None = None,
+    ) -> LBFGS:
+        """L-BFGS that begins with the weights of a model; tolerance None: that of the settings."""
         return LBFGS(
             likelihood.parameters(estimate.weights, estimate.coefficients),
-            gradient_tolerance=self.settings.tolerance,
+            gradient_tolerance=self.settings.tolerance if tolerance is None else tolerance,
             value_tolerance=0.0,
             memory=_MEMORY,
         )
 
-    def fitted(self, estimate: Estimate, l2: float) -> Estimate:
+    def fitted(self, estimate: Estimate, l2: float, tolerance: float | None = None) -> Estimate:
         """The model at the optimum, which does not depend on where it begins, and its quality."""
         likelihood = self.likelihood(estimate.templates, l2)
-        optimizer = self.optimizer(likelihood, estimate)
+        optimizer = self.optimizer(likelihood, estimate, tolerance)
         while optimizer.n_iterations < self.settings.max_iterations:
             if not optimizer.step(likelihood.value_and_gradient):
                 break
@@ -417,13 +430,20 @@ class Workshop:
         return float(right), float(dev.counts @ log_proba)
 
 
-def feature_keys(table: Table, template: Template) -> NDArray[np.uint64]:
-    """The key of the feature that each row has by a template, uint64 (n)."""
-    keys = tuple_keys(
-        *(table.column(variable) for variable in template),
-        seed=symbol(SET_SEPARATOR.join(template)),
-    )
-    return np.ascontiguousarray(np.broadcast_to(keys, len(table)))
+def feature_keys(table: Table, templates: Sequence[Template]) -> NDArray[np.uint64]:
+    """The key of the feature that each row has by each template, uint64 (n, n_templates)."""
+    keys = np.empty((len(table), len(templates)), dtype=np.uint64)
+    column = {variable: place for place, variable in enumerate(table.variables)}
+    by_size: dict[int, list[int]] = {}
+    for place, template in enumerate(templates):
+        by_size.setdefault(len(template), []).append(place)
+    # All of one size at once: of few rows, each operation takes longer to call than to do.
+    for size, places in by_size.items():
+        own = [templates[place] for place in places]
+        columns = (table.symbols[:, [column[t[i]] for t in own]] for i in range(size))
+        seeds = [symbol(SET_SEPARATOR.join(template)) for template in own]
+        keys[:, places] = tuple_keys(*columns, seed=np.array(seeds, dtype=np.uint64))
+    return keys
 
 
 def row_keys(table: Table, label_ids: NDArray[np.int32]) -> NDArray[np.uint64]:

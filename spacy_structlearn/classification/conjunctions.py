@@ -187,7 +187,7 @@ class _Run:
         if len(labels) < 2 or not len(train[0]):
             self._phase = "done"  # there is nothing to tell apart
         elif self._phase == "search":
-            self._estimate = self._workshop.fitted(self._estimate, self.l2)
+            self._estimate = self._searched(self._estimate)
         else:
             for template in self._fixed_templates():
                 self._estimate = self._workshop.extended(self._estimate, template)
@@ -247,6 +247,10 @@ class _Run:
             ]
         return [template for template in dict.fromkeys(found) if template not in taken]
 
+    def _searched(self, estimate: Estimate) -> Estimate:
+        """A model as the search estimates it."""
+        return self._workshop.fitted(estimate, self.l2, self.settings.search_tolerance)
+
     def _extend(self) -> bool:
         """A step of the search; False if no candidate makes the model better."""
         settings, before, workshop = self.settings, self._estimate, self._workshop
@@ -256,7 +260,7 @@ class _Run:
             return False
         best: Estimate | None = None
         for template in candidates:
-            found = workshop.fitted(workshop.extended(before, template), self.l2)
+            found = self._searched(workshop.extended(before, template))
             # Of equally good ones the smallest template is best, and of these the first.
             if best is None or _rank(found) > _rank(best):
                 best = found

@@ -38,6 +38,7 @@ CLASS_NAME = "\x1e"
 _SEED = 0x9E3779B97F4A7C15
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+_TEXT_TYPES = {str, type(None)}
 
 
 @lru_cache(maxsize=65536)
@@ -194,11 +195,14 @@ def development_data(
     return (table, labels) if labels else None
 
 
-def tuple_keys(*columns: NDArray[np.uint64], seed: int = 0) -> NDArray[np.uint64]:
+def tuple_keys(
+    *columns: NDArray[np.uint64], seed: int | NDArray[np.uint64] = 0
+) -> NDArray[np.uint64]:
     """One 64-bit key for the values that stand together in a row.
 
     columns: uint64 (n) each, or broadcast against one another; their order counts. seed: tells
-    tuples of different variables apart where they share one table. Returns uint64 (n).
+    tuples of different variables apart where they share one table; one, or broadcast against the
+    columns. Returns uint64 (n).
     """
     keys = np.uint64((_SEED + seed) & 0xFFFFFFFFFFFFFFFF)
     for column in columns:
@@ -274,7 +278,8 @@ def _text(value: Any) -> str | None:
 def _symbols(column: Sequence[Any], names: dict[int, str]) -> list[int]:
     """The symbol of each value; what they are called is added to `names`."""
     # Not by the values themselves: 1, 1.0 and True are equal, and their texts are not.
-    texts = list(map(_text, column))
+    plain = _TEXT_TYPES.issuperset(map(type, column))
+    texts = column if plain else list(map(_text, column))
     table = {text: symbol(text) for text in dict.fromkeys(texts)}
     names.update((number, text) for text, number in table.items() if text is not None)
-    return [table[text] for text in texts]
+    return list(map(table.__getitem__, texts))

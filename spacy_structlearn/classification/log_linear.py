@@ -39,7 +39,8 @@ from .conjunctions import Progress, Step, Training, template_name
 from .features import Labelled, Rows, Table, is_by_name
 
 _KIND = "log_linear"
-_VERSION = 1
+_DENSE, _SPARSE = 1, 2  # format versions, by how weights are stored
+_SPARSE_OVERHEAD = 64  # bytes at most that naming one more array takes
 _WEIGHT_DTYPES = ("float16", "float32", "float64")
 
 
@@ -66,6 +67,8 @@ class LogLinear:
         has the mean 1: with nothing learned, the answers are the network's.
     max_iterations: of L-BFGS, for one model. tolerance: training ends when no derivative, in the
         units of estimation, is above it (times the largest parameter, if that is above 1).
+    search_tolerance: the same for the models that a search compares, of which there are many; None:
+        tolerance. 1e-3 makes a long search several times faster.
 
     Learned are `labels`, ascending; `variables`; `templates`, tuples of variables; `keys`, uint64
     (n_features), ascending; `weights`, floating (n_features, n_labels); `bias`, float64 (n_labels);
@@ -89,6 +92,7 @@ class LogLinear:
         base: BayesNet | None = None,
         max_iterations: int = LogLinearSettings.max_iterations,
         tolerance: float = LogLinearSettings.tolerance,
+        search_tolerance: float | None = None,
     ):
         self.settings = LogLinearSettings(
             templates,
@@ -103,6 +107,7 @@ class LogLinear:
             base,
             max_iterations,
             tolerance,
+            search_tolerance,
         )
         self._set()
 
@@ -161,6 +166,14 @@ class LogLinear:
         return not self.labels
 
     @property
+    def used(self) -> tuple[str, ...]:
+        """The variables that prediction reads, in order."""
+        used = {variable for template in self.templates for variable in template}
+        if self.base is not None:
+            used.update(self.base.used)
+        return tuple(variable for variable in self.variables if variable in used)
+
+    @property
     def n_features(self) -> int:
         """Number of features with a weight."""
         return len(self.keys)
@@ -206,12 +219,9 @@ class LogLinear:
         """
         if self.is_empty:
             raise StructlearnError("SL522")
-        table = Table.of(rows, self._used if is_by_name(rows) else self.variables)
+        table = Table.of(rows, self.used if is_by_name(rows) else self.variables)
         scores = np.tile(self.bias, (len(table), 1))
-        features = np.empty((len(table), len(self.templates)), dtype=np.int32)
-        for place, template in enumerate(self.templates):
-            features[:, place] = self._index.find(feature_keys(table, template))
-        add_scores(features, self.weights, scores)
+        add_scores(self._index.find(feature_keys(table, self.templates)), self.weights, scores)
         if self.base is not None:
             scores += base_scores(self.base.log_joint(table)) @ self.coefficients
         return log_softmax(scores)
@@ -223,14 +233,6 @@ class LogLinear:
     def predict(self, rows: Rows) -> list[str]:
         """The most probable label of each row, of equals the first; see `log_proba`."""
         return [self.labels[i] for i in self.log_proba(rows).argmax(axis=1)]
-
-    @property
-    def _used(self) -> tuple[str, ...]:
-        """The variables that are read, in order."""
-        used = {variable for template in self.templates for variable in template}
-        if self.base is not None:
-            used.update(self.base.parents)
-        return tuple(variable for variable in self.variables if variable in used)
 
     def strongest(
         self, n: int, label: str | None = None, named: bool = True
@@ -318,23 +320,26 @@ class LogLinear:
         """The model as bytes, the same for equal models; see `serialization.pack`.
 
         Where two labels have weights that are each other's negatives, only the first's are stored.
+        Where many weights are zero, the others are stored, and a bit for each that says which they
+        are.
         """
         mirrored = _is_mirrored(self.weights)
-        weights = self.weights[:, :1] if mirrored else self.weights
+        weights = (self.weights[:, :1] if mirrored else self.weights).astype(self.storage)
+        sparse = _sparse(weights)
         named = sorted(self.names)
         base = None
         if self.base is not None:
             base = np.frombuffer(self.base.to_bytes(), dtype=np.uint8)
         return serialization.pack(
             _KIND,
-            _VERSION,
+            _SPARSE if sparse else _DENSE,
             {
                 "settings": self.settings.fields(),
                 "labels": self.labels,
                 "variables": self.variables,
                 "templates": self.templates,
                 "keys": self.keys,
-                "weights": weights.astype(self.storage),
+                **(sparse or {"weights": weights}),
                 "mirrored": mirrored,
                 "bias": self.bias,
                 "coefficients": self.coefficients,
@@ -352,10 +357,13 @@ class LogLinear:
 
         Raises StructlearnError SL050 to SL054 if the bytes are not those of a log-linear model.
         """
-        _, fields = serialization.unpack(data, _KIND, {_VERSION})
+        version, fields = serialization.unpack(data, _KIND, {_DENSE, _SPARSE})
         model = cls()
         try:
             settings = fields.pop("settings")
+            if version == _SPARSE:
+                shape = len(fields["keys"]), 1 if fields["mirrored"] else len(fields["labels"])
+                fields["weights"] = _dense(fields["weights"], fields.pop("nonzero"), shape)
             model._set(**_checked(**fields))
             model.settings = LogLinearSettings.of(settings, model.base)
         except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
@@ -384,6 +392,35 @@ def _unpickled(data: bytes, base: BayesNet | None) -> LogLinear:
 
 def _is_mirrored(weights: NDArray[np.floating]) -> bool:
     return weights.shape[1] == 2 and np.array_equal(weights[:, 0], -weights[:, 1])
+
+
+def _sparse(weights: NDArray[np.floating]) -> dict[str, NDArray] | None:
+    """The weights other than zero, and where they are, if that takes less space.
+
+    nonzero: uint8, a bit for each weight, row by row.
+    """
+    # By their bits, since minus zero is to come back as well.
+    nonzero = weights.view(f"u{weights.itemsize}") != 0
+    size = -(-weights.size // 8) + np.count_nonzero(nonzero) * weights.itemsize
+    if size + _SPARSE_OVERHEAD > weights.nbytes:
+        return None
+    return {"weights": weights[nonzero], "nonzero": np.packbits(nonzero)}
+
+
+def _dense(
+    stored: NDArray[np.floating], nonzero: NDArray[np.uint8], shape: tuple[int, int]
+) -> NDArray[np.floating]:
+    """The weights, floating of this shape, that `_sparse` made these arrays of."""
+    size = shape[0] * shape[1]
+    # Before anything of that size is allocated.
+    if nonzero.dtype != np.uint8 or nonzero.shape != (-(-size // 8),):
+        raise ValueError("there is not one bit for each weight")
+    bits = np.unpackbits(nonzero).view(np.bool_)
+    if bits[size:].any() or stored.shape != (np.count_nonzero(bits),):
+        raise ValueError("there is not one weight for each bit that is set")
+    weights = np.zeros(size, dtype=stored.dtype)
+    weights[bits[:size]] = stored
+    return weights.reshape(shape)
 
 
 def _checked(

@@ -16,6 +16,7 @@ from thinc.model import deserialize_attr, serialize_attr
 from ..classification.bayes_net import BayesNet
 from ..classification.estimators import BayesNetEstimator, LogLinearEstimator
 from ..classification.log_linear import LogLinear
+from ..classification.stages import Stages, StagesEstimator
 from ..errors import StructlearnError
 from ..grammar.estimators import SplitMerge
 from ..grammar.lexicon import LexiconSettings
@@ -230,6 +231,7 @@ def build_log_linear(
     base: Model | None = None,
     max_iterations: int = 200,
     tolerance: float = 1e-5,
+    search_tolerance: float | None = None,
     classes: Path | None = None,
 ) -> Model:
     """Conditional log-linear model of conjunctions of nominal variables (Toutanova 2006).
@@ -244,7 +246,8 @@ def build_log_linear(
     min_count: features seen less often in training are left out.
     base: another architecture, "spacy_structlearn.BayesNet.v1", whose probabilities are features
         too: those of the training data by leave-one-out.
-    max_iterations, tolerance: of L-BFGS, for one model.
+    max_iterations, tolerance: of L-BFGS, for one model. search_tolerance: for the models that a
+        search compares; 1e-3 makes it several times faster. None: tolerance.
     classes: a file of word classes (`WordClasses.to_bytes`), needed in training only; components
         make variables of them.
     """
@@ -261,8 +264,36 @@ def build_log_linear(
         base=None if base is None else base.attrs["estimator"].untrained(),
         max_iterations=max_iterations,
         tolerance=tolerance,
+        search_tolerance=search_tolerance,
     )
     return learner_model("log_linear", LogLinear.empty(), estimator, _held_classes(classes))
+
+
+def build_stages(stages: dict[str, Any], order: list[str]) -> Model:
+    """Several classifiers, learned one after another and stored as one model.
+
+    stages: an architecture for each stage, "spacy_structlearn.LogLinear.v1" or
+        "spacy_structlearn.BayesNet.v1", without word classes. In a config this is a section,
+        [components.x.model.stages], with a section for each stage in it.
+    order: of learning; the last is the main stage. Stages that are not in it are left out. It has
+        to be given, because sections of a config may change their order when it is stored.
+    RAISES: SL530 if there is no stage of a name in `order`, SL531 or SL532 for one that cannot be a
+    stage, SL533 if `order` is empty or has a name twice.
+    """
+    # Not dict[str, Model]: the types are checked while these are still sections of a config.
+    if not order or len(set(order)) < len(order):
+        raise StructlearnError("SL533", order=", ".join(order) or "empty")
+    parameters, estimators = {}, {}
+    for stage in order:
+        if stage not in stages:
+            raise StructlearnError("SL530", stage=stage, known=", ".join(stages))
+        attrs = getattr(stages[stage], "attrs", {})
+        if "estimator" not in attrs:
+            raise StructlearnError("SL531", stage=stage, found=type(stages[stage]).__name__)
+        parameters[stage], estimators[stage] = attrs["parameters"], attrs["estimator"]
+        if "classes" in attrs and attrs["classes"].n_classes:
+            raise StructlearnError("SL532", stage=stage)
+    return learner_model("stages", Stages(parameters), StagesEstimator(estimators))
 
 
 def _read_classes(path: Path | None) -> WordClasses | None:
@@ -308,5 +339,5 @@ def _store_by_its_own_bytes(kind: type) -> None:
         return kind.from_bytes(value)
 
 
-for _kind in (ChainModel, LatentGrammar, BayesNet, LogLinear, WordClasses):
+for _kind in (ChainModel, LatentGrammar, BayesNet, LogLinear, Stages, WordClasses):
     _store_by_its_own_bytes(_kind)

@@ -265,6 +265,8 @@ def test_what_is_stored(net):
     again = BayesNet.from_bytes(given_.to_bytes())
     assert (again.structure, again.n_d, again.min_gain) == ({"v": ["p"], "p": []}, "one", 0.1)
     assert again.parents == {"p": (), "v": ("p",)}
+    assert again.used == ("v", "p")
+    assert BayesNet.empty().used == ()
 
 
 @pytest.mark.parametrize("flip", [3, 9, 40, -1])

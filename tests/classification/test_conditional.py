@@ -2,15 +2,18 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spacy_structlearn.classification.bayes_net import BayesNet
 from spacy_structlearn.classification.conditional import (
     ConditionalLikelihood,
     LogLinearSettings,
     Workshop,
+    feature_keys,
     log_softmax,
 )
-from spacy_structlearn.classification.features import Table
+from spacy_structlearn.classification.features import Table, symbol, tuple_keys
 from spacy_structlearn.errors import StructlearnError
 
 
@@ -199,12 +202,37 @@ def test_a_base_is_trained_on_a_copy_and_keeps_its_settings():
         {"base": "naive"},
         {"max_iterations": None},
         {"tolerance": None},
+        {"search_tolerance": -1e-5},
+        {"search_tolerance": "1e-3"},
     ],
 )
 def test_settings_out_of_range_are_refused(bad):
     with pytest.raises(StructlearnError, match="SL520") as error:
         LogLinearSettings(**bad)
     assert next(iter(bad)) in str(error.value)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_keys_of_many_templates_are_those_of_each(data):
+    names = ("a", "b", "c", "d")
+    templates = data.draw(st.lists(st.permutations(names).map(tuple), max_size=6))
+    templates = [t[: data.draw(st.integers(0, 4))] for t in templates]
+    rows = data.draw(st.lists(st.tuples(*[st.sampled_from(["x", "y", None])] * 4), max_size=5))
+    table = Table.of(rows, names)
+    keys = feature_keys(table, templates)
+    assert keys.shape == (len(rows), len(templates))
+    assert keys.dtype == np.uint64
+    for found, template in zip(keys.T, templates, strict=True):
+        columns = [table.column(name) for name in template]
+        wanted = tuple_keys(*columns, seed=symbol("\x1f".join(template)))
+        np.testing.assert_array_equal(found, np.broadcast_to(wanted, len(rows)))
+
+
+def test_keys_of_features_never_change():
+    table = Table.of([["ate", "with", "fork"]], ("v", "p", "n2"))
+    found = feature_keys(table, [("p",), ("p", "v"), ("v", "p", "n2")])
+    assert found.tolist() == [[1123007534093342751, 17822744579190132110, 6544515964445012364]]
 
 
 def test_grid_of_l2():

@@ -103,6 +103,22 @@ def test_without_nesting_templates_are_those_of_a_bayes_net():
         placed.update(template)
 
 
+def test_candidates_may_be_compared_less_exactly_than_the_model_is_estimated():
+    loose = fit(search_tolerance=0.1, tolerance=1e-8, l2="search")
+    assert loose.settings.search_tolerance == 0.1
+    other = fit(tolerance=1e-8, l2="search")
+    assert loose.templates == other.templates
+    assert loose.steps[0].accuracy == other.steps[0].accuracy
+    assert loose.steps[0].log_likelihood != pytest.approx(other.steps[0].log_likelihood, abs=1e-6)
+    # The choice of l2 and the last estimation have the tolerance of all.
+    assert loose.l2 == other.l2
+    np.testing.assert_allclose(loose.weights, other.weights, atol=1e-5)
+    same = fit(search_tolerance=1e-8, tolerance=1e-8, l2="search")
+    np.testing.assert_array_equal(same.weights, other.weights)
+    again = LogLinear.from_bytes(loose.to_bytes())
+    assert again.settings.search_tolerance == 0.1
+
+
 def test_l2_is_the_best_of_the_list():
     train, dev = exclusive_or(1, n=60), exclusive_or(101)
     values = [0.01, 1.0, 30.0]

@@ -70,6 +70,10 @@ def test_tuple_keys_broadcast():
     keys = tuple_keys(a, b)
     assert keys.shape == (3, 2)
     assert int(keys[2, 1]) == slow_key([2, 1])
+    seeds = np.array([0, 1, MASK], dtype=np.uint64)
+    keys = tuple_keys(a, a + np.uint64(1), seed=seeds)
+    wanted = [[slow_key([i, i + 1], int(seed)) for seed in seeds] for i in range(3)]
+    assert keys.tolist() == wanted
 
 
 @pytest.mark.parametrize(

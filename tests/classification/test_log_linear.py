@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spacy_structlearn import serialization
 from spacy_structlearn.classification.bayes_net import BayesNet
 from spacy_structlearn.classification.features import Table, symbol
 from spacy_structlearn.classification.log_linear import LogLinear
@@ -246,6 +247,17 @@ def test_many_values_stay_sparse():
 # --- other forms of rows ----------------------------------------------------------------------
 
 
+def test_used_are_the_variables_that_prediction_reads():
+    rows, labels = sentences(2)
+    names = ("c", "b", "a")
+    assert LogLinear([("a", "c")]).fit(rows, labels, variables=names).used == ("c", "a")
+    assert LogLinear.empty().used == ()
+    stacked = LogLinear([("a",)], base=BayesNet({"b": []})).fit(rows, labels, variables=names)
+    assert stacked.used == ("b", "a")
+    columns = dict(zip("ba", [["x", "y"]] * 2, strict=True))
+    assert stacked.predict_proba(columns).shape == (2, 2)
+
+
 def test_tables_and_mappings_are_read_by_name():
     model = fitted("single", seed=2)
     rows, labels = sentences(2)
@@ -296,6 +308,119 @@ def test_weights_of_two_labels_are_stored_once():
     assert 8 * len(two.keys) <= difference < 8 * len(two.keys) + 100
 
 
+def sparse_model():
+    """Most of its weights are zero, and some features have none at all."""
+    model = fitted(n_labels=4, l2=0.01)
+    model.weights[np.abs(model.weights) < 2.5] = 0.0
+    assert 0 < np.count_nonzero(model.weights) < model.weights.size / 2
+    return model
+
+
+def unpacked(model):
+    return serialization.unpack(model.to_bytes(), "log_linear", {1, 2})
+
+
+@pytest.mark.parametrize("storage", ["float16", "float32", "float64"])
+def test_weights_are_stored_sparsely_where_most_are_zero(storage):
+    model = sparse_model().compact(storage)
+    version, fields = unpacked(model)
+    assert version == 2
+    assert fields["weights"].shape == (np.count_nonzero(model.weights),)
+    assert fields["weights"].dtype == storage
+    other = LogLinear.from_bytes(model.to_bytes())
+    np.testing.assert_array_equal(other.weights, model.weights)
+    assert other.weights.dtype == model.weights.dtype
+    assert other.to_bytes() == model.to_bytes()
+    assert other.storage == storage
+    # The same model as older versions wrote it.
+    del fields["nonzero"]
+    dense = serialization.pack(
+        "log_linear", 1, {**fields, "weights": model.weights.astype(storage)}
+    )
+    assert len(model.to_bytes()) < len(dense)
+    assert LogLinear.from_bytes(dense).to_bytes() == model.to_bytes()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_any_weights_come_back_bit_for_bit(data):
+    n, n_labels = data.draw(st.integers(0, 60)), data.draw(st.integers(1, 9))
+    storage = data.draw(st.sampled_from(["float16", "float32", "float64"]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    weights = rng.normal(size=(n, n_labels)).astype(storage)
+    weights[rng.random(weights.shape) < data.draw(st.sampled_from([0.0, 0.3, 0.9, 1.0]))] = 0.0
+    weights[rng.random(weights.shape) < 0.1] = -0.0
+    model = LogLinear()
+    model._set(
+        labels=tuple(f"y{i}" for i in range(n_labels)),
+        variables=("a",),
+        templates=(("a",),),
+        keys=np.arange(n, dtype=np.uint64),
+        weights=weights.astype("float64" if storage == "float64" else "float32"),
+        storage=storage,
+    )
+    stored = model.to_bytes()
+    other = LogLinear.from_bytes(stored)
+    assert other.to_bytes() == stored
+    np.testing.assert_array_equal(other.weights, model.weights)
+    mirrored = n_labels == 2 and np.array_equal(weights[:, 0], -weights[:, 1])
+    if not mirrored:  # of minus zero the other one is zero, whatever it was
+        np.testing.assert_array_equal(np.signbit(other.weights), np.signbit(model.weights))
+    _, fields = unpacked(model)
+    fields.pop("nonzero", None)
+    columns = weights[:, :1] if mirrored else weights
+    assert len(stored) <= len(serialization.pack("log_linear", 1, {**fields, "weights": columns}))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_weights_are_stored_densely_where_that_is_smaller(model):
+    version, fields = unpacked(model)
+    assert version == 1
+    assert fields["weights"].ndim == 2
+    # Files of older versions have no such setting.
+    assert "search_tolerance" not in fields["settings"]
+
+
+def test_sparse_weights_that_do_not_fit_are_refused():
+    model = sparse_model()
+    _, fields = unpacked(model)
+    weights, bits = fields["weights"], fields["nonzero"]
+    changed = [
+        {"nonzero": bits[:-1]},
+        {"nonzero": np.append(bits, np.uint8(0))},
+        {"nonzero": bits.astype(np.int32)},
+        {"nonzero": bits[None]},
+        {"nonzero": np.zeros_like(bits)},
+        {"nonzero": [1, 2]},
+        {"nonzero": None},
+        {"weights": weights[:-1]},
+        {"weights": np.append(weights, 1.0)},
+        {"weights": weights[None]},
+        {"weights": np.full_like(weights, np.inf)},
+        {"weights": weights.astype(np.int32)},
+        {"labels": ["y0", "y1"]},
+        {"labels": ["y0", "y1", "y2", "y3", *(f"z{i}" for i in range(96))]},
+        {"keys": fields["keys"][:-1]},
+        {"mirrored": True},
+    ]
+    for change in changed:
+        with pytest.raises(StructlearnError, match="SL054"):
+            LogLinear.from_bytes(serialization.pack("log_linear", 2, {**fields, **change}))
+    for version, name in ((2, "nonzero"), (2, "mirrored"), (1, None)):
+        rest = {key: value for key, value in fields.items() if key != name}
+        with pytest.raises(StructlearnError, match="SL054"):
+            LogLinear.from_bytes(serialization.pack("log_linear", version, rest))
+    # Of the last byte not all bits are of a weight.
+    odd = fitted(n_labels=3, l2=0.01)
+    odd.weights[np.arange(odd.weights.size).reshape(odd.weights.shape) % 9 > 0] = 0.0
+    assert odd.weights.size % 8
+    _, fields = unpacked(odd)
+    fields["nonzero"][-1] |= 1
+    fields["weights"] = np.append(fields["weights"], 1.0)
+    with pytest.raises(StructlearnError, match="SL054"):
+        LogLinear.from_bytes(serialization.pack("log_linear", 2, fields))
+
+
 def test_damaged_and_foreign_files_are_refused():
     data = fitted("single").to_bytes()
     for bad in (b"", data[:40], data[:-1], bytes([data[0] ^ 1]) + data[1:]):
@@ -326,8 +451,6 @@ def test_damaged_and_foreign_files_are_refused():
     ],
 )
 def test_parts_that_do_not_fit_together_are_refused(name, value):
-    from spacy_structlearn import serialization
-
     version, fields = serialization.unpack(fitted("single").to_bytes(), "log_linear", {1})
     assert name in fields
     fields[name] = value

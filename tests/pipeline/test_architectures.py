@@ -2,19 +2,29 @@
 classifiers.
 """
 
+import pickle
+
 import numpy as np
 import pytest
 import spacy
+from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import registry
 from spacy.vocab import Vocab
-from thinc.api import Linear
+from thinc.api import Config, Linear, Model
 
-from spacy_structlearn.classification.estimators import BayesNetEstimator, LogLinearEstimator
+from spacy_structlearn.classification.estimators import (
+    BayesNetEstimator,
+    ClassificationData,
+    LogLinearEstimator,
+)
+from spacy_structlearn.classification.features import Table
+from spacy_structlearn.classification.stages import StagesEstimator
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.lexicon import LexiconSettings
+from spacy_structlearn.pipeline.batch_trainable import BatchTrainable
 from spacy_structlearn.pipeline.pp_attacher import PPAttacher
 from spacy_structlearn.sequence.classes import learn
 
@@ -259,6 +269,7 @@ def test_settings_of_log_linear_models():
         "min_count": 2,
         "max_iterations": 7,
         "tolerance": 0.1,
+        "search_tolerance": 0.2,
     }
     assert build(**settings).attrs["estimator"] == LogLinearEstimator(**settings)
     base = registry.architectures.get("spacy_structlearn.BayesNet.v1")(structure="naive")
@@ -316,3 +327,153 @@ def test_settings_of_classifiers_are_read_from_a_config_as_they_were_written(tmp
     again = spacy.util.load_model_from_config(spacy.util.load_config(tmp_path / "config.cfg"))
     assert again.get_pipe("pp_attacher").estimator == attacher.estimator
     assert attacher.estimator == BayesNetEstimator(**settings)
+
+
+# --- stages ---------------------------------------------------------------------------------------
+STAGES = """
+[model]
+@architectures = "spacy_structlearn.Stages.v1"
+order = ["nouns", "determiners"]
+
+[model.stages]
+
+[model.stages.determiners]
+@architectures = "spacy_structlearn.LogLinear.v1"
+templates = [["tag"], ["word", "tag"]]
+l2 = 0.1
+
+[model.stages.nouns]
+@architectures = "spacy_structlearn.BayesNet.v1"
+structure = "naive"
+"""
+
+
+class WordStages(BatchTrainable):
+    """Two questions about each word of a Doc, for the tests of stages."""
+
+    parameter = "stages"
+    annotation = "tags"
+
+    def gold_labels(self, example):
+        return ("no", "yes")
+
+    def gold_data(self, example):
+        rows = [(token.lower_, token.tag_) for token in example.reference]
+        found = {}
+        for stage, tag in (("nouns", "NN"), ("determiners", "DT")):
+            labels = tuple("yes" if row[1] == tag else "no" for row in rows)
+            found[stage] = ClassificationData(Table.of(rows, ("word", "tag")), labels)
+        return found
+
+    def predict(self, docs):
+        rows = {"word": ["the", "dog", "?"], "tag": ["DT", "NN", "?"]}
+        return self.parameters["determiners"].predict_proba(rows)[:, 1].tolist()
+
+    def set_annotations(self, docs, scores):
+        pass
+
+
+@Language.factory("word_stages", default_config=Config().from_str(STAGES))
+def make_word_stages(nlp: Language, name: str, model: Model):
+    return WordStages(nlp.vocab, model, name)
+
+
+@pytest.fixture
+def word_stages(make_examples):
+    """A pipeline whose component has a model of two stages, and its examples."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("word_stages")
+    examples = make_examples(nlp)
+    nlp.initialize(lambda: examples)
+    return nlp, examples
+
+
+def test_stages_are_sections_within_a_section():
+    model = registry.resolve(Config().from_str(STAGES))["model"]
+    assert model.attrs["estimator"] == StagesEstimator(
+        {
+            "nouns": BayesNetEstimator("naive"),
+            "determiners": LogLinearEstimator([["tag"], ["word", "tag"]], l2=0.1),
+        }
+    )
+    assert model.attrs["parameters"].is_empty
+    assert model.attrs["parameters"].stages == ("nouns", "determiners")
+    build = registry.architectures.get("spacy_structlearn.Stages.v1")
+    stages = {"a": registry.architectures.get("spacy_structlearn.LogLinear.v1")(), "b": model}
+    assert build(stages, ["a"]).attrs["parameters"].stages == ("a",)
+
+
+def test_stages_are_learned_by_both_doors_to_the_same_point(word_stages):
+    nlp, examples = word_stages
+    component = nlp.get_pipe("word_stages")
+    assert component.labels == component.parameters.labels == ("no", "yes")
+    component.fit(examples)
+    expected = component.predict([])
+    assert component.parameters["nouns"].used == ("word", "tag")
+    assert expected == pytest.approx([1, 0, 0], abs=0.3)
+    nlp.initialize(lambda: examples)
+    for start in range(0, len(examples), 2):
+        nlp.update(examples[start : start + 2])
+    for _ in range(20):
+        losses = nlp.update(examples)
+    assert losses["word_stages"] > 0
+    np.testing.assert_allclose(component.predict([]), expected, atol=1e-3)
+
+
+def test_a_pipeline_with_stages_is_stored(word_stages, tmp_path):
+    nlp, examples = word_stages
+    component = nlp.get_pipe("word_stages")
+    component.fit(examples)
+    expected = component.parameters.to_bytes()
+    nlp.to_disk(tmp_path / "model")
+    loaded = spacy.load(tmp_path / "model")
+    from_bytes = spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    for other in (loaded, from_bytes, pickle.loads(pickle.dumps(nlp))):
+        found = other.get_pipe("word_stages")
+        assert found.parameters.to_bytes() == expected
+        assert found.parameters.stages == ("nouns", "determiners")
+        assert found.estimator == component.estimator
+        assert found.predict([]) == component.predict([])
+    model = pickle.loads(pickle.dumps(component.model))
+    assert model.attrs["parameters"].to_bytes() == expected
+
+
+def test_a_stage_is_changed_or_left_out_by_its_name():
+    stage = {"@architectures": "spacy_structlearn.LogLinear.v1", "l2": 3.0}
+    model = {"@architectures": "spacy_structlearn.Stages.v1", "stages": {"determiners": stage}}
+    component = spacy.blank("en").add_pipe("word_stages", config={"model": model})
+    estimators = component.estimator.estimators
+    assert list(estimators) == ["nouns", "determiners"]
+    assert estimators["determiners"].l2 == 3.0
+    assert estimators["determiners"].templates == [["tag"], ["word", "tag"]]
+    model = {"@architectures": "spacy_structlearn.Stages.v1", "order": ["determiners"]}
+    component = spacy.blank("en").add_pipe("word_stages", config={"model": model})
+    assert component.parameters.stages == ("determiners",)
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"order": []}, "SL533"),
+        ({"order": ["nouns", "nouns"]}, "SL533.*nouns, nouns"),
+        ({"order": ["nouns", "verbs"]}, "SL530.*'verbs'"),
+        ({"stages": {"nouns": {"@architectures": "spacy_structlearn.HMM.v1"}}}, "SL531.*'nouns'"),
+        ({"stages": {"verbs": {"l2": 1.0}}, "order": ["verbs"]}, "SL531.*'verbs'.*dict"),
+    ],
+)
+def test_bad_stages(changed, code):
+    model = {"@architectures": "spacy_structlearn.Stages.v1", **changed}
+    with pytest.raises(StructlearnError, match=code):
+        spacy.blank("en").add_pipe("word_stages", config={"model": model})
+
+
+def test_stages_have_no_word_classes(tmp_path):
+    classes = learn(np.arange(8, dtype=np.uint64), np.array([0, 8]), 2, min_frequency=1)
+    (tmp_path / "classes").write_bytes(classes.to_bytes())
+    stage = {
+        "@architectures": "spacy_structlearn.BayesNet.v1",
+        "classes": str(tmp_path / "classes"),
+    }
+    model = {"@architectures": "spacy_structlearn.Stages.v1", "stages": {"nouns": stage}}
+    with pytest.raises(StructlearnError, match=r"SL532.*'nouns'"):
+        spacy.blank("en").add_pipe("word_stages", config={"model": model})

@@ -1,0 +1,77 @@
+"""Probabilities that mean what they say: fitted, with a few numbers, to what turned out to be true
+on data that nothing else was learned from.
+
+One probability of several sources, a logarithmic opinion pool, is
+
+    log-odds = w_0 + sum_k w_k log-odds_k
+
+and with a single source the calibration of Platt (1999, "Probabilistic outputs for support vector
+machines and comparisons to regularized likelihood methods").
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
+
+from ..errors import StructlearnError
+
+LARGEST = 12.0
+"""Log-odds beyond it, to both sides, are taken for it: a certainty outweighs all else."""
+
+_PRIOR = 1e-3  # of the weights, so that data that can be told apart perfectly have a solution
+
+
+def fit_pool(probabilities: ArrayLike, right: ArrayLike) -> NDArray[np.float64]:
+    """The weights of the most likely pool, float64 (1 + n_sources), the constant first.
+
+    probabilities: (n, n_sources). right: bool (n), what turned out to be true. Newton's method; the
+    likelihood is concave. Raises StructlearnError SL540 for other shapes or values.
+    """
+    inputs = _inputs(probabilities)
+    right = np.asarray(right, dtype=np.float64)
+    if right.shape != (len(inputs),) or not len(inputs):
+        problem = f"{len(inputs)} rows of probabilities and {right.size} outcomes"
+        raise StructlearnError("SL540", problem=problem)
+    weights = np.zeros(inputs.shape[1])
+    value = _loss(inputs, right, weights)
+    while True:
+        p = expit(inputs @ weights)
+        gradient = inputs.T @ (p - right) + _PRIOR * weights
+        hessian = (inputs * (p * (1.0 - p))[:, None]).T @ inputs + _PRIOR * np.eye(len(weights))
+        step, size = np.linalg.solve(hessian, gradient), 1.0
+        while (after := _loss(inputs, right, weights - size * step)) > value and size > 1e-8:
+            size /= 2.0
+        if not value - after > 1e-10 * abs(value):
+            return weights
+        weights, value = weights - size * step, after
+
+
+def pooled(probabilities: ArrayLike, weights: ArrayLike) -> NDArray[np.float64]:
+    """The probability of each row by the pool, float64 (n), from probabilities (n, n_sources).
+
+    weights: (1 + n_sources). Raises StructlearnError SL540 for other shapes or values.
+    """
+    inputs, weights = _inputs(probabilities), np.asarray(weights, dtype=np.float64)
+    if weights.shape != (inputs.shape[1],):
+        problem = f"{weights.size} weights for {inputs.shape[1] - 1} sources and a constant"
+        raise StructlearnError("SL540", problem=problem)
+    return expit(inputs @ weights)
+
+
+def _inputs(probabilities: ArrayLike) -> NDArray[np.float64]:
+    """A column of ones, and the log-odds, within bounds."""
+    found = np.asarray(probabilities, dtype=np.float64)
+    if found.ndim != 2 or not ((found >= 0) & (found <= 1)).all():
+        raise StructlearnError("SL540", problem="what is no table of probabilities")
+    return np.hstack([np.ones((len(found), 1)), np.clip(logit(found), -LARGEST, LARGEST)])
+
+
+def _loss(
+    inputs: NDArray[np.float64], right: NDArray[np.float64], weights: NDArray[np.float64]
+) -> float:
+    """The negative logarithm of likelihood times prior."""
+    scores = inputs @ weights
+    loss = np.logaddexp(0.0, scores).sum() - right @ scores
+    return float(loss + 0.5 * _PRIOR * weights @ weights)
