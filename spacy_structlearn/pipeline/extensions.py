@@ -20,6 +20,7 @@ from spacy.tokens import Doc, Span, SpanGroup, Token
 
 from ..errors import NonConstituentException, StructlearnError
 from ..trees.pp import NOUN, VERB, Site
+from ..trees.srl import PREDICATE, PlainFrame
 from ..trees.tree import Tree
 
 NP_CHUNKS = "np_chunks"
@@ -29,6 +30,7 @@ PARSE_FAILURES = "parse_failures"
 PP_ATTACHMENTS = "pp_attachments"
 PP_ROLES = ("verb", "noun", "prep", "object")  # labels of the spans that follow each phrase
 PP_SITE = 1 + len(PP_ROLES)  # so many spans are one attachment
+SRL = "srl"
 ROOT = "TOP"  # the label above the tree, as in `trees.normalize`
 UNKNOWN_TAG = "XX"  # the Penn Treebank's own, for words that have no tag
 ESCAPES = str.maketrans(
@@ -58,6 +60,8 @@ def register() -> None:
     _add(Token, "parent", token_parent)
     _add(Doc, "pp_attachments", pp_attachments)
     _add(Token, "pp_head", pp_head)
+    _add(Doc, "frames", frames)
+    _add(Token, "srl", srl)
 
 
 def _add(target: type, name: str, getter: Callable) -> None:
@@ -437,6 +441,111 @@ def _attachment(group: SpanGroup, number: int) -> PPAttachment:
     scores = group_scores(group)
     prob = None if scores is None else float(scores[first])
     return PPAttachment(pp, pp.label_, *(part[0] for part in parts), prob)
+
+
+# --- semantic roles -------------------------------------------------------------------------------
+class FrameArgument(NamedTuple):
+    """What takes part in a frame, or one piece of it.
+
+    label: "ARG0" to "ARG5", "ARGA", "ARGM-TMP" ...; "R-" before it for a relative pronoun, "C-" for
+    the later pieces of an argument in several. prob: of exactly this span with this label; None
+    where the group carries no scores (gold annotation; documents joined by `Doc.from_docs`, which
+    drops them).
+    """
+
+    span: Span
+    label: str
+    prob: float | None
+
+
+class Frame(NamedTuple):
+    """A predicate and its arguments, from left to right.
+
+    roleset: the sense of the predicate, such as "give.01"; None if it is not known. prob: that it
+    is a predicate; None where the group carries no scores.
+    """
+
+    predicate: Span
+    roleset: str | None
+    arguments: tuple[FrameArgument, ...]
+    prob: float | None
+
+    def get(self, label: str) -> Span | None:
+        """The first argument with this label; None if there is none."""
+        return next((part.span for part in self.arguments if part.label == label), None)
+
+
+def frames(doc: Doc) -> tuple[Frame, ...]:
+    """The frames in the order of their predicates; empty where no labeler has run.
+
+    RAISES: SL033 if the group is not as the component writes it.
+    """
+    group = _group(doc, SRL)
+    found: list[Frame] = []
+    index = 0
+    while group is not None and index < len(group):
+        found.append(_frame(group, index))
+        index += 1 + len(found[-1].arguments)
+    return tuple(found)
+
+
+def srl(token: Token) -> Frame | None:
+    """The frame whose predicate the token is; None for all other tokens, and where no labeler has
+    run. RAISES: SL033 as `frames`.
+    """
+    group = _group(token.doc, SRL)
+    if group is None:
+        return None
+    # Predicates before `low` come before the token, those from `high` on do not.
+    low, high = 0, len(group)
+    while low < high:
+        middle = (low + high) // 2
+        first = _predicate(group, middle)
+        if group[first].start < token.i:
+            low = middle + 1
+        else:
+            high = first
+    if low == len(group) or group[low].start != token.i:
+        return None
+    return _frame(group, low)
+
+
+def frame_spans(frames: Iterable[PlainFrame]) -> Iterator[tuple[str, int, int, str]]:
+    """The spans of `doc.spans["srl"]`, as (label, start, end, kb_id), in the order given.
+
+    frames: by their predicates; the arguments of each by (start, -end).
+    """
+    for predicate, roleset, arguments in frames:
+        yield PREDICATE, predicate, predicate + 1, roleset or ""
+        yield from ((label, start, end, "") for label, start, end in arguments)
+
+
+def _predicate(group: SpanGroup, index: int) -> int:
+    """The index of the predicate whose frame the span at `index` belongs to."""
+    while index >= 0 and group[index].label_ != PREDICATE:
+        index -= 1
+    if index < 0:
+        raise StructlearnError("SL033", text=group.doc.text[:40])
+    return index
+
+
+def _frame(group: SpanGroup, first: int) -> Frame:
+    """The frame that begins at the index `first`."""
+    predicate, scores = group[first], group_scores(group)
+    following = None
+    arguments = []
+    for index in range(first + 1, len(group)):
+        span = group[index]
+        if span.label_ == PREDICATE:
+            following = span
+            break
+        prob = None if scores is None else float(scores[index])
+        arguments.append(FrameArgument(span, span.label_, prob))
+    disordered = following is not None and following.start < predicate.start
+    if predicate.label_ != PREDICATE or disordered:
+        raise StructlearnError("SL033", text=predicate.doc.text[:40])
+    prob = None if scores is None else float(scores[first])
+    return Frame(predicate, predicate.kb_id_ or None, tuple(arguments), prob)
 
 
 # --- groups ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ CoNLL-2000 are predicted already.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice, zip_longest
 from pathlib import Path
 
@@ -25,7 +25,16 @@ from ..trees.brackets import read_trees
 from ..trees.chunks import base_noun_phrases
 from ..trees.normalize import normalize
 from ..trees.pp import NOUN, VERB, Site, sites
-from .extensions import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, site_spans
+from ..trees.srl import SPLIT, PlainFrame, Proposition, Sentence, read_props
+from ..trees.tree import Tree
+from .extensions import (
+    CONSTITUENTS,
+    NP_CHUNKS,
+    PP_ATTACHMENTS,
+    SRL,
+    frame_spans,
+    site_spans,
+)
 
 Reader = Callable[[Language], Iterator[Example]]
 
@@ -73,11 +82,13 @@ def create_treebank_reader(
 
     The trees are normalised (`trees.normalize`); their brackets are `doc.spans["constituents"]`.
     path: the trees, plain or .gz. spaces: a line a sentence, a digit a token, 1 where a space
-    follows. props: PropBank columns for the same sentences; their first column names the document
-    of each sentence, and a Doc is then a document, otherwise a sentence. include, exclude: files
-    with a document name a line. tags: give the predicted Doc the tags of the treebank.
+    follows. props: PropBank columns for the same sentences (`trees.srl.read_props`); all their
+    propositions are `doc.spans["srl"]`, and their first column names the document of each sentence:
+    a Doc is then a document, otherwise a sentence. include, exclude: files with a document name a
+    line. tags: give the predicted Doc the tags of the treebank.
     spans: give it these span groups too, for components that read them: ["constituents"].
-    RAISES: SL010 if a file is missing; SL012 if the files do not fit together.
+    RAISES: SL010 if a file is missing; SL012 if the files do not fit together, SL034 if the tokens
+    of `props` are others; SL130 for columns that are none of PropBank.
     """
 
     def read(nlp: Language) -> Iterator[Example]:
@@ -137,13 +148,13 @@ def read_treebank(
     """
     # With their function tags: what is an object depends on them.
     trees = (normalize(tree, strip_functions=False) for tree in read_trees(_existing(path)))
-    names = _document_names(props) if props else None
+    blocks = _numbered_props(props) if props else None
     marks = _lines(spaces) if spaces else None
     sentences = []
     missing = object()
-    columns = zip_longest(trees, names or (), marks or (), fillvalue=missing)
-    for number, (tree, name, mark) in enumerate(columns):
-        bad = props if names and missing in (tree, name) else None
+    columns = zip_longest(trees, blocks or (), marks or (), fillvalue=missing)
+    for number, (tree, block, mark) in enumerate(columns):
+        bad = props if blocks and missing in (tree, block) else None
         bad = bad or (spaces if marks and missing in (tree, mark) else None)
         if bad or tree is missing:
             raise StructlearnError(
@@ -154,20 +165,30 @@ def read_treebank(
         spacing = [digit == "1" for digit in mark.strip()] if marks else None
         if spacing is not None and len(spacing) != len(tree.words()):
             raise StructlearnError("SL012", path=path, other=spaces, number=number + 1)
-        sentences.append((name if names else str(number), tree, spacing))
+        name, propositions = str(number), None
+        if blocks:
+            line, sentence = block
+            _check_words(tree.words(), sentence.words, props, line, path, number + 1)
+            name, propositions = sentence.document, sentence.propositions
+        sentences.append((name, tree, spacing, propositions))
     for name, group in groupby(sentences, key=lambda sentence: sentence[0]):
-        yield name, _gold_doc(vocab, [(tree, spacing) for _, tree, spacing in group])
+        yield name, _gold_doc(vocab, [sentence[1:] for sentence in group])
 
 
-def _gold_doc(vocab: Vocab, sentences: list) -> Doc:
-    words, tags, spacing, lengths, spans, brackets, attachments = [], [], [], [], [], [], []
-    for annotated, spaces in sentences:
+def _gold_doc(
+    vocab: Vocab, sentences: list[tuple[Tree, list[bool] | None, Sequence[Proposition] | None]]
+) -> Doc:
+    """A Doc of sentences as (tree, spacing, propositions); None for what the files do not give."""
+    words, tags, spacing, lengths = [], [], [], []
+    spans, brackets, attachments, frames = [], [], [], []
+    for annotated, spaces, propositions in sentences:
         first, tree = len(words), normalize(annotated)
         found = site_spans(sites(annotated))
         spans += [("NP", first + s, first + e) for s, e in base_noun_phrases(tree)]
         # The first is the root, the same in every tree.
         brackets += [(label, first + s, first + e) for label, s, e in tree.spans()[1:]]
         attachments += [(label, first + s, first + e) for label, s, e in found]
+        frames += _plain_frames(propositions or (), first)
         words += tree.words()
         tags += tree.tags()
         spacing += spaces or []
@@ -176,12 +197,29 @@ def _gold_doc(vocab: Vocab, sentences: list) -> Doc:
     set_gold_spans(doc, NP_CHUNKS, spans)
     set_gold_spans(doc, CONSTITUENTS, brackets)
     set_gold_spans(doc, PP_ATTACHMENTS, attachments)
+    if any(propositions is not None for _, _, propositions in sentences):
+        set_gold_spans(doc, SRL, frame_spans(frames))
     return doc
 
 
-def set_gold_spans(doc: Doc, key: str, spans: Iterable[tuple[str, int, int]]) -> None:
-    """Write (label, start, end) spans to `doc.spans[key]`."""
-    group = [Span(doc, start, end, label=label) for label, start, end in spans]
+def _plain_frames(propositions: Iterable[Proposition], first: int) -> Iterator[PlainFrame]:
+    """The frames of a sentence that begins with the token `first` of its document."""
+    for proposition in propositions:
+        arguments = [
+            (label.removesuffix(SPLIT), first + start, first + end)
+            for label, start, end in proposition.roles
+        ]
+        yield first + proposition.predicate, proposition.roleset, arguments
+
+
+def set_gold_spans(
+    doc: Doc, key: str, spans: Iterable[tuple[str, int, int] | tuple[str, int, int, str]]
+) -> None:
+    """Write spans to `doc.spans[key]`: (label, start, end), or these and the kb_id."""
+    group = [
+        Span(doc, start, end, label=label, kb_id=kb_id[0] if kb_id else "")
+        for label, start, end, *kb_id in spans
+    ]
     doc.spans[key] = SpanGroup(doc, name=key, spans=group)
 
 
@@ -242,13 +280,44 @@ def _read_docbin(path: Path) -> DocBin:
         raise StructlearnError("SL013", path=path, problem=problem) from error
 
 
-def _document_names(props: Path) -> Iterator[str]:
-    """The first column of the first line of each block of lines."""
-    inside = False
-    for line in _lines(props):
-        if line.strip() and not inside:
-            yield line.split(maxsplit=1)[0]
-        inside = bool(line.strip())
+class _CountedLines:
+    """The lines of a file. name: of the file. read: how many lines have been read. blank: whether
+    the last of them was.
+    """
+
+    def __init__(self, path: Path):
+        self.name, self.read, self.blank = str(path), 0, True
+
+    def __iter__(self) -> Iterator[str]:
+        for line in _lines(Path(self.name)):
+            self.read += 1
+            self.blank = not line.strip()
+            yield line
+
+
+def _numbered_props(props: Path) -> Iterator[tuple[int, Sentence]]:
+    """Each sentence with the number of its first line."""
+    lines = _CountedLines(props)
+    for sentence in read_props(lines):
+        # It ends before the empty line that was read last, or with the file.
+        yield lines.read - len(sentence.words) + (not lines.blank), sentence
+
+
+def _check_words(
+    wanted: Sequence[str], found: Sequence[str], props: Path, line: int, trees: Path, number: int
+) -> None:
+    """RAISES: SL034 unless both are the same; `line` is that of the first word in `props`."""
+    for place, (word, other) in enumerate(zip_longest(wanted, found)):
+        if word != other:
+            raise StructlearnError(
+                "SL034",
+                path=props,
+                line=line + place,
+                number=number,
+                found="no token" if other is None else repr(other),
+                wanted="no token" if word is None else repr(word),
+                trees=trees,
+            )
 
 
 def _names(path: Path | None) -> set[str] | None:

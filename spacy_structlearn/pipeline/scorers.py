@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import compress
-from typing import Any
+from typing import Any, TypeAlias
 
 from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..evaluation.evalb import COLLINS, EvalbParameters
-from ..evaluation.prf import PRF, Span, character_spans, score_token_spans
+from ..evaluation.prf import PRF, Span, character_spans, score_spans, score_token_spans
+from ..evaluation.srl import TokenFrame, score_token_roles
 from .extensions import (
     CONSTITUENTS,
     NP_CHUNKS,
     PP_ATTACHMENTS,
+    PREDICATE,
+    SRL,
+    Frame,
     constituent_tags,
+    frames,
     pp_attachments,
     sentences,
 )
@@ -231,3 +236,97 @@ def _prepositions(docs: list, labels: bool) -> list[tuple[list[str], list[Span]]
         (words, [(f"{prep} {label}" if labels else prep, i, i + 1) for prep, label, i in found])
         for words, found in docs
     ]
+
+
+# --- semantic roles -------------------------------------------------------------------------------
+def make_srl_scorer() -> Callable[..., dict[str, Any]]:
+    return srl_score
+
+
+def srl_score(
+    examples: Iterable[Example], *, predicate_tags: Collection[str] | None = None, **cfg: Any
+) -> dict[str, Any]:
+    """Semantic roles as CoNLL-2005 measures them, over character offsets.
+
+    `p`, `r`, `f` and `per_type`: arguments, without the predicates and with their pieces joined
+    (`evaluation.srl`). `id_p`, `id_r`, `id_f`: arguments whatever their labels; `label_acc`: of
+    those found so, the share with the right label. `predicate_p`, `predicate_r`, `predicate_f`:
+    predicates. `sense_acc`: of the predicates found that have a gold roleset, the share with the
+    right one; None if no gold predicate has any.
+
+    predicate_tags: frames of gold predicates with another gold tag are left out on both sides; None
+    keeps all. Examples without gold frames do not count; if none has any, the scores are None.
+    """
+    gold, predicted = [], []
+    for example in examples:
+        if SRL not in example.reference.spans:
+            continue
+        wanted, given = _placed_frames(example.reference), _placed_frames(example.predicted)
+        if predicate_tags is not None:
+            # A token without a tag has no other one.
+            counted = {"", *predicate_tags}
+            out = {p for p, frame in wanted if frame.predicate[0].tag_ not in counted}
+            wanted, given = (
+                [pair for pair in side if pair[0] not in out] for side in (wanted, given)
+            )
+        gold.append((example.reference, wanted))
+        predicted.append((example.predicted, given))
+    names = ["p", "r", "f", "id_p", "id_r", "id_f", "label_acc"]
+    names += ["predicate_p", "predicate_r", "predicate_f", "sense_acc", "per_type"]
+    names = [f"srl_{name}" for name in names]
+    if not gold:
+        return dict.fromkeys(names)
+    roles = score_token_roles(
+        *([_token_frames(*pair) for pair in side] for side in (gold, predicted))
+    )
+    predicates = score_spans(
+        *([[(PREDICATE, *p) for p, _ in pairs] for _, pairs in side] for side in (gold, predicted))
+    )
+    values = (
+        *_fractions(roles),
+        *_fractions(roles.identification),
+        roles.classification,
+        *_fractions(predicates),
+        _sense_accuracy([pairs for _, pairs in gold], [pairs for _, pairs in predicted]),
+        _per_type(roles.per_label),
+    )
+    return dict(zip(names, values, strict=True))
+
+
+# The first and the last character of a predicate, end exclusive, and its frame.
+PlacedFrame: TypeAlias = tuple[tuple[int, int], Frame]
+
+
+def _placed_frames(doc: Doc) -> list[PlacedFrame]:
+    """The frames of `doc`, without those of white space."""
+    found = [(frame, frame.predicate.start, frame.predicate.start + 1) for frame in frames(doc)]
+    placed = character_spans([token.text for token in doc], found)
+    return [((start, end), frame) for frame, start, end in placed]
+
+
+def _token_frames(doc: Doc, pairs: list[PlacedFrame]) -> tuple[list[str], list[TokenFrame]]:
+    """A document as `score_token_roles` takes it."""
+    found = [
+        (frame.predicate.start, [(a.label, a.span.start, a.span.end) for a in frame.arguments])
+        for _, frame in pairs
+    ]
+    return [token.text for token in doc], found
+
+
+def _sense_accuracy(
+    gold: list[list[PlacedFrame]], predicted: list[list[PlacedFrame]]
+) -> float | None:
+    known = [{place: f.roleset for place, f in pairs if f.roleset} for pairs in gold]
+    if not any(known):
+        return None
+    right = [
+        frame.roleset == senses[place]
+        for senses, pairs in zip(known, predicted, strict=True)
+        for place, frame in pairs
+        if place in senses
+    ]
+    return sum(right) / len(right) if right else 0.0
+
+
+def _fractions(prf: PRF) -> tuple[float, float, float]:
+    return prf.precision, prf.recall, prf.f1

@@ -7,7 +7,8 @@
    features for semantic role labeling", section 4).
 4. `features` are the seven of Gildea & Jurafsky (2002), which Toutanova (2006, Table 2) uses, and
    the additional ones of Xue & Palmer (2004), Pradhan et al. (2005) and Surdeanu et al. (2003),
-   as columns of strings or None, one row for each node.
+   as columns of strings or None, one row for each node; `predicate_features` has a row for each
+   predicate.
 
 Trees are in standard form: neither traces nor function tags (`spacy_structlearn.trees.normalize`).
 """
@@ -21,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import pairwise
 from sys import intern
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ..errors import StructlearnError
 from .brackets import open_text, unescape
@@ -41,6 +42,11 @@ ADDITIONAL = (
     *("partial_path", "path_length", "distance", "frame", "predicate_tag", "particle"),
 )
 FEATURES = (*GILDEA_JURAFSKY, *ADDITIONAL)
+PREDICATE_FEATURES = (
+    *("word", "lemma", "predicate_tag", "previous", "previous_tag", "next", "next_tag"),
+    *("above", "subcat", "voice", "particle", "before", "after", "after_phrase", "preposition"),
+)
+"""What is asked about a predicate alone: whether it is one, and in which sense."""
 ROLESET = "roleset"
 """One more feature, where the sense of the predicate is known; not among `FEATURES`."""
 
@@ -75,6 +81,11 @@ class Proposition(NamedTuple):
         return tuple(piece for piece in self.arguments if base_label(piece.label) != PREDICATE)
 
 
+PlainFrame: TypeAlias = tuple[int, str | None, Iterable[tuple[str, int, int]]]
+"""A frame as plain data: the token of its predicate, its roleset if known, and its arguments as
+(label, start, end)."""
+
+
 class Sentence(NamedTuple):
     """A sentence of a corpus. document: its name there. number: of the sentence in the document.
     words, tags: one a token, words with real brackets. tree: over the same words and tags.
@@ -90,7 +101,7 @@ class Sentence(NamedTuple):
 
 def base_label(label: str) -> str:
     """The role itself, without R-, C- and -DSP: "C-ARG1-DSP" is an ARG1."""
-    if label.startswith((REFERENCE, CONTINUATION)):
+    while label.startswith((REFERENCE, CONTINUATION)):
         label = label[2:]
     return label.removesuffix(SPLIT)
 
@@ -263,6 +274,50 @@ class RoleLabels:
 ENGLISH = RoleLabels()
 
 
+def english_role_labels() -> RoleLabels:
+    """The labels of the Penn Treebank and the auxiliaries of English, for the registry."""
+    return ENGLISH
+
+
+def role_labels(
+    verbs: Iterable[str] = (),
+    verb: str = "V",
+    participles: Iterable[str] = (),
+    verb_phrases: Iterable[str] = (),
+    noun_phrases: Iterable[str] = (),
+    preposition_phrases: Iterable[str] = (),
+    clauses: Iterable[str] = (),
+    subordinate: Iterable[str] = (),
+    governing: Iterable[str] = (),
+    conjunctions: Iterable[str] = (),
+    particles: Iterable[str] = (),
+    relative: Iterable[str] = (),
+    be: Iterable[str] = (),
+    have: Iterable[str] = (),
+    get: Iterable[str] = (),
+) -> RoleLabels:
+    """The labels of another treebank, for the registry; see `RoleLabels`. What is not given is
+    empty, and what would be asked of it is then the same of every phrase.
+    """
+    return RoleLabels(
+        verbs=frozenset(verbs),
+        verb=verb,
+        participles=frozenset(participles),
+        verb_phrases=frozenset(verb_phrases),
+        noun_phrases=frozenset(noun_phrases),
+        preposition_phrases=frozenset(preposition_phrases),
+        clauses=frozenset(clauses),
+        subordinate=frozenset(subordinate),
+        governing=frozenset(governing),
+        conjunctions=frozenset(conjunctions),
+        particles=frozenset(particles),
+        relative=frozenset(relative),
+        be=frozenset(be),
+        have=frozenset(have),
+        get=frozenset(get),
+    )
+
+
 def predicates(tags: Iterable[str], labels: RoleLabels = ENGLISH) -> list[int]:
     """The tokens that are verbs; PropBank counts auxiliaries among its predicates."""
     return [token for token, tag in enumerate(tags) if tag in labels.verbs]
@@ -387,6 +442,18 @@ def argument_kinds(nodes: RoleTree, arguments: Iterable[Argument]) -> Counter[st
         node = nodes.node(start, end)
         kinds["none" if node is None else "phrase" if nodes.children[node] else "word"] += 1
     return kinds
+
+
+def gold_roles(
+    nodes: RoleTree, arguments: Iterable[Argument], candidates: Sequence[int]
+) -> list[str | None]:
+    """The role of each candidate, without R- and C-; None for one that is no argument.
+
+    arguments: those of one predicate, `Proposition.roles`. The tree may be another than the one
+    that they were annotated in: an argument that is no node of it is found in its pieces.
+    """
+    roles = {node: base_label(label) for label, node in argument_nodes(nodes, arguments)}
+    return [roles.get(node) for node in candidates]
 
 
 # --- candidates -----------------------------------------------------------------------------------
@@ -815,6 +882,114 @@ _OF_PAIRS: Mapping[str, Callable[[RoleTree, int, Sequence[int]], Column]] = {
     "position": _position,
     "distance": _distance,
     "frame": _frame,
+}
+
+
+# Of predicates alone.
+def predicate_features(
+    nodes: RoleTree,
+    tokens: Sequence[int],
+    names: Sequence[str] = PREDICATE_FEATURES,
+    *,
+    lemmatize: Lemmatizer | None = lemma,
+) -> dict[str, Column]:
+    """What is asked about tokens that are, or may be, predicates: columns with a row for each.
+
+    word, previous, next: the word and its neighbours in lower case; predicate_tag, previous_tag,
+    next_tag: their tags. lemma, subcat, voice, particle: as in `features`. above: the label above
+    its phrase, or chain of such phrases. before, after: the head words of the nearest noun phrase
+    to the left, of those that may be arguments, and of the next phrase beside it to the right;
+    after_phrase: the label of that. preposition: the head of the next prepositional phrase beside
+    it. Raises SL131 for a token that is none, SL132 for a name that is none.
+    """
+    leaves = [nodes.predicate(token) for token in tokens]
+    columns: dict[str, Column] = {}
+    for name in names:
+        if name in _OF_PREDICATES:
+            columns[name] = [_OF_PREDICATES[name](nodes, leaf) for leaf in leaves]
+        elif name == "lemma":
+            columns[name] = [
+                (lemmatize or _lower)(nodes.words[leaf] or "", nodes.labels[leaf])
+                for leaf in leaves
+            ]
+        elif name in PREDICATE_FEATURES:
+            columns[name] = [_OF_TOKENS[name](nodes, token) for token in tokens]
+        else:
+            raise StructlearnError("SL132", name=name, known=", ".join(PREDICATE_FEATURES))
+    return columns
+
+
+def _lower(word: str, tag: str) -> str:
+    return word.lower()
+
+
+def _word(nodes: RoleTree, token: int) -> str | None:
+    if not 0 <= token < len(nodes.leaves):
+        return None
+    return (nodes.words[nodes.leaves[token]] or "").lower()
+
+
+def _tag(nodes: RoleTree, token: int) -> str | None:
+    return nodes.labels[nodes.leaves[token]] if 0 <= token < len(nodes.leaves) else None
+
+
+def _above(nodes: RoleTree, token: int) -> str | None:
+    """The label above the phrase of the predicate; for a verb in a chain of verb phrases, above
+    the chain.
+    """
+    node = nodes.parents[nodes.leaves[token]]
+    while node >= 0 and (top := nodes.parents[node]) >= 0:
+        if nodes.labels[top] != nodes.labels[node]:
+            return nodes.labels[top]
+        node = top
+    return None
+
+
+def _before(nodes: RoleTree, token: int) -> str | None:
+    found = [
+        node
+        for node in _sisters(nodes, token)
+        if nodes.ends[node] <= token and nodes.labels[node] in nodes.classes.noun_phrases
+    ]
+    return _word(nodes, nodes.heads[max(found, key=nodes.ends.__getitem__)]) if found else None
+
+
+def _right_phrases(nodes: RoleTree, token: int) -> list[int]:
+    """The phrases to the right of a token under the same node."""
+    leaf = nodes.leaves[token]
+    parent = nodes.parents[leaf]
+    below = nodes.children[parent] if parent >= 0 else []
+    return [child for child in below if child > leaf and nodes.children[child]]
+
+
+def _after(nodes: RoleTree, token: int) -> str | None:
+    found = _right_phrases(nodes, token)
+    return _word(nodes, nodes.heads[found[0]]) if found else None
+
+
+def _after_phrase(nodes: RoleTree, token: int) -> str | None:
+    found = _right_phrases(nodes, token)
+    return nodes.labels[found[0]] if found else None
+
+
+def _preposition(nodes: RoleTree, token: int) -> str | None:
+    for node in _right_phrases(nodes, token):
+        if nodes.labels[node] in nodes.classes.preposition_phrases:
+            return _word(nodes, nodes.heads[node])
+    return None
+
+
+_OF_TOKENS: Mapping[str, Callable[[RoleTree, int], str | None]] = {
+    "word": _word,
+    "previous": lambda nodes, token: _word(nodes, token - 1),
+    "previous_tag": lambda nodes, token: _tag(nodes, token - 1),
+    "next": lambda nodes, token: _word(nodes, token + 1),
+    "next_tag": lambda nodes, token: _tag(nodes, token + 1),
+    "above": _above,
+    "before": _before,
+    "after": _after,
+    "after_phrase": _after_phrase,
+    "preposition": _preposition,
 }
 
 

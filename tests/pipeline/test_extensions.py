@@ -1,11 +1,13 @@
 """Extensions that read constituents, on gold Docs: benepar's names and behaviour, and beyond them;
-and those that read attachments of prepositional phrases.
+those that read attachments of prepositional phrases, and those that read semantic roles.
 
 Those of chunks are tested with the component that writes them.
 """
 
 import pickle
 import random
+import subprocess
+import sys
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -547,4 +549,256 @@ def test_getters_of_attachments_do_not_scan(read, monkeypatch):
         read(joined)
         taken.append(Counting.taken)
     assert taken[0] >= 10 * 50
+    assert 20 * taken[0] <= taken[1] < 20 * taken[0] * 1.8
+
+
+# --- semantic roles -------------------------------------------------------------------------------
+EATEN = ["The", "pizza", "that", "she", "ate", "was", "cold", "and", "she", "said", "so"]
+FRAMES = [
+    (4, "eat.01", [("ARG1", 0, 2), ("R-ARG1", 2, 3), ("ARG0", 3, 4)]),
+    (5, None, []),
+    (9, "say.01", [("ARG0", 8, 9), ("ARG1", 10, 11)]),
+]
+PROBS = [0.5, 0.25, 0.125, 0.0625, 1.0, 0.75, 0.5, 0.25]
+
+
+def framed_doc(vocab=None, frames=FRAMES, probs=None, words=EATEN):
+    doc = Doc(Vocab() if vocab is None else vocab, words=words)
+    set_gold_spans(doc, "srl", extensions.frame_spans(frames))
+    if probs is not None:
+        doc.spans["srl"].attrs["scores"] = np.array(probs, dtype=np.float32)
+    return doc
+
+
+def plain_frame(frame):
+    """As in FRAMES, with the probabilities of the predicate and of each argument."""
+    return (
+        frame.predicate.start,
+        frame.roleset,
+        [(a.label, a.span.start, a.span.end) for a in frame.arguments],
+        [frame.prob, *(a.prob for a in frame.arguments)],
+    )
+
+
+def plain_frames(doc):
+    return [plain_frame(frame) for frame in doc._.frames]
+
+
+def token_frames(doc):
+    """Each token's frame, as far as there is one."""
+    return [plain_frame(token._.srl) for token in doc if token._.srl is not None]
+
+
+def test_spans_of_frames():
+    assert list(extensions.frame_spans(FRAMES)) == [
+        ("V", 4, 5, "eat.01"),
+        ("ARG1", 0, 2, ""),
+        ("R-ARG1", 2, 3, ""),
+        ("ARG0", 3, 4, ""),
+        ("V", 5, 6, ""),
+        ("V", 9, 10, "say.01"),
+        ("ARG0", 8, 9, ""),
+        ("ARG1", 10, 11, ""),
+    ]
+    assert list(extensions.frame_spans([])) == []
+    assert (extensions.SRL, extensions.PREDICATE) == ("srl", "V")
+
+
+def test_frames():
+    doc = framed_doc(probs=PROBS)
+    assert plain_frames(doc) == [
+        (*FRAMES[0], PROBS[:4]),
+        (*FRAMES[1], PROBS[4:5]),
+        (*FRAMES[2], PROBS[5:]),
+    ]
+    eaten, cold, said = doc._.frames
+    assert type(doc._.frames) is type(eaten.arguments) is tuple
+    assert (eaten.predicate.text, eaten.predicate.label_) == ("ate", "V")
+    assert eaten.arguments[0].span == Span(doc, 0, 2, label="ARG1")
+    assert cold.arguments == ()
+    assert said.arguments[1] == (Span(doc, 10, 11, label="ARG1"), "ARG1", 0.25)
+
+
+def test_the_first_argument_with_a_label():
+    pieces = [("ARGM-TMP", 0, 1), ("ARGM-TMP", 2, 3), ("ARG1", 3, 4)]
+    (frame,) = framed_doc(frames=[(1, None, pieces)])._.frames
+    assert frame.get("ARGM-TMP").start == 0
+    assert frame.get("ARG1").start == 3
+    assert frame.get("ARG0") is frame.get("V") is frame.get("") is None
+
+
+def test_frames_without_scores():
+    for probs in (None, PROBS[:-1]):
+        doc = framed_doc(probs=probs)
+        assert [(*frame[:3],) for frame in plain_frames(doc)] == FRAMES
+        assert {prob for frame in plain_frames(doc) for prob in frame[3]} == {None}
+        assert {prob for frame in token_frames(doc) for prob in frame[3]} == {None}
+
+
+def test_srl_is_that_of_predicates_alone():
+    doc = framed_doc(probs=PROBS)
+    assert [token.i for token in doc if token._.srl] == [4, 5, 9]
+    assert token_frames(doc) == plain_frames(doc)
+    assert doc[0]._.srl is None
+    assert doc[9]._.srl.get("ARG0").text == "she"
+
+
+def test_frames_within_and_across_one_another():
+    """An argument may hold another frame, the predicate itself, or come after later predicates."""
+    frames = [
+        (0, "say.01", [("ARG1", 1, 11)]),
+        (3, "give.01", [("ARG0", 0, 1), ("ARGM-TMP", 0, 2), ("ARG1", 0, 11), ("ARG2", 9, 10)]),
+        (4, None, []),
+        (10, "end.01", [("ARG1", 0, 10)]),
+    ]
+    doc = framed_doc(frames=frames)
+    assert [(*frame[:3],) for frame in plain_frames(doc)] == frames
+    assert token_frames(doc) == plain_frames(doc)
+
+
+def test_random_frames():
+    generator = random.Random(2)
+    vocab = Vocab()
+    for _ in range(100):
+        n = generator.randint(1, 40)
+        frames = []
+        for predicate in sorted(generator.sample(range(n), generator.randint(0, n))):
+            places = (sorted(generator.sample(range(n + 1), 2)) for _ in range(5))
+            pieces = sorted((start, -end) for start, end in places)
+            pieces = pieces[: generator.randint(0, 5)]
+            labelled = [(generator.choice(["ARG0", "C-V"]), start, -end) for start, end in pieces]
+            frames.append((predicate, generator.choice([None, "a.01"]), labelled))
+        doc = framed_doc(vocab, frames, words=[f"w{i}" for i in range(n)])
+        assert [(*frame[:3],) for frame in plain_frames(doc)] == frames
+        assert token_frames(doc) == plain_frames(doc)
+        predicates = {predicate for predicate, _, _ in frames}
+        assert all((token._.srl is None) == (token.i not in predicates) for token in doc)
+
+
+def test_a_doc_that_no_labeler_has_seen():
+    doc = Doc(Vocab(), words=["eat"])
+    assert doc._.frames == ()
+    assert doc[0]._.srl is None
+    doc.spans["srl"] = []
+    assert doc._.frames == ()
+    assert doc[0]._.srl is None
+    assert Doc(Vocab())._.frames == ()
+
+
+def test_frames_among_white_space():
+    words = ["\n", "She", " ", "ate", "  "]
+    doc = framed_doc(spacy.blank("en").vocab, [(3, "eat.01", [("ARG0", 1, 2)])], words=words)
+    (frame,) = doc._.frames
+    assert frame.get("ARG0").text == "She"
+    assert [token._.srl is None for token in doc] == [True, True, True, False, True]
+
+
+def test_a_group_that_is_none_of_frames_is_named():
+    doc = framed_doc()
+    good = [(span.label_, span.start, span.end) for span in doc.spans["srl"]]
+    set_gold_spans(doc, "srl", good[1:])
+    with pytest.raises(StructlearnError, match=r"SL033.*The pizza"):
+        _ = doc._.frames
+    with pytest.raises(StructlearnError, match="SL033"):
+        _ = doc[1]._.srl
+    set_gold_spans(doc, "srl", [*good[5:], *good[:5]])  # "said" before "ate"
+    with pytest.raises(StructlearnError, match="SL033"):
+        _ = doc._.frames
+
+
+@pytest.mark.parametrize(
+    "through",
+    [
+        lambda doc: Doc(doc.vocab).from_bytes(doc.to_bytes()),
+        lambda doc: Doc(Vocab()).from_bytes(doc.to_bytes()),
+        lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(doc.vocab)),
+        lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(Vocab())),
+        lambda doc: doc.copy(),
+        lambda doc: pickle.loads(pickle.dumps(doc)),
+    ],
+    ids=["bytes", "bytes, another vocab", "docbin", "docbin, another vocab", "copy", "pickle"],
+)
+def test_storage_of_frames(through):
+    doc = framed_doc(probs=PROBS)
+    again = through(doc)
+    assert again is not doc
+    assert plain_frames(again) == plain_frames(doc)
+    assert token_frames(again) == token_frames(doc)
+
+
+def test_frames_of_joined_docs_and_of_parts():
+    vocab = Vocab()
+    bare = Doc(vocab, words=["x"] * 5)
+    joined = Doc.from_docs([framed_doc(vocab, probs=PROBS), bare, framed_doc(vocab)])
+    assert [(*frame[:3],) for frame in plain_frames(joined)] == FRAMES + [
+        (16 + predicate, roleset, [(label, 16 + s, 16 + e) for label, s, e in arguments])
+        for predicate, roleset, arguments in FRAMES
+    ]
+    assert [frame.predicate.text for frame in joined._.frames] == ["ate", "was", "said"] * 2
+    assert token_frames(joined) == plain_frames(joined)
+    assert {prob for frame in plain_frames(joined) for prob in frame[3]} == {None}
+    part = joined[16:].as_doc()  # spaCy's as_doc copies no spans
+    assert part._.frames == ()
+    assert part[4]._.srl is None
+
+
+def test_frames_of_a_part_with_its_spans():
+    """Spans made anew on a part of a Doc are those of the part."""
+    whole = framed_doc()
+    part = whole[8:11].as_doc()
+    kept = [span for span in whole.spans["srl"] if span.start >= 8]
+    spans = [(span.label_, span.start - 8, span.end - 8, span.kb_id_) for span in kept]
+    set_gold_spans(part, "srl", spans)
+    assert plain_frames(part) == [(1, "say.01", [("ARG0", 0, 1), ("ARG1", 2, 3)], [None] * 3)]
+    assert part[1]._.srl.get("ARG1").text == "so"
+
+
+def test_frames_through_processes_under_spawn(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import multiprocessing, numpy, spacy\n"
+        "from spacy.language import Language\n"
+        "from spacy_structlearn.pipeline import extensions\n"
+        "from spacy_structlearn.pipeline.readers import set_gold_spans\n"
+        "extensions.register()\n"
+        "@Language.component('framer')\n"
+        "def framer(doc):\n"
+        "    frames = [(1, 'eat.01', [('ARG0', 0, 1)]), (2, None, [])] if len(doc) else []\n"
+        "    set_gold_spans(doc, 'srl', extensions.frame_spans(frames))\n"
+        "    scores = numpy.array([0.5, 0.25, 1][:len(doc)], dtype='float32')\n"
+        "    doc.spans['srl'].attrs['scores'] = scores\n"
+        "    return doc\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.set_start_method('spawn')\n"
+        "    nlp = spacy.blank('en')\n"
+        "    nlp.add_pipe('framer')\n"
+        "    for doc in nlp.pipe(['She ate pizza', ''] * 2, n_process=2, batch_size=1):\n"
+        "        found = [(f.predicate.text, *f[1:]) for f in doc._.frames]\n"
+        "        print(found, [t.text for t in doc if t._.srl])\n",
+        encoding="utf8",
+    )
+    run = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    argument = "FrameArgument(span=She, label='ARG0', prob=0.25)"
+    found = f"[('ate', 'eat.01', ({argument},), 0.5), ('pizza', None, (), 1.0)] ['ate', 'pizza']"
+    assert run.stdout.splitlines() == [found, "[] []"] * 2
+
+
+@pytest.mark.parametrize(
+    "read",
+    [lambda doc: [token._.srl for token in doc], lambda doc: doc._.frames],
+    ids=["srl", "frames"],
+)
+def test_getters_of_frames_do_not_scan(read, monkeypatch):
+    group_of = extensions._group
+    monkeypatch.setattr(extensions, "_group", lambda doc, key: Counting(group_of(doc, key)))
+    doc = framed_doc()
+    taken = []
+    for copies in (100, 2000):
+        joined = Doc.from_docs([doc] * copies)
+        Counting.taken = 0
+        read(joined)
+        taken.append(Counting.taken)
+    assert taken[0] >= 8 * 100
     assert 20 * taken[0] <= taken[1] < 20 * taken[0] * 1.8

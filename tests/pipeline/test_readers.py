@@ -24,6 +24,7 @@ from spacy_structlearn.pipeline.readers import (
 from spacy_structlearn.trees.brackets import parse_tree, read_trees
 from spacy_structlearn.trees.chunks import base_noun_phrases
 from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.srl import load_props
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 
@@ -155,13 +156,27 @@ TREES = """\
 """
 SPACES = "11101\n111111101\n101\n"
 PROPS = """\
-news/1 0 0 The -
-news/1 0 1 baker -
+news/1 0 0 The   DT  (TOP(S(NP* - -       (ARG0*
+news/1 0 1 baker NN  *)         - -       *)
+news/1 0 2 baked VBD (VP*       - bake.01 (V*)
+news/1 0 3 bread NN  (NP*))     - -       (ARG1*)
+news/1 0 4 .     .   *))        - -       *
 
-news/1 1 0 It -
+news/1 1 0 It     PRP (TOP(S(NP*)   -      -      *    (ARG1*)
+news/1 1 1 was    VBD (VP*          be     be.03  (V*) *
+news/1 1 2 eaten  VBN (VP*          eat    eat.01 *    (V*)
+news/1 1 3 by     IN  (PP*          -      -      *    (ARG0*
+news/1 1 4 a      DT  (NP(NP*       -      -      *    *
+news/1 1 5 friend NN  *)            -      -      *    *
+news/1 1 6 of     IN  (PP*          -      -      *    *
+news/1 1 7 cats   NNS (NP*))))))    -      -      *    *)
+news/1 1 8 .      .   *))           -      -      *    *
 
-blog/2 0 0 Cats -
+blog/2 0 0 Cats NNS (TOP(S(NP*) - -       (ARG0*)
+blog/2 0 1 purr VBP (VP*)       - purr.01 (V*)
+blog/2 0 2 !    .   *))         - -       *
 """
+MORE_PROPS = "\nblog/2 1 0 Dogs NNS (TOP(NP*)) - -\n"
 
 
 @pytest.fixture
@@ -202,15 +217,29 @@ def test_treebank_brackets_of_the_normalised_trees(treebank):
         assert "constituents" not in example.predicted.spans
 
 
+def flat_props(*sentences, document="a"):
+    """Columns without phrases and predicates."""
+    blocks = []
+    for number, words in enumerate(map(str.split, sentences)):
+        bits = ["*"] * len(words)
+        bits[0] = "(TOP*"
+        bits[-1] += ")"
+        rows = (f"{document} {number} {i} {w} X {bits[i]} - -\n" for i, w in enumerate(words))
+        blocks.append("".join(rows))
+    return "\n".join(blocks)
+
+
 def test_treebank_attachments_of_prepositional_phrases(tmp_path):
     trees = """\
 (TOP (S (NP-SBJ-1 (PRP She)) (VP (VBD ate) (NP (NN soup)) (PP-MNR (IN with) (NP (NN care)))) (. .)))
 (TOP (S (NP (-NONE- *)) (VP (VB Eat) (NP (NP (NNS bowls)) (PP (IN of) (NP (NN soup))))) (. .)))
 (TOP (S (NP (PRP She)) (VP (VBD ate) (NP-TMP (NN today)) (PP (IN with) (NP (NN care)))) (. .)))
 """
+    text = flat_props(
+        "She ate soup with care .", "Eat bowls of soup .", "She ate today with care ."
+    )
     reader = create_treebank_reader(
-        write(tmp_path / "a.trees", trees),
-        props=write(tmp_path / "a.props", "a 0 x\n\na 1 x\n\na 2 x\n"),
+        write(tmp_path / "a.trees", trees), props=write(tmp_path / "a.props", text)
     )
     (doc,) = docs(reader)
     assert group(doc, "pp_attachments") == [
@@ -315,9 +344,11 @@ def test_treebank_a_tree_of_traces_alone_is_left_out_with_its_lines(tmp_path):
     trees = "(TOP (NP (-NONE- *)))\n(TOP (S (NP (NNS Cats)) (VP (VBP purr)) (. !)))\n"
     path = write(tmp_path / "a.trees", trees)
     spaces = write(tmp_path / "a.spaces", "0\n101\n")
-    props = write(tmp_path / "a.props", "one 0 0 *\n\ntwo 0 0 Cats\n")
+    text = flat_props("*", document="one") + "\n" + flat_props("Cats purr !", document="two")
+    props = write(tmp_path / "a.props", text)
     ((name, doc),) = read_treebank(Vocab(), path, spaces=spaces, props=props)
     assert (name, doc.text) == ("two", "Cats purr! ")
+    assert group(doc, "srl") == []
 
 
 @pytest.mark.parametrize(
@@ -327,8 +358,8 @@ def test_treebank_a_tree_of_traces_alone_is_left_out_with_its_lines(tmp_path):
         ("spaces", SPACES + "11\n", 4),  # one too many
         ("spaces", "11101\n11111111\n101\n", 2),  # a token too few
         ("spaces", "11101\n\n101\n", 2),  # none
-        ("props", "news/1 0 0 The\n\nnews/1 1 0 It\n", 3),
-        ("props", PROPS + "\nblog/2 1 0 Dogs -\n", 4),
+        ("props", PROPS.split("blog", maxsplit=1)[0], 3),
+        ("props", PROPS + MORE_PROPS, 4),
         ("path", TREES.split("(TOP (S (NP (NNS Cats", maxsplit=1)[0], 3),
         ("path", TREES + "(TOP (NP (NNS Dogs)))\n", 4),
     ],
@@ -347,6 +378,112 @@ def test_treebank_files_that_do_not_fit_name_the_sentence(treebank, kind, text, 
 def test_treebank_broken_brackets_are_named(treebank):
     write(treebank["path"], "(TOP (NP (NNS Cats))")
     assert code(create_treebank_reader(**treebank))[0] == "SL102"
+
+
+# Propositions
+def frames(doc):
+    """The frames as text, predicates with the number of their token."""
+    return [
+        (f.predicate.text, f.predicate.start, f.roleset, *(f"{a[1]} {a[0].text}" for a in f[2]))
+        for f in doc._.frames
+    ]
+
+
+def test_treebank_propositions(treebank):
+    news, blog = docs(create_treebank_reader(**treebank))
+    assert frames(news) == [
+        ("baked", 2, "bake.01", "ARG0 The baker", "ARG1 bread"),
+        ("was", 6, "be.03"),
+        ("eaten", 7, "eat.01", "ARG1 It", "ARG0 by a friend of cats"),
+    ]
+    assert frames(blog) == [("purr", 1, "purr.01", "ARG0 Cats")]
+    assert group(blog, "srl") == [("V", 1, 2), ("ARG0", 0, 1)]
+    assert "scores" not in blog.spans["srl"].attrs
+    for example in create_treebank_reader(**treebank)(spacy.blank("en")):
+        assert "srl" not in example.predicted.spans
+
+
+def test_treebank_propositions_for_the_predicted_docs(treebank):
+    for example in create_treebank_reader(**treebank, spans=["srl"])(spacy.blank("en")):
+        assert frames(example.predicted) == frames(example.reference)
+
+
+def test_treebank_without_propositions_has_no_frames(treebank):
+    for doc in docs(create_treebank_reader(treebank["path"], spaces=treebank["spaces"])):
+        assert "srl" not in doc.spans
+
+
+def test_treebank_arguments_in_pieces_and_predicates_in_several_words(tmp_path):
+    trees = (
+        "(TOP (S (NP (NNS Cats)) (WP who) (VP (VBP give) (NP (NN sleep)) (PRT (RP up)) (UH no))))"
+    )
+    props = """\
+a 0 0 Cats  NNS (TOP(S(NP*) - -       (ARG0*)
+a 0 1 who   WP  *           - -       (R-ARG0*)
+a 0 2 give  VBP (VP*        - give.02 (V*)
+a 0 3 sleep NN  (NP*)       - -       (ARG1-DSP*)
+a 0 4 up    RP  (PRT*)      - -       (C-V*)
+a 0 5 no    UH  *)))        - -       (C-ARG1-DSP*)
+"""
+    files = write(tmp_path / "a.trees", trees), write(tmp_path / "a.props", props)
+    (doc,) = docs(create_treebank_reader(files[0], props=files[1]))
+    arguments = ("ARG0 Cats", "R-ARG0 who", "ARG1 sleep", "C-ARG1 no")
+    assert frames(doc) == [("give", 2, "give.02", *arguments)]
+    # The predicate of several words is one token all the same, and may be without a roleset.
+    again = props.replace("(V*)", "(V*").replace("(ARG1-DSP*)", "*)").replace("- give.02", "give -")
+    write(files[1], again)
+    (doc,) = docs(create_treebank_reader(files[0], props=files[1]))
+    assert frames(doc) == [("give", 2, None, "ARG0 Cats", "R-ARG0 who", "C-ARG1 no")]
+
+
+LAST_LINES = """\
+(VP*)       - purr.01 (V*)
+blog/2 0 2 !    .   *))         - -       *
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "problem"),
+    [
+        ("purr VBP", "pur VBP", 18, "'pur' where it has 'purr'"),
+        ("Cats NNS", "Dogs NNS", 17, "'Dogs' where it has 'Cats'"),
+        (LAST_LINES, "(VP*))) - purr.01 (V*)\n", 19, "no token where it has '!'"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["", "\n\n", MORE_PROPS])
+def test_treebank_propositions_of_other_tokens_name_the_line(
+    treebank, old, new, line, problem, ending
+):
+    assert old in PROPS
+    write(treebank["props"], PROPS.replace(old, new) + ending)
+    number, message = code(create_treebank_reader(**treebank))
+    assert number == "SL034"
+    assert f"all.props, line {line}: sentence 3 has {problem}" in message
+    assert "all.trees" in message
+
+
+def test_treebank_propositions_of_more_tokens(treebank):
+    more = PROPS.replace("!    .   *))", "!    .   *") + "blog/2 0 3 ! . *)) - - *\n"
+    write(treebank["props"], more)
+    number, message = code(create_treebank_reader(**treebank))
+    assert number == "SL034"
+    assert "line 20: sentence 3 has '!' where it has no token" in message
+
+
+def test_treebank_broken_columns_name_file_and_line(treebank):
+    write(treebank["props"], PROPS.replace("Cats NNS (TOP(S(NP*) - -       (ARG0*)", "Cats -"))
+    number, message = code(create_treebank_reader(**treebank))
+    assert number == "SL130"
+    assert "all.props, line 17: 5 columns" in message
+
+
+def test_treebank_propositions_gzipped(treebank, tmp_path):
+    packed = write(tmp_path / "all.props.gz", PROPS)
+    plain, again = (
+        docs(create_treebank_reader(treebank["path"], props=props))
+        for props in (treebank["props"], packed)
+    )
+    assert [frames(doc) for doc in plain] == [frames(doc) for doc in again]
 
 
 # --- every sentence of the sample treebank --------------------------------------------------------
@@ -393,6 +530,39 @@ def test_sample_chunks_lie_in_sentences_and_do_not_overlap():
             assert span.start >= last
             assert span.sent.start <= span.start < span.end <= span.sent.end
             last = span.end
+
+
+def test_sample_every_proposition_is_a_frame():
+    sentences = load_props(SAMPLE / "sample.props")
+    files = docs(create_treebank_reader(**sample_files()))
+    parts = [sentence for doc in files for sentence in doc.sents]
+    found = {}  # the frames of each sentence, by the first token of the document
+    for doc in files:
+        for frame in doc._.frames:
+            found.setdefault((id(doc), frame.predicate.sent.start), []).append(frame)
+    number = 0
+    for part, sentence in zip(parts, sentences, strict=True):
+        frames = found.get((id(part.doc), part.start), [])
+        number += len(frames)
+        assert [
+            (
+                frame.predicate.start - part.start,
+                frame.roleset,
+                [(a.label, a.span.start - part.start, a.span.end - part.start) for a in frame[2]],
+            )
+            for frame in frames
+        ] == [(p.predicate, p.roleset, [*map(tuple, p.roles)]) for p in sentence.propositions]
+        assert all(len(frame.predicate) == 1 for frame in frames)
+    assert number == 226
+
+
+def test_sample_frames_are_sorted():
+    for doc in docs(create_treebank_reader(**sample_files())):
+        predicates = [frame.predicate.start for frame in doc._.frames]
+        assert predicates == sorted(set(predicates))
+        for frame in doc._.frames:
+            places = [(a.span.start, -a.span.end) for a in frame.arguments]
+            assert places == sorted(places)
 
 
 # --- DocBin ---------------------------------------------------------------------------------------
@@ -597,8 +767,9 @@ def test_partial_tags_stay_partial():
 
 def test_gold_spans_replace_and_keep_their_order():
     doc = gold_doc(Vocab())
-    set_gold_spans(doc, "np_chunks", [("X", 3, 6), ("Y", 0, 1)])
+    set_gold_spans(doc, "np_chunks", [("X", 3, 6), ("Y", 0, 1, "of.01")])
     assert group(doc) == [("X", 3, 6), ("Y", 0, 1)]
+    assert [span.kb_id_ for span in doc.spans["np_chunks"]] == ["", "of.01"]
     assert doc.spans["np_chunks"].name == "np_chunks"
 
 

@@ -1,4 +1,4 @@
-"""Scores of NP chunks, constituents and attachments from Examples."""
+"""Scores of NP chunks, constituents, attachments and semantic roles from Examples."""
 
 import pickle
 import random
@@ -13,13 +13,15 @@ from spacy.vocab import Vocab
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import chunks, conlleval
 from spacy_structlearn.evaluation.evalb import score_trees
-from spacy_structlearn.pipeline.extensions import site_spans
+from spacy_structlearn.evaluation.srl import score_roles
+from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
 from spacy_structlearn.pipeline.readers import set_gold_spans
 from spacy_structlearn.pipeline.scorers import (
     constituency_score,
     np_chunk_score,
     pp_attachment_score,
     span_score,
+    srl_score,
 )
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
@@ -349,3 +351,202 @@ def test_the_registered_scorer_of_attachments():
     make = registry.scorers.get("spacy_structlearn.pp_attachment_scorer.v1")
     assert make() is pp_attachment_score
     assert pickle.loads(pickle.dumps(make())) is pp_attachment_score
+
+
+# --- semantic roles -------------------------------------------------------------------------------
+ROLE_WORDS = ["Cats", "that", "ate", "fish", "today", "said", "so", "and", "slept", "."]
+ROLE_TAGS = ["NNS", "WDT", "VBD", "NN", "NN", "VBD", "RB", "CC", "VBD", "."]
+GOLD_FRAMES = [
+    (2, "eat.01", [("ARG0", 0, 1), ("R-ARG0", 1, 2), ("ARG1", 3, 4), ("ARGM-TMP", 4, 5)]),
+    (5, "say.01", [("ARG0", 0, 5), ("ARG1", 6, 7), ("C-ARG1", 8, 9)]),
+    (8, "sleep.01", [("ARG0", 0, 5)]),
+]
+SRL_NAMES = ["p", "r", "f", "id_p", "id_r", "id_f", "label_acc"]
+SRL_NAMES += ["predicate_p", "predicate_r", "predicate_f", "sense_acc", "per_type"]
+
+
+def framed_doc(frames, words=ROLE_WORDS, tags=None):
+    doc = Doc(VOCAB, words=words, tags=tags)
+    if frames is not None:
+        set_gold_spans(doc, "srl", frame_spans(frames))
+    return doc
+
+
+def srl_scores(predicted, gold=GOLD_FRAMES, *, tags=ROLE_TAGS, **settings):
+    example = Example(framed_doc(predicted), framed_doc(gold, tags=tags))
+    scores = srl_score([example], **settings)
+    assert list(scores) == [f"srl_{name}" for name in SRL_NAMES]
+    return {name.removeprefix("srl_"): value for name, value in scores.items()}
+
+
+def test_roles_counted_by_hand():
+    predicted = [
+        # ARG0 right; R-ARG0 has another label, ARG1 other words, ARGM-TMP is missed.
+        (2, "eat.01", [("ARG0", 0, 1), ("ARG0", 1, 2), ("ARG1", 3, 5)]),
+        (3, None, [("ARG0", 0, 1)]),  # no predicate, so its argument is one too many
+        (5, "say.02", [("ARG0", 0, 5), ("ARG1", 6, 7), ("C-ARG1", 8, 9)]),  # all right
+    ]  # that of "slept" is missed, and its argument with it
+    scores = srl_scores(predicted)
+    # Gold 4 + 2 + 1 arguments (the pieces of ARG1 are one), predicted 3 + 1 + 2, correct 1 + 2.
+    assert scores["p"] == 3 / 6
+    assert scores["r"] == 3 / 7
+    assert scores["f"] == pytest.approx(6 / 13)
+    # R-ARG0 is identified.
+    assert (scores["id_p"], scores["id_r"]) == (4 / 6, 4 / 7)
+    assert scores["id_f"] == pytest.approx(8 / 13)
+    assert scores["label_acc"] == 3 / 4
+    assert [scores[f"predicate_{name}"] for name in "prf"] == [2 / 3] * 3
+    assert scores["sense_acc"] == 1 / 2
+    assert set(scores["per_type"]) == {"ARG0", "ARG1", "ARGM-TMP", "R-ARG0"}
+    assert scores["per_type"]["ARG0"] == {"p": 2 / 4, "r": 2 / 3, "f": 4 / 7}
+    assert scores["per_type"]["ARG1"] == {"p": 1 / 2, "r": 1 / 2, "f": 1 / 2}
+
+
+def test_an_argument_in_pieces_is_right_with_all_of_them():
+    for pieces, right in (
+        ([("ARG1", 6, 7), ("C-ARG1", 8, 9)], 1.0),
+        ([("ARG1", 6, 7)], 0.0),
+        ([("ARG1", 6, 7), ("ARG1", 8, 9)], 0.0),
+        ([("C-ARG1", 6, 7), ("C-ARG1", 8, 9)], 1.0),  # the first has none before it
+    ):
+        predicted = [GOLD_FRAMES[0], (5, "say.01", [("ARG0", 0, 5), *pieces]), GOLD_FRAMES[2]]
+        assert srl_scores(predicted)["per_type"]["ARG1"]["r"] == (1 + right) / 2
+
+
+def test_predicates_are_no_arguments():
+    predicted = [(p, sense, []) for p, sense, _ in GOLD_FRAMES]
+    scores = srl_scores(predicted)
+    assert [scores[name] for name in ("p", "r", "f", "id_f", "label_acc")] == [0.0] * 5
+    assert scores["predicate_f"] == scores["sense_acc"] == 1.0
+    assert "V" not in scores["per_type"]
+
+
+def test_roles_that_are_all_right():
+    scores = srl_scores(GOLD_FRAMES)
+    assert {value for name, value in scores.items() if name != "per_type"} == {1.0}
+    assert scores["per_type"]["R-ARG0"] == {"p": 1.0, "r": 1.0, "f": 1.0}
+
+
+def random_frames(generator, n_words):
+    frames = []
+    for predicate in sorted(generator.sample(range(n_words), 3)):
+        cuts = sorted(generator.sample(range(n_words + 1), 5))
+        labels = generator.choices(["ARG0", "ARG1", "R-ARG0", "C-ARG0", "ARGM-TMP"], k=4)
+        arguments = [(label, *cuts[i : i + 2]) for i, label in enumerate(labels)]
+        frames.append((predicate, None, arguments[generator.randint(0, 2) :]))
+    return frames
+
+
+def test_on_gold_tokens_it_equals_the_measure_of_conll_2005():
+    generator = random.Random(4)
+    n = len(ROLE_WORDS)
+    gold, predicted = ([random_frames(generator, n) for _ in range(80)] for _ in range(2))
+    for pair in zip(gold, predicted, strict=True):
+        for i in range(3):
+            if generator.random() < 0.7:
+                pair[1][i] = pair[0][i]
+    predicted = [sorted({f[0]: f for f in frames}.values()) for frames in predicted]
+    expected = score_roles(*([[(f[0], f[2]) for f in fs] for fs in d] for d in (gold, predicted)))
+    examples = [
+        Example(framed_doc(given), framed_doc(wanted))
+        for given, wanted in zip(predicted, gold, strict=True)
+    ]
+    scores = srl_score(examples)
+    assert 0 < expected.correct < expected.identification.correct < expected.gold
+    assert scores["srl_p"] == expected.precision
+    assert scores["srl_r"] == expected.recall
+    assert scores["srl_f"] == expected.f1
+    assert scores["srl_id_f"] == expected.identification.f1
+    assert scores["srl_label_acc"] == expected.classification
+    assert scores["srl_sense_acc"] is None
+    per_type = {label: prf["f"] for label, prf in scores["srl_per_type"].items()}
+    assert per_type == {label: prf.f1 for label, prf in expected.per_label.items()}
+
+
+def test_roles_over_other_tokens_and_among_white_space():
+    words = ["Ca", "ts", "that", "\n", "ate", "fish", " ", "today"]
+    words += ["said", "so", "and", "slept", "."]
+    frames = [
+        (4, "eat.01", [("ARG0", 0, 2), ("R-ARG0", 2, 4), ("ARG1", 5, 7), ("ARGM-TMP", 7, 8)]),
+        (6, None, [("ARG0", 0, 2)]),  # white space is no predicate
+        (8, "say.01", [("ARG0", 0, 8), ("ARGM-ADV", 6, 7), ("ARG1", 9, 10), ("C-ARG1", 11, 12)]),
+        (11, "sleep.01", [("ARG0", 1, 8)]),  # half of the first word is missing
+    ]
+    example = Example(framed_doc(frames, words), framed_doc(GOLD_FRAMES))
+    scores = srl_score([example])
+    assert scores["srl_p"] == scores["srl_r"] == 6 / 7
+    assert scores["srl_predicate_f"] == scores["srl_sense_acc"] == 1.0
+
+
+def test_predicates_in_other_tokens_are_others():
+    words = ["Cats", "that", "a", "te", "fish", "today", "said", "so", "and", "slept", "."]
+    example = Example(framed_doc([(3, "eat.01", [("ARG0", 0, 1)])], words), framed_doc(GOLD_FRAMES))
+    scores = srl_score([example])
+    assert scores["srl_predicate_p"] == scores["srl_p"] == scores["srl_sense_acc"] == 0.0
+
+
+def test_frames_of_predicates_with_other_tags_are_left_out():
+    noun = (3, "fish.01", [("ARG0", 0, 1), ("ARG1", 4, 5)])
+    gold = [GOLD_FRAMES[0], noun, *GOLD_FRAMES[1:]]
+    assert srl_scores(GOLD_FRAMES, gold)["r"] == 7 / 9
+    found = srl_scores(GOLD_FRAMES, gold, predicate_tags=["VBD", "VBZ"])
+    assert found["r"] == found["predicate_r"] == 1.0
+    # What was predicted there does not count, right or wrong; what is at no gold predicate does.
+    wrong = [GOLD_FRAMES[0], (3, "fish.02", [("ARG0", 4, 5)]), *GOLD_FRAMES[1:]]
+    assert srl_scores(wrong, gold, predicate_tags=("VBD",)) == found
+    more = [*GOLD_FRAMES[:2], (7, None, [("ARG0", 4, 5)]), GOLD_FRAMES[2]]
+    scores = srl_scores(more, gold, predicate_tags={"VBD"})
+    assert (scores["p"], scores["predicate_p"]) == (7 / 8, 3 / 4)
+    assert srl_scores(GOLD_FRAMES, predicate_tags=[])["predicate_r"] == 0.0
+
+
+def test_a_reference_without_tags_keeps_all_frames():
+    with_tags, without = (
+        srl_scores(GOLD_FRAMES[:2], tags=tags, predicate_tags=["NN"]) for tags in (ROLE_TAGS, None)
+    )
+    assert with_tags["predicate_r"] == 0.0
+    assert without["predicate_r"] == 2 / 3
+    partial = ["" if tag == "VBD" else tag for tag in ROLE_TAGS]
+    assert srl_scores(GOLD_FRAMES[:2], tags=partial, predicate_tags=["NN"]) == without
+
+
+def test_senses_are_scored_where_gold_has_them():
+    gold = [(p, sense if p == 5 else None, parts) for p, sense, parts in GOLD_FRAMES]
+    assert srl_scores(GOLD_FRAMES, gold)["sense_acc"] == 1.0
+    bare = [(p, None, parts) for p, _, parts in GOLD_FRAMES]
+    assert srl_scores(bare, gold)["sense_acc"] == 0.0
+    assert srl_scores(GOLD_FRAMES, bare)["sense_acc"] is None
+    assert srl_scores([], gold)["sense_acc"] == 0.0
+
+
+def test_roles_without_gold_or_prediction():
+    assert set(srl_scores(GOLD_FRAMES, None).values()) == {None}
+    assert set(srl_score([]).values()) == {None}
+    scores = srl_scores(None)
+    assert scores["f"] == scores["predicate_f"] == scores["label_acc"] == 0.0
+    # Gold without frames counts: what is predicted there is too much.
+    scores = srl_scores(GOLD_FRAMES, [])
+    assert (scores["p"], scores["predicate_p"], scores["sense_acc"]) == (0.0, 0.0, None)
+    pairs = (GOLD_FRAMES, GOLD_FRAMES), (GOLD_FRAMES[:1], None)
+    examples = [Example(framed_doc(given), framed_doc(wanted)) for given, wanted in pairs]
+    assert srl_score(examples)["srl_p"] == 1.0
+
+
+def test_roles_add_up_over_documents():
+    examples = [Example(framed_doc(given), framed_doc(GOLD_FRAMES)) for given in (GOLD_FRAMES, [])]
+    scores = srl_score(examples)
+    assert (scores["srl_p"], scores["srl_r"]) == (1.0, 1 / 2)
+    assert (scores["srl_predicate_p"], scores["srl_predicate_r"]) == (1.0, 1 / 2)
+
+
+def test_roles_in_another_text_are_an_error():
+    example = Example(framed_doc(GOLD_FRAMES), framed_doc(GOLD_FRAMES))
+    example.predicted = framed_doc(GOLD_FRAMES, ["Dogs", *ROLE_WORDS[1:]])
+    with pytest.raises(StructlearnError, match="SL304"):
+        srl_score([example])
+
+
+def test_the_registered_scorer_of_roles():
+    make = registry.scorers.get("spacy_structlearn.srl_scorer.v1")
+    assert make() is srl_score
+    assert pickle.loads(pickle.dumps(make())) is srl_score

@@ -18,6 +18,7 @@ from spacy_structlearn.trees.srl import (
     CORE,
     FEATURES,
     GILDEA_JURAFSKY,
+    PREDICATE_FEATURES,
     ROLESET,
     Argument,
     Proposition,
@@ -29,8 +30,10 @@ from spacy_structlearn.trees.srl import (
     base_label,
     candidates,
     features,
+    gold_roles,
     join_columns,
     load_props,
+    predicate_features,
     predicates,
     read_props,
 )
@@ -218,6 +221,17 @@ def test_arguments_as_nodes():
 
 
 SHARED = "(S (NP (PRP He)) (VP (VP (VBD ate) (NP (NN rice))) (CC and) (VP (VBD drank))))"
+
+
+def test_gold_roles_in_another_tree():
+    # Attached to the verb here; the argument is the noun phrase with its prepositional phrase.
+    text = "(S (NP (PRP We)) (VP (VBD saw) (NP (NN men)) (PP (IN of) (NP (NN war))) (. .)))"
+    nodes = RoleTree(parse_tree(text))
+    arguments = [Argument("ARG0", 0, 1), Argument("R-ARG1", 2, 5)]
+    below = candidates(nodes, 1)
+    spans = [nodes.span(node) for node in below]
+    roles = dict(zip(spans, gold_roles(nodes, arguments, below), strict=True))
+    assert roles == {(0, 1): "ARG0", (2, 3): "ARG1", (3, 5): "ARG1", (3, 4): None, (4, 5): None}
 
 
 # --- candidates -----------------------------------------------------------------------------------
@@ -436,6 +450,55 @@ def test_what_is_said_of_the_predicate():
     assert asked(GAVE, 6, (2, 6), "roleset", rolesets=["give.01"]) == "give.01"
     assert asked(GAVE, 6, (2, 6), "lemma", lemmatize=None) == "gave"
     assert asked(GAVE, 6, (2, 6), "lemma", lemmatize=str.__add__) == "gaveVBD"
+
+
+PREDICATIVE = (
+    "(S (NP (NN Rain)) (NP (PRP They)) (VP (VBD had) (VP (VBN picked) (PRT (RP up)) "
+    "(NP (DT the) (NNS books)) (PP (IN at) (NP (NN noon))))) (. .))"
+)
+
+
+def test_what_is_asked_of_a_predicate_alone():
+    nodes = RoleTree(parse_tree(PREDICATIVE))
+    columns = predicate_features(nodes, [3, 2])
+    assert list(columns) == list(PREDICATE_FEATURES)
+    assert {name: column[0] for name, column in columns.items()} == {
+        "word": "picked",
+        "lemma": "pick",
+        "predicate_tag": "VBN",
+        "previous": "had",
+        "previous_tag": "VBD",
+        "next": "up",
+        "next_tag": "RP",
+        "above": "S",
+        "subcat": "VP->VBN-PRT-NP-PP",
+        "voice": "active",
+        "particle": "up",
+        "before": "they",
+        "after": "up",
+        "after_phrase": "PRT",
+        "preposition": "at",
+    }
+    assert [columns[name][1] for name in ("lemma", "before", "after", "preposition")] == [
+        *("have", "they", "picked", None)
+    ]
+
+
+def test_a_predicate_at_the_ends_of_a_sentence():
+    nodes = RoleTree(parse_tree("(VP (VB Go))"))
+    columns = predicate_features(nodes, [0], lemmatize=None)
+    assert columns["lemma"] == ["go"]
+    for name in ("previous", "previous_tag", "next", "next_tag", "above", "before", "after"):
+        assert columns[name] == [None]
+    assert predicate_features(RoleTree(Tree("VB", (), "Go")), [0])["above"] == [None]
+
+
+def test_names_of_predicate_features():
+    nodes = RoleTree(parse_tree("(VP (VB Go))"))
+    with pytest.raises(StructlearnError, match="SL132"):
+        predicate_features(nodes, [0], ["path"])
+    with pytest.raises(StructlearnError, match="SL131"):
+        predicate_features(nodes, [1])
 
 
 def test_labels_of_another_language():
