@@ -224,7 +224,7 @@ class ConstituencyParser(BatchTrainable):
             raise StructlearnError("SL022", component=self.name, text=doc.text[:40])
         trees, left_out = [], 0
         for sentence in extensions.sentences(doc):
-            tree = _gold_tree(sentence)
+            tree = gold_tree(sentence)
             if tree is not None:
                 trees.append(tree)
             elif not sentence.text.isspace():
@@ -430,7 +430,7 @@ def _content(example: Example) -> tuple:
     return doc.text, [(span.label_, span.start, span.end) for span in spans]
 
 
-def _gold_tree(sentence: Span) -> Tree | None:
+def gold_tree(sentence: Span) -> Tree | None:
     """The normalised tree of a gold sentence, None if it is not complete."""
     doc = sentence.doc
     if CONSTITUENT_TAGS not in doc.spans and not all(t.tag_ or t.is_space for t in sentence):

@@ -1,0 +1,1201 @@
+"""The role labeler as spaCy sees it: training, prediction, storage, odd input."""
+
+import logging
+import math
+import pickle
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.cli.train import train as spacy_train
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from spacy.util import registry
+from spacy.vocab import Vocab
+
+import spacy_structlearn
+from spacy_structlearn.classification.features import Table
+from spacy_structlearn.classification.stages import Stages
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline import fitting, srl_labeler
+from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
+from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans, to_example
+from spacy_structlearn.pipeline.srl_labeler import SRLLabeler
+from spacy_structlearn.pipeline.srl_templates import STAGES, srl_templates
+from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.heads import LEFTMOST
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.pp import Site
+from spacy_structlearn.trees.srl import (
+    ENGLISH,
+    RoleLabels,
+    RoleTree,
+    candidates,
+    features,
+    predicate_features,
+)
+from spacy_structlearn.trees.tree import Tree
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
+CONFIG = Path(spacy_structlearn.__file__).parent / "pipeline" / "configs" / "srl_labeler.cfg"
+FILES = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
+
+ARGUMENT_TEMPLATES = [["path"], ["phrase"], ["path", "voice"], ["path", "lemma"], ["head"]]
+TEMPLATES = {
+    "predicates": [["lemma"], ["predicate_tag"], ["next_tag"]],
+    "senses": [["lemma"], ["lemma", "after_phrase"]],
+    "identification": ARGUMENT_TEMPLATES,
+    "roles": ARGUMENT_TEMPLATES,
+}
+
+
+def stages(*order, l2=0.1):
+    """The architecture with few features."""
+    model = {"@architectures": "spacy_structlearn.LogLinear.v1", "l2": l2}
+    return {
+        "@architectures": "spacy_structlearn.Stages.v1",
+        "order": list(order or STAGES),
+        "stages": {stage: model | {"templates": TEMPLATES[stage]} for stage in order or STAGES},
+    }
+
+
+# Trees, and frames by their predicates: roleset, and arguments by their words.
+ATE = (
+    "(S (NP (PRP She)) (VP (VBD ate) (NP (NN pizza)) (PP (IN with) (NP (NNS forks)))) (. .))",
+    {"ate": ("eat.01", "ARG0 She | ARG1 pizza | ARGM-MNR with forks")},
+)
+HAS_EATEN = (
+    "(S (NP (PRP He)) (VP (VBZ has) (VP (VBN eaten) (NP (DT the) (NN bread)))) (. .))",
+    {"eaten": ("eat.01", "ARG0 He | ARG1 the bread")},
+)
+PASSIVE = (
+    "(S (NP (DT The) (NN bread)) (VP (VBD was) (VP (VBN eaten) (PP (IN by) (NP (NNS birds)))))"
+    " (. .))",
+    {"eaten": ("eat.01", "ARG1 The bread | ARG0 by birds")},
+)
+GAVE = (
+    "(S (NP (DT The) (NN man)) (VP (VBD gave) (NP (PRP me)) (NP (DT a) (NN bone))) (. .))",
+    {"gave": ("give.01", "ARG0 The man | ARG2 me | ARG1 a bone")},
+)
+RELATIVE = (
+    "(S (NP (PRP I)) (VP (VBD saw) (NP (NP (DT the) (NN man)) (SBAR (WHNP (WP who))"
+    " (S (VP (VBD ate) (NP (NN soup))))))) (. .))",
+    {
+        "saw": ("see.01", "ARG0 I | ARG1 the man who ate soup"),
+        "ate": ("eat.01", "ARG0 the man | R-ARG0 who | ARG1 soup"),
+    },
+)
+RAN_HOME = (
+    "(S (NP (NNS Dogs)) (VP (VBD ran) (ADVP (RB home))) (. .))",
+    {"ran": ("run.02", "ARG0 Dogs | ARGM-DIR home")},
+)
+RAN_A_SHOP = (
+    "(S (NP (PRP They)) (VP (VBD ran) (NP (DT a) (NN shop))) (. .))",
+    {"ran": ("run.01", "ARG0 They | ARG1 a shop")},
+)
+YES = ("(INTJ (UH Yes))", {})
+SENTENCES = [ATE, HAS_EATEN, PASSIVE, GAVE, RELATIVE, RAN_HOME, RAN_A_SHOP, YES]
+N_FRAMES = sum(len(frames) for _, frames in SENTENCES)
+
+
+def parsed_doc(vocab, *sentences, gold=False, space=()):
+    """A Doc with the trees of some sentences as constituents, and (`gold`) their frames.
+
+    space: white space tokens go before the words with these numbers.
+    """
+    words, tags, starts, constituents, frames = [], [], [], [], []
+    for brackets, of_predicates in sentences:
+        tree = normalize(parse_tree(brackets))
+        at, n = [], len(words) - words.count("\n")
+        for word, tag in zip(tree.words(), tree.tags(), strict=True):
+            starts.append(not at)
+            if n + len(at) in space:
+                words.append("\n")
+                tags.append("_SP")
+                starts.append(False)
+            at.append(len(words))
+            words.append(word)
+            tags.append(tag)
+        for label, start, end in tree.spans()[1:]:
+            constituents.append((label, at[start], at[end - 1] + 1))
+        for predicate, (roleset, arguments) in of_predicates.items():
+            spans = []
+            for argument in filter(None, arguments.split(" | ")):
+                label, _, text = argument.partition(" ")
+                start, end = place(tree.words(), text)
+                spans.append((label, at[start], at[end - 1] + 1))
+            frames.append((at[place(tree.words(), predicate)[0]], roleset, sorted_spans(spans)))
+    doc = Doc(vocab, words=words, tags=tags, sent_starts=starts)
+    set_gold_spans(doc, "constituents", constituents)
+    if gold:
+        set_gold_spans(doc, "srl", frame_spans(sorted(frames)))
+    return doc
+
+
+def place(words, text):
+    wanted = text.split()
+    (start,) = (i for i in range(len(words)) if words[i : i + len(wanted)] == wanted)
+    return start, start + len(wanted)
+
+
+def sorted_spans(spans):
+    return sorted(spans, key=lambda span: (span[1], -span[2]))
+
+
+def training_examples(nlp, sentences=SENTENCES):
+    docs = [parsed_doc(nlp.vocab, sentence, gold=True) for sentence in sentences * 3]
+    return [to_example(doc, spans=["constituents"]) for doc in docs]
+
+
+def trained(sentences=SENTENCES, **config):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("srl_labeler", config={"model": stages()} | config)
+    examples = training_examples(nlp, sentences)
+    nlp.initialize(lambda: examples)
+    nlp.get_pipe("srl_labeler").fit(examples)
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    """A labeler alone; Docs with constituents come from `parsed_doc`."""
+    return trained()
+
+
+@pytest.fixture(scope="module")
+def verbs():
+    """One to which each verb is a predicate, and whose predicates have no rolesets."""
+    return trained(model=stages("identification", "roles"))
+
+
+@pytest.fixture
+def labeler(nlp):
+    return nlp.get_pipe("srl_labeler")
+
+
+@pytest.fixture
+def setting(labeler, monkeypatch):
+    """Change a setting for one test."""
+    return lambda **new: [monkeypatch.setattr(labeler, *item) for item in new.items()]
+
+
+def group(doc):
+    return [(span.label_, span.text, span.kb_id_) for span in doc.spans["srl"]]
+
+
+def readable(doc):
+    """The frames as they are written in SENTENCES."""
+    return [
+        (f.predicate.text, f.roleset, " | ".join(f"{a.label} {a.span.text}" for a in f.arguments))
+        for f in doc._.frames
+    ]
+
+
+def exact(doc):
+    """All that is said of a Doc, a line a frame."""
+    return [
+        (
+            (f.predicate.start, f.roleset, f.prob),
+            [(a.label, a.span.start, a.span.end, a.prob) for a in f.arguments],
+        )
+        for f in doc._.frames
+    ]
+
+
+def expected(*sentences):
+    """What `readable` should give."""
+    return [(word, *frame) for _, frames in sentences for word, frame in frames.items()]
+
+
+# --- prediction -----------------------------------------------------------------------------------
+def test_the_group_of_a_doc(labeler, nlp):
+    doc = labeler(parsed_doc(nlp.vocab, ATE, YES, GAVE))
+    assert group(doc) == [
+        ("V", "ate", "eat.01"),
+        ("ARG0", "She", ""),
+        ("ARG1", "pizza", ""),
+        ("ARGM-MNR", "with forks", ""),
+        ("V", "gave", "give.01"),
+        ("ARG0", "The man", ""),
+        ("ARG2", "me", ""),
+        ("ARG1", "a bone", ""),
+    ]
+    scores = doc.spans["srl"].attrs["scores"]
+    assert scores.dtype == np.float32
+    assert len(scores) == 8
+    assert (scores > 0.5).all()
+    assert (scores <= 1).all()
+
+
+def test_frames_of_a_doc(labeler, nlp):
+    doc = labeler(parsed_doc(nlp.vocab, *SENTENCES))
+    assert readable(doc) == expected(*SENTENCES)
+    assert len(readable(doc)) == N_FRAMES
+    for frame in doc._.frames:
+        assert frame.predicate[0]._.srl == frame
+    assert sum(token._.srl is not None for token in doc) == N_FRAMES
+
+
+def test_what_the_stages_say_is_what_is_reported(labeler, nlp):
+    """Without candidates that overlap, probabilities are products of those of the classifiers."""
+    doc = labeler(parsed_doc(nlp.vocab, GAVE))
+    nodes = RoleTree(normalize(parse_tree(GAVE[0])))
+    below = candidates(nodes, 2)
+    rows = features(nodes, [(2, below)])
+    found, roles = (labeler.parameters[name] for name in ("identification", "roles"))
+    is_one = found.predict_proba(rows)[:, found.labels.index("ARG")]
+    of_role = roles.predict_proba(rows)
+    (frame,) = doc._.frames
+    assert len(frame.arguments) == len(below) == 3
+    words = predicate_features(nodes, [2])
+    is_predicate = labeler.parameters["predicates"]
+    row = is_predicate.predict_proba(words)[0]
+    assert is_predicate.labels == ("NONE", "PREDICATE")
+    assert frame.prob == pytest.approx(row[1], rel=1e-6)
+    assert row[1] < 0.999
+    for argument, p, row in zip(frame.arguments, is_one, of_role, strict=True):
+        assert roles.labels[row.argmax()] == argument.label
+        assert argument.prob == pytest.approx(frame.prob * p * row.max(), rel=1e-6)
+
+
+def test_a_phrase_that_overlaps_with_another_is_less_probable(labeler, nlp):
+    doc = labeler(parsed_doc(nlp.vocab, ATE))
+    nodes = RoleTree(normalize(parse_tree(ATE[0])))
+    below = candidates(nodes, 1)
+    rows = features(nodes, [(1, below)])
+    found, roles = (labeler.parameters[name] for name in ("identification", "roles"))
+    (frame,) = doc._.frames
+    argument = frame.arguments[-1]
+    assert argument.span.text == "with forks"
+    row = below.index(nodes.node(3, 5))
+    alone = found.predict_proba(rows)[row, found.labels.index("ARG")]
+    alone *= roles.predict_proba(rows)[row].max() * frame.prob
+    assert nodes.node(4, 5) in below  # "forks", inside of it
+    assert 0 < argument.prob < alone
+
+
+def test_what_may_be_no_constituent_may_be_no_argument(labeler, nlp):
+    def found(probability):
+        doc = parsed_doc(nlp.vocab, ATE)
+        brackets = doc.spans["constituents"]
+        scores = [probability if span.label_ == "PP" else 1.0 for span in brackets]
+        brackets.attrs["scores"] = np.array(scores, dtype=np.float32)
+        return {a.span.text: a.prob for a in labeler(doc)._.frames[0].arguments}
+
+    sure, unsure = found(1.0), found(0.75)
+    plain = labeler(parsed_doc(nlp.vocab, ATE))._.frames[0].arguments
+    assert sure == {argument.span.text: argument.prob for argument in plain}
+    assert unsure["with forks"] < 0.85 * sure["with forks"]
+    assert unsure["pizza"] == pytest.approx(sure["pizza"])
+    assert "with forks" not in found(0.01)
+
+
+def test_a_predicate_without_arguments_keeps_its_span(labeler, nlp, setting):
+    setting(bias=-100.0)
+    doc = labeler(parsed_doc(nlp.vocab, ATE, GAVE))
+    assert [label for label, _, _ in group(doc)] == ["V", "V"]
+    assert [frame.arguments for frame in doc._.frames] == [(), ()]
+
+
+def test_verbs_that_are_no_predicates(labeler, nlp):
+    doc = labeler(parsed_doc(nlp.vocab, HAS_EATEN, PASSIVE))
+    assert [frame.predicate.text for frame in doc._.frames] == ["eaten", "eaten"]
+    assert [token._.srl for token in doc if token.text in ("has", "was")] == [None, None]
+
+
+def test_senses_are_told_apart(labeler, nlp):
+    docs = [labeler(parsed_doc(nlp.vocab, sentence)) for sentence in (RAN_HOME, RAN_A_SHOP)]
+    assert [doc._.frames[0].roleset for doc in docs] == ["run.02", "run.01"]
+    assert labeler.cfg["rolesets"] == {
+        "eat": {"01": "eat.01"},
+        "give": {"01": "give.01"},
+        "run": {"01": "run.01", "02": "run.02"},
+        "see": {"01": "see.01"},
+    }
+
+
+def test_a_verb_that_was_never_seen_has_no_roleset(labeler, nlp):
+    unknown = (ATE[0].replace("ate", "zorked"), {})
+    (frame,) = labeler(parsed_doc(nlp.vocab, unknown))._.frames
+    assert frame.roleset is None
+    assert frame.predicate.kb_id_ == ""
+    assert frame.get("ARG0").text == "She"
+
+
+def test_white_space_tokens_are_skipped(labeler, nlp):
+    plain = labeler(parsed_doc(nlp.vocab, *SENTENCES))
+    spread = labeler(parsed_doc(nlp.vocab, *SENTENCES, space=(0, 2, 3, 6, 7, 12, 21, 30)))
+    assert len(spread) == len(plain) + 8
+    assert [(label, text.split(), sense) for label, text, sense in group(spread)] == [
+        (label, text.split(), sense) for label, text, sense in group(plain)
+    ]
+    np.testing.assert_array_equal(
+        spread.spans["srl"].attrs["scores"], plain.spans["srl"].attrs["scores"]
+    )
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n\t "])
+def test_texts_without_words_need_no_parser(labeler, nlp, text):
+    doc = nlp(text)
+    assert doc._.frames == ()
+    assert len(doc.spans["srl"].attrs["scores"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("tree", "n"),
+    [
+        ("(UH Yes)", 0),
+        ("(VB Run)", 1),
+        ("(S (VP (VB Run)))", 1),
+        ("(X (NP (NN pizza)) (. .))", 0),
+        ("(TOP (NN pizza) (VBD ate) (NN bread))", 1),
+    ],
+)
+def test_short_and_flat_sentences(verbs, tree, n):
+    doc = verbs.get_pipe("srl_labeler")(parsed_doc(verbs.vocab, (tree, {}), ATE, (tree, {})))
+    assert len(doc._.frames) == 2 * n + 1
+
+
+def test_without_sentence_boundaries_the_doc_is_one_sentence(labeler, nlp):
+    plain = parsed_doc(nlp.vocab, ATE)
+    doc = Doc(nlp.vocab, words=[t.text for t in plain], tags=[t.tag_ for t in plain])
+    doc.spans["constituents"] = plain.spans["constituents"].copy(doc=doc)
+    assert exact(labeler(doc)) == exact(labeler(plain))
+
+
+@pytest.mark.parametrize(
+    ("groups", "tags", "named"),
+    [((), True, ["constituents"]), (("constituents",), False, ["constituents", "tag_"])],
+)
+def test_what_is_missing_is_named(labeler, nlp, groups, tags, named):
+    whole = parsed_doc(nlp.vocab, ATE, GAVE)
+    words, labels = ([t.text for t in whole], [t.tag_ for t in whole])
+    doc = Doc(nlp.vocab, words=words, tags=labels if tags else None)
+    for key in groups:
+        doc.spans[key] = whole.spans[key].copy(doc=doc)
+    with pytest.raises(StructlearnError, match=r"SL026.*She ate") as error:
+        labeler(doc)
+    for name in named:
+        assert name in str(error.value)
+
+
+def test_sentences_of_one_word_need_no_tags(labeler, nlp):
+    doc = nlp.make_doc("Yes")
+    set_gold_spans(doc, "constituents", [])
+    assert labeler(doc)._.frames == ()
+
+
+def test_tags_of_the_parser_go_before_those_of_the_tokens(labeler, nlp):
+    whole = parsed_doc(nlp.vocab, ATE)
+    doc = Doc(nlp.vocab, words=[t.text for t in whole], tags=["NN"] * len(whole))
+    doc.spans["constituents"] = whole.spans["constituents"].copy(doc=doc)
+    assert labeler(doc)._.frames == ()
+    tags = [(token.tag_, token.i, token.i + 1) for token in whole]
+    set_gold_spans(doc, "constituent_tags", tags)
+    assert exact(labeler(doc)) == exact(labeler(whole))
+
+
+def test_frames_of_before_are_replaced(labeler, nlp):
+    doc = parsed_doc(nlp.vocab, ATE, gold=True)
+    assert {frame.prob for frame in doc._.frames} == {None}
+    once = exact(labeler(doc))
+    assert exact(labeler(doc)) == once
+    assert None not in {frame.prob for frame in doc._.frames}
+    labeler.set_annotations([doc], [srl_labeler.Reading([], [])])
+    assert doc._.frames == ()
+
+
+def test_predict_leaves_the_doc_alone(labeler, nlp):
+    doc = parsed_doc(nlp.vocab, ATE)
+    labeler.predict([doc])
+    assert set(doc.spans) == {"constituents"}
+    assert labeler.predict([]) == []
+
+
+def test_pipe_equals_call(labeler, nlp, monkeypatch):
+    texts = [SENTENCES[:2], [], SENTENCES[3:], [YES]] * 3
+    docs = [parsed_doc(nlp.vocab, *sentences) for sentences in texts]
+    alone = [exact(labeler(doc.copy())) for doc in docs]
+    assert [exact(doc) for doc in labeler.pipe([d.copy() for d in docs], batch_size=5)] == alone
+    monkeypatch.setattr(srl_labeler, "BATCH", 2)  # sentences of one Doc in several batches
+    assert [exact(doc) for doc in labeler.pipe(docs, batch_size=5)] == alone
+
+
+def test_a_document_of_two_thousand_sentences(labeler, nlp):
+    one = parsed_doc(nlp.vocab, *SENTENCES)
+    doc = labeler(Doc.from_docs([one] * 250))
+    assert len(doc._.frames) == 250 * N_FRAMES
+    of_one = labeler(one)._.frames
+    assert [frame.predicate.start for frame in doc._.frames] == [
+        k * len(one) + frame.predicate.start for k in range(250) for frame in of_one
+    ]
+    assert exact(doc)[: len(of_one)] == exact(one)[: len(of_one)]
+    assert doc[-8]._.srl is None
+    assert doc[len(doc) - len(one) + 1]._.srl.predicate.text == "ate"
+
+
+def test_a_sentence_of_a_thousand_words(labeler, nlp):
+    many = " (, ,) ".join(["(NP (NN pizza))"] * 500)
+    deep = "(S (NP (PRP I)) (VP (VBD saw) " * 300 + "(NP (NN pizza))" + "))" * 300
+    doc = labeler(parsed_doc(nlp.vocab, (f"(S (NP (PRP I)) (VP (VBD ate) {many}))", {})))
+    assert doc._.frames[0].get("ARG0").text == "I"
+    doc = labeler(parsed_doc(nlp.vocab, (deep, {})))
+    assert len(doc._.frames) == 300
+
+
+LEAVES = st.sampled_from(
+    [
+        Tree.leaf(tag, word)
+        for tag, word in (("VBD", "ate"), ("NN", "man"), ("IN", "of"), (",", ","))
+    ]
+    + [Tree.leaf("VBN", "eaten"), Tree.leaf("VBZ", "has"), Tree.leaf("WP", "who")]
+)
+PHRASES = st.sampled_from(["S", "NP", "VP", "PP", "SBAR", "WHNP", "X"])
+TREES = st.recursive(
+    LEAVES,
+    lambda below: st.builds(Tree, PHRASES, st.lists(below, min_size=1, max_size=4)),
+    max_leaves=12,
+)
+
+
+@given(st.lists(TREES, min_size=1, max_size=3), st.sets(st.integers(0, 20), max_size=4), st.data())
+@settings(deadline=None)
+def test_frames_of_any_trees(nlp, trees, space, data):
+    """Each verb that is one has a frame; arguments neither overlap nor hold their predicate."""
+    labeler = nlp.get_pipe("srl_labeler")
+    doc = parsed_doc(nlp.vocab, *((str(tree), {}) for tree in trees), space=space)
+    try:
+        labeler.bias = data.draw(st.sampled_from([-2.0, 0.0, 2.0, 100.0]))
+        labeler.once = data.draw(st.booleans())
+        found = labeler(doc)._.frames
+    finally:
+        labeler.bias, labeler.once = 0.0, True
+    assert [f.predicate.start for f in found] == sorted({f.predicate.start for f in found})
+    for frame in found:
+        assert frame.predicate[0].tag_ in ENGLISH.verbs
+        assert 0.5 < frame.prob <= 1
+        places = {frame.predicate.start}
+        sentence = frame.predicate.sent
+        for left, right in pairwise(frame.arguments):
+            assert left.span.end <= right.span.start
+        for argument in frame.arguments:
+            assert places.isdisjoint(range(argument.span.start, argument.span.end))
+            assert sentence.start <= argument.span.start < argument.span.end <= sentence.end
+            assert not argument.span[0].is_space
+            assert not argument.span[-1].is_space
+            assert 0 <= argument.prob <= 1
+        core = [a.label for a in frame.arguments if a.label in ("ARG0", "ARG1", "ARG2")]
+        assert len(core) == len(set(core))
+
+
+def test_docs_of_another_vocab(labeler, nlp):
+    known, unknown = (labeler(parsed_doc(vocab, *SENTENCES)) for vocab in (nlp.vocab, Vocab()))
+    assert group(unknown) == group(known) != []
+
+
+def test_untrained_component_says_so():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("srl_labeler")
+    with pytest.raises(StructlearnError, match="not been trained"):
+        nlp("I ate.")
+
+
+# --- settings -------------------------------------------------------------------------------------
+def test_arguments_below_the_confidence_are_not_reported(labeler, nlp, setting):
+    doc = labeler(parsed_doc(nlp.vocab, *SENTENCES))
+    probabilities = sorted(a.prob for f in doc._.frames for a in f.arguments)
+    limit = (probabilities[0] + probabilities[-1]) / 2
+    setting(min_confidence=limit)
+    found = labeler(parsed_doc(nlp.vocab, *SENTENCES))._.frames
+    assert len(found) == N_FRAMES
+    kept = sorted(a.prob for f in found for a in f.arguments)
+    assert kept == [p for p in probabilities if p >= limit]
+    assert 0 < len(kept) < len(probabilities)
+
+
+def test_what_is_not_reported_is_no_antecedent(labeler, nlp, monkeypatch):
+    doc = labeler(parsed_doc(nlp.vocab, RELATIVE))
+    assert doc._.frames[1].arguments[1].label == "R-ARG0"
+    monkeypatch.setattr(
+        labeler, "_probabilities", lambda *parts: [i / 10 for i in range(len(parts[-1]))]
+    )
+    monkeypatch.setattr(labeler, "min_confidence", 0.05)
+    doc = labeler(parsed_doc(nlp.vocab, RELATIVE))
+    assert [(a.label, a.span.text) for a in doc._.frames[1].arguments] == [
+        ("ARG0", "who"),
+        ("ARG1", "soup"),
+    ]
+    assert [a.prob for a in doc._.frames[1].arguments] == pytest.approx([0.1, 0.2])
+
+
+def test_bias_finds_more_and_leaves_probabilities_as_they_are(labeler, nlp, setting):
+    def found():
+        doc = labeler(parsed_doc(nlp.vocab, (ATE[0].replace("She", "Zork"), {}), RELATIVE, PASSIVE))
+        return {
+            (f.predicate.start, a.span.start, a.span.end): a.prob
+            for f in doc._.frames
+            for a in f.arguments
+        }
+
+    plain = found()
+    setting(bias=20.0)
+    more = found()
+    assert len(more) > len(plain)
+    assert {place: more[place] for place in plain if place in more} == {
+        place: prob for place, prob in plain.items() if place in more
+    }
+    setting(bias=-20.0)
+    assert len(found()) < len(plain)
+
+
+def test_calibration(nlp, tmp_path):
+    """Probabilities of arguments in predicted trees are fitted to what is right in them."""
+    again = pickle.loads(pickle.dumps(nlp))
+    labeler = again.get_pipe("srl_labeler")
+
+    def scored(*sentences):
+        doc = parsed_doc(again.vocab, *sentences, gold=True)
+        example = to_example(doc, spans=["constituents"])
+        brackets = example.predicted.spans["constituents"]
+        brackets.attrs["scores"] = np.ones(len(brackets), dtype=np.float32)
+        return example
+
+    assert labeler.calibration is None
+    with pytest.raises(StructlearnError, match=r"SL037.*srl_labeler"):
+        labeler.calibrate([scored(*SENTENCES)])  # all are right
+    wrong = (ATE[0], {"ate": ("eat.01", "ARG1 She | ARG0 pizza")})
+    before = labeler(scored(*SENTENCES).predicted)
+    fitted = labeler.calibrate([scored(*SENTENCES), scored(wrong, wrong)])
+    assert fitted == labeler.calibration
+    after = labeler(scored(*SENTENCES).predicted)
+    assert readable(after) == readable(before)
+    pairs = [
+        (a.prob, b.prob)
+        for f, g in zip(before._.frames, after._.frames, strict=True)
+        for a, b in zip(f.arguments, g.arguments, strict=True)
+    ]
+    assert np.mean([b for _, b in pairs]) < np.mean([a for a, _ in pairs])
+    assert {0 <= b <= 1 for _, b in pairs} == {True}
+    assert [f.prob for f in after._.frames] == [f.prob for f in before._.frames]
+    # Of trees whose brackets have no probabilities nothing else is said than before.
+    plain = parsed_doc(again.vocab, *SENTENCES)
+    assert exact(labeler(plain.copy())) == exact(nlp.get_pipe("srl_labeler")(plain))
+    again.to_disk(tmp_path / "model")
+    stored = spacy.load(tmp_path / "model").get_pipe("srl_labeler")
+    assert stored.calibration == pytest.approx(labeler.calibration, rel=1e-8)
+    scores = stored(scored(*SENTENCES).predicted).spans["srl"].attrs["scores"]
+    np.testing.assert_allclose(scores, after.spans["srl"].attrs["scores"], rtol=1e-6)
+
+
+def test_no_core_role_twice(labeler, nlp, setting):
+    twice = (
+        "(S (NP (PRP She)) (VP (VBD ate) (NP (DT the) (NN bread)) (NP (NN pizza))) (. .))",
+        {},
+    )
+    labels = [a.label for a in labeler(parsed_doc(nlp.vocab, twice))._.frames[0].arguments]
+    assert labels.count("ARG1") == 1
+    setting(once=False)
+    (frame,) = labeler(parsed_doc(nlp.vocab, twice))._.frames
+    assert [(a.label, a.span.text) for a in frame.arguments] == [
+        ("ARG0", "She"),
+        ("ARG1", "the bread"),
+        ("C-ARG1", "pizza"),
+    ]
+
+
+def test_predicate_tags(nlp):
+    """Nouns are predicates where their tags are named."""
+    noun = (
+        "(S (NP (NP (PRP$ Her) (NN gift)) (PP (IN of) (NP (NN bread)))) (VP (VBD ate)) (. .))",
+        {"gift": ("give.01", "ARG0 Her | ARG1 of bread"), "ate": ("eat.01", "")},
+    )
+    verbs = trained([*SENTENCES, noun]).get_pipe("srl_labeler")
+    both = trained([*SENTENCES, noun], predicate_tags=[*ENGLISH.verbs, "NN"])
+    both = both.get_pipe("srl_labeler")
+    for labeler, words in ((verbs, ["ate"]), (both, ["gift", "ate"])):
+        doc = labeler(parsed_doc(labeler.vocab, noun))
+        assert [frame.predicate.text for frame in doc._.frames] == words
+        # What is not looked for does not count.
+        (example,) = training_examples(spacy.blank("en"), [noun])[:1]
+        example.predicted = labeler(example.predicted)
+        assert labeler.score([example])["srl_predicate_r"] == 1.0
+        assert labeler.score([example], predicate_tags=None)["srl_predicate_r"] == len(words) / 2
+    assert "gift" in both.cfg["rolesets"]
+    assert "gift" not in verbs.cfg["rolesets"]
+    assert both.tags == {*ENGLISH.verbs, "NN"}
+
+
+def test_trees_are_read_as_the_phrases_are_attached(labeler, nlp, setting):
+    wrong = (
+        "(S (NP (PRP She)) (VP (VBD ate) (NP (NP (NN pizza)) (PP (IN with) (NP (NNS forks)))))"
+        " (. .))",
+        {},
+    )
+
+    def arguments(prob=None):
+        doc = parsed_doc(nlp.vocab, wrong, YES, wrong, space=(0, 2, 9))
+        if prob is not None:
+            at = [t.i for t in doc if not t.is_space]
+            sites = [Site(*four, four[2], four[3] + 1, "V") for four in (at[1:5], at[8:12])]
+            set_gold_spans(doc, "pp_attachments", site_spans(sites))
+            doc.spans["pp_attachments"].attrs["scores"] = np.full(10, prob, dtype=np.float32)
+        before = doc._.trees
+        found = [[t.split() for t in f[2].split(" | ")] for f in readable(labeler(doc))]
+        assert doc._.trees == before
+        return found
+
+    whole = [["ARG0", "She"], ["ARG1", "pizza", "with", "forks"]]
+    parts = [["ARG0", "She"], ["ARG1", "pizza"], ["ARGM-MNR", "with", "forks"]]
+    assert arguments() == arguments(0.9) == [whole] * 2
+    setting(attachment_confidence=0.8)
+    assert arguments() == arguments(0.7) == [whole] * 2
+    assert arguments(0.9) == [parts] * 2
+
+
+def test_without_a_lemmatizer_words_are_in_lower_case():
+    nlp = trained(lemmatizer=None)
+    labeler = nlp.get_pipe("srl_labeler")
+    assert labeler.lemmatizer is None
+    assert set(labeler.cfg["rolesets"]) == {"ate", "eaten", "gave", "saw", "ran"}
+    doc = labeler(parsed_doc(nlp.vocab, RAN_HOME, ATE))
+    assert [frame.roleset for frame in doc._.frames] == ["run.02", "eat.01"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"min_confidence": -0.1},
+        {"min_confidence": 1.1},
+        {"attachment_confidence": -0.1},
+        {"attachment_confidence": 2.0},
+        {"bias": math.inf},
+        {"bias": math.nan},
+        {"iterations_per_step": 0},
+    ],
+)
+def test_bad_settings_are_refused(bad):
+    with pytest.raises(StructlearnError, match=next(iter(bad))):
+        SRLLabeler(Vocab(), spacy.blank("en").add_pipe("srl_labeler").model, **bad)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ["roles"],
+        ["predicates", "identification"],
+        ["roles", "identification"],
+        ["frames", "identification", "roles"],
+    ],
+)
+def test_models_of_other_stages_are_refused(order):
+    model = stages("identification", "roles")
+    model["stages"] = {name: {"@architectures": "spacy_structlearn.LogLinear.v1"} for name in order}
+    build = registry.resolve({"model": model | {"order": order}})["model"]
+    with pytest.raises(StructlearnError, match=f"SL036.*'srl_labeler'.*{', '.join(order)}"):
+        SRLLabeler(Vocab(), build)
+
+
+def test_a_model_of_another_family_is_refused():
+    model = {"@architectures": "spacy_structlearn.BayesNet.v1"}
+    with pytest.raises(StructlearnError, match=r"SL029.*srl_labeler"):
+        spacy.blank("en").add_pipe("srl_labeler", config={"model": model})
+
+
+# --- stages ---------------------------------------------------------------------------------------
+def test_without_the_first_stages_each_verb_is_a_predicate_without_a_roleset(verbs):
+    doc = verbs.get_pipe("srl_labeler")(parsed_doc(verbs.vocab, HAS_EATEN, ATE))
+    assert [(f.predicate.text, f.roleset, f.prob) for f in doc._.frames] == [
+        ("has", None, 1.0),
+        ("eaten", None, 1.0),
+        ("ate", None, 1.0),
+    ]
+    assert readable(doc)[-1][2] == ATE[1]["ate"][1]
+
+
+def test_stages_that_learn_nothing_are_passed_over():
+    without = [(tree, {w: ("", args) for w, (_, args) in f.items()}) for tree, f in SENTENCES]
+    nlp = trained(without)
+    labeler = nlp.get_pipe("srl_labeler")
+    assert labeler.parameters["senses"].is_empty
+    assert labeler.cfg["rolesets"] == {}
+    doc = labeler(parsed_doc(nlp.vocab, ATE))
+    assert readable(doc) == [("ate", None, ATE[1]["ate"][1])]
+
+
+def test_stages_that_have_seen_one_label():
+    """Where each candidate is an argument, or each verb a predicate, there is nothing to choose."""
+    tree = "(S (NP (PRP She)) (VP (VBD ate) (NP (NN pizza))))"
+    frames = {"ate": ("eat.01", "ARG0 She | ARG1 pizza")}
+    nlp = trained([(tree, frames)])
+    labeler = nlp.get_pipe("srl_labeler")
+    assert labeler.parameters["identification"].labels == ("ARG",)
+    assert labeler.parameters["predicates"].labels == ("PREDICATE",)
+    doc = labeler(parsed_doc(nlp.vocab, (tree, {})))
+    assert readable(doc) == [("ate", *frames["ate"])]
+    assert doc._.frames[0].prob == 1.0
+    doc = labeler(parsed_doc(nlp.vocab, ATE))
+    assert min(a.prob for a in doc._.frames[0].arguments) > 0
+
+
+@pytest.mark.parametrize("name", ["BayesNet", "LogLinear"])
+def test_stages_of_any_architecture(name, tmp_path):
+    own = {"@architectures": f"spacy_structlearn.{name}.v1"}
+    extra = {"structure": "naive"} if name == "BayesNet" else {"templates": "single"}
+    model = stages() | {"stages": dict.fromkeys(STAGES, own | extra)}
+    nlp = spacy.blank("en")
+    labeler = nlp.add_pipe("srl_labeler", config={"model": model})
+    examples = training_examples(nlp)
+    nlp.initialize(lambda: examples)
+    labeler.fit(examples)
+    docs = [labeler(parsed_doc(nlp.vocab, *SENTENCES))]
+    nlp.to_disk(tmp_path / "model")
+    docs.append(spacy.load(tmp_path / "model").get_pipe("srl_labeler")(docs[0].copy()))
+    assert exact(docs[0]) == exact(docs[1])
+    assert {type(labeler.parameters[stage]).__name__ for stage in STAGES} == {name}
+
+
+# --- training -------------------------------------------------------------------------------------
+def test_learns_its_examples(labeler, nlp):
+    examples = training_examples(nlp)
+    for example in examples:
+        example.predicted = labeler(example.predicted)
+    found = labeler.score(examples)
+    assert found["srl_f"] == found["srl_predicate_f"] == found["srl_sense_acc"] == 1.0
+    assert labeler.labels == ("ARG0", "ARG1", "ARG2", "ARGM-DIR", "ARGM-MNR")
+    assert labeler.labels == labeler.parameters.labels
+    assert isinstance(labeler.parameters, Stages)
+
+
+def test_gold_data(labeler, nlp):
+    doc = parsed_doc(nlp.vocab, RELATIVE, HAS_EATEN, gold=True)
+    data = labeler.gold_data(Example(Doc(nlp.vocab, words=["x"]), doc))
+    assert {stage: part.labels for stage, part in data.items()} == {
+        "predicates": ("PREDICATE", "PREDICATE", "NONE", "PREDICATE"),
+        "senses": ("01",) * 3,
+        # Of "saw": I, the man who ate soup. Of "ate": I, saw, the man, who, soup. Of "eaten": He,
+        # has, the bread.
+        "identification": tuple(
+            "ARG" if role else "NONE" for role in (1, 1, 0, 0, 1, 1, 1, 1, 0, 1)
+        ),
+        "roles": ("ARG0", "ARG1", "ARG0", "ARG0", "ARG1", "ARG0", "ARG1"),
+    }
+    (tree,) = parsed_doc(nlp.vocab, HAS_EATEN)._.trees
+    nodes = RoleTree(tree)
+    wanted = Table.of(features(nodes, [(2, candidates(nodes, 2))]))
+    table = data["identification"].table
+    assert table.select(wanted.variables).symbols[-3:].tolist() == wanted.symbols.tolist()
+
+
+def test_trees_are_those_of_the_reference(labeler, nlp):
+    """They may be predicted ones; arguments that are no phrase in them are found in pieces."""
+    doc = parsed_doc(nlp.vocab, ATE, gold=True)
+    spans = [(s.label_, s.start, s.end) for s in doc.spans["constituents"]]
+    set_gold_spans(doc, "constituents", [s for s in spans if s[0] != "PP"])
+    data = labeler.gold_data(to_example(doc))
+    assert data["roles"].labels == ("ARG0", "ARG1", "ARGM-MNR", "ARGM-MNR")
+
+
+def test_what_does_not_fit_is_left_out(labeler, nlp):
+    doc = parsed_doc(nlp.vocab, ATE, GAVE, gold=True)
+    frames = [
+        (1, "eat.01", [("ARG9", 0, 1), ("ARG1", 2, 3), ("C-V", 3, 5)]),
+        (5, "x.01", [("ARG0", 0, 1)]),  # a full stop
+        (8, "give.01", [("ARG0", 4, 8), ("ARG2", 9, 10)]),  # from the sentence before on
+    ]
+    set_gold_spans(doc, "srl", frame_spans(frames))
+    assert set(labeler.gold_labels(to_example(doc))) == {"ARG0", "ARG1", "ARG2", "ARG9"}
+    data = labeler.gold_data(to_example(doc))
+    assert data["roles"].labels == ("ARG1", "ARG2")
+    assert data["identification"].labels.count("ARG") == 3  # whatever its role
+
+
+def test_sentences_without_a_complete_tree_are_left_out(labeler, nlp, caplog):
+    doc = parsed_doc(nlp.vocab, *SENTENCES[:3], gold=True, space=(5,))
+    spans = [(s.label_, s.start, s.end) for s in doc.spans["constituents"]]
+    set_gold_spans(doc, "constituents", [s for s in spans if not 6 <= s[1] < 13])
+    doc = Doc.from_docs([doc, Doc(nlp.vocab, words=["\n"], tags=["_SP"], sent_starts=[True])])
+    assert len(list(doc.sents)) == 4
+    whole = labeler.gold_data(to_example(parsed_doc(nlp.vocab, ATE, PASSIVE, gold=True)))
+    with caplog.at_level(logging.WARNING):
+        data = labeler.gold_data(to_example(doc))
+    assert {stage: part.labels for stage, part in data.items()} == {
+        stage: part.labels for stage, part in whole.items()
+    }
+    assert "srl_labeler: 1 of the sentences" in caplog.text
+
+
+def test_gold_without_frames_or_trees_is_none(labeler, nlp):
+    for key in ("srl", "constituents"):
+        doc = parsed_doc(nlp.vocab, ATE, gold=True)
+        del doc.spans[key]
+        assert labeler.gold_data(to_example(doc)) is None
+        fresh = spacy.blank("en").add_pipe("srl_labeler")
+        with pytest.raises(StructlearnError, match=r"SL005.*srl.*constituents"):
+            fresh.initialize(lambda doc=doc: [to_example(doc)])
+    assert labeler.gold_data(to_example(parsed_doc(nlp.vocab, YES, gold=True))) is None
+
+
+def test_gold_without_tags_is_an_error(labeler, nlp):
+    whole = parsed_doc(nlp.vocab, ATE, gold=True)
+    doc = Doc(nlp.vocab, words=[token.text for token in whole])
+    for key, spans in whole.spans.items():
+        doc.spans[key] = spans.copy(doc=doc)
+    with pytest.raises(StructlearnError, match=r"SL026.*tag_"):
+        labeler.gold_data(to_example(doc))
+
+
+def test_gold_that_is_malformed_is_named(labeler, nlp):
+    doc = parsed_doc(nlp.vocab, ATE, gold=True)
+    spans = [(s.label_, s.start, s.end) for s in doc.spans["srl"]]
+    set_gold_spans(doc, "srl", spans[1:])
+    with pytest.raises(StructlearnError, match=r"SL033.*She ate pizza"):
+        labeler.gold_data(to_example(doc))
+
+
+def test_of_rolesets_with_one_number_the_frequent_one_is_known():
+    up = (RAN_HOME[0], {"ran": ("run_up.02", "ARG0 Dogs")})
+    rolesets = trained([*SENTENCES, up, up]).get_pipe("srl_labeler").cfg["rolesets"]
+    assert rolesets["run"] == {"01": "run.01", "02": "run_up.02"}
+    rolesets = trained([*SENTENCES, up]).get_pipe("srl_labeler").cfg["rolesets"]
+    assert rolesets["run"]["02"] == "run.02"
+
+
+def test_examples_without_gold_are_passed_over(nlp):
+    examples = training_examples(nlp)
+    bare = [to_example(parsed_doc(nlp.vocab, s), spans=["constituents"]) for s in SENTENCES]
+    fresh = spacy.blank("en").add_pipe("srl_labeler", config={"model": stages()})
+    fresh.initialize(lambda: bare + examples)
+    fresh.fit(bare + examples)
+    assert fresh.parameters.to_bytes() == nlp.get_pipe("srl_labeler").parameters.to_bytes()
+    assert fresh.score(bare)["srl_f"] is None
+
+
+def test_update_in_batches_of_any_order_ends_where_fit_ends(nlp):
+    stepwise = spacy.blank("en")
+    stepwise.add_pipe("srl_labeler", config={"model": stages()})
+    examples = training_examples(stepwise)
+    examples = examples[::2] + examples[::-1][::2]
+    sgd = stepwise.initialize(lambda: examples)
+    losses = []
+    for _ in range(6):
+        for batch in (examples[:5], examples[5:]):
+            losses.append(stepwise.update(batch, sgd=sgd)["srl_labeler"])
+    assert losses[-1] == losses[-2]
+    ours, theirs = (n.get_pipe("srl_labeler").parameters for n in (stepwise, nlp))
+    for stage in STAGES:
+        assert ours[stage].labels == theirs[stage].labels
+        np.testing.assert_array_equal(ours[stage].keys, theirs[stage].keys)
+        np.testing.assert_allclose(ours[stage].weights, theirs[stage].weights, atol=1e-3)
+
+
+def test_the_order_of_the_examples_makes_no_difference(nlp):
+    fresh = spacy.blank("en").add_pipe("srl_labeler", config={"model": stages()})
+    examples = training_examples(nlp)[::-1]
+    examples = examples[1::2] + examples[::2]
+    fresh.initialize(lambda: examples)
+    fresh.fit(examples)
+    assert fresh.parameters.to_bytes() == nlp.get_pipe("srl_labeler").parameters.to_bytes()
+    assert fresh.cfg == nlp.get_pipe("srl_labeler").cfg
+
+
+def test_initialize_keeps_a_loaded_model(nlp):
+    labeler = nlp.get_pipe("srl_labeler")
+    before, rolesets = labeler.parameters, labeler.cfg["rolesets"]
+    nlp.initialize()
+    assert labeler.parameters is before
+    assert labeler.cfg["rolesets"] is rolesets
+
+
+def test_labels_are_fixed_once_there_are_parameters(labeler):
+    assert labeler.label_data == list(labeler.labels)
+    assert labeler.add_label("ARG0") == 0
+    with pytest.raises(StructlearnError, match="SL006"):
+        labeler.add_label("X")
+
+
+def overrides(tmp_path):
+    """The sample treebank and few features, as overrides of the config."""
+    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **FILES)]
+    files = {"train": docs[2:], "dev": docs[:2]}
+    for name, part in files.items():
+        DocBin(docs=part).to_disk(tmp_path / f"{name}.spacy")
+    found = {f"paths.{name}": str(tmp_path / f"{name}.spacy") for name in files}
+    for stage, templates in TEMPLATES.items():
+        found[f"components.srl_labeler.model.stages.{stage}.templates"] = templates
+    return found
+
+
+def test_both_doors_end_at_the_same_model(tmp_path):
+    settings = overrides(tmp_path)
+    straight = fitting.train(CONFIG, tmp_path / "model", overrides=settings, progress=False)
+    spacy_train(CONFIG, tmp_path / "out", overrides=settings)
+    steps = spacy.load(tmp_path / "out" / "model-last")
+    ours, theirs, saved = (
+        n.get_pipe("srl_labeler") for n in (straight, steps, spacy.load(tmp_path / "model"))
+    )
+    assert {"ARG0", "ARG1", "ARG2", "ARGM-LOC", "ARGM-TMP"} <= {*ours.labels}
+    assert ours.parameters.to_bytes() == theirs.parameters.to_bytes()
+    assert ours.parameters.to_bytes() == saved.parameters.to_bytes()
+    assert ours.cfg == theirs.cfg == saved.cfg
+    scores, others = (n.meta["performance"] for n in (straight, steps))
+    assert set(scores) == set(others) >= {"srl_f", "srl_p", "srl_r", "srl_sense_acc"}
+    assert scores["srl_f"] > 0.5
+    assert scores["srl_predicate_f"] > 0.9
+    for key, value in scores.items():
+        assert others[key] == pytest.approx(value, rel=1e-6)
+
+
+def toy_doc(vocab, words):
+    """A sentence of a treebank with other labels: the verb is the last word, of each phrase the
+    first word is its head, and roles have other names.
+    """
+    agent, patient, verb = words.split()
+    brackets = f"(TEIL (GRP (SUB {agent}) (ART e)) (GRP (SUB {patient})) (TUN {verb}))"
+    return parsed_doc(
+        vocab, (brackets, {verb: (None, f"WER {agent} e | WAS {patient}")}), gold=True
+    )
+
+
+def test_another_treebank_with_other_labels():
+    nlp = spacy.blank("xx")
+    model = stages()
+    model["stages"]["roles"]["templates"] = [["last_tag"]]
+    config = {
+        "model": model,
+        "lemmatizer": None,
+        "head_rules": {"@misc": "spacy_structlearn.leftmost_head_rules.v1"},
+        "role_labels": {"@misc": "spacy_structlearn.role_labels.v1", "verbs": ["TUN"]},
+    }
+    labeler = nlp.add_pipe("srl_labeler", config=config)
+    assert labeler.head_rules is LEFTMOST
+    assert labeler.tags == {"TUN"}
+    texts = ["hund knochen frisst", "katze maus jagt", "frau brot backt", "kind ball wirft"]
+    examples = [to_example(toy_doc(nlp.vocab, t), spans=["constituents"]) for t in texts * 3]
+    nlp.initialize(lambda: examples)
+    labeler.fit(examples)
+    assert labeler.labels == ("WAS", "WER")
+    doc = labeler(toy_doc(nlp.vocab, "mann apfel isst"))
+    assert readable(doc) == [("isst", None, "WER mann e | WAS apfel")]
+    (sentence,) = labeler._sentences(doc)
+    assert (sentence.nodes.rules, sentence.nodes.classes) == (LEFTMOST, labeler.role_labels)
+    again = spacy.blank("xx").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    assert again.get_pipe("srl_labeler").role_labels == labeler.role_labels
+    assert exact(again.get_pipe("srl_labeler")(doc.copy())) == exact(doc)
+
+
+# --- the pipeline ---------------------------------------------------------------------------------
+def test_memory_zone(labeler, nlp):
+    with nlp.memory_zone():
+        labeler(parsed_doc(nlp.vocab, *SENTENCES))
+    doc = labeler(parsed_doc(nlp.vocab, RELATIVE))
+    assert readable(doc) == expected(RELATIVE)
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_labels_and_rolesets_are_known_beforehand(labeler, loaded):
+    fresh = spacy.blank("en").add_pipe("srl_labeler", config={"model": stages()})
+    if loaded:
+        fresh.from_bytes(labeler.to_bytes(exclude=["vocab"]), exclude=["vocab"])
+    else:
+        examples = training_examples(spacy.blank("xx"))  # of another vocab
+        fresh.initialize(lambda: examples)
+    for text in ("V", "ARG0", "R-ARG0", "C-ARG1", "ARGM-MNR", "eat.01", "run.02"):
+        assert text in fresh.vocab.strings
+
+
+def test_threads_take_turns(labeler, nlp):
+    from concurrent.futures import ThreadPoolExecutor
+
+    docs = [parsed_doc(nlp.vocab, *SENTENCES) for _ in range(12)]
+    alone = exact(labeler(docs[0].copy()))
+    with ThreadPoolExecutor(4) as pool:
+        assert [exact(doc) for doc in pool.map(labeler, docs)] == [alone] * 12
+
+
+def test_the_collector_is_on_again(labeler, nlp):
+    import gc
+
+    with pytest.raises(StructlearnError):
+        labeler(nlp.make_doc("no trees"))
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        labeler(parsed_doc(nlp.vocab, ATE))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_analysis_of_the_pipeline(nlp):
+    assert "doc.spans" in nlp.analyze_pipes()["problems"]["srl_labeler"]
+    other = spacy.blank("en")
+    other.add_pipe("sentencizer")
+    other.add_pipe("constituency_parser")
+    other.add_pipe("srl_labeler")
+    assert not other.analyze_pipes()["problems"]["srl_labeler"]
+    assert {"doc._.frames", "token._.srl"} <= {*other.get_pipe_meta("srl_labeler").assigns}
+
+
+TEXTS = ["She ate pizza with forks. They ran a shop.", "", "Yes", "The man gave me a bone."]
+
+
+@pytest.fixture(scope="module")
+def full():
+    """From text to frames, trained from the same treebank."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    model = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
+    nlp.add_pipe("constituency_parser", config={"model": model})
+    nlp.add_pipe("srl_labeler", config={"model": stages()})
+    docs = [parsed_doc(nlp.vocab, sentence, gold=True) for sentence in SENTENCES * 3]
+    examples = [to_example(doc, tags=False) for doc in docs]
+    nlp.initialize(lambda: examples)
+    for name in ("constituency_parser", "srl_labeler"):
+        nlp.get_pipe(name).fit(examples)
+    return nlp
+
+
+def test_after_a_parser_in_one_pipeline(full):
+    found = [readable(doc) for doc in full.pipe(TEXTS)]
+    assert found == [expected(ATE, RAN_A_SHOP), [], [], expected(GAVE)]
+
+
+def test_probabilities_of_brackets_are_at_hand(full):
+    labeler = full.get_pipe("srl_labeler")
+    doc = full("\nShe ate  pizza with forks.")
+    (sentence,) = labeler._sentences(doc)
+    brackets = doc.spans["constituents"]
+    known = {(s.start, s.end): s._.constituent_prob for s in brackets}
+    assert len(known) > 3
+    nodes = range(len(sentence.nodes))
+    assert sentence.probabilities(nodes) == [known.get(sentence.tokens(n), 1.0) for n in nodes]
+    doc = parsed_doc(full.vocab, RELATIVE)
+    (sentence,) = labeler._sentences(doc)
+    assert sentence.brackets is None
+    assert sentence.probabilities([0, 1]) == [1.0, 1.0]
+    # Of a unary chain, such as (S (VP ...)), that of the topmost counts.
+    brackets = doc.spans["constituents"]
+    brackets.attrs["scores"] = np.arange(len(brackets), dtype=np.float32)
+    (sentence,) = labeler._sentences(doc)
+    places = [(span.start, span.end) for span in brackets]
+    (chain,) = {place for place in places if places.count(place) > 1}
+    assert sentence.brackets[chain] == places.index(chain)
+
+
+# --- storage --------------------------------------------------------------------------------------
+@pytest.fixture(params=["disk", "bytes", "pickle"])
+def restored(request, nlp, tmp_path):
+    if request.param == "disk":
+        nlp.to_disk(tmp_path / "model")
+        return spacy.load(tmp_path / "model")
+    if request.param == "bytes":
+        return spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    return pickle.loads(pickle.dumps(nlp))
+
+
+def test_component_round_trip(nlp, restored):
+    ours, again = (n.get_pipe("srl_labeler") for n in (nlp, restored))
+    assert again.parameters.to_bytes() == ours.parameters.to_bytes()
+    assert again.cfg == ours.cfg
+    assert again.labels == ours.labels
+    assert again.role_labels == ours.role_labels == ENGLISH
+    docs = [a(parsed_doc(n.vocab, *SENTENCES)) for a, n in ((ours, nlp), (again, restored))]
+    assert exact(docs[0]) == exact(docs[1])
+    assert len(docs[0]._.frames) == N_FRAMES
+
+
+@pytest.mark.parametrize(
+    "through",
+    [
+        lambda doc: Doc(doc.vocab).from_bytes(doc.to_bytes()),
+        lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(doc.vocab)),
+        lambda doc: doc.copy(),
+        lambda doc: pickle.loads(pickle.dumps(doc)),
+    ],
+    ids=["bytes", "docbin", "copy", "pickle"],
+)
+def test_store_of_predictions(labeler, nlp, through):
+    doc = labeler(parsed_doc(nlp.vocab, *SENTENCES, space=(2, 9)))
+    again = through(doc)
+    assert exact(again) == exact(doc)
+    assert readable(again) == readable(doc)
+    assert len(readable(again)) == N_FRAMES
+
+
+def test_store_of_joined_docs(labeler, nlp):
+    docs = [labeler(parsed_doc(nlp.vocab, *s)) for s in (SENTENCES[:3], [YES], SENTENCES)]
+    docs.insert(1, parsed_doc(nlp.vocab, ATE))  # not seen by the component
+    joined = Doc.from_docs(docs)
+    assert readable(joined) == [frame for doc in docs for frame in readable(doc)]
+    assert {frame.prob for frame in joined._.frames} == {None}
+    assert sum(token._.srl is not None for token in joined) == len(joined._.frames)
+
+
+def test_as_doc_carries_no_groups(labeler, nlp):
+    doc = labeler(parsed_doc(nlp.vocab, ATE, GAVE))
+    part = next(doc.sents).as_doc()
+    assert part._.frames == ()
+    assert part[1]._.srl is None
+
+
+def test_store_n_process_under_spawn(full, tmp_path):
+    full.to_disk(tmp_path / "model")
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import multiprocessing, sys, spacy\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.set_start_method('spawn')\n"
+        "    nlp = spacy.load(sys.argv[1])\n"
+        "    docs = list(nlp.pipe([sys.argv[2], ''] * 3, n_process=2, batch_size=2))\n"
+        "    for doc in docs:\n"
+        "        print([((f.predicate.start, f.roleset, f.prob),\n"
+        "                [(a.label, a.span.start, a.span.end, a.prob) for a in f.arguments])\n"
+        "               for f in doc._.frames])\n",
+        encoding="utf8",
+    )
+    run = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "model"), TEXTS[0]],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert run.stdout.splitlines() == [str(exact(full(TEXTS[0]))), "[]"] * 3
+
+
+# --- registered functions -------------------------------------------------------------------------
+def test_what_the_factory_makes():
+    labeler = spacy.blank("en").add_pipe("srl_labeler")
+    assert isinstance(labeler, SRLLabeler)
+    assert labeler.parameters.stages == STAGES
+    assert labeler.tags == ENGLISH.verbs
+    for stage, estimator in labeler.estimator.estimators.items():
+        assert [list(t) for t in estimator.templates] == srl_templates(stage)
+        assert estimator.l2 == 1.0
+    assert labeler.lemmatizer("ate", "VBD") == "eat"
+
+
+def test_role_labels_of_the_registry():
+    build = registry.misc.get("spacy_structlearn.role_labels.v1")
+    assert registry.misc.get("spacy_structlearn.english_role_labels.v1")() is ENGLISH
+    none = build()
+    assert {name for name in RoleLabels.__dataclass_fields__ if getattr(none, name)} == {"verb"}
+    lists = {
+        name: sorted(getattr(ENGLISH, name))
+        for name in RoleLabels.__dataclass_fields__
+        if name != "verb"
+    }
+    assert build(**lists, verb="VB") == ENGLISH
+
+
+def test_templates_of_the_registry():
+    templates = registry.misc.get("spacy_structlearn.srl_templates.v1")
+    assert templates("roles") == srl_templates("roles")
+    with pytest.raises(StructlearnError, match=r"SL039.*'frames'.*identification"):
+        templates("frames")
