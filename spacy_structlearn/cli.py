@@ -6,6 +6,7 @@ spaCy takes over a second to import, so every command imports what it needs when
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from configparser import Error as ConfigParserError
 from enum import Enum
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, Span, Token
 
-    from .pipeline.extensions import PPAttachment
+    from .pipeline.extensions import Frame, PPAttachment
 
 app = typer.Typer(
     help="Trainable spaCy components for the structure of sentences.",
@@ -69,8 +70,11 @@ def parse(
     ] = None,
     format: Annotated[Format, typer.Option(help="What to print.")] = Format.text,
 ) -> None:
-    """Parse text: the tree of each sentence, a line with its tags and NP chunks, and what its
-    prepositional phrases are attached to.
+    """Parse text: the tree of each sentence, a line with its tags and NP chunks, what its
+    prepositional phrases are attached to, and a line for each predicate with its arguments.
+
+    conll has the columns word, tag and chunk, and after them those of PropBank: the roleset, and
+    one column for each predicate of the sentence.
 
     In a file, or on standard input, each line is a text of its own.
     """
@@ -120,7 +124,8 @@ def info(
     label: Annotated[str | None, typer.Option(help="One label only, such as B-NP.")] = None,
 ) -> None:
     """What a component has learned: its size, and the strongest features of each label; of a
-    Bayesian network its structure.
+    Bayesian network its structure; of a model in several stages each stage, and the features of
+    the last.
 
     Features of single words, tags and classes are shown by name; conjunctions have none.
     """
@@ -144,7 +149,8 @@ def info(
     for name in parameters.labels if label is None else [label]:
         found = parameters.strongest(top, name, named=True)
         rows = [(f"{weight:.2f}", text) for text, _, _, weight in found]
-        msg.table(rows, header=(name, "feature"), divider=True, aligns=("r", "l"))
+        if rows:
+            msg.table(rows, header=(name, "feature"), divider=True, aligns=("r", "l"))
 
 
 def main() -> None:
@@ -221,39 +227,40 @@ def _is_file(source: str) -> bool:
 
 
 def _printed(doc: Doc, format: Format) -> Iterator[str]:
+    from .display.frames import frame_columns, frame_text, plain_frame
+    from .pipeline.extensions import CONSTITUENTS, SRL
+
     if format is Format.jsonl:
         yield _as_json(doc)
         return
     attachments = {found.prep.i: _attachment_as_text(found) for found in doc._.pp_attachments}
+    frames: dict[int, list[Frame]] = defaultdict(list)  # by the token that is the predicate
+    for frame in doc._.frames:
+        frames[frame.predicate.start].append(frame)
     for sentence in _sentences(doc):
         tokens = [token for token in sentence if not token.is_space]
         if not tokens:
             continue
+        positions = [t.i for t in tokens]
+        found = [plain_frame(frame, positions) for i in positions for frame in frames.get(i, ())]
         if format is Format.conll:
-            yield from (f"{t.text}\t{t.tag_}\t{_iob(t)}" for t in tokens)
+            n = len(tokens)
+            columns = frame_columns(n, found) if SRL in doc.spans else [[]] * n
+            for token, cells in zip(tokens, columns, strict=True):
+                yield "\t".join((token.text, token.tag_, _iob(token), *cells))
             yield ""
         else:
-            if _is_parsed(doc):
+            if CONSTITUENTS in doc.spans:
                 yield sentence._.tree.pretty()
             yield _as_text(tokens, sentence)
-            yield from (attachments[t.i] for t in tokens if t.i in attachments)
+            yield from (attachments[i] for i in positions if i in attachments)
+            words = [t.text for t in tokens]
+            yield from (frame_text(words, *frame) for frame in found)
 
 
 def _sentences(doc: Doc) -> list[Span]:
     """The sentences; the whole text where the pipeline sets none, as the components read it."""
     return list(doc.sents) if doc.has_annotation("SENT_START") else [doc[:]]
-
-
-def _is_parsed(doc: Doc) -> bool:
-    from .pipeline.extensions import CONSTITUENTS
-
-    return CONSTITUENTS in doc.spans
-
-
-def _is_attached(doc: Doc) -> bool:
-    from .pipeline.extensions import PP_ATTACHMENTS
-
-    return PP_ATTACHMENTS in doc.spans
 
 
 def _iob(token) -> str:
@@ -281,6 +288,8 @@ def _attachment_as_text(found: PPAttachment) -> str:
 def _as_json(doc: Doc) -> str:
     import srsly
 
+    from .pipeline.extensions import CONSTITUENTS, PP_ATTACHMENTS, SRL
+
     return srsly.json_dumps(
         {
             "text": doc.text,
@@ -295,8 +304,9 @@ def _as_json(doc: Doc) -> str:
                 }
                 for chunk in doc._.np_chunks
             ],
-            **(_parse_as_json(doc) if _is_parsed(doc) else {}),
-            **(_attachments_as_json(doc) if _is_attached(doc) else {}),
+            **(_parse_as_json(doc) if CONSTITUENTS in doc.spans else {}),
+            **(_attachments_as_json(doc) if PP_ATTACHMENTS in doc.spans else {}),
+            **(_frames_as_json(doc) if SRL in doc.spans else {}),
         }
     )
 
@@ -335,6 +345,28 @@ def _attachments_as_json(doc: Doc) -> dict[str, list]:
                 **{role: _place(getattr(found, role)) for role in PP_ROLES},
             }
             for found in doc._.pp_attachments
+        ]
+    }
+
+
+def _frames_as_json(doc: Doc) -> dict[str, list]:
+    return {
+        "frames": [
+            {
+                "predicate": _place(frame.predicate[0]),
+                "roleset": frame.roleset,
+                "prob": _rounded(frame.prob),
+                "arguments": [
+                    {
+                        "start": argument.span.start_char,
+                        "end": argument.span.end_char,
+                        "label": argument.label,
+                        "prob": _rounded(argument.prob),
+                    }
+                    for argument in frame.arguments
+                ],
+            }
+            for frame in doc._.frames
         ]
     }
 

@@ -6,14 +6,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import spacy
+from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span, Token
 from spacy.vocab import Vocab
 from typer.testing import CliRunner
 
 import spacy_structlearn
 from spacy_structlearn import cli
+from spacy_structlearn.classification.estimators import (
+    BayesNetEstimator,
+    ClassificationData,
+    LogLinearEstimator,
+)
+from spacy_structlearn.classification.features import Table
+from spacy_structlearn.classification.stages import StagesEstimator
+from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.readers import create_treebank_reader, set_gold_spans, to_example
 from spacy_structlearn.trees.brackets import parse_tree
@@ -344,10 +354,171 @@ def test_gold_attachments_are_printed_without_a_probability():
     assert list(cli._printed(doc, cli.Format.text))[1:] == ["with -> ? (X)"]
 
 
+# --- parse: frames --------------------------------------------------------------------------------
+@Language.component("structlearn_cli_frames")
+def label_frames(doc):
+    """Frames by rule: what stands before the verb is ARG0, what stands behind it is ARG1."""
+    frames = []
+    for i in [token.i for token in doc if token.text in ("slept", "bought", "saw", "Run")]:
+        sentence = doc[i].sent
+        roleset = {"slept": "sleep.01", "bought": "buy.01", "saw": "see.01"}.get(doc[i].text)
+        arguments = [("ARG0", sentence.start, i)] if i > sentence.start else []
+        if sentence.end - i > 2:
+            arguments.append(("ARG1", i + 1, sentence.end - 1))
+        frames.append((i, roleset, arguments))
+    set_gold_spans(doc, "srl", extensions.frame_spans(frames))
+    scores = np.linspace(0.5, 1, len(doc.spans["srl"]), dtype=np.float32)
+    doc.spans["srl"].attrs["scores"] = scores
+    return doc
+
+
+@pytest.fixture(scope="module")
+def labeling_model(model, tmp_path_factory):
+    """The pipeline at the top with frames by rule besides."""
+    nlp = spacy.load(model)
+    nlp.add_pipe("structlearn_cli_frames")
+    path = tmp_path_factory.mktemp("cli_frames") / "model"
+    nlp.to_disk(path)
+    return str(path)
+
+
+def test_frames_are_printed_below_their_sentence(run, labeling_model):
+    code, out, err = run("parse", f"{TEXT} Yes. Run!", "--model", labeling_model)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        PARSED[0],
+        "[ARG0 The old dog] [V sleep.01 slept] .",
+        PARSED[1],
+        "[ARG0 My sister] [V buy.01 bought] [ARG1 apples] .",
+        "[NP Yes ] ./.",
+        "Run/VB !/.",
+        "[V Run] !",
+    ]
+
+
+def test_frames_are_printed_below_the_attachments():
+    doc = Doc(Vocab(), words=["She", "ate", "soup", "with", "spoons"])
+    attachment = [("V", 3, 5), ("verb", 1, 2), ("noun", 2, 3), ("prep", 3, 4), ("object", 4, 5)]
+    set_gold_spans(doc, "pp_attachments", attachment)
+    frame = (1, None, [("ARG0", 0, 1), ("ARG1", 2, 3), ("ARGM-MNR", 3, 5)])
+    set_gold_spans(doc, "srl", extensions.frame_spans([frame]))
+    assert list(cli._printed(doc, cli.Format.text)) == [
+        "She ate soup with spoons",
+        "with -> ate (V)",
+        "[ARG0 She] [V ate] [ARG1 soup] [ARGM-MNR with spoons]",
+    ]
+
+
+def test_white_space_is_not_printed_with_frames(run, labeling_model):
+    text = "The  old \n dog  slept."
+    lines = run("parse", text, "--model", labeling_model)[1].splitlines()
+    assert lines[1:] == ["[ARG0 The old dog] [V sleep.01 slept] ."]
+    conll = run("parse", text, "--model", labeling_model, "--format", "conll")[1]
+    assert [line.split("\t")[4] for line in conll.splitlines() if line] == [
+        *("(ARG0*", "*", "*)", "(V*)", "*"),
+    ]
+
+
+def spans_of(column):
+    """The arguments of one column of a PropBank file, as (label, start, end)."""
+    spans, label = [], None
+    for i, cell in enumerate(column):
+        if cell.startswith("("):
+            label, start = cell[1:].partition("*")[0], i
+        if cell.endswith(")"):
+            spans.append((label, start, i + 1))
+    return spans
+
+
+def test_frames_are_columns_of_conll(run, model, labeling_model):
+    text = f"{TEXT} Run! Yes."
+    code, out, err = run("parse", text, "--model", labeling_model, "--format", "conll")
+    assert (code, err) == (0, "")
+    sentences = [
+        [line.split("\t") for line in block.splitlines()] for block in out.strip().split("\n\n")
+    ]
+    plain = run("parse", text, "--model", model, "--format", "conll")[1]
+    first = [["\t".join(row[:3]) for row in rows] for rows in sentences]
+    assert first == [block.splitlines() for block in plain.strip().split("\n\n")]
+    columns = [list(zip(*rows, strict=True))[3:] for rows in sentences]
+    assert [rolesets for rolesets, *_ in columns] == [
+        ("-", "-", "-", "sleep.01", "-"),
+        ("-", "-", "buy.01", "-", "-"),
+        ("-", "-"),
+        ("-", "-"),
+    ]
+    assert [[spans_of(cells) for cells in found] for _, *found in columns] == [
+        [[("ARG0", 0, 3), ("V", 3, 4)]],
+        [[("ARG0", 0, 2), ("V", 2, 3), ("ARG1", 3, 4)]],
+        [[("V", 0, 1)]],
+        [],
+    ]
+
+
+def test_a_sentence_has_a_column_of_conll_for_each_predicate():
+    words = ["She", "saw", "her", "sleep", "."]
+    doc = Doc(Vocab(), words=words)
+    frames = [
+        (1, "see.01", [("ARG0", 0, 1), ("ARG1", 2, 4)]),
+        (3, "sleep.01", [("ARG0", 2, 3)]),
+    ]
+    set_gold_spans(doc, "srl", extensions.frame_spans(frames))
+    *lines, end = cli._printed(doc, cli.Format.conll)
+    assert end == ""
+    _, _, _, rolesets, *cells = zip(*(line.split("\t") for line in lines), strict=True)
+    assert rolesets == ("-", "see.01", "-", "sleep.01", "-")
+    for column, (predicate, _, arguments) in zip(cells, frames, strict=True):
+        assert spans_of(column) == sorted(
+            [*arguments, ("V", predicate, predicate + 1)], key=lambda s: s[1]
+        )
+
+
+def test_frames_that_overlap_themselves_make_no_columns():
+    doc = Doc(Vocab(), words=["She", "saw"])
+    set_gold_spans(doc, "srl", extensions.frame_spans([(1, None, [("ARG0", 0, 2)])]))
+    with pytest.raises(StructlearnError, match="SL117"):
+        list(cli._printed(doc, cli.Format.conll))
+    assert list(cli._printed(doc, cli.Format.text))[1:] == ["[ARG0 She [V saw]]"]
+
+
+def test_frames_in_jsonl(run, model, labeling_model):
+    text = "Run! My sister bought  apples."
+    out = run("parse", text, "--model", labeling_model, "--format", "jsonl")[1]
+    first, second = json.loads(out)["frames"]
+    predicate = {"start": 0, "end": 3}
+    assert first == {"predicate": predicate, "roleset": None, "prob": 0.5, "arguments": []}
+    assert (second["roleset"], second["prob"]) == ("buy.01", 0.6667)
+    covered = [
+        (part.get("label"), text[part["start"] : part["end"]], part.get("prob"))
+        for part in (second["predicate"], *second["arguments"])
+    ]
+    assert covered[0][1] == "bought"
+    assert covered[1] == ("ARG0", "My sister", 0.8333)
+    assert covered[2][0] == "ARG1"
+    assert covered[2][1].strip() == "apples"
+    assert list(second) == ["predicate", "roleset", "prob", "arguments"]
+    assert list(second["arguments"][0]) == ["start", "end", "label", "prob"]
+    out = run("parse", "Yes.", "--model", labeling_model, "--format", "jsonl")[1]
+    assert json.loads(out)["frames"] == []
+    assert "frames" not in json.loads(run("parse", text, "--model", model, "--format", "jsonl")[1])
+
+
+def test_gold_frames_have_no_probability_in_jsonl():
+    doc = Doc(Vocab(), words=["She", "saw"])
+    set_gold_spans(doc, "srl", extensions.frame_spans([(1, None, [("ARG0", 0, 1)])]))
+    (frame,) = json.loads(*cli._printed(doc, cli.Format.jsonl))["frames"]
+    assert frame["prob"] is None
+    assert frame["arguments"] == [{"start": 0, "end": 3, "label": "ARG0", "prob": None}]
+
+
 @pytest.fixture
 def unregistered():
     """Extensions as in a process where no component of ours was made yet."""
-    for target, name in ((Doc, "np_chunks"), (Token, "np_iob"), (Span, "np_chunk_prob")):
+    registered = (
+        *((Doc, "np_chunks"), (Token, "np_iob"), (Span, "np_chunk_prob")),
+        *((Doc, "frames"), (Token, "srl")),
+    )
+    for target, name in registered:
         target.remove_extension(name)
     yield
     extensions.register()
@@ -533,6 +704,54 @@ def test_info_shows_the_templates_and_features_of_a_log_linear_model(run, tmp_pa
     assert out.startswith(attacher.parameters.describe() + "\n")
     assert "p=of" in out
     assert "v=ate" not in out  # in conjunctions alone, and those have no names
+
+
+def stages_of(estimator):
+    """Two stages fitted on a few words, the last by this estimator."""
+    words = ["she", "him", "her", "it", "she", "him"]
+    table = Table.of({"head": words, "position": ["before", "after"] * 3})
+    roles = ClassificationData(table, ("ARG0", "ARG1") * 3)
+    there = ClassificationData(table, (*["ARG"] * 5, "NONE"))
+    settings = StagesEstimator({"identification": LogLinearEstimator(), "roles": estimator})
+    data = [{"identification": there, "roles": roles}]
+    trainer = settings.trainer(settings.initialize(data, ("ARG0", "ARG1")), data)
+    while trainer.step():
+        pass
+    return trainer.parameters()
+
+
+class Labeler:
+    """A pipeline of one component."""
+
+    pipe_names = ("srl_labeler",)
+
+    def __init__(self, parameters):
+        self.parameters = parameters
+
+    def get_pipe(self, name):
+        return self
+
+
+def test_info_shows_every_stage_and_the_features_of_the_last(run, monkeypatch):
+    parameters = stages_of(LogLinearEstimator(templates=[["head"], ["position"]], min_count=1))
+    monkeypatch.setattr(cli, "_load", lambda model: Labeler(parameters))
+    code, out, err = run("info", "--component", "srl_labeler", "--top", "2")
+    assert (code, err) == (0, "")
+    assert out.startswith(parameters.describe() + "\n")
+    assert "identification:" in out
+    shown = out.removeprefix(parameters.describe())
+    assert shown.index("ARG0") < shown.index("position=before") < shown.index("ARG1")
+    one = run("info", "--component", "srl_labeler", "--label", "ARG1")[1]
+    assert "ARG0   feature" not in one.removeprefix(parameters.describe())
+    error = one_line_error(run("info", "--component", "srl_labeler", "--label", "NONE"))
+    assert "SL032" in error
+
+
+def test_info_shows_no_features_of_a_last_stage_without_weights(run, monkeypatch):
+    parameters = stages_of(BayesNetEstimator())
+    monkeypatch.setattr(cli, "_load", lambda model: Labeler(parameters))
+    out = run("info", "--component", "srl_labeler")[1]
+    assert out == parameters.describe() + "\n"
 
 
 @pytest.mark.parametrize("component", ["np_chunker", "pp_attacher"])

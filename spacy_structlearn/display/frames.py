@@ -1,0 +1,236 @@
+"""Drawings of semantic roles: a frame as a line of text, as columns of a PropBank file, and as HTML
+in the span style of spaCy's displacy.
+
+Of a Doc only the extensions `doc._.frames` and `token._.srl` are read, so whatever sets them can be
+drawn. White space tokens are never drawn.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..errors import StructlearnError
+from ..trees.srl import PREDICATE, PlainFrame, base_label
+from .trees import _printable
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Span
+
+Argument: TypeAlias = tuple[str, int, int]
+"""Label, first word, and the word after the last."""
+
+SRL = "srl"  # the key in `doc.spans`
+
+COLORS: Mapping[str, str] = {
+    "V": "#D55E00",
+    "ARG0": "#56B4E9",
+    "ARG1": "#009E73",
+    "ARG2": "#E69F00",
+    "ARG3": "#CC79A7",
+    "ARG4": "#B39DDB",
+    "ARG5": "#A1887F",
+    "ARGA": "#4DB6AC",
+    "ARGM": "#AAAAAA",
+}
+"""Colours by label, of all modifiers under "ARGM". The first five are those of Okabe & Ito (2008),
+which the colour-blind tell apart too; black text can be read on each of them.
+"""
+
+# displacy's own templates let a label hang over the words that follow, where the next one covers
+# it. Here a label takes room in the line, in a box of no height before its word.
+_TEMPLATES = {
+    "span": (
+        '<span style="font-weight: bold; display: inline-block; position: relative; '
+        'vertical-align: top; height: {total_height}px;">'
+        "{span_starts}{text}{span_slices}</span>\n"
+    ),
+    "slice": (
+        '<span style="background: {bg}; top: {top_offset}px; height: 4px; left: -1px; '
+        'width: calc(100% + 2px); position: absolute;"></span>'
+    ),
+    "start": (
+        '<span style="display: block; height: 0; line-height: 0; font-size: 0.65em; '
+        'white-space: nowrap; padding-inline-end: 0.6em;"><span style="background: {bg}; '
+        "color: #000; position: relative; z-index: 10; top: calc({top_offset}px + 2px); "
+        'padding: 2px 3px; border-radius: 3px;">{label}{kb_link}</span></span>'
+    ),
+}
+
+
+def frame_text(
+    words: Sequence[str], predicate: int, roleset: str | None, arguments: Iterable[Argument]
+) -> str:
+    """One sentence with a frame as `[ARG0 She] [V eat.01 ate] [ARG1 pizza] .`
+
+    Each argument stands in brackets after its label, as in Carreras & Marquez (2005), "Introduction
+    to the CoNLL-2005 shared task"; the predicate after V and its roleset, or after V alone where
+    that is not known. All other words stay as they are. Arguments inside of others are drawn too.
+
+    words: n strings. predicate: the place of the predicate. arguments: in any order. Raises SL117
+    for an argument or predicate that is not among the words.
+    """
+    opening: list[list[str]] = [[] for _ in words]
+    closing = [0] * len(words)
+    spans = _spans(len(words), predicate, arguments)
+    for label, start, end in sorted(spans, key=lambda span: (span[1], -span[2])):
+        # Inside of an argument that begins with it the predicate is the last to open.
+        is_predicate = (label, start) == (PREDICATE, predicate)
+        opening[start].append(f"[{label} {roleset}" if is_predicate and roleset else f"[{label}")
+        closing[end - 1] += 1
+    pieces = []
+    for opened, word, closed in zip(opening, words, closing, strict=True):
+        pieces += opened
+        pieces.append(word + "]" * closed)
+    return " ".join(pieces)
+
+
+def frame_columns(n: int, frames: Iterable[PlainFrame]) -> list[list[str]]:
+    """The columns of a sentence of n words in a PropBank file: n rows, each with the roleset of the
+    word, or "-", and a cell for each frame: `(ARG0*`, `*`, `*)`, `(V*)`.
+
+    A predicate without a roleset has "-" too; its (V*) shows it. Raises SL117 for an argument or
+    predicate that is not among the words, and for arguments that overlap.
+    """
+    rows = [["-"] for _ in range(n)]
+    for predicate, roleset, arguments in frames:
+        cells = ["*"] * n
+        free = 0
+        for label, start, end in sorted(_spans(n, predicate, arguments), key=lambda span: span[1]):
+            if start < free:
+                _fail(n, f"{label} begins inside of another argument, at word {start}")
+            free = end
+            cells[start] = f"({label}*"
+            cells[end - 1] += ")"
+        if roleset:
+            rows[predicate][0] = roleset
+        for row, cell in zip(rows, cells, strict=True):
+            row.append(cell)
+    return rows
+
+
+def frames_html(
+    doclike: Doc | Span,
+    *,
+    page: bool = False,
+    minify: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> str:
+    """The frames of a Doc, or those with their predicate in a Span, as HTML in the span style of
+    spaCy's displacy: for each frame the sentence, with its arguments underlined and labelled.
+
+    page: a whole HTML page. minify: without white space that has no meaning. options: as for
+    `displacy.render(style="span")`; `colors`, from label to colour, goes before `COLORS`, in which
+    the colour of ARG1 is also that of R-ARG1 and C-ARG1, and ARGM that of all modifiers;
+    `kb_url_template` makes links of rolesets, "https://.../{}.html". Returns "" where there are no
+    frames and it is no page. Raises SL118 if no labeler has run, SL119 if `doc._.frames` is not
+    registered.
+    """
+    from spacy import displacy
+
+    figures = frame_figures(doclike, options)
+    colors = _colors(figures, (options or {}).get("colors", {}))
+    return displacy.render(
+        figures,
+        style="span",
+        manual=True,
+        page=page,
+        minify=minify,
+        jupyter=False,  # or it shows the drawing and returns nothing
+        options={"template": _TEMPLATES, **(options or {}), "colors": colors},
+    )
+
+
+def frame_figures(
+    doclike: Doc | Span, options: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """What displacy draws with style="span" and manual=True: a dict for each frame of a Doc, or
+    each with its predicate in a Span.
+
+    Labels and links are escaped, because displacy escapes words alone. options and errors: as of
+    `frames_html`.
+    """
+    from spacy.tokens import Span
+
+    doc = doclike.doc if isinstance(doclike, Span) else doclike
+    if SRL not in doc.spans:
+        raise StructlearnError("SL118", text=doc.text[:40])
+    if not doc.has_extension("frames"):
+        raise StructlearnError("SL119")
+    if isinstance(doclike, Span):
+        frames = [frame for frame in (token._.srl for token in doclike) if frame is not None]
+    else:
+        frames = doc._.frames
+    link = (options or {}).get("kb_url_template")
+    settings = {
+        "lang": doc.lang_,
+        "direction": doc.vocab.writing_system.get("direction", "ltr"),
+    }
+    has_sentences = doc.has_annotation("SENT_START")
+    figures = []
+    for frame in frames:
+        sentence = frame.predicate.sent if has_sentences else doc[:]
+        tokens = [token for token in sentence if not token.is_space]
+        predicate, roleset, arguments = plain_frame(frame, [token.i for token in tokens])
+        url = escape(link.format(roleset)) if link and roleset else "#"
+        spans = [
+            {
+                "start_token": start,
+                "end_token": end,
+                "label": escape(_printable(label)),
+                "kb_id": escape(_printable(roleset or "")) if label == PREDICATE else "",
+                "kb_url": url,
+            }
+            for label, start, end in _spans(len(tokens), predicate, arguments)
+        ]
+        words = [_printable(token.text) for token in tokens]
+        figures.append(
+            {"text": " ".join(words), "tokens": words, "spans": spans, "settings": settings}
+        )
+    return figures
+
+
+def plain_frame(frame: Any, positions: Sequence[int]) -> PlainFrame:
+    """A frame of `doc._.frames` with words counted among some tokens of the Doc only: those of its
+    sentence that are not white space.
+
+    positions: the indices of these tokens, ascending; the predicate is one of them. Of an argument
+    the rest is left out, or all of it where nothing remains.
+    """
+    predicate = bisect_left(positions, frame.predicate.start)
+    arguments = []
+    for argument in frame.arguments:
+        start, end = (bisect_left(positions, i) for i in (argument.span.start, argument.span.end))
+        if start < end:
+            arguments.append((argument.label, start, end))
+    return predicate, frame.roleset, arguments
+
+
+def _spans(n: int, predicate: int, arguments: Iterable[Argument]) -> list[Argument]:
+    """The arguments, and behind them the predicate."""
+    spans = [*arguments, (PREDICATE, predicate, predicate + 1)]
+    for label, start, end in spans:
+        if not 0 <= start < end <= n:
+            _fail(n, f"{label} goes from word {start} to {end}")
+    return spans
+
+
+def _fail(n: int, problem: str) -> None:
+    raise StructlearnError("SL117", n=n, problem=problem)
+
+
+def _colors(figures: Iterable[dict[str, Any]], chosen: Mapping[str, str]) -> dict[str, str]:
+    """The colour of each label in the figures: that of the label itself, or of the label without R-
+    and C-, or of what stands before its hyphen. displacy takes labels in any case.
+    """
+    known = {**COLORS, **{label.upper(): color for label, color in chosen.items()}}
+    found = {}
+    for label in {span["label"] for figure in figures for span in figure["spans"]}:
+        base = base_label(label.upper())
+        for name in (label.upper(), base, base.partition("-")[0]):
+            if name in known:
+                found[label] = known[name]
+                break
+    return found

@@ -1,0 +1,421 @@
+"""Frames as text, as columns, and as HTML, which is parsed again."""
+
+import subprocess
+import sys
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy import displacy
+from spacy.tokens import Doc
+
+from spacy_structlearn.display.frames import (
+    COLORS,
+    frame_columns,
+    frame_figures,
+    frame_text,
+    frames_html,
+    plain_frame,
+)
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.trees.srl import read_props
+
+WORDS = ["My", "sister", "sold", "her", "new", "boat", "to", "a", "dealer", "in", "Bristol", "."]
+SOLD = (2, "sell.01", [("ARG0", 0, 2), ("ARG1", 3, 6), ("ARG2", 6, 11)])
+VOCABS = {lang: spacy.blank(lang).vocab for lang in ("en", "he")}
+STRANGE = ["<b>", "&amp;", 'x"y', "{bg}", "a<&>b"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    extensions.register()
+
+
+def framed(words, frames, starts=(0,), lang="en"):
+    """A Doc with these frames; starts: the first token of each sentence, None: no sentences."""
+    sent_starts = None if starts is None else [i in starts for i in range(len(words))]
+    doc = Doc(VOCABS[lang], words=words, sent_starts=sent_starts)
+    set_gold_spans(doc, "srl", extensions.frame_spans(frames))
+    return doc
+
+
+@st.composite
+def plain_frames(draw, n=None):
+    """A number of words and frames on them, the arguments of each without overlap."""
+    n = n or draw(st.integers(1, 12))
+    frames = []
+    for predicate in sorted(draw(st.sets(st.integers(0, n - 1), max_size=3))):
+        cuts = sorted(draw(st.sets(st.integers(0, n))) | {0, predicate, predicate + 1, n})
+        label = st.sampled_from([None, "ARG0", "R-ARG1", "ARGM-TMP", "C-ARG2", "V"])
+        spans = [(draw(label), *ends) for ends in pairwise(cuts)]
+        arguments = [span for span in spans if span[0] and span[1] != predicate]
+        roleset = draw(st.sampled_from([None, "go.01"]))
+        frames.append((predicate, roleset, arguments))
+    return n, frames
+
+
+# --- text -----------------------------------------------------------------------------------------
+def test_a_frame_is_a_line_with_each_argument_in_brackets():
+    assert frame_text(WORDS, *SOLD) == (
+        "[ARG0 My sister] [V sell.01 sold] [ARG1 her new boat] [ARG2 to a dealer in Bristol] ."
+    )
+
+
+def test_a_predicate_without_roleset_and_without_arguments():
+    assert frame_text(["It", "rains", "."], 1, None, []) == "It [V rains] ."
+
+
+def test_the_order_of_the_arguments_does_not_matter():
+    predicate, roleset, arguments = SOLD
+    assert frame_text(WORDS, predicate, roleset, arguments[::-1]) == frame_text(WORDS, *SOLD)
+
+
+def test_arguments_within_one_another_are_nested():
+    arguments = [("ARG1", 0, 4), ("ARG2", 3, 4), ("ARG0", 0, 1)]
+    line = frame_text(["a", "b", "c", "d"], 1, "b.01", arguments)
+    assert line == "[ARG1 [ARG0 a] [V b.01 b] c [ARG2 d]]"
+    # The roleset is that of the predicate, not of an argument that begins with it.
+    assert frame_text(["a"], 0, "a.01", [("ARG1", 0, 1)]) == "[ARG1 [V a.01 a]]"
+
+
+@given(plain_frames())
+def test_text_without_brackets_is_the_sentence(case):
+    n, frames = case
+    words = [f"w{i}" for i in range(n)]
+    for predicate, roleset, arguments in frames:
+        line = frame_text(words, predicate, roleset, arguments)
+        pieces = [piece for piece in line.split() if piece[0] != "[" and piece != roleset]
+        assert [piece.rstrip("]") for piece in pieces] == words
+        assert line.count("[") == line.count("]") == 1 + len(arguments)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "arguments"),
+    [(3, []), (-1, []), (0, [("ARG1", 2, 4)]), (0, [("ARG1", 2, 2)]), (0, [("ARG1", -1, 2)])],
+)
+@pytest.mark.parametrize(
+    "draw", [lambda *a: frame_text("abc", *a), lambda *a: frame_columns(3, [a])]
+)
+def test_a_frame_beyond_the_words_is_refused(draw, predicate, arguments):
+    with pytest.raises(StructlearnError, match=r"SL117.*on 3 words"):
+        draw(predicate, None, arguments)
+
+
+# --- columns --------------------------------------------------------------------------------------
+def test_columns_are_those_of_propbank():
+    words = ["She", "wants", "to", "sleep", "well"]
+    frames = [
+        (1, "want.01", [("ARG0", 0, 1), ("ARG1", 2, 5)]),
+        (3, None, [("ARG0", 0, 1), ("ARGM-MNR", 4, 5)]),
+    ]
+    rows = frame_columns(len(words), frames)
+    assert rows == [
+        ["-", "(ARG0*)", "(ARG0*)"],
+        ["want.01", "(V*)", "*"],
+        ["-", "(ARG1*", "*"],
+        ["-", "*", "(V*)"],
+        ["-", "*)", "(ARGM-MNR*)"],
+    ]
+    assert frame_columns(2, []) == [["-"], ["-"]]
+    assert frame_columns(0, []) == []
+
+
+@given(plain_frames())
+def test_columns_are_read_again_by_the_reader_of_corpora(case):
+    n, frames = case
+    predicates = {predicate for predicate, _, _ in frames}
+    lines = []
+    for i, (roleset, *cells) in enumerate(frame_columns(n, frames)):
+        bit = "(TOP" * (i == 0) + "*" + ")" * (i == n - 1)
+        lemma = "go" if i in predicates else "-"
+        lines.append(" ".join(["doc", "0", str(i), "word", "NN", bit, lemma, roleset, *cells]))
+    (sentence,) = read_props(lines)
+    assert [p.predicate for p in sentence.propositions] == [f[0] for f in frames]
+    for proposition, (predicate, roleset, arguments) in zip(
+        sentence.propositions, frames, strict=True
+    ):
+        assert proposition.roleset == roleset
+        spans = [*arguments, ("V", predicate, predicate + 1)]
+        assert [tuple(a) for a in proposition.arguments] == sorted(spans, key=lambda s: s[1])
+
+
+@pytest.mark.parametrize("span", [(0, 2), (1, 3), (1, 2)])
+def test_columns_do_not_hold_arguments_that_overlap(span):
+    with pytest.raises(StructlearnError, match=r"SL117.*inside of another argument"):
+        frame_columns(4, [(3, None, [("ARG0", *span), ("ARG1", 1, 2)])])
+    with pytest.raises(StructlearnError, match="SL117"):
+        frame_columns(4, [(1, None, [("ARG0", *span)])])
+
+
+# --- of Docs --------------------------------------------------------------------------------------
+def test_white_space_is_left_out_of_a_plain_frame():
+    words = [" ", "She", " ", "ran", "\n", "home", " "]
+    doc = framed(words, [(3, "run.02", [("ARG0", 0, 2), ("ARGM-DIR", 4, 7), ("ARG1", 2, 3)])])
+    (frame,) = doc._.frames
+    plain = plain_frame(frame, [1, 3, 5])
+    assert plain == (1, "run.02", [("ARG0", 0, 1), ("ARGM-DIR", 2, 3)])
+    # Of what lies beyond the tokens the rest is left.
+    assert plain_frame(frame, [3]) == (0, "run.02", [])
+
+
+# --- HTML -----------------------------------------------------------------------------------------
+class Page(HTMLParser):
+    """What displacy wrote. figures: for each its (word, label, background) triples; the label is ""
+    where an argument goes on, and None, as the background, outside of arguments. links: the
+    addresses. tags: all that were opened. Fails if tags are not closed in order.
+    """
+
+    def __init__(self, html: str):
+        super().__init__(convert_charrefs=True)
+        self.figures, self.links, self.tags = [], [], []
+        self.directions, self.pending = [], None
+        self.stack: list[tuple[str, str]] = []
+        self.feed(html)
+        self.close()
+        assert not self.stack
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        style = attributes.get("style", "")
+        self.stack.append((tag, style))
+        self.tags.append(tag)
+        if tag == "div":
+            assert attributes["class"] == "spans"
+            self.figures.append([])
+            self.directions.append(style.partition("direction: ")[2])
+        elif tag == "a":
+            self.links.append(attributes["href"])
+        elif "inline-block" in style:
+            self.pending = ["", "", None]
+        if style.startswith("background: "):
+            self.pending[2] = style.split()[1].rstrip(";")
+
+    def handle_endtag(self, tag):
+        opened, style = self.stack.pop()
+        assert opened == tag
+        if "inline-block" in style:
+            word, label, color = self.pending
+            self.figures[-1].append((word, " ".join(label.split()), color))
+
+    def handle_data(self, data):
+        styles = [style for tag, style in self.stack if tag in ("div", "span")]
+        if len(styles) == 1:
+            self.figures[-1] += [(word, None, None) for word in data.split()]
+        elif len(styles) == 2:
+            self.pending[0] += data
+        elif styles:
+            self.pending[1] += data
+
+
+def drawn(doclike, **settings):
+    """Each figure as (its words, its spans as in `frame_text`)."""
+    found = []
+    for figure in Page(frames_html(doclike, **settings)).figures:
+        spans = []
+        for i, (_, label, _) in enumerate(figure):
+            if label:
+                spans.append((label, i, i + 1))
+            elif label == "":
+                spans[-1] = (*spans[-1][:2], i + 1)
+        found.append(([word for word, _, _ in figure], spans))
+    return found
+
+
+def test_a_frame_is_drawn_over_its_sentence():
+    page = Page(frames_html(framed(WORDS, [SOLD])))
+    (figure,) = page.figures
+    assert figure[:4] == [
+        ("My", "ARG0", COLORS["ARG0"]),
+        ("sister", "", COLORS["ARG0"]),
+        ("sold", "V sell.01", COLORS["V"]),
+        ("her", "ARG1", COLORS["ARG1"]),
+    ]
+    assert figure[-1] == (".", None, None)
+    assert page.links == ["#"]
+    assert page.directions == ["ltr"]
+
+
+def test_each_frame_of_a_doc_has_a_figure_and_a_span_has_those_of_its_predicates():
+    words = ["She", "ate", ".", "He", "saw", "her", "eat", "."]
+    frames = [
+        (1, "eat.01", [("ARG0", 0, 1)]),
+        (4, None, [("ARG0", 3, 4), ("ARG1", 5, 7)]),
+        (6, "eat.01", [("ARG0", 5, 6)]),
+    ]
+    doc = framed(words, frames, starts=(0, 3))
+    first = (words[:3], [("ARG0", 0, 1), ("V eat.01", 1, 2)])
+    second = (words[3:], [("ARG0", 0, 1), ("V", 1, 2), ("ARG1", 2, 4)])
+    third = (words[3:], [("ARG0", 2, 3), ("V eat.01", 3, 4)])
+    assert drawn(doc) == drawn(doc[:]) == [first, second, third]
+    assert [drawn(sentence) for sentence in doc.sents] == [[first], [second, third]]
+    assert drawn(doc[5:7]) == [third]
+    assert drawn(doc[2:4]) == []
+
+
+def test_without_sentences_the_whole_doc_is_drawn():
+    ((words, spans),) = drawn(framed(["She", "ran", "off"], [(1, None, [])], starts=None))
+    assert (words, spans) == (["She", "ran", "off"], [("V", 1, 2)])
+
+
+def test_white_space_is_not_drawn():
+    words = ["She", " ", "ran", "\n", "home", "\n\n"]
+    doc = framed(words, [(2, None, [("ARG0", 0, 2), ("ARGM-DIR", 3, 6)])])
+    spans = [("ARG0", 0, 1), ("V", 1, 2), ("ARGM-DIR", 2, 3)]
+    assert drawn(doc) == [(["She", "ran", "home"], spans)]
+
+
+@pytest.mark.parametrize("page", [False, True])
+@pytest.mark.parametrize("minify", [False, True])
+def test_words_labels_and_rolesets_are_escaped(page, minify):
+    roleset, label = '<i>"&.01', "<ARG0&'"
+    doc = framed(STRANGE, [(1, roleset, [(label, 3, 5)])])
+    options = {"kb_url_template": 'https://example.org/?a&b"{}'}
+    html = frames_html(doc, page=page, minify=minify, options=options)
+    assert set(Page(html).tags) <= {"html", "head", "title", "body", "figure", "div", "span", "a"}
+    (figure,) = Page(html).figures
+    assert [word for word, _, _ in figure] == STRANGE
+    assert [found for _, found, _ in figure] == [None, f"V {roleset}", None, label, ""]
+    assert Page(html).links == [options["kb_url_template"].format(roleset)]
+
+
+def test_characters_that_html_forbids_are_replaced():
+    words = [
+        word for word, _, _ in Page(frames_html(framed(["a\0b", "c"], [(0, None, [])]))).figures[0]
+    ]
+    assert words == ["a\N{REPLACEMENT CHARACTER}b", "c"]
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_what_is_drawn_are_the_words_and_arguments(data):
+    words = data.draw(
+        st.lists(st.text("a<>&\"'{}é漢", min_size=1, max_size=4), min_size=1, max_size=9)
+    )
+    _, frames = data.draw(plain_frames(len(words)))
+    expected = []
+    for predicate, roleset, arguments in frames:
+        # In the group a second V would begin a frame.
+        arguments[:] = [argument for argument in arguments if argument[0] != "V"]
+        label = f"V {roleset}" if roleset else "V"
+        spans = sorted([*arguments, (label, predicate, predicate + 1)], key=lambda span: span[1])
+        expected.append((words, spans))
+    assert drawn(framed(words, frames)) == expected
+
+
+def test_arguments_within_one_another_are_drawn_below_one_another():
+    html = frames_html(framed(["a", "b", "c"], [(1, None, [("ARG1", 0, 3), ("ARG2", 2, 3)])]))
+    assert html.count("top: 57px") > html.count("top: 74px") == 0
+    assert {COLORS["ARG1"], COLORS["ARG2"]} <= set(html.replace(";", " ").split())
+
+
+def test_right_to_left():
+    words = ["היא", "מכרה", "את", "הסירה"]
+    doc = framed(words, [(1, "sell.01", [("ARG0", 0, 1), ("ARG1", 2, 4)])], lang="he")
+    assert drawn(doc) == [(words, [("ARG0", 0, 1), ("V sell.01", 1, 2), ("ARG1", 2, 4)])]
+    html = frames_html(doc, page=True)
+    assert Page(html).directions == ["rtl"]
+    assert '<html lang="he">' in html
+    assert "left" not in html.replace("left: -1px", "")
+
+
+def test_a_doc_without_frames():
+    doc = framed(["Hello", "!"], [])
+    assert frames_html(doc) == ""
+    assert Page(frames_html(doc, page=True)).figures == []
+    assert frames_html(framed([], [])) == ""
+    assert frame_figures(doc) == []
+
+
+def test_a_very_long_doc_has_figures_of_single_sentences():
+    n = 400
+    doc = framed(
+        ["She", "ran", "."] * n, [(3 * i + 1, None, []) for i in range(n)], range(0, 3 * n, 3)
+    )
+    assert drawn(doc) == [(["She", "ran", "."], [("V", 1, 2)])] * n
+
+
+# --- colours --------------------------------------------------------------------------------------
+def colors_of(labels, **options):
+    frames = [(0, "go.01", [(label, i, i + 1) for i, label in enumerate(labels, 1)])]
+    html = frames_html(framed(["w"] * (1 + len(labels)), frames), options=options)
+    return [color for _, _, color in Page(html).figures[0][1:]]
+
+
+def test_a_label_has_the_colour_of_its_base():
+    labels = ["ARG1", "R-ARG1", "C-ARG1", "ARGM-TMP", "R-ARGM-LOC", "ARGA", "ARG1-DSP", "arg1"]
+    one, modifier, causer = (COLORS[label] for label in ("ARG1", "ARGM", "ARGA"))
+    assert colors_of(labels) == [one, one, one, modifier, modifier, causer, one, one]
+
+
+def test_colours_can_be_chosen():
+    labels = ["ARG1", "R-ARG1", "ARGM-TMP", "C-ARGM-TMP", "ARGM-LOC", "ARG0", "AGENT"]
+    colors = {"arg1": "red", "ARGM-TMP": "blue", "ARGM": "pink", "Agent": "gold"}
+    found = colors_of(labels, colors=colors)
+    assert found == ["red", "red", "blue", "blue", "pink", COLORS["ARG0"], "gold"]
+    assert colors_of(["R-ARG1", "ARG1"], colors={"R-ARG1": "red"}) == ["red", COLORS["ARG1"]]
+
+
+def test_a_label_without_a_colour_has_that_of_displacy():
+    assert colors_of(["AGENT"]) == ["#ddd"]
+
+
+def luminance(color):
+    """Relative luminance of an sRGB colour "#rrggbb" (Web Content Accessibility Guidelines 2.1)."""
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_colours_differ_and_black_text_can_be_read_on_them():
+    assert len(set(COLORS.values())) == len(COLORS)
+    for color in COLORS.values():
+        assert (luminance(color) + 0.05) / 0.05 >= 4.5
+        assert 1.05 / (luminance(color) + 0.05) >= 2  # and the line is seen on white paper
+
+
+def test_other_options_are_those_of_displacy():
+    doc = framed(WORDS, [SOLD])
+    assert "top: 60px" in frames_html(doc, options={"top_offset": 60})
+    template = {"span": "{text}{span_slices}{span_starts} ", "slice": "", "start": "={label}"}
+    assert frames_html(doc, options={"template": template}).count("=ARG") == 3
+
+
+def test_options_and_colors_are_not_changed():
+    options = {"colors": {"ARG0": "red"}}
+    frames_html(framed(WORDS, [SOLD]), options=options)
+    assert options == {"colors": {"ARG0": "red"}}
+
+
+def test_figures_are_what_displacy_draws():
+    doc = framed(WORDS, [SOLD])
+    html = displacy.render(frame_figures(doc), style="span", manual=True, jupyter=False)
+    assert html.count("ARG") == 3
+
+
+# --- errors ---------------------------------------------------------------------------------------
+def test_a_doc_that_was_not_labelled_is_refused():
+    doc = Doc(VOCABS["en"], words=["She", "ran"])
+    for doclike in (doc, doc[:]):
+        with pytest.raises(StructlearnError, match=r"SL118.*'She ran "):
+            frames_html(doclike)
+
+
+def test_extensions_that_are_not_registered_are_named():
+    code = (
+        "from spacy.tokens import Doc\n"
+        "from spacy.vocab import Vocab\n"
+        "from spacy_structlearn.display.frames import frames_html\n"
+        "doc = Doc(Vocab(), words=['Run'])\n"
+        "doc.spans['srl'] = []\n"
+        "try:\n"
+        "    frames_html(doc)\n"
+        "except ValueError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "SL119" in done.stdout, done.stderr
