@@ -3,7 +3,7 @@
 A component reads what the components before it predict, and those predict their own training data
 far better than anything else. So the data is cut into k folds by document, and each fold is
 annotated by a pipeline that was trained on the other k - 1. The result is the input with its tags
-replaced; all gold spans stay.
+replaced, or (`jackknife_parses`) its brackets; all other annotation stays.
 
     python training/jackknife.py training/configs/tagger.cfg train.spacy jackknifed.spacy
 """
@@ -14,6 +14,7 @@ import argparse
 import multiprocessing
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import spacy
@@ -21,6 +22,8 @@ from spacy.cli.train import train as spacy_train
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
+from spacy_structlearn.pipeline import fitting
+from spacy_structlearn.pipeline.extensions import CONSTITUENT_TAGS, CONSTITUENTS
 from spacy_structlearn.pipeline.readers import to_example
 
 
@@ -45,14 +48,47 @@ def jackknife(
         (config, source, work / f"fold-{fold}-of-{folds}", fold, folds, overrides or {})
         for fold in range(min(folds, len(docs)))
     ]
+    interleave(in_processes(annotate_fold, tasks, jobs), len(docs), target)
+
+
+def jackknife_parses(
+    config: Path,
+    source: Path,
+    names: list[str],
+    target: Path,
+    *,
+    work: Path,
+    folds: int = 5,
+    jobs: int = 1,
+    overrides: dict | None = None,
+) -> None:
+    """Write the Docs of `source` to `target`, in order, with their brackets predicted.
+
+    config: of a parser, as `training/configs/parser.cfg`, with the treebank that `source` was read
+    from: its `paths.tune` is a file with the names of the documents that are left out of training.
+    names: those of the Docs. The rest: as in `jackknife`.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    tasks = [
+        (config, source, names, work / f"fold-{fold}-of-{folds}", fold, folds, overrides or {})
+        for fold in range(min(folds, len(names)))
+    ]
+    interleave(in_processes(parse_fold, tasks, jobs), len(names), target)
+
+
+def in_processes(annotate: Callable[..., Path], tasks: list[tuple], jobs: int) -> list[Path]:
+    """Call `annotate` once for each task, in so many processes."""
     if jobs == 1:
-        annotated = [annotate_fold(*task) for task in tasks]
-    else:
-        # spawn: a forked child would inherit the threads of BLAS in an undefined state.
-        with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-            annotated = pool.starmap(annotate_fold, tasks, chunksize=1)
-    parts = [iter(DocBin().from_disk(path).get_docs(Vocab())) for path in annotated]
-    write_docs([next(parts[i % len(parts)]) for i in range(len(docs))], target)
+        return [annotate(*task) for task in tasks]
+    # spawn: a forked child would inherit the threads of BLAS in an undefined state.
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        return pool.starmap(annotate, tasks, chunksize=1)
+
+
+def interleave(folds: list[Path], n: int, target: Path) -> None:
+    """Write the n Docs of all folds in their old order: Doc i is of fold i modulo their number."""
+    parts = [iter(DocBin().from_disk(path).get_docs(Vocab())) for path in folds]
+    write_docs([next(parts[i % len(parts)]) for i in range(n)], target)
 
 
 def annotate_fold(
@@ -69,6 +105,45 @@ def annotate_fold(
     nlp = trained(config, work / "model", work / "train.spacy", work / "dev.spacy", overrides)
     tag_docs(nlp, work / "dev.spacy", target)
     return target
+
+
+def parse_fold(
+    config: Path, source: Path, names: list[str], work: Path, fold: int, folds: int, overrides: dict
+) -> Path:
+    """Train on the other folds, parse this one. RETURNS: the file with its parsed Docs."""
+    target = work / "parsed.spacy"
+    if target.exists():
+        return target
+    work.mkdir(parents=True, exist_ok=True)
+    left_out = work / "documents.txt"
+    left_out.write_text("".join(f"{name}\n" for name in names[fold::folds]), encoding="utf8")
+    model = work / "model"
+    if model.exists():
+        nlp = spacy.load(model)
+    else:
+        nlp = fitting.train(config, model, overrides={**overrides, "paths.tune": str(left_out)})
+    docs = list(DocBin().from_disk(source).get_docs(nlp.vocab))[fold::folds]
+    write_docs(parsed_docs(nlp, docs), target)
+    return target
+
+
+def parse_docs(nlp: spacy.Language, source: Path, target: Path) -> None:
+    """Write the Docs of `source` to `target` with the brackets that `nlp` gives to their tokens."""
+    write_docs(parsed_docs(nlp, list(DocBin().from_disk(source).get_docs(nlp.vocab))), target)
+
+
+def parsed_docs(nlp: spacy.Language, docs: list[Doc]) -> list[Doc]:
+    """Copies of the Docs, of the vocab of `nlp`, with predicted brackets; all else is kept."""
+    parsed = nlp.pipe(to_example(doc).predicted for doc in docs)
+    return [with_brackets(*pair) for pair in zip(docs, parsed, strict=True)]
+
+
+def with_brackets(doc: Doc, parsed: Doc) -> Doc:
+    """A copy of `doc` with the trees of `parsed`, a Doc of the same tokens."""
+    copy = doc.copy()
+    for key in (CONSTITUENTS, CONSTITUENT_TAGS):
+        copy.spans[key] = parsed.spans[key].copy(doc=copy)
+    return copy
 
 
 def trained(

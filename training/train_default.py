@@ -6,10 +6,11 @@
 Stages, each kept in training/work so that an interrupted run resumes: the treebank as DocBins;
 sentence splitter and tagger on all of train; predicted tags for train by k-fold jackknife; word
 classes from raw text (EWT and CRAFT); the chunker on those; the parser on the trees; the attachment
-of prepositional phrases on those, and on the trees of MASC and CRAFT; one evaluation on dev; the
-pipeline with its card. With --only COMPONENT the others stay as they are in the package. With
---tune, settings of the chunker are compared instead, trained on the other documents of train and
-scored on those of `ewt/tune.txt`. Everything is seeded.
+of prepositional phrases on those, and on the trees of MASC and CRAFT; the labeler of semantic roles
+on the propositions of EWT; one evaluation on dev; the pipeline with its card. With --only COMPONENT
+the others stay as they are in the package. With --tune, settings of the chunker are compared
+instead, trained on the other documents of train and scored on those of `ewt/tune.txt`. Everything
+is seeded.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from spacy.vocab import Vocab
 from train_classes import FILES, sentences, train_classes
 from train_parser import train_parser
 from train_pp_attacher import train_pp_attacher
+from train_srl_labeler import train_srl_labeler, training_files
 
 from spacy_structlearn.about import __version__
 from spacy_structlearn.pipeline import fitting
@@ -51,11 +53,17 @@ TUNED_L2 = (0.5, 1.0, 2.0, 4.0)
 # documents that costs nothing.
 SMALLEST_PROBABILITY = 1e-6
 SMALLEST_ATTACHMENT_WEIGHT = 0.01  # the same, of the attachment of prepositional phrases
-RETRAINABLE = ("constituency_parser", "pp_attacher")
+HELD_OUT_PARSER = "parser.without_tune"
+# What the labeler of semantic roles is learned from: on the tuning documents gold trees give F1
+# 69.6, jackknifed ones 68.6, both 70.0.
+ROLES_FROM = "both"
+# Of its weights, as of those of the attachment, by stages.
+SMALLEST_ROLE_WEIGHTS = {"predicates": 0.05, "senses": 0.05, "identification": 0.05, "roles": 0.05}
+RETRAINABLE = ("constituency_parser", "pp_attacher", "srl_labeler")
 
 SOURCES = [
     {
-        "name": "English Web Treebank: trees (PropBank release)",
+        "name": "English Web Treebank: trees and propositions (PropBank release)",
         "url": "https://github.com/propbank/propbank-release",
         "license": "CC BY-SA 4.0",
         "author": "PropBank",
@@ -89,7 +97,7 @@ LICENSES_SOURCES = """\
 en_structlearn_sm is trained on the following corpora and licensed, like them, CC BY-SA 4.0
 (https://creativecommons.org/licenses/by-sa/4.0/).
 
-* English Web Treebank, trees: PropBank release, data/google/ewt
+* English Web Treebank, trees and propositions: PropBank release, data/google/ewt
   https://github.com/propbank/propbank-release
   Creative Commons Attribution-ShareAlike 4.0 International
 * English Web Treebank, words: UD_English-EWT
@@ -202,6 +210,7 @@ def train_pipeline(corpora: Path, work: Path, jobs: int) -> tuple[Language, dict
     add_chunker(tagger, spacy.load(chunker))
     add_parser(tagger, learn_parser(corpora, work, jobs))
     add_attacher(tagger, learn_attacher(corpora, work))
+    add_labeler(tagger, learn_labeler(corpora, work, jobs))
     return assemble(tagger), docs
 
 
@@ -209,7 +218,22 @@ def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
     """The parser alone, learned from all of train and calibrated on the tuning documents."""
     target = work / "parser"
     if not target.exists():
-        nlp = train_parser(corpora, work / "parser.fit", use_all=True, threads=threads)
+        nlp = train_parser(
+            corpora,
+            work / "parser.fit",
+            use_all=True,
+            held_out=work / HELD_OUT_PARSER,
+            threads=threads,
+        )
+        fitting.save(nlp, target)
+    return spacy.load(target)
+
+
+def held_out_parser(corpora: Path, work: Path, threads: int) -> Language:
+    """The parser before it was learned from the tuning documents too."""
+    target = work / HELD_OUT_PARSER
+    if not target.exists():
+        nlp = train_parser(corpora, work / "parser.fit", use_all=False, threads=threads)
         fitting.save(nlp, target)
     return spacy.load(target)
 
@@ -219,6 +243,16 @@ def learn_attacher(corpora: Path, work: Path) -> Language:
     target = work / "pp_attacher"
     if not target.exists():
         train_pp_attacher(corpora, work, target, use_all=True)
+    return spacy.load(target)
+
+
+def learn_labeler(corpora: Path, work: Path, threads: int) -> Language:
+    """The labeler of semantic roles alone, learned from all of train and calibrated on the tuning
+    documents.
+    """
+    target = work / "srl_labeler"
+    if not target.exists():
+        train_srl_labeler(training_files(ROLES_FROM, corpora, work, threads), target, use_all=True)
     return spacy.load(target)
 
 
@@ -241,6 +275,13 @@ def add_attacher(nlp: Language, trained: Language) -> None:
     add_in_place(nlp, "pp_attacher", trained)
     attacher = nlp.get_pipe("pp_attacher")
     attacher.parameters = attacher.parameters.compact("float16", SMALLEST_ATTACHMENT_WEIGHT)
+
+
+def add_labeler(nlp: Language, trained: Language) -> None:
+    """Add the labeler of semantic roles, or put it in the place of an older one."""
+    add_in_place(nlp, "srl_labeler", trained)
+    labeler = nlp.get_pipe("srl_labeler")
+    labeler.parameters = labeler.parameters.compact("float16", SMALLEST_ROLE_WEIGHTS)
 
 
 def add_in_place(nlp: Language, name: str, trained: Language) -> None:
@@ -273,8 +314,8 @@ def assemble(trained: Language) -> Language:
             "version": __version__,
             "spacy_version": ">=3.8.0,<3.9.0",
             "description": (
-                "Sentences, Penn Treebank tags, NP chunks, parses and attachment of prepositional "
-                "phrases for English."
+                "Sentences, Penn Treebank tags, NP chunks, parses, attachment of prepositional "
+                "phrases and semantic roles for English."
             ),
             "author": "the spacy-structlearn contributors",
             "license": "CC BY-SA 4.0",
@@ -305,6 +346,7 @@ def evaluate(nlp: Language, dev: Path) -> dict[str, float]:
     names = ("tag_acc", "sents_f", "sents_p", "sents_r", "np_chunk_f", "np_chunk_p", "np_chunk_r")
     names += ("constituents_f", "constituents_p", "constituents_r")
     names += tuple(f"pp_attachment_{name}" for name in ("acc", "p", "r", "f"))
+    names += tuple(f"srl_{name}" for name in ("p", "r", "f", "id_f", "label_acc", "sense_acc"))
     found = {name: scores[name] for name in names if name in scores}
     return found | {"words_per_cpu_s": words / seconds}
 
@@ -351,8 +393,10 @@ def main() -> None:
         trained, docs = spacy.load(PACKAGED), build_docs(args.corpora, args.work)
         if args.only == "constituency_parser":
             add_parser(trained, learn_parser(args.corpora, args.work, args.jobs))
-        else:
+        elif args.only == "pp_attacher":
             add_attacher(trained, learn_attacher(args.corpora, args.work))
+        else:
+            add_labeler(trained, learn_labeler(args.corpora, args.work, args.jobs))
         nlp = assemble(trained)
     else:
         nlp, docs = train_pipeline(args.corpora, args.work, args.jobs)

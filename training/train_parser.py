@@ -39,10 +39,19 @@ def treebank(corpora: Path, split: str) -> dict[str, Path]:
     return {kind: corpora / "ewt" / f"{split}.{kind}.gz" for kind in kinds}
 
 
-def train_parser(corpora: Path, output: Path, *, use_all: bool, **settings: Any) -> Language:
+def train_parser(
+    corpora: Path,
+    output: Path,
+    *,
+    use_all: bool,
+    held_out: Path | None = None,
+    **settings: Any,
+) -> Language:
     """Train on EWT with these settings of the architecture. RETURNS: the calibrated pipeline.
 
-    use_all: train on the tuning documents too, once the temperature is known.
+    use_all: train on the tuning documents too, once the temperature is known. held_out: where to
+    keep the pipeline that has not seen these documents; what comes after a parser is tuned on its
+    trees.
     """
     paths = treebank(corpora, "train") | {"tune": corpora / "ewt" / "tune.txt"}
     overrides = {f"paths.{name}": str(path) for name, path in paths.items()}
@@ -55,6 +64,8 @@ def train_parser(corpora: Path, output: Path, *, use_all: bool, **settings: Any)
     print(
         f"temperature {temperature:.3f}, tuning F1 {nlp.meta['performance']['constituents_f']:.4f}"
     )
+    if held_out is not None:
+        fitting.save(nlp, held_out)
     if use_all:
         nlp = fitting.train(CONFIG, output, overrides=overrides | {"corpora.train.exclude": None})
         nlp.get_pipe(COMPONENT).parameters.temperature = temperature

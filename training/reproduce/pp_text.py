@@ -17,19 +17,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import train_default as default
 from train_parser import COMPONENT as PARSER
-from train_parser import train_parser
 from train_pp_attacher import train_pp_attacher
 
 import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import score_trees
-from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.pp_attacher import reattached
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.trees.pp import Site, sites
@@ -82,18 +79,11 @@ def labels(found: Iterable[Site]) -> dict[int, str]:
 
 
 def text(corpora: Path, work: Path, threads: int) -> dict[str, Any]:
-    """Choose the confidence on the tuning documents, then compare on dev with the default pipeline.
-
-    Kept in `work`: the parser that was not trained on the tuning documents.
-    """
+    """Choose the confidence on the tuning documents; compare on dev with the default pipeline."""
     docs = default.build_docs(corpora, work)
-    parser = work / "parser.without_tune"
-    if not parser.exists():
-        fitting.save(
-            train_parser(corpora, work / "parser.fit", use_all=False, threads=threads), parser
-        )
+    parser = default.held_out_parser(corpora, work, threads)
     tuning, _ = train_pp_attacher(corpora, work)
-    tuning.add_pipe(PARSER, source=spacy.load(parser), first=True)
+    tuning.add_pipe(PARSER, source=parser, first=True)
     gold, found = parsed(tuning, docs["tune"])
     compared = {confidence: compare(gold, found, confidence) for confidence in CONFIDENCES}
     # Of equally good ones the highest: it moves least.
