@@ -160,7 +160,7 @@ def pipeline(dev: Path) -> dict[str, float]:
     gold = default.read_docs(dev, nlp.vocab)
     on_gold_tokens = nlp.evaluate([Example(untagged(nlp, doc), doc) for doc in gold])
     raw = default.evaluate(nlp, dev)
-    with nlp.select_pipes(disable=["constituency_parser", "pp_attacher"]):
+    with nlp.select_pipes(disable=["constituency_parser", "pp_attacher", "srl_labeler"]):
         chunking = default.evaluate(nlp, dev)
     files = [path for path in default.PACKAGED.rglob("*") if path.is_file()]
     return {
@@ -171,6 +171,7 @@ def pipeline(dev: Path) -> dict[str, float]:
         "pipeline.raw.np_chunk_f1": 100 * raw["np_chunk_f"],
         "pipeline.raw.constituents_f1": 100 * raw["constituents_f"],
         "pipeline.raw.pp_attachment_acc": 100 * raw["pp_attachment_acc"],
+        "pipeline.raw.srl_f1": 100 * raw["srl_f"],
         "pipeline.words_per_cpu_s": chunking["words_per_cpu_s"],
         "pipeline.with_parser.words_per_cpu_s": raw["words_per_cpu_s"],
         "pipeline.mb": sum(path.stat().st_size for path in files) / 1e6,

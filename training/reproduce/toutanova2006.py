@@ -1,398 +1,120 @@
-"""Toutanova (2006), PP attachment: tables 3, 4, 7 and 8, figure 2a, and what goes beyond them.
+"""Toutanova (2006): both of the paper's tasks, PP attachment and semantic roles.
 
     python corpora/fetch.py ppattach wsj_sample conll2000 ewt masc craft
     python training/reproduce/toutanova2006.py
 
-Writes training/results/toutanova2006_pp.json, .md and .svg. The items are those of Ratnaparkhi,
-Reynar & Roukos (1994): training, devset for everything that is selected, and test, which is read
-once by each model that is reported. Words are in lower case, numbers are YEAR or NUM. Parts: the
-paper's `tables`; `best`, what is reached with lemmas, word classes and conjunctions stacked on a
-network; `quadruples`, those derived from trees beside the real ones; `text`, whether it helps a
-parser (English Web Treebank; the default pipeline, which must have been trained); `data`, what the
-default pipeline loses by data that may be shipped.
+Writes training/results/toutanova2006_pp.json, .md and .svg (tables 3, 4, 7 and 8, figure 2a), and
+training/results/srl.json, .md and .svg (tables 5 to 8, figure 2b).
+
+Parts of `--task pp`: the paper's `tables`; `best`, what is reached with lemmas, word classes and
+conjunctions stacked on a network; `quadruples`, those derived from trees beside the real ones;
+`text`, whether it helps a parser (English Web Treebank; the default pipeline, which must have been
+trained); `data`, what the default pipeline loses by data that may be shipped.
+
+Parts of `--task srl`: core arguments of verbs in gold trees, `core` by the paper's models on the
+English Web Treebank, `extra` with additional features, `wsj` both on the sample of the Wall Street
+Journal; `trees`, by which trees a labeler is to be trained and whether it should read them with
+re-attached phrases; `text`, what the default pipeline, which must have been trained, finds.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import os
 import sys
-from collections.abc import Mapping
-from itertools import combinations
-from operator import itemgetter
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from time import process_time
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import srsly
-from spacy.strings import hash_string
-from spacy.tokens import DocBin
-from spacy.vocab import Vocab
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import train_default as default
-from pp_quadruples import quadruple_recall
-from pp_text import text
+import pp_models
+import pp_text
+import srl_models
+import srl_text
+from paper_report import flat, pp_page, srl_page
 from recording import RESULTS, ROOT, record
-from train_classes import FILES, sentences, train_classes
+from srl_items import read_ewt, read_wsj
 
-import spacy_structlearn
-from spacy_structlearn.classification import BayesNet, LogLinear, Table
-from spacy_structlearn.classification.conditional import LogLinearSettings
 from spacy_structlearn.display.networks import network_svg
-from spacy_structlearn.evaluation.calibration import expected_calibration_error
-from spacy_structlearn.evaluation.classification import score_labels
-from spacy_structlearn.evaluation.mcnemar import mcnemar
-from spacy_structlearn.pipeline.pp_attacher import variables
-from spacy_structlearn.pipeline.readers import read_pp_quadruples
-from spacy_structlearn.trees.lemmas import lemma
-from spacy_structlearn.trees.pp import normalized
 
 CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 WORK = ROOT / "training" / "work"
-NAME = "toutanova2006_pp"
-PARTS = ("tables", "best", "quadruples", "text", "data")
-VARIABLES = ("v", "n1", "p", "n2")
-STRUCTURE = {"p": (), "n1": ("p",), "v": ("p",), "n2": ("v", "p")}
-MINIMAL_L2 = 1e-4  # a Gaussian prior with a standard deviation of 100: section 4
-ON_LEMMAS = {"p": (), "n1_lemma": ("p",), "v_lemma": ("p",), "n2_lemma": ("v_lemma", "p")}
-# Compared on devset: which classes of words are taken beside lemmas (c: learned here from raw text,
-# b: the ones that come with the corpus), and l2.
-CLASSES = ((), ("c",), ("b",), ("b", "c"))
-BEST_L2 = (1.0, 3.0, 10.0, 20.0, 40.0)
-# Raw text that word classes are learned from; not all of it may be shipped.
-RAW_TEXT = ("conll2000", "craft", "ewt", "wsj_sample")
-N_CLASSES = 400
-CLASS_BITS = 10
-
-
-class Items(NamedTuple):
-    """Quadruples as they are written, and their labels, "V" or "N"."""
-
-    words: list[tuple[str, ...]]
-    labels: list[str]
-
-    def table(self) -> Table:
-        """The variables of the paper."""
-        return Table.of([normalized(words) for words in self.words], VARIABLES)
-
-    def __add__(self, other: Items) -> Items:  # type: ignore[override]
-        return Items(self.words + other.words, self.labels + other.labels)
-
-
-def items(corpora: Path, part: str) -> Items:
-    """One file of the corpus: training, devset or test."""
-    words, labels = zip(*read_pp_quadruples(corpora / "ppattach" / part), strict=True)
-    return Items(list(words), list(labels))
-
-
-# --- the paper's tables ---------------------------------------------------------------------------
-def tables(corpora: Path) -> dict[str, Any]:
-    """Tables 3, 4, 7 and 8, figure 2a, the times of both searches, and McNemar's test."""
-    train, dev, test = (items(corpora, part) for part in ("training", "devset", "test"))
-    data = {"rows": train.table(), "labels": train.labels, "dev": (dev.table(), dev.labels)}
-    rows = test.table()
-    figures: dict[str, Any] = {}
-    predictions: dict[str, list[str]] = {}
-
-    def report(name: str, model: BayesNet | LogLinear) -> None:
-        predictions[name] = model.predict(rows)
-        probabilities = model.predict_proba(rows)
-        right = np.array(predictions[name]) == np.array(test.labels)
-        score = score_labels(test.labels, predictions[name])
-        figures[f"{name}.test_acc"] = 100 * score.accuracy
-        if not getattr(model, "recount", False):  # such a net has seen devset
-            figures[f"{name}.dev_acc"] = 100 * accuracy(model, data["dev"])
-        figures[f"{name}.ece"] = expected_calibration_error(probabilities.max(axis=1), right)
-        print(f"{name:24} {figures[f'{name}.test_acc']:.2f}", flush=True)
-
-    for fit_d, name in (("joint", "nb"), ("conditional", "hybrid_nb")):
-        for n_d in ("one", "many"):
-            model = BayesNet("naive", fit_d=fit_d, n_d=n_d).fit(**data)
-            report(f"{name}.{n_of_d(model)}", model)
-    report("lr", LogLinear("single", l2="search").fit(**data))
-
-    start = process_time()
-    searched = BayesNet("search", fit_d=None).fit(**data)
-    figures["search_s.bn"] = process_time() - start
-    figures["structure"] = {v: " ".join(p) for v, p in searched.parents.items()}
-    figures["structure_as_in_paper"] = int(searched.parents == STRUCTURE)
-    for fit_d, name in (("joint", "bn"), ("conditional", "hybrid_bn")):
-        for n_d in ("one", "many"):
-            model = BayesNet(searched.parents, fit_d=fit_d, n_d=n_d).fit(**data)
-            report(f"{name}.{n_of_d(model)}", model)
-    report("recount.hybrid_bn", BayesNet(searched.parents, n_d="many", recount=True).fit(**data))
-    start = process_time()
-    loglinear = LogLinear("search", l2="search").fit(**data)
-    figures["search_s.loglinear"] = process_time() - start
-    report("loglinear", loglinear)
-    figures["loglinear.templates"] = ["+".join(t) for t in loglinear.templates]
-
-    report("minimal.bn", BayesNet("search", fit_d=None, smoothing="uniform").fit(**data))
-    minimal = LogLinear("search", l2=MINIMAL_L2, nested=False).fit(**data)
-    report("minimal.loglinear", minimal)
-
-    for a, b in SIGNIFICANT:
-        figures[pair_key(a, b)] = mcnemar(test.labels, predictions[a], predictions[b]).p
-    figures["mcnemar.hybrid_vs_loglinear.p"] = figures[pair_key("hybrid_bn.1", "loglinear")]
-    return figures
-
-
-def n_of_d(net: BayesNet) -> int:
-    """How many d the smoothing of a network has."""
-    return 1 if net.n_d == "one" else sum(map(len, net.d.values()))
-
-
-def accuracy(model: BayesNet | LogLinear, labelled: tuple[Table, list[str]]) -> float:
-    """The share of rows whose label is the predicted one."""
-    return score_labels(labelled[1], model.predict(labelled[0])).accuracy
-
-
-# --- beyond 85 ------------------------------------------------------------------------------------
-def best(corpora: Path) -> dict[str, Any]:
-    """Lemmas, word classes, and conjunctions of them stacked on a network of lemmas.
-
-    Which classes, and l2, are chosen on devset. The best is estimated again with devset added, and
-    reads test.
-    """
-    train, dev, test = (items(corpora, part) for part in ("training", "devset", "test"))
-    classes = {"c": own_classes(corpora), "b": bitstrings(corpora)}
-    tables = [wide(part, classes) for part in (train, dev, test)]
-    figures: dict[str, Any] = {}
-    found = []
-    for kinds in CLASSES:
-        templates = [t for ending in ("lemma", *kinds) for t in conjunctions(ending)]
-        templates = list(dict.fromkeys(templates))
-        for l2 in BEST_L2:
-            model = LogLinear(templates, l2=l2, base=BayesNet(ON_LEMMAS, n_d="many"))
-            model.fit(tables[0], train.labels)
-            score = accuracy(model, (tables[1], dev.labels))
-            name = "_".join(("lemma", *kinds)) + f"_{l2:g}"
-            figures[f"best.compared.{name}.dev_acc"] = 100 * score
-            found.append((score, templates, l2))
-            print(f"best, {name:18} dev {100 * score:.2f}", flush=True)
-    score, templates, l2 = max(found, key=itemgetter(0))
-    model = LogLinear(templates, l2=l2, base=BayesNet(ON_LEMMAS, n_d="many"))
-    model.fit(Table.concatenate(tables[:2]), train.labels + dev.labels)
-    predicted, probabilities = model.predict(tables[2]), model.predict_proba(tables[2])
-    right = np.array(predicted) == np.array(test.labels)
-    result = score_labels(test.labels, predicted)
-    figures |= {
-        "best.dev_acc": 100 * score,
-        "best.l2": l2,
-        "best.templates": len(templates),
-        "best.test_acc": 100 * result.accuracy,
-        "best.test_standard_error": 100 * result.standard_error,
-        "best.ece": expected_calibration_error(probabilities.max(axis=1), right),
-    }
-    print(f"best: test {figures['best.test_acc']:.2f}, ece {figures['best.ece']:.3f}")
-    return figures
-
-
-def wide(part: Items, classes: Mapping[str, Mapping[str, str]]) -> Table:
-    """The words, their lemmas ("v_lemma"), and the classes of the words as written ("v_c")."""
-    lemmas = [normalized(words, lemma) for words in part.words]
-    columns = dict(zip(VARIABLES, zip(*map(normalized, part.words), strict=True), strict=True))
-    for place, name in enumerate(VARIABLES):
-        if name != "p":
-            columns[f"{name}_lemma"] = tuple(words[place] for words in lemmas)
-            for kind, table in classes.items():
-                columns[f"{name}_{kind}"] = tuple(table.get(words[place]) for words in part.words)
-    return Table.of(columns)
-
-
-def conjunctions(ending: str) -> list[tuple[str, ...]]:
-    """Every combination of the preposition and two of the other words, or fewer."""
-    heads = [f"{name}_{ending}" for name in ("v", "n1", "n2")]
-    return [
-        tuple(chosen)
-        for size in (1, 2, 3)
-        for chosen in combinations(["p", *heads], size)
-        if "p" in chosen or size < 3
-    ]
-
-
-def bitstrings(corpora: Path) -> dict[str, str]:
-    """The classes that come with the corpus: paths of bits, read from their ends."""
-    with gzip.open(corpora / "ppattach" / "bitstrings.gz", "rt", encoding="latin1") as lines:
-        found = dict(fields for line in lines if len(fields := line.split()) == 2)
-    return {word: path[-CLASS_BITS:] for word, path in found.items()}
-
-
-def own_classes(corpora: Path) -> dict[str, str]:
-    """Classes learned from raw text by `training/train_classes.py`, of the words of all items.
-
-    Of the test items only the words are read, to look them up.
-    """
-    texts = (text for name in RAW_TEXT for text in sentences(corpora / FILES[name]))
-    classes = train_classes(texts, N_CLASSES, 2)
-    words = sorted(
-        {
-            word
-            for part in ("training", "devset", "test")
-            for quadruple in items(corpora, part).words
-            for word in quadruple
-        }
-    )
-    found = {}
-    # In the middle of a sentence a word is often not as it stands there: "The" for "the".
-    for spelled in (str.lower, str):
-        ids = np.array([hash_string(spelled(word)) for word in words], dtype=np.uint64)
-        column = classes.column(ids).tolist()
-        found.update((word, f"{path:b}") for word, path in zip(words, column, strict=True) if path)
-    return found
-
-
-# --- data that may be shipped ---------------------------------------------------------------------
-def data(corpora: Path, work: Path) -> dict[str, Any]:
-    """The setting of the default pipeline, learned from EWT, MASC and CRAFT, and from the items of
-    Ratnaparkhi et al., whose licence does not let us ship it; at the gold sites of EWT's dev, and
-    on test.
-    """
-    shipped = spacy_structlearn.load().get_pipe("pp_attacher").parameters
-    both = items(corpora, "training") + items(corpora, "devset")
-    settings = LogLinearSettings.of(shipped.settings.fields(), BayesNet(ON_LEMMAS))
-    other = LogLinear.of(settings).fit(variables(both.words, lemma), both.labels)
-    docs = DocBin().from_disk(default.build_docs(corpora, work)["dev"]).get_docs(Vocab())
-    gold = [site for doc in docs for site in doc._.pp_attachments]
-    quadruples = [tuple(t.text for t in (g.verb, g.noun, g.prep, g.object)) for g in gold]
-    parts = {
-        "ewt_dev": Items(quadruples, [site.label for site in gold]),
-        "test": items(corpora, "test"),
-    }
-    figures: dict[str, Any] = {"data.items.ratnaparkhi": len(both.labels)}
-    for name, model in (("shipped", shipped), ("ratnaparkhi", other)):
-        for part, (words, labels) in parts.items():
-            score = score_labels(labels, model.predict(variables(words, lemma)))
-            figures[f"data.{name}.{part}_acc"] = 100 * score.accuracy
-            print(f"data, {name}, {part}: {100 * score.accuracy:.2f}", flush=True)
-    return figures
-
-
-# --- the report -----------------------------------------------------------------------------------
-PAPER = {
-    "Table 3": [
-        ("naive Bayes, 1 d", "nb.1", "81.2"),
-        ("naive Bayes, 9 d", "nb.9", "81.2"),
-        ("logistic regression", "lr", "82.6"),
-        ("hybrid naive Bayes, 1 d", "hybrid_nb.1", "81.2"),
-        ("hybrid naive Bayes, 9 d", "hybrid_nb.9", "81.5"),
-    ],
-    "Table 4": [
-        ("Bayes net, 1 d", "bn.1", "84.6"),
-        ("Bayes net, 13 d", "bn.13", "84.6"),
-        ("log-linear model", "loglinear", "83.8"),
-        ("hybrid Bayes net, 1 d", "hybrid_bn.1", "85.0"),
-        ("hybrid Bayes net, 13 d", "hybrid_bn.13", "84.8"),
-    ],
-    "Table 8, minimal smoothing": [
-        ("Bayes net", "minimal.bn", "82.8"),
-        ("log-linear model", "minimal.loglinear", "81.2"),
-    ],
-    "Beyond the paper": [
-        ("hybrid Bayes net, 13 d, counts of training and devset", "recount.hybrid_bn", ""),
-        ("lemmas, word classes and conjunctions, stacked on it", "best", ""),
-    ],
+PARTS = {
+    "pp": ("tables", "best", "quadruples", "text", "data"),
+    "srl": ("core", "extra", "wsj", "trees", "text"),
 }
-SIGNIFICANT = (
-    ("lr", "nb.1"),
-    ("lr", "hybrid_nb.9"),
-    ("hybrid_bn.1", "loglinear"),
-    ("bn.1", "loglinear"),
-    ("bn.1", "lr"),
-    ("bn.13", "minimal.bn"),
-    ("loglinear", "minimal.loglinear"),
-)
+
+Part = Callable[[], dict[str, Any]]
 
 
-def markdown(figures: Mapping[str, Any]) -> str:
-    """The report: tables of the paper beside ours, tests of significance, structures, times."""
-    lines = [
-        "# Toutanova (2006), PP attachment",
-        "",
-        "Made by training/reproduce/toutanova2006.py. Accuracy in percent on the 3,097 test items;",
-        "the standard error is 0.64, a gap below two of them a tie.",
-    ]
-    for title, rows in PAPER.items():
-        lines += [
-            "",
-            f"## {title}",
-            "",
-            "| model | paper | here | dev |",
-            "| --- | --- | --- | --- |",
-        ]
-        for name, key, paper in rows:
-            if f"{key}.test_acc" in figures:
-                dev = figures.get(f"{key}.dev_acc")
-                known = "" if dev is None else f"{dev:.2f}"
-                lines.append(f"| {name} | {paper} | {figures[f'{key}.test_acc']:.2f} | {known} |")
-    lines += ["", "## McNemar's test", "", "| models | p |", "| --- | --- |"]
-    lines += [f"| {a} and {b} | {figures[pair_key(a, b)]:.3g} |" for a, b in SIGNIFICANT]
-    structure = figures["structure"]
-    lines += [
-        "",
-        "## Figure 2a and table 7",
-        "",
-        "Structure: " + "; ".join(" | ".join([v, f"y {p}".strip()]) for v, p in structure.items()),
-        "",
-        "![the network](toutanova2006_pp.svg)",
-        "",
-        "Templates: " + "; ".join(figures["loglinear.templates"]),
-        "",
-        f"Search: {figures['search_s.bn']:.2f} CPU s for the network (paper: 2 h), "
-        f"{figures['search_s.loglinear']:.1f} for the log-linear model (paper: 24 h).",
-        "",
-    ]
-    return "\n".join(lines)
+def pp(args: argparse.Namespace) -> None:
+    """PP attachment."""
+    corpora = args.corpora
+    parts: dict[str, Part] = {
+        "tables": lambda: pp_models.tables(corpora),
+        "best": lambda: pp_models.best(corpora),
+        "quadruples": lambda: pp_models.quadruples(corpora),
+        "text": lambda: pp_text.text(corpora, args.work, args.jobs),
+        "data": lambda: pp_models.data(corpora, args.work),
+    }
+    run("toutanova2006_pp", parts, args.only)
+    figures = recorded("toutanova2006_pp")
+    if "structure" in figures:  # there is nothing to report before the tables are made
+        page = pp_page(figures, pp_models.SIGNIFICANT)
+        write("toutanova2006_pp", page, figures["structure"], "y")
 
 
-def pair_key(a: str, b: str) -> str:
-    return f"mcnemar.pairs.{a.replace('.', '_')}_vs_{b.replace('.', '_')}.p"
+def srl(args: argparse.Namespace) -> None:
+    """Semantic roles."""
+    parts: dict[str, Part] = {
+        "core": lambda: srl_models.core(read_ewt(args.corpora)),
+        "extra": lambda: srl_models.extra(read_ewt(args.corpora)),
+        "wsj": lambda: srl_models.both(read_wsj(args.corpora), "wsj."),
+        "trees": lambda: srl_text.trees(args.corpora, args.work, args.jobs),
+        "text": lambda: srl_text.text(args.corpora, args.work),
+    }
+    run("srl", parts, args.only)
+    figures = recorded("srl")
+    if "core.structure" in figures and "wsj.core.structure" in figures:
+        page = srl_page(figures, srl_models.SIGNIFICANT)
+        write("srl", page, figures["core.structure"], "role")
+
+
+def run(name: str, parts: Mapping[str, Part], only: str | None) -> None:
+    """Run the parts, or one, and record the figures of each as soon as they are there."""
+    for part, figures in parts.items():
+        if only in (None, part):
+            record(name, figures())
+
+
+def recorded(name: str) -> dict[str, Any]:
+    path = RESULTS / f"{name}.json"
+    return flat(srsly.read_json(path)) if path.exists() else {}
+
+
+def write(name: str, page: str, structure: Mapping[str, str], target: str) -> None:
+    """The report, and the drawing of the network."""
+    (RESULTS / f"{name}.md").write_text(page, encoding="utf8")
+    parents = {variable: parents.split() for variable, parents in structure.items()}
+    svg = network_svg(parents, target=target)
+    (RESULTS / f"{name}.svg").write_text(svg, encoding="utf8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
-    parser.add_argument("--work", type=Path, default=WORK, help="kept parser of the part `text`")
-    parser.add_argument("--jobs", type=int, default=1, help="threads that train it")
-    parser.add_argument("--only", choices=PARTS, help="one part; default: all")
+    parser.add_argument("--work", type=Path, default=WORK, help="kept stages of `text` and `trees`")
+    parser.add_argument("--jobs", type=int, default=1, help="threads or processes that train them")
+    parser.add_argument("--task", choices=PARTS, help="one task; default: both")
+    parser.add_argument(
+        "--only", choices=sorted({*PARTS["pp"], *PARTS["srl"]}), help="one part; default: all"
+    )
     args = parser.parse_args()
-    parts = {
-        "tables": lambda: tables(args.corpora),
-        "best": lambda: best(args.corpora),
-        "quadruples": lambda: quadruples(args.corpora),
-        "text": lambda: text(args.corpora, args.work, args.jobs),
-        "data": lambda: data(args.corpora, args.work),
-    }
-    for name in [args.only] if args.only else PARTS:
-        record(NAME, parts[name]())
-    figures = flat(srsly.read_json(RESULTS / f"{NAME}.json"))
-    if "structure" not in figures:
-        return  # there is nothing to report before the tables are made
-    (RESULTS / f"{NAME}.md").write_text(markdown(figures), encoding="utf8")
-    parents = {variable: parents.split() for variable, parents in figures["structure"].items()}
-    svg = network_svg(parents, target="y")
-    (RESULTS / f"{NAME}.svg").write_text(svg, encoding="utf8")
-
-
-def quadruples(corpora: Path) -> dict[str, Any]:
-    """Quadruples of the WSJ sample beside the real ones."""
-    found = quadruple_recall(corpora)
-    print(f"quadruples: recall {found['recall']:.2f}, precision {found['precision']:.2f}")
-    return {f"quadruples.wsj.{name}": value for name, value in found.items()}
-
-
-def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested figures by keys joined by dots; `structure` stays whole."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, dict) and key != "structure":
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
+    for task, own in {"pp": pp, "srl": srl}.items():
+        if args.task in (None, task) and (args.only is None or args.only in PARTS[task]):
+            own(args)
 
 
 if __name__ == "__main__":
