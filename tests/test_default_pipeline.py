@@ -1,6 +1,7 @@
 """The English pipeline inside the package, as its users meet it."""
 
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,13 +30,15 @@ def chunks(doc):
 
 
 def annotation(doc):
-    groups = (doc.spans[key] for key in ("np_chunks", "constituents", "pp_attachments"))
-    return [[(span.label_, span.start, span.end) for span in group] for group in groups]
+    keys = ("np_chunks", "constituents", "pp_attachments", "srl")
+    groups = (doc.spans[key] for key in keys)
+    return [[(s.label_, s.start, s.end, s.kb_id_) for s in group] for group in groups]
 
 
 # --- what is in the package -----------------------------------------------------------------------
 def test_components(nlp):
-    assert nlp.pipe_names[-3:] == ["np_chunker", "constituency_parser", "pp_attacher"]
+    trained = ["np_chunker", "constituency_parser", "pp_attacher", "srl_labeler"]
+    assert nlp.pipe_names[-4:] == trained
     assert nlp.lang == "en"
     doc = nlp.make_doc(TEXT)
     assert not doc.has_annotation("TAG")
@@ -74,6 +77,8 @@ def test_card():
         assert 0.5 < performance[name] <= 1.0
     for name in ("constituents_f", "constituents_p", "constituents_r", "pp_attachment_acc"):
         assert 0.5 < performance[name] <= 1.0
+    for name in ("srl_f", "srl_p", "srl_r", "srl_sense_acc"):
+        assert 0.5 < performance[name] <= 1.0
 
 
 def test_nothing_of_the_training_machine_is_in_the_files():
@@ -88,9 +93,12 @@ def test_nothing_of_the_training_machine_is_in_the_files():
 
 
 def test_the_vocabulary_does_not_hold_words_of_the_training_texts():
-    # Labels, tags and the language's own tables; a corpus would bring tens of thousands.
+    # Labels, tags and the language's own tables, and rolesets of PropBank, which are no text of the
+    # corpus; its words would be tens of thousands.
     strings = srsly.read_json(DIRECTORY / "vocab" / "strings.json")
-    assert len(strings) < 5000
+    rolesets = [string for string in strings if re.fullmatch(r"\S+\.(\d+|[A-Z]{2,3})", string)]
+    assert len(strings) - len(rolesets) < 5000
+    assert 1000 < len(rolesets) < 5000
 
 
 # --- predictions ----------------------------------------------------------------------------------
@@ -146,7 +154,7 @@ def test_a_long_text(nlp):
 
 
 def test_a_long_text_without_sentence_ends(nlp):
-    with nlp.select_pipes(disable=["constituency_parser", "pp_attacher"]):
+    with nlp.select_pipes(disable=["constituency_parser", "pp_attacher", "srl_labeler"]):
         doc = nlp("the old dog and " * 1500)
     assert len(doc._.np_chunks) >= 1400
 
@@ -222,9 +230,70 @@ def test_attachments_of_simple_sentences(nlp, text, expected):
 
 
 def test_attachments_without_a_parser(nlp):
-    with nlp.select_pipes(disable=["constituency_parser"]):
+    with nlp.select_pipes(disable=["constituency_parser", "srl_labeler"]):
         doc = nlp("She ate the pizza with a fork.")
     assert [(site.prep.text, site.head.text) for site in doc._.pp_attachments] == [("with", "ate")]
+
+
+# --- semantic roles -------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "predicate", "expected"),
+    [
+        (
+            "My sister sold her new boat to a dealer.",
+            "sold",
+            {"ARG0": "My sister", "ARG1": "her new boat", "ARG2": "to a dealer"},
+        ),
+        ("The window broke.", "broke", {"ARG1": "The window"}),
+        (
+            "The plan was approved by the mayor.",
+            "approved",
+            {"ARG1": "The plan", "ARG0": "by the mayor"},
+        ),
+        ("She wants to leave.", "wants", {"ARG0": "She", "ARG1": "to leave"}),
+        (
+            "The man who sold the boat died yesterday.",
+            "sold",
+            {"ARG0": "The man", "R-ARG0": "who", "ARG1": "the boat"},
+        ),
+        (
+            "The man who sold the boat died yesterday.",
+            "died",
+            {"ARG1": "The man who sold the boat", "ARGM-TMP": "yesterday"},
+        ),
+        ("He did not sing.", "sing", {"ARG0": "He", "ARGM-NEG": "not"}),
+    ],
+)
+def test_roles_in_simple_sentences(nlp, text, predicate, expected):
+    doc = nlp(text)
+    frame = next(token._.srl for token in doc if token.text == predicate)
+    assert {argument.label: argument.span.text for argument in frame.arguments} == expected
+    assert all(0 < argument.prob <= 1 for argument in frame.arguments)
+    assert frame.prob > 0.5
+    assert frame in doc._.frames
+
+
+def test_rolesets(nlp):
+    doc = nlp("They picked up the kids. He picked a red apple.")
+    assert [frame.roleset for frame in doc._.frames] == ["pick_up.04", "pick.01"]
+    assert nlp("She blorked the lamp.")[1]._.srl.roleset is None
+
+
+def test_every_verb_keeps_its_frame(nlp):
+    doc = nlp("It has been raining.")
+    assert [(f.predicate.text, f.roleset) for f in doc._.frames][:2] == [
+        ("has", "have.01"),
+        ("been", "be.03"),
+    ]
+    assert [frame.arguments for frame in doc._.frames][:2] == [(), ()]
+
+
+def test_roles_and_attachments_agree(nlp):
+    for text in ("She ate the pizza with a fork.", "She ate the pizza with olives."):
+        doc = nlp(text)
+        (site,) = doc._.pp_attachments
+        phrases = {(a.span.start, a.span.end) for a in site.verb._.srl.arguments}
+        assert ((site.pp.start, site.pp.end) in phrases) == (site.label == "V")
 
 
 # --- storage --------------------------------------------------------------------------------------
@@ -291,6 +360,21 @@ def test_two_processes_under_spawn(tmp_path):
     )
     assert done.stderr == ""
     assert done.stdout.splitlines() == ["|".join(CHUNKS)] * 6
+
+
+def test_the_command_line_prints_its_frames(capsys, monkeypatch):
+    from spacy_structlearn.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["structlearn", "parse", "The window broke."])
+    with pytest.raises(SystemExit):
+        main()
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "[ARG1 The window] [V break.01 broke] ."
+    monkeypatch.setattr(sys, "argv", ["structlearn", "info", "--component", "srl_labeler"])
+    with pytest.raises(SystemExit) as exit:
+        main()
+    assert not exit.value.code
+    assert "identification" in capsys.readouterr().out
 
 
 def test_the_command_line_uses_it(capsys, monkeypatch):

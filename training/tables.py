@@ -109,12 +109,14 @@ TABLES = {
                 "PP attachment, accuracy: raw text, sites that were found",
                 [("chunking", "pipeline.raw.pp_attachment_acc", "{:.2f}")],
             ),
+            ("semantic roles, F1: gold tokens", [("srl", "end_to_end.gold_tokens.f1", "{:.2f}")]),
+            ("semantic roles, F1: raw text", [("srl", "end_to_end.raw.f1", "{:.2f}")]),
             (
                 "whole pipeline, words per CPU second",
                 [("chunking", "pipeline.with_parser.words_per_cpu_s", "{:,.0f}")],
             ),
             (
-                "the same without parser and attachment",
+                "the same without parser, attachment and roles",
                 [("chunking", "pipeline.words_per_cpu_s", "{:,.0f}")],
             ),
             ("size on disk, MB", [("chunking", "pipeline.mb", "{:.1f}")]),
@@ -242,6 +244,56 @@ TABLES = {
                 "EWT, calibration error of the brackets' probabilities",
                 [("parsing_generative", "ewt.bracket_ece", "{:.3f}"), ""],
             ),
+        ],
+    },
+    "srl": {
+        "header": ["semantic roles", "gold trees", "gold tokens", "raw text"],
+        "rows": [
+            (
+                text,
+                [
+                    ("srl", f"end_to_end.{trees}.{key}", "{:.1f}")
+                    for trees in ("gold_trees", "gold_tokens", "raw")
+                ],
+            )
+            for text, key in (
+                ("arguments, F1", "f1"),
+                ("precision", "precision"),
+                ("recall", "recall"),
+                ("identified, whatever the label: F1", "identification_f1"),
+                ("of these, the right label", "label_acc"),
+                ("predicates, F1", "predicate_f1"),
+                ("their senses, accuracy", "sense_acc"),
+                ("ARG0, F1", "ARG0.f1"),
+                ("ARG1, F1", "ARG1.f1"),
+                ("ARG2, F1", "ARG2.f1"),
+                ("ARGM-TMP, F1", "ARGM-TMP.f1"),
+                ("ARGM-LOC, F1", "ARGM-LOC.f1"),
+            )
+        ],
+    },
+    "srl_core": {
+        "header": ["roles of core arguments, accuracy", "paper, WSJ", "EWT dev", "WSJ sample test"],
+        "rows": [
+            (
+                text,
+                [
+                    paper,
+                    *(("srl", f"{part}{key}.test_acc", "{:.1f}") for part in ("", "wsj.")),
+                ],
+            )
+            for text, key, paper in (
+                ("naive Bayes, 1 d", "core.nb.1", "83.3"),
+                ("naive Bayes, 15 d", "core.nb.15", "85.2"),
+                ("hybrid naive Bayes, 15 d", "core.hybrid_nb.15", "86.5"),
+                ("logistic regression", "core.lr", "91.1"),
+                ("hybrid Bayes net, structure search", "core.hybrid_bn.multi", "93.7"),
+                ("the same with 3 parents, by hill climbing", "core.hybrid_bn.best", ""),
+                ("log-linear model, structure search", "core.loglinear", "93.9"),
+                ("log-linear model, 20 more features", "extra.local", "96.0"),
+                ("the same, among the verb's other arguments", "extra.loglinear", ""),
+                ("the same, with the gold roleset", "extra.gold_roleset", ""),
+            )
         ],
     },
 }
