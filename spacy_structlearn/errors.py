@@ -160,14 +160,15 @@ MESSAGES = {
         "{path}, line {line}: sentence {number} has {found} where it has {wanted} in {trees}; both "
         "files must have the same sentences, with the same tokens"
     ),
+    "SL035": "{path} is not in UTF-8 ({problem}); convert it, for example with iconv -t utf-8",
     "SL036": (
         "{component!r} cannot use a model of the stages {found}: it needs identification, and "
         "roles as the last; predicates and senses may come before, and there are no others"
     ),
     "SL037": (
         "{component!r} cannot be calibrated: of the arguments that it finds some must be right and "
-        "some wrong. Give more examples, with gold frames and with the tokens of their predicted "
-        "Docs"
+        "some wrong. Give more examples, with gold frames, whose predicted Docs were parsed and "
+        "have the same tokens"
     ),
     "SL039": "there are no templates for the stage {stage!r}; there are some for: {known}",
     # --- SL1xx: trees and corpus files --------------------------------------------------------

@@ -39,6 +39,7 @@ _SEED = 0x9E3779B97F4A7C15
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _TEXT_TYPES = {str, type(None)}
+_CACHED = 256  # texts of so many characters are not remembered
 
 
 @lru_cache(maxsize=65536)
@@ -280,6 +281,10 @@ def _symbols(column: Sequence[Any], names: dict[int, str]) -> list[int]:
     # Not by the values themselves: 1, 1.0 and True are equal, and their texts are not.
     plain = _TEXT_TYPES.issuperset(map(type, column))
     texts = column if plain else list(map(_text, column))
-    table = {text: symbol(text) for text in dict.fromkeys(texts)}
+    table = {
+        # What is long is rarely met again, and many such texts would fill the memory.
+        text: symbol(text) if text is None or len(text) < _CACHED else symbol.__wrapped__(text)
+        for text in dict.fromkeys(texts)
+    }
     names.update((number, text) for text, number in table.items() if text is not None)
     return list(map(table.__getitem__, texts))

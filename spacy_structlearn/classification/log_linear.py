@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -264,13 +265,12 @@ class LogLinear:
             f"{len(self.variables)} variables ({', '.join(self.variables)})",
             f"{len(self.templates)} templates, {len(self.keys)} features, l2 {self.l2:g}",
         ]
-        searched = {step.template: step for step in self.steps}
-        for template in self.templates:
-            line = "  " + template_name(template)
-            if template in searched:
-                step = searched[template]
-                line += f": accuracy {step.accuracy:.4f}, log-likelihood {step.log_likelihood:.1f}"
-            lines.append(line)
+        for step in self.steps:
+            quality = f"accuracy {step.accuracy:.4f}, log-likelihood {step.log_likelihood:.1f}"
+            lines.append(f"  {template_name(step.template)}: {quality}")
+        searched = {step.template for step in self.steps}
+        given = [template_name(t) for t in self.templates if t not in searched]
+        lines += wrap(", ".join(given), 100, initial_indent="  ", subsequent_indent="  ")
         if self.base is not None:
             weight = ", ".join(f"{value:.3f}" for value in self.coefficients)
             lines.append(f"stacked, with the coefficient {weight}, on")

@@ -163,6 +163,7 @@ def frame_figures(
         frames = [frame for frame in (token._.srl for token in doclike) if frame is not None]
     else:
         frames = doc._.frames
+    frames = [frame for frame in frames if not frame.predicate[0].is_space]
     link = (options or {}).get("kb_url_template")
     settings = {
         "lang": doc.lang_,

@@ -261,14 +261,16 @@ def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
     RAISES: SL020 if the Doc has no trees.
     """
     sure = [a for a in doc._.pp_attachments if a.prob is None or a.prob >= min_confidence]
+    prepositions = [a.prep.i for a in sure]
     found = []
     sentences = (s for s in extensions.sentences(doc) if not all(t.is_space for t in s))
     for sentence, tree in zip(sentences, doc._.trees, strict=True):
         positions = [token.i for token in sentence if not token.is_space]
+        own = slice(*(bisect_left(prepositions, i) for i in (sentence.start, sentence.end)))
         moves = [
             (bisect_left(positions, a.pp.start), bisect_left(positions, a.pp.end), a.label)
-            for a in sure
-            if sentence.start <= a.prep.i < sentence.end and a.head is not None
+            for a in sure[own]
+            if a.head is not None
         ]
         found.append(reattach(tree, moves))
     return tuple(found)

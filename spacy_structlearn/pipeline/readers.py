@@ -325,10 +325,15 @@ def _names(path: Path | None) -> set[str] | None:
 
 
 def _lines(path: Path) -> Iterator[str]:
+    """RAISES: SL010 if there is no such file; SL035 if it is not UTF-8."""
     path = _existing(path)
     opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf8") as file:
-        yield from file
+    # utf-8-sig: with or without the mark that some editors put at the beginning.
+    with opener(path, "rt", encoding="utf-8-sig") as file:
+        try:
+            yield from file
+        except UnicodeDecodeError as error:
+            raise StructlearnError("SL035", path=path, problem=error) from error
 
 
 def _existing(path: Path) -> Path:

@@ -16,9 +16,10 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import groupby, islice
 from math import isfinite
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +34,9 @@ from ..classification.features import Table
 from ..errors import StructlearnError
 from ..trees.heads import COLLINS, HeadRules
 from ..trees.lemmas import Lemmatizer, lemma
-from ..trees.roles import decode, is_relative, marginals, mark_pieces
+from ..trees.roles import decode, is_relative, log_probabilities, marginals, mark_pieces
 from ..trees.srl import (
     CONTINUATION,
-    CORE,
     ENGLISH,
     FEATURES,
     PREDICATE,
@@ -86,6 +86,10 @@ stage = "{stage}"
 
 BATCH = 500
 """So many sentences go through the stages together."""
+ROWS = 10_000
+"""So many candidates of theirs, at most, are asked about together: a sentence of thousands of words
+can have a million.
+"""
 IS_PREDICATE, IS_ARGUMENT, NONE = "PREDICATE", "ARG", "NONE"
 """Labels of the stages before the roles."""
 
@@ -205,6 +209,10 @@ class _Sentence(NamedTuple):
         return [self.brackets.get(self.tokens(node), 1.0) for node in nodes]
 
 
+_Site: TypeAlias = tuple[int, int, list[int]]
+"""The number of a sentence, a predicate in it by its word, and the nodes that are candidates."""
+
+
 class _Predicate(NamedTuple):
     """A word of a sentence, by its number, the roleset if known, and how probable it is."""
 
@@ -256,7 +264,7 @@ class SRLLabeler(BatchTrainable):
         name: str = "srl_labeler",
         *,
         iterations_per_step: int = 50,
-        predicate_tags: Iterable[str] | None = None,
+        predicate_tags: Collection[str] | None = None,
         min_confidence: float = 0.0,
         attachment_confidence: float | None = None,
         once: bool = True,
@@ -270,8 +278,9 @@ class SRLLabeler(BatchTrainable):
         stages = self.parameters.stages
         if stages[-1:] != (ROLES,) or IDENTIFICATION not in stages or not {*stages} <= {*STAGES}:
             raise StructlearnError("SL036", component=name, found=", ".join(stages) or "none")
-        sure = attachment_confidence
+        sure, tags = attachment_confidence, predicate_tags
         for setting, value, sound, wanted in (
+            ("predicate_tags", tags, tags is None or tags, "a list of one tag or more, or null"),
             ("min_confidence", min_confidence, 0 <= min_confidence <= 1, "from 0 to 1"),
             ("attachment_confidence", sure, sure is None or 0 <= sure <= 1, "from 0 to 1, or null"),
             ("bias", bias, isfinite(bias), "a finite number"),
@@ -280,7 +289,7 @@ class SRLLabeler(BatchTrainable):
                 raise StructlearnError(
                     "SL023", component=name, setting=setting, value=value, wanted=wanted
                 )
-        self.predicate_tags = None if predicate_tags is None else sorted(set(predicate_tags))
+        self.predicate_tags = None if tags is None else sorted(set(tags))
         self.min_confidence = min_confidence
         self.attachment_confidence = attachment_confidence
         self.once = once
@@ -303,7 +312,9 @@ class SRLLabeler(BatchTrainable):
     # --- training -----------------------------------------------------------------------------
     @property
     def annotation(self) -> str:
-        return f'doc.spans["{SRL}"] with arguments and trees in doc.spans["{CONSTITUENTS}"]'
+        tags = " or ".join(sorted(self.tags)) or "any of no tags (see predicate_tags)"
+        arguments = f'doc.spans["{SRL}"] with arguments of predicates tagged {tags}'
+        return f'{arguments}, and trees in doc.spans["{CONSTITUENTS}"],'
 
     def gold_labels(self, example: Example) -> Iterable[str]:
         return {
@@ -414,8 +425,10 @@ class SRLLabeler(BatchTrainable):
     def initialize(self, get_examples: Callable[[], Iterable[Example]], **kwargs: Any) -> None:
         super().initialize(get_examples, **kwargs)
         found = [frame for e in get_examples() for frame in self._gold_frames(e.reference)]
-        if found:
+        # Without any argument there are no labels, and what was loaded stays.
+        if any(frame.arguments for frame in found):
             self._set_rolesets(found)
+            self.calibration = None  # what was loaded is of other parameters
 
     def _set_rolesets(self, frames: Iterable[Frame]) -> None:
         """Know the rolesets of these frames; of those with the same base form and number the one
@@ -467,21 +480,28 @@ class SRLLabeler(BatchTrainable):
 
     def calibrate(self, examples: Iterable[Example]) -> tuple[float, float]:
         """Fit the probabilities of arguments to gold frames that were not trained on, over trees as
-        the parser predicts them. Which arguments are found stays the same.
+        the parser predicts them. Which arguments are chosen stays the same; what is below
+        `min_confidence` counts here too.
 
-        Only predicted Docs with the tokens of their reference count. RETURNS: `calibration`.
-        RAISES: SL037 unless some arguments are right and some are wrong.
+        Only predicted Docs with the tokens of their reference count, whose brackets have
+        probabilities. RETURNS: `calibration`. RAISES: SL037 unless some arguments are right and
+        some are wrong; nothing changes then.
         """
         self.require_parameters()
-        self.calibration = None
         examples = [
             example
             for example in examples
             if SRL in example.reference.spans
+            and _has_probabilities(example.predicted)
             and [t.text for t in example.predicted] == [t.text for t in example.reference]
         ]
         probabilities, right = [], []
-        readings = self.predict([example.predicted for example in examples])
+        held = self.calibration, self.min_confidence
+        self.calibration, self.min_confidence = None, 0.0
+        try:
+            readings = self.predict([example.predicted for example in examples])
+        finally:
+            self.calibration, self.min_confidence = held
         for example, reading in zip(examples, readings, strict=True):
             gold = {
                 (frame.predicate.start, label, span.start, span.end)
@@ -629,46 +649,43 @@ class SRLLabeler(BatchTrainable):
         self, sentences: Sequence[_Sentence], predicates: Sequence[list[_Predicate]]
     ) -> list[list[list[_Role]]]:
         """The arguments of each predicate of each sentence."""
-        sites = [
-            [(predicate.word, candidates(sentence.nodes, predicate.word)) for predicate in own]
-            for sentence, own in zip(sentences, predicates, strict=True)
-        ]
+        if self._stage(IDENTIFICATION) is None:  # it has never seen a candidate
+            return [[[] for _ in own] for own in predicates]
         names = self._used(IDENTIFICATION, ROLES) or FEATURES[:1]
-        parts = [
-            self._argument_columns(sentence, own, names)
-            for sentence, own in zip(sentences, sites, strict=True)
-            if own
-        ]
-        brackets = [
-            probability
-            for sentence, own in zip(sentences, sites, strict=True)
-            for _, nodes in own
-            for probability in sentence.probabilities(nodes)
-        ]
-        scores = self._scores(Table.of(join_columns(parts), names), brackets) if parts else None
         labels = self.parameters.labels if self.once else ()
-        once = {place for place, label in enumerate(labels) if label in CORE}
-        found, end = [], 0
-        for sentence, own in zip(sentences, sites, strict=True):
-            found.append([])
-            for word, nodes in own:
+        once = {place for place, label in enumerate(labels) if label in self.role_labels.core}
+        found: list[list[list[_Role]]] = [[] for _ in sentences]
+        for sites in _portions(sentences, predicates):
+            parts = (
+                self._argument_columns(
+                    sentences[number], [(word, nodes) for _, word, nodes in own], names
+                )
+                for number, own in groupby(sites, key=itemgetter(0))
+            )
+            brackets = [
+                probability
+                for number, _, nodes in sites
+                for probability in sentences[number].probabilities(nodes)
+            ]
+            scores = self._scores(Table.of(join_columns(parts), names), brackets)
+            end = 0
+            for number, word, nodes in sites:
                 begin, end = end, end + len(nodes)
                 part = scores.part(begin, end)
-                found[-1].append(self._chosen(sentence.nodes, word, nodes, part, once))
+                found[number].append(self._chosen(sentences[number].nodes, word, nodes, part, once))
         return found
 
     def _scores(self, table: Table, brackets: Sequence[float]) -> _Scores:
         """What the classifiers say of candidates, one a row.
 
-        brackets: the probability that each is a constituent at all. What is none is no argument, so
-        P(argument) is the product of both, as the classifier has learned from trees that are right.
+        brackets: the probability that each is a constituent.
         """
         stage = self.parameters[IDENTIFICATION]
-        probabilities = _of_label(stage, stage.predict_proba(table), IS_ARGUMENT) * brackets
+        probabilities = _of_label(stage, stage.predict_proba(table), IS_ARGUMENT)
+        argument, none = log_probabilities(probabilities, brackets)
+        # No role can make an argument of the others.
+        rows = np.flatnonzero(argument + self.bias > none)
         with np.errstate(divide="ignore"):
-            argument, none = np.log(probabilities), np.log1p(-probabilities)
-            # No role can make an argument of the others.
-            rows = np.flatnonzero(argument + self.bias > none)
             roles = np.log(self.parameters[ROLES].predict_proba(table.take(rows)))
         return _Scores(argument, none, rows, roles)
 
@@ -748,6 +765,24 @@ class SRLLabeler(BatchTrainable):
             )
 
 
+def _portions(
+    sentences: Sequence[_Sentence], predicates: Sequence[list[_Predicate]]
+) -> Iterator[list[_Site]]:
+    """The sites of all predicates in their order, about `ROWS` candidates at a time."""
+    sites: list[_Site] = []
+    n = 0
+    for number, (sentence, own) in enumerate(zip(sentences, predicates, strict=True)):
+        for predicate in own:
+            nodes = candidates(sentence.nodes, predicate.word)
+            if sites and n + len(nodes) > ROWS:
+                yield sites
+                sites, n = [], 0
+            sites.append((number, predicate.word, nodes))
+            n += len(nodes)
+    if sites:
+        yield sites
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """Hold off Python's garbage collector: it takes nearly as long as the work itself, going
@@ -776,9 +811,13 @@ def _bracket_probabilities(doc: Doc) -> dict[tuple[int, int], float] | None:
     if scores is None:
         return None
     found: dict[tuple[int, int], float] = {}
-    for span, score in zip(group, scores.tolist(), strict=True):
+    for span, score in zip(group, map(float, scores), strict=True):
         found.setdefault((span.start, span.end), score)
     return found
+
+
+def _has_probabilities(doc: Doc) -> bool:
+    return CONSTITUENTS in doc.spans and _bracket_probabilities(doc) is not None
 
 
 def _is_annotated(doc: Doc) -> bool:

@@ -176,10 +176,10 @@ def _check_writable(tree: Tree) -> None:
 
 
 def open_text(path: str | os.PathLike[str]) -> io.TextIOBase:
-    """A UTF-8 file to read, gzipped if the name ends in .gz."""
+    """A UTF-8 file to read, gzipped if the name ends in .gz; with or without a byte order mark."""
     if os.fspath(path).endswith(".gz"):
-        return gzip.open(path, "rt", encoding="utf-8")  # type: ignore[return-value]
-    return open(path, encoding="utf-8")
+        return gzip.open(path, "rt", encoding="utf-8-sig")  # type: ignore[return-value]
+    return open(path, encoding="utf-8-sig")
 
 
 def _text_writer(raw: io.BufferedIOBase, compress: bool) -> io.TextIOWrapper:

@@ -22,7 +22,10 @@ what has been used already: with a bit for each label, no label is taken twice.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from math import exp, inf, log1p
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -30,7 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import StructlearnError
-from .srl import CONTINUATION, CORE, REFERENCE, RoleTree
+from .srl import CONTINUATION, REFERENCE, RoleTree
 
 # Stands for the logarithm of 0, so that differences are numbers.
 _IMPOSSIBLE = -1e9
@@ -58,17 +61,18 @@ def decode(
     several sets are equally good always the same one. Raises SL133 for arrays of other shapes or
     with values that are not numbers.
 
-    Time is linear in tokens and candidates, and with `once` doubles for each label that would
+    Time is linear in candidates, sorting aside, and with `once` doubles for each label that would
     otherwise be taken twice.
     """
-    gains = _gains(nodes, predicate, candidates, none, roles)
+    gains = _gains(nodes, predicate, candidates, none, roles).tolist()
     spans = [nodes.span(node) for node in candidates]
+    once, exempt = frozenset(once), frozenset(exempt)
     limited: list[int] = []
     while True:
         options = _options(gains, limited, exempt)
-        chosen = _best(spans, options, len(nodes.leaves), 1 << len(limited))
-        taken = [label for place, label in chosen if label in once and place not in exempt]
-        twice = {label for label in taken if taken.count(label) > 1}
+        chosen = _best(spans, options, 1 << len(limited))
+        taken = Counter(label for place, label in chosen if label in once and place not in exempt)
+        twice = [label for label, number in taken.items() if number > 1]
         if not twice:
             return chosen
         # With too few limits the result can only be too good: as soon as it keeps to all of them
@@ -86,9 +90,10 @@ def _gains(
     if none.shape != (n,) or roles.ndim != 2 or len(roles) != n:
         problem = f"arrays of the shapes {none.shape} and {roles.shape}"
         raise StructlearnError("SL133", n=n, problem=problem)
-    if np.isnan(none).any() or np.isnan(roles).any():
-        raise StructlearnError("SL133", n=n, problem="values that are not numbers")
     gains = np.maximum(roles, 2 * _IMPOSSIBLE) - np.maximum(none, _IMPOSSIBLE)[:, None]
+    # Of no labels there are no gains, and `none` may hold anything.
+    if np.isnan(gains if gains.size else none).any():
+        raise StructlearnError("SL133", n=n, problem="values that are not numbers")
     for place, node in enumerate(candidates):
         if nodes.starts[node] <= predicate < nodes.ends[node]:
             gains[place] = -np.inf
@@ -96,38 +101,42 @@ def _gains(
 
 
 def _options(
-    gains: NDArray[np.float64], limited: Sequence[int], exempt: Collection[int]
+    gains: Sequence[Sequence[float]], limited: Sequence[int], exempt: Collection[int]
 ) -> list[Options]:
     """What each candidate may be: its best label, and each limited one, as far as they gain."""
     bits = {label: 1 << place for place, label in enumerate(limited)}
     options: list[Options] = []
-    for place, row in enumerate(gains.tolist()):
+    for place, row in enumerate(gains):
         own: Options = []
         if row and max(row) > 0:
             own_bits = {} if place in exempt else bits
-            free = [(gain, -label) for label, gain in enumerate(row) if label not in own_bits]
-            if free and (best := max(free))[0] > 0:
-                own.append((best[0], -best[1], 0))
+            free = row
+            if own_bits:
+                free = [-inf if label in own_bits else gain for label, gain in enumerate(row)]
+            if (best := max(free)) > 0:
+                own.append((best, free.index(best), 0))
             own += [(row[label], label, bit) for label, bit in own_bits.items() if row[label] > 0]
         options.append(own)
     return options
 
 
 def _best(
-    spans: Sequence[tuple[int, int]], options: Sequence[Options], n_tokens: int, n_masks: int
+    spans: Sequence[tuple[int, int]], options: Sequence[Options], n_masks: int
 ) -> list[tuple[int, int]]:
     """The spans and labels with the greatest sum of gains. A mask has the bits of what is taken."""
-    ending: list[list[int]] = [[] for _ in range(n_tokens + 1)]
+    ending: defaultdict[int, list[int]] = defaultdict(list)
     for place, (_, end) in enumerate(spans):
         if options[place]:
             ending[end].append(place)
-    best = [[0.0, *[-np.inf] * (n_masks - 1)]]
-    # For each token and mask the span that ends there, its label, and the mask before it.
+    # Where nothing ends, the best is what it was before: 0, and each token after which spans end.
+    marks = [0, *sorted(ending)]
+    best = [[0.0, *[-inf] * (n_masks - 1)]]
+    # For each mark and mask the span that ends there, its label, and the mask before it.
     back: list[list[tuple[int, int, int] | None]] = [[None] * n_masks]
-    for position in range(1, n_tokens + 1):
+    for mark in marks[1:]:
         values, steps = list(best[-1]), [None] * n_masks
-        for place in ending[position]:
-            before = best[spans[place][0]]
+        for place in ending[mark]:
+            before = best[_mark(marks, spans[place][0])]
             for gain, label, bit in options[place]:
                 for mask in range(n_masks):
                     if not mask & bit and before[mask] + gain > values[mask | bit]:
@@ -135,17 +144,22 @@ def _best(
                         steps[mask | bit] = (place, label, mask)
         best.append(values)
         back.append(steps)
-    position, mask = n_tokens, best[-1].index(max(best[-1]))
+    number, mask = len(marks) - 1, best[-1].index(max(best[-1]))
     chosen: list[tuple[int, int]] = []
-    while position:
-        step = back[position][mask]
+    while number:
+        step = back[number][mask]
         if step is None:
-            position -= 1
+            number -= 1
         else:
             place, label, mask = step
-            position = spans[place][0]
+            number = _mark(marks, spans[place][0])
             chosen.append((place, label))
     return chosen[::-1]
+
+
+def _mark(marks: Sequence[int], position: int) -> int:
+    """The place of the last mark that is not behind a position."""
+    return bisect_right(marks, position) - 1
 
 
 def marginals(
@@ -160,24 +174,49 @@ def marginals(
     gains = _gains(nodes, predicate, candidates, none, roles)
     if not gains.size:
         return np.zeros_like(gains)
-    spans = [nodes.span(node) for node in candidates]
-    weights = np.logaddexp.reduce(gains, axis=1).tolist()
-    n = len(nodes.leaves)
-    forward, backward = [0.0] * (n + 1), [0.0] * (n + 1)
-    ending: list[list[int]] = [[] for _ in range(n + 1)]
-    starting: list[list[int]] = [[] for _ in range(n + 1)]
-    for place, (start, end) in enumerate(spans):
-        if weights[place] > -np.inf:
-            starting[start].append(place)
-            ending[end].append(place)
-    for j in range(1, n + 1):
-        terms = [forward[spans[place][0]] + weights[place] for place in ending[j]]
-        forward[j] = np.logaddexp.reduce([forward[j - 1], *terms]) if terms else forward[j - 1]
-    for i in range(n - 1, -1, -1):
-        terms = [backward[spans[place][1]] + weights[place] for place in starting[i]]
-        backward[i] = np.logaddexp.reduce([backward[i + 1], *terms]) if terms else backward[i + 1]
-    outside = [forward[start] + backward[end] - forward[n] for start, end in spans]
+    starts = [nodes.starts[node] for node in candidates]
+    ends = [nodes.ends[node] for node in candidates]
+    positions = sorted({*starts, *ends})
+    # By the first token, and by the token after the last: where each goes on, and its weight.
+    starting: dict[int, list[tuple[int, float]]] = {position: [] for position in positions}
+    ending: dict[int, list[tuple[int, float]]] = {position: [] for position in positions}
+    weights = gains[:, 0] if gains.shape[1] == 1 else np.logaddexp.reduce(gains, axis=1)
+    for start, end, weight in zip(starts, ends, weights.tolist(), strict=True):
+        if weight > -inf:
+            starting[start].append((end, weight))
+            ending[end].append((start, weight))
+    forward: dict[int, float] = {}
+    total = 0.0
+    for position in positions:
+        for start, weight in ending[position]:
+            total = _log_sum(total, forward[start] + weight)
+        forward[position] = total
+    backward: dict[int, float] = {}
+    value = 0.0
+    for position in reversed(positions):
+        for end, weight in starting[position]:
+            value = _log_sum(value, backward[end] + weight)
+        backward[position] = value
+    outside = [forward[i] + backward[j] - total for i, j in zip(starts, ends, strict=True)]
     return np.exp(np.minimum(gains + np.array(outside)[:, None], 0.0))
+
+
+def _log_sum(x: float, y: float) -> float:
+    """log(exp(x) + exp(y)); of two numbers NumPy's logaddexp takes many times longer."""
+    return x + log1p(exp(y - x)) if x > y else y + log1p(exp(x - y))
+
+
+def log_probabilities(
+    arguments: ArrayLike, brackets: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """log P(ARG | t) and log P(NONE | t), float64 (n_candidates), in a tree that may be wrong.
+
+    arguments: P(ARG | t), if t is a constituent, and brackets: the probability that it is one, each
+    (n_candidates). What is no constituent is no argument, so P(ARG) is the product.
+    """
+    product = np.asarray(arguments, dtype=np.float64) * np.asarray(brackets, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        return np.log(product), np.log1p(-product)
 
 
 # --- references and continuations -----------------------------------------------------------------
@@ -186,14 +225,12 @@ def is_relative(nodes: RoleTree, node: int) -> bool:
     return nodes.labels[node] in nodes.classes.relative
 
 
-def mark_pieces(
-    nodes: RoleTree, arguments: Iterable[tuple[str, int]], core: Collection[str] = CORE
-) -> list[tuple[str, int]]:
+def mark_pieces(nodes: RoleTree, arguments: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
     """The arguments of one predicate, (label, node), with R- and C- where they belong, in the order
     of the text.
 
     A relative phrase gets R- where an argument before it has the same label: its antecedent. Any
-    other argument with one of the `core` labels gets C- where an argument before it has the same
+    other argument with a core role gets C- where an argument before it has the same
     label: it is another piece. Labels that have R- or C- already stay as they are.
     """
     ordered = sorted(arguments, key=itemgetter(1))  # in pre-order, hence in the order of the text
@@ -202,7 +239,7 @@ def mark_pieces(
     for label, node in ordered:
         if label in seen and is_relative(nodes, node):
             marked.append((REFERENCE + label, node))
-        elif label in seen and label in core:
+        elif label in seen and label in nodes.classes.core:
             marked.append((CONTINUATION + label, node))
         else:
             marked.append((label, node))

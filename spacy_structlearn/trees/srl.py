@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections import Counter
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -252,6 +252,7 @@ class RoleLabels:
     prepositional phrase. governing: labels of what a phrase can be governed by. conjunctions: tags
     and labels of what coordinates. particles: tags and labels of verb particles. relative: tags and
     labels of relative and interrogative phrases. be, have, get: forms of these verbs, lower case.
+    core: roles that a predicate has once, in several pieces if need be.
     """
 
     verbs: frozenset[str] = _labels("VB VBD VBG VBN VBP VBZ AUX AUXG")
@@ -269,6 +270,7 @@ class RoleLabels:
     be: frozenset[str] = _labels("be am is are was were been being 's 're 'm ’s ’re ’m ai")
     have: frozenset[str] = _labels("have has had having 've 'd ’ve ’d")
     get: frozenset[str] = _labels("get gets got getting gotten")
+    core: frozenset[str] = CORE
 
 
 ENGLISH = RoleLabels()
@@ -279,22 +281,27 @@ def english_role_labels() -> RoleLabels:
     return ENGLISH
 
 
+# Not any iterable: in a config a text in the place of a list is to be refused.
+LabelList: TypeAlias = list[str] | tuple[str, ...]
+
+
 def role_labels(
-    verbs: Iterable[str] = (),
+    verbs: LabelList = (),
     verb: str = "V",
-    participles: Iterable[str] = (),
-    verb_phrases: Iterable[str] = (),
-    noun_phrases: Iterable[str] = (),
-    preposition_phrases: Iterable[str] = (),
-    clauses: Iterable[str] = (),
-    subordinate: Iterable[str] = (),
-    governing: Iterable[str] = (),
-    conjunctions: Iterable[str] = (),
-    particles: Iterable[str] = (),
-    relative: Iterable[str] = (),
-    be: Iterable[str] = (),
-    have: Iterable[str] = (),
-    get: Iterable[str] = (),
+    participles: LabelList = (),
+    verb_phrases: LabelList = (),
+    noun_phrases: LabelList = (),
+    preposition_phrases: LabelList = (),
+    clauses: LabelList = (),
+    subordinate: LabelList = (),
+    governing: LabelList = (),
+    conjunctions: LabelList = (),
+    particles: LabelList = (),
+    relative: LabelList = (),
+    be: LabelList = (),
+    have: LabelList = (),
+    get: LabelList = (),
+    core: LabelList = (),
 ) -> RoleLabels:
     """The labels of another treebank, for the registry; see `RoleLabels`. What is not given is
     empty, and what would be asked of it is then the same of every phrase.
@@ -315,6 +322,7 @@ def role_labels(
         be=frozenset(be),
         have=frozenset(have),
         get=frozenset(get),
+        core=frozenset(core),
     )
 
 
@@ -435,15 +443,6 @@ def argument_nodes(
     return found
 
 
-def argument_kinds(nodes: RoleTree, arguments: Iterable[Argument]) -> Counter[str]:
-    """How many arguments are a "phrase", a bare "word", or "none" of the nodes."""
-    kinds: Counter[str] = Counter()
-    for _, start, end in arguments:
-        node = nodes.node(start, end)
-        kinds["none" if node is None else "phrase" if nodes.children[node] else "word"] += 1
-    return kinds
-
-
 def gold_roles(
     nodes: RoleTree, arguments: Iterable[Argument], candidates: Sequence[int]
 ) -> list[str | None]:
@@ -472,20 +471,6 @@ def candidates(nodes: RoleTree, predicate: int) -> list[int]:
         if len(below) > 1 and nodes.labels[node] in nodes.classes.preposition_phrases:
             found.extend(child for child in below if not _is_punctuation(nodes, child))
     return sorted(found)
-
-
-def all_candidates(nodes: RoleTree, predicate: int) -> list[int]:
-    """Every node that does not hold the predicate, of a unary stack the highest; punctuation is
-    left out. Raises SL131 for a token that is none.
-    """
-    nodes.predicate(predicate)
-    return [
-        node
-        for node, parent in enumerate(nodes.parents)
-        if not nodes.starts[node] <= predicate < nodes.ends[node]
-        and (parent < 0 or nodes.span(parent) != nodes.span(node))
-        and not _is_punctuation(nodes, node)
-    ]
 
 
 def _is_punctuation(nodes: RoleTree, node: int) -> bool:
@@ -859,16 +844,13 @@ def _frame(nodes: RoleTree, predicate: int, below: Sequence[int]) -> Column:
     leaf = nodes.leaves[predicate]
     places = sorted([*pivots, (predicate, leaf, nodes.classes.verb[:1].lower())])
     texts = [text for _, _, text in places]
+    begins = [begin for begin, _, _ in places]
     # What stands to the left and to the right of each place.
     left = ["_".join([*texts[:place], ""]) for place in range(len(texts) + 1)]
     right = ["_".join(["", *texts[place:]]) for place in range(len(texts) + 1)]
     column: Column = []
     for node in below:
-        start, end = nodes.starts[node], nodes.ends[node]
-        first = last = 0
-        for begin, _, _ in places:
-            first += begin < start
-            last += begin < end
+        first, last = (bisect_left(begins, i) for i in nodes.span(node))
         if last != first + 1 or places[first][1] != node:
             last = first  # a node that is no pivot is put in, before the pivots that it holds
         column.append(f"{left[first]}[{nodes.labels[node]}]{right[last]}")

@@ -33,6 +33,21 @@ def slow_key(symbols, seed=0):
     return key
 
 
+def test_texts_that_are_long_are_not_remembered():
+    """Paths through deep trees would fill the memory."""
+    short, long = "s" * 255, "l" * 256
+    before = symbol.cache_info().currsize
+    table = Table.of([(long, short), (long, None)])
+    assert symbol.cache_info().currsize <= before + 2
+    symbol(short)
+    hits = symbol.cache_info().hits
+    Table.of([(long, short)])
+    assert symbol.cache_info().hits == hits + 1
+    misses = symbol.cache_info().misses
+    assert table.symbols.tolist() == [[symbol(long), symbol(short)], [symbol(long), MISSING]]
+    assert symbol.cache_info().misses == misses + 1
+
+
 def test_symbols_never_change():
     assert symbol(None) == MISSING == 0
     assert symbol("with") == int.from_bytes(blake2b(b"with", digest_size=8).digest(), "little")

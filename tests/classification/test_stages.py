@@ -246,6 +246,16 @@ def test_stages_of_the_same_data_and_settings_go_on():
     assert learned.to_bytes() == fitted(data, estimator).to_bytes()
 
 
+def test_a_state_of_stages_without_data_is_of_other_data():
+    data = parts()
+    trainer = ESTIMATOR.trainer(ESTIMATOR.initialize(data, LABELS), data)
+    train(trainer)
+    less = [{name: of for name, of in datum.items() if name == "roles"} for datum in data]
+    other = ESTIMATOR.trainer(ESTIMATOR.initialize(less, LABELS), less)
+    assert not other.resume(trainer.to_bytes())
+    assert train(other).to_bytes() == fitted(less).to_bytes()
+
+
 def test_a_state_with_parts_missing_or_damaged_is_named():
     data = parts()
     trainer = ESTIMATOR.trainer(ESTIMATOR.initialize(data, LABELS), data)

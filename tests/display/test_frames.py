@@ -269,6 +269,12 @@ def test_white_space_is_not_drawn():
     assert drawn(doc) == [(["She", "ran", "home"], spans)]
 
 
+def test_white_space_has_no_frame():
+    frames = [(1, None, [("ARG0", 0, 1)]), (2, None, []), (3, None, [])]
+    doc = framed(["It", "\n", "rains", "\n"], frames)
+    assert drawn(doc) == drawn(doc[:]) == [(["It", "rains"], [("V", 1, 2)])]
+
+
 @pytest.mark.parametrize("page", [False, True])
 @pytest.mark.parametrize("minify", [False, True])
 def test_words_labels_and_rolesets_are_escaped(page, minify):

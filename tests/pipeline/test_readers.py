@@ -751,6 +751,28 @@ def test_a_directory_is_no_file(tmp_path):
     assert code(create_docbin_reader(tmp_path))[0] == "SL010"
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_mark_at_the_beginning_of_a_file_is_no_text(treebank, tmp_path, suffix):
+    """Otherwise the first sentence would be in a document of its own, with a name of its own."""
+    props = write(tmp_path / f"marked.props{suffix}", "\ufeff" + PROPS)
+    include = write(tmp_path / f"marked.txt{suffix}", "\ufeffnews/1\n")
+    chunked = write(tmp_path / f"marked.chunks{suffix}", "\ufeff" + CONLL)
+    documents = read_treebank(Vocab(), treebank["path"], props=props)
+    assert [name for name, _ in documents] == ["news/1", "blog/2"]
+    (doc,) = docs(create_treebank_reader(treebank["path"], props=props, include=include))
+    assert frames(doc)[0][2] == "bake.01"
+    assert words(docs(create_conll_chunks_reader(chunked))[0])[0] == "The"
+
+
+def test_files_that_are_not_in_utf8_are_named(treebank, tmp_path):
+    path = tmp_path / "old.props"
+    path.write_bytes(PROPS.replace("baker", "b\u00e4ker").encode("latin-1"))
+    number, message = code(create_treebank_reader(treebank["path"], props=path))
+    assert number == "SL035"
+    assert "old.props" in message
+    assert "0xe4" in message
+
+
 def test_the_predicted_doc_keeps_tokens_that_the_tokenizer_would_not_make():
     nlp = spacy.blank("en")
     odd = Doc(nlp.vocab, words=["can", "'t", "  ", "e-\nmail"], spaces=[False, True, False, True])

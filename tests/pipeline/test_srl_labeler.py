@@ -274,10 +274,14 @@ def test_a_phrase_that_overlaps_with_another_is_less_probable(labeler, nlp):
     argument = frame.arguments[-1]
     assert argument.span.text == "with forks"
     row = below.index(nodes.node(3, 5))
-    alone = found.predict_proba(rows)[row, found.labels.index("ARG")]
-    alone *= roles.predict_proba(rows)[row].max() * frame.prob
-    assert nodes.node(4, 5) in below  # "forks", inside of it
-    assert 0 < argument.prob < alone
+    is_one = found.predict_proba(rows)[:, found.labels.index("ARG")]
+    inside = [below.index(nodes.node(*span)) for span in ((3, 4), (4, 5))]  # "with" and "forks"
+    # Sets with it and one of these cannot be.
+    alone = is_one[row] * np.prod(1 - is_one[inside])
+    overlapping = alone / (alone + 1 - is_one[row])
+    assert overlapping < 0.9999 * is_one[row]
+    role = roles.predict_proba(rows)[row].max() * frame.prob
+    assert argument.prob == pytest.approx(overlapping * role, rel=1e-6)
 
 
 def test_what_may_be_no_constituent_may_be_no_argument(labeler, nlp):
@@ -318,6 +322,13 @@ def test_senses_are_told_apart(labeler, nlp):
         "run": {"01": "run.01", "02": "run.02"},
         "see": {"01": "see.01"},
     }
+
+
+def test_of_equally_probable_senses_the_first(labeler, nlp, monkeypatch):
+    """Such as those that no sentence with a tree had in training."""
+    monkeypatch.setitem(labeler.cfg["rolesets"], "eat", {"08": "eat.08", "07": "eat.07"})
+    doc = labeler(parsed_doc(nlp.vocab, ATE))
+    assert [frame.roleset for frame in doc._.frames] == ["eat.07"]
 
 
 def test_a_verb_that_was_never_seen_has_no_roleset(labeler, nlp):
@@ -449,6 +460,32 @@ def test_a_sentence_of_a_thousand_words(labeler, nlp):
     assert len(doc._.frames) == 300
 
 
+@pytest.mark.parametrize("rows", [1, 20])
+def test_candidates_are_asked_about_in_portions(labeler, nlp, monkeypatch, rows):
+    """A long sentence has as many candidates as words, for each of its predicates."""
+    alone = [exact(labeler(parsed_doc(nlp.vocab, *SENTENCES)))]
+    asked = []
+
+    def recorded(table, brackets):
+        asked.append(len(table))
+        assert len(table) == len(brackets)
+        return scores(table, brackets)
+
+    scores = labeler._scores
+    monkeypatch.setattr(labeler, "_scores", recorded)
+    monkeypatch.setattr(srl_labeler, "ROWS", rows)
+    assert [exact(labeler(parsed_doc(nlp.vocab, *SENTENCES)))] == alone
+    of_predicates = [
+        len(candidates(nodes, word))
+        for tree, frames in SENTENCES
+        for nodes in [RoleTree(parse_tree(tree))]
+        for word in (place(nodes.tree.words(), w)[0] for w in frames)
+    ]
+    assert sum(asked) == sum(of_predicates)
+    assert max(asked) <= max(rows, *of_predicates)
+    assert len(asked) == len(of_predicates) if rows == 1 else 1 < len(asked) < len(of_predicates)
+
+
 LEAVES = st.sampled_from(
     [
         Tree.leaf(tag, word)
@@ -517,6 +554,10 @@ def test_arguments_below_the_confidence_are_not_reported(labeler, nlp, setting):
     kept = sorted(a.prob for f in found for a in f.arguments)
     assert kept == [p for p in probabilities if p >= limit]
     assert 0 < len(kept) < len(probabilities)
+    # What is as probable is reported.
+    reading = labeler.predict([parsed_doc(nlp.vocab, YES, ATE)])[0]
+    setting(min_confidence=max(reading.scores[1:]))
+    assert [len(f.arguments) for f in labeler(parsed_doc(nlp.vocab, YES, ATE))._.frames] == [1]
 
 
 def test_what_is_not_reported_is_no_antecedent(labeler, nlp, monkeypatch):
@@ -591,6 +632,44 @@ def test_calibration(nlp, tmp_path):
     assert stored.calibration == pytest.approx(labeler.calibration, rel=1e-8)
     scores = stored(scored(*SENTENCES).predicted).spans["srl"].attrs["scores"]
     np.testing.assert_allclose(scores, after.spans["srl"].attrs["scores"], rtol=1e-6)
+
+
+def test_calibration_counts_what_is_not_reported(nlp):
+    """Otherwise it would be fitted to the arguments that are sure of themselves alone."""
+
+    def fitted(**settings):
+        labeler = pickle.loads(pickle.dumps(nlp)).get_pipe("srl_labeler")
+        for name, value in settings.items():
+            setattr(labeler, name, value)
+        wrong = (ATE[0], {"ate": ("eat.01", "ARG1 She | ARG0 pizza")})
+        docs = [parsed_doc(labeler.vocab, s, gold=True) for s in (*SENTENCES, wrong)]
+        examples = [to_example(doc, spans=["constituents"]) for doc in docs]
+        with pytest.raises(StructlearnError, match="SL037"):
+            labeler.calibrate(examples)  # their trees were not parsed
+        for example in examples:
+            brackets = example.predicted.spans["constituents"]
+            brackets.attrs["scores"] = np.full(len(brackets), 0.9, dtype=np.float32)
+        return labeler.calibrate(examples), labeler
+
+    weights, labeler = fitted(min_confidence=1.0)
+    assert weights == fitted()[0]
+    assert labeler.min_confidence == 1.0
+    # Again, it is not of what the last one gave.
+    assert fitted(calibration=(0.0, 0.5))[0] == weights
+    # What cannot be calibrated stays as it was.
+    with pytest.raises(StructlearnError, match="SL037"):
+        labeler.calibrate([])
+    assert labeler.calibration == weights
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array])
+def test_probabilities_of_brackets_of_any_kind(labeler, nlp, kind):
+    """Whoever sets them, and however."""
+    doc, same = parsed_doc(nlp.vocab, ATE), parsed_doc(nlp.vocab, ATE)
+    brackets = doc.spans["constituents"]
+    brackets.attrs["scores"] = kind([0.5] * len(brackets))
+    same.spans["constituents"].attrs["scores"] = np.full(len(brackets), 0.5, dtype=np.float32)
+    assert exact(labeler(doc)) == exact(labeler(same)) != []
 
 
 def test_no_core_role_twice(labeler, nlp, setting):
@@ -670,6 +749,7 @@ def test_without_a_lemmatizer_words_are_in_lower_case():
 @pytest.mark.parametrize(
     "bad",
     [
+        {"predicate_tags": []},
         {"min_confidence": -0.1},
         {"min_confidence": 1.1},
         {"attachment_confidence": -0.1},
@@ -726,6 +806,20 @@ def test_stages_that_learn_nothing_are_passed_over():
     assert labeler.cfg["rolesets"] == {}
     doc = labeler(parsed_doc(nlp.vocab, ATE))
     assert readable(doc) == [("ate", None, ATE[1]["ate"][1])]
+
+
+def test_without_any_candidate_in_training_nothing_is_an_argument():
+    """Arguments are known, but their sentences have no trees."""
+    nlp = spacy.blank("en")
+    labeler = nlp.add_pipe("srl_labeler", config={"model": stages()})
+    doc = parsed_doc(nlp.vocab, ATE, gold=True)
+    set_gold_spans(doc, "constituents", [])
+    bare = parsed_doc(nlp.vocab, ("(S (VBD ate))", {"ate": ("eat.01", "")}), gold=True)
+    examples = [to_example(doc), to_example(bare)]
+    nlp.initialize(lambda: examples)
+    labeler.fit(examples)
+    assert labeler.parameters["identification"].is_empty
+    assert readable(labeler(parsed_doc(nlp.vocab, ATE))) == [("ate", "eat.01", "")]
 
 
 def test_stages_that_have_seen_one_label():
@@ -841,6 +935,20 @@ def test_gold_without_frames_or_trees_is_none(labeler, nlp):
     assert labeler.gold_data(to_example(parsed_doc(nlp.vocab, YES, gold=True))) is None
 
 
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"predicate_tags": ["VERB", "NOUN"]}, "NOUN or VERB"),
+        ({"role_labels": {"@misc": "spacy_structlearn.role_labels.v1"}}, "predicate_tags"),
+    ],
+)
+def test_gold_whose_predicates_have_other_tags_names_the_tags(nlp, config, named):
+    doc = parsed_doc(nlp.vocab, ATE, gold=True)
+    fresh = spacy.blank("en").add_pipe("srl_labeler", config=config)
+    with pytest.raises(StructlearnError, match=f"SL005.*predicates tagged.*{named}"):
+        fresh.initialize(lambda: [to_example(doc)])
+
+
 def test_gold_without_tags_is_an_error(labeler, nlp):
     whole = parsed_doc(nlp.vocab, ATE, gold=True)
     doc = Doc(nlp.vocab, words=[token.text for token in whole])
@@ -910,6 +1018,21 @@ def test_initialize_keeps_a_loaded_model(nlp):
     nlp.initialize()
     assert labeler.parameters is before
     assert labeler.cfg["rolesets"] is rolesets
+    # Frames without arguments tell nothing of roles.
+    bare = parsed_doc(nlp.vocab, ("(S (VBD ate))", {"ate": ("eat.09", "")}), gold=True)
+    nlp.initialize(lambda: [to_example(bare)])
+    assert labeler.parameters is before
+    assert labeler.cfg["rolesets"] is rolesets
+
+
+def test_initialize_forgets_the_calibration_of_what_was_loaded(nlp):
+    again = pickle.loads(pickle.dumps(nlp))
+    labeler = again.get_pipe("srl_labeler")
+    labeler.calibration = (-1.0, 0.5)
+    again.initialize()
+    assert labeler.calibration == (-1.0, 0.5)
+    again.initialize(lambda: training_examples(again))
+    assert labeler.calibration is None
 
 
 def test_labels_are_fixed_once_there_are_parameters(labeler):

@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees.brackets import parse_tree
-from spacy_structlearn.trees.roles import decode, is_relative, marginals, mark_pieces
-from spacy_structlearn.trees.srl import RoleTree, all_candidates
+from spacy_structlearn.trees.roles import (
+    decode,
+    is_relative,
+    log_probabilities,
+    marginals,
+    mark_pieces,
+)
+from spacy_structlearn.trees.srl import RoleTree, candidates
 from spacy_structlearn.trees.tree import Tree
 
 SENTENCE = (
@@ -184,9 +190,9 @@ def test_arrays_that_do_not_fit(none, roles):
 def test_many_candidates_with_the_same_role():
     # All roles are wanted everywhere, in a flat tree of 60 words: exact all the same.
     nodes = RoleTree(Tree("S", [Tree.leaf("T", "w") for _ in range(60)]))
-    candidates = all_candidates(nodes, 30)
-    roles = np.log(np.random.default_rng(0).dirichlet(np.ones(7), len(candidates)))
-    chosen = decode(nodes, 30, candidates, np.full(len(candidates), -20.0), roles, once=range(7))
+    sisters = candidates(nodes, 30)
+    roles = np.log(np.random.default_rng(0).dirichlet(np.ones(7), len(sisters)))
+    chosen = decode(nodes, 30, sisters, np.full(len(sisters), -20.0), roles, once=range(7))
     assert sorted(label for _, label in chosen) == list(range(7))
 
 
@@ -272,3 +278,9 @@ def test_marking_again_changes_nothing():
 def test_relative_phrases():
     assert is_relative(RELATIVE, RELATIVE.node(2, 3))
     assert not is_relative(RELATIVE, RELATIVE.node(0, 2))
+
+
+def test_the_probability_of_an_argument_in_a_tree_that_may_be_wrong():
+    arguments, none = log_probabilities([0.8, 1.0, 0.0], [0.5, 1.0, 0.9])
+    assert np.exp(arguments) == pytest.approx([0.4, 1.0, 0.0])
+    assert np.exp(none) == pytest.approx([0.6, 0.0, 1.0])

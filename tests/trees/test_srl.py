@@ -24,8 +24,6 @@ from spacy_structlearn.trees.srl import (
     Proposition,
     RoleLabels,
     RoleTree,
-    all_candidates,
-    argument_kinds,
     argument_nodes,
     base_label,
     candidates,
@@ -217,7 +215,6 @@ def test_arguments_as_nodes():
     assert [label for label, _ in argument_nodes(nodes, arguments, split=False)] == [
         *("ARG1", "ARGM-MOD")
     ]
-    assert argument_kinds(nodes, arguments) == Counter(none=2, phrase=1, word=1)
 
 
 SHARED = "(S (NP (PRP He)) (VP (VP (VBD ate) (NP (NN rice))) (CC and) (VP (VBD drank))))"
@@ -269,19 +266,11 @@ def test_candidates(text, predicate, expected):
     assert candidates(nodes, predicate) == sorted(candidates(nodes, predicate))
 
 
-def test_all_candidates():
-    nodes = nodes_of("(TOP (S (NP (PRP He)) (VP (VBD ate) (PP (IN at) (NP (NN home)))) (. .)))")
-    assert texts(nodes, all_candidates(nodes, 1)) == [
-        *("NP He", "PP at home", "IN at", "NP home"),
-    ]
-
-
 @pytest.mark.parametrize("predicate", [-1, 9])
 def test_a_predicate_that_is_no_token(predicate):
     nodes = nodes_of(ASSUMED)
-    for function in (candidates, all_candidates):
-        with pytest.raises(StructlearnError, match="SL131"):
-            function(nodes, predicate)
+    with pytest.raises(StructlearnError, match="SL131"):
+        candidates(nodes, predicate)
     with pytest.raises(StructlearnError, match="SL131"):
         features(nodes, [(predicate, [0])])
 
@@ -577,7 +566,6 @@ def test_candidates_of_any_tree(tree, data):
     predicate = data.draw(st.integers(0, len(nodes.leaves) - 1))
     found = candidates(nodes, predicate)
     assert found == sorted(set(found))
-    assert set(found) <= set(all_candidates(nodes, predicate))
     for node in found:
         assert not nodes.starts[node] <= predicate < nodes.ends[node]
         assert nodes.node(*nodes.span(node)) == node
@@ -650,7 +638,9 @@ def test_the_arguments_of_the_corpora(corpora, name):
         nodes = RoleTree(sentence.tree)
         for proposition in sentence.propositions:
             core = [piece for piece in proposition.arguments if piece.label in CORE]
-            kinds += argument_kinds(nodes, core)
+            for _, start, end in core:
+                node = nodes.node(start, end)
+                kinds["none" if node is None else "phrase" if nodes.children[node] else "word"] += 1
             below = {nodes.span(node) for node in candidates(nodes, proposition.predicate)}
             arguments += len(core)
             found += sum((start, end) in below for _, start, end in core)
