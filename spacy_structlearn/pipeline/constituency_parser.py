@@ -222,21 +222,7 @@ class ConstituencyParser(BatchTrainable):
             return None
         if CONSTITUENT_TAGS not in doc.spans and not doc.has_annotation("TAG") and len(doc):
             raise StructlearnError("SL022", component=self.name, text=doc.text[:40])
-        trees, left_out = [], 0
-        for sentence in extensions.sentences(doc):
-            tree = gold_tree(sentence)
-            if tree is not None:
-                trees.append(tree)
-            elif not sentence.text.isspace():
-                left_out += 1
-        if left_out:
-            logger.warning(
-                "%s: %d of the sentences of %r have no complete tree and are not trained on",
-                self.name,
-                left_out,
-                doc.text[:40],
-            )
-        return trees or None
+        return [tree for _, tree in gold_trees(doc, self.name)] or None
 
     def _take_in(self, examples: list[Example]) -> None:
         # `spacy train` shuffles the examples, and sums of floats depend on the order.
@@ -430,7 +416,26 @@ def _content(example: Example) -> tuple:
     return doc.text, [(span.label_, span.start, span.end) for span in spans]
 
 
-def gold_tree(sentence: Span) -> Tree | None:
+def gold_trees(doc: Doc, component: str) -> list[tuple[Span, Tree]]:
+    """The gold sentences that have a complete tree; the number of the others is logged."""
+    found, left_out = [], 0
+    for sentence in extensions.sentences(doc):
+        tree = _gold_tree(sentence)
+        if tree is not None:
+            found.append((sentence, tree))
+        elif not sentence.text.isspace():
+            left_out += 1
+    if left_out:
+        logger.warning(
+            "%s: %d of the sentences of %r have no complete tree and are not trained on",
+            component,
+            left_out,
+            doc.text[:40],
+        )
+    return found
+
+
+def _gold_tree(sentence: Span) -> Tree | None:
     """The normalised tree of a gold sentence, None if it is not complete."""
     doc = sentence.doc
     if CONSTITUENT_TAGS not in doc.spans and not all(t.tag_ or t.is_space for t in sentence):

@@ -11,7 +11,6 @@ model; from the probabilities of the last two follow the best arguments that do 
 from __future__ import annotations
 
 import gc
-import logging
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -56,13 +55,11 @@ from ..trees.srl import (
 from ..trees.tree import Tree
 from . import extensions
 from .batch_trainable import BatchTrainable
-from .constituency_parser import gold_tree
+from .constituency_parser import gold_trees
 from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, SRL, Frame, frame_spans
 from .pp_attacher import reattached
 from .scorers import srl_score
 from .srl_templates import IDENTIFICATION, PREDICATES, ROLES, SENSES, STAGES
-
-logger = logging.getLogger("spacy_structlearn")
 
 DEFAULT_MODEL = """
 [model]
@@ -357,21 +354,8 @@ class SRLLabeler(BatchTrainable):
         ]
 
     def _gold_sentences(self, doc: Doc) -> list[_Sentence]:
-        brackets, found, left_out = _bracket_probabilities(doc), [], 0
-        for sentence in extensions.sentences(doc):
-            tree = gold_tree(sentence)
-            if tree is not None:
-                found.append(self._sentence(sentence, tree, brackets))
-            elif not sentence.text.isspace():
-                left_out += 1
-        if left_out:
-            logger.warning(
-                "%s: %d of the sentences of %r have no complete tree and are not trained on",
-                self.name,
-                left_out,
-                doc.text[:40],
-            )
-        return found
+        brackets = _bracket_probabilities(doc)
+        return [self._sentence(*pair, brackets) for pair in gold_trees(doc, self.name)]
 
     def _gold_predicates(
         self, sentences: Sequence[_Sentence], frames: Mapping[int, Frame]
