@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit
 
 from ..errors import StructlearnError
 
@@ -37,7 +36,7 @@ def fit_pool(probabilities: ArrayLike, right: ArrayLike) -> NDArray[np.float64]:
     weights = np.zeros(inputs.shape[1])
     value = _loss(inputs, right, weights)
     while True:
-        p = expit(inputs @ weights)
+        p = _logistic(inputs @ weights)
         gradient = inputs.T @ (p - right) + _PRIOR * weights
         hessian = (inputs * (p * (1.0 - p))[:, None]).T @ inputs + _PRIOR * np.eye(len(weights))
         step, size = np.linalg.solve(hessian, gradient), 1.0
@@ -57,7 +56,7 @@ def pooled(probabilities: ArrayLike, weights: ArrayLike) -> NDArray[np.float64]:
     if weights.shape != (inputs.shape[1],):
         problem = f"{weights.size} weights for {inputs.shape[1] - 1} sources and a constant"
         raise StructlearnError("SL540", problem=problem)
-    return expit(inputs @ weights)
+    return _logistic(inputs @ weights)
 
 
 def _inputs(probabilities: ArrayLike) -> NDArray[np.float64]:
@@ -65,7 +64,14 @@ def _inputs(probabilities: ArrayLike) -> NDArray[np.float64]:
     found = np.asarray(probabilities, dtype=np.float64)
     if found.ndim != 2 or not ((found >= 0) & (found <= 1)).all():
         raise StructlearnError("SL540", problem="what is no table of probabilities")
-    return np.hstack([np.ones((len(found), 1)), np.clip(logit(found), -LARGEST, LARGEST)])
+    with np.errstate(divide="ignore"):
+        log_odds = np.log(found) - np.log1p(-found)
+    return np.hstack([np.ones((len(found), 1)), np.clip(log_odds, -LARGEST, LARGEST)])
+
+
+def _logistic(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Not scipy.special.expit: importing it would take half as long as loading the pipeline.
+    return 0.5 + 0.5 * np.tanh(0.5 * log_odds)
 
 
 def _loss(

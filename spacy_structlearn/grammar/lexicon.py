@@ -696,7 +696,8 @@ class LexiconLearner:
     ) -> NDArray[np.float64]:
         """c_U, (n_signatures + 1, width), of every signature and, last, of all."""
         size = (len(self.signatures) + 1) * width
-        rows = np.bincount(cells, weights=counts, minlength=size).reshape(-1, width)
+        found = np.bincount(cells, weights=counts, minlength=size)
+        rows = found.astype(np.float64, copy=False).reshape(-1, width)  # of no cells it counts ints
         self._backoff_of_rows.add_up(rows)
         return rows
 

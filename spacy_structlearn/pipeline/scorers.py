@@ -30,6 +30,7 @@ from .extensions import (
 
 
 def make_np_chunk_scorer() -> Callable[..., dict[str, Any]]:
+    """The scorer of NP chunks, for the registry; see `np_chunk_score`."""
     return np_chunk_score
 
 
@@ -180,6 +181,7 @@ def _tagged(words: list[str], _: list[Span], tags: list[str]) -> dict[tuple[int,
 
 # --- attachments of prepositional phrases ---------------------------------------------------------
 def make_pp_attachment_scorer() -> Callable[..., dict[str, Any]]:
+    """The scorer of prepositional phrases, for the registry; see `pp_attachment_score`."""
     return pp_attachment_score
 
 
@@ -240,6 +242,7 @@ def _prepositions(docs: list, labels: bool) -> list[tuple[list[str], list[Span]]
 
 # --- semantic roles -------------------------------------------------------------------------------
 def make_srl_scorer() -> Callable[..., dict[str, Any]]:
+    """The scorer of semantic roles, for the registry; see `srl_score`."""
     return srl_score
 
 

@@ -42,6 +42,14 @@ def test_a_step_is_a_round_and_every_round_a_level():
     assert trainer.n_iterations == 2
 
 
+def test_no_word_is_rare():
+    """Then unknown words are judged by all words."""
+    settings = LexiconSettings(rare=0)
+    trainer = learn(treebanks.sample(), rounds=1, lexicon=settings)
+    assert np.isfinite(trainer.value)
+    assert len(trainer.parameters().levels) == 2
+
+
 def test_initialize_gives_the_treebank_grammar():
     trees = treebanks.sample()
     grammar = SplitMerge().initialize([trees], ("NP",), LatentGrammar.empty())
