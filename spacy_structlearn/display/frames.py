@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import StructlearnError
 from ..trees.srl import PREDICATE, PlainFrame, base_label
-from .trees import _printable
+from .html import GRAY, LabelledSpan, Sentence, printable, spans_html
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -180,17 +180,35 @@ def frame_figures(
             {
                 "start_token": start,
                 "end_token": end,
-                "label": escape(_printable(label)),
-                "kb_id": escape(_printable(roleset or "")) if label == PREDICATE else "",
+                "label": escape(printable(label)),
+                "kb_id": escape(printable(roleset or "")) if label == PREDICATE else "",
                 "kb_url": url,
             }
             for label, start, end in _spans(len(tokens), predicate, arguments)
         ]
-        words = [_printable(token.text) for token in tokens]
+        words = [printable(token.text) for token in tokens]
         figures.append(
             {"text": " ".join(words), "tokens": words, "spans": spans, "settings": settings}
         )
     return figures
+
+
+def frame_line(sentence: Sentence, frame: Any) -> str:
+    """A frame of `doc._.frames` over its sentence as one line of HTML, with probabilities as text
+    and as tooltips; see `html.spans_html`.
+    """
+    parts = [(frame.predicate, PREDICATE, frame.prob)]
+    parts += [(argument.span, argument.label, argument.prob) for argument in frame.arguments]
+    spans = []
+    for span, label, probability in parts:
+        start, end = sentence.place(span)
+        if start < end:
+            name = (
+                f"{label} {frame.roleset}" if span is frame.predicate and frame.roleset else label
+            )
+            color = _color(label, COLORS) or GRAY
+            spans.append(LabelledSpan(start, end, name, probability, color))
+    return spans_html(sentence.words(), spans)
 
 
 def plain_frame(frame: Any, positions: Sequence[int]) -> PlainFrame:
@@ -223,15 +241,16 @@ def _fail(n: int, problem: str) -> None:
 
 
 def _colors(figures: Iterable[dict[str, Any]], chosen: Mapping[str, str]) -> dict[str, str]:
-    """The colour of each label in the figures: that of the label itself, or of the label without R-
-    and C-, or of what stands before its hyphen. displacy takes labels in any case.
-    """
+    """The colour of each label in the figures that has one. displacy takes labels in any case."""
     known = {**COLORS, **{label.upper(): color for label, color in chosen.items()}}
-    found = {}
-    for label in {span["label"] for figure in figures for span in figure["spans"]}:
-        base = base_label(label.upper())
-        for name in (label.upper(), base, base.partition("-")[0]):
-            if name in known:
-                found[label] = known[name]
-                break
-    return found
+    labels = {span["label"] for figure in figures for span in figure["spans"]}
+    return {label: color for label in labels if (color := _color(label, known))}
+
+
+def _color(label: str, known: Mapping[str, str]) -> str | None:
+    """The colour of the label itself, or of the label without R- and C-, or of what stands before
+    its hyphen; None if none of them is known.
+    """
+    base = base_label(label.upper())
+    names = (label.upper(), base, base.partition("-")[0])
+    return next((known[name] for name in names if name in known), None)

@@ -16,7 +16,8 @@ from math import ceil, sqrt
 from typing import NamedTuple
 
 from ..errors import StructlearnError
-from .trees import _pixels, _printable, _svg_text
+from .html import Svg, printable
+from .trees import _pixels, _svg_text
 
 LEAST_ROW = 8
 """Layers of up to this number of nodes are not broken into several."""
@@ -38,9 +39,9 @@ def network_svg(
     names: Mapping[str, str] | None = None,
     title: str | None = None,
     font_size: int = 14,
-) -> str:
-    """The network as a standalone `<svg>` element without a background. The lines from the class,
-    which is a parent of every variable, are faint.
+) -> Svg:
+    """The network as a standalone `<svg>` element without a background, which a notebook shows as a
+    picture. The lines from the class, which is a parent of every variable, are faint.
 
     parents: for each variable its parents other than the class, as `BayesNet.parents` has them; the
     order of the variables does not matter much. target: the name of the class. names: what class
@@ -54,7 +55,7 @@ def network_svg(
     network = _Network.of(parents, target, names or {})
     picture = _lay_out(network, font_size)
     factors = network.factors()
-    name = escape(" ".join(factors) if title is None else _printable(title))
+    name = escape(" ".join(factors) if title is None else printable(title))
     nodes = []
     for node, text in enumerate(network.names):
         x, y = picture.centres[node], picture.tops[picture.layers[node]]
@@ -67,7 +68,7 @@ def network_svg(
             f"{_svg_text(x, y + 1.35 * font_size, text, _TEXT)}</g>"
         )
     newline = "\n"
-    return f"""\
+    return Svg(f"""\
 <svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{name}" \
 width="{picture.width:g}" height="{picture.height:g}" \
 viewBox="0 0 {picture.width:g} {picture.height:g}">
@@ -81,7 +82,7 @@ font-size="{font_size}" text-anchor="middle">
 {newline.join(nodes)}
 </g>
 </svg>
-"""
+""")
 
 
 _TEXT = ' fill-opacity="1" stroke="none"'
@@ -97,8 +98,8 @@ def network_dot(
     network = _Network.of(parents, target, names or {})
     ids: list[str] = []
     for name in network.ids:
-        id_ = _dot_quoted(_printable(name))
-        ids.append(id_ if id_ not in ids else _dot_quoted(f"{_printable(name)} {len(ids)}"))
+        id_ = _dot_quoted(printable(name))
+        ids.append(id_ if id_ not in ids else _dot_quoted(f"{printable(name)} {len(ids)}"))
     lines = ["digraph network {", '  node [shape=box, style=rounded, fontname="sans-serif"];']
     for node, text in enumerate(network.names):
         # In a label, Graphviz reads character references.
@@ -158,7 +159,7 @@ class _Network(NamedTuple):
                 raise StructlearnError("SL115", problem=problem)
             left = later
         arcs = [sorted({0, *(places[p] for p in parents[v])}) for v in list(places)[1:]]
-        shown = [_printable(str(names.get(name, name))) for name in places]
+        shown = [printable(str(names.get(name, name))) for name in places]
         return cls(list(map(str, places)), shown, [[], *arcs])
 
     def factors(self) -> list[str]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ..errors import StructlearnError
 from ..trees.tree import Tree
+from .html import Svg, printable
 
 # The lines of the upright text in ASCII.
 _ASCII = str.maketrans("─│┌┐┬┴┼", "-|+++++")
@@ -35,17 +36,26 @@ def upright_text(tree: Tree, *, ascii: bool = False) -> str:
     return _upright(_lay_out(tree, columns, gap=1), ascii)
 
 
-def indented_text(tree: Tree, *, ascii: bool = False) -> str:
+def indented_text(
+    tree: Tree, *, ascii: bool = False, probabilities: Sequence[float | None] | None = None
+) -> str:
     """The tree as text, one node a line below its parent, for trees of any width. The length is
     the number of nodes times their depth.
+
+    probabilities: as of `tree_svg`, written behind the labels. Raises SL113 for a wrong number.
     """
+    figures = _figures(tree, probabilities)
     fork, corner, passing = ("+- ", "+- ", "|  ") if ascii else ("├─ ", "└─ ", "│  ")
     lines: list[str] = []
+    phrases = 0
     stack = [(tree, "", "")]  # node, what stands before it, what stands before its children
     while stack:
         node, before, below = stack.pop()
         name = node.label if node.word is None else f"{node.label} {node.word}"
-        lines.append((before + _printable(name)).rstrip())
+        if figures and node.word is None:
+            name += f" {figures[phrases]}"
+            phrases += 1
+        lines.append((before + printable(name)).rstrip())
         if node.children:
             *others, last = node.children
             stack.append((last, below + corner, below + "   "))
@@ -56,22 +66,22 @@ def indented_text(tree: Tree, *, ascii: bool = False) -> str:
 def tree_svg(
     tree: Tree,
     *,
-    probabilities: Sequence[float] | None = None,
+    probabilities: Sequence[float | None] | None = None,
     title: str | None = None,
     font_size: int = 14,
-) -> str:
+    right_to_left: bool = False,
+) -> Svg:
     """The tree as a standalone `<svg>` element, words along the bottom, in the colour of the text
-    around it and without a background.
+    around it and without a background. A notebook shows it as a picture.
 
     probabilities: one for each bracket in the order of `tree.spans()`, written below its label,
-    with label, tokens and more digits as a tooltip. title: the accessible name; by default the
-    words. font_size: in pixels. Widths of text are estimated, generously for common sans-serif
-    fonts, so that labels do not overlap. Raises SL113 for a wrong number of probabilities.
+    with label, tokens and more digits as a tooltip; None leaves a bracket without. title: the
+    accessible name; by default the words. font_size: in pixels. right_to_left: the first word
+    stands on the right. Widths of text are estimated, generously for common sans-serif fonts, so
+    that labels do not overlap. Raises SL113 for a wrong number of probabilities.
     """
     spans = tree.spans()
-    if probabilities is not None and len(probabilities) != len(spans):
-        raise StructlearnError("SL113", brackets=len(spans), found=len(probabilities))
-    figures = [f"{p:.2f}" for p in (() if probabilities is None else probabilities)]
+    figures = _figures(tree, probabilities)
     small = 0.7 * font_size
 
     def measure(text: str) -> int:
@@ -79,8 +89,10 @@ def tree_svg(
 
     least = max((_pixels(figure, small) for figure in figures), default=1)
     layout = _lay_out(tree, measure, gap=font_size, least=least)
+    if right_to_left:
+        layout = layout.mirrored()
     # Below the baseline of a label: its descenders and, if there is one, its probability.
-    drop = round(font_size * (1.1 if figures else 0.35))
+    drop = round(font_size * (1.1 if any(figures) else 0.35))
     level_height = round(font_size * 2.0) + drop
     margin = font_size
     top = layout.levels[0]
@@ -89,18 +101,18 @@ def tree_svg(
         return margin + font_size + (top - level) * level_height
 
     word_line = baseline(1) + round(1.4 * font_size)
-    name = escape(_printable(" ".join(tree.words()) if title is None else title))
+    name = escape(printable(" ".join(tree.words()) if title is None else title))
     lines: list[str] = []
     texts: list[str] = []
     phrases = 0
     for i, node in enumerate(layout.nodes):
-        text = _printable(node.label)
+        text = printable(node.label)
         level = layout.levels[i]
         x = margin + layout.start(i, measure(text)) + measure(text) / 2
         y = baseline(level)
         label = _svg_text(x, y, text)
         if node.word is not None:
-            word = _printable(node.word)
+            word = printable(node.word)
             x = margin + layout.start(i, measure(word)) + measure(word) / 2
             texts += [label, _svg_text(x, word_line, word)]
             continue
@@ -112,7 +124,7 @@ def tree_svg(
             for child in layout.children[i]
         ]
         lines.append(_svg_bracket(margin + layout.anchors[i], y + drop, bar, ends))
-        if probabilities is not None:
+        if figures and figures[phrases]:
             _, begin, stop = spans[phrases]
             tip = f"{text} [{begin}:{stop}] {probabilities[phrases]:.4f}"
             figure = figures[phrases]
@@ -124,7 +136,7 @@ def tree_svg(
     width = layout.widths[0] + 2 * margin
     height = word_line + margin
     newline = "\n"
-    return f"""\
+    return Svg(f"""\
 <svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{name}" \
 width="{width}" height="{height}" viewBox="0 0 {width} {height}">
 <title>{name}</title>
@@ -135,7 +147,19 @@ width="{width}" height="{height}" viewBox="0 0 {width} {height}">
 {newline.join(texts)}
 </g>
 </svg>
-"""
+""")
+
+
+def _figures(tree: Tree, probabilities: Sequence[float | None] | None) -> list[str]:
+    """What is written for each bracket, "" where its probability is None; SL113 if there is not
+    one for each.
+    """
+    if probabilities is None:
+        return []
+    brackets = sum(node.word is None for node in tree.subtrees())
+    if len(probabilities) != brackets:
+        raise StructlearnError("SL113", brackets=brackets, found=len(probabilities))
+    return ["" if p is None else f"{p:.2f}" for p in probabilities]
 
 
 def tree_latex(tree: Tree, package: str = "forest") -> str:
@@ -193,7 +217,7 @@ _LATEX_SPECIAL = str.maketrans(
 
 
 def _latex_escape(text: str) -> str:
-    return _printable(text).translate(_LATEX_SPECIAL)
+    return printable(text).translate(_LATEX_SPECIAL)
 
 
 class _Layout(NamedTuple):
@@ -220,6 +244,12 @@ class _Layout(NamedTuple):
         last = self.lefts[i] + self.widths[i] - width
         return max(self.lefts[i], min(self.anchors[i] - (width - 1) // 2, last))
 
+    def mirrored(self) -> _Layout:
+        """The same with the first leaf on the right."""
+        width = self.widths[0]
+        lefts = [width - left - own for left, own in zip(self.lefts, self.widths, strict=True)]
+        return self._replace(lefts=lefts, anchors=[width - 1 - anchor for anchor in self.anchors])
+
 
 def _lay_out(tree: Tree, measure: Callable[[str], int], gap: int, least: int = 1) -> _Layout:
     """The layout of a tree. measure: the width of a text. gap: the space between two blocks.
@@ -233,9 +263,9 @@ def _lay_out(tree: Tree, measure: Callable[[str], int], gap: int, least: int = 1
     open_: list[int] = []
     for i in reversed(range(n)):
         node = nodes[i]
-        widths[i] = max(1, measure(_printable(node.label)))
+        widths[i] = max(1, measure(printable(node.label)))
         if node.word is not None:
-            widths[i] = max(widths[i], measure(_printable(node.word)))
+            widths[i] = max(widths[i], measure(printable(node.word)))
         else:
             children[i] = below = [open_.pop() for _ in node.children]
             levels[i] = 1 + max(levels[child] for child in below)
@@ -263,11 +293,11 @@ def _upright(layout: _Layout, ascii: bool) -> str:
     top = layout.levels[0]
     rows: list[list[tuple[int, str]]] = [[] for _ in range(2 * top)]  # (column, text) pieces
     for i, node in enumerate(layout.nodes):
-        label = _printable(node.label)
+        label = printable(node.label)
         row = 2 * (top - layout.levels[i])
         rows[row].append((layout.start(i, columns(label)), label))
         if node.word is not None:
-            word = _printable(node.word)
+            word = printable(node.word)
             rows[row + 1].append((layout.start(i, columns(word)), word))
             continue
         anchors = [layout.anchors[child] for child in layout.children[i]]
@@ -320,22 +350,6 @@ def _pixels(text: str, font_size: float) -> int:
     """About the width of a text in a sans-serif font, rather too much than too little."""
     broad = sum(character.isupper() or character in "mw%@" for character in text)
     return round(font_size * (0.62 * columns(text) + 0.2 * broad))
-
-
-def _printable(text: str) -> str:
-    """The text with white space as blanks, and without characters that would break a drawing or
-    that XML forbids.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        " "
-        if character.isspace()
-        else "\N{REPLACEMENT CHARACTER}"
-        if unicodedata.category(character) in ("Cc", "Cs", "Cn")
-        else character
-        for character in text
-    )
 
 
 def _svg_text(x: float, y: float, text: str, attributes: str = "") -> str:

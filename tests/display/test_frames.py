@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 import spacy
+from drawn import contrast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy import displacy
@@ -370,18 +371,11 @@ def test_a_label_without_a_colour_has_that_of_displacy():
     assert colors_of(["AGENT"]) == ["#ddd"]
 
 
-def luminance(color):
-    """Relative luminance of an sRGB colour "#rrggbb" (Web Content Accessibility Guidelines 2.1)."""
-    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
 def test_colours_differ_and_black_text_can_be_read_on_them():
     assert len(set(COLORS.values())) == len(COLORS)
     for color in COLORS.values():
-        assert (luminance(color) + 0.05) / 0.05 >= 4.5
-        assert 1.05 / (luminance(color) + 0.05) >= 2  # and the line is seen on white paper
+        assert contrast(color, "#000000") >= 4.5
+        assert contrast(color, "#ffffff") >= 2  # and the line is seen on white paper
 
 
 def test_other_options_are_those_of_displacy():

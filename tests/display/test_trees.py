@@ -222,10 +222,11 @@ def overlap(a, b) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-@given(TREES, st.booleans(), st.integers(8, 40))
-def test_nothing_in_the_svg_overlaps(tree, with_probabilities, size):
+@given(TREES, st.booleans(), st.integers(8, 40), st.booleans())
+def test_nothing_in_the_svg_overlaps(tree, with_probabilities, size, right_to_left):
     probabilities = [0.5] * len(tree.spans()) if with_probabilities else None
-    svg = ET.fromstring(tree_svg(tree, probabilities=probabilities, font_size=size))
+    settings = {"probabilities": probabilities, "right_to_left": right_to_left}
+    svg = ET.fromstring(tree_svg(tree, font_size=size, **settings))
     texts = boxes(svg)
     assert len(texts) == (len(list(tree.subtrees())) + len(tree.words()) + len(probabilities or ()))
     width, height = float(svg.attrib["width"]), float(svg.attrib["height"])
@@ -239,9 +240,9 @@ def test_nothing_in_the_svg_overlaps(tree, with_probabilities, size):
         assert not any(overlap(line, box) for box in texts)
 
 
-@given(TREES)
-def test_every_line_of_the_svg_ends_at_a_label(tree):
-    svg = ET.fromstring(tree_svg(tree, font_size=20))
+@given(TREES, st.booleans())
+def test_every_line_of_the_svg_ends_at_a_label(tree, right_to_left):
+    svg = ET.fromstring(tree_svg(tree, font_size=20, right_to_left=right_to_left))
     texts = boxes(svg)
     upright = [line for line in strokes(svg) if line[0] == line[2]]
     ends = 0
@@ -289,9 +290,41 @@ def test_probabilities_stand_below_the_labels_with_a_tooltip():
 
 
 @pytest.mark.parametrize("probabilities", [[], [0.5] * 3, [0.5] * 5])
-def test_one_probability_for_each_bracket(probabilities):
+@pytest.mark.parametrize("draw", [tree_svg, indented_text])
+def test_one_probability_for_each_bracket(draw, probabilities):
     with pytest.raises(StructlearnError, match="SL113"):
-        tree_svg(ducks(), probabilities=probabilities)
+        draw(ducks(), probabilities=probabilities)
+
+
+def test_a_bracket_may_have_no_probability():
+    svg = ET.fromstring(tree_svg(ducks(), probabilities=[None, 0.5, None, 0.25]))
+    groups = [[child.text for child in group] for group in svg.findall(f"{SVG}g/{SVG}g")]
+    assert groups == [["NP [0:1] 0.5000", "NP", "0.50"], ["NP [2:5] 0.2500", "NP", "0.25"]]
+    assert tree_svg(ducks(), probabilities=[None] * 4).count("<title>") == 1
+
+
+def test_indented_text_with_probabilities():
+    tree = parse_tree("(S (NP (PRP We)) (VP (VBD slept)))")
+    assert indented_text(tree, probabilities=[1, None, 0.456]).splitlines() == [
+        "S 1.00",
+        "├─ NP",
+        "│  └─ PRP We",
+        "└─ VP 0.46",
+        "   └─ VBD slept",
+    ]
+
+
+@given(TREES)
+def test_right_to_left_is_the_mirror_image(tree):
+    drawings = [ET.fromstring(tree_svg(tree, right_to_left=way)) for way in (False, True)]
+    places = [
+        [(t.text, t.get("y"), float(t.get("x"))) for t in d.iter(f"{SVG}text")] for d in drawings
+    ]
+    width = float(drawings[0].get("width"))
+    for (text, y, x), (mirrored, level, place) in zip(*places, strict=True):
+        assert (text, y) == (mirrored, level)
+        assert abs(x + place - width) <= 2  # texts of odd width stand between two pixels
+    assert [d.get("width") for d in drawings] == [f"{width:g}"] * 2
 
 
 # --- LaTeX ----------------------------------------------------------------------------------

@@ -1,0 +1,278 @@
+"""One HTML page for any number of Docs: for each sentence its tree, chunks, attachments and frames,
+with probabilities.
+
+The page stands alone: no scripts, no fonts or images from elsewhere, and a content security policy
+that forbids them. It follows the light or dark scheme of its reader and fits a phone, where wide
+trees scroll. Each sentence is a `<details>` element, and of many only the first are open, because a
+browser lays out only what is open.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import StructlearnError
+from ..trees.tree import Tree
+from . import attachments, chunks, frames, html
+from .html import Page, Sentence, by_sentence, extension, printable, sentences
+from .trees import indented_text, tree_svg
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Span
+
+CONSTITUENTS = "constituents"  # the key in `doc.spans`
+LAYERS = (CONSTITUENTS, chunks.NP_CHUNKS, attachments.PP_ATTACHMENTS, frames.SRL)
+"""The keys in `doc.spans` of all that is drawn."""
+OPEN_SENTENCES = 10
+"""So many sentences are open at first."""
+LEAST_NAVIGATION = 2
+"""From so many Docs on there is a list of them."""
+LEAST_SCALE = 0.8
+"""Trees that are too wide are made smaller, but not beyond this; then they scroll."""
+MOST_LEVELS = 100
+"""Trees with more levels are written in brackets, because indented text would be very long."""
+
+FAILURES = {
+    "fallback": "No parse was found; this tree is a makeshift.",
+    "cut": "This sentence was too long and was parsed in pieces.",
+}
+
+_STYLE = """\
+:root { color-scheme: light dark; }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 80rem; padding: 1rem;
+  font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
+  background: #ffffff; color: #1f2328; }
+h1 { font-size: 1.6rem; line-height: 1.2; margin: 0.5rem 0 1rem; overflow-wrap: anywhere; }
+h2, h3, h4 { line-height: 1.35; overflow-wrap: anywhere; }
+h2 { font-size: 1.25rem; margin: 2rem 0 0.5rem; }
+h3, section.alone h2 { font-size: 1.05rem; margin: 0; display: inline; }
+h4, section.alone h3 { display: block; font-size: 0.85rem; margin: 1.25rem 0 0.25rem;
+  opacity: 0.8; text-transform: uppercase; letter-spacing: 0.04em; }
+a { color: #0550ae; }
+summary { cursor: pointer; padding: 0.35rem 0; }
+summary:focus-visible, .scroll:focus-visible, a:focus-visible {
+  outline: 2px solid currentColor; outline-offset: 2px; }
+.sentence { border: 1px solid #d0d7de; border-radius: 8px; margin: 0.75rem 0;
+  padding: 0.4rem 0.9rem; }
+.sentence[open] { padding-bottom: 0.9rem; }
+.scroll { overflow-x: auto; scrollbar-width: thin; padding: 0.25rem 0; margin: 0; }
+.scroll > .fit { max-width: 100%; margin: 0 auto; }
+.fit > svg { display: block; width: 100%; height: auto; }
+.text > summary, .guide { font-size: 0.9rem; }
+pre { margin: 0.25rem 0; font-size: 0.85rem; line-height: 1.35; }
+ul { margin: 0; padding: 0; list-style: none; }
+p { margin: 0.25rem 0; }
+.note { font-style: italic; }
+nav ol { margin: 0; padding-inline-start: 1.75rem; }
+nav li { margin: 0.25rem 0; overflow-wrap: anywhere; }
+@media (prefers-color-scheme: dark) {
+  body { background: #0d1117; color: #e6edf3; }
+  a { color: #79b8ff; }
+  .sentence { border-color: #3d444d; }
+}
+"""
+
+_GUIDE = """\
+<details class="guide">
+<summary>How to read this page</summary>
+<p>A number is the probability of what it stands beside, according to the model; point at it for
+more digits.</p>
+<p><strong>Tree</strong>: below the label of each phrase, that there is such a phrase over exactly
+these words.</p>
+<p><strong>Chunks</strong>: noun phrases without others inside, and behind each word its tag.</p>
+<p><strong>Attachments</strong>: a prepositional phrase behind a verb and its object belongs to the
+verb (V) or to the noun (N); what it does not belong to is dotted.</p>
+<p><strong>Roles</strong>: for each predicate (V, with its sense) who did what to whom. ARG0 acts,
+ARG1 is acted on; what higher numbers mean depends on the predicate; ARGM-LOC is a place, ARGM-TMP a
+time, ARGM-MNR a manner, and so on.</p>
+</details>
+"""
+
+
+class _Drawn(NamedTuple):
+    """A Doc or Span by sentences. The other lists have one entry a sentence, and are None where the
+    Doc does not have the layer; brackets: with their probabilities, None where unknown.
+    """
+
+    doc: Doc
+    sentences: list[Sentence]
+    brackets: list[list[tuple[Span, float | None]]] | None
+    failures: list[list[Span]]
+    chunks: list[list[Span]] | None
+    sites: list[list[Any]] | None
+    frames: list[list[Any]] | None
+
+
+def page(
+    docs: Doc | Span | Iterable[Doc | Span],
+    *,
+    title: str = "Sentences and their structure",
+    lang: str | None = None,
+) -> Page:
+    """A whole HTML page with all that our components have found in Docs. A notebook shows it.
+
+    docs: one Doc, or several, such as `nlp.pipe(texts)`; of a Span the sentences that it touches.
+    Layers that a Doc does not have are left out; without any, words and tags remain. title: the
+    title and heading. lang: what HTML shall name as the language of the texts, such as "de"; by
+    default that of each Doc. The direction of writing is always that of the Doc. Raises SL140 if
+    the extensions of a layer are not registered, SL141 for what is no Doc or Span.
+    """
+    from spacy.tokens import Doc, Span
+
+    if isinstance(docs, (Doc, Span)):
+        docs = [docs]
+    elif isinstance(docs, str) or not isinstance(docs, Iterable):
+        raise StructlearnError("SL141", kind=type(docs).__name__)
+    drawn = [_drawn(doclike) for doclike in docs]
+    name = escape(printable(title))
+    open_sentences = OPEN_SENTENCES
+    sections = []
+    for number, item in enumerate(drawn, 1):
+        sections.append("".join(_document(item, number, len(drawn) == 1, open_sentences, lang)))
+        open_sentences -= len(item.sentences)
+    return Page(f"""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{name}</title>
+<style>
+{_STYLE}{html.STYLE}</style>
+</head>
+<body>
+<main>
+<h1 dir="auto">{name}</h1>
+{_GUIDE}{_navigation(drawn)}{"".join(sections) or "<p>There are no documents.</p>"}
+</main>
+</body>
+</html>
+""")
+
+
+def _drawn(doclike: Doc | Span) -> _Drawn:
+    found = sentences(doclike)
+    doc = doclike.doc
+
+    def layer(key: str, name: str, token: Any) -> list | None:
+        return by_sentence(found, extension(doc, name), token) if key in doc.spans else None
+
+    return _Drawn(
+        doc,
+        found,
+        _brackets(doc, found),
+        layer(CONSTITUENTS, "parse_failures", lambda span: span.start) or [[] for _ in found],
+        layer(chunks.NP_CHUNKS, "np_chunks", lambda chunk: chunk.start),
+        layer(attachments.PP_ATTACHMENTS, "pp_attachments", lambda site: site.prep.i),
+        layer(frames.SRL, "frames", lambda frame: frame.predicate.start),
+    )
+
+
+def _brackets(doc: Doc, found: list[Sentence]) -> list[list[tuple[Span, float | None]]] | None:
+    if CONSTITUENTS not in doc.spans:
+        return None
+    group = doc.spans[CONSTITUENTS]
+    scores = group.attrs.get("scores")
+    if scores is None or len(scores) != len(group):
+        scores = [None] * len(group)
+    pairs = (
+        (span, None if score is None else float(score))
+        for span, score in zip(group, scores, strict=True)
+    )
+    return by_sentence(found, pairs, lambda pair: pair[0].start)
+
+
+def _navigation(drawn: list[_Drawn]) -> str:
+    if len(drawn) < LEAST_NAVIGATION:
+        return ""
+    items = []
+    for number, item in enumerate(drawn, 1):
+        text = item.sentences[0].text() if item.sentences else ""
+        short = text if len(text) <= 80 else f"{text[:79]}\N{HORIZONTAL ELLIPSIS}"
+        name = f'<span dir="auto">{escape(printable(short))}</span>' if short else "(empty)"
+        items.append(f'<li><a href="#d{number}">{name}</a></li>')
+    return (
+        '<nav aria-label="Documents">\n<details>\n'
+        f"<summary>{len(drawn)} documents</summary>\n<ol>\n"
+        + "\n".join(items)
+        + "\n</ol>\n</details>\n</nav>\n"
+    )
+
+
+def _document(
+    item: _Drawn, number: int, alone: bool, open_sentences: int, lang: str | None
+) -> Iterator[str]:
+    # Without a heading for the document all headings are one level higher.
+    level = 2 if alone else 3
+    yield f'<section id="d{number}"' + (' class="alone"' if alone else "") + ">\n"
+    if not alone:
+        yield f"<h2>Document {number}</h2>\n"
+    if not item.sentences:
+        yield "<p>This document is empty.</p>\n"
+    attributes = f'lang="{escape(item.doc.lang_ if lang is None else lang)}" '
+    attributes += f'dir="{html.direction(item.doc)}"'
+    for index, sentence in enumerate(item.sentences):
+        state = " open" if index < open_sentences else ""
+        text = escape(printable(sentence.text()))
+        yield (
+            f'<details class="sentence structlearn" id="d{number}s{index + 1}"{state}>\n'
+            f"<summary {attributes}><h{level}>{text}</h{level}></summary>\n"
+        )
+        for heading, body in _layers(item, index, attributes):
+            yield f"<h{level + 1}>{heading}</h{level + 1}>\n{body}\n"
+        yield "</details>\n"
+    yield "</section>\n"
+
+
+def _layers(item: _Drawn, index: int, attributes: str) -> Iterator[tuple[str, str]]:
+    """What a sentence has: heading and HTML of each layer."""
+    sentence = item.sentences[index]
+    if item.brackets is not None:
+        yield "Tree", "".join(_tree(item, index, attributes))
+    if item.chunks is not None:
+        line = chunks.chunk_line(sentence, item.chunks[index])
+        yield "Chunks", f"<p {attributes}>{line}</p>"
+    elif item.brackets is None and any(sentence.tags()):
+        yield "Tags", f"<p {attributes}>{chunks.chunk_line(sentence, [])}</p>"
+    if item.sites is not None and item.sites[index]:
+        lines = (attachments.attachment_line(sentence, site) for site in item.sites[index])
+        yield "Attachments", _list(lines, attributes)
+    if item.frames is not None and item.frames[index]:
+        lines = (frames.frame_line(sentence, frame) for frame in item.frames[index])
+        yield "Roles", _list(lines, attributes)
+
+
+def _list(lines: Iterable[str], attributes: str) -> str:
+    items = "\n".join(f"<li>{line}</li>" for line in lines)
+    return f"<ul {attributes}>\n{items}\n</ul>"
+
+
+def _tree(item: _Drawn, index: int, attributes: str) -> Iterator[str]:
+    sentence = item.sentences[index]
+    tree: Tree = sentence.span._.tree
+    for kind in dict.fromkeys(span.label_ for span in item.failures[index]):
+        yield f'<p class="note">{escape(FAILURES.get(kind, kind))}</p>\n'
+    # Of a unary chain with one label twice, the topmost comes first in both. The bracket over a
+    # tree with several tops is in the tree only.
+    scores = defaultdict(deque)
+    for span, score in item.brackets[index]:
+        scores[(span.label_, *sentence.place(span))].append(score)
+    probabilities = [scores[key].popleft() if scores[key] else None for key in tree.spans()]
+    svg = tree_svg(
+        tree, probabilities=probabilities, right_to_left=html.direction(item.doc) == "rtl"
+    )
+    # What scrolls must be reached by the keyboard, and so needs a role and a name.
+    yield f'<div class="scroll" role="group" aria-label="Tree" tabindex="0" {attributes}>\n'
+    sizes = f"width: {svg.width:g}px; min-width: {LEAST_SCALE * svg.width:g}px"
+    yield f'<div class="fit" style="{sizes}">\n{svg}</div>\n</div>\n'
+    deep = tree.height > MOST_LEVELS
+    text = tree.pretty() if deep else indented_text(tree, probabilities=probabilities)
+    yield '<details class="text">\n<summary>Tree as text</summary>\n'
+    yield '<div class="scroll" role="group" aria-label="Tree as text" tabindex="0">\n'
+    yield f"<pre>{escape(text)}</pre></div>\n</details>"

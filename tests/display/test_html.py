@@ -1,0 +1,177 @@
+"""Labelled spans over words, read back from their HTML."""
+
+import pytest
+from drawn import VOCABS, annotated, marks, pizza, placed_words, read_html, text
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.tokens import Doc
+
+from spacy_structlearn.display.html import (
+    GRAY,
+    STYLE,
+    Html,
+    LabelledSpan,
+    Page,
+    Svg,
+    by_sentence,
+    direction,
+    extension,
+    fragment,
+    sentences,
+    spans_html,
+)
+from spacy_structlearn.errors import StructlearnError
+
+WORDS = st.lists(st.text("ab<>&\"'é漢", min_size=1, max_size=4), min_size=1, max_size=8)
+
+
+@st.composite
+def words_and_spans(draw):
+    words = draw(WORDS)
+    spans = []
+    for number in range(draw(st.integers(0, 6))):
+        start = draw(st.integers(0, len(words) - 1))
+        spans.append(LabelledSpan(start, draw(st.integers(start + 1, len(words))), f"L{number}"))
+    return words, spans
+
+
+# --- spans ----------------------------------------------------------------------------------------
+@given(words_and_spans())
+def test_every_word_lies_in_the_spans_that_cover_it(case):
+    words, spans = case
+    found = list(placed_words(read_html(spans_html(words, spans))))
+    assert [word for word, _ in found] == words
+    for i, (_, around) in enumerate(found):
+        expected = [span.label for span in spans if span.start <= i < span.end]
+        assert sorted(around) == expected
+
+
+@given(words_and_spans())
+def test_every_span_has_its_label_once_before_its_first_word(case):
+    words, spans = case
+    root = read_html(spans_html(words, spans))
+    labels = [(label, title) for label, _, title in marks(root) if label]
+    assert sorted(labels) == [(span.label, span.label) for span in spans]
+    for mark in root.iter("mark"):
+        if mark.find("b") is not None:
+            first = next(placed_words(mark))[0]
+            assert first == words[spans[int(mark.get("title")[1:])].start]
+
+
+def test_a_span_that_crosses_another_is_drawn_in_pieces():
+    html = spans_html("abcde", [LabelledSpan(0, 3, "X"), LabelledSpan(2, 5, "Y")])
+    assert marks(read_html(html)) == [("X", "a b c", "X"), ("Y", "c", "Y"), ("", "d e", "Y")]
+
+
+def test_lines_of_spans_with_others_inside_lie_lower():
+    spans = [LabelledSpan(0, 4, "A"), LabelledSpan(1, 3, "B"), LabelledSpan(1, 2, "C")]
+    styles = [m.get("style") for m in read_html(spans_html("abcd", spans)).iter("mark")]
+    assert styles == [f"--c:{GRAY};--h:2", f"--c:{GRAY};--h:1", f"--c:{GRAY}"]
+
+
+def test_the_probability_is_text_and_with_more_digits_a_tooltip():
+    spans = [LabelledSpan(0, 1, "NP", 0.98765), LabelledSpan(1, 2, "VP", 0.0, note="why")]
+    assert marks(read_html(spans_html("ab", spans))) == [
+        ("NP 0.99", "a", "NP 0.9877"),
+        ("VP 0.00", "b", "why"),
+    ]
+
+
+def test_tags_stand_behind_words_unless_they_are_the_same():
+    root = read_html(spans_html(["a", "b", ".", "c"], [], ["DT", "", ".", "<N>"]))
+    assert text(root) == "aDT b . c<N>"
+    assert [text(sub) for sub in root.iter("sub")] == ["DT", "<N>"]
+
+
+def test_what_was_not_chosen_is_dotted():
+    root = read_html(
+        spans_html("ab", [LabelledSpan(0, 1, "V", other=True), LabelledSpan(1, 2, "N")])
+    )
+    assert [mark.get("class") for mark in root.iter("mark")] == ["other", None]
+    assert "mark.other { border-bottom-style: dotted" in STYLE
+
+
+def test_labels_colours_notes_and_words_are_escaped():
+    strange = "<script>&\"'\0"
+    shown = strange.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    span = LabelledSpan(0, 1, strange, 0.5, color='"red', note=strange)
+    root = read_html(spans_html([strange], [span], ["<&>"]))
+    (mark,) = root.iter("mark")
+    assert {element.tag for element in root.iter()} == {"root", "mark", "b", "i", "sub"}
+    assert (mark.get("style"), mark.get("title")) == ('--c:"red', shown)
+    assert [text(b) for b in mark.iter("b")] == [f"{shown} 0.50"]
+    assert [word for word, _ in placed_words(mark)] == [shown]
+
+
+def test_no_words():
+    assert spans_html([], []) == ""
+
+
+# --- sentences ------------------------------------------------------------------------------------
+def test_sentences_have_no_white_space_and_are_not_empty():
+    words = [" ", "She", "\n", "ran", "\n\n", " ", "Home", "."]
+    doc = annotated(words, {}, starts=(0, 4, 6))
+    first, second = sentences(doc)
+    assert (first.positions, second.positions) == ([1, 3], [6, 7])
+    assert (first.words(), second.text()) == (["She", "ran"], "Home .")
+    assert first.place(doc[0:4]) == (0, 2)
+    assert first.place(doc[2:3]) == (1, 1)
+    assert sentences(annotated([], {})) == []
+
+
+def test_a_span_has_the_sentences_that_it_touches():
+    doc = pizza()
+    assert [s.span.start for s in sentences(doc)] == [0, 8]
+    assert [s.span.start for s in sentences(doc[6:9])] == [0, 8]
+    assert [s.span.start for s in sentences(doc[9:10])] == [8]
+    without = annotated(["a", "b"], {}, starts=None)
+    assert [s.words() for s in sentences(without[1:2])] == [["a", "b"]]
+
+
+@pytest.mark.parametrize("thing", ["text", None, ["a"]])
+def test_only_docs_and_spans_have_sentences(thing):
+    with pytest.raises(StructlearnError, match=f"SL141.*type {type(thing).__name__}"):
+        sentences(thing)
+
+
+def test_items_come_to_their_sentences_and_others_are_left_out():
+    doc = annotated(list("abcdef"), {}, starts=(0, 2, 4))
+    found = sentences(doc[2:6])
+    assert by_sentence(found, [5, 0, 2, 3, 1], lambda i: i) == [[2, 3], [5]]
+    assert by_sentence(sentences(doc[0:1]), range(6), lambda i: i) == [[0, 1]]
+    assert by_sentence([], [1], lambda i: i) == []
+
+
+def test_an_extension_that_is_not_registered_is_named():
+    doc = Doc(VOCABS["en"], words=["a"])
+    assert extension(doc, "np_chunks") == ()
+    with pytest.raises(StructlearnError, match=r"SL140.*doc\._\.no_such_layer"):
+        extension(doc, "no_such_layer")
+
+
+# --- what a notebook shows ------------------------------------------------------------------------
+def test_a_notebook_asks_drawings_for_what_they_are():
+    assert Svg("<svg/>")._repr_svg_() == "<svg/>"
+    assert Html("<p>")._repr_html_() == "<p>"
+    assert not hasattr(Svg("<svg/>"), "_repr_html_")
+    assert Svg('<svg aria-label="a" width="12.5" height="7">').width == 12.5
+
+
+def test_a_page_is_shown_in_a_frame_of_its_own():
+    page = Page('<!DOCTYPE html>\n<p title="&quot;">&amp;</p>')
+    (frame,) = read_html(page._repr_html_())
+    assert frame.tag == "iframe"
+    assert frame.get("srcdoc") == page
+    assert frame.get("title")
+
+
+def test_a_fragment_brings_its_style_and_direction():
+    doc = annotated(["היא"], {}, lang="he")
+    (division,) = read_html(fragment(doc, ["a", "<i>b</i>"]))
+    assert (division.get("class"), division.get("lang"), division.get("dir")) == (
+        "structlearn", "he", direction(doc)
+    )  # fmt: skip
+    assert direction(doc) == "rtl"
+    assert text(division.find("style")) == " ".join(STYLE.split())
+    assert [text(p) for p in division.iter("p")] == ["a", "b"]
+    assert fragment(doc, []) == ""

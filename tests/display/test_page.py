@@ -1,0 +1,443 @@
+"""The page is read back, and laid out by a browser where there is one."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from html import escape, unescape
+
+import pytest
+from drawn import LAYERS, VOCABS, annotated, contrast, marks, pizza, read_html, text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.tokens import Doc
+
+import spacy_structlearn
+from spacy_structlearn.classification import BayesNet
+from spacy_structlearn.display import (
+    attachments,
+    chunks,
+    frames,
+    load_ipython_extension,
+    unload_ipython_extension,
+)
+from spacy_structlearn.display.html import GRAY, Page
+from spacy_structlearn.display.networks import network_svg
+from spacy_structlearn.display.page import LAYERS as KEYS
+from spacy_structlearn.display.page import MOST_LEVELS, OPEN_SENTENCES, page
+from spacy_structlearn.display.trees import indented_text, tree_svg
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.extensions import frame_spans
+from spacy_structlearn.trees.brackets import parse_tree
+
+HEADINGS = ["Tree", "Chunks", "Attachments", "Roles"]
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
+HEBREW = annotated(
+    ["היא", "מכרה", "סירה"],
+    {"constituents": [("S", 0, 3), ("VP", 1, 3)], "np_chunks": [("NP", 0, 1)]},
+    lang="he",
+)
+
+
+def drawn(*args, **kwargs):
+    return read_html(page(*args, **kwargs))
+
+
+def sentences(root):
+    return [d for d in root.iter("details") if "sentence" in d.get("class", "")]
+
+
+def headings(element, level):
+    return [text(heading) for heading in element.iter(f"h{level}")]
+
+
+def layers(sentence, level=3):
+    """The HTML of each layer of a sentence by its heading."""
+    found, name = {}, None
+    for element in sentence[1:]:
+        if element.tag == f"h{level}":
+            name = text(element)
+            found[name] = []
+        else:
+            found[name].append(element)
+    return found
+
+
+# --- what is drawn --------------------------------------------------------------------------------
+def test_each_sentence_has_its_tree_chunks_attachments_and_roles():
+    first, second = sentences(drawn(pizza()))
+    assert [text(s.find("summary")) for s in (first, second)] == [
+        "She ate the pizza with a fork .",
+        "It rained .",
+    ]
+    assert headings(first, 3) == HEADINGS
+    assert headings(second, 3) == ["Tree", "Chunks", "Roles"]
+    found = layers(first)
+    assert marks(found["Chunks"][0])[1] == ("NP 0.98", "the pizza", "NP 0.9800")
+    assert marks(found["Attachments"][0])[2] == ("→ ate", "with a fork", "with -> ate 0.9900")
+    assert marks(found["Roles"][0]) == [
+        ("ARG0 0.98", "She", "ARG0 0.9800"),
+        ("V eat.01 0.99", "ate", "V eat.01 0.9900"),
+        ("ARG1 0.97", "the pizza", "ARG1 0.9700"),
+        ("ARGM-MNR 0.96", "with a fork", "ARGM-MNR 0.9600"),
+    ]
+    assert [label for label, _, _ in marks(layers(second)["Roles"][0])] == ["ARG1 0.94", "V 0.95"]
+
+
+def test_a_tree_is_a_picture_and_text_with_its_probabilities():
+    doc = pizza()
+    for sentence, place, scores in zip(
+        sentences(drawn(doc)),
+        doc.sents,
+        [[0.99, 0.98, 0.97, 0.96, 0.95, 0.94], [0.93, 0.92, 0.91]],
+        strict=True,
+    ):
+        (svg,) = sentence.iter("svg")
+        assert svg.get("role") == "img"
+        assert svg.get("aria-label") == place.text
+        tips = [text(title).split() for title in svg.iter("title")][1:]
+        assert [float(tip[-1]) for tip in tips] == pytest.approx(scores)
+        (pre,) = sentence.iter("pre")
+        tree = indented_text(place._.tree, probabilities=scores)
+        assert "".join(pre.itertext()) == tree
+
+
+def test_a_doc_without_probabilities():
+    html = page(pizza(scores=False))
+    assert not re.search(r"\d\.\d\d", html.partition("</style>")[2])
+    assert headings(sentences(read_html(html))[0], 3) == HEADINGS
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_each_layer_may_be_the_only_one(key):
+    (first, second) = sentences(drawn(pizza(key)))
+    name = HEADINGS[KEYS.index(key)]
+    # Tags stand in trees and behind chunks; elsewhere they have a line of their own.
+    tags = [] if key in KEYS[:2] else ["Tags"]
+    assert headings(first, 3) == [*tags, name]
+    assert headings(second, 3) == [*tags, *([name] if key != "pp_attachments" else [])]
+
+
+@pytest.mark.parametrize("missing", KEYS)
+def test_each_layer_may_be_missing(missing):
+    (first, _) = sentences(drawn(pizza(*(key for key in KEYS if key != missing))))
+    name = HEADINGS[KEYS.index(missing)]
+    assert headings(first, 3) == [heading for heading in HEADINGS if heading != name]
+
+
+def test_without_layers_words_and_tags_remain():
+    words = ["It", "rained"]
+    (sentence,) = sentences(drawn(Doc(VOCABS["en"], words=words, tags=["PRP", "VBD"])))
+    assert text(sentence) == "It rained Tags ItPRP rainedVBD"
+    (sentence,) = sentences(drawn(Doc(VOCABS["en"], words=words)))
+    assert text(sentence) == "It rained"
+
+
+def test_a_sentence_with_several_tops_and_one_of_one_word():
+    brackets = [("NP", 0, 1), ("VP", 1, 2), ("INTJ", 2, 3)]
+    doc = annotated(["I", "ran", "Oh", "Hm"], {"constituents": brackets}, starts=(0, 2, 3))
+    texts = ["".join(s.find(".//pre").itertext()).splitlines() for s in sentences(drawn(doc))]
+    assert [[line.lstrip("├└│─ ") for line in lines] for lines in texts] == [
+        ["TOP", "NP 0.99", "XX I", "VP 0.98", "XX ran"],
+        ["INTJ 0.97", "XX Oh"],
+        ["XX Hm"],
+    ]
+
+
+def test_probabilities_stay_with_their_brackets():
+    """Also where a bracket ends in white space, so that no tree has it."""
+    brackets = [("S", 0, 4), ("NP", 0, 1), ("NP", 0, 1), ("VP", 1, 3)]
+    doc = annotated(["I", "ran", "off", "\n"], {"constituents": brackets})
+    (sentence,) = sentences(drawn(doc))
+    lines = text(sentence.find(".//pre")).replace("│", "").replace("└─", "├─").split("├─")
+    assert [line.strip() for line in lines] == [
+        "TOP", "NP 0.98", "NP 0.97", "XX I", "VP 0.96", "XX ran", "XX off"
+    ]  # fmt: skip
+
+
+def test_makeshift_trees_are_named():
+    doc = pizza("constituents")
+    doc.spans["parse_failures"] = [
+        doc.char_span(0, 3, label=label) for label in ("fallback", "cut")
+    ]
+    first, second = sentences(drawn(doc))
+    notes = [text(p) for p in first.iter("p")]
+    assert len(notes) == 2
+    assert "makeshift" in notes[0]
+    assert "too long" in notes[1]
+    assert list(second.iter("p")) == []
+
+
+def test_a_very_deep_tree_is_written_in_brackets():
+    n = MOST_LEVELS + 1
+    spans = [("X", i, n) for i in range(n - 1)]
+    (sentence,) = sentences(drawn(annotated(["a"] * n, {"constituents": spans})))
+    assert parse_tree(text(sentence.find(".//pre"))).height == n
+    (sentence,) = sentences(drawn(annotated(["a"] * 9, {"constituents": [("X", 0, 9)]})))
+    assert "├─" in text(sentence.find(".//pre"))
+
+
+def test_white_space_is_not_drawn():
+    words = [" ", "She", "\n", "ran", "\t", " ", "\n\n"]
+    bare = {"constituents": [("S", 0, 4), ("NP", 1, 2)], "np_chunks": [("NP", 0, 2)]}
+    bare["srl"] = list(frame_spans([(3, None, [("ARG0", 0, 3)])]))
+    (sentence,) = sentences(drawn(annotated(words, bare, starts=(0, 5), scores=False)))
+    assert text(sentence.find("summary")) == "She ran"
+    found = layers(sentence)
+    assert marks(found["Chunks"][0]) == [("NP", "She", "NP")]
+    assert marks(found["Roles"][0]) == [("ARG0", "She", "ARG0"), ("V", "ran", "V")]
+
+
+# --- the page as a whole --------------------------------------------------------------------------
+def test_one_doc_needs_no_list_of_docs_and_no_level_of_headings():
+    root = drawn(pizza(), title="A <page>")
+    assert headings(root, 1) == [text(root.find(".//title"))] == ["A <page>"]
+    assert len(headings(root, 2)) == 2
+    assert headings(root, 4) == []
+    assert root.find(".//nav") is None
+
+
+def test_several_docs_have_headings_and_are_listed():
+    words = ["long"] * 40
+    docs = [pizza(), annotated([" "], {}), annotated([], {}), Doc(VOCABS["en"], words=words)]
+    root = drawn(iter(docs))
+    assert headings(root, 2) == [f"Document {number}" for number in (1, 2, 3, 4)]
+    assert headings(root, 3)[0] == "She ate the pizza with a fork ."
+    assert headings(sentences(root)[0], 4) == HEADINGS
+    assert [text(p) for p in root.iter("p")].count("This document is empty.") == 2
+    links = list(root.find(".//nav").iter("a"))
+    assert [text(link) for link in links[1:3]] == ["(empty)"] * 2
+    assert len(text(links[3])) <= 80 < len(" ".join(words))
+    ids = [element.get("id") for element in root.iter() if element.get("id")]
+    assert len(ids) == len(set(ids))
+    assert [link.get("href") for link in links] == [f"#d{n}" for n in (1, 2, 3, 4)]
+    assert {link.get("href")[1:] for link in links} <= set(ids)
+
+
+def test_no_docs():
+    root = drawn([])
+    assert "There are no documents." in text(root)
+    assert sentences(root) == []
+
+
+def test_a_span_is_drawn_with_its_sentences():
+    doc = pizza()
+    (sentence,) = sentences(drawn(doc[9:10]))
+    assert text(sentence.find("summary")) == "It rained ."
+    assert headings(sentence, 3) == ["Tree", "Chunks", "Roles"]
+    assert len(sentences(drawn([doc[0:1], doc]))) == 3
+
+
+def test_of_many_sentences_only_the_first_are_open():
+    n = OPEN_SENTENCES
+    docs = [annotated(["Hm"] * k, {}, starts=range(k)) for k in (n - 2, 5, 3)]
+    found = [sentence.get("open") for sentence in sentences(drawn(docs))]
+    assert found == [""] * n + [None] * 6
+
+
+def test_the_size_grows_with_the_number_of_sentences():
+    one, ten = (len(page(Doc.from_docs([pizza()] * k))) for k in (1, 10))
+    hundred = len(page(Doc.from_docs([pizza()] * 100)))
+    assert (hundred - ten) / (ten - one) < 10.5
+
+
+def test_texts_follow_their_language_and_direction():
+    root = drawn([pizza(), HEBREW])
+    assert root.find("html").get("lang") == "en"
+    for sentence in sentences(root):
+        expected = ("he", "rtl") if "היא" in text(sentence) else ("en", "ltr")
+        summary, chunks = sentence.find("summary"), layers(sentence, 4)["Chunks"][0]
+        assert [(e.get("lang"), e.get("dir")) for e in (summary, chunks)] == [expected] * 2
+        (svg,) = sentence.iter("svg")
+        places = {t.text: float(t.get("x")) for t in svg.iter("text")}
+        words = text(summary).split()
+        assert (places[words[0]] < places[words[-1]]) is (expected[1] == "ltr")
+    summary = sentences(drawn(HEBREW, lang='yi"'))[0].find("summary")
+    assert (summary.get("lang"), summary.get("dir")) == ('yi"', "rtl")
+
+
+def test_nothing_comes_from_elsewhere():
+    html = page([pizza(), HEBREW])
+    root = read_html(html)
+    policy = {m.get("http-equiv"): m.get("content") for m in root.iter("meta")}
+    assert policy["Content-Security-Policy"] == "default-src 'none'; style-src 'unsafe-inline'"
+    tags = {element.tag for element in root.iter()}
+    assert not tags & {"script", "link", "img", "iframe", "object", "image", "use"}
+    # The only addresses are places on the page, and names of XML.
+    attributes = {name for element in root.iter() for name in element.attrib}
+    assert not attributes & {"src", "srcset", "action", "data"}
+    assert not [name for name in attributes if name.startswith("on")]
+    assert not re.search(r"url\(|@import", html)
+    assert set(re.findall(r'"(\w+://[^"]+)"', html)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_the_page_follows_the_scheme_and_the_width_of_its_reader():
+    root = drawn(pizza())
+    metas = {m.get("name"): m.get("content") for m in root.iter("meta")}
+    assert metas["viewport"] == "width=device-width, initial-scale=1"
+    assert metas["color-scheme"] == "light dark"
+    assert "@media (prefers-color-scheme: dark)" in text(root.find(".//style"))
+
+
+def test_the_colours_of_both_schemes_can_be_read():
+    style = text(drawn(pizza()).find(".//style"))
+    for part in style.split("@media (prefers-color-scheme: dark)"):
+        background, color = re.search(r"background: (#\w{6}); color: (#\w{6})", part).groups()
+        link = re.search(r"\ba { color: (#\w{6})", part)[1]
+        assert contrast(background, color) >= 12
+        assert contrast(background, link) >= 7
+    # Black text stands on the colours of labels, which are those of frames.
+    assert {*chunks.COLORS.values(), *attachments.COLORS.values(), GRAY} <= {
+        *frames.COLORS.values()
+    }
+
+
+def test_what_scrolls_can_be_reached_and_has_a_name():
+    scrolling = [e for e in drawn(pizza()).iter("div") if e.get("class") == "scroll"]
+    assert len(scrolling) == 4
+    for element in scrolling:
+        assert element.get("tabindex") == "0"
+        assert element.get("role")
+        assert element.get("aria-label")
+
+
+STRANGE = ["<script>alert(1)</script>", "&amp;", "\"'><b>", "</details>", "a\0b", "\ud800", "{bg}"]
+
+
+def test_words_tags_labels_and_titles_are_escaped():
+    shown = [word.replace("\0", "\ufffd").replace("\ud800", "\ufffd") for word in STRANGE[:5]]
+    layers = {
+        "constituents": [("S", 0, 5), ("<i>&", 1, 3)],
+        "np_chunks": [("<u>&\"'", 0, 2)],
+        "pp_attachments": LAYERS["pp_attachments"][:0],
+        "srl": list(frame_spans([(1, "<s>.01", [("<ARG0\"'", 2, 4)])])),
+    }
+    doc = annotated(STRANGE[:5], layers, tags=["<T>"] * 5)
+    root = drawn(doc, title="<script>", lang="<")
+    assert {e.tag for e in root.iter()}.isdisjoint({"script", "u", "s", "T"})
+    (sentence,) = sentences(root)
+    assert text(sentence.find("summary")).split() == " ".join(shown).split()
+    assert [label for label, _, _ in marks(sentence)] == [
+        "<u>&\"' 0.99", "V <s>.01 0.99", "<ARG0\"' 0.98"
+    ]  # fmt: skip
+    (svg,) = sentence.iter("svg")
+    assert {"<i>&", *shown} <= {t.text for t in svg.iter("text")}
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.text(min_size=1, max_size=4), max_size=6))
+def test_any_words_can_be_drawn(words):
+    words = [word for word in words if word.isprintable() or max(word) < "\ud800"]
+    doc = annotated(words, {"constituents": [("S", 0, len(words))] if words else []})
+    read_html(page(doc, title=" ".join(words)))
+
+
+# --- errors ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("thing", ["text", None, 3, ["text"], [None]])
+def test_only_docs_and_spans_can_be_drawn(thing):
+    kind = type(thing[0] if isinstance(thing, list) else thing).__name__
+    with pytest.raises(StructlearnError, match=f"SL141.*type {kind};"):
+        page(thing)
+
+
+def test_extensions_that_are_not_registered_are_named():
+    code = (
+        "from spacy.tokens import Doc\n"
+        "from spacy.vocab import Vocab\n"
+        "from spacy_structlearn.display.page import LAYERS, page\n"
+        "for key in LAYERS:\n"
+        "    doc = Doc(Vocab(), words=['Run'])\n"
+        "    doc.spans[key] = []\n"
+        "    try:\n"
+        "        page(doc)\n"
+        "    except ValueError as error:\n"
+        "        print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert re.findall(r"\[SL140\] doc\._\.(\w+)", done.stdout) == [
+        "parse_failures", "np_chunks", "pp_attachments", "frames"
+    ]  # fmt: skip
+
+
+# --- the default pipeline -------------------------------------------------------------------------
+def test_the_default_pipeline_fills_the_page():
+    nlp = spacy_structlearn.load()
+    texts = ["She ate the pizza with a fork.", "", " \n ", "He opened the door of the shed. Hm."]
+    found = sentences(drawn(nlp.pipe(texts)))
+    assert [text(s.find("summary")) for s in found] == [texts[0], *texts[3].split(" Hm")[:1], "Hm."]
+    assert headings(found[0], 4)[:3] == HEADINGS[:3]
+
+
+# --- notebooks ------------------------------------------------------------------------------------
+class Formatters:
+    """What of IPython the extension uses: for each MIME type the functions by type."""
+
+    def __init__(self):
+        self.display_formatter = self
+        self.formatters = {"image/svg+xml": Formatter(), "text/html": Formatter()}
+
+
+class Formatter(dict):
+    for_type = dict.__setitem__
+
+
+def test_the_extension_draws_trees_and_annotated_docs():
+    ipython = Formatters()
+    load_ipython_extension(ipython)
+    tree = parse_tree("(S (NP (PRP We)) (VP (VBD slept)))")
+    assert ipython.formatters["image/svg+xml"][type(tree)](tree) == tree_svg(tree)
+    doc_html = ipython.formatters["text/html"][Doc]
+    assert doc_html(pizza("srl")) == page(pizza("srl"))._repr_html_()
+    assert doc_html(Doc(VOCABS["en"], words=["Hm"])) is None
+    net_svg = ipython.formatters["image/svg+xml"][BayesNet]
+    net = BayesNet("naive").fit([("with",), ("of",)], ["V", "N"], variables=["p"])
+    assert net_svg(net) == network_svg({"p": []})
+    assert net_svg(BayesNet("naive")) is None
+    unload_ipython_extension(ipython)
+    unload_ipython_extension(ipython)
+    assert ipython.formatters == {"image/svg+xml": {}, "text/html": {}}
+
+
+def test_drawings_show_themselves():
+    tree = parse_tree("(NN Hm)")
+    assert tree_svg(tree)._repr_svg_() == tree_svg(tree)
+    assert network_svg({"p": []})._repr_svg_().startswith("<svg")
+    assert isinstance(page([]), Page)
+
+
+# --- in a browser ---------------------------------------------------------------------------------
+MEASURE = """\
+<script>
+const wide = [...document.querySelectorAll("body *")].filter(element =>
+  element.getBoundingClientRect().right > innerWidth + 1 && !element.closest(".scroll > *"));
+parent.document.title = JSON.stringify([innerWidth, document.documentElement.scrollWidth,
+  wide.map(element => element.outerHTML.slice(0, 80)), getComputedStyle(document.body).color,
+  document.querySelectorAll("mark").length]);
+</script>
+"""
+
+
+@pytest.mark.skipif(not BROWSER, reason="no Chromium")
+@pytest.mark.parametrize(("scheme", "color"), [(1, "rgb(31, 35, 40)"), (0, "rgb(230, 237, 243)")])
+def test_nothing_but_trees_is_wider_than_a_phone(tmp_path, scheme, color):
+    long = annotated(
+        ["Donaudampfschifffahrtsgesellschaft" * 3] * 4,
+        {"constituents": [("S", 0, 4)], "np_chunks": [("NP", 0, 2)]},
+    )
+    html = page([pizza(), HEBREW, long], title="Wide" * 50)
+    html = re.sub("<meta http-equiv.*?>", "", html).replace("</body>", MEASURE + "</body>")
+    # A window is never so narrow, but a frame is.
+    frame = f'<iframe style="width: 390px; height: 844px" srcdoc="{escape(html)}"></iframe>'
+    file = tmp_path / "page.html"
+    file.write_text(f"<!DOCTYPE html><title></title>{frame}", encoding="utf8")
+    command = [
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}",
+        f"--blink-settings=preferredColorScheme={scheme}", "--hide-scrollbars", "--dump-dom",
+        file.as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, encoding="utf8", check=True, timeout=120)
+    title = re.search("<title>(.*?)</title>", done.stdout)[1]
+    assert json.loads(unescape(title)) == [390, 390, [], color, html.count("<mark ")]
