@@ -84,6 +84,48 @@ MESSAGES = {
         "{path} has no section [training]; begin with one of the configs in "
         "spacy_structlearn/pipeline/configs"
     ),
+    "SL060": (
+        "{path}: its first line is of no format that is known here; if it is one of {known}, name "
+        "it by --reader"
+    ),
+    "SL061": (
+        "{path} names the document {name!r}, which {source} does not have; its documents are "
+        "called, for example, {few}"
+    ),
+    "SL062": (
+        "{component!r} cannot be trained with the reader {reader!r}, which does not read what it "
+        "learns; choose one of: {known}"
+    ),
+    "SL063": "{path} holds no documents; check that this is the right file",
+    "SL064": (
+        '{path}, line {line}: {problem}; every line must be a JSON object with a string "text"'
+    ),
+    "SL065": (
+        "{path}, text {number}: {length} characters, and the pipeline takes {most} at most; cut it "
+        "into smaller texts"
+    ),
+    "SL066": "spaCy could not package {path}: {problem}",
+    "SL067": (
+        "no wheel could be built of {path}: {problem}; this needs pip and setuptools in the "
+        "environment of structlearn"
+    ),
+    "SL068": (
+        "{path} was begun with other settings: {setting} was {found!r} and is {value!r}; name "
+        "another output folder, or remove this one; another model alone is taken with --force"
+    ),
+    "SL069": "{folder} has no files to read in it, or only hidden ones",
+    "SL070": "{path} is no text in UTF-8 ({problem}); convert it, for example with iconv",
+    "SL071": (
+        "{path} is no pipeline: it has no config.cfg and meta.json; name the directory that "
+        "`structlearn train` wrote"
+    ),
+    "SL072": (
+        "{target}: a process that was to parse for it has ended (out of memory?); what is complete "
+        "is kept, so run it again with a smaller --n-process or --batch-size"
+    ),
+    "SL073": (
+        "of the {of} documents of {path} {held_out} would be held out; both parts need one or more"
+    ),
     "SL050": "These bytes are no {kind} of spacy-structlearn: they do not begin as one does. Give "
     "the file or the bytes that to_disk or to_bytes wrote.",
     "SL051": "This {kind} is damaged (cut short or changed since it was written). Copy or download "
@@ -212,6 +254,10 @@ MESSAGES = {
     "SL132": "There is no role feature {name!r}; there are: {known}.",
     "SL133": "Expected log probabilities for {n} candidates, of no role ({n}) and of each role "
     "({n}, number of roles); got {problem}.",
+    "SL140": "doc._.{name} is not registered, so it cannot be drawn: load a pipeline of "
+    "spacy_structlearn first, or call spacy_structlearn.pipeline.extensions.register().",
+    "SL141": "Cannot draw an object of the type {kind}; give a Doc or a Span, such as nlp(text).",
+    "SL142": "The Doc {text!r} has no {what} to draw: run a pipeline with {component} first.",
     # --- SL2xx: sequences and optimisation ----------------------------------------------------
     "SL201": "The template {text!r} is malformed. Write column[offset], several joined by |, for "
     "example TAG[-1]|TAG[0], or bias for the predicate that is always true.",

@@ -1,0 +1,154 @@
+"""Annotated corpora as `convert` and `evaluate` take them: files that have a reader, or folders."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import StructlearnError
+from ._files import STANDARD
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+    from spacy.vocab import Vocab
+
+_ZLIB = b"x\x9c"  # how a DocBin begins
+_CHUNK_TAGS = ("O", "B-", "I-", "E-", "S-")
+
+
+class Reader(str, Enum):
+    """The formats of corpora, by the readers that configs name."""
+
+    docbin = "docbin"
+    treebank = "treebank"
+    conll2000 = "conll2000"
+    quadruples = "quadruples"
+
+
+ReaderOption = Annotated[
+    Reader | None, typer.Option(help="The format. Default: recognized by the content.")
+]
+SpacesOption = Annotated[
+    Path | None,
+    typer.Option(help="Beside a treebank: a line a sentence, 1 for each token before a space."),
+]
+PropsOption = Annotated[
+    Path | None, typer.Option(help="Beside a treebank: the columns of PropBank.")
+]
+
+
+def gold_docs(
+    vocab: Vocab,
+    source: str | Path,
+    reader: Reader | None = None,
+    *,
+    spaces: Path | None = None,
+    props: Path | None = None,
+) -> Iterator[tuple[str, Doc]]:
+    """The documents of a corpus as (name, gold Doc).
+
+    source: a file, "-", or a folder of which every file is read. reader: None: recognized by the
+    content, for each file. spaces, props: as `Treebank.v1` takes them; the names are then those of
+    the documents. In a folder the name is that of the file, without its endings; otherwise the
+    number of the sentence.
+    RAISES: SL010 if there is no such file; SL060 if the format is not recognized; what the readers
+    raise.
+    """
+    beside = {"spaces": spaces, "props": props}
+    if str(source) == STANDARD:
+        with _standard_input() as path:
+            yield from _read(vocab, path, reader, **beside)
+    elif Path(source).is_dir():
+        folder = Path(source)
+        if spaces or props:
+            raise typer.BadParameter("--spaces and --props belong to one file, not to a folder")
+        for path in files_of(folder):
+            place = path.relative_to(folder)
+            name = (place.parent / place.name.partition(".")[0]).as_posix()
+            yield from ((name, doc) for _, doc in _read(vocab, path, reader))
+    else:
+        yield from _read(vocab, Path(source), reader, **beside)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """All files below a folder, sorted; no hidden ones. RAISES: SL069 if there are none."""
+    found = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    ]
+    if not found:
+        raise StructlearnError("SL069", folder=folder)
+    return found
+
+
+def _read(
+    vocab: Vocab,
+    path: Path,
+    reader: Reader | None,
+    spaces: Path | None = None,
+    props: Path | None = None,
+) -> Iterator[tuple[str, Doc]]:
+    import spacy
+
+    from ..pipeline import readers
+    from ..pipeline.extensions import CONSTITUENTS, NP_CHUNKS
+
+    reader = reader or recognized(path)
+    if reader is Reader.treebank:
+        yield from readers.read_treebank(vocab, path, spaces=spaces, props=props)
+        return
+    if spaces or props:
+        raise typer.BadParameter("--spaces and --props belong to a treebank")
+    # Readers are made for pipelines; all that these take from one is its vocab.
+    nlp = spacy.blank(vocab.lang or "xx", vocab=vocab)
+    if reader is Reader.docbin:
+        examples = readers.create_docbin_reader(path)(nlp)
+    elif reader is Reader.conll2000:
+        examples = readers.create_conll_chunks_reader(path)(nlp)
+    else:
+        examples = readers.create_pp_quadruples_reader(path)(nlp)
+    for number, example in enumerate(examples):
+        doc = example.reference
+        if reader is Reader.quadruples:
+            # What says where the site is has to be in the Doc itself, once it is in a file.
+            for key in (CONSTITUENTS, NP_CHUNKS):
+                doc.spans[key] = example.predicted.spans[key].copy(doc=doc)
+        yield str(number), doc
+
+
+def recognized(path: Path) -> Reader:
+    """The format of a file, by its first line. RAISES: SL010, SL060."""
+    if not path.is_file():
+        raise StructlearnError("SL010", path=path)
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        begin = file.peek(2)[:2]
+        first = next((line for line in file if line.strip()), b"")
+    if path.suffix == ".spacy" or begin == _ZLIB:
+        return Reader.docbin
+    fields = first.decode("utf-8-sig", errors="replace").split()
+    if len(fields) == 3 and fields[2].startswith(_CHUNK_TAGS):
+        return Reader.conll2000
+    if len(fields) == 6 and fields[0].isdigit() and fields[5] in ("V", "N"):
+        return Reader.quadruples
+    if fields and fields[0].startswith("("):
+        return Reader.treebank
+    raise StructlearnError("SL060", path=path, known=", ".join(r.value for r in Reader))
+
+
+@contextmanager
+def _standard_input() -> Iterator[Path]:
+    """What stands on standard input, as a file: readers open theirs by name."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "stdin"
+        path.write_bytes(sys.stdin.buffer.read())
+        yield path

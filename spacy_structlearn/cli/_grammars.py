@@ -1,0 +1,107 @@
+"""What a latent grammar has learned, to be read: its subcategories with their words and rules.
+
+As in tables 1 and 2 of Petrov et al. (2006): of a tag's subcategories the words that are likeliest
+under each, of a phrase's the productions. Subcategories are those of the last level of the cascade,
+numbered from 0; of a product of grammars those of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import nlargest
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..grammar.model import LatentGrammar
+
+SMALLEST = 1e-4  # words that are less probable are not shown
+
+# A subcategory ("NN-3"), and what it becomes, likeliest first: ((probability, text), ...).
+Subcategory = tuple[str, list[tuple[float, str]]]
+
+
+def describe(grammar: LatentGrammar) -> str:
+    """The sizes of a grammar, and how many subcategories each symbol has."""
+    if grammar.is_empty:
+        return "latent grammar, empty"
+    symbols, level = grammar.symbols, grammar.levels[grammar.depth]
+    members = f", first of a product of {grammar.members + 1}" if grammar.members else ""
+    lexicon = grammar.lexicon
+    lines = [
+        f"latent grammar of {symbols.n_tags} tags and {symbols.n_phrases} phrases, "
+        f"{grammar.depth} rounds of splitting{members}",
+        f"{level.size:,} subcategories, {level.n_productions:,} productions, "
+        f"{len(lexicon.words):,} words, {len(lexicon.signatures):,} classes of unknown words "
+        f"({lexicon.signature})",
+    ]
+    for what, names, first in (
+        ("tags", symbols.tags, 0),
+        ("phrases", symbols.phrases, symbols.n_tags),
+    ):
+        sizes = level.substates[first : first + len(names)].tolist()
+        most = sorted(zip(names, sizes, strict=True), key=lambda pair: -pair[1])
+        lines.append(f"  {what}: " + ", ".join(f"{name} {size}" for name, size in most))
+    return "\n".join(lines)
+
+
+def labels(grammar: LatentGrammar) -> tuple[str, ...]:
+    """The tags, then the phrases."""
+    return grammar.symbols.tags + grammar.symbols.phrases
+
+
+def subcategories(grammar: LatentGrammar, label: str, top: int) -> Iterator[Subcategory]:
+    """The subcategories of a tag or a phrase, of both if there are two of this name.
+
+    top: so many words, or productions, of each.
+    """
+    symbols = grammar.symbols
+    if label in symbols.tag_index:
+        yield from _words(grammar, symbols.tag_index[label], top)
+    if label in symbols.phrase_index:
+        yield from _productions(grammar, symbols.phrase_index[label], top)
+
+
+def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
+    """P(word | subcategory) of known words."""
+    import numpy as np
+
+    number, lexicon = grammar.depth, grammar.lexicon
+    sizes = lexicon.tag_substates[number]
+    first = int(sizes[:tag].sum())
+    # Words by the thousand: a column for each subcategory of all tags is wide.
+    columns = [
+        lexicon.scores(number, np.arange(start, min(start + 1000, len(lexicon.words))))[
+            :, first : first + int(sizes[tag])
+        ]
+        for start in range(0, len(lexicon.words), 1000)
+    ]
+    for index, probabilities in enumerate(np.concatenate(columns).T):
+        likeliest = np.argsort(-probabilities, kind="stable")[:top]
+        found = [(float(probabilities[i]), lexicon.words[i]) for i in likeliest]
+        yield (
+            f"{grammar.symbols.tags[tag]}-{index}",
+            [pair for pair in found if pair[0] >= SMALLEST],
+        )
+
+
+def _productions(grammar: LatentGrammar, phrase: int, top: int) -> Iterator[Subcategory]:
+    """P(production | subcategory), binary and unary; a name with @ is of an intermediate node."""
+    import numpy as np
+
+    level, rules, names = grammar.levels[grammar.depth], grammar.rules, grammar.symbols.names
+    found: list[list[tuple[float, str]]] = [[] for _ in range(int(level.substates[phrase]))]
+    blocks = [
+        (rules.binary[rule, 1:], level.binary_block(rule))
+        for rule in np.flatnonzero(rules.binary[:, 0] == phrase)
+    ]
+    blocks += [
+        (rules.unary[rule, 1:], level.unary_block(rule))
+        for rule in np.flatnonzero(rules.unary[:, 0] == phrase)
+    ]
+    for children, block in blocks:
+        for place in np.argwhere(block > 0):
+            parts = zip(children.tolist(), place[1:].tolist(), strict=True)
+            text = " ".join(f"{names[child]}-{index}" for child, index in parts)
+            found[place[0]].append((float(block[tuple(place)]), text))
+    for index, pairs in enumerate(found):
+        yield f"{names[phrase]}-{index}", nlargest(top, pairs)

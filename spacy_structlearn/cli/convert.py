@@ -1,0 +1,109 @@
+"""`structlearn convert`: an annotated corpus in, DocBins to train and evaluate with out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import StructlearnError
+from ._corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
+from ._files import written
+from ._pipelines import find_msgpack_hooks_once
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+SHARE = 0.1
+
+
+def convert_cli(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="INPUT",
+            help="A treebank in brackets, columns of CoNLL-2000, quadruples, or a DocBin: a file, "
+            "a folder of them, or -.",
+        ),
+    ],
+    output: Annotated[
+        str, typer.Argument(metavar="OUTPUT", help="The DocBin to write, or -, such as train.spacy")
+    ],
+    reader: ReaderOption = None,
+    spaces: SpacesOption = None,
+    props: PropsOption = None,
+    dev: Annotated[
+        Path | None, typer.Option(help="A second DocBin, for documents held out of the first.")
+    ] = None,
+    dev_share: Annotated[
+        float | None,
+        typer.Option(help=f"How much is held out. Default: {SHARE}", min=0.0, max=1.0),
+    ] = None,
+    dev_names: Annotated[
+        Path | None, typer.Option(help="A file that names the documents to hold out, one a line.")
+    ] = None,
+) -> None:
+    """Convert an annotated corpus to the DocBins that configs read.
+
+    Documents are named by the first column of --props, in a folder by their file without its
+    endings, and otherwise by the number of the sentence, from 0. With --dev some of them, spread
+    evenly over the corpus, are held out as a second DocBin; never part of a document.
+    """
+    from spacy.vocab import Vocab
+
+    find_msgpack_hooks_once()
+    if dev is None and (dev_share is not None or dev_names is not None):
+        raise typer.BadParameter("--dev-share and --dev-names need --dev FILE")
+    if dev_share is not None and dev_names is not None:
+        raise typer.BadParameter("--dev-share and --dev-names exclude one another")
+    named = list(gold_docs(Vocab(), source, reader, spaces=spaces, props=props))
+    if not named:
+        raise StructlearnError("SL063", path=source)
+    held_out: Collection[str] = ()
+    if dev is not None:
+        names = list(dict.fromkeys(name for name, _ in named))
+        if dev_names is not None:
+            held_out = _listed(dev_names, names, source)
+        else:
+            held_out = set(spread(names, SHARE if dev_share is None else dev_share))
+        if not 0 < len(held_out) < len(names):
+            raise StructlearnError("SL073", path=source, of=len(names), held_out=len(held_out))
+    _write([doc for name, doc in named if name not in held_out], output)
+    if dev is not None:
+        _write([doc for name, doc in named if name in held_out], str(dev))
+
+
+def spread(names: Sequence[str], share: float) -> list[str]:
+    """So great a share of the names, evenly spread, without chance; at least one, and never all."""
+    # Of the number as it is written: 0.29 in binary is a little less.
+    part = Fraction(str(share))
+    chosen = [name for i, name in enumerate(names) if int((i + 1) * part) > int(i * part)]
+    return (chosen or list(names[-1:]))[: len(names) - 1]
+
+
+def _listed(path: Path, names: Sequence[str], source: str) -> set[str]:
+    """The names in a file. RAISES: SL010; SL061 for one that no document has."""
+    if not path.is_file():
+        raise StructlearnError("SL010", path=path)
+    listed = {line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()} - {""}
+    unknown = sorted(listed.difference(names))
+    if unknown:
+        few = ", ".join(repr(name) for name in names[:3])
+        raise StructlearnError("SL061", path=path, name=unknown[0], source=source, few=few)
+    return listed
+
+
+def _write(docs: list[Doc], target: str) -> None:
+    """Write a DocBin, and say on standard error what it holds."""
+    from spacy.tokens import DocBin
+
+    with written(target) as file:
+        file.write(DocBin(docs=docs).to_bytes())
+    groups = sorted({key for doc in docs for key in doc.spans})
+    n_tokens = sum(map(len, docs))
+    line = f"{target}: {len(docs):,} documents, {n_tokens:,} tokens, {', '.join(groups)}"
+    print(line.rstrip(", "), file=sys.stderr)

@@ -1,0 +1,92 @@
+"""`structlearn evaluate`: how well a pipeline does on an annotated corpus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import StructlearnError
+from ._corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
+from ._documents import number
+from ._files import STANDARD, write_text
+from ._pipelines import HELP, load
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+    from spacy.training import Example
+
+
+def evaluate_cli(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=HELP)],
+    gold: Annotated[
+        str,
+        typer.Argument(
+            metavar="GOLD",
+            help="A DocBin, a treebank in brackets, columns of CoNLL-2000, or quadruples: a file, "
+            "a folder of them, or -.",
+        ),
+    ],
+    reader: ReaderOption = None,
+    spaces: SpacesOption = None,
+    props: PropsOption = None,
+    gold_tokens: Annotated[
+        bool,
+        typer.Option("--gold-tokens", help="Give the pipeline gold tokens and sentences."),
+    ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="Write all scores to this file as JSON; - for stdout."),
+    ] = None,
+) -> None:
+    """Score a pipeline on an annotated corpus.
+
+    The pipeline is given raw text, and all that it makes of it is scored. With --gold-tokens it is
+    given the gold tokens and sentences instead, and what it needs and does not make itself: gold
+    tags where nothing in it tags, gold trees where nothing in it parses.
+    """
+    nlp = load(model)
+    docs = [doc for _, doc in gold_docs(nlp.vocab, gold, reader, spaces=spaces, props=props)]
+    if not docs:
+        raise StructlearnError("SL063", path=gold)
+    scores = nlp.evaluate([example_of(nlp, doc, gold_tokens=gold_tokens) for doc in docs])
+    if output is not None:
+        import srsly
+
+        write_text(output, srsly.json_dumps(scores, indent=2) + "\n")
+    if output != STANDARD:
+        _print_table(scores)
+
+
+def example_of(nlp: Language, doc: Doc, *, gold_tokens: bool) -> Example:
+    """What the pipeline is given, beside the gold Doc."""
+    from spacy.training import Example
+
+    from ..pipeline.extensions import CONSTITUENT_TAGS, CONSTITUENTS, NP_CHUNKS
+    from ..pipeline.readers import to_example
+
+    if not gold_tokens:
+        return Example(nlp.make_doc(doc.text), doc)
+    made = {name for pipe in nlp.pipe_names for name in nlp.get_pipe_meta(pipe).assigns}
+    groups = {"doc._.trees": [CONSTITUENTS, CONSTITUENT_TAGS], "doc._.np_chunks": [NP_CHUNKS]}
+    given = [key for name, keys in groups.items() if name not in made for key in keys]
+    example = to_example(doc, tags="token.tag" not in made, spans=given)
+    # The tokenizer gives some words a norm of their own ("n't": "not"), which taggers read and a
+    # Doc that is made from words lacks.
+    tokenized = {token.idx: token for token in nlp.make_doc(doc.text)}
+    for token in example.predicted:
+        same = tokenized.get(token.idx)
+        if same is not None and same.text == token.text:
+            token.norm_ = same.norm_
+    return example
+
+
+def _print_table(scores: dict[str, Any]) -> None:
+    """The scores that are single numbers; those of each label are in the JSON."""
+    from wasabi import msg
+
+    rows = [
+        (name, number(value)) for name, value in scores.items() if isinstance(value, (int, float))
+    ]
+    msg.table(rows, header=("score", "value"), divider=True, aligns=("l", "r"))

@@ -1,0 +1,148 @@
+"""`structlearn info`: what is in a pipeline, and what one of its components has learned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import StructlearnError
+from ._documents import number
+from ._pipelines import HELP, load
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+    from ..grammar.model import LatentGrammar
+
+
+def info_cli(
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help=f"{HELP} Default: the built-in one.")
+    ] = None,
+    component: Annotated[
+        str | None, typer.Option(help="Which component to look into. Default: the whole pipeline.")
+    ] = None,
+    top: Annotated[
+        int, typer.Option(help="How many features, words or productions of each.", min=1)
+    ] = 10,
+    label: Annotated[
+        str | None, typer.Option(help="Of one label only, such as B-NP, NN or VP.")
+    ] = None,
+) -> None:
+    """Show what is in a pipeline, or what a component has learned.
+
+    Of the pipeline: its components with their sizes and labels, and its scores.
+
+    With --component: the size of the model and the strongest features of each label; of a Bayesian
+    network its structure; of a model in several stages each stage, and the features of the last; of
+    a grammar the subcategories of each tag with their likeliest words, and with --label those of a
+    phrase with their likeliest productions.
+
+    Features of single words, tags and classes are shown by name; conjunctions have none.
+    """
+    if label is not None and component is None:
+        raise typer.BadParameter("--label needs --component")
+    nlp = load(model)
+    if component is None:
+        _show_pipeline(nlp)
+        return
+    if component not in nlp.pipe_names:
+        raise StructlearnError("SL017", component=component, names=", ".join(nlp.pipe_names))
+    parameters = getattr(nlp.get_pipe(component), "parameters", None)
+    if hasattr(parameters, "lexicon"):
+        _show_grammar(component, parameters, top, label)
+    elif hasattr(parameters, "describe") or hasattr(parameters, "strongest"):
+        _show_features(component, parameters, top, label)
+    else:
+        raise StructlearnError("SL019", component=component)
+
+
+def _show_pipeline(nlp: Language) -> None:
+    from wasabi import msg
+
+    meta = nlp.meta
+    print(f"{meta['lang']}_{meta['name']} {meta['version']}")
+    for key in ("description", "license", "author", "url"):
+        if meta[key]:
+            print(f"{key}: {meta[key]}")
+    folder = nlp.path
+    rows = [
+        (name, nlp.get_pipe_meta(name).factory, *_sizes(nlp, name, folder), _few(nlp, name))
+        for name in nlp.pipe_names
+    ]
+    header = ("component", "factory", "MB", "number", "labels")
+    msg.table(rows, header=header, divider=True, aligns=("l", "l", "r", "r", "l"))
+    if folder is not None:
+        print(f"{_megabytes(folder)} MB in {folder}")
+    scores = [
+        (name, number(value))
+        for name, value in nlp.meta.get("performance", {}).items()
+        if isinstance(value, (int, float))
+    ]
+    if scores:
+        msg.table(scores, header=("score", "value"), divider=True, aligns=("l", "r"))
+
+
+def _sizes(nlp: Language, name: str, folder: Path | None) -> tuple[str, str]:
+    """Megabytes on disk and the number of labels; a hyphen for what there is not."""
+    size = "-" if folder is None else _megabytes(folder / name)
+    labels = nlp.pipe_labels.get(name)
+    return size, str(len(labels)) if labels else "-"
+
+
+def _megabytes(folder: Path) -> str:
+    return f"{sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()) / 1e6:.1f}"
+
+
+def _few(nlp: Language, name: str, width: int = 40) -> str:
+    """The first of the labels."""
+    from textwrap import shorten
+
+    return shorten(" ".join(nlp.pipe_labels.get(name, ())), width, placeholder=" ...")
+
+
+def _show_features(component: str, parameters: Any, top: int, label: str | None) -> None:
+    from wasabi import msg
+
+    weighted = hasattr(parameters, "strongest")
+    # Pairs of labels have features too, under names that are not among the labels.
+    if weighted and label not in (None, *parameters.labels) and not parameters.strongest(1, label):
+        raise _unknown(component, label, parameters.labels)
+    print(parameters.describe() if hasattr(parameters, "describe") else parameters)
+    if not weighted:
+        return
+    for name in parameters.labels if label is None else [label]:
+        found = parameters.strongest(top, name, named=True)
+        rows = [(f"{weight:.2f}", text) for text, _, _, weight in found]
+        if rows:
+            msg.table(rows, header=(name, "feature"), divider=True, aligns=("r", "l"))
+
+
+def _show_grammar(component: str, grammar: LatentGrammar, top: int, label: str | None) -> None:
+    from . import _grammars
+
+    if label is not None and label not in _grammars.labels(grammar):
+        raise _unknown(component, label, _grammars.labels(grammar))
+    print(_grammars.describe(grammar))
+    for name in grammar.symbols.tags if label is None else [label]:
+        for line in _subcategory_lines(grammar, name, top):
+            print(line)
+
+
+def _subcategory_lines(grammar: LatentGrammar, label: str, top: int) -> Iterator[str]:
+    """Such as "NNS-1  years 0.05, months 0.03"."""
+    from ._grammars import subcategories
+
+    for name, found in subcategories(grammar, label, top):
+        yield f"{name:8} " + ", ".join(f"{text} {_short(prob)}" for prob, text in found)
+
+
+def _short(probability: float) -> str:
+    return f"{probability:.2f}" if probability >= 0.095 else f"{probability:.1g}"
+
+
+def _unknown(component: str, label: str | None, labels: tuple[str, ...]) -> StructlearnError:
+    return StructlearnError("SL032", component=component, label=label, labels=", ".join(labels))

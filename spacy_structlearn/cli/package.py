@@ -1,0 +1,124 @@
+"""`structlearn package`: a pipeline directory in, an installable wheel out, without the network."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import StructlearnError
+from ._files import written
+from ._pipelines import HELP, is_built_in
+
+OURS = "spacy-structlearn"
+BUILD = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+
+
+def package_cli(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=HELP)],
+    output: Annotated[
+        Path, typer.Argument(metavar="OUTPUT_DIR", help="The folder for the wheel.")
+    ] = Path(),
+    name: Annotated[
+        str | None,
+        typer.Option(help="Of the package, after the language. Default: as in its meta."),
+    ] = None,
+    version: Annotated[str | None, typer.Option(help="Default: as in its meta.")] = None,
+) -> None:
+    """Make an installable wheel of a pipeline, and print its path.
+
+    Nothing is downloaded: pip and setuptools, which spaCy needs itself, build it as they are
+    installed. The wheel holds the pipeline with its config, meta and LICENSES_SOURCES, and requires
+    spacy-structlearn.
+    """
+    source = _directory(model)
+    with TemporaryDirectory() as work:
+        project = _project(source, Path(work), name, version)
+        wheel = _build(project, Path(work) / "wheels")
+        # The last step, so that a wheel that is there is complete.
+        target = output / wheel.name
+        with written(target) as file:
+            file.write(wheel.read_bytes())
+    print(target)
+
+
+def _directory(model: str) -> Path:
+    """Where the pipeline is. RAISES: SL071 if nothing there is one."""
+    from spacy.util import get_package_path, is_package
+
+    if is_built_in(model):
+        from .. import __file__ as here
+
+        return Path(here).parent / "data" / model
+    path = Path(model)
+    if not path.is_dir() and is_package(model):
+        # The package holds its files one folder deeper, under its name and version.
+        found = sorted(get_package_path(model).glob(f"{model}-*/config.cfg"))
+        path = found[0].parent if found else path
+    if not all((path / name).is_file() for name in ("config.cfg", "meta.json")):
+        raise StructlearnError("SL071", path=model)
+    return path
+
+
+def _project(source: Path, work: Path, name: str | None, version: str | None) -> Path:
+    """What `spacy package --build none` makes of the pipeline. RAISES: SL066 if it does not."""
+    import srsly
+    from spacy.cli.package import package
+
+    (work / "project").mkdir()
+    meta = work / "meta.json"
+    srsly.write_json(meta, _with_requirement(srsly.read_json(source / "meta.json")))
+    said = StringIO()
+    try:
+        with redirect_stdout(said):
+            package(
+                source,
+                work / "project",
+                meta_path=meta,
+                name=name,
+                version=version,
+                create_sdist=False,
+                require_parent=True,
+                silent=False,
+            )
+    except SystemExit:
+        problem = " ".join(said.getvalue().partition("✘")[2].split())
+        raise StructlearnError("SL066", path=source, problem=problem) from None
+    (project,) = (work / "project").iterdir()
+    (project / "pyproject.toml").write_text(BUILD, encoding="utf8")
+    return project
+
+
+def _with_requirement(meta: dict[str, Any]) -> dict[str, Any]:
+    """The meta, with this package among the requirements: spaCy may not see what is in a checkout.
+
+    Any later version is allowed up to the next minor one, as spaCy does it.
+    """
+    from spacy.util import get_minor_version_range, split_requirement
+
+    from ..about import __version__
+
+    wanted = meta.get("requirements", [])
+    if OURS in [split_requirement(requirement)[0] for requirement in wanted]:
+        return meta
+    return {**meta, "requirements": [*wanted, OURS + get_minor_version_range(__version__)]}
+
+
+def _build(project: Path, target: Path) -> Path:
+    """The wheel of a project. RAISES: SL067 with the last line of what pip has to say."""
+    command = [sys.executable, "-m", "pip", "wheel", str(project), "--wheel-dir", str(target)]
+    command += ["--no-build-isolation", "--no-deps", "--no-index", "--quiet"]
+    done = subprocess.run(
+        [*command, "--disable-pip-version-check"], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise StructlearnError("SL067", path=project.name, problem=lines[-1] if lines else "")
+    (wheel,) = target.glob("*.whl")
+    return wheel

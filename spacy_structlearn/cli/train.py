@@ -1,0 +1,57 @@
+"""`structlearn train`: a config in, a pipeline out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import StructlearnError
+from ._pipelines import find_msgpack_hooks_once
+
+
+def train_cli(
+    context: typer.Context,
+    config: Annotated[
+        Path, typer.Argument(metavar="CONFIG", help="A config as for `spacy train`.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to save the pipeline.")],
+) -> None:
+    """Train the components of a config, and save the pipeline.
+
+    They are fitted straight through, without the evaluations in between of `spacy train`.
+
+    Any value of the config is set by an option of its name: --paths.train train.spacy
+    """
+    from spacy.cli._util import parse_config_overrides
+    from wasabi import msg
+
+    from ..pipeline.fitting import train as fit
+
+    _check_overrides(context.args)
+    find_msgpack_hooks_once()
+    nlp = fit(config, output, overrides=parse_config_overrides(context.args))
+    msg.table(
+        [
+            (name, "-" if value is None else f"{value:.4f}")
+            for name, value in nlp.meta["performance"].items()
+            if not isinstance(value, dict)
+        ],
+        header=("score", "value"),
+        divider=True,
+    )
+    msg.good(f"Saved the pipeline to {output}")
+
+
+def _check_overrides(arguments: list[str]) -> None:
+    """Raise SL009 for what spaCy would not take as overrides of a config."""
+    value_may_follow = False
+    for argument in arguments:
+        name, equals, _ = argument.partition("=")
+        if name.startswith("--") and "." in name:
+            value_may_follow = not equals
+        elif value_may_follow and not name.startswith("--"):
+            value_may_follow = False
+        else:
+            raise StructlearnError("SL009", argument=argument)

@@ -1,0 +1,92 @@
+"""Small pipelines as directories, and a command line that runs in this process."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import Doc
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from toys import ATTACHED, GOLD, TREES, gold_docs
+
+from spacy_structlearn import cli
+from spacy_structlearn.pipeline.readers import create_treebank_reader, set_gold_spans, to_example
+from spacy_structlearn.trees.brackets import parse_tree
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    """A pipeline that tags by rule and has a trained chunker: its directory."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    ruler = nlp.add_pipe("attribute_ruler")
+    for words, tags, _ in GOLD:
+        for word, tag in zip(words.split(), tags.split(), strict=True):
+            ruler.add([[{"LOWER": word.lower()}]], {"TAG": tag})
+    ruler.add([[{"IS_SPACE": True}]], {"TAG": "_SP"})
+    chunker = nlp.add_pipe("np_chunker")
+    examples = [to_example(doc) for doc in gold_docs(nlp.vocab)]
+    chunker.initialize(lambda: examples)
+    chunker.fit(examples)
+    path = tmp_path_factory.mktemp("cli") / "model"
+    nlp.to_disk(path)
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def parsing_model(model, tmp_path_factory):
+    """The pipeline above with a parser besides."""
+    nlp = spacy.load(model)
+    docs = []
+    for text in TREES:
+        tree = parse_tree(text)
+        doc = Doc(nlp.vocab, words=tree.words(), tags=tree.tags())
+        set_gold_spans(doc, "constituents", tree.spans())
+        docs.append(doc)
+    examples = [to_example(doc) for doc in docs]
+    settings = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
+    parser = nlp.add_pipe("constituency_parser", config={"model": settings})
+    parser.initialize(lambda: examples)
+    parser.fit(examples)
+    path = tmp_path_factory.mktemp("cli_parser") / "model"
+    nlp.to_disk(path)
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def attaching_model(tmp_path_factory):
+    """A parser and an attacher of prepositional phrases: the directory."""
+    path = tmp_path_factory.mktemp("cli_attacher")
+    (path / "trees").write_text("\n".join((ATTACHED + TREES) * 3), encoding="utf8")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    settings = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
+    nlp.add_pipe("constituency_parser", config={"model": settings})
+    nlp.add_pipe("pp_attacher")
+    examples = list(create_treebank_reader(path / "trees")(nlp))
+    nlp.initialize(lambda: examples)
+    for name in ("constituency_parser", "pp_attacher"):
+        nlp.get_pipe(name).fit(examples)
+    nlp.to_disk(path / "model")
+    return str(path / "model")
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the command line. RETURNS: exit code, standard output, standard error."""
+
+    def run(*arguments, stdin=""):
+        data = stdin.encode("utf8") if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "argv", ["structlearn", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf8"))
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as error:
+            code = error.code
+        return code or 0, *capsys.readouterr()
+
+    return run

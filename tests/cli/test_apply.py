@@ -1,0 +1,324 @@
+"""`structlearn apply`: what is read and written, shards, what is left of a run that failed."""
+
+import gzip
+import json
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
+from toys import TEXT, die, gold_docs, one_line_error
+
+from spacy_structlearn import cli
+from spacy_structlearn.cli.apply import SETTINGS
+
+LINES = ["The old dog slept.", "Run!", "My sister bought apples.", "The sister bought old apples."]
+
+
+@pytest.fixture
+def lines(tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(LINES) + "\n", encoding="utf8")
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of texts, JSONL and DocBins, one of them further down."""
+    folder = tmp_path / "in"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.txt").write_text("\n".join(LINES), encoding="utf8")
+    records = [{"id": 1, "text": TEXT}, {"id": 2, "text": ""}, {"id": 3, "text": "Run!"}]
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    (folder / "sub" / "b.jsonl").write_text(text, encoding="utf8")
+    DocBin(docs=list(gold_docs(Vocab()))).to_disk(folder / "c.spacy")
+    return folder
+
+
+def files(folder):
+    """The files below a folder, but for the one with the settings."""
+    found = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return sorted(name for name in found if name != SETTINGS)
+
+
+def docs_of(path):
+    return list(DocBin().from_disk(path).get_docs(Vocab()))
+
+
+def records_of(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
+
+
+# --- one file -------------------------------------------------------------------------------------
+def test_text_to_a_docbin(run, model, lines, tmp_path):
+    target = tmp_path / "new" / "out.spacy"
+    code, out, err = run("apply", model, lines, target)
+    assert (code, out) == (0, "")
+    assert err == f"{target}: 4 texts, 1 file written\n"
+    docs = docs_of(target)
+    assert [doc.text for doc in docs] == LINES
+    expected = list(spacy.load(model).pipe(LINES))
+    for doc, other in zip(docs, expected, strict=True):
+        spans = [[(s.start, s.end, s.label_) for s in d.spans["np_chunks"]] for d in (doc, other)]
+        assert spans[0] == spans[1]
+        scores = [d.spans["np_chunks"].attrs["scores"] for d in (doc, other)]
+        assert list(scores[0]) == list(scores[1])
+        assert [token.tag_ for token in doc] == [token.tag_ for token in other]
+        assert len(list(doc.sents)) == len(list(other.sents))
+    assert files(target.parent) == ["out.spacy"]
+
+
+def test_jsonl_is_what_parse_prints(run, model, lines, tmp_path):
+    run("apply", model, lines, tmp_path / "out.jsonl")
+    printed = run("parse", lines, "--model", model, "--format", "jsonl")[1]
+    assert (tmp_path / "out.jsonl").read_text(encoding="utf8") == printed
+
+
+def test_standard_input_and_output(run, model):
+    code, out, err = run("apply", model, "-", "-", stdin="\n".join(LINES))
+    assert (code, err) == (0, "")
+    assert [json.loads(line)["text"] for line in out.splitlines()] == LINES
+
+
+def test_other_keys_of_jsonl_are_kept(run, model, tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"id": 7, "text": " Run!", "tokens": 5}\n\n{"text": ""}\n', encoding="utf8")
+    out = run("apply", model, path, "-")[1]
+    first, second = map(json.loads, out.splitlines())
+    assert (first["id"], first["text"]) == (7, " Run!")
+    assert first["tokens"][0] == {"start": 1, "end": 4, "tag": "VB"}
+    assert (second["text"], second["tokens"]) == ("", [])
+
+
+def test_docs_keep_their_tokens(run, model, tmp_path):
+    DocBin(docs=list(gold_docs(Vocab()))).to_disk(tmp_path / "in.spacy")
+    run("apply", model, tmp_path / "in.spacy", tmp_path / "out.spacy")
+    docs = docs_of(tmp_path / "out.spacy")
+    assert [doc.text for doc in docs] == [doc.text for doc in gold_docs(Vocab())]
+    assert all("scores" in doc.spans["np_chunks"].attrs for doc in docs)
+
+
+def test_a_file_can_be_one_text(run, model, lines):
+    out = run("apply", model, lines, "-", "--unit", "file")[1]
+    assert json.loads(out)["text"] == "\n".join(LINES)
+
+
+def test_the_kind_of_input_can_be_named(run, model, tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_text('{"text": "Run!"}\n', encoding="utf8")
+    assert (
+        json.loads(run("apply", model, path, "-", "--input-format", "jsonl")[1])["text"] == "Run!"
+    )
+
+
+@pytest.mark.parametrize("name", ["in.txt.gz", "in.jsonl.gz"])
+def test_packed_files(run, model, tmp_path, name):
+    text = "Run!\n" if "txt" in name else '{"text": "Run!"}\n'
+    (tmp_path / name).write_bytes(gzip.compress(text.encode("utf8")))
+    assert json.loads(run("apply", model, tmp_path / name, "-")[1])["text"] == "Run!"
+
+
+@pytest.mark.parametrize(("name", "n_docs"), [("out.spacy", 0), ("out.jsonl", 0)])
+def test_nothing_in_is_nothing_out(run, model, tmp_path, name, n_docs):
+    (tmp_path / "empty.txt").write_text("\n \n", encoding="utf8")
+    assert run("apply", model, tmp_path / "empty.txt", tmp_path / name)[0] == 0
+    read = docs_of if name.endswith("spacy") else records_of
+    assert len(read(tmp_path / name)) == n_docs
+
+
+def test_a_folder_becomes_one_file(run, model, folder, tmp_path):
+    run("apply", model, folder, tmp_path / "out.jsonl")
+    assert [record.get("id") for record in records_of(tmp_path / "out.jsonl")[-3:]] == [1, 2, 3]
+    assert len(records_of(tmp_path / "out.jsonl")) == 11
+
+
+def test_small_batches_change_nothing(run, model, folder, tmp_path):
+    run("apply", model, folder, tmp_path / "a.jsonl")
+    run("apply", model, folder, tmp_path / "b.jsonl", "--batch-size", "1")
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+
+
+def test_several_processes_change_nothing(run, model, folder, tmp_path):
+    several = ["--n-process", "2", "--batch-size", "2", "--part-size", "3"]
+    run("apply", model, folder, tmp_path / "one", "--part-size", "3")
+    code, _, err = run("apply", model, folder, tmp_path / "two", *several)
+    assert code == 0
+    assert "11 texts, 5 files written" in err
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    for name in files(tmp_path / "one"):
+        one, two = (docs_of(tmp_path / run_ / name) for run_ in ("one", "two"))
+        assert [doc.to_json() for doc in one] == [doc.to_json() for doc in two]
+
+
+# --- a folder, in parts ---------------------------------------------------------------------------
+def test_files_of_a_folder_in_parts(run, model, folder, tmp_path):
+    code, out, err = run("apply", model, folder, tmp_path / "out", "--part-size", "2")
+    assert (code, out) == (0, "")
+    assert err == f"{tmp_path / 'out'}: 11 texts, 6 files written\n"
+    assert files(tmp_path / "out") == [
+        *("a.txt.0000.spacy", "a.txt.0001.spacy", "c.spacy.0000.spacy", "c.spacy.0001.spacy"),
+        *("sub/b.jsonl.0000.spacy", "sub/b.jsonl.0001.spacy"),
+    ]
+    assert [doc.text for doc in docs_of(tmp_path / "out" / "a.txt.0001.spacy")] == LINES[2:]
+
+
+def test_jsonl_to_a_folder(run, model, lines, tmp_path):
+    run("apply", model, lines, tmp_path / "out", "--format", "jsonl")
+    assert files(tmp_path / "out") == ["lines.txt.0000.jsonl"]
+
+
+def test_shards_share_the_work_and_make_the_same(run, model, folder, tmp_path):
+    run("apply", model, folder, tmp_path / "whole", "--part-size", "1", "--format", "jsonl")
+    seen = set()
+    for number in (3, 1, 2):
+        arguments = ["--part-size", "1", "--format", "jsonl", "--shard", f"{number}/3"]
+        run("apply", model, folder, tmp_path / "shards", *arguments)
+        fresh = set(files(tmp_path / "shards")) - seen
+        # Of 4, 4 and 3 parts each shard does 3 or 4.
+        assert len(fresh) in (3, 4)
+        seen |= fresh
+    assert seen == set(files(tmp_path / "whole"))
+    for name in seen:
+        whole, shard = (tmp_path / run_ / name for run_ in ("whole", "shards"))
+        assert whole.read_bytes() == shard.read_bytes()
+
+
+def test_what_is_there_is_skipped_unless_forced(run, model, folder, tmp_path):
+    out = tmp_path / "out"
+    run("apply", model, folder, out)
+    (out / "a.txt.0000.spacy").write_bytes(b"kept")
+    (out / "c.spacy.0000.spacy").unlink()
+    err = run("apply", model, folder, out)[2]
+    assert err == f"{out}: 4 texts, 1 file written, 2 files there already\n"
+    assert (out / "a.txt.0000.spacy").read_bytes() == b"kept"
+    assert len(docs_of(out / "c.spacy.0000.spacy")) == 4
+    assert "3 files written\n" in run("apply", model, folder, out, "--force")[2]
+    assert len(docs_of(out / "a.txt.0000.spacy")) == 4
+
+
+def test_a_single_file_that_is_there_is_skipped_too(run, model, lines, tmp_path):
+    (tmp_path / "out.spacy").write_bytes(b"kept")
+    err = run("apply", model, lines, tmp_path / "out.spacy")[2]
+    assert "0 texts, 0 files written, 1 file there already" in err
+    assert (tmp_path / "out.spacy").read_bytes() == b"kept"
+
+
+def test_a_failed_run_keeps_what_is_complete_and_goes_on(run, model, tmp_path):
+    path, out = tmp_path / "in.jsonl", tmp_path / "out"
+    path.write_text('{"text": "Run!"}\n{"text": "Run!"}\n{"txt": "Run!"}\n', encoding="utf8")
+    arguments = [model, path, out, "--part-size", "2", "--format", "jsonl"]
+    error = one_line_error(run("apply", *arguments))
+    assert "SL064" in error
+    assert f"{path}, line 3" in error
+    # Nothing is half-written, hidden or not.
+    assert files(out) == ["in.jsonl.0000.jsonl"]
+    path.write_text('{"text": "Run!"}\n{"text": "Run!"}\n{"text": "Run!"}\n', encoding="utf8")
+    assert "1 file written, 1 file there already" in run("apply", *arguments)[2]
+    assert files(out) == ["in.jsonl.0000.jsonl", "in.jsonl.0001.jsonl"]
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_other_settings_do_not_mix(run, model, lines, tmp_path, force):
+    out = tmp_path / "out"
+    run("apply", model, lines, out)
+    error = one_line_error(run("apply", model, lines, out, "--part-size", "2", *force))
+    assert "SL068" in error
+    assert "part_size was 10000 and is 2" in error
+    assert files(out) == ["lines.txt.0000.spacy"]
+
+
+def test_another_model_writes_everything_again(run, model, lines, tmp_path):
+    out = tmp_path / "out"
+    run("apply", model, lines, out)
+    nlp = spacy.load(model, exclude=["np_chunker"])
+    nlp.meta["version"] = "0.2.0"
+    nlp.to_disk(tmp_path / "other")
+    arguments = [tmp_path / "other", lines, out]
+    assert "SL068" in one_line_error(run("apply", *arguments))
+    assert run("apply", *arguments, "--force")[0] == 0
+    assert "np_chunks" not in docs_of(out / "lines.txt.0000.spacy")[0].spans
+    assert json.loads((out / SETTINGS).read_text(encoding="utf8"))["model"].endswith("0.2.0")
+    assert run("apply", *arguments)[0] == 0
+
+
+def test_output_inside_of_the_input_is_no_input(run, model, folder):
+    run("apply", model, folder, folder / "out")
+    err = run("apply", model, folder, folder / "out")[2]
+    assert "0 texts, 0 files written, 3 files there already" in err
+
+
+def test_files_that_are_not_read_are_named(run, model, folder, tmp_path):
+    (folder / "notes.md").write_text("Run!", encoding="utf8")
+    (folder / ".hidden.txt").write_text("Run!", encoding="utf8")
+    first, second = run("apply", model, folder, tmp_path / "out")[2].splitlines()
+    assert "not read" in first
+    assert "1 file with" in first
+    assert "11 texts" in second
+
+
+# --- errors ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [('{"text": 5}', "no text"), ('["Run!"]', "no text"), ('{"text": "Run!', "line 1")],
+)
+def test_what_is_no_jsonl_is_one_line(run, model, tmp_path, content, problem):
+    (tmp_path / "in.jsonl").write_text(content, encoding="utf8")
+    error = one_line_error(run("apply", model, tmp_path / "in.jsonl", tmp_path / "out.spacy"))
+    assert "SL064" in error
+    assert problem in error
+    assert not (tmp_path / "out.spacy").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [("in.txt", b"d\xf6g", "SL070"), ("in.jsonl", b"d\xf6g", "SL070"), ("in.spacy", b"x", "SL013")],
+)
+def test_damaged_input_is_one_line(run, model, tmp_path, name, content, code):
+    (tmp_path / name).write_bytes(content)
+    assert code in one_line_error(run("apply", model, tmp_path / name, tmp_path / "out.spacy"))
+
+
+def test_a_text_too_long_is_one_line_with_its_place(run, model, tmp_path):
+    (tmp_path / "in.txt").write_text("Run!\n" + "dog " * 250_001, encoding="utf8")
+    error = one_line_error(run("apply", model, tmp_path / "in.txt", tmp_path / "out.spacy"))
+    assert "SL065" in error
+    assert "text 2" in error
+
+
+def test_no_input(run, model, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "notes.md").touch()
+    assert "SL069" in one_line_error(run("apply", model, tmp_path / "in", tmp_path / "out"))
+    assert "SL010" in one_line_error(run("apply", model, tmp_path / "no", tmp_path / "o.spacy"))
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2"])
+def test_shards_that_are_none(run, model, lines, tmp_path, shard):
+    assert run("apply", model, lines, tmp_path / "out", f"--shard={shard}")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("output", "arguments"),
+    [("out.spacy", ["--shard", "1/2"]), ("out.json", []), ("-", ["--shard", "2/2"])],
+)
+def test_outputs_that_are_none(run, model, lines, tmp_path, monkeypatch, output, arguments):
+    monkeypatch.chdir(tmp_path)
+    assert run("apply", model, lines, output, *arguments)[0] == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lines.txt"]
+
+
+def test_a_process_that_ends_is_one_line(run, model, lines, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli.apply, "_parse_here", die)
+    target = tmp_path / "out.spacy"
+    error = one_line_error(run("apply", model, lines, target, "--n-process", "2"))
+    assert "SL072" in error
+    assert str(target) in error
+    assert files(tmp_path) == ["lines.txt"]
+
+
+def test_an_error_in_another_process_is_one_line(run, lines, tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("np_chunker")
+    nlp.to_disk(tmp_path / "untrained")
+    arguments = [tmp_path / "untrained", lines, tmp_path / "out.spacy", "--n-process", "2"]
+    assert "SL002" in one_line_error(run("apply", *arguments))

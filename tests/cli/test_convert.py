@@ -1,0 +1,176 @@
+"""`structlearn convert`: corpora in, DocBins out, and documents that are held out."""
+
+import subprocess
+import sys
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
+from toys import ATTACHED, TREES, one_line_error
+
+from spacy_structlearn.cli.convert import spread
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
+BESIDE = ["--spaces", SAMPLE / "sample.spaces", "--props", SAMPLE / "sample.props"]
+
+
+def docs_of(path):
+    return list(DocBin().from_disk(path).get_docs(Vocab()))
+
+
+@pytest.fixture
+def trees(tmp_path):
+    path = tmp_path / "trees"
+    path.write_text("\n".join((TREES + ATTACHED) * 5), encoding="utf8")
+    return path
+
+
+def test_a_treebank_with_all_its_layers(run, tmp_path):
+    target = tmp_path / "new" / "all.spacy"
+    code, out, err = run("convert", SAMPLE / "sample.trees", target, *BESIDE)
+    assert (code, out) == (0, "")
+    docs = docs_of(target)
+    n_tokens = sum(map(len, docs))
+    layers = "constituents, np_chunks, pp_attachments, srl"
+    assert err == f"{target}: {len(docs)} documents, {n_tokens:,} tokens, {layers}\n"
+    assert all(set(doc.spans) == set(layers.split(", ")) for doc in docs)
+    assert docs[0][0].tag_
+    assert not docs[0].has_unknown_spaces
+    assert len(list(docs[0].sents)) > 1
+    assert [path.name for path in target.parent.iterdir()] == ["all.spacy"]
+
+
+def test_a_share_of_the_documents_is_held_out(run, trees, tmp_path):
+    fit, dev = tmp_path / "fit.spacy", tmp_path / "dev.spacy"
+    assert run("convert", trees, fit, "--dev", dev)[0] == 0
+    assert (len(docs_of(fit)), len(docs_of(dev))) == (18, 2)
+    assert run("convert", trees, fit, "--dev", dev, "--dev-share", "0.5")[0] == 0
+    assert (len(docs_of(fit)), len(docs_of(dev))) == (10, 10)
+    # The order is kept, and nothing is lost: of every two sentences the second is held out.
+    texts = [doc.text.strip() for doc in docs_of(dev)]
+    assert set(texts) == {"Run !", "She ate bowls of soup ."}
+    both = Counter(doc.text for path in (fit, dev) for doc in docs_of(path))
+    assert set(both.values()) == {5}
+
+
+def test_documents_are_held_out_whole_and_by_name(run, tmp_path):
+    names = tmp_path / "names"
+    props = (SAMPLE / "sample.props").read_text(encoding="utf8").splitlines()
+    documents = list(dict.fromkeys(line.split()[0] for line in props if line.strip()))
+    names.write_text(f"{documents[1]}\n\n{documents[3]}\n", encoding="utf8")
+    fit, dev, whole = (tmp_path / f"{name}.spacy" for name in ("fit", "dev", "whole"))
+    source = SAMPLE / "sample.trees"
+    assert run("convert", source, fit, *BESIDE, "--dev", dev, "--dev-names", names)[0] == 0
+    assert run("convert", source, whole, *BESIDE)[0] == 0
+    everything = [doc.text for doc in docs_of(whole)]
+    assert [doc.text for doc in docs_of(dev)] == [everything[1], everything[3]]
+    assert len(docs_of(fit)) == len(documents) - 2
+
+
+def test_files_of_a_folder_are_held_out_whole(run, tmp_path):
+    folder = tmp_path / "treebank"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"wsj_{number}.mrg").write_text("\n".join(TREES), encoding="utf8")
+    names = tmp_path / "names"
+    names.write_text("wsj_2\n", encoding="utf8")
+    fit, dev = tmp_path / "fit.spacy", tmp_path / "dev.spacy"
+    assert run("convert", folder, fit, "--dev", dev, "--dev-names", names)[0] == 0
+    assert (len(docs_of(fit)), len(docs_of(dev))) == (6, 2)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.29, 0.5, 0.9])
+def test_a_share_is_exact_and_spread_evenly(share):
+    names = [str(i) for i in range(100)]
+    chosen = [int(name) for name in spread(names, share)]
+    assert len(chosen) == round(100 * share)
+    gaps = {b - a for a, b in pairwise(chosen)}
+    assert max(gaps) - min(gaps) <= 1
+
+
+def test_a_share_is_never_nothing_or_all():
+    assert spread(["a", "b"], 0.1) == ["b"]
+    assert spread(["a", "b"], 0.0) == ["b"]
+    assert spread(["a", "b"], 1.0) == ["a"]
+    assert spread(["a"], 0.5) == []
+
+
+def test_standard_input_and_output(trees):
+    done = subprocess.run(
+        [sys.executable, "-m", "spacy_structlearn", "convert", "-", "-"],
+        input=trees.read_bytes(),
+        capture_output=True,
+        check=True,
+    )
+    assert len(list(DocBin().from_bytes(done.stdout).get_docs(Vocab()))) == 20
+    assert done.stderr.startswith(b"-: 20 documents")
+
+
+def test_a_docbin_can_be_split(run, trees, tmp_path):
+    whole, fit, dev = (tmp_path / f"{name}.spacy" for name in ("whole", "fit", "dev"))
+    run("convert", trees, whole)
+    assert run("convert", whole, fit, "--dev", dev, "--dev-share", "0.25")[0] == 0
+    assert (len(docs_of(fit)), len(docs_of(dev))) == (15, 5)
+    assert docs_of(dev)[0].spans["constituents"]
+
+
+def test_a_name_that_no_document_has(run, trees, tmp_path):
+    names = tmp_path / "names"
+    names.write_text("0\nwsj_0001\n", encoding="utf8")
+    target = tmp_path / "fit.spacy"
+    arguments = ["--dev", tmp_path / "dev.spacy", "--dev-names", names]
+    error = one_line_error(run("convert", trees, target, *arguments))
+    assert "SL061" in error
+    assert "'wsj_0001'" in error
+    assert "'0', '1', '2'" in error
+    assert not target.exists()
+
+
+def test_all_documents_cannot_be_held_out(run, tmp_path):
+    path = tmp_path / "trees"
+    path.write_text(TREES[0], encoding="utf8")
+    error = one_line_error(run("convert", path, tmp_path / "a", "--dev", tmp_path / "b"))
+    assert "SL073" in error
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--dev-share", "0.1"], ["--dev-names", "names"], ["--dev-share", "2", "--dev", "dev"]],
+)
+def test_wrong_uses(run, trees, tmp_path, arguments):
+    assert run("convert", trees, tmp_path / "out", *arguments)[0] == 2
+
+
+def test_both_ways_to_hold_out_are_a_wrong_use(run, trees, tmp_path):
+    both = ["--dev", "dev", "--dev-share", "0.1", "--dev-names", "names"]
+    code, _, err = run("convert", trees, tmp_path / "out", *both)
+    assert code == 2
+    assert "exclude one another" in err
+
+
+def test_files_beside_a_treebank_belong_to_nothing_else(run, trees, tmp_path):
+    docbin = tmp_path / "whole.spacy"
+    run("convert", trees, docbin)
+    for source in (docbin, tmp_path):
+        code, _, err = run("convert", source, tmp_path / "out", *BESIDE)
+        assert code == 2
+        assert "--spaces and --props" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "code"), [("Just text.", "SL060"), ("", "SL060"), ("(S (NP", "SL102")]
+)
+def test_what_is_no_corpus_is_one_line(run, tmp_path, content, code):
+    (tmp_path / "file").write_text(content, encoding="utf8")
+    assert code in one_line_error(run("convert", tmp_path / "file", tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_corpus_without_documents_is_one_line(run, tmp_path):
+    DocBin().to_disk(tmp_path / "empty.spacy")
+    error = one_line_error(run("convert", tmp_path / "empty.spacy", tmp_path / "out"))
+    assert "SL063" in error

@@ -1,0 +1,108 @@
+"""Corpora of any format: recognized by their first line, read with the names of their documents."""
+
+import gzip
+import io
+import sys
+
+import pytest
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
+from toys import TREES, gold_docs
+
+from spacy_structlearn.cli._corpora import Reader, files_of, recognized
+from spacy_structlearn.cli._corpora import gold_docs as read
+from spacy_structlearn.errors import StructlearnError
+
+CONLL = "The DT B-NP\ndog NN I-NP\nslept VBD O\n\n( ( O\nRun VB O\n"
+QUADRUPLES = "0 ate soup with spoons V\n1 ate bowls of soup N\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    """One file of each format."""
+    paths = {reader: tmp_path / reader.value for reader in Reader}
+    DocBin(docs=list(gold_docs(Vocab()))).to_disk(paths[Reader.docbin])
+    paths[Reader.treebank].write_text("\n \n" + "\n".join(TREES), encoding="utf8")
+    paths[Reader.conll2000].write_text(CONLL, encoding="utf8")
+    paths[Reader.quadruples].write_text(QUADRUPLES, encoding="utf8")
+    return paths
+
+
+@pytest.mark.parametrize("reader", list(Reader))
+def test_a_format_is_recognized_by_the_content(files, reader):
+    assert recognized(files[reader]) is reader
+
+
+@pytest.mark.parametrize("reader", [Reader.treebank, Reader.conll2000, Reader.quadruples])
+def test_a_format_is_recognized_through_gzip(files, reader, tmp_path):
+    path = tmp_path / "packed.gz"
+    path.write_bytes(gzip.compress(files[reader].read_bytes()))
+    assert recognized(path) is reader
+
+
+@pytest.mark.parametrize(
+    ("line", "reader"),
+    [
+        ("( ( O", Reader.conll2000),
+        ("( (S (NP x)))", Reader.treebank),
+        ("x^ y z", None),
+        ("The dog slept.", None),
+        ("0 a b c d X", None),
+        ("", None),
+    ],
+)
+def test_first_lines(tmp_path, line, reader):
+    (tmp_path / "file").write_text(line, encoding="utf8")
+    if reader:
+        assert recognized(tmp_path / "file") is reader
+    else:
+        with pytest.raises(StructlearnError, match="SL060"):
+            recognized(tmp_path / "file")
+
+
+@pytest.mark.parametrize("reader", list(Reader))
+def test_documents_of_each_format(files, reader):
+    named = list(read(Vocab(), files[reader]))
+    assert [name for name, _ in named] == [str(i) for i in range(len(named))]
+    assert len(named) == (4 if reader is Reader.docbin else 2)
+    keys = set(named[0][1].spans)
+    if reader is Reader.quadruples:
+        assert keys == {"pp_attachments", "constituents", "np_chunks"}
+        site = named[0][1].spans["constituents"][0]
+        assert (site.label_, site.start, site.end) == ("VP", 0, 4)
+    elif reader is Reader.treebank:
+        assert keys == {"np_chunks", "constituents", "pp_attachments"}
+    else:
+        assert keys == {"np_chunks"}
+
+
+def test_documents_of_a_folder_have_the_names_of_their_files(tmp_path):
+    (tmp_path / "b.c").mkdir()
+    (tmp_path / "b.c" / "one.mrg.txt").write_text("\n".join(TREES), encoding="utf8")
+    (tmp_path / "two.mrg").write_text(TREES[0], encoding="utf8")
+    (tmp_path / ".hidden").write_text("no tree", encoding="utf8")
+    named = list(read(Vocab(), tmp_path))
+    assert [(name, len(doc)) for name, doc in named] == [("b.c/one", 5), ("b.c/one", 2), ("two", 5)]
+
+
+def test_a_folder_without_files(tmp_path):
+    (tmp_path / ".hidden").touch()
+    with pytest.raises(StructlearnError, match="SL069"):
+        files_of(tmp_path)
+
+
+def test_a_reader_that_is_named_is_not_guessed(files):
+    # Columns of CoNLL-2000 make no tree.
+    with pytest.raises(StructlearnError, match="SL103"):
+        list(read(Vocab(), files[Reader.conll2000], Reader.treebank))
+
+
+def test_a_corpus_on_standard_input(files, monkeypatch):
+    data = files[Reader.docbin].read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert len(list(read(Vocab(), "-"))) == 4
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(StructlearnError, match="SL010"):
+        list(read(Vocab(), tmp_path / "nowhere"))

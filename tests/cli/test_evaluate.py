@@ -1,0 +1,123 @@
+"""`structlearn evaluate`: what a pipeline is given, and what is reported."""
+
+import json
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
+from toys import ATTACHED, TREES, gold_docs, one_line_error
+
+from spacy_structlearn.cli.evaluate import example_of
+from spacy_structlearn.pipeline.readers import read_treebank
+
+
+@pytest.fixture
+def chunks(tmp_path):
+    path = tmp_path / "gold.spacy"
+    DocBin(docs=list(gold_docs(Vocab()))).to_disk(path)
+    return path
+
+
+@pytest.fixture
+def trees(tmp_path):
+    path = tmp_path / "trees"
+    path.write_text("\n".join(ATTACHED + TREES), encoding="utf8")
+    return path
+
+
+def test_scores_are_a_table_and_json(run, model, chunks, tmp_path):
+    code, out, err = run("evaluate", model, chunks, "-o", tmp_path / "scores.json")
+    assert (code, err) == (0, "")
+    rows = dict(line.split() for line in out.splitlines() if line.startswith(("np_chunk", "token")))
+    assert rows["np_chunk_f"] == "1.0000"
+    assert "np_chunk_per_type" not in rows
+    scores = json.loads((tmp_path / "scores.json").read_text(encoding="utf8"))
+    assert scores["np_chunk_f"] == 1.0
+    assert scores["np_chunk_per_type"]["NP"]["f"] == 1.0
+
+
+def test_json_on_standard_output_is_alone_there(run, model, chunks):
+    code, out, err = run("evaluate", model, chunks, "-o", "-")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["np_chunk_f"] == 1.0
+
+
+def test_the_gold_corpus_may_be_a_treebank(run, attaching_model, trees):
+    out = run("evaluate", attaching_model, trees, "-o", "-")[1]
+    scores = json.loads(out)
+    assert scores["constituents_f"] > 0.9
+    assert scores["pp_attachment_acc"] == 1.0
+
+
+def test_raw_text_is_tokenized_by_the_pipeline(model):
+    nlp = spacy.load(model)
+    (doc, *_) = gold_docs(nlp.vocab)
+    given = example_of(nlp, doc, gold_tokens=False).predicted
+    assert [token.text for token in given] == ["The", "old", "dog", "slept", "."]
+    assert given[4].idx == len("The old dog slept ")
+    assert not given.has_annotation("TAG")
+    assert not given.has_annotation("SENT_START")
+
+
+def test_gold_tokens_are_kept(run, model, tmp_path):
+    # spaCy's tokenizer would make two tokens of the last one.
+    (tmp_path / "trees").write_text("(S (NP (NN Dog)) (VP (VBD slept.)))", encoding="utf8")
+    (tmp_path / "spaces").write_text("10\n", encoding="utf8")
+    arguments = [model, tmp_path / "trees", "--spaces", tmp_path / "spaces", "-o", "-"]
+    raw = json.loads(run("evaluate", *arguments)[1])
+    gold = json.loads(run("evaluate", *arguments, "--gold-tokens")[1])
+    assert raw["token_f"] < 1
+    assert gold["token_f"] == 1
+
+
+def test_what_a_pipeline_makes_itself_it_is_not_given(attaching_model, trees):
+    nlp = spacy.load(attaching_model)
+    ((_, doc), *_) = read_treebank(nlp.vocab, trees)
+    given = example_of(nlp, doc, gold_tokens=True).predicted
+    assert set(given.spans) == {"np_chunks"}
+    assert given.has_annotation("SENT_START")
+    nlp.remove_pipe("constituency_parser")
+    given = example_of(nlp, doc, gold_tokens=True).predicted
+    assert set(given.spans) == {"np_chunks", "constituents"}
+    assert [token.tag_ for token in given] == [token.tag_ for token in doc]
+    nlp.add_pipe("tagger")
+    assert not example_of(nlp, doc, gold_tokens=True).predicted.has_annotation("TAG")
+
+
+def test_a_component_alone_is_given_what_it_needs(run, attaching_model, trees, tmp_path):
+    nlp = spacy.load(attaching_model)
+    for name in ("constituency_parser", "sentencizer"):
+        nlp.remove_pipe(name)
+    nlp.to_disk(tmp_path / "attacher")
+    arguments = [tmp_path / "attacher", trees, "-o", "-"]
+    assert json.loads(run("evaluate", *arguments, "--gold-tokens")[1])["pp_attachment_acc"] == 1.0
+    assert "SL026" in one_line_error(run("evaluate", *arguments))
+
+
+def test_words_have_the_norms_of_the_tokenizer(model):
+    nlp = spacy.load(model)
+    reference = nlp("He didn't.")
+    norms = [token.norm_ for token in reference]
+    assert norms[2] == "not"
+    given = example_of(nlp, reference, gold_tokens=True).predicted
+    assert [token.norm_ for token in given] == norms
+
+
+def test_quadruples(run, attaching_model, tmp_path):
+    path = tmp_path / "items"
+    path.write_text("0 ate soup with spoons V\n1 ate bowls of soup N\n", encoding="utf8")
+    nlp = spacy.load(attaching_model)
+    nlp.remove_pipe("constituency_parser")
+    nlp.to_disk(tmp_path / "attacher")
+    out = run("evaluate", tmp_path / "attacher", path, "--gold-tokens", "-o", "-")[1]
+    assert json.loads(out)["pp_attachment_acc"] == 1.0
+
+
+def test_a_corpus_without_documents_is_one_line(run, model, tmp_path):
+    DocBin().to_disk(tmp_path / "empty.spacy")
+    assert "SL063" in one_line_error(run("evaluate", model, tmp_path / "empty.spacy"))
+
+
+def test_a_missing_corpus_is_one_line(run, model, tmp_path):
+    assert "SL010" in one_line_error(run("evaluate", model, tmp_path / "nowhere"))

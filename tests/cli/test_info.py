@@ -1,0 +1,219 @@
+"""`structlearn info`: what is in a pipeline, and what its components have learned."""
+
+import re
+
+import pytest
+import spacy
+from toys import ATTACHED, one_line_error
+from typer.testing import CliRunner
+
+import spacy_structlearn
+from spacy_structlearn import cli
+from spacy_structlearn.classification.estimators import (
+    BayesNetEstimator,
+    ClassificationData,
+    LogLinearEstimator,
+)
+from spacy_structlearn.classification.features import Table
+from spacy_structlearn.classification.stages import StagesEstimator
+from spacy_structlearn.cli._grammars import describe, subcategories
+from spacy_structlearn.grammar.model import LatentGrammar
+from spacy_structlearn.pipeline.readers import create_treebank_reader
+
+
+def test_info_names_the_strongest_features_of_the_built_in_pipeline():
+    result = CliRunner().invoke(
+        cli.app, ["info", "--component", "np_chunker", "--top", "3", "--label", "S-NP"]
+    )
+    assert result.exit_code == 0
+    assert "TAG[0]=PRP" in result.output
+    assert "E-NP" not in result.output
+
+
+def test_info_describes_a_bayesian_network(run, attaching_model):
+    code, out, err = run("info", attaching_model, "--component", "pp_attacher")
+    assert (code, err) == (0, "")
+    (parameters,) = {spacy.load(attaching_model).get_pipe("pp_attacher").parameters}
+    assert out == parameters.describe() + "\n"
+    assert "| y" in out or "|y" in out
+
+
+def test_info_shows_the_templates_and_features_of_a_log_linear_model(run, tmp_path):
+    (tmp_path / "trees").write_text("\n".join(ATTACHED * 3), encoding="utf8")
+    nlp = spacy.blank("en")
+    model = {"@architectures": "spacy_structlearn.LogLinear.v1", "templates": [["p"], ["p", "v"]]}
+    attacher = nlp.add_pipe("pp_attacher", config={"model": model})
+    examples = list(create_treebank_reader(tmp_path / "trees")(nlp))
+    attacher.initialize(lambda: examples)
+    attacher.fit(examples)
+    nlp.to_disk(tmp_path / "model")
+    code, out, err = run("info", tmp_path / "model", "--component", "pp_attacher", "--label", "N")
+    assert (code, err) == (0, "")
+    assert out.startswith(attacher.parameters.describe() + "\n")
+    assert "p=of" in out
+    assert "v=ate" not in out  # in conjunctions alone, and those have no names
+
+
+def stages_of(estimator):
+    """Two stages fitted on a few words, the last by this estimator."""
+    words = ["she", "him", "her", "it", "she", "him"]
+    table = Table.of({"head": words, "position": ["before", "after"] * 3})
+    roles = ClassificationData(table, ("ARG0", "ARG1") * 3)
+    there = ClassificationData(table, (*["ARG"] * 5, "NONE"))
+    settings = StagesEstimator({"identification": LogLinearEstimator(), "roles": estimator})
+    data = [{"identification": there, "roles": roles}]
+    trainer = settings.trainer(settings.initialize(data, ("ARG0", "ARG1")), data)
+    while trainer.step():
+        pass
+    return trainer.parameters()
+
+
+class Labeler:
+    """A pipeline of one component."""
+
+    pipe_names = ("srl_labeler",)
+
+    def __init__(self, parameters):
+        self.parameters = parameters
+
+    def get_pipe(self, name):
+        return self
+
+
+def test_info_shows_every_stage_and_the_features_of_the_last(run, monkeypatch):
+    parameters = stages_of(LogLinearEstimator(templates=[["head"], ["position"]], min_count=1))
+    monkeypatch.setattr(cli.info, "load", lambda model: Labeler(parameters))
+    code, out, err = run("info", "--component", "srl_labeler", "--top", "2")
+    assert (code, err) == (0, "")
+    assert out.startswith(parameters.describe() + "\n")
+    assert "identification:" in out
+    shown = out.removeprefix(parameters.describe())
+    assert shown.index("ARG0") < shown.index("position=before") < shown.index("ARG1")
+    one = run("info", "--component", "srl_labeler", "--label", "ARG1")[1]
+    assert "ARG0   feature" not in one.removeprefix(parameters.describe())
+    error = one_line_error(run("info", "--component", "srl_labeler", "--label", "NONE"))
+    assert "SL032" in error
+
+
+def test_info_shows_no_features_of_a_last_stage_without_weights(run, monkeypatch):
+    parameters = stages_of(BayesNetEstimator())
+    monkeypatch.setattr(cli.info, "load", lambda model: Labeler(parameters))
+    out = run("info", "--component", "srl_labeler")[1]
+    assert out == parameters.describe() + "\n"
+
+
+@pytest.mark.parametrize("component", ["np_chunker", "pp_attacher"])
+def test_info_names_a_label_that_there_is_not(run, component):
+    error = one_line_error(run("info", "--component", component, "--label", "Z"))
+    assert error.startswith(f"structlearn: [SL032] '{component}' has no label 'Z'; its labels are:")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["--component", "parser"], "np_chunker"), (["--component", "tagger"], "try np_chunker")],
+)
+def test_info_names_a_component_that_it_cannot_show(arguments, words):
+    result = CliRunner().invoke(cli.app, ["info", *arguments])
+    assert result.exit_code == 1
+    assert words in str(result.exception)
+
+
+# --- grammars -------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def split_model(tmp_path_factory):
+    """A parser whose grammar was split once: its directory."""
+    path = tmp_path_factory.mktemp("cli_split")
+    (path / "trees").write_text("\n".join(ATTACHED * 4), encoding="utf8")
+    nlp = spacy.blank("en")
+    settings = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 1}
+    parser = nlp.add_pipe("constituency_parser", config={"model": settings})
+    examples = list(create_treebank_reader(path / "trees")(nlp))
+    parser.initialize(lambda: examples)
+    parser.fit(examples)
+    nlp.to_disk(path / "model")
+    return str(path / "model")
+
+
+def test_info_shows_the_subcategories_of_tags_with_their_words(run, split_model):
+    code, out, err = run("info", split_model, "--component", "constituency_parser")
+    assert (code, err) == (0, "")
+    head, sizes, tags, phrases, *lines = out.splitlines()
+    assert head == "latent grammar of 6 tags and 4 phrases, 1 rounds of splitting"
+    grammar = spacy.load(split_model).get_pipe("constituency_parser").parameters
+    substates = dict(zip(grammar.symbols.names, grammar.levels[1].substates.tolist(), strict=True))
+    assert f"NN {substates['NN']}" in tags
+    assert f"NP {substates['NP']}" in phrases
+    assert sizes.startswith(f"{grammar.levels[1].size} subcategories")
+    names = [line.split()[0] for line in lines]
+    wanted = [f"{tag}-{i}" for tag in grammar.symbols.tags for i in range(substates[tag])]
+    assert names == wanted
+    (verb,) = [line for line in lines if line.startswith("VBD-0")]
+    assert verb.startswith("VBD-0    ate 0.99, ")
+
+
+def test_words_are_ordered_by_their_probability(split_model):
+    grammar = spacy.load(split_model).get_pipe("constituency_parser").parameters
+    found = dict(subcategories(grammar, "NNS", 100))
+    level = grammar.depth
+    ids = grammar.lexicon.encode(grammar.lexicon.words)
+    first = int(grammar.lexicon.tag_substates[level][: grammar.symbols.tag_index["NNS"]].sum())
+    for index, pairs in enumerate(found.values()):
+        column = grammar.lexicon.scores(level, ids)[:, first + index]
+        expected = dict(zip(grammar.lexicon.words, column.tolist(), strict=True))
+        assert [prob for prob, _ in pairs] == sorted((p for p, _ in pairs), reverse=True)
+        assert {word: prob for prob, word in pairs} == {
+            word: prob for word, prob in expected.items() if prob >= 1e-4
+        }
+        assert pairs[0][1] in ("spoons", "bowls")
+
+
+def test_info_shows_the_productions_of_a_phrase(run, split_model):
+    arguments = ["--component", "constituency_parser", "--label", "PP", "--top", "1"]
+    lines = run("info", split_model, *arguments)[1].splitlines()[4:]
+    assert all(re.fullmatch(r"PP-\d +IN-\d NP-\d \d(\.\d+)?", line) for line in lines), lines
+    grammar = spacy.load(split_model).get_pipe("constituency_parser").parameters
+    # The probabilities of all productions of a subcategory sum to 1.
+    for _, pairs in subcategories(grammar, "NP", 1000):
+        assert sum(prob for prob, _ in pairs) == pytest.approx(1, abs=1e-4)
+        assert [prob for prob, _ in pairs] == sorted((p for p, _ in pairs), reverse=True)
+
+
+def test_an_empty_grammar_is_described():
+    assert describe(LatentGrammar.empty()) == "latent grammar, empty"
+
+
+def test_info_names_a_symbol_that_there_is_not(run, split_model):
+    error = one_line_error(
+        run("info", split_model, "--component", "constituency_parser", "--label", "XY")
+    )
+    assert "SL032" in error
+    assert "VBD" in error
+
+
+# --- the whole pipeline ---------------------------------------------------------------------------
+def test_info_of_a_pipeline(run, attaching_model):
+    code, out, err = run("info", attaching_model)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("en_pipeline 0.0.0")
+    rows = {line.split()[0]: line.split()[1:] for line in lines if line}
+    assert rows["sentencizer"] == ["sentencizer", "0.0", "-"]
+    assert rows["pp_attacher"] == ["pp_attacher", "0.0", "2", "N", "V"]
+    assert rows["constituency_parser"][:2] == ["constituency_parser", "0.0"]
+    assert attaching_model in out
+
+
+def test_info_of_the_built_in_pipeline_has_scores_and_licence(run):
+    out = run("info")[1]
+    assert out.startswith("en_structlearn_sm ")
+    assert "license: CC BY-SA 4.0" in out
+    nlp = spacy_structlearn.load(exclude=["tok2vec", "tagger", "senter"])
+    for name in nlp.pipe_names:
+        assert name in out
+    assert f"{nlp.meta['performance']['np_chunk_f']:.4f}" in out
+
+
+def test_a_label_belongs_to_a_component(run):
+    code, _, err = run("info", "--label", "NN")
+    assert code == 2
+    assert "--component" in err

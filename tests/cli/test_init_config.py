@@ -1,0 +1,144 @@
+"""`structlearn init-config`: configs that both `structlearn train` and `spacy train` take."""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.cli.train import train as spacy_train
+from spacy.util import load_config, load_config_from_str
+from toys import ATTACHED, TREES, one_line_error
+
+import spacy_structlearn
+from spacy_structlearn.cli._corpora import Reader
+from spacy_structlearn.cli.init_config import CONFIGS, SUITABLE, Component, config_text
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
+CHOICES = [(name, reader) for name, readers in SUITABLE.items() for reader in readers]
+
+
+def test_there_is_a_config_of_every_component():
+    assert {choice.value for choice in Component} == set(SUITABLE)
+    assert CONFIGS.parent.parent == Path(spacy_structlearn.__file__).parent
+
+
+@pytest.mark.parametrize("component", list(SUITABLE))
+def test_docbins_and_english_are_the_config_of_the_package(run, component):
+    code, out, err = run("init-config", component)
+    assert (code, err) == (0, "")
+    assert out == (CONFIGS / f"{component}.cfg").read_text(encoding="utf8")
+
+
+@pytest.mark.parametrize(("component", "reader"), CHOICES)
+def test_a_reader_is_all_that_differs(component, reader):
+    before = load_config(CONFIGS / f"{component}.cfg")
+    after = load_config_from_str(config_text(component, reader))
+    for name in ("train", "dev"):
+        corpus = after["corpora"].pop(name)
+        assert before["corpora"].pop(name).keys() <= {*corpus, "spans"}
+        assert corpus["path"] == f"${{paths.{name}}}"
+        assert ("spaces" in corpus) == (reader is Reader.treebank)
+        assert callable(spacy.registry.readers.get(corpus["@readers"]))
+    if component == "srl_labeler" and reader is Reader.treebank:
+        assert (after["paths"].pop("train_props"), after["paths"].pop("dev_props")) == (None, None)
+    assert after == before
+
+
+@pytest.mark.parametrize(("component", "reader"), CHOICES)
+def test_the_comment_speaks_of_the_reader(component, reader):
+    comment = config_text(component, reader).partition("[paths]")[0]
+    assert all(line.startswith("# ") and len(line) <= 100 for line in comment.splitlines())
+    assert ("DocBins" in comment) == (reader is Reader.docbin)
+
+
+def test_other_languages_have_nothing_of_english():
+    for component, reader in CHOICES:
+        text = config_text(component, reader, "de")
+        lines = [line for line in text.splitlines() if not line.startswith("#")]
+        assert 'lang = "de"' in lines
+        assert not [line for line in lines if "english" in line or "collins" in line]
+
+
+def test_a_component_in_another_language_can_be_made():
+    for component in SUITABLE:
+        config = load_config_from_str(config_text(component, Reader.docbin, "de")).interpolate()
+        nlp = spacy.blank("de")
+        settings = {**config["components"][component]}
+        nlp.add_pipe(settings.pop("factory"), config=settings)
+        assert nlp.pipe_names == [component]
+
+
+def test_a_file_is_named_on_standard_output(run, tmp_path):
+    path = tmp_path / "new" / "config.cfg"
+    assert run("init-config", "np_chunker", "-o", path) == (0, f"{path}\n", "")
+    assert path.read_text(encoding="utf8") == config_text("np_chunker")
+
+
+@pytest.mark.parametrize(("component", "reader"), list(product(SUITABLE, Reader)))
+def test_readers_that_do_not_suit_are_one_line(run, component, reader):
+    result = run("init-config", component, "--reader", reader.value)
+    if (component, reader) in CHOICES:
+        assert result[0] == 0
+    else:
+        assert "SL062" in one_line_error(result)
+
+
+def test_an_unknown_component_is_a_wrong_use(run):
+    code, _, err = run("init-config", "parser")
+    assert code == 2
+    assert "constituency_parser" in err
+
+
+# --- both doors to training take them -------------------------------------------------------------
+@pytest.fixture
+def corpora(tmp_path):
+    """For each reader the options that name a small corpus."""
+    (tmp_path / "trees").write_text("\n".join((TREES + ATTACHED) * 3), encoding="utf8")
+    chunks = "The DT B-NP\ndog NN I-NP\nslept VBD O\n\nRun VB O\n"
+    (tmp_path / "chunks").write_text(chunks, encoding="utf8")
+    items = "0 ate soup with spoons V\n1 ate bowls of soup N\n" * 10
+    (tmp_path / "items").write_text(items, encoding="utf8")
+    files = {Reader.treebank: "trees", Reader.conll2000: "chunks", Reader.quadruples: "items"}
+    return {
+        reader: {"paths.train": str(tmp_path / name), "paths.dev": str(tmp_path / name)}
+        for reader, name in files.items()
+    }
+
+
+FAST = {"constituency_parser": {"components.constituency_parser.model.rounds": 0}}
+SCORES = {"constituency_parser": "constituents_f", "np_chunker": "np_chunk_f"}
+SCORES |= {"pp_attacher": "pp_attachment_acc"}
+
+
+@pytest.mark.parametrize(
+    ("component", "reader"),
+    [pair for pair in CHOICES if pair[1] is not Reader.docbin and pair[0] != "srl_labeler"],
+)
+def test_training_from_the_files_themselves(run, corpora, tmp_path, component, reader):
+    config = tmp_path / "config.cfg"
+    run("init-config", component, "--reader", reader.value, "-o", config)
+    overrides = corpora[reader] | FAST.get(component, {})
+    options = [f"--{name}={value}" for name, value in overrides.items()]
+    code, _, err = run("train", config, "-o", tmp_path / "model", *options)
+    assert (code, err) == (0, "")
+    assert spacy.load(tmp_path / "model").meta["performance"][SCORES[component]] > 0.7
+
+
+def test_the_columns_of_propbank_are_named_in_training(run, tmp_path):
+    config, trees, props = (tmp_path / name for name in ("config.cfg", "trees", "props"))
+    run("init-config", "srl_labeler", "--reader", "treebank", "-o", config)
+    trees.write_text((SAMPLE / "sample.trees").read_text(encoding="utf8"), encoding="utf8")
+    props.write_text((SAMPLE / "sample.props").read_text(encoding="utf8"), encoding="utf8")
+    options = [f"--paths.{name}={trees}" for name in ("train", "dev")]
+    options += [f"--paths.{name}_props={props}" for name in ("train", "dev")]
+    code, _, err = run("train", config, "-o", tmp_path / "model", *options)
+    assert (code, err) == (0, "")
+    assert spacy.load(tmp_path / "model").meta["performance"]["srl_f"] > 0.9
+
+
+def test_spacy_train_takes_them_too(corpora, tmp_path):
+    config = tmp_path / "config.cfg"
+    config.write_text(config_text("np_chunker", Reader.conll2000), encoding="utf8")
+    spacy_train(config, tmp_path / "out", overrides=corpora[Reader.conll2000])
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    assert nlp.meta["performance"]["np_chunk_f"] == 1.0

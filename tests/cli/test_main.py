@@ -1,0 +1,189 @@
+"""The command line as a whole: help, version, exit codes, errors."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import spacy
+from toys import PARSED, TEXT, one_line_error
+
+import spacy_structlearn
+from spacy_structlearn import cli
+from spacy_structlearn.cli import _pipelines
+from spacy_structlearn.cli._files import written
+
+
+# --- help and version -----------------------------------------------------------------------------
+def test_help_names_the_commands(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    assert "parse" in out
+    assert "train" in out
+
+
+def test_version(run):
+    assert run("--version") == (0, f"{spacy_structlearn.__version__}\n", "")
+
+
+def test_no_arguments_print_the_help(run):
+    _, out, err = run()
+    assert "Usage" in out + err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["parse", "--help"], ["--version"]])
+def test_help_does_not_wait_for_spacy_to_be_imported(arguments):
+    code = (
+        "import sys\n"
+        "from spacy_structlearn.cli import main\n"
+        f"sys.argv = ['structlearn', *{arguments}]\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    assert not {'spacy', 'thinc', 'numpy'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+# --- parse: errors --------------------------------------------------------------------------------
+def test_a_missing_model_is_one_line(run, tmp_path):
+    assert "nowhere" in one_line_error(run("parse", TEXT, "--model", tmp_path / "nowhere"))
+
+
+def test_a_directory_that_is_no_model_is_one_line(run, tmp_path):
+    one_line_error(run("parse", TEXT, "--model", tmp_path))
+
+
+def test_an_untrained_model_is_one_line(run, tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("np_chunker")
+    nlp.to_disk(tmp_path / "model")
+    assert "SL002" in one_line_error(run("parse", TEXT, "--model", tmp_path / "model"))
+
+
+@pytest.mark.parametrize("source", ["file", "-"])
+def test_what_is_no_utf8_is_one_line(run, model, tmp_path, source):
+    (tmp_path / "file").write_bytes(b"The old d\xf6g slept.")
+    argument = tmp_path / "file" if source == "file" else source
+    one_line_error(run("parse", argument, "--model", model, stdin=b"The old d\xf6g slept."))
+
+
+def test_a_text_too_long_for_spacy_is_one_line(run, model, tmp_path):
+    (tmp_path / "long").write_text("dog " * 250_001, encoding="utf8")
+    assert "E088" in one_line_error(run("parse", tmp_path / "long", "--model", model))
+
+
+def test_an_unknown_format_is_a_usage_error(run, model):
+    assert run("parse", TEXT, "--model", model, "--format", "xml")[0] == 2
+
+
+def test_errors_that_no_input_explains_keep_their_traceback(run, monkeypatch):
+    def broken(model):
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(cli.parse, "load", broken)
+    with pytest.raises(ValueError, match="a bug"):
+        run("parse", TEXT)
+
+
+def test_python_m_in_a_process_of_its_own(model):
+    done = subprocess.run(
+        [sys.executable, "-m", "spacy_structlearn", "parse", "-", "--model", model],
+        input="The old dog slept.\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, PARSED[0] + "\n", "")
+
+
+# --- help of every command, pipes -----------------------------------------------------------------
+COMMANDS = ["parse", "render", "apply", "convert", "init-config", "train", "evaluate", "info"]
+COMMANDS += ["package"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_help_without_spacy(command):
+    code = (
+        "import sys\n"
+        "from spacy_structlearn.cli import main\n"
+        f"sys.argv = ['structlearn', '{command}', '-h']\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    assert not {'spacy', 'thinc', 'numpy', 'tqdm', 'rich'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"Usage: structlearn {command}")
+
+
+def test_help_names_every_command_in_a_line_that_is_not_cut(run):
+    shown = run("--help")[1].partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in shown] == COMMANDS
+    assert not [line for line in shown if line.endswith("...")]
+
+
+def test_an_unknown_command_is_a_wrong_use(run):
+    code, out, err = run("prase")
+    assert (code, out) == (2, "")
+    assert "'prase'" in err
+
+
+@pytest.mark.parametrize("arguments", [["parse", "-"], ["apply", "MODEL", "-", "-"]])
+def test_a_reader_that_goes_away_is_no_error(model, arguments):
+    arguments = [model if argument == "MODEL" else argument for argument in arguments]
+    if arguments[0] == "parse":
+        arguments += ["--model", model, "--format", "jsonl"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spacy_structlearn", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    # More than the buffers of a pipe take.
+    _, err = process.communicate(b"The old dog slept.\n" * 1000)
+    assert err == b""
+    assert process.returncode == 1
+
+
+def test_the_name_of_the_built_in_pipeline(run, monkeypatch, tmp_path, model):
+    monkeypatch.chdir(tmp_path)
+    assert _pipelines.is_built_in("en_structlearn_sm")
+    assert not _pipelines.is_built_in(model)
+    # A directory of its name goes before.
+    spacy.load(model).to_disk("en_structlearn_sm")
+    assert run("parse", TEXT, "--model", "en_structlearn_sm")[1].splitlines() == PARSED
+
+
+# --- files ----------------------------------------------------------------------------------------
+def test_a_file_is_there_only_once_it_is_complete(tmp_path):
+    target = tmp_path / "new" / "file"
+
+    def half():
+        with written(target) as file:
+            file.write(b"half")
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        half()
+    assert list(target.parent.iterdir()) == []
+    with written(target) as file:
+        file.write(b"whole")
+        assert not target.exists()
+    assert [path.name for path in target.parent.iterdir()] == ["file"]
+    assert target.read_bytes() == b"whole"
+
+
+def test_msgpack_hooks_are_those_that_are_registered():
+    import srsly
+    from srsly.msgpack import msgpack_decoders, msgpack_encoders
+
+    _pipelines.find_msgpack_hooks_once()
+    for registry in (msgpack_decoders, msgpack_encoders):
+        assert registry.get_all() == type(registry).get_all(registry)
+    array = np.arange(3, dtype=np.float32)
+    assert srsly.msgpack_loads(srsly.msgpack_dumps({"a": array}))["a"].tolist() == [0, 1, 2]

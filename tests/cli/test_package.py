@@ -1,0 +1,112 @@
+"""`structlearn package`: the wheel, what is in it, and that it loads where it is installed."""
+
+import email
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import spacy
+import srsly
+from toys import TEXT, one_line_error
+
+import spacy_structlearn
+from spacy_structlearn import cli
+
+pytestmark = pytest.mark.skipif(
+    not all(map(find_spec, ("pip", "setuptools"))), reason="pip and setuptools build the wheel"
+)
+BUILT_IN = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
+
+
+@pytest.fixture(scope="module")
+def wheel(model, tmp_path_factory):
+    """The wheel of a pipeline with a file about its sources, made in another process."""
+    folder = tmp_path_factory.mktemp("package")
+    shutil.copytree(model, folder / "pipeline")
+    (folder / "pipeline" / "LICENSES_SOURCES").write_text("Hand-made.", encoding="utf8")
+    command = [sys.executable, "-m", "spacy_structlearn", "package", "pipeline", "wheels"]
+    done = subprocess.run(
+        [*command, "--name", "chunks", "--version", "1.2.0"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    path = Path("wheels") / "en_chunks-1.2.0-py3-none-any.whl"
+    assert done.stdout == f"{path}\n"
+    assert [found.name for found in (folder / "wheels").iterdir()] == [path.name]
+    return folder / path
+
+
+def test_the_wheel_holds_the_pipeline_and_its_papers(wheel):
+    inside = "en_chunks/en_chunks-1.2.0/"
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        meta = srsly.json_loads(archive.read(inside + "meta.json"))
+    wanted = ("config.cfg", "meta.json", "LICENSES_SOURCES", "np_chunker/model", "tokenizer")
+    assert {inside + name for name in wanted} <= set(names)
+    assert (meta["name"], meta["version"]) == ("chunks", "1.2.0")
+
+
+def test_the_wheel_requires_this_package_and_spacy(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [n for n in archive.namelist() if n.endswith("METADATA")]
+        required = email.message_from_bytes(archive.read(name)).get_all("Requires-Dist")
+    ours = [line for line in required if line.startswith("spacy-structlearn")]
+    major, minor = spacy_structlearn.__version__.split(".")[:2]
+    assert len(ours) == 1
+    assert f">={spacy_structlearn.__version__}" in ours[0]
+    assert f"<{major}.{int(minor) + 1}.0" in ours[0]
+    assert any(line.startswith("spacy<") or line.startswith("spacy>") for line in required)
+
+
+def test_the_wheel_can_be_installed_and_loaded(wheel, model, tmp_path):
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet"]
+    subprocess.run([*command, "--target", str(tmp_path), str(wheel)], check=True)
+    code = f"import spacy; doc = spacy.load('en_chunks')({TEXT!r}); print(list(doc._.np_chunks))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(list(spacy.load(model)(TEXT)._.np_chunks))
+
+
+def test_the_built_in_pipeline_has_a_directory():
+    assert cli.package._directory("en_structlearn_sm") == BUILT_IN
+    assert (BUILT_IN / "LICENSES_SOURCES").is_file()
+
+
+def test_a_requirement_that_is_there_is_left_alone():
+    meta = {"requirements": ["spacy-structlearn>=0.0.1", "numpy"]}
+    assert cli.package._with_requirement(meta) == meta
+    first, second = cli.package._with_requirement({"requirements": ["numpy"]})["requirements"]
+    assert first == "numpy"
+    assert second.startswith(f"spacy-structlearn>={spacy_structlearn.__version__}")
+
+
+def test_what_is_no_pipeline_is_one_line(run, tmp_path):
+    assert "SL071" in one_line_error(run("package", tmp_path, tmp_path))
+    assert "SL071" in one_line_error(run("package", "en_nowhere", tmp_path))
+
+
+def test_a_name_that_is_none_is_one_line(run, model, tmp_path):
+    error = one_line_error(run("package", model, tmp_path, "--name", "my-parser"))
+    assert "SL066" in error
+    assert "my-parser" in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wheel_that_cannot_be_built_is_one_line(run, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli.package, "BUILD", "no toml")
+    error = one_line_error(run("package", model, tmp_path / "wheels"))
+    assert "SL067" in error
+    assert not (tmp_path / "wheels").exists()

@@ -1,0 +1,51 @@
+"""`structlearn render`: a page of HTML from text or from Docs."""
+
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
+from toys import TEXT, gold_docs
+
+
+def test_a_page_on_standard_output(run, parsing_model):
+    code, out, err = run("render", "The old dog slept.", "--model", parsing_model)
+    assert (code, err) == (0, "")
+    assert out.startswith("<!DOCTYPE html>")
+    assert "<title>The old dog slept.</title>" in out
+    assert "<svg" in out
+
+
+def test_a_page_as_a_file(run, model, tmp_path):
+    path = tmp_path / "new" / "page.html"
+    arguments = ["--model", model, "-o", path, "--title", "Dogs & sisters"]
+    assert run("render", TEXT, *arguments) == (0, f"{path}\n", "")
+    page = path.read_text(encoding="utf8")
+    assert "<title>Dogs &amp; sisters</title>" in page
+    assert "sister" in page
+
+
+def test_lines_are_documents(run, model):
+    page = run("render", "-", "--model", model, stdin="The old dog slept.\n\nRun!\n")[1]
+    assert "<title>The old dog slept.</title>" in page
+    assert "Run" in page
+
+
+def test_docs_are_drawn_as_they_are(run, model, tmp_path):
+    (doc, *_) = gold_docs(Vocab())
+    DocBin(docs=[doc]).to_disk(tmp_path / "gold.spacy")
+    page = run("render", tmp_path / "gold.spacy", "--model", model)[1]
+    assert "slept" in page
+    # Of gold chunks there are no probabilities, of predicted ones there are.
+    assert "<i>" not in page
+    assert "<i>" in run("render", "The old dog slept.", "--model", model)[1]
+
+
+def test_a_long_text_gives_a_short_title(run, model):
+    page = run("render", "The old dog slept. " * 9, "--model", model)[1]
+    title = page.partition("<title>")[2].partition("</title>")[0]
+    assert title.endswith("slept. The ...") or title.endswith("...")
+    assert len(title) <= 64
+
+
+def test_nothing_is_a_page_too(run, model):
+    code, page, err = run("render", "", "--model", model)
+    assert (code, err) == (0, "")
+    assert "<title>No text</title>" in page

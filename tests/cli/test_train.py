@@ -1,0 +1,95 @@
+"""`structlearn train`: overrides of the config, and what is saved."""
+
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
+from toys import gold_docs, one_line_error
+
+import spacy_structlearn
+
+CONFIG = Path(spacy_structlearn.__file__).parent / "pipeline" / "configs" / "np_chunker.cfg"
+
+
+@pytest.fixture
+def data(tmp_path):
+    """The overrides that every training needs, as arguments."""
+    path = tmp_path / "gold.spacy"
+    DocBin(docs=list(gold_docs(Vocab()))).to_disk(path)
+    return ["--paths.train", path, "--paths.dev", path]
+
+
+def test_train_with_overrides(run, data, tmp_path):
+    output = tmp_path / "model"
+    code, out, err = run(
+        "train", CONFIG, "-o", output, *data, "--components.np_chunker.model.l2=0.01"
+    )
+    assert (code, err) == (0, "")
+    nlp = spacy.load(output)
+    assert nlp.config["components"]["np_chunker"]["model"]["l2"] == 0.01
+    assert nlp.meta["performance"]["np_chunk_f"] == 1.0
+    assert "np_chunk_f" in out
+    assert "1.0000" in out
+    assert str(output) in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--foo", "1"], "'--foo'"),
+        (["--foo"], "'--foo'"),
+        (["stray"], "'stray'"),
+        (["--system.seed", "1", "stray"], "'stray'"),
+        (["--system.seed=1", "stray"], "'stray'"),
+    ],
+)
+def test_arguments_that_are_no_overrides_are_one_line(run, data, tmp_path, arguments, named):
+    error = one_line_error(run("train", CONFIG, "-o", tmp_path / "model", *data, *arguments))
+    assert "SL009" in error
+    assert named in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--nowhere.seed", "1"], "nowhere"),
+        (["--components.np_chunker.model.l3", "1"], "l3"),
+        (["--components.np_chunker.model.l2", "much"], "l2"),
+        (["--components.np_chunker.iterations_per_step", "0"], "SL004"),
+        (["--components.np_chunker.model.@architectures", "nobody.CRF.v1"], "nobody.CRF.v1"),
+        (["--components.np_chunker.factory", "np_chunkier"], "np_chunkier"),
+        (["--components.np_chunker.model.templates", '["WORD[0]"]'], "SL003"),
+        (["--training.max_steps", "many"], "max_steps"),
+        (["--training.dev_corpus", "corpora.nowhere"], "nowhere"),
+        (["--paths.train", "nowhere.spacy"], "nowhere.spacy"),
+        (["--paths.dev", "nowhere.spacy"], "nowhere.spacy"),
+        (["--paths.train", "null"], "path"),
+    ],
+)
+def test_overrides_that_make_no_config_are_one_line(run, data, tmp_path, arguments, named):
+    output = tmp_path / "model"
+    assert named in one_line_error(run("train", CONFIG, "-o", output, *data, *arguments))
+    assert not output.exists()
+
+
+def test_a_missing_config_is_one_line(run, data, tmp_path):
+    result = run("train", tmp_path / "nowhere.cfg", "-o", tmp_path / "model", *data)
+    assert "nowhere.cfg" in one_line_error(result)
+
+
+@pytest.mark.parametrize("text", ["", "no config", "[nlp]\nlang = en\n", "[nlp\n", "[a]\nb = ["])
+def test_a_file_that_is_no_config_is_one_line(run, tmp_path, text):
+    (tmp_path / "config.cfg").write_text(text, encoding="utf8")
+    one_line_error(run("train", tmp_path / "config.cfg", "-o", tmp_path / "model"))
+
+
+def test_an_output_that_is_no_pipeline_is_not_overwritten(run, data, tmp_path):
+    error = one_line_error(run("train", CONFIG, "-o", tmp_path, *data))
+    assert "SL014" in error
+    assert (tmp_path / "gold.spacy").exists()
+
+
+def test_an_output_is_required(run, data):
+    assert run("train", CONFIG, *data)[0] == 2
