@@ -1,0 +1,253 @@
+"""The guides are true: every command and every example in them runs, and prints what they show.
+
+In training/README.md and training/guides the blocks of a page are run one after another, in a
+folder that holds the sample treebank: `bash`, `python` (all blocks of a page are one program) and
+`ini` (the settings of a component). An untagged block is the output of the one before it. What is
+tagged `sh` (it needs corpora) or `text` (it is of others) is shown and not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import spacy
+from thinc.api import Config
+from typer.testing import CliRunner
+
+import spacy_structlearn
+from spacy_structlearn.cli import app
+from spacy_structlearn.pipeline.readers import create_docbin_reader
+from spacy_structlearn.trees.brackets import parse_tree
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+TRAINING = ROOT / "training" / "README.md"
+GUIDES = sorted((ROOT / "training" / "guides").glob("*.md"))
+PAGES = [TRAINING, *GUIDES]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+# What only a shell understands; all other commands are run without one.
+SHELL = re.compile(r"[|<>&;$`]")
+FIVE = ("convert", "init-config", "train", "evaluate", "parse")
+
+
+class Block(NamedTuple):
+    """A block of a page. output: what the block behind it shows; None if there is none."""
+
+    line: int
+    language: str
+    text: str
+    output: str | None
+
+
+def blocks(path: Path) -> Iterator[Block]:
+    page = path.read_text(encoding="utf8")
+    found = list(BLOCK.finditer(page))
+    for block, following in zip(found, [*found[1:], None], strict=True):
+        output = None
+        if following is not None and not following[1]:
+            between = page[block.end() : following.start()]
+            output = None if between.strip() else following[2]
+        if block[1]:
+            yield Block(page.count("\n", 0, block.start()) + 1, block[1], block[2], output)
+
+
+def commands(text: str) -> list[list[str]]:
+    """The commands of a block, as their words."""
+    lines = text.replace("\\\n", " ").splitlines()
+    return [shlex.split(line) for line in lines if line.strip()]
+
+
+def run_commands(text: str) -> str:
+    """Run a block of commands here. RETURNS: what they print on standard output."""
+    printed = ""
+    for command in commands(text):
+        assert command[0] == "structlearn", command
+        result = CliRunner().invoke(app, command[1:])
+        assert result.exit_code == 0, (command, result.output, result.exception)
+        printed += result.stdout
+    return printed
+
+
+def run_shell(text: str) -> str:
+    """Run a block in a shell. RETURNS: what it prints on standard output."""
+    shell = shutil.which("bash")
+    if shell is None:
+        pytest.skip("no bash")
+    here = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": os.pathsep.join([here, os.environ.get("PATH", "")])}
+    run = subprocess.run(
+        [shell, "-euo", "pipefail", "-c", text],
+        env=environment,
+        capture_output=True,
+        encoding="utf8",
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def run_python(text: str, names: dict, place: str) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(text, place, "exec"), names)
+    return printed.getvalue()
+
+
+def run_config(text: str) -> None:
+    """Add the component of a config to a pipeline, which checks every name and type in it."""
+    (name,) = set(re.findall(r"^\[components\.(\w+)", text, re.MULTILINE))
+    config = Config().from_str(f"[components]\n[components.{name}]\n{text}")
+    spacy.blank("en").add_pipe(name, config=config["components"][name])
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with the sample treebank where the pages expect it."""
+    shutil.copytree(ROOT / "corpora" / "sample", tmp_path / "corpora" / "sample")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_everything_on_the_page_runs(page, place):
+    names: dict = {}
+    found = list(blocks(page))
+    assert {"python", "bash"} & {block.language for block in found}
+    for block in found:
+        where = f"{page.name}:{block.line}"
+        if block.language == "python":
+            assert run_python(block.text, names, where) == (block.output or ""), where
+        elif block.language == "ini":
+            run_config(block.text)
+        elif block.language == "bash":
+            in_shell = SHELL.search(block.text) or not block.text.startswith("structlearn")
+            printed = run_shell(block.text) if in_shell else run_commands(block.text)
+            # Of several commands the page shows what the last one prints.
+            assert printed.endswith(block.output or ""), where
+        else:
+            assert block.language in ("sh", "text"), where
+    if page == TRAINING:
+        check_training(place)
+
+
+def check_training(place: Path) -> None:
+    """What the commands of training/README.md leave is what the page says."""
+    for scores in ("scores.json", "toy_scores.json", "pipeline_scores.json"):
+        assert json.loads((place / scores).read_text())["constituents_f"] > 0.5, scores
+    parsed = [json.loads(line) for line in (place / "parsed.jsonl").read_text().splitlines()]
+    assert [line["text"] for line in parsed] == (place / "texts.txt").read_text().splitlines()
+    labels = set(spacy.load(place / "toy_parser").get_pipe("constituency_parser").labels)
+    assert labels == {"R", "P", "L"}
+    gold = read_labels(place / "toy_train.spacy") | read_labels(place / "toy_dev.spacy")
+    assert gold == labels
+
+
+def read_labels(path: Path) -> set[str]:
+    examples = create_docbin_reader(path)(spacy.blank("xx"))
+    return {span.label_ for example in examples for span in example.reference.spans["constituents"]}
+
+
+def five_commands(page: Path) -> Block:
+    """The block of a page that trains a parser."""
+    (found,) = (
+        block
+        for block in blocks(page)
+        if [command[1] for command in commands(block.text) if len(command) > 1] == [*FIVE]
+        and "sample.trees" in block.text
+    )
+    return found
+
+
+def test_the_five_commands_are_the_same_everywhere():
+    """But for an option that the longer page explains."""
+    text = five_commands(TRAINING).text.replace(" --output scores.json", "")
+    assert text == five_commands(README).text
+
+
+def test_the_five_commands_of_the_readme_run_in_a_shell(place):
+    block = five_commands(README)
+    printed = run_shell(block.text)
+    assert printed.endswith(block.output)
+    assert "constituents_f" in printed
+    tree = parse_tree(block.output[: block.output.rindex(")") + 1])
+    assert tree.words() == ["The", "town", "council", "opened", "the", "market", "."]
+    assert (place / "my_parser" / "meta.json").is_file()
+
+
+@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    text = page.read_text(encoding="utf8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"\]\s+\(", "](", text)):
+        if re.match(r"\w+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", found.read_text(encoding="utf8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
+
+
+def test_the_readme_leads_to_every_guide():
+    text = README.read_text(encoding="utf8")
+    for page in PAGES:
+        assert f"({page.relative_to(ROOT).as_posix()})" in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_name_files_that_exist(page):
+    for name in re.findall(r"python ((?:corpora|training)/[\w/]+\.py)", page.read_text("utf8")):
+        assert (ROOT / name).is_file(), name
+
+
+def test_every_architecture_is_in_the_guide():
+    from importlib.metadata import distribution
+
+    guide = (ROOT / "training" / "guides" / "choosing_an_architecture.md").read_text("utf8")
+    points = distribution("spacy-structlearn").entry_points
+    names = [point.name for point in points if point.group == "spacy_architectures"]
+    assert names
+    for name in names:
+        assert f"`{name}`" in guide, name
+
+
+def test_benepar_names_in_the_guide_are_registered():
+    """The left column of the table names benepar's extensions; all of them are here."""
+    from spacy.tokens import Span, Token
+
+    spacy_structlearn.load()
+    guide = (ROOT / "training" / "guides" / "coming_from_benepar.md").read_text("utf8")
+    rows = [row.split("|")[1] for row in guide.splitlines() if row.startswith("|")]
+    names = {name for row in rows for name in re.findall(r"(?:span|token)\._\.\w+", row)}
+    assert names == {
+        *(f"span._.{n}" for n in ("labels", "parse_string", "constituents", "children", "parent")),
+        *(f"token._.{n}" for n in ("labels", "parse_string", "parent")),
+    }
+    for name in names:
+        owner, attribute = name.split("._.")
+        assert {"span": Span, "token": Token}[owner].has_extension(attribute), name
+
+
+PACKAGE = Path(spacy_structlearn.__file__).parent
+MODULES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_everything_public_is_documented(name):
+    """Public functions and classes; what a class has is told by its own text or by its base."""
+    for node in ast.parse((PACKAGE / name).read_text(encoding="utf8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            assert ast.get_docstring(node), node.name

@@ -1,0 +1,238 @@
+"""What a user pays for the package: disk, start-up, time and memory.
+
+    python corpora/fetch.py ewt
+    python training/benchmarks/product.py
+
+Every measurement is a process of its own, on one thread; of start-up times the median is kept. MB
+are 1,000,000 bytes on disk and 1,048,576 in memory. In training/results/product.json:
+
+package_mb       the pipeline en_structlearn_sm inside the package, on disk
+install_mb       the package and all that it depends on, as they are installed here
+load_s           spacy_structlearn.load() after `import spacy`, seconds
+help_s           `structlearn --help` in a fresh process, seconds
+words_per_cpu_s  raw text of EWT's dev: all of the pipeline, and each component alone on Docs that
+                 those before it have annotated; words and punctuation per CPU second
+rss_mb           peak memory of the process that loads the pipeline and annotates these texts
+packages         how many distributions install_mb is of
+peers            the same of benepar and of stanza, see PEERS
+
+`--installed NAME` prints the size of another installed package and of all that it depends on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from recording import ROOT, record
+
+CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
+OURS = "spacy-structlearn"
+RESULTS = "product"
+RUNS = 7
+WARM_UP = 20  # documents
+COMPONENTS = {
+    "chunk": "np_chunker",
+    "parse": "constituency_parser",
+    "pp": "pp_attacher",
+    "srl": "srl_labeler",
+}
+# What others install, as `--installed` printed it: benepar 0.2.0 (torch 2.15.0, transformers
+# 5.23.0, spaCy 3.8.18) and stanza 1.15.0 (torch 2.15.0), from the Python Package Index as it was on
+# 2026-11-21, for Python 3.11 on Linux x86-64. Their models are not among it.
+PEERS = {
+    "benepar": {"packages": 89, "install_mb": 5825.6, "without_gpu_mb": 1554.5},
+    "stanza": {"packages": 56, "install_mb": 5561.5, "without_gpu_mb": 1290.4},
+}
+# Packages that torch for Linux brings for graphics cards, and that its builds for CPUs, from an
+# index of their own, do without.
+GPU = ("cuda-", "nvidia-", "triton")
+
+
+# --- disk -----------------------------------------------------------------------------------------
+def megabytes(folder: Path) -> float:
+    """The files of a folder, but for what Python or a compiler made of them."""
+    return 1e-6 * sum(
+        path.stat().st_size
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in {".pyc", ".c"}
+    )
+
+
+def requirements(name: str, extras: frozenset[str] = frozenset()) -> dict[str, Distribution]:
+    """A distribution and all that it requires in this environment, by name.
+
+    RAISES: PackageNotFoundError if `name` is not installed. Requirements that are not installed
+    belong to other platforms, or are optional, and are left out.
+    """
+    found: dict[str, Distribution] = {}
+    asked: set[tuple[str, frozenset[str]]] = set()
+    waiting = [(canonicalize_name(name), extras)]
+    while waiting:
+        name, extras = waiting.pop()
+        if (name, extras) in asked:
+            continue
+        asked.add((name, extras))
+        try:
+            found[name] = distribution(name)
+        except PackageNotFoundError:
+            if len(asked) == 1:
+                raise
+            continue
+        for text in found[name].requires or ():
+            needed = Requirement(text)
+            if needed.marker is None or any(
+                needed.marker.evaluate({"extra": extra}) for extra in extras or {""}
+            ):
+                waiting.append((canonicalize_name(needed.name), frozenset(needed.extras)))
+    return found
+
+
+def installed_mb(distributions: Iterable[Distribution]) -> float:
+    """What distributions take on disk, each file once, without bytecode."""
+    files = {
+        Path(str(dist.locate_file(file))).resolve()
+        for dist in distributions
+        for file in dist.files or ()
+        if file.suffix != ".pyc"
+    }
+    return 1e-6 * sum(path.stat().st_size for path in files if path.is_file())
+
+
+def install_mb() -> dict[str, float]:
+    """The same of this package, whose own files an editable install does not list."""
+    import spacy_structlearn
+
+    found = requirements(OURS)
+    others = [dist for name, dist in found.items() if name != OURS]
+    own = megabytes(Path(spacy_structlearn.__file__).parent)
+    return {"install_mb": own + installed_mb(others), "packages": len(found)}
+
+
+# --- time and memory ------------------------------------------------------------------------------
+def load_s() -> dict[str, float]:
+    """Seconds of one load()."""
+    import spacy  # noqa: F401
+
+    import spacy_structlearn
+
+    start = perf_counter()
+    spacy_structlearn.load()
+    return {"load_s": perf_counter() - start}
+
+
+def help_s() -> float:
+    """Seconds of `structlearn --help`, from start to end of its process."""
+    command = Path(sys.executable).with_name("structlearn")
+    start = perf_counter()
+    subprocess.run([command, "--help"], check=True, stdout=subprocess.DEVNULL)
+    return perf_counter() - start
+
+
+def texts() -> list[str]:
+    """The documents of EWT's dev."""
+    from spacy.vocab import Vocab
+
+    from spacy_structlearn.pipeline.readers import read_treebank
+
+    files = {kind: CORPORA / "ewt" / f"dev.{kind}.gz" for kind in ("trees", "spaces", "props")}
+    documents = read_treebank(Vocab(), files["trees"], spaces=files["spaces"], props=files["props"])
+    return [doc.text for _, doc in documents]
+
+
+def speed() -> dict[str, float]:
+    """Words per CPU second of the whole pipeline, and peak memory."""
+    import spacy_structlearn
+
+    documents = texts()
+    nlp = spacy_structlearn.load()
+    list(nlp.pipe(documents[:WARM_UP]))
+    start = process_time()
+    words = sum(len(doc) for doc in nlp.pipe(documents))
+    return {
+        "words_per_cpu_s.all": words / (process_time() - start),
+        "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def components() -> dict[str, float]:
+    """Words per CPU second of each component alone."""
+    import spacy_structlearn
+
+    nlp = spacy_structlearn.load()
+    docs = [nlp.make_doc(text) for text in texts()]
+    words = sum(map(len, docs))
+    short = {name: key for key, name in COMPONENTS.items()}
+    figures = {}
+    for name, component in nlp.pipeline:
+        # What a component does once, such as filling a cache, is none of its speed.
+        list(component.pipe([doc.copy() for doc in docs[:WARM_UP]], batch_size=nlp.batch_size))
+        start = process_time()
+        docs = list(component.pipe(docs, batch_size=nlp.batch_size))
+        seconds = process_time() - start
+        if name in short:
+            figures[f"words_per_cpu_s.{short[name]}"] = words / seconds
+    return figures
+
+
+MEASUREMENTS: dict[str, Callable[[], dict[str, float]]] = {
+    "load_s": load_s,
+    "speed": speed,
+    "components": components,
+}
+
+
+def measured(name: str) -> dict[str, float]:
+    """One measurement, in a process of its own."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, "--measure", name]
+    run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    return json.loads(run.stdout)
+
+
+def figures() -> Iterator[dict[str, float]]:
+    """Everything, as it is measured."""
+    yield {"package_mb": megabytes(ROOT / "spacy_structlearn" / "data" / "en_structlearn_sm")}
+    yield install_mb()
+    for name, sizes in PEERS.items():
+        yield {f"peers.{name}.{key}": value for key, value in sizes.items()}
+    yield {"load_s": median(measured("load_s")["load_s"] for _ in range(RUNS))}
+    yield {"help_s": median(help_s() for _ in range(RUNS))}
+    yield measured("speed")
+    yield measured("components")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--installed", metavar="NAME", help="print the size of another package")
+    parser.add_argument("--measure", choices=MEASUREMENTS, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.installed:
+        found = requirements(args.installed)
+        others = [dist for name, dist in found.items() if not name.startswith(GPU)]
+        print(f"{args.installed}: {len(found)} packages, {installed_mb(found.values()):.1f} MB")
+        print(f"without those for graphics cards: {installed_mb(others):.1f} MB")
+    elif args.measure:
+        print(json.dumps(MEASUREMENTS[args.measure]()))
+    else:
+        for found in figures():
+            record(RESULTS, found)
+            for key, value in found.items():
+                print(f"{key:28} {value:12,.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
