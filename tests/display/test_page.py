@@ -11,7 +11,7 @@ import pytest
 from drawn import LAYERS, VOCABS, annotated, contrast, marks, pizza, read_html, text
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 
 import spacy_structlearn
 from spacy_structlearn.classification import BayesNet
@@ -25,7 +25,7 @@ from spacy_structlearn.display import (
 from spacy_structlearn.display.html import GRAY, Page
 from spacy_structlearn.display.networks import network_svg
 from spacy_structlearn.display.page import LAYERS as KEYS
-from spacy_structlearn.display.page import MOST_LEVELS, OPEN_SENTENCES, page
+from spacy_structlearn.display.page import LEAST_SCALE, MOST_LEVELS, OPEN_SENTENCES, page
 from spacy_structlearn.display.trees import indented_text, tree_svg
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.extensions import frame_spans
@@ -106,9 +106,13 @@ def test_a_tree_is_a_picture_and_text_with_its_probabilities():
 
 
 def test_a_doc_without_probabilities():
-    html = page(pizza(scores=False))
-    assert not re.search(r"\d\.\d\d", html.partition("</style>")[2])
-    assert headings(sentences(read_html(html))[0], 3) == HEADINGS
+    wrong = pizza()
+    for key in KEYS:
+        wrong.spans[key].attrs["scores"] = wrong.spans[key].attrs["scores"][1:]
+    for doc in (pizza(scores=False), wrong):
+        root = drawn(doc)
+        assert not re.search(r"\d\.\d\d", text(root.find(".//main")))
+        assert headings(sentences(root)[0], 3) == HEADINGS
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -160,9 +164,8 @@ def test_probabilities_stay_with_their_brackets():
 
 def test_makeshift_trees_are_named():
     doc = pizza("constituents")
-    doc.spans["parse_failures"] = [
-        doc.char_span(0, 3, label=label) for label in ("fallback", "cut")
-    ]
+    failures = [Span(doc, 0, 8, label=label) for label in ("fallback", "cut")]
+    doc.spans["parse_failures"] = failures
     first, second = sentences(drawn(doc))
     notes = [text(p) for p in first.iter("p")]
     assert len(notes) == 2
@@ -183,7 +186,7 @@ def test_a_very_deep_tree_is_written_in_brackets():
 def test_white_space_is_not_drawn():
     words = [" ", "She", "\n", "ran", "\t", " ", "\n\n"]
     bare = {"constituents": [("S", 0, 4), ("NP", 1, 2)], "np_chunks": [("NP", 0, 2)]}
-    bare["srl"] = list(frame_spans([(3, None, [("ARG0", 0, 3)])]))
+    bare["srl"] = list(frame_spans([(3, None, [("ARG0", 0, 3), ("ARG1", 4, 5)])]))
     (sentence,) = sentences(drawn(annotated(words, bare, starts=(0, 5), scores=False)))
     assert text(sentence.find("summary")) == "She ran"
     found = layers(sentence)
@@ -336,7 +339,7 @@ def test_any_words_can_be_drawn(words):
 
 
 # --- errors ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize("thing", ["text", None, 3, ["text"], [None]])
+@pytest.mark.parametrize("thing", ["", "text", None, 3, ["text"], [None]])
 def test_only_docs_and_spans_can_be_drawn(thing):
     kind = type(thing[0] if isinstance(thing, list) else thing).__name__
     with pytest.raises(StructlearnError, match=f"SL141.*type {kind};"):
@@ -415,7 +418,10 @@ const wide = [...document.querySelectorAll("body *")].filter(element =>
   element.getBoundingClientRect().right > innerWidth + 1 && !element.closest(".scroll > *"));
 parent.document.title = JSON.stringify([innerWidth, document.documentElement.scrollWidth,
   wide.map(element => element.outerHTML.slice(0, 80)), getComputedStyle(document.body).color,
-  document.querySelectorAll("mark").length]);
+  document.querySelectorAll("mark").length,
+  [...document.querySelectorAll("svg")].map(svg => [svg.getBoundingClientRect().width,
+    Number(svg.getAttribute("width")),
+    svg.closest(".scroll").getBoundingClientRect().width])]);
 </script>
 """
 
@@ -427,7 +433,8 @@ def test_nothing_but_trees_is_wider_than_a_phone(tmp_path, scheme, color):
         ["Donaudampfschifffahrtsgesellschaft" * 3] * 4,
         {"constituents": [("S", 0, 4)], "np_chunks": [("NP", 0, 2)]},
     )
-    html = page([pizza(), HEBREW, long], title="Wide" * 50)
+    middle = annotated(["middling"] * 5, {"constituents": [("S", 0, 5)]})
+    html = page([pizza(), HEBREW, middle, long], title="Wide" * 50)
     html = re.sub("<meta http-equiv.*?>", "", html).replace("</body>", MEASURE + "</body>")
     # A window is never so narrow, but a frame is.
     frame = f'<iframe style="width: 390px; height: 844px" srcdoc="{escape(html)}"></iframe>'
@@ -440,4 +447,10 @@ def test_nothing_but_trees_is_wider_than_a_phone(tmp_path, scheme, color):
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, encoding="utf8", check=True, timeout=120)
     title = re.search("<title>(.*?)</title>", done.stdout)[1]
-    assert json.loads(unescape(title)) == [390, 390, [], color, html.count("<mark ")]
+    *found, trees = json.loads(unescape(title))
+    assert found == [390, 390, [], color, html.count("<mark ")]
+    kinds = set()
+    for width, natural, room in trees:
+        assert width == pytest.approx(min(natural, max(room, LEAST_SCALE * natural)), abs=0.1)
+        kinds.add((width < natural - 1, width > room + 1))
+    assert kinds == {(False, False), (True, False), (True, True)}  # as it is, smaller, scrolling
