@@ -70,7 +70,7 @@ def _inputs(probabilities: ArrayLike) -> NDArray[np.float64]:
 
 
 def _logistic(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
-    # Not scipy.special.expit: importing it would take half as long as loading the pipeline.
+    # Not scipy.special.expit: importing it would be a good part of the time of load().
     return 0.5 + 0.5 * np.tanh(0.5 * log_odds)
 
 

@@ -122,11 +122,11 @@ def _show_features(component: str, parameters: Any, top: int, label: str | None)
 
 
 def _show_grammar(component: str, grammar: LatentGrammar, top: int, label: str | None) -> None:
-    from . import _grammars
+    from ..grammar import describe
 
-    if label is not None and label not in _grammars.labels(grammar):
-        raise _unknown(component, label, _grammars.labels(grammar))
-    print(_grammars.describe(grammar))
+    if label is not None and label not in describe.labels(grammar):
+        raise _unknown(component, label, describe.labels(grammar))
+    print(describe.describe(grammar))
     for name in grammar.symbols.tags if label is None else [label]:
         for line in _subcategory_lines(grammar, name, top):
             print(line)
@@ -134,7 +134,7 @@ def _show_grammar(component: str, grammar: LatentGrammar, top: int, label: str |
 
 def _subcategory_lines(grammar: LatentGrammar, label: str, top: int) -> Iterator[str]:
     """Such as "NNS-1  years 0.05, months 0.03"."""
-    from ._grammars import subcategories
+    from ..grammar.describe import subcategories
 
     for name, found in subcategories(grammar, label, top):
         yield f"{name:8} " + ", ".join(f"{text} {_short(prob)}" for prob, text in found)

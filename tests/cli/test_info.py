@@ -16,7 +16,7 @@ from spacy_structlearn.classification.estimators import (
 )
 from spacy_structlearn.classification.features import Table
 from spacy_structlearn.classification.stages import StagesEstimator
-from spacy_structlearn.cli._grammars import describe, subcategories
+from spacy_structlearn.grammar.describe import describe, subcategories
 from spacy_structlearn.grammar.model import LatentGrammar
 from spacy_structlearn.pipeline.readers import create_treebank_reader
 

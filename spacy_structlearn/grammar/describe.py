@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import nlargest
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ..grammar.model import LatentGrammar
+import numpy as np
+
+from .model import LatentGrammar
 
 SMALLEST = 1e-4  # words that are less probable are not shown
 
@@ -63,8 +63,6 @@ def subcategories(grammar: LatentGrammar, label: str, top: int) -> Iterator[Subc
 
 def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
     """P(word | subcategory) of known words."""
-    import numpy as np
-
     number, lexicon = grammar.depth, grammar.lexicon
     sizes = lexicon.tag_substates[number]
     first = int(sizes[:tag].sum())
@@ -86,8 +84,6 @@ def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
 
 def _productions(grammar: LatentGrammar, phrase: int, top: int) -> Iterator[Subcategory]:
     """P(production | subcategory), binary and unary; a name with @ is of an intermediate node."""
-    import numpy as np
-
     level, rules, names = grammar.levels[grammar.depth], grammar.rules, grammar.symbols.names
     found: list[list[tuple[float, str]]] = [[] for _ in range(int(level.substates[phrase]))]
     blocks = [
