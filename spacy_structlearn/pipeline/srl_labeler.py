@@ -33,7 +33,13 @@ from ..classification.features import Table
 from ..errors import StructlearnError
 from ..trees.heads import COLLINS, HeadRules
 from ..trees.lemmas import Lemmatizer, lemma
-from ..trees.roles import decode, is_relative, log_probabilities, marginals, mark_pieces
+from ..trees.roles import (
+    decode,
+    is_relative,
+    log_probabilities,
+    mark_pieces,
+    role_probabilities,
+)
 from ..trees.srl import (
     CONTINUATION,
     ENGLISH,
@@ -698,9 +704,9 @@ class SRLLabeler(BatchTrainable):
         )
         if not chosen:
             return []
-        # That it is an argument, whatever its role.
-        whole = marginals(nodes, word, below, scores.none, scores.argument[:, None])[rows, 0]
-        probabilities = (whole[:, None] * np.exp(scores.roles)).tolist()
+        probabilities = role_probabilities(
+            nodes, word, below, scores.none, scores.argument, rows, scores.roles
+        ).tolist()
         return [_Role(labels[label], possible[i], probabilities[i][label]) for i, label in chosen]
 
     def _probabilities(

@@ -219,6 +219,25 @@ def log_probabilities(
         return np.log(product), np.log1p(-product)
 
 
+def role_probabilities(
+    nodes: RoleTree,
+    predicate: int,
+    candidates: Sequence[int],
+    none: ArrayLike,
+    arguments: NDArray[np.float64],
+    rows: NDArray[np.intp],
+    roles: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The probability of each role of some candidates, given that arguments do not overlap.
+
+    arguments: log P(ARG | t), (n_candidates); none as for `marginals`. rows: the places of those
+    that are asked about, (m), and roles: log P(l | ARG, t) of these, (m, n_labels). Which role
+    another candidate has makes no difference. Returns (m, n_labels). Raises SL133 as `decode`.
+    """
+    whole = marginals(nodes, predicate, candidates, none, arguments[:, None])[rows, 0]
+    return whole[:, None] * np.exp(roles)
+
+
 # --- references and continuations -----------------------------------------------------------------
 def is_relative(nodes: RoleTree, node: int) -> bool:
     """Whether this is a relative or interrogative phrase or word."""
@@ -230,8 +249,8 @@ def mark_pieces(nodes: RoleTree, arguments: Iterable[tuple[str, int]]) -> list[t
     of the text.
 
     A relative phrase gets R- where an argument before it has the same label: its antecedent. Any
-    other argument with a core role gets C- where an argument before it has the same
-    label: it is another piece. Labels that have R- or C- already stay as they are.
+    other argument with a core role gets C- where an argument before it has the same label: it is
+    another piece. Labels that have R- or C- already stay as they are.
     """
     ordered = sorted(arguments, key=itemgetter(1))  # in pre-order, hence in the order of the text
     seen: set[str] = set()

@@ -17,6 +17,7 @@ from spacy_structlearn.trees.roles import (
     log_probabilities,
     marginals,
     mark_pieces,
+    role_probabilities,
 )
 from spacy_structlearn.trees.srl import RoleTree, candidates
 from spacy_structlearn.trees.tree import Tree
@@ -284,3 +285,15 @@ def test_the_probability_of_an_argument_in_a_tree_that_may_be_wrong():
     arguments, none = log_probabilities([0.8, 1.0, 0.0], [0.5, 1.0, 0.9])
     assert np.exp(arguments) == pytest.approx([0.4, 1.0, 0.0])
     assert np.exp(none) == pytest.approx([0.6, 0.0, 1.0])
+
+
+def test_role_probabilities_are_marginals_of_arguments_and_their_roles():
+    below = candidates(NODES, 2)
+    random = np.random.default_rng(0)
+    arguments = np.log(random.uniform(0.1, 0.9, len(below)))
+    roles = np.log(random.dirichlet(np.ones(N_LABELS), len(below)))
+    none = np.log1p(-np.exp(arguments))
+    rows = np.array([0, len(below) - 1])
+    found = role_probabilities(NODES, 2, below, none, arguments, rows, roles[rows])
+    wanted = marginals(NODES, 2, below, none, arguments[:, None] + roles)[rows]
+    assert found == pytest.approx(wanted)
