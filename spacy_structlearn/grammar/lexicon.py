@@ -239,6 +239,7 @@ class Lexicon:
 
     @classmethod
     def empty(cls) -> Lexicon:
+        """A lexicon without words."""
         none = np.empty(0, np.int32)
         weights = np.empty(0, np.float32)
         start = np.zeros(1, np.int64)
@@ -328,6 +329,31 @@ class Lexicon:
         """The lexicon with each array of probabilities replaced by its `function`."""
         levels = [LexiconLevel(*(function(array) for array in level)) for level in self.levels]
         return self.with_levels(self.tag_substates, levels)
+
+    def without(self, words: Container[str]) -> Lexicon:
+        """The lexicon without these words: unknown ones, judged by their signatures."""
+        kept = np.array([word not in words for word in self.words], dtype=np.bool_)
+        n_pairs = np.diff(self.word_offsets)
+        kept_pairs = np.repeat(kept, n_pairs)
+        own = self.pair_weights == 0  # the pairs that have a vector in each level
+        levels = []
+        for level, substates in zip(self.levels, self.tag_substates, strict=True):
+            sizes = substates[self.pair_tags[own]]
+            levels.append(LexiconLevel(level.own[np.repeat(kept_pairs[own], sizes)], level.rows))
+        return Lexicon(
+            [word for word in self.words if word not in words],
+            cumulative(n_pairs[kept]),
+            self.pair_tags[kept_pairs],
+            self.pair_weights[kept_pairs],
+            self.backoff_weights[kept],
+            self.backoff_rows[kept],
+            self.signatures,
+            self.backoff,
+            self.signature,
+            self.normalization,
+            self.tag_substates,
+            levels,
+        )
 
     def with_levels(self, substates: Sequence[NDArray], levels: Sequence[LexiconLevel]) -> Lexicon:
         """A lexicon of the same words with other levels, of so many substates of each tag."""
@@ -547,6 +573,7 @@ class LexiconSettings:
 
     @property
     def rare_threshold(self) -> int:
+        """Forms seen up to so many times are rare: `rare`, or what is usual for `kind`."""
         if self.rare is not None:
             return self.rare
         return 20 if self.kind == "smoothed" else 5

@@ -9,7 +9,7 @@ than zero are stored, after a bit for each place or the distances between them, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -36,6 +36,7 @@ class Entries(NamedTuple):
 
     @classmethod
     def of(cls, vector: NDArray[np.float32]) -> Entries:
+        """Those of a vector, float32 (n)."""
         places = np.flatnonzero(vector)
         return cls(places, vector[places])
 
@@ -267,6 +268,20 @@ class LatentGrammar:
             binarization=self.binarization,
             temperature=self.temperature,
             storage=self.storage,
+        )
+
+    def without_words(self, words: Container[str]) -> LatentGrammar:
+        """A grammar that does not know these words, such as those that are not to be published."""
+        return LatentGrammar(
+            self.symbols,
+            self.rules,
+            self.levels,
+            self.lexicon.without(words),
+            self.chains,
+            binarization=self.binarization,
+            temperature=self.temperature,
+            storage=self.storage,
+            members=self.members,
         )
 
     def compact(self, threshold: float = 1e-6, storage: str = "float16") -> LatentGrammar:

@@ -44,6 +44,26 @@ def test_bytes_bring_the_same_grammar_back(grammar):
         assert np.array_equal(again.lexicon.scores(level, ids), grammar.lexicon.scores(level, ids))
 
 
+@pytest.mark.parametrize("rare", [0, 2])
+def test_words_taken_out_are_unknown_and_the_others_as_before(rare):
+    grammar = learn(treebanks.sample(), rounds=1, lexicon=LexiconSettings(rare=rare))
+    gone = set(grammar.lexicon.words[::3])
+    smaller = grammar.without_words(gone)
+    assert not gone & set(smaller.lexicon.words)
+    assert len(smaller.lexicon.words) == len(grammar.lexicon.words) - len(gone)
+    assert LatentGrammar.from_bytes(smaller.to_bytes()) == smaller
+    for level in range(2):
+        for word in grammar.lexicon.words:
+            known = ["padding", word]
+            before, after = (g.lexicon.encode(known) for g in (grammar, smaller))
+            scores = smaller.lexicon.scores(level, after)[1]
+            if word in gone:
+                assert after[1] >= len(smaller.lexicon.words)
+            else:
+                assert np.array_equal(scores, grammar.lexicon.scores(level, before)[1])
+            assert scores.max() > 0
+
+
 def test_pickle_brings_the_same_grammar_back(grammar):
     assert pickle.loads(pickle.dumps(grammar)) == grammar
 
