@@ -126,6 +126,10 @@ MESSAGES = {
     "SL073": (
         "of the {of} documents of {path} {held_out} would be held out; both parts need one or more"
     ),
+    "SL074": (
+        '{path} has no frames in doc.spans["srl"] whose predicates have tags, so it does not tell '
+        "which tags predicates have; `structlearn convert --props` makes a DocBin that has both"
+    ),
     "SL050": "These bytes are no {kind} of spacy-structlearn: they do not begin as one does. Give "
     "the file or the bytes that to_disk or to_bytes wrote.",
     "SL051": "This {kind} is damaged (cut short or changed since it was written). Copy or download "
@@ -137,6 +141,19 @@ MESSAGES = {
     "to_disk or to_bytes.",
     "SL055": "Cannot store {where}: {problem}. Allowed are numeric NumPy arrays, str, int (64 "
     "bits), float, bool, None, and lists, tuples and dicts of those.",
+    "SL080": (
+        "{component!r} cannot load {place}: {problem}. If it is damaged, copy or download the "
+        "pipeline again"
+    ),
+    "SL081": (
+        "{place} does not hold the settings of a component ({problem}): copy or download the "
+        "pipeline again"
+    ),
+    "SL082": (
+        "{component!r} cannot load {place}: it was not saved by the architecture "
+        "{architecture!r}, or it is damaged; load it with the config that it was saved with, or "
+        "copy or download the pipeline again"
+    ),
     "SL016": (
         "token {index} cannot be known to have the tag {tag!r}: it must be a token other than "
         "white space, and the tag one of the model's: {tags}"

@@ -114,7 +114,7 @@ def build_hmm(
     """Hidden Markov model of second order (Smith, Vail & Lafferty 2007), by counting.
 
     word, tag: the two token attributes that it emits. smoothing: added to the count of each label
-        trigram that the encoding allows; the paper has none.
+        trigram that the encoding allows; the paper has none. encoding: see `build_crf`.
     """
     return learner_model("hmm", ChainModel.empty(), HMM((word, tag), smoothing, encoding))
 

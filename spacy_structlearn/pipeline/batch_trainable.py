@@ -20,6 +20,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
+import srsly
+from spacy import util
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
@@ -30,6 +32,8 @@ from thinc.api import Model
 from ..errors import StructlearnError
 
 CHECKPOINT_SECONDS = 30
+# What msgpack, thinc and the models of the families raise for bytes that none of them wrote.
+DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
 
 
 class Trainer(Protocol):
@@ -143,10 +147,12 @@ class BatchTrainable(TrainablePipe):
 
     @property
     def estimator(self) -> Estimator:
+        """What fits the parameters: the settings of the architecture."""
         return self.model.attrs["estimator"]
 
     @property
     def labels(self) -> tuple[str, ...]:
+        """What the component can answer, in the order in which they were added."""
         return tuple(self.cfg["labels"])
 
     @property
@@ -300,17 +306,88 @@ class BatchTrainable(TrainablePipe):
 
     # --- from disk and bytes ------------------------------------------------------------------
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> BatchTrainable:
-        super().from_bytes(bytes_data, exclude=exclude)
+        """Load what `to_bytes` gave. RAISES: SL080 to SL082 for bytes that are damaged."""
+        place = f"what from_bytes was given for {self.name!r}"
+        setters = {
+            "cfg": lambda data: self._read_cfg(data, place),
+            "vocab": lambda data: self.vocab.from_bytes(data, exclude=exclude),
+            "model": lambda data: self._read_model(data, place),
+        }
+        try:
+            stored = dict(srsly.msgpack_loads(bytes_data))
+        except DAMAGE as error:
+            raise self._damaged(place, error) from error
+        util.from_dict(stored, setters, exclude)
         return self._loaded()
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> BatchTrainable:
-        super().from_disk(path, exclude=exclude)
+        """Load what `to_disk` wrote.
+
+        RAISES: SL080, SL081, SL082 for a file that is damaged, or was not written by a component
+        like this one; OSError for one that cannot be read.
+        """
+        readers = {
+            "cfg": lambda file: self._read_cfg(file.read_bytes(), file),
+            "vocab": lambda file: self.vocab.from_disk(file, exclude=exclude),
+            "model": lambda file: self._read_model(file.read_bytes(), file),
+        }
+        util.from_disk(path, readers, exclude)
         return self._loaded()
+
+    def _read_model(self, data: bytes, place: object) -> None:
+        try:
+            stored = srsly.msgpack_loads(data)
+            # thinc takes in what it knows of these and ignores the rest; no checksum covers them.
+            fits = _outline(stored) == _outline(self.model.to_dict())
+            if fits:
+                self.model.from_dict(stored)
+        except DAMAGE as error:
+            raise self._damaged(place, error) from error
+        if not fits:
+            raise StructlearnError(
+                "SL082", place=place, component=self.name, architecture=self.model.name
+            )
+
+    def _damaged(self, place: object, error: Exception) -> StructlearnError:
+        # Ours say themselves what is to be done.
+        own = isinstance(error, StructlearnError)
+        problem = f"{error}" if own else f"it is no model ({type(error).__name__}: {error})"
+        return StructlearnError(
+            "SL080", place=place, component=self.name, problem=problem.rstrip(".")
+        )
+
+    def _read_cfg(self, data: str | bytes, place: object) -> None:
+        try:
+            cfg = srsly.json_loads(data)
+            sound = isinstance(cfg, dict) and self._is_sound(cfg)
+        except ValueError as error:  # no JSON, or no UTF-8
+            raise StructlearnError("SL081", place=place, problem=str(error)) from error
+        if not sound:
+            raise StructlearnError("SL081", place=place, problem="its values are of other types")
+        self.cfg.update(cfg)
+
+    def _is_sound(self, cfg: dict[str, Any]) -> bool:
+        """Whether `cfg`, as it was stored, has the types that the component reads it as."""
+        labels = cfg.get("labels")
+        return isinstance(labels, list) and all(isinstance(label, str) for label in labels)
 
     def _loaded(self) -> BatchTrainable:
         self._set_labels(self.cfg["labels"])
         self._training = _Training()
         return self
+
+
+def _outline(stored: dict[str, list]) -> list:
+    """What a `thinc.Model` stores of its layers beside their arrays and attributes.
+
+    stored: as from `Model.to_dict`. Sizes are left out: a model may get them by being loaded.
+    """
+    outline: list = [sorted(stored)]
+    parts = (stored[part] for part in ("nodes", "attrs", "params", "shims"))
+    for node, attrs, params, shims in zip(*parts, strict=True):
+        names = [sorted(held) for held in (node, node["dims"], attrs, params)]
+        outline.append((node["index"], node["name"], node["refs"], names, type(shims), len(shims)))
+    return outline
 
 
 def write_bytes(path: Path, data: bytes) -> None:

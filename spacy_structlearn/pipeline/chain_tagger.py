@@ -50,6 +50,7 @@ def make_chain_tagger(
 
     model: an architecture over label sequences with `encoding = "none"`.
     iterations_per_step: iterations of the optimiser, or epochs, in one `nlp.update`.
+    scorer: how `nlp.evaluate` judges it, such as "spacy.tagger_scorer.v1". None: not at all.
     """
     return ChainTagger(
         nlp.vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer

@@ -127,8 +127,11 @@ def make_constituency_parser(
     tags: what becomes of `token.tag`: "ignore" it, take it as a "prior", which raises the score of
         the word with this tag by `tag_weight` nats, or "require" that the tree has it. Tags that
         the grammar does not know are ignored.
+    tag_weight: of such a prior, 0 or more.
     set_tags: write the parser's tags to `token.tag`, replacing what is there.
     max_length: longer sentences are cut into pieces of at most so many words.
+    scorer: how `nlp.evaluate` judges it, such as "spacy_structlearn.constituency_scorer.v1".
+        None: not at all.
     """
     return ConstituencyParser(
         nlp.vocab,

@@ -5,6 +5,9 @@ a document of n spans costs O(log n) a look-up and never a scan. They are module
 because lambdas break pickling and `n_process` under spawn, and they are registered only where no
 other package has taken the name.
 
+`doc.retokenize()` leaves `doc.spans` as it was, so that its spans are of other tokens, or of none
+(explosion/spaCy#12024). Where a getter finds a group of ours out of step, it calls `realign`.
+
 Constituents are the brackets of `doc.spans["constituents"]`, single words, and whole sentences;
 white space around them does not count. Their extensions have the names and the behaviour of
 benepar's (Kitaev & Klein 2018), so that its users find what they know.
@@ -12,10 +15,12 @@ benepar's (Kitaev & Klein 2018), so that its users find what they know.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from struct import Struct
 from typing import NamedTuple
 
+import srsly
 from spacy.tokens import Doc, Span, SpanGroup, Token
 
 from ..errors import NonConstituentException, StructlearnError
@@ -71,7 +76,7 @@ def _add(target: type, name: str, getter: Callable) -> None:
 
 def np_chunks(doc: Doc) -> tuple[Span, ...]:
     """The NP chunks of `doc` in order; empty where no chunker has run."""
-    return tuple(doc.spans[NP_CHUNKS]) if NP_CHUNKS in doc.spans else ()
+    return tuple(_group(doc, NP_CHUNKS) or ())
 
 
 def np_iob(token: Token) -> str:
@@ -79,13 +84,13 @@ def np_iob(token: Token) -> str:
 
     Like `token.ent_iob_` it is "" where the document has no NP chunks annotated at all.
     """
-    spans = token.doc.spans
-    if NP_CHUNKS not in spans:
+    group = _group(token.doc, NP_CHUNKS)
+    if group is None:
         return ""
-    index = _last_starting_by(spans[NP_CHUNKS], token.i)
+    index = _last_starting_by(group, token.i)
     if index < 0:
         return "O"
-    chunk = spans[NP_CHUNKS][index]
+    chunk = group[index]
     if token.i == chunk.start:
         return "B"
     return "I" if token.i < chunk.end else "O"
@@ -97,10 +102,9 @@ def np_chunk_prob(span: Span) -> float | None:
     None if the span is none of the predicted chunks, or if the chunks carry no scores (gold
     annotation; documents joined by `Doc.from_docs`, which drops them).
     """
-    spans = span.doc.spans
-    if NP_CHUNKS not in spans:
+    group = _group(span.doc, NP_CHUNKS)
+    if group is None:
         return None
-    group = spans[NP_CHUNKS]
     index = _last_starting_by(group, span.start)
     if index < 0 or (group[index].start, group[index].end) != (span.start, span.end):
         return None
@@ -159,9 +163,11 @@ def labels(span: Span) -> tuple[str, ...]:
 
 
 def parse_string(span: Span) -> str:
-    """The tree in brackets, on one line; brackets of words are written -LRB-, -LSB-, ..."""
+    """The tree in brackets, on one line; brackets of words are written -LRB-, -LSB-, ..., and white
+    space within them, as in tokens that were merged, is written _.
+    """
     node = _constituent(span)
-    return str(_tree(node, ESCAPES)) if node.start < node.end else ""
+    return str(_tree(node, _escaped)) if node.start < node.end else ""
 
 
 def tree(span: Span) -> Tree | None:
@@ -276,10 +282,6 @@ def constituent_tags(doc: Doc, positions: Sequence[int]) -> list[str]:
     return [found.get(i) or doc[i].tag_ or UNKNOWN_TAG for i in positions]
 
 
-def _group(doc: Doc, key: str) -> SpanGroup | None:
-    return doc.spans.get(key)
-
-
 def _parsed(doc: Doc) -> SpanGroup:
     group = _group(doc, CONSTITUENTS)
     if group is None:
@@ -343,12 +345,14 @@ def _preorder(node: _Node) -> Iterator[tuple[int, int]]:
             yield last
 
 
-def _tree(node: _Node, escapes: dict | None = None) -> Tree:
+def _escaped(text: str) -> str:
+    return "_".join(text.translate(ESCAPES).split())
+
+
+def _tree(node: _Node, escape: Callable[[str], str] = str) -> Tree:
     positions = [i for i in range(node.start, node.end) if not node.doc[i].is_space]
-    words = [node.doc[i].text for i in positions]
-    tags = constituent_tags(node.doc, positions)
-    if escapes:
-        words, tags = ([text.translate(escapes) for text in texts] for texts in (words, tags))
+    words = [escape(node.doc[i].text) for i in positions]
+    tags = [escape(tag) for tag in constituent_tags(node.doc, positions)]
     spans = []
     for index in range(node.first, len(node.group)):
         bracket = node.group[index]
@@ -549,6 +553,63 @@ def _frame(group: SpanGroup, first: int) -> Frame:
 
 
 # --- groups ---------------------------------------------------------------------------------------
+def realign(doc: Doc) -> None:
+    """Put our groups in step with the tokens again, after `doc.retokenize()`.
+
+    By where spans are in the text: chunks, constituents and their tags go where these places are
+    no longer ends of tokens; all other spans, which others need beside them, grow to whole tokens.
+    Getters call it where it is needed. Call it yourself before a Doc is stored, or its groups are
+    read straight from `doc.spans`.
+    """
+    starts = [token.idx for token in doc]
+    ends = [token.idx + len(token) for token in doc]
+    for key in (NP_CHUNKS, CONSTITUENTS, CONSTITUENT_TAGS, PARSE_FAILURES, PP_ATTACHMENTS, SRL):
+        if key not in doc.spans:
+            continue
+        group, grow = doc.spans[key], key not in (NP_CHUNKS, CONSTITUENTS, CONSTITUENT_TAGS)
+        kept, spans = [], []
+        # The spans themselves cannot be asked: spaCy makes none beyond the end of the Doc.
+        for index, stored in enumerate(srsly.msgpack_loads(group.to_bytes())["spans"]):
+            _, kb_id, label, _, _, start_char, end_char = _STORED_SPAN.unpack(stored)
+            start, last = bisect_right(starts, start_char) - 1, bisect_left(ends, end_char)
+            if grow or (starts[start], ends[last]) == (start_char, end_char):
+                kept.append(index)
+                spans.append(Span(doc, start, last + 1, label, kb_id=kb_id))
+        attrs = dict(group.attrs)
+        if (scores := group_scores(group)) is not None:
+            attrs["scores"] = scores[kept]
+        doc.spans[key] = SpanGroup(doc, name=key, attrs=attrs, spans=spans)
+
+
+# A span in SpanGroup.to_bytes: id, kb_id, label, tokens from and to, characters from and to.
+_STORED_SPAN = Struct(">QQQllll")
+
+
+def _group(doc: Doc, key: str) -> SpanGroup | None:
+    """The group, in step with the tokens; None if there is none."""
+    group = doc.spans.get(key)
+    if group is None:
+        return None
+    # The last of the tags shows what happened behind the last span of a group that nests.
+    tags = doc.spans.get(CONSTITUENT_TAGS)
+    if _in_step(group) and (tags is None or _in_step(tags)):
+        return group
+    realign(doc)
+    return doc.spans[key]
+
+
+def _in_step(group: SpanGroup) -> bool:
+    """Whether the last span is of the tokens that it was of when it was made."""
+    if not len(group):
+        return True
+    try:
+        span = group[len(group) - 1]
+    except IndexError:  # there are fewer tokens now
+        return False
+    last = span.doc[span.end - 1]
+    return (span.start_char, span.end_char) == (span[0].idx, last.idx + len(last))
+
+
 def group_scores(group: SpanGroup):
     """The scores of a group, one a span, or None where they are missing or of another length."""
     scores = group.attrs.get("scores")

@@ -66,6 +66,8 @@ def make_np_chunker(
         chunkers for other types of chunks, of which a group may hold several, take another one.
     set_noun_chunks: let `doc.noun_chunks` give these chunks, in every Doc made by this pipeline
         from now on, with no dependency parse needed.
+    scorer: how `nlp.evaluate` judges it, such as "spacy_structlearn.np_chunk_scorer.v1".
+        None: not at all.
     """
     return NPChunker(
         nlp.vocab,
@@ -100,6 +102,9 @@ class NPChunker(BatchTrainable):
         check_attributes(self.estimator.attributes, name)
         if set_noun_chunks:
             vocab.get_noun_chunks = noun_chunks
+
+    def _is_sound(self, cfg: dict[str, Any]) -> bool:
+        return super()._is_sound(cfg) and isinstance(cfg.get("spans_key", ""), str)
 
     @property
     def key(self) -> str:
@@ -241,6 +246,6 @@ def noun_chunks(doclike: Doc | Span) -> Iterator[tuple[int, int, int]]:
     if NP_CHUNKS not in doc.spans:
         raise StructlearnError("SL007", text=doc.text[:40])
     low, high = (doclike.start, doclike.end) if isinstance(doclike, Span) else (0, len(doc))
-    for span in doc.spans[NP_CHUNKS]:
+    for span in extensions.np_chunks(doc):
         if span.start >= low and span.end <= high and span.label_ == "NP":
             yield span.start, span.end, span.label

@@ -102,6 +102,8 @@ def make_pp_attacher(
     min_confidence: attachments that are less probable are not reported.
     lemmatizer: from a word and its tag to its base form. The base forms are variables of their own,
         beside the words. None: the words alone.
+    scorer: how `nlp.evaluate` judges it, such as "spacy_structlearn.pp_attachment_scorer.v1".
+        None: not at all.
     """
     return PPAttacher(
         nlp.vocab,
@@ -260,11 +262,12 @@ def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
     min_confidence: attachments that are less probable change nothing.
     RAISES: SL020 if the Doc has no trees.
     """
-    sure = [a for a in doc._.pp_attachments if a.prob is None or a.prob >= min_confidence]
+    attachments = extensions.pp_attachments(doc)
+    sure = [a for a in attachments if a.prob is None or a.prob >= min_confidence]
     prepositions = [a.prep.i for a in sure]
     found = []
     sentences = (s for s in extensions.sentences(doc) if not all(t.is_space for t in s))
-    for sentence, tree in zip(sentences, doc._.trees, strict=True):
+    for sentence, tree in zip(sentences, extensions.trees(doc), strict=True):
         positions = [token.i for token in sentence if not token.is_space]
         own = slice(*(bisect_left(prepositions, i) for i in (sentence.start, sentence.end)))
         moves = [
@@ -325,7 +328,7 @@ def _sites_of_trees(doc: Doc) -> Iterator[Site]:
 
 
 def _sites_of_chunks(doc: Doc) -> Iterator[Site]:
-    chunks = iter(doc.spans.get(NP_CHUNKS, ()))
+    chunks = iter(extensions.np_chunks(doc))
     chunk = next(chunks, None)
     for sentence in extensions.sentences(doc):
         positions = [token.i for token in sentence if not token.is_space]

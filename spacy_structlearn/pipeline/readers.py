@@ -105,8 +105,8 @@ def create_treebank_reader(
 def create_docbin_reader(path: Path, tags: bool = True, spans: list[str] | None = None) -> Reader:
     """Read Docs with span groups from a .spacy file, whole and with their own tokens.
 
-    tags: give the predicted Doc the tags of the file. spans: give it these span groups too, for
-    components that read them: ["constituents"].
+    path: the file. tags: give the predicted Doc the tags of the file. spans: give it these span
+    groups too, for components that read them: ["constituents"].
     RAISES: SL010 if there is no such file; SL013 if it is no DocBin.
     """
 

@@ -161,6 +161,8 @@ def make_srl_labeler(
         found, and more of them are wrong. Probabilities stay as they are.
     lemmatizer: from a word and its tag to its base form. None: words in lower case.
     head_rules, role_labels: of the treebank that the trees are of.
+    scorer: how `nlp.evaluate` judges it, such as "spacy_structlearn.srl_scorer.v1".
+        None: not at all.
     """
     return SRLLabeler(
         nlp.vocab,
@@ -443,6 +445,21 @@ class SRLLabeler(BatchTrainable):
         super()._set_labels(labels)
         for mark in (REFERENCE, CONTINUATION):
             self._intern(mark + label for label in self.labels)
+
+    def _is_sound(self, cfg: dict[str, Any]) -> bool:
+        rolesets, calibration = cfg.get("rolesets", {}), cfg.get("calibration")
+        if not isinstance(rolesets, dict) or not isinstance(calibration, (list, type(None))):
+            return False
+        if not all(isinstance(numbers, dict) for numbers in rolesets.values()):
+            return False
+        names = (name for numbers in rolesets.values() for name in numbers.values())
+        weights = calibration or [0, 0]
+        return (
+            super()._is_sound(cfg)
+            and all(isinstance(name, str) for name in names)
+            and len(weights) == 2
+            and all(isinstance(weight, (int, float)) for weight in weights)
+        )
 
     def _loaded(self) -> SRLLabeler:
         super()._loaded()

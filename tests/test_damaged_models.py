@@ -1,0 +1,240 @@
+"""Files of a pipeline that are cut, changed, missing or of another version: always one clear error.
+
+Which bytes are changed is drawn with a seed that is the name of the case.
+"""
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+import spacy
+import srsly
+
+import spacy_structlearn
+from spacy_structlearn import serialization
+from spacy_structlearn.errors import StructlearnError
+
+DIRECTORY = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
+COMPONENTS = ("np_chunker", "constituency_parser", "pp_attacher", "srl_labeler")
+CUTS = {"nothing": lambda n: 0, "half": lambda n: n // 2, "all but one byte": lambda n: n - 1}
+# What thinc writes around our models stands at both ends, and no checksum of ours covers it.
+PLACES = {
+    "head": lambda n: (0, 90),
+    "middle": lambda n: (90, n - 90),
+    "tail": lambda n: (n - 90, n),
+}
+
+
+@pytest.fixture(scope="module")
+def components():
+    """Makes the component as the config of the pipeline has it, not loaded."""
+    config = spacy.util.load_config(DIRECTORY / "config.cfg").interpolate()["components"]
+    nlp = spacy.blank("en")
+
+    def make(name):
+        settings = dict(config[name])
+        return nlp.create_pipe(settings.pop("factory"), name=name, config=settings)
+
+    return {name: make(name) for name in COMPONENTS}, make
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A copy of the folder of a component."""
+    return lambda name: Path(shutil.copytree(DIRECTORY / name, tmp_path / name))
+
+
+def refused(component, folder, file, code="SL080"):
+    """The error with which a component refuses to load its folder: it names the file."""
+    with pytest.raises(StructlearnError) as error:
+        component.from_disk(folder, exclude=["vocab"])
+    assert error.value.code == code
+    assert str(folder / file) in str(error.value)
+    return str(error.value)
+
+
+def flip(data, name):
+    """One bit of the data is another, in the part that the name of the case begins with."""
+    rng = random.Random(name)
+    changed = bytearray(data)
+    begin, end = PLACES[name.split()[0]](len(data))
+    changed[rng.randrange(begin, end)] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
+# --- models ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_undamaged(components, folder, name):
+    component = components[1](name).from_disk(folder(name), exclude=["vocab"])
+    assert not component.parameters.is_empty
+    assert component.labels
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_a_model_that_is_cut(components, folder, name, cut):
+    file = folder(name) / "model"
+    os.truncate(file, CUTS[cut](file.stat().st_size))
+    refused(components[0][name], file.parent, "model")
+
+
+@pytest.mark.parametrize("place", [f"{part} {i}" for part in PLACES for i in range(9)])
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_a_model_with_a_bit_flipped(components, folder, name, place):
+    file = folder(name) / "model"
+    file.write_bytes(flip(file.read_bytes(), f"{place} {name}"))
+    with pytest.raises(StructlearnError, match=r"SL08[02]") as error:
+        components[0][name].from_disk(file.parent, exclude=["vocab"])
+    assert str(file) in str(error.value)
+
+
+def test_every_bit_around_a_model(components, folder):
+    # What is around the chunker's model, with each bit flipped, and the model itself left out.
+    file = folder("np_chunker") / "model"
+    component = components[0]["np_chunker"]
+    data = component.model.to_bytes()
+    inner = component.parameters.to_bytes()
+    begin = data.index(inner)
+    around = [*range(begin), *range(begin + len(inner), len(data))]
+    for place in around:
+        for bit in range(8):
+            changed = bytearray(data)
+            changed[place] ^= 1 << bit
+            file.write_bytes(changed)
+            with pytest.raises(StructlearnError, match=r"SL08[02]"):
+                component.from_disk(file.parent, exclude=["vocab"])
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_the_model_of_another_component(components, folder, name):
+    others = {"np_chunker": "srl_labeler", "srl_labeler": "pp_attacher"}
+    file = folder(name) / "model"
+    shutil.copyfile(DIRECTORY / others.get(name, "np_chunker") / "model", file)
+    message = refused(components[0][name], file.parent, "model", "SL082")
+    assert "with the config that it was saved with" in message
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+@pytest.mark.parametrize("version", [0, 99])
+def test_a_model_of_another_format_version(components, folder, name, version):
+    file = folder(name) / "model"
+    stored = srsly.msgpack_loads(file.read_bytes())
+    payload = stored["attrs"][0]["parameters"][len(serialization.MAGIC) :]
+    content = srsly.msgpack_loads(payload[serialization.DIGEST_SIZE :])
+    packed = serialization.pack(content["kind"], version, {})
+    stored["attrs"][0]["parameters"] = packed
+    file.write_bytes(srsly.msgpack_dumps(stored))
+    message = refused(components[0][name], file.parent, "model")
+    assert f"format version {version}; this installation reads" in message
+
+
+@pytest.mark.parametrize("content", [b"", b"\xc0", b"\x80", b"\x93\x01\x02\x03", b"hello", b"{}"])
+def test_a_model_that_is_something_else(components, folder, content):
+    file = folder("np_chunker") / "model"
+    file.write_bytes(content)
+    refused(components[0]["np_chunker"], file.parent, "model")
+
+
+# --- settings -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_settings_that_are_cut(components, folder, name, cut):
+    file = folder(name) / "cfg"
+    os.truncate(file, CUTS[cut](file.stat().st_size))
+    refused(components[0][name], file.parent, "cfg", "SL081")
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_settings_that_are_no_utf8(components, folder, name):
+    file = folder(name) / "cfg"
+    file.write_bytes(file.read_bytes().replace(b'"labels"', b'"l\xffbels"'))
+    refused(components[0][name], file.parent, "cfg", "SL081")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("np_chunker", None),
+        ("np_chunker", {"labels": None}),
+        ("np_chunker", {"labels": [1]}),
+        ("np_chunker", {"spans_key": 1}),
+        ("srl_labeler", {"rolesets": []}),
+        ("srl_labeler", {"rolesets": {"give": "give.01"}}),
+        ("srl_labeler", {"rolesets": {"give": {"01": 1}}}),
+        ("srl_labeler", {"calibration": 1}),
+        ("srl_labeler", {"calibration": [1.0]}),
+        ("srl_labeler", {"calibration": ["a", "b"]}),
+    ],
+)
+def test_settings_of_other_types(components, folder, name, change):
+    file = folder(name) / "cfg"
+    srsly.write_json(file, [] if change is None else {**srsly.read_json(file), **change})
+    refused(components[0][name], file.parent, "cfg", "SL081")
+
+
+# --- files and folders ----------------------------------------------------------------------------
+@pytest.mark.parametrize("file", ["cfg", "model"])
+@pytest.mark.parametrize("problem", ["missing", "folder", "forbidden"])
+def test_a_file_that_cannot_be_read(components, folder, file, problem):
+    path = folder("pp_attacher") / file
+    if problem == "forbidden":
+        path.chmod(0)
+        if os.access(path, os.R_OK):
+            pytest.skip("this user may read everything")
+    else:
+        path.unlink()
+    if problem == "folder":
+        path.mkdir()
+    with pytest.raises(OSError, match="Errno") as error:
+        components[0]["pp_attacher"].from_disk(path.parent, exclude=["vocab"])
+    assert error.value.filename == str(path)
+
+
+def test_a_folder_that_is_missing(components, tmp_path):
+    with pytest.raises(FileNotFoundError) as error:
+        components[0]["np_chunker"].from_disk(tmp_path / "nothing", exclude=["vocab"])
+    assert str(tmp_path / "nothing") in error.value.filename
+
+
+# --- a whole pipeline, and bytes ------------------------------------------------------------------
+def test_a_pipeline_says_which_of_its_files_is_damaged(tmp_path):
+    exclude = ["tok2vec", "tagger", "senter", "constituency_parser", "srl_labeler"]
+    copy = Path(
+        shutil.copytree(DIRECTORY, tmp_path / "copy", ignore=shutil.ignore_patterns(*exclude))
+    )
+    assert spacy.load(copy, exclude=exclude).pipe_names == ["np_chunker", "pp_attacher"]
+    file = copy / "pp_attacher" / "model"
+    file.write_bytes(flip(file.read_bytes(), "middle"))
+    with pytest.raises(StructlearnError) as error:
+        spacy.load(copy, exclude=exclude)
+    assert str(file) in str(error.value)
+    # The others can still be used.
+    assert spacy.load(copy, exclude=[*exclude, "pp_attacher"]).pipe_names == ["np_chunker"]
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_bytes_that_are_cut(components, cut):
+    component = components[1]("np_chunker").from_disk(DIRECTORY / "np_chunker", exclude=["vocab"])
+    data = component.to_bytes(exclude=["vocab"])
+    other = components[0]["np_chunker"]
+    with pytest.raises(StructlearnError, match=r"SL080.*'np_chunker'"):
+        other.from_bytes(data[: CUTS[cut](len(data))], exclude=["vocab"])
+    assert other.parameters.is_empty
+
+
+def test_bytes_with_settings_that_are_none(components):
+    component = components[0]["np_chunker"]
+    stored = srsly.msgpack_loads(component.to_bytes(exclude=["vocab"]))
+    with pytest.raises(StructlearnError, match=r"SL081.*'np_chunker'"):
+        component.from_bytes(srsly.msgpack_dumps({**stored, "cfg": "{"}), exclude=["vocab"])
+
+
+def test_what_could_not_be_loaded_stays_as_it_was(components, folder):
+    component = components[1]("np_chunker").from_disk(DIRECTORY / "np_chunker", exclude=["vocab"])
+    held = component.parameters
+    file = folder("np_chunker") / "model"
+    file.write_bytes(flip(file.read_bytes(), "middle"))
+    refused(component, file.parent, "model")
+    assert component.parameters is held

@@ -1,0 +1,492 @@
+"""The default pipeline with texts, tokenisers, pipelines and processes as users have them."""
+
+import multiprocessing
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc, Span, Token
+from spacy.tokens.underscore import Underscore
+
+import spacy_structlearn
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.pipeline.np_chunker import noun_chunks
+from spacy_structlearn.trees.brackets import parse_tree
+
+KEYS = ("np_chunks", "constituents", "pp_attachments", "srl")
+TEXTS = [
+    "She ate the pizza with a fork. He left.",
+    "",
+    "The man who sold the boat to a friend died yesterday.\n\nThey saw a film about whales.",
+    " \t",
+    "Run!",
+    "She put the book on the table in the old town hall.",
+]
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    return spacy_structlearn.load()
+
+
+def annotation(doc):
+    """All that is predicted, with the probabilities."""
+    groups = [doc.spans[key] for key in KEYS]
+    return [
+        [[(s.label_, s.start, s.end, s.kb_id_) for s in group] for group in groups],
+        [group.attrs["scores"].tolist() for group in groups],
+    ]
+
+
+def read_all(doc):
+    """Read every getter of every token and constituent, and check what always holds."""
+    words = [token.i for token in doc if not token.is_space]
+    sentences = [s for s in extensions.sentences(doc) if not all(t.is_space for t in s)]
+    assert len(doc._.trees) == len(sentences)
+    for sentence in sentences:
+        found = list(sentence._.constituents)
+        assert found[0].text.strip() == sentence.text.strip()
+        inside = [i for i in words if sentence.start <= i < sentence.end]
+        assert len(parse_tree(sentence._.parse_string).words()) == len(inside)
+        for span in found:
+            assert span._.is_constituent
+            assert span._.constituent_prob is None or 0 <= span._.constituent_prob <= 1
+            assert span._.tree.words() == [t.text for t in span if not t.is_space]
+            assert span._.parent is None or span._.parent._.is_constituent
+            assert all(child._.is_constituent for child in span._.children)
+    for token in doc:
+        assert token._.np_iob in ("B", "I", "O")
+        assert token._.pp_head is None or token._.pp_head.doc is doc
+        assert token._.srl is None or token._.srl in doc._.frames
+        assert len(list(token._.constituents)) == (0 if token.is_space else 1)
+        assert list(token._.children) == []
+        assert bool(token._.parse_string) != token.is_space
+        assert isinstance(token._.labels, tuple)
+        assert token._.parent is None or token in token._.parent
+    for chunk in doc._.np_chunks:
+        assert 0 < chunk._.np_chunk_prob <= 1
+        assert not chunk[0].is_space
+        assert not chunk[-1].is_space
+    for site in doc._.pp_attachments:
+        assert site.prep in site.pp
+        assert 0 <= site.prob <= 1
+    for frame in doc._.frames:
+        assert all(0 <= argument.prob <= 1 for argument in frame.arguments)
+    assert all(span.label_ in ("cut", "fallback") for span in doc._.parse_failures)
+
+
+# --- texts ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "\n",
+        "\r\n\r\n\t ",
+        "\u00a0\u2003\u3000",
+        "\u2028\u2029\x85\x1c",
+        "\u200b",
+        "\u200d\ufeff",
+        "\x00",
+        "\x00\x01\x02 She\x00left.\x7f",
+        "\ufeffShe left.",
+        "She\u200bleft\u200bhome.",
+        "She\tgave\thim\ta\tbook\twith\ta\tcover.",
+        "  She left.  \n\n  He stayed.\t",
+        "👍🏽",
+        "🇩🇪🇫🇷",
+        "👨‍👩‍👧‍👦 went home 🏳️‍🌈.",
+        "She ate 🍕 with 🍴 in the park 😀😀.",
+        "She cafe\u0301d the bo\u0308ok.",
+        "العربية لغة جميلة. هو كتب الرسالة بالقلم.",
+        "She said שלום to the man with the hat.",
+        "\u202eShe left\u202c the house.",
+        "東京は日本の首都です。",
+        "ก็ดี",
+        "(((((",
+        "-LRB- ( [ ) ] -RRB- {x}",
+        "((S (NP x)))",
+        "... !!! ??? $$$ ' \" \\",
+        "<b>She</b> left &amp; went to http://a.example/c?d=e#f with a map.",
+        "word",
+        "\u0130 \u00df \u1e9e \U0001d4af\U0001d4bd",
+        "x" * 50_000,
+        "1" * 3000 + " dogs saw the cat with a hat.",
+        "a." * 2000,
+        "\n" * 2000,
+    ],
+    ids=lambda text: ascii(text[:12]),
+)
+def test_odd_texts(nlp, text):
+    doc = nlp(text)
+    assert doc.text == text
+    assert [len(doc.spans[k]) for k in KEYS] == [len(doc.spans[k].attrs["scores"]) for k in KEYS]
+    read_all(doc)
+    with nlp.select_pipes(disable="senter"):
+        read_all(nlp(text))
+
+
+# --- pipelines ------------------------------------------------------------------------------------
+def pipeline(nlp, *names, lang="en"):
+    other = spacy.blank(lang)
+    for name in names:
+        other.add_pipe(name, source=nlp if name in nlp.pipe_names else None)
+    return other
+
+
+@pytest.mark.parametrize(
+    ("names", "code", "missing"),
+    [
+        (["np_chunker"], "SL001", "token.tag_"),
+        (["pp_attacher"], "SL026", 'doc.spans["constituents"], or'),
+        (["srl_labeler"], "SL026", 'doc.spans["constituents"]'),
+        (["sentencizer", "pp_attacher", "srl_labeler"], "SL026", 'doc.spans["constituents"], or'),
+    ],
+)
+def test_what_is_missing_in_front_is_named(nlp, names, code, missing):
+    other = pipeline(nlp, *names)
+    for parse in (other, lambda text: list(other.pipe([text, text]))):
+        with pytest.raises(StructlearnError) as error:
+            parse(TEXTS[0])
+        assert error.value.code == code
+        assert missing in str(error.value)
+    # Where there is nothing to read, nothing is missing.
+    for text in ("", " \n"):
+        assert all(len(group) == 0 for group in other(text).spans.values())
+
+
+@pytest.mark.parametrize(
+    ("disabled", "code", "component"),
+    [
+        ("tagger", "SL001", "np_chunker"),
+        ("constituency_parser", "SL026", "srl_labeler"),
+        (["np_chunker", "constituency_parser", "srl_labeler"], "SL026", "pp_attacher"),
+    ],
+)
+def test_what_is_disabled_in_front_is_named(nlp, disabled, code, component):
+    with nlp.select_pipes(disable=disabled), pytest.raises(StructlearnError) as error:
+        nlp(TEXTS[0])
+    assert (error.value.code, error.value.fields["component"]) == (code, component)
+
+
+def test_a_parser_without_sentences_reads_the_whole_text_as_one(nlp):
+    (tree,) = pipeline(nlp, "constituency_parser")("She left. He stayed.")._.trees
+    assert len(tree.words()) == 6
+
+
+def test_what_nobody_reads_can_be_disabled(nlp):
+    expected = annotation(nlp(TEXTS[0]))
+    with nlp.select_pipes(disable=["tagger", "np_chunker"]):
+        doc = nlp(TEXTS[0])
+    assert "np_chunks" not in doc.spans
+    nlp.get_pipe("np_chunker")(nlp.get_pipe("tagger")(nlp.get_pipe("tok2vec")(doc)))
+    assert annotation(doc) == expected
+    with nlp.select_pipes(enable=["constituency_parser"]):
+        assert set(nlp(TEXTS[0]).spans) == {"constituents", "constituent_tags"}
+    assert annotation(nlp(TEXTS[0])) == expected
+
+
+# --- tokenisers -----------------------------------------------------------------------------------
+def split_at_spaces(text):
+    words = text.split(" ")
+    return [word for word in words if word], None
+
+
+def split_to_characters(text):
+    return list(text), [False] * len(text)
+
+
+@pytest.mark.parametrize("split", [split_at_spaces, split_to_characters])
+def test_tokenisers_of_others(nlp, split):
+    def tokenizer(text):
+        words, spaces = split(text)
+        return Doc(nlp.vocab, words=words, spaces=spaces)
+
+    for text in (*TEXTS, " She  left the\nhouse. "):
+        read_all(nlp(tokenizer(text)))
+
+
+def test_the_tokeniser_of_another_language(nlp):
+    german = pipeline(nlp, "sentencizer", "constituency_parser", "srl_labeler", lang="de")
+    doc = german("She gave z.B. the book to him. He left.")
+    assert [len(tree.words()) for tree in doc._.trees] == [8, 3]
+    assert [frame.predicate.text for frame in doc._.frames] == ["gave", "left"]
+
+
+@pytest.mark.parametrize("spaces", [None, [False] * 9])
+def test_docs_that_have_tokens(nlp, spaces):
+    words = ["She", "ate", "the", "pizza", "(", "cold", ")", "yesterday", "."]
+    doc = nlp(Doc(nlp.vocab, words=words, spaces=spaces))
+    read_all(doc)
+    assert doc[:]._.labels == ("S",)
+    assert doc._.frames[0].get("ARG0").text == "She"
+    assert "-LRB-" in doc[:]._.parse_string
+
+
+# --- batches, processes, threads ------------------------------------------------------------------
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_pipe_gives_what_call_gives_in_the_same_order(nlp, batch_size):
+    texts = TEXTS * 3
+    random.Random(0).shuffle(texts)
+    expected = [annotation(nlp(text)) for text in texts]
+    assert [annotation(doc) for doc in nlp.pipe(texts, batch_size=batch_size)] == expected
+    pairs = zip(texts, range(len(texts)), strict=True)
+    found = list(nlp.pipe(pairs, as_tuples=True, batch_size=batch_size))
+    assert [number for _, number in found] == list(range(len(texts)))
+    assert [annotation(doc) for doc, _ in found] == expected
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_two_processes(nlp, method, tmp_path):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {method} on this system")
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import multiprocessing, spacy_structlearn, sys\n"
+        "from spacy.tokens import DocBin\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.set_start_method(sys.argv[1])\n"
+        "    nlp = spacy_structlearn.load()\n"
+        "    docs = nlp.pipe(sys.argv[3:], n_process=2, batch_size=2)\n"
+        "    DocBin(docs=docs).to_disk(sys.argv[2])\n",
+        encoding="utf8",
+    )
+    out = tmp_path / "docs.spacy"
+    command = [sys.executable, str(script), method, str(out), *TEXTS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stderr == ""
+    docs = spacy.tokens.DocBin().from_disk(out).get_docs(nlp.vocab)
+    assert [annotation(doc) for doc in docs] == [annotation(nlp(text)) for text in TEXTS]
+
+
+def test_threads(nlp):
+    texts = TEXTS * 4
+    expected = [annotation(nlp(text)) for text in texts]
+    # Fresh ones: what they make when it is first needed is made by threads too.
+    shared, own = spacy_structlearn.load(), spacy_structlearn.load()
+    with ThreadPoolExecutor(4) as threads:
+        assert [annotation(doc) for doc in threads.map(shared, texts)] == expected
+        both = [threads.submit(lambda n: list(n.pipe(texts)), n) for n in (shared, own)]
+        for found in both:
+            assert [annotation(doc) for doc in found.result()] == expected
+
+
+# --- memory zones ---------------------------------------------------------------------------------
+def test_memory_zone(nlp):
+    new = "She zorbled the quindles with a snorfle. (Blorkness zapped [Wibbles].)"
+    expected = [annotation(nlp(text)) for text in TEXTS]
+    strings, lexemes = set(nlp.vocab.strings), len(list(nlp.vocab))
+    for _ in range(2):
+        with nlp.memory_zone():
+            for doc in nlp.pipe([new, *TEXTS, new], batch_size=3):
+                read_all(doc)
+            assert doc[1]._.srl.get("ARG1").text == "the quindles"
+            found = annotation(doc)
+            del doc
+    assert set(nlp.vocab.strings) == strings
+    assert len(list(nlp.vocab)) == lexemes
+    # What was written there is read anywhere: labels and rolesets are no words of the text.
+    written = {
+        name for group in found[0] for label, *_, roleset in group for name in (label, roleset)
+    }
+    assert all(name in nlp.vocab.strings for name in written)
+    assert [annotation(nlp(text)) for text in TEXTS] == expected
+    assert annotation(nlp(new)) == found
+
+
+# --- tokens that are merged and split -------------------------------------------------------------
+def merge(doc, pairs):
+    with doc.retokenize() as retokenizer:
+        for start, end in pairs:
+            retokenizer.merge(doc[start:end])
+    return doc
+
+
+@Language.component("merge_chunks_for_test")
+def merge_chunks(doc):
+    return merge(doc, [(c.start, c.end) for c in doc._.np_chunks if len(c) > 1])
+
+
+def test_chunks_merged_before_parsing(nlp):
+    other = pipeline(nlp, *nlp.pipe_names[:4])
+    other.add_pipe("merge_chunks_for_test")
+    for name in nlp.pipe_names[4:]:
+        other.add_pipe(name, source=nlp)
+    doc = other("My sister sold her new boat to a dealer.")
+    assert [token.text for token in doc][:3] == ["My sister", "sold", "her new boat"]
+    assert [chunk.text for chunk in doc._.np_chunks] == ["My sister", "her new boat", "a dealer"]
+    assert doc[0]._.np_iob == "B"
+    assert doc[0:1]._.np_chunk_prob > 0.5
+    assert "My_sister" in doc[:]._.parse_string
+    read_all(doc)
+
+
+def test_chunks_merged_in_the_end(nlp):
+    doc = nlp("My sister sold her new boat to a dealer. He left.")
+    before = doc._.frames[0]
+    probabilities = [chunk._.np_chunk_prob for chunk in doc._.np_chunks]
+    roles = {argument.label: argument.span.text for argument in before.arguments}
+    merge_chunks(doc)
+    assert len(doc) == 9
+    assert [chunk._.np_chunk_prob for chunk in doc._.np_chunks] == probabilities
+    assert [chunk.text for chunk in doc._.np_chunks] == [
+        "My sister",
+        "her new boat",
+        "a dealer",
+        "He",
+    ]
+    frame = doc[1]._.srl
+    assert {argument.label: argument.span.text for argument in frame.arguments} == roles
+    assert [a.prob for a in frame.arguments] == [a.prob for a in before.arguments]
+    (site,) = doc._.pp_attachments
+    assert (site.noun.text, site.object.text, site.pp.text) == (
+        "her new boat",
+        "a dealer",
+        "to a dealer",
+    )
+    assert doc[0]._.labels == ("NP",)
+    assert [tree.words()[0] for tree in doc._.trees] == ["My sister", "He"]
+    read_all(doc)
+    # Stored and joined as any other.
+    again = Doc(nlp.vocab).from_bytes(doc.to_bytes())
+    assert annotation(again) == annotation(doc)
+
+
+def test_chunks_merged_before_attachment_without_a_parser(nlp):
+    other = pipeline(nlp, *nlp.pipe_names[:4])
+    other.add_pipe("merge_chunks_for_test")
+    other.add_pipe("pp_attacher", source=nlp)
+    (site,) = other("Then she ate the cold pizza with a fork.")._.pp_attachments
+    assert (site.noun.text, site.object.text) == ("the cold pizza", "a fork")
+
+
+def test_noun_chunks_of_merged_tokens(nlp):
+    doc = nlp("My sister sold her new boat.")
+    merge(doc, [(0, 2), (3, 6)])
+    assert list(noun_chunks(doc)) == [
+        (0, 1, doc.vocab.strings["NP"]),
+        (2, 3, doc.vocab.strings["NP"]),
+    ]
+
+
+def test_tokens_merged_behind_the_last_bracket(nlp):
+    words = ["He", "left", ".", "She", "sold", "the", "boat", "!", "!"]
+    doc = nlp(Doc(nlp.vocab, words=words, sent_starts=[i in (0, 3) for i in range(9)]))
+    assert max(span.start for span in doc.spans["constituents"]) < 7
+    merge(doc, [(7, 9)])
+    assert doc[3:8]._.labels == ("S",)
+    read_all(doc)
+
+
+def test_any_tokens_merged_in_the_end(nlp):
+    rng = random.Random(0)
+    docs = list(nlp.pipe(text + " The end \n" for text in TEXTS))
+    for _ in range(60):
+        doc = rng.choice(docs).copy()
+        places = sorted(rng.sample(range(len(doc) + 1), rng.randrange(2, min(len(doc), 8))))
+        merge(doc, [(a, b) for a, b in zip(places[::2], places[1::2], strict=False)])
+        before = {key: len(doc.spans[key]) for key in KEYS}
+        assert len(doc._.frames) == sum(span.label_ == "V" for span in doc.spans["srl"])
+        read_all(doc)
+        assert len(doc.spans["srl"]) == before["srl"]
+        assert len(doc.spans["pp_attachments"]) == before["pp_attachments"]
+        for key in KEYS:
+            for span in doc.spans[key]:
+                assert span.text == doc.text[span.start_char : span.end_char]
+
+
+def test_a_token_split_in_the_end(nlp):
+    doc = nlp("They live in NewYork with a dog.")
+    with doc.retokenize() as retokenizer:
+        retokenizer.split(doc[3], ["New", "York"], heads=[(doc[3], 1), doc[2]])
+    assert "New York" in [" ".join(t.text for t in chunk) for chunk in doc._.np_chunks]
+    read_all(doc)
+
+
+def test_groups_that_are_in_step_stay_the_same_objects(nlp, monkeypatch):
+    docs = [nlp(text) for text in TEXTS]
+    docs += [docs[0].copy(), Doc.from_docs(docs), Doc(nlp.vocab).from_bytes(docs[0].to_bytes())]
+    monkeypatch.setattr(extensions, "realign", lambda doc: pytest.fail("is in step"))
+    for doc in docs:
+        assert doc._.trees is not None
+        assert len(doc._.np_chunks) == len(doc.spans["np_chunks"])
+        assert len(doc._.pp_attachments) * 5 == len(doc.spans["pp_attachments"])
+        assert len(doc._.frames) <= len(doc.spans["srl"])
+
+
+def test_realign_keeps_what_is_in_step(nlp):
+    doc = nlp(TEXTS[2])
+    expected = annotation(doc)
+    extensions.realign(doc)
+    assert annotation(doc) == expected
+    assert doc.spans["srl"].attrs["scores"].dtype == np.float32
+
+
+# --- benepar in the same process ------------------------------------------------------------------
+class BeneparException(Exception):
+    pass
+
+
+def benepar_labels(span):
+    """As benepar's getters, for a Doc that it has not parsed."""
+    raise BeneparException("No constituency parse is available for this document.")
+
+
+def import_benepar():
+    """Register what benepar 0.2 registers when it is imported: unguarded, in this order."""
+    Doc.set_extension("_constituent_data", default=None)
+    for target in (Span, Token):
+        for name in ("labels", "parse_string", "constituents", "parent", "children"):
+            if (target, name) not in ((Token, "constituents"), (Token, "children")):
+                target.set_extension(name, getter=benepar_labels)
+
+
+@pytest.fixture
+def no_extensions(monkeypatch):
+    """As in a process where neither package has been imported."""
+    for name in ("doc_extensions", "span_extensions", "token_extensions"):
+        monkeypatch.setattr(Underscore, name, {})
+
+
+@pytest.mark.usefixtures("no_extensions")
+def test_benepar_imported_first_keeps_its_names(nlp):
+    import_benepar()
+    extensions.register()
+    doc = nlp(TEXTS[0])
+    sentence = next(doc.sents)
+    for name in ("labels", "parse_string", "constituents", "parent", "children"):
+        with pytest.raises(BeneparException):
+            getattr(sentence._, name)
+    # Ours under the names that it has not, or as functions.
+    assert str(doc._.trees[0]) == f"(TOP {extensions.parse_string(sentence)})"
+    assert sentence._.is_constituent
+    assert sentence._.tree.words() == [token.text for token in sentence]
+    assert 0 < sentence._.constituent_prob <= 1
+    assert extensions.labels(sentence) == ("S",)
+    assert len(doc._.np_chunks) == 4
+    assert doc[1]._.srl.get("ARG1").text == "the pizza"
+    assert doc[4]._.pp_head.text == "ate"
+
+
+@pytest.mark.usefixtures("no_extensions")
+def test_benepar_imported_second_says_that_the_names_are_taken(nlp):
+    extensions.register()
+    with pytest.raises(ValueError, match=r"E090.*labels"):
+        import_benepar()
+    assert next(nlp(TEXTS[0]).sents)._.labels == ("S",)
+
+
+@pytest.mark.usefixtures("no_extensions")
+def test_names_that_others_have_taken_do_not_change_predictions(nlp):
+    expected = annotation(nlp(TEXTS[2]))
+    for target in (Doc, Span, Token):
+        for name in ("trees", "tree", "pp_attachments", "np_chunks", "frames", "constituents"):
+            target.set_extension(name, getter=benepar_labels)
+    extensions.register()
+    assert annotation(nlp(TEXTS[2])) == expected
