@@ -74,7 +74,8 @@ class Text(NamedTuple):
 class Chunk(NamedTuple):
     """Some texts of the file `target`.
 
-    texts: None for each of the Docs of `docs`, a DocBin. extras: what goes into JSONL beside each.
+    texts: None for each of the Docs of `docs`, a DocBin. extras: what goes into JSONL beside each,
+    and into the user data of a Doc.
     """
 
     target: str
@@ -130,7 +131,11 @@ def apply_cli(
     share the work, on one machine or on many.
 
     In JSONL every text is a line as `parse --format jsonl` prints it, with the other keys of its
-    line of the input. Blank lines of text are left out; files .gz are read too.
+    line of the input; in DocBins these are in doc.user_data. Blank lines of text are left out;
+    files .gz are read too.
+
+    From DocBin to DocBin everything is kept, user data and Doc._ values too, but for what the
+    pipeline itself sets. JSONL has the text and what the pipeline found.
     """
     chosen = _shard(shard)
     paths = _inputs(source, output, input_format)
@@ -234,13 +239,42 @@ def parse_chunk(nlp: Language, chunk: Chunk, format: Output) -> bytes:
     with nlp.memory_zone():
         given = DocBin().from_bytes(chunk.docs).get_docs(nlp.vocab)
         docs = nlp.pipe(next(given) if text is None else text for text in chunk.texts)
+        pairs = zip(docs, chunk.extras, strict=True)
         if format is Output.docbin:
-            return DocBin(docs=docs).to_bytes()
-        lines = [
-            f"{srsly.json_dumps({**extra, **as_json(doc)})}\n"
-            for doc, extra in zip(docs, chunk.extras, strict=True)
-        ]
+            found = DocBin(store_user_data=True)
+            for doc, extra in pairs:
+                doc.user_data.update(extra)
+                _drop_what_cannot_be_stored(doc)
+                found.add(doc)
+            return found.to_bytes()
+        lines = [f"{srsly.json_dumps({**extra, **as_json(doc)})}\n" for doc, extra in pairs]
     return "".join(lines).encode("utf8")
+
+
+def _drop_what_cannot_be_stored(doc: Doc) -> None:
+    """Keep only user data of plain values: components of others may have set objects."""
+    for key, value in list(doc.user_data.items()):
+        if not _is_storable(key) or not _is_storable(value):
+            # Values of extensions are stored as ("._.", name, start, end).
+            is_extension = isinstance(key, tuple) and len(key) == 4 and key[0] == "._."
+            _warn_of(f"._.{key[1]}" if is_extension else f"user_data[{key!r}]")
+            del doc.user_data[key]
+
+
+def _is_storable(value: Any) -> bool:
+    import srsly
+
+    try:
+        srsly.msgpack_dumps(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+@cache
+def _warn_of(name: str) -> None:
+    """Once for all Docs of a process."""
+    print(f"structlearn: not stored, because it is no plain data: {name}", file=sys.stderr)
 
 
 def _chunks(
@@ -262,7 +296,9 @@ def _chunks(
             yield Chunk(
                 target,
                 [content if isinstance(content, str) else None for content in contents],
-                DocBin(docs=[doc for doc in contents if not isinstance(doc, str)]).to_bytes(),
+                DocBin(
+                    store_user_data=True, docs=[doc for doc in contents if not isinstance(doc, str)]
+                ).to_bytes(),
                 [text.extra for text in found],
                 is_last,
             )
@@ -288,10 +324,10 @@ def _write(
     """Write the chunks of one file. YIELDS: the number of texts of each."""
     from spacy.tokens import DocBin
 
-    whole = DocBin()
+    whole = DocBin(store_user_data=True)
     for chunk, data in group:
         if format is Output.docbin:
-            whole.merge(DocBin().from_bytes(data))
+            whole.merge(DocBin(store_user_data=True).from_bytes(data))
         else:
             file.write(data)
             if at_once:

@@ -34,7 +34,9 @@ def info_cli(
 ) -> None:
     """Show what is in a pipeline, or what a component has learned.
 
-    Of the pipeline: its components with their sizes and labels, and its scores.
+    Of the pipeline: its components with their sizes and labels, and its scores; of the built-in one
+    also how many weights each component has, how many words it reads in a CPU second, and how far
+    its probabilities are off (ece: expected calibration error).
 
     With --component: the size of the model and the strongest features of each label; of a Bayesian
     network its structure; of a model in several stages each stage, and the features of the last; of
@@ -69,14 +71,31 @@ def _show_pipeline(nlp: Language) -> None:
         if meta[key]:
             print(f"{key}: {meta[key]}")
     folder = nlp.path
+    speed = _part(_part(meta, "speed"), "words_per_cpu_s")
+    size = _part(meta, "size")
+    weights = {
+        name: _part(size, name)["weights"] for name in size if "weights" in _part(size, name)
+    }
+    # Beside each component what the card says of it; most pipelines have none.
+    card = {head: of for head, of in (("weights", weights), ("words/CPU s", speed)) if of}
     rows = [
-        (name, nlp.get_pipe_meta(name).factory, *_sizes(nlp, name, folder), _few(nlp, name))
+        (
+            name,
+            nlp.get_pipe_meta(name).factory,
+            "-" if folder is None else _megabytes(folder / name),
+            *(f"{of[name]:,.0f}" if name in of else "-" for of in card.values()),
+            str(len(nlp.pipe_labels.get(name, ())) or "-"),
+            _few(nlp, name, 16 if card else 40),
+        )
         for name in nlp.pipe_names
     ]
-    header = ("component", "factory", "MB", "number", "labels")
-    msg.table(rows, header=header, divider=True, aligns=("l", "l", "r", "r", "l"))
+    header = ("component", "factory", "MB", *card, "number", "labels")
+    aligns = ("l", "l", "r", *"r" * len(card), "r", "l")
+    msg.table(rows, header=header, divider=True, aligns=aligns)
     if folder is not None:
         print(f"{_megabytes(folder)} MB in {folder}")
+    if "all" in speed:
+        print(f"{speed['all']:,.0f} words per CPU second, measured on {meta['speed'].get('cpu')}")
     scores = [
         (name, number(value))
         for name, value in nlp.meta.get("performance", {}).items()
@@ -86,18 +105,17 @@ def _show_pipeline(nlp: Language) -> None:
         msg.table(scores, header=("score", "value"), divider=True, aligns=("l", "r"))
 
 
-def _sizes(nlp: Language, name: str, folder: Path | None) -> tuple[str, str]:
-    """Megabytes on disk and the number of labels; a hyphen for what there is not."""
-    size = "-" if folder is None else _megabytes(folder / name)
-    labels = nlp.pipe_labels.get(name)
-    return size, str(len(labels)) if labels else "-"
+def _part(meta: dict[str, Any], key: str) -> dict[str, Any]:
+    """A part of the card; empty where there is none, or something else of this name."""
+    part = meta.get(key)
+    return part if isinstance(part, dict) else {}
 
 
 def _megabytes(folder: Path) -> str:
     return f"{sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()) / 1e6:.1f}"
 
 
-def _few(nlp: Language, name: str, width: int = 40) -> str:
+def _few(nlp: Language, name: str, width: int) -> str:
     """The first of the labels."""
     from textwrap import shorten
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from textwrap import wrap
@@ -39,11 +42,12 @@ ENGLISH = {
     'signature = "english"': 'signature = "shape"',
     "spacy_structlearn.collins_head_rules.v1": "spacy_structlearn.leftmost_head_rules.v1",
     "spacy_structlearn.english_role_labels.v1": "spacy_structlearn.role_labels.v1",
-    "predicate_tags = null": (
-        '# To be filled in: the tags of words that may be predicates, such as ["VVFIN"].\n'
-        "predicate_tags = null"
-    ),
 }
+PREDICATE_TAGS = "predicate_tags = null"
+TO_FILL_IN = (
+    '# To be filled in: the tags of words that may be predicates, such as ["VVFIN"];\n'
+    "# with --corpus `structlearn init-config` takes them from a DocBin with gold frames.\n"
+)
 LEMMATIZER = (
     '\n[components.srl_labeler.lemmatizer]\n@misc = "spacy_structlearn.english_lemmas.v1"\n'
 )
@@ -58,20 +62,62 @@ def init_config_cli(
         Reader, typer.Option(help="What the corpora are; `convert` makes DocBins of all others.")
     ] = Reader.docbin,
     lang: Annotated[str, typer.Option(help="The language, as spaCy abbreviates it.")] = "en",
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DOCBIN", help="For srl_labeler: predicates have the tags that they have here."
+        ),
+    ] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.")] = "-",
 ) -> None:
     """Print a config for `structlearn train` and `spacy train`.
 
     The corpora are named in training: --paths.train train.spacy --paths.dev dev.spacy
+
+    For another language than English srl_labeler has to be told the tags of predicates, since no
+    treebank names its verbs alike: give --corpus train.spacy, or fill them in.
     """
-    write_text(output, config_text(component.value, reader, lang))
+    if corpus is not None and component.value != "srl_labeler":
+        raise typer.BadParameter("--corpus is for srl_labeler")
+    tags = None if corpus is None else predicate_tags(corpus)
+    write_text(output, config_text(component.value, reader, lang, tags))
     if output != STANDARD:
         print(output)
 
 
-def config_text(component: str, reader: Reader = Reader.docbin, lang: str = "en") -> str:
+def predicate_tags(path: Path) -> Counter[str]:
+    """How often the gold predicates of a DocBin have which tag, as `srl_labeler` reads tags.
+
+    RAISES: SL010 if there is no such file, SL013 if it is no DocBin, SL074 if it has no predicates
+    with tags.
+    """
+    from spacy.vocab import Vocab
+
+    from ..pipeline import extensions
+    from ._corpora import gold_docs
+
+    found = Counter(
+        tag
+        for _, doc in gold_docs(Vocab(), path, Reader.docbin)
+        for frame in extensions.frames(doc)
+        for tag in extensions.constituent_tags(doc, [frame.predicate.start])
+        if tag != extensions.UNKNOWN_TAG
+    )
+    if not found:
+        raise StructlearnError("SL074", path=path)
+    return found
+
+
+def config_text(
+    component: str,
+    reader: Reader = Reader.docbin,
+    lang: str = "en",
+    tags: Mapping[str, int] | None = None,
+) -> str:
     """The config of the package for a component, changed for this reader and language.
 
+    tags: for srl_labeler, those of predicates and how often each is one. None: those of English
+    verbs, or for other languages a note that they are to be filled in.
     RAISES: SL062 if the component cannot be trained on what the reader reads.
     """
     suitable = SUITABLE[component]
@@ -84,10 +130,22 @@ def config_text(component: str, reader: Reader = Reader.docbin, lang: str = "en"
     if lang != "en":
         for english, other in ENGLISH.items():
             text = text.replace(english, other.format(lang=lang))
+        text = text.replace(PREDICATE_TAGS, TO_FILL_IN + PREDICATE_TAGS)
         text = text.replace(LEMMATIZER, "").replace(
             "bias = 0.0\n", "bias = 0.0\nlemmatizer = null\n"
         )
+    if tags is not None:
+        text = text.replace(TO_FILL_IN, "").replace(PREDICATE_TAGS, _predicate_tags(tags))
     return text
+
+
+def _predicate_tags(tags: Mapping[str, int]) -> str:
+    """The setting, the most frequent first, with what to judge it by."""
+    ranked = sorted(tags, key=lambda tag: (-tags[tag], tag))
+    counts = ", ".join(f"{tag} {tags[tag]:,}" for tag in ranked)
+    about = f"The tags of gold predicates and how often each is one: {counts}. Leave out errors."
+    lines = "".join(f"# {line}\n" for line in wrap(about, width=98))
+    return f"{lines}predicate_tags = {json.dumps(ranked, ensure_ascii=False)}"
 
 
 def _with_reader(text: str, component: str, reader: Reader) -> str:

@@ -5,6 +5,7 @@ import json
 
 import pytest
 import spacy
+from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 from toys import TEXT, die, gold_docs, one_line_error
@@ -96,6 +97,67 @@ def test_docs_keep_their_tokens(run, model, tmp_path):
     docs = docs_of(tmp_path / "out.spacy")
     assert [doc.text for doc in docs] == [doc.text for doc in gold_docs(Vocab())]
     assert all("scores" in doc.spans["np_chunks"].attrs for doc in docs)
+
+
+USER_DATA = {
+    "source": {"letter": [1, 2.5, None]},
+    ("._.", "author", None, None): "Ann",
+    ("._.", "note", 4, 7): ["old", True],
+}
+
+
+def as_tuples(value):
+    """DocBin reads lists as tuples."""
+    if isinstance(value, dict):
+        return {key: as_tuples(item) for key, item in value.items()}
+    return tuple(map(as_tuples, value)) if isinstance(value, list) else value
+
+
+def test_docs_keep_what_the_pipeline_does_not_set(run, model, tmp_path):
+    docs = list(gold_docs(Vocab()))
+    docs[1].user_data.update(USER_DATA)
+    docs[1].cats["letter"] = 0.5
+    docs[1].spans["mine"] = [docs[1][1:3]]
+    docs[1].ents = [docs[1].char_span(0, 2, label="PRON")]
+    docs[2].user_data["number"] = 2
+    DocBin(store_user_data=True, docs=docs).to_disk(tmp_path / "in.spacy")
+    small = ["--batch-size", "1"]
+    err = run("apply", model, tmp_path / "in.spacy", tmp_path / "out.spacy", *small)[2]
+    assert "not stored" not in err
+    found = docs_of(tmp_path / "out.spacy")
+    assert [doc.user_data for doc in found] == [{}, as_tuples(USER_DATA), {"number": 2}, {}]
+    assert found[1].cats == {"letter": 0.5}
+    assert [span.text for span in found[1].spans["mine"]] == ["sister bought"]
+    assert [(ent.text, ent.label_) for ent in found[1].ents] == [("My", "PRON")]
+    assert all("np_chunks" in doc.spans for doc in found)
+
+
+def test_other_keys_of_jsonl_are_user_data_of_a_docbin(run, model, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"id": 7, "text": "Run!"}\n', encoding="utf8")
+    run("apply", model, tmp_path / "in.jsonl", tmp_path / "out.spacy")
+    (doc,) = docs_of(tmp_path / "out.spacy")
+    assert doc.user_data == {"id": 7}
+
+
+@Language.component("sets_objects")
+def sets_objects(doc):
+    doc.user_data["kept"] = doc.text
+    doc.user_data["huge"] = 2**70
+    doc.user_data["._.", "object", None, None] = object()
+    return doc
+
+
+def test_what_cannot_be_stored_is_named_once(run, model, lines, tmp_path):
+    nlp = spacy.load(model)
+    nlp.add_pipe("sets_objects")
+    nlp.to_disk(tmp_path / "model")
+    code, _, err = run("apply", tmp_path / "model", lines, tmp_path / "out.spacy")
+    assert code == 0
+    assert err.count("not stored") == 2
+    assert err.count(": ._.object\n") == err.count(": user_data['huge']\n") == 1
+    assert [doc.user_data for doc in docs_of(tmp_path / "out.spacy")] == [
+        {"kept": line} for line in LINES
+    ]
 
 
 def test_a_file_can_be_one_text(run, model, lines):

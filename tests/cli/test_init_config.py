@@ -6,12 +6,17 @@ from pathlib import Path
 import pytest
 import spacy
 from spacy.cli.train import train as spacy_train
+from spacy.tokens import Doc, DocBin
 from spacy.util import load_config, load_config_from_str
-from toys import ATTACHED, TREES, one_line_error
+from spacy.vocab import Vocab
+from toys import ATTACHED, TREES, gold_docs, one_line_error
 
 import spacy_structlearn
 from spacy_structlearn.cli._corpora import Reader
 from spacy_structlearn.cli.init_config import CONFIGS, SUITABLE, Component, config_text
+from spacy_structlearn.pipeline.extensions import frame_spans
+from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.trees.brackets import parse_tree
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 CHOICES = [(name, reader) for name, readers in SUITABLE.items() for reader in readers]
@@ -87,6 +92,85 @@ def test_an_unknown_component_is_a_wrong_use(run):
     code, _, err = run("init-config", "parser")
     assert code == 2
     assert "constituency_parser" in err
+
+
+# --- predicates of a treebank with other labels ---------------------------------------------------
+# The verb comes last, and a particle says which phrase is which; one predicate is a noun.
+OTHER = [
+    ("(R (P (L (N tora) (A ga)) (L (N inu) (A o)) (W mita)) (X .))", 4, {"ga": 0, "o": 2}),
+    ("(R (P (L (N inu) (A o)) (L (N neko) (A ga)) (W mita)) (X .))", 4, {"o": 0, "ga": 2}),
+    ("(R (P (L (N neko) (A ga)) (W naita)) (X .))", 2, {"ga": 0}),
+    ("(R (P (L (N kage) (A o)) (L (N tora) (A ga)) (W mita)) (X .))", 4, {"o": 0, "ga": 2}),
+    ("(R (P (L (N inu) (A ga)) (U ookii)) (X .))", 2, {"ga": 0}),
+]
+ROLES = {"ga": "ARG0", "o": "ARG1"}
+
+
+def other_doc(vocab, text, predicate, phrases, gold=True):
+    tree = parse_tree(text)
+    doc = Doc(vocab, words=tree.words(), tags=tree.tags())
+    set_gold_spans(doc, "constituents", tree.spans())
+    if gold:
+        arguments = [(ROLES[word], start, start + 2) for word, start in phrases.items()]
+        set_gold_spans(doc, "srl", frame_spans([(predicate, None, arguments)]))
+    return doc
+
+
+@pytest.fixture
+def other(tmp_path):
+    path = tmp_path / "other.spacy"
+    DocBin(docs=[other_doc(Vocab(), *sentence) for sentence in OTHER * 4]).to_disk(path)
+    return path
+
+
+def test_the_tags_of_predicates_are_those_of_a_corpus(run, other, tmp_path):
+    config = tmp_path / "config.cfg"
+    arguments = ["srl_labeler", "--lang", "xx", "--corpus", other, "-o", config]
+    assert run("init-config", *arguments) == (0, f"{config}\n", "")
+    text = config.read_text(encoding="utf8")
+    assert "W 16, U 4." in text
+    assert "filled in" not in text
+    assert load_config(config)["components"]["srl_labeler"]["predicate_tags"] == ["W", "U"]
+    model = tmp_path / "model"
+    paths = [f"--paths.{name}={other}" for name in ("train", "dev")]
+    assert run("train", config, "-o", model, *paths)[0] == 0
+    nlp = spacy.load(model)
+    text = "(R (P (L (N neko) (A ga)) (L (N kage) (A o)) (W mita)) (X .))"
+    (frame,) = nlp(other_doc(nlp.vocab, text, 4, {}, gold=False))._.frames
+    assert frame.predicate.text == "mita"
+    found = [(argument.label, argument.span.text) for argument in frame.arguments]
+    assert found == [("ARG0", "neko ga"), ("ARG1", "kage o")]
+
+
+def test_tags_that_are_not_filled_in_are_asked_for(run, other, tmp_path):
+    config = tmp_path / "config.cfg"
+    run("init-config", "srl_labeler", "--lang", "xx", "-o", config)
+    before, setting, _ = config.read_text(encoding="utf8").partition("predicate_tags = null\n")
+    assert setting
+    first, second = before.splitlines()[-2:]
+    assert first.startswith("# To be filled in")
+    assert second.startswith("# with --corpus")
+    paths = [f"--paths.{name}={other}" for name in ("train", "dev")]
+    result = run("train", config, "-o", tmp_path / "model", *paths)
+    assert "see predicate_tags" in one_line_error(result)
+
+
+def test_in_english_a_corpus_says_it_too(other):
+    text = config_text("srl_labeler", tags={"N": 1, "W": 1_200})
+    assert "W 1,200, N 1." in text
+    assert load_config_from_str(text)["components"]["srl_labeler"]["predicate_tags"] == ["W", "N"]
+
+
+def test_a_corpus_without_predicates_is_one_line(run, tmp_path):
+    path = tmp_path / "chunks.spacy"
+    DocBin(docs=list(gold_docs(Vocab()))).to_disk(path)
+    assert "SL074" in one_line_error(run("init-config", "srl_labeler", "--corpus", path))
+
+
+def test_a_corpus_is_for_roles(run, other):
+    code, _, err = run("init-config", "np_chunker", "--corpus", other)
+    assert code == 2
+    assert "srl_labeler" in err
 
 
 # --- both doors to training take them -------------------------------------------------------------
