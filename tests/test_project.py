@@ -1,5 +1,6 @@
-"""The package as installed: entry points, version, the guard against an unbuilt source tree."""
+"""The package as installed and as built: entry points, version, kernels, wheels, workflows."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -7,10 +8,19 @@ from importlib.metadata import distribution, entry_points
 from pathlib import Path
 
 import pytest
+import srsly
 from spacy.util import registry
 
 import spacy_structlearn
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 REGISTRIES = {
     "spacy_factories": "factories",
     "spacy_architectures": "architectures",
@@ -73,7 +83,65 @@ def test_importing_the_package_does_not_import_spacy():
 
 def test_a_build_path_is_nowhere_in_the_repository():
     """Nothing of one machine: no absolute home or temporary path in the text that is committed."""
-    root = Path(__file__).resolve().parent.parent
-    for path in [*root.glob("*.md"), *root.glob("training/**/*.py"), *root.glob("corpora/*.py")]:
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("training/**/*.py"), *ROOT.glob("corpora/*.py")]:
         text = path.read_text(encoding="utf8")
-        assert str(root) not in text, path
+        assert str(ROOT) not in text, path
+
+
+def test_every_kernel_is_built_and_again_when_its_header_changes():
+    modules = {m["sources"][0]: m for m in PROJECT["tool"]["setuptools"]["ext-modules"]}
+    kernels = {path.relative_to(ROOT).as_posix(): path for path in ROOT.glob("*/*/*.pyx")}
+    assert modules.keys() == kernels.keys()
+    for source, path in kernels.items():
+        assert modules[source]["name"] == source.removesuffix(".pyx").replace("/", ".")
+        headers = re.findall(r'cdef extern from "(.+?)"', path.read_text(encoding="utf8"))
+        depends = [str(Path(source).parent / header) for header in dict.fromkeys(headers)]
+        assert [str(Path(d)) for d in modules[source].get("depends", [])] == depends
+
+
+def test_a_wheel_takes_every_file_of_the_package(tmp_path):
+    """Whatever its kind: a checkout works with files that an installed package lacks."""
+    pytest.importorskip("setuptools", minversion="77")
+    for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    built = shutil.ignore_patterns("*.so", "*.pyd", "*.c", "__pycache__")
+    shutil.copytree(ROOT / "spacy_structlearn", tmp_path / "spacy_structlearn", ignore=built)
+    subprocess.run(
+        [sys.executable, "-c", "import setuptools; setuptools.setup()", "build_py", "-d", "out"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+    here, there = (
+        {path.relative_to(root) for path in root.glob("spacy_structlearn/**/*") if path.is_file()}
+        for root in (tmp_path, tmp_path / "out")
+    )
+    assert there == here
+
+
+def test_wheels_are_for_the_versions_that_the_package_names():
+    python = "Programming Language :: Python :: "
+    named = [c.removeprefix(python) for c in PROJECT["project"]["classifiers"]]
+    versions = [name for name in named if re.fullmatch(r"3\.\d+", name)]
+    built = PROJECT["tool"]["cibuildwheel"]["build"]
+    assert built == [f"cp{version.replace('.', '')}-*" for version in versions]
+    assert PROJECT["project"]["requires-python"] == f">={versions[0]}"
+    tests = srsly.read_yaml(ROOT / ".github" / "workflows" / "tests.yml")["jobs"]["tests"]
+    tested = {row["python"] for row in tests["strategy"]["matrix"]["include"]}
+    assert {versions[0], versions[-1]} <= tested <= set(versions)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_may_only_read_and_run_what_cannot_change(path):
+    text = path.read_text(encoding="utf8")
+    assert "secrets" not in text
+    workflow = srsly.yaml_loads(text)
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        assert "permissions" not in job
+        for step in job["steps"]:
+            assert "run" in step or re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", step["uses"])
+
+
+def test_there_are_workflows():
+    assert [path.name for path in WORKFLOWS] == ["tests.yml", "wheels.yml"]
