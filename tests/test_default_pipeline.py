@@ -79,6 +79,23 @@ def test_card():
         assert 0.5 < performance[name] <= 1.0
     for name in ("srl_f", "srl_p", "srl_r", "srl_sense_acc"):
         assert 0.5 < performance[name] <= 1.0
+    for name in ("np_chunk", "constituents", "pp_attachment", "srl"):
+        assert 0.0 < performance[f"{name}_ece"] < 0.1
+    assert "words_per_cpu_s" not in performance  # it differs from run to run
+
+
+def test_card_of_each_component(nlp):
+    meta = srsly.read_json(DIRECTORY / "meta.json")
+    assert list(meta["size"]) == meta["components"]
+    for name, size in meta["size"].items():
+        files = sum(path.stat().st_size for path in (DIRECTORY / name).iterdir())
+        assert size["mb"] == pytest.approx(1e-6 * files, abs=0.001)
+        assert size["weights"] > 100
+    assert meta["size"]["np_chunker"]["weights"] == nlp.get_pipe("np_chunker").parameters.n_features
+    speed = meta["speed"]["words_per_cpu_s"]
+    assert set(speed) == {"all", *meta["components"]}
+    assert 0 < speed["all"] < min(speed[name] for name in meta["components"])
+    assert meta["speed"]["cpu"]
 
 
 def test_nothing_of_the_training_machine_is_in_the_files():

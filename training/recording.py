@@ -28,7 +28,7 @@ def record(name: str, figures: dict[str, Any]) -> None:
             table = table.setdefault(parent, {})
         table[last] = round(value, 6) if isinstance(value, float) else value
     results["commit"] = _commit()
-    results["machine"] = _machine()
+    results["machine"] = machine()
     RESULTS.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".json.new")
     srsly.write_json(fresh, {key: results[key] for key in sorted(results)}, indent=2)
@@ -47,7 +47,8 @@ def _git(*arguments: str) -> str:
     return run.stdout.strip()
 
 
-def _machine() -> dict[str, Any]:
+def machine() -> dict[str, Any]:
+    """The processor, its cores, and the version of Python."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

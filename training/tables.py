@@ -16,6 +16,7 @@ import srsly
 from recording import RESULTS, ROOT
 
 README = ROOT / "README.md"
+PEERS = ("benepar", "stanza")
 # Rows of each table: text, and its cells: results, key and format of a figure, or a text.
 TABLES = {
     "conll2000": {
@@ -111,18 +112,59 @@ TABLES = {
             ),
             ("semantic roles, F1: gold tokens", [("srl", "end_to_end.gold_tokens.f1", "{:.2f}")]),
             ("semantic roles, F1: raw text", [("srl", "end_to_end.raw.f1", "{:.2f}")]),
-            (
-                "whole pipeline, words per CPU second",
-                [("chunking", "pipeline.with_parser.words_per_cpu_s", "{:,.0f}")],
+        ],
+    },
+    "product": {
+        "header": ["what it costs", "spacy-structlearn", "benepar", "stanza"],
+        "rows": [
+            *(
+                (
+                    text,
+                    [
+                        ("product", ours, form),
+                        *(("product", f"peers.{name}.{theirs}", form) for name in PEERS),
+                    ],
+                )
+                for text, ours, theirs, form in (
+                    ("packages installed", "packages", "packages", "{:.0f}"),
+                    ("their size, MB", "install_mb", "install_mb", "{:,.0f}"),
+                    (
+                        "without those for graphics cards",
+                        "install_mb",
+                        "without_gpu_mb",
+                        "{:,.0f}",
+                    ),
+                )
             ),
-            (
-                "the same without parser, attachment and roles",
-                [("chunking", "pipeline.words_per_cpu_s", "{:,.0f}")],
-            ),
-            ("size on disk, MB", [("chunking", "pipeline.mb", "{:.1f}")]),
-            (
-                "`spacy_structlearn.load()`, seconds",
-                [("chunking", "pipeline.load_s", "{:.2f}")],
+            *(
+                (text, [(results, key, form), *("" for _ in PEERS)])
+                for text, results, key, form in (
+                    ("the English pipeline among them, MB", "product", "package_mb", "{:.1f}"),
+                    ("`load()` after `import spacy`, seconds", "product", "load_s", "{:.2f}"),
+                    ("`structlearn --help`, seconds", "product", "help_s", "{:.2f}"),
+                    ("peak memory, MB", "product", "rss_mb", "{:.0f}"),
+                    (
+                        "words per CPU second, whole pipeline",
+                        "product",
+                        "words_per_cpu_s.all",
+                        "{:,.0f}",
+                    ),
+                    (
+                        "without parser, attachment and roles",
+                        "chunking",
+                        "pipeline.words_per_cpu_s",
+                        "{:,.0f}",
+                    ),
+                    *(
+                        (f"{what} alone", "product", f"words_per_cpu_s.{key}", "{:,.0f}")
+                        for what, key in (
+                            ("NP chunks", "chunk"),
+                            ("parser", "parse"),
+                            ("PP attachment", "pp"),
+                            ("semantic roles", "srl"),
+                        )
+                    ),
+                )
             ),
         ],
     },

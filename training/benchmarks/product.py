@@ -14,6 +14,9 @@ words_per_cpu_s  raw text of EWT's dev: all of the pipeline, and each component 
                  those before it have annotated; words and punctuation per CPU second
 rss_mb           peak memory of the process that loads the pipeline and annotates these texts
 packages         how many distributions install_mb is of
+store.checks     how many checks of store.py are passed: the predictions are read as before after
+                 all that spaCy does with a Doc, processes under spawn included
+store.failed     how many are not
 peers            the same of benepar and of stanza, see PEERS
 
 `--installed NAME` prints the size of another installed package and of all that it depends on.
@@ -23,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import resource
 import subprocess
@@ -170,28 +174,34 @@ def speed() -> dict[str, float]:
 
 def components() -> dict[str, float]:
     """Words per CPU second of each component alone."""
+    from card import annotated
+
     import spacy_structlearn
 
-    nlp = spacy_structlearn.load()
-    docs = [nlp.make_doc(text) for text in texts()]
-    words = sum(map(len, docs))
-    short = {name: key for key, name in COMPONENTS.items()}
-    figures = {}
-    for name, component in nlp.pipeline:
-        # What a component does once, such as filling a cache, is none of its speed.
-        list(component.pipe([doc.copy() for doc in docs[:WARM_UP]], batch_size=nlp.batch_size))
-        start = process_time()
-        docs = list(component.pipe(docs, batch_size=nlp.batch_size))
-        seconds = process_time() - start
-        if name in short:
-            figures[f"words_per_cpu_s.{short[name]}"] = words / seconds
-    return figures
+    _, speed = annotated(spacy_structlearn.load(), texts())
+    return {f"words_per_cpu_s.{key}": speed[name] for key, name in COMPONENTS.items()}
+
+
+# --- what is stored -------------------------------------------------------------------------------
+def stored() -> dict[str, float]:
+    """How many checks of store.py are passed; those that are not are named."""
+    from store import checks
+
+    import spacy_structlearn
+
+    multiprocessing.set_start_method("spawn")
+    results = dict(checks(spacy_structlearn.load()))
+    failed = [name for name, passed in results.items() if not passed]
+    for name in failed:
+        print(f"not passed: {name}", file=sys.stderr)
+    return {"store.checks": len(results) - len(failed), "store.failed": len(failed)}
 
 
 MEASUREMENTS: dict[str, Callable[[], dict[str, float]]] = {
     "load_s": load_s,
     "speed": speed,
     "components": components,
+    "store": stored,
 }
 
 
@@ -213,6 +223,7 @@ def figures() -> Iterator[dict[str, float]]:
     yield {"help_s": median(help_s() for _ in range(RUNS))}
     yield measured("speed")
     yield measured("components")
+    yield measured("store")
 
 
 def main() -> None:

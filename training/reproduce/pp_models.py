@@ -236,7 +236,7 @@ def own_classes(corpora: Path) -> dict[str, str]:
 
 # --- data that may be shipped ---------------------------------------------------------------------
 def data(corpora: Path, work: Path) -> dict[str, Any]:
-    """The setting of the default pipeline, learned from EWT, MASC and CRAFT, and from the items of
+    """The setting of the default pipeline, learned from EWT and CRAFT, and from the items of
     Ratnaparkhi et al., whose licence does not let us ship it; at the gold sites of EWT's dev, and
     on test.
     """

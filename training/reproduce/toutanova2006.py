@@ -1,6 +1,6 @@
 """Toutanova (2006): both of the paper's tasks, PP attachment and semantic roles.
 
-    python corpora/fetch.py ppattach wsj_sample conll2000 ewt masc craft
+    python corpora/fetch.py ppattach wsj_sample conll2000 ewt craft
     python training/reproduce/toutanova2006.py
 
 Writes training/results/toutanova2006_pp.json, .md and .svg (tables 3, 4, 7 and 8, figure 2a), and

@@ -1,0 +1,99 @@
+"""Whether the checks of what is stored find what is lost, and that the default pipeline passes."""
+
+import pytest
+import store
+from spacy.tokens import Doc, DocBin, Span, SpanGroup
+
+WITHOUT_PROCESSES = [way for way in store.WAYS if way != "n_process"]
+
+
+def failed(nlp, monkeypatch, way, function):
+    monkeypatch.setitem(store.WAYS, way, function)
+    results = dict(store.checks(nlp, [way]))
+    assert len(results) == 2 * len(store.GETTERS)
+    return {name for name, passed in results.items() if not passed}
+
+
+# Processes under spawn take seconds to start: the benchmark checks them.
+def test_the_default_pipeline_passes(nlp):
+    results = dict(store.checks(nlp, WITHOUT_PROCESSES))
+    assert [name for name, passed in results.items() if not passed] == []
+    assert len(results) == 2 * len(store.GETTERS) * len(WITHOUT_PROCESSES)
+
+
+def test_there_is_something_to_lose_in_every_layer(nlp):
+    readings = store.read(nlp.pipe(store.TEXTS))
+    for key in store.GETTERS:
+        assert any(reading[key].scores for reading in readings)
+        assert None not in [score for reading in readings for score in reading[key].scores]
+
+
+def rewritten(doc, key, change, attrs=lambda group: dict(group.attrs)):
+    """A copy of a Doc with one group changed."""
+    doc = doc.copy()
+    group = doc.spans[key]
+    doc.spans[key] = SpanGroup(doc, name=key, spans=change(list(group)), attrs=attrs(group))
+    return doc
+
+
+@pytest.mark.parametrize("key", store.GETTERS)
+def test_lost_scores_are_found(nlp, monkeypatch, key):
+    def lose(nlp, docs):
+        return store.read(rewritten(doc, key, list, lambda group: {}) for doc in docs)
+
+    assert failed(nlp, monkeypatch, "copy", lose) == {f"copy.{key}.scores"}
+
+
+def test_a_moved_span_is_found(nlp, monkeypatch):
+    def shorten(spans):
+        return [Span(s.doc, s.end - 1, s.end, s.label) for s in spans]
+
+    def shortened(nlp, docs):
+        return store.read(rewritten(doc, "np_chunks", shorten) for doc in docs)
+
+    assert "copy.np_chunks.views" in failed(nlp, monkeypatch, "copy", shortened)
+
+
+def test_another_roleset_is_found(nlp, monkeypatch):
+    def change(spans):
+        return [Span(s.doc, s.start, s.end, s.label, kb_id="sell.99") for s in spans]
+
+    def changed(nlp, docs):
+        return store.read(rewritten(doc, "srl", change) for doc in docs)
+
+    assert failed(nlp, monkeypatch, "bytes", changed) == {"bytes.srl.views"}
+
+
+def test_a_missing_document_is_found(nlp, monkeypatch):
+    def lose(nlp, docs):
+        return store.read(DocBin(docs=docs[1:]).get_docs(nlp.vocab))
+
+    assert len(failed(nlp, monkeypatch, "DocBin", lose)) == 2 * len(store.GETTERS)
+
+
+def test_scores_that_outlive_their_spans_are_found(nlp, monkeypatch):
+    """After `Doc.from_docs` there are none, so any number would be that of another span."""
+
+    def stale(nlp, docs):
+        joined = Doc.from_docs(docs)
+        for group in joined.spans.values():
+            group.attrs["scores"] = [0.5] * len(group)
+        return store.read([joined])
+
+    found = failed(nlp, monkeypatch, "from_docs", stale)
+    assert found == {f"from_docs.{key}.scores" for key in store.GETTERS}
+
+
+class Kept:
+    """A sentence that takes its groups along when it becomes a Doc, token numbers and all."""
+
+    def __init__(self, doc):
+        self.doc, self.sents = doc, [self]
+
+    def as_doc(self):
+        return self.doc.copy()
+
+
+def test_groups_that_a_sentence_takes_along_are_found(nlp):
+    assert store.WAYS["as_doc"](nlp, [nlp(store.TEXTS[0])])
+    assert not store.WAYS["as_doc"](nlp, [Kept(nlp(store.TEXTS[0]))])
