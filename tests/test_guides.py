@@ -8,7 +8,6 @@ tagged `sh` (it needs corpora) or `text` (it is of others) is shown and not run.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import io
 import json
@@ -239,15 +238,3 @@ def test_benepar_names_in_the_guide_are_registered():
     for name in names:
         owner, attribute = name.split("._.")
         assert {"span": Span, "token": Token}[owner].has_extension(attribute), name
-
-
-PACKAGE = Path(spacy_structlearn.__file__).parent
-MODULES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_everything_public_is_documented(name):
-    """Public functions and classes; what a class has is told by its own text or by its base."""
-    for node in ast.parse((PACKAGE / name).read_text(encoding="utf8")).body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
-            assert ast.get_docstring(node), node.name

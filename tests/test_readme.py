@@ -58,6 +58,22 @@ def test_ci_runs_the_commands_of_the_readme():
         assert command in script.replace("pip install --quiet", "pip install")
 
 
-def test_commands_name_files_that_exist():
-    for name in re.findall(r"python ((?:corpora|training)/[\w/]+\.py)", README):
-        assert (ROOT / name).is_file()
+def test_files_that_are_named_exist():
+    names = re.findall(r"(?:corpora|training)/[\w/]+\.\w+", README)
+    assert {"training/train_default.py", "corpora/README.md"} <= {*names}
+    for name in names:
+        assert (ROOT / name).is_file(), name
+
+
+def test_the_drawing_is_a_small_picture_of_the_sentence_above_it():
+    before, sentence, name = re.search(
+        r'structlearn render "([^"]*)"[^!]*!\[[^"]*"([^"]*)"[^]]*\]\(([^)]*)\)', README
+    ).groups()
+    assert before == " ".join(sentence.split())
+    picture = (ROOT / name).read_bytes()
+    assert picture.startswith(b"\x89PNG\r\n")
+    assert len(picture) <= 60_000
+    # The guide says how it is made, from the same sentence.
+    guide = (ROOT / "training" / "guides" / "drawings.md").read_text(encoding="utf8")
+    (command,) = re.findall(rf"(.*)\n.*--screenshot={name}", guide)
+    assert f'structlearn render "{before}"' in command

@@ -454,6 +454,7 @@ class Tables(NamedTuple):
 
     @classmethod
     def empty(cls) -> Tables:
+        """The tables of a net without labels and variables."""
         return cls((), (0,), (), (), (), ((),), ((),), (0,))
 
     @classmethod

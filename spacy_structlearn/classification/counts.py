@@ -38,6 +38,7 @@ class Cache(Generic[Value]):
         self._n_bytes = 0
 
     def get(self, key: Hashable) -> Value | None:
+        """The value that was kept by this key; None if there is none, or no more."""
         return self._kept.get(key)
 
     def keep(self, key: Hashable, value: Value, n_bytes: int) -> Value:

@@ -96,6 +96,7 @@ class Evaluator:
         return round(value, 6)
 
     def accuracy(self, n_right: int) -> float:
+        """The share of the instances; 0 of none."""
         return n_right / max(1, len(self._gold))
 
     def step(

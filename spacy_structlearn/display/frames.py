@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import StructlearnError
 from ..trees.srl import PREDICATE, PlainFrame, base_label
-from .html import GRAY, LabelledSpan, Sentence, printable, spans_html
+from .html import GRAY, Html, LabelledSpan, Page, Sentence, printable, spans_html
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -117,7 +117,7 @@ def frames_html(
     page: bool = False,
     minify: bool = False,
     options: Mapping[str, Any] | None = None,
-) -> str:
+) -> Html | Page:
     """The frames of a Doc, or those with their predicate in a Span, as HTML in the span style of
     spaCy's displacy: for each frame the sentence, with its arguments underlined and labelled.
 
@@ -132,7 +132,7 @@ def frames_html(
 
     figures = frame_figures(doclike, options)
     colors = _colors(figures, (options or {}).get("colors", {}))
-    return displacy.render(
+    drawn = displacy.render(
         figures,
         style="span",
         manual=True,
@@ -141,6 +141,7 @@ def frames_html(
         jupyter=False,  # or it shows the drawing and returns nothing
         options={"template": _TEMPLATES, **(options or {}), "colors": colors},
     )
+    return Page(drawn) if page else Html(drawn)
 
 
 def frame_figures(

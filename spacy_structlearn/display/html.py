@@ -103,10 +103,12 @@ class Sentence(NamedTuple):
     positions: list[int]
 
     def words(self) -> list[str]:
+        """The words, without white space."""
         doc = self.span.doc
         return [doc[i].text for i in self.positions]
 
     def tags(self) -> list[str]:
+        """The tag of each word."""
         doc = self.span.doc
         return [doc[i].tag_ for i in self.positions]
 

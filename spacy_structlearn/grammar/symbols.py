@@ -43,10 +43,12 @@ class Symbols:
 
     @property
     def n_tags(self) -> int:
+        """Number of tags."""
         return len(self.tags)
 
     @property
     def n_phrases(self) -> int:
+        """Number of labels of phrases."""
         return len(self.phrases)
 
     @property
@@ -94,6 +96,7 @@ class Rules:
 
     @classmethod
     def empty(cls) -> Rules:
+        """No rules."""
         return cls(np.empty((0, 3), np.int32), np.empty((0, 2), np.int32), np.empty(0, np.int32))
 
     def __eq__(self, other: object) -> bool:
@@ -166,10 +169,12 @@ class TreebankData:
 
     @property
     def n_trees(self) -> int:
+        """Number of trees."""
         return len(self.roots)
 
     @property
     def n_nodes(self) -> int:
+        """Number of nodes of all trees."""
         return len(self.symbol)
 
     @cached_property

@@ -250,6 +250,7 @@ class Point(NamedTuple):
 
     @property
     def is_finite(self) -> bool:
+        """Whether the line search can go on from here."""
         return bool(np.isfinite(self.value) and np.isfinite(self.slope))
 
 

@@ -1,0 +1,3 @@
+"""Labels over tokens: chains by conditional likelihood, perceptron and counting. Smith, Vail &
+Lafferty (2007).
+"""

@@ -67,6 +67,7 @@ class WordClasses:
 
     @property
     def n_classes(self) -> int:
+        """Number of classes."""
         return len(self.paths)
 
     def column(

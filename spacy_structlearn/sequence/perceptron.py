@@ -67,6 +67,7 @@ class AveragedPerceptron:
 
     @property
     def n_sentences(self) -> int:
+        """Number of sentences that it learns from."""
         return len(self._offsets) - 1
 
     def add(

@@ -330,6 +330,13 @@ def test_right_to_left():
     assert "left" not in html.replace("left: -1px", "")
 
 
+def test_a_notebook_shows_a_drawing():
+    doc = framed(["He", "sold", "it"], [(1, "sell.01", [("ARG0", 0, 1)])])
+    drawing, page = frames_html(doc), frames_html(doc, page=True)
+    assert drawing._repr_html_() == drawing
+    assert "<iframe" in page._repr_html_()
+
+
 def test_a_doc_without_frames():
     doc = framed(["Hello", "!"], [])
     assert frames_html(doc) == ""
