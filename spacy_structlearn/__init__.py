@@ -29,7 +29,13 @@ def load(**kwargs: object) -> Language:
     """Load the default English pipeline, which is part of the package: no download, no network.
 
     kwargs: as for `spacy.load` (`exclude`, `disable`, `enable`, `vocab`, `config`).
+    RAISES: SL083 for a file that is missing or damaged, of a component that is not excluded.
     """
     import spacy
 
-    return spacy.load(_HERE / "data" / "en_structlearn_sm", **kwargs)
+    from .pipeline import digests
+
+    folder = _HERE / "data" / "en_structlearn_sm"
+    exclude = kwargs.get("exclude", ())
+    digests.check(folder, exclude=[exclude] if isinstance(exclude, str) else exclude)
+    return spacy.load(folder, **kwargs)

@@ -154,6 +154,14 @@ MESSAGES = {
         "{architecture!r}, or it is damaged; load it with the config that it was saved with, or "
         "copy or download the pipeline again"
     ),
+    "SL083": (
+        "{path} {problem}: copy or download the pipeline again; if it was edited on purpose, "
+        "delete {digests}"
+    ),
+    "SL084": (
+        "{path} cannot be loaded: copy or download the pipeline again, and install the packages "
+        "that it was made with ({problem})"
+    ),
     "SL016": (
         "token {index} cannot be known to have the tag {tag!r}: it must be a token other than "
         "white space, and the tag one of the model's: {tags}"

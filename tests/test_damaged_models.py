@@ -3,6 +3,7 @@
 Which bytes are changed is drawn with a seed that is the name of the case.
 """
 
+import json
 import os
 import random
 import shutil
@@ -14,9 +15,16 @@ import srsly
 
 import spacy_structlearn
 from spacy_structlearn import serialization
+from spacy_structlearn.cli._pipelines import load
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline import digests
 
 DIRECTORY = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
+FILES = sorted(
+    path.relative_to(DIRECTORY).as_posix()
+    for path in DIRECTORY.rglob("*")
+    if path.is_file() and path.name not in ("meta.json", digests.DIGESTS)
+)
 COMPONENTS = ("np_chunker", "constituency_parser", "pp_attacher", "srl_labeler")
 CUTS = {"nothing": lambda n: 0, "half": lambda n: n // 2, "all but one byte": lambda n: n - 1}
 # What thinc writes around our models stands at both ends, and no checksum of ours covers it.
@@ -166,12 +174,25 @@ def test_settings_that_are_no_utf8(components, folder, name):
         ("srl_labeler", {"calibration": 1}),
         ("srl_labeler", {"calibration": [1.0]}),
         ("srl_labeler", {"calibration": ["a", "b"]}),
+        ("srl_labeler", {"calibration": [0.5, float("nan")]}),
+        ("srl_labeler", {"calibration": [float("inf"), 1.0]}),
     ],
 )
 def test_settings_of_other_types(components, folder, name, change):
     file = folder(name) / "cfg"
-    srsly.write_json(file, [] if change is None else {**srsly.read_json(file), **change})
+    # Not by srsly, which writes no numbers that are not finite.
+    file.write_text(json.dumps([] if change is None else {**srsly.read_json(file), **change}))
     refused(components[0][name], file.parent, "cfg", "SL081")
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_labels_that_are_not_those_of_the_model(components, folder, name):
+    file = folder(name) / "cfg"
+    cfg = srsly.read_json(file)
+    *others, last = cfg["labels"]
+    srsly.write_json(file, {**cfg, "labels": [*others, f"{last}Q"]})
+    message = refused(components[1](name), file.parent, "cfg", "SL081")
+    assert f"without labels that the model gives: {last}" in message
 
 
 # --- files and folders ----------------------------------------------------------------------------
@@ -212,6 +233,102 @@ def test_a_pipeline_says_which_of_its_files_is_damaged(tmp_path):
     assert str(file) in str(error.value)
     # The others can still be used.
     assert spacy.load(copy, exclude=[*exclude, "pp_attacher"]).pipe_names == ["np_chunker"]
+
+
+# --- digests --------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    """A copy of the pipeline with digests, as `fitting.save` writes them."""
+    root = tmp_path_factory.mktemp("package")
+    folder = Path(shutil.copytree(DIRECTORY, root / "data" / DIRECTORY.name))
+    digests.write(folder)
+    return folder
+
+
+@pytest.fixture
+def pipeline(copied, monkeypatch):
+    """The same as the built-in pipeline; what a test does to a file is undone."""
+    monkeypatch.setattr(spacy_structlearn, "_HERE", copied.parent.parent)
+    held = {path: path.read_bytes() for path in copied.rglob("*") if path.is_file()}
+    yield copied
+    for path, data in held.items():
+        if not path.is_file() or path.read_bytes() != data:
+            path.write_bytes(data)
+
+
+def damaged(pipeline, file):
+    """The error with which the pipeline is refused, before anything is loaded."""
+    for loaded in (spacy_structlearn.load, lambda: load(str(pipeline))):
+        with pytest.raises(StructlearnError, match="SL083") as error:
+            loaded()
+        assert f"{pipeline / file} " in str(error.value)
+        assert f"delete {pipeline / digests.DIGESTS}" in str(error.value)
+    return str(error.value)
+
+
+def test_a_pipeline_with_digests(pipeline):
+    assert set(srsly.read_json(pipeline / digests.DIGESTS)["blake2b"]) == set(FILES)
+    # What users and `spacy package` write is not looked at.
+    (pipeline / "README.md").write_text("Read me.", encoding="utf8")
+    srsly.write_json(pipeline / "meta.json", {**srsly.read_json(pipeline / "meta.json"), "x": 1})
+    nlp = spacy_structlearn.load(exclude=["srl_labeler", "constituency_parser"])
+    assert nlp.path == pipeline
+    assert nlp.meta["x"] == 1
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_any_file_that_is_damaged(pipeline, file):
+    path = pipeline / file
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    assert "is not what was saved" in damaged(pipeline, file)
+    rng = random.Random(file)
+    changed = bytearray(data)
+    changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    path.write_bytes(changed)
+    assert "is not what was saved" in damaged(pipeline, file)
+    path.unlink()
+    assert "is missing" in damaged(pipeline, file)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"blake2b": 1}', b"\xff"])
+def test_digests_that_are_damaged(pipeline, content):
+    (pipeline / digests.DIGESTS).write_bytes(content)
+    assert "is damaged" in damaged(pipeline, digests.DIGESTS)
+
+
+@pytest.mark.parametrize("exclude", ["srl_labeler", ["srl_labeler", "constituency_parser"]])
+def test_what_is_not_loaded_may_be_damaged(pipeline, exclude):
+    (pipeline / "srl_labeler" / "model").write_bytes(b"")
+    assert "srl_labeler" not in spacy_structlearn.load(exclude=exclude).pipe_names
+
+
+def test_a_pipeline_that_was_edited_on_purpose(pipeline):
+    config = (pipeline / "config.cfg").read_text(encoding="utf8")
+    edited = config.replace("batch_size = ", "batch_size = 1")
+    assert edited != config
+    (pipeline / "config.cfg").write_text(edited, encoding="utf8")
+    damaged(pipeline, "config.cfg")
+    (pipeline / digests.DIGESTS).unlink()
+    assert load(str(pipeline)).batch_size == int(f"1{spacy.load(DIRECTORY).batch_size}")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("tagger/model", b""),
+        ("tagger/cfg", b"{"),
+        ("vocab/strings.json", b'{"a"'),
+        ("tokenizer", b"hello"),
+        ("config.cfg", b'[nlp]\nlang = "en"\npipeline = ["x"]\n'),
+    ],
+)
+def test_without_digests_there_is_one_error_that_names_the_folder(pipeline, file, content):
+    (pipeline / digests.DIGESTS).unlink()
+    (pipeline / file).write_bytes(content)
+    with pytest.raises(StructlearnError, match="SL084") as error:
+        load(str(pipeline))
+    assert str(pipeline) in str(error.value)
 
 
 @pytest.mark.parametrize("cut", CUTS)

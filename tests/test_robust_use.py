@@ -9,14 +9,20 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import spacy
+import srsly
 from spacy.language import Language
-from spacy.tokens import Doc, Span, Token
+from spacy.tokens import Doc, DocBin, Span, Token
 from spacy.tokens.underscore import Underscore
+from spacy.training import Example
+from spacy.vocab import Vocab
 
 import spacy_structlearn
+from spacy_structlearn.cli.apply import Chunk, Output, parse_chunk
+from spacy_structlearn.display.page import page
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.np_chunker import noun_chunks
+from spacy_structlearn.pipeline.scorers import span_score
 from spacy_structlearn.trees.brackets import parse_tree
 
 KEYS = ("np_chunks", "constituents", "pp_attachments", "srl")
@@ -394,8 +400,14 @@ def test_any_tokens_merged_in_the_end(nlp):
         before = {key: len(doc.spans[key]) for key in KEYS}
         assert len(doc._.frames) == sum(span.label_ == "V" for span in doc.spans["srl"])
         read_all(doc)
-        assert len(doc.spans["srl"]) == before["srl"]
-        assert len(doc.spans["pp_attachments"]) == before["pp_attachments"]
+        assert len(doc.spans["srl"]) <= before["srl"]
+        assert len(doc.spans["pp_attachments"]) <= before["pp_attachments"]
+        for site in doc._.pp_attachments:
+            assert len({site.verb.i, site.noun.i, site.prep.i, site.object.i}) == 4
+        for frame in doc._.frames:
+            assert (frame.predicate.start, frame.predicate.end) not in [
+                (a.span.start, a.span.end) for a in frame.arguments
+            ]
         for key in KEYS:
             for span in doc.spans[key]:
                 assert span.text == doc.text[span.start_char : span.end_char]
@@ -412,7 +424,7 @@ def test_a_token_split_in_the_end(nlp):
 def test_groups_that_are_in_step_stay_the_same_objects(nlp, monkeypatch):
     docs = [nlp(text) for text in TEXTS]
     docs += [docs[0].copy(), Doc.from_docs(docs), Doc(nlp.vocab).from_bytes(docs[0].to_bytes())]
-    monkeypatch.setattr(extensions, "realign", lambda doc: pytest.fail("is in step"))
+    monkeypatch.setattr(extensions, "realign", lambda *_: pytest.fail("is in step"))
     for doc in docs:
         assert doc._.trees is not None
         assert len(doc._.np_chunks) == len(doc.spans["np_chunks"])
@@ -426,6 +438,93 @@ def test_realign_keeps_what_is_in_step(nlp):
     extensions.realign(doc)
     assert annotation(doc) == expected
     assert doc.spans["srl"].attrs["scores"].dtype == np.float32
+
+
+def test_what_a_merge_swallows_goes(nlp):
+    doc = nlp("Then she ate the pizza with a fork, and he left.")
+    assert [site.prep.text for site in doc._.pp_attachments] == ["with"]
+    words = {frame.predicate.text: frame for frame in doc._.frames}
+    assert words["ate"].get("ARG0").text == "she"
+    rest = [a.label for a in words["ate"].arguments if a.label != "ARG0"]
+    scores = [a.prob for a in words["ate"].arguments if a.label != "ARG0"]
+    # All words of a site but the verb are one token; then the verb is one with its subject.
+    merge(doc, [(1, 3), (4, 8)])
+    assert [token.text for token in doc][1:4] == ["she ate", "the", "pizza with a fork"]
+    assert doc._.pp_attachments == ()
+    assert doc[3]._.pp_head is None
+    frame = doc[1]._.srl
+    assert [a.label for a in frame.arguments] == rest
+    assert [a.prob for a in frame.arguments] == scores
+
+
+def test_empty_spans_in_a_group(nlp):
+    doc = Doc(nlp.vocab, words=["She", "sold", "honey"])
+    chunks = [Span(doc, 0, 1, "NP"), Span(doc, 2, 3, "NP", span_id="own"), Span(doc, 3, 3, "NP")]
+    doc.spans["np_chunks"] = chunks
+    assert [chunk.text for chunk in doc._.np_chunks] == ["She", "honey", ""]
+    merge(doc, [(0, 2)])
+    assert [(chunk.text, chunk.id_) for chunk in doc._.np_chunks] == [("honey", "own")]
+    doc.spans["np_chunks"] = [Span(doc, 0, 0, "NP")]
+    assert [chunk.text for chunk in doc._.np_chunks] == [""]
+
+
+@pytest.fixture(scope="module")
+def merging(nlp):
+    """A pipeline that merges tokens in the end; no getter has read its Docs."""
+    other = pipeline(nlp, *nlp.pipe_names)
+    other.add_pipe("merge_first_tokens_for_test")
+    return other
+
+
+@Language.component("merge_first_tokens_for_test")
+def merge_first_tokens(doc):
+    return merge(doc, [(0, 2)])
+
+
+MERGED = "My sister sold her new boat to a dealer. He left his old house"
+
+
+def test_a_merged_doc_is_stored(merging):
+    chunk = Chunk("x", [MERGED], DocBin().to_bytes(), [{}], True)
+    (doc,) = DocBin().from_bytes(parse_chunk(merging, chunk, Output.docbin)).get_docs(Vocab())
+    assert [chunk.text for chunk in doc.spans["np_chunks"]] == [
+        "My sister",
+        "her new boat",
+        "a dealer",
+        "He",
+        "his old house",
+    ]
+    (line,) = parse_chunk(merging, chunk, Output.jsonl).splitlines()
+    assert [c["start"] for c in srsly.json_loads(line)["np_chunks"]] == [0, 15, 31, 41, 49]
+
+
+def test_every_span_counts_before_a_doc_is_stored(nlp):
+    doc = Doc(nlp.vocab, words=["New", "York", "is", "bigcity", "there"])
+    doc.spans["np_chunks"] = [Span(doc, 0, 2, "NP"), Span(doc, 2, 3, "X"), Span(doc, 4, 5, "NP")]
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])
+        retokenizer.split(doc[3], ["big", "city"], heads=[(doc[3], 1), doc[2]])
+    extensions.align(doc)
+    assert [span.text for span in doc.spans["np_chunks"]] == ["New York", "is", "there"]
+
+
+def test_a_merged_doc_is_drawn(merging):
+    assert "My sister" in str(page(merging(MERGED)))
+
+
+def test_a_merged_doc_is_scored(nlp, merging):
+    gold = merging(MERGED)
+    extensions.realign(gold)
+    scores = merging.evaluate([Example(merging.make_doc(MERGED), gold)])
+    for name in ("np_chunk_f", "constituents_f", "pp_attachment_f", "srl_f"):
+        assert scores[name] == 1.0
+    # A group with a name of one's own.
+    doc = nlp.make_doc(MERGED)
+    doc.spans["mine"] = [Span(doc, 0, 2, "NP"), Span(doc, 11, 13, "NP")]
+    reference = merge(doc.copy(), [(0, 2)])
+    extensions.realign(reference, "mine")
+    merge(doc, [(0, 2)])
+    assert span_score([Example(doc, reference)], "mine", "mine")["mine_f"] == 1.0
 
 
 # --- benepar in the same process ------------------------------------------------------------------

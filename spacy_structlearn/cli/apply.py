@@ -233,6 +233,7 @@ def parse_chunk(nlp: Language, chunk: Chunk, format: Output) -> bytes:
     import srsly
     from spacy.tokens import DocBin
 
+    from ..pipeline.extensions import align
     from ._documents import as_json
 
     # The words of these texts are forgotten after them: a long run takes no more memory.
@@ -244,6 +245,7 @@ def parse_chunk(nlp: Language, chunk: Chunk, format: Output) -> bytes:
             found = DocBin(store_user_data=True)
             for doc, extra in pairs:
                 doc.user_data.update(extra)
+                align(doc)
                 _drop_what_cannot_be_stored(doc)
                 found.add(doc)
             return found.to_bytes()

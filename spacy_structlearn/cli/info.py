@@ -71,11 +71,9 @@ def _show_pipeline(nlp: Language) -> None:
         if meta[key]:
             print(f"{key}: {meta[key]}")
     folder = nlp.path
-    speed = _part(_part(meta, "speed"), "words_per_cpu_s")
+    speed = _numbers(_part(_part(meta, "speed"), "words_per_cpu_s"))
     size = _part(meta, "size")
-    weights = {
-        name: _part(size, name)["weights"] for name in size if "weights" in _part(size, name)
-    }
+    weights = _numbers({name: _part(size, name).get("weights") for name in size})
     # Beside each component what the card says of it; most pipelines have none.
     card = {head: of for head, of in (("weights", weights), ("words/CPU s", speed)) if of}
     rows = [
@@ -96,11 +94,7 @@ def _show_pipeline(nlp: Language) -> None:
         print(f"{_megabytes(folder)} MB in {folder}")
     if "all" in speed:
         print(f"{speed['all']:,.0f} words per CPU second, measured on {meta['speed'].get('cpu')}")
-    scores = [
-        (name, number(value))
-        for name, value in nlp.meta.get("performance", {}).items()
-        if isinstance(value, (int, float))
-    ]
+    scores = [(name, number(value)) for name, value in _numbers(_part(meta, "performance")).items()]
     if scores:
         msg.table(scores, header=("score", "value"), divider=True, aligns=("l", "r"))
 
@@ -109,6 +103,15 @@ def _part(meta: dict[str, Any], key: str) -> dict[str, Any]:
     """A part of the card; empty where there is none, or something else of this name."""
     part = meta.get(key)
     return part if isinstance(part, dict) else {}
+
+
+def _numbers(part: dict[str, Any]) -> dict[str, float]:
+    """Those values that are numbers: a meta.json may hold anything."""
+    return {
+        name: value
+        for name, value in part.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
 
 
 def _megabytes(folder: Path) -> str:

@@ -144,8 +144,12 @@ def _predicate_tags(tags: Mapping[str, int]) -> str:
     ranked = sorted(tags, key=lambda tag: (-tags[tag], tag))
     counts = ", ".join(f"{tag} {tags[tag]:,}" for tag in ranked)
     about = f"The tags of gold predicates and how often each is one: {counts}. Leave out errors."
+    # $ begins a variable, and what escapes it is read as one again when the config is stored.
+    kept = [tag for tag in ranked if "$" not in tag]
+    if left_out := [tag for tag in ranked if "$" in tag]:
+        about += f" Left out, because a config cannot hold tags with $: {', '.join(left_out)}."
     lines = "".join(f"# {line}\n" for line in wrap(about, width=98))
-    return f"{lines}predicate_tags = {json.dumps(ranked, ensure_ascii=False)}"
+    return f"{lines}predicate_tags = {json.dumps(kept, ensure_ascii=False)}"
 
 
 def _with_reader(text: str, component: str, reader: Reader) -> str:

@@ -14,7 +14,7 @@ import typer
 
 from ..errors import StructlearnError
 from ._files import written
-from ._pipelines import HELP, is_built_in
+from ._pipelines import HELP, directory
 
 OURS = "spacy-structlearn"
 BUILD = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
@@ -50,17 +50,7 @@ def package_cli(
 
 def _directory(model: str) -> Path:
     """Where the pipeline is. RAISES: SL071 if nothing there is one."""
-    from spacy.util import get_package_path, is_package
-
-    if is_built_in(model):
-        from .. import __file__ as here
-
-        return Path(here).parent / "data" / model
-    path = Path(model)
-    if not path.is_dir() and is_package(model):
-        # The package holds its files one folder deeper, under its name and version.
-        found = sorted(get_package_path(model).glob(f"{model}-*/config.cfg"))
-        path = found[0].parent if found else path
+    path = directory(model)
     if not all((path / name).is_file() for name in ("config.cfg", "meta.json")):
         raise StructlearnError("SL071", path=model)
     return path

@@ -175,9 +175,11 @@ def _drawn(doclike: Doc | Span) -> _Drawn:
 
 
 def _brackets(doc: Doc, found: list[Sentence]) -> list[list[tuple[Span, float | None]]] | None:
-    if CONSTITUENTS not in doc.spans:
+    from ..pipeline.extensions import aligned_group
+
+    group = aligned_group(doc, CONSTITUENTS)
+    if group is None:
         return None
-    group = doc.spans[CONSTITUENTS]
     scores = group.attrs.get("scores")
     if scores is None or len(scores) != len(group):
         scores = [None] * len(group)

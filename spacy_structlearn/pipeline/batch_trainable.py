@@ -318,6 +318,7 @@ class BatchTrainable(TrainablePipe):
         except DAMAGE as error:
             raise self._damaged(place, error) from error
         util.from_dict(stored, setters, exclude)
+        self._check_labels(place, exclude)
         return self._loaded()
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> BatchTrainable:
@@ -332,6 +333,7 @@ class BatchTrainable(TrainablePipe):
             "model": lambda file: self._read_model(file.read_bytes(), file),
         }
         util.from_disk(path, readers, exclude)
+        self._check_labels(util.ensure_path(path) / "cfg", exclude)
         return self._loaded()
 
     def _read_model(self, data: bytes, place: object) -> None:
@@ -370,6 +372,19 @@ class BatchTrainable(TrainablePipe):
         """Whether `cfg`, as it was stored, has the types that the component reads it as."""
         labels = cfg.get("labels")
         return isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+
+    def _answers(self) -> Iterable[str]:
+        """The labels that the parameters can give, which are not empty; none: it cannot be told."""
+        return ()
+
+    def _check_labels(self, place: object, exclude: Iterable[str]) -> None:
+        """Raise SL081 if the model can give labels that the settings do not have."""
+        if self.parameters.is_empty or not {"cfg", "model"}.isdisjoint(exclude):
+            return
+        unknown = sorted(set(self._answers()).difference(self.cfg["labels"]))
+        if unknown:
+            problem = f"without labels that the model gives: {', '.join(unknown[:5])}"
+            raise StructlearnError("SL081", place=place, problem=problem)
 
     def _loaded(self) -> BatchTrainable:
         self._set_labels(self.cfg["labels"])

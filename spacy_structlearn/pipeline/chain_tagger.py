@@ -94,6 +94,9 @@ class ChainTagger(BatchTrainable):
             tuple(tag for part in whole for tag in tags[part]),
         )
 
+    def _answers(self) -> Iterable[str]:
+        return self.parameters.labels
+
     def predict(self, docs: Sequence[Doc]) -> list[list[tuple[int, str]]]:
         """The tags of each Doc as (token, tag)."""
         self.require_parameters()

@@ -235,6 +235,10 @@ class ConstituencyParser(BatchTrainable):
         super().initialize(get_examples, **kwargs)
         self._intern_symbols()
 
+    def _answers(self) -> Iterable[str]:
+        symbols = self.parameters.symbols
+        return set(symbols.phrases) - {symbols.root}
+
     def _loaded(self) -> ConstituencyParser:
         super()._loaded()
         self._chart = _Chart()

@@ -6,7 +6,10 @@ because lambdas break pickling and `n_process` under spawn, and they are registe
 other package has taken the name.
 
 `doc.retokenize()` leaves `doc.spans` as it was, so that its spans are of other tokens, or of none
-(explosion/spaCy#12024). Where a getter finds a group of ours out of step, it calls `realign`.
+(explosion/spaCy#12024). Where a getter finds a group of ours out of step, it calls `realign`. It
+looks at the last span and the last of the parser's tags alone, so it finds what moved the tokens
+behind them: not a merge and a split that undo each other's shift, and without such tags not what
+happened behind the last span of a group.
 
 Constituents are the brackets of `doc.spans["constituents"]`, single words, and whole sentences;
 white space around them does not count. Their extensions have the names and the behaviour of
@@ -36,6 +39,7 @@ PP_ATTACHMENTS = "pp_attachments"
 PP_ROLES = ("verb", "noun", "prep", "object")  # labels of the spans that follow each phrase
 PP_SITE = 1 + len(PP_ROLES)  # so many spans are one attachment
 SRL = "srl"
+GROUPS = (NP_CHUNKS, CONSTITUENTS, CONSTITUENT_TAGS, PARSE_FAILURES, PP_ATTACHMENTS, SRL)
 ROOT = "TOP"  # the label above the tree, as in `trees.normalize`
 UNKNOWN_TAG = "XX"  # the Penn Treebank's own, for words that have no tag
 ESCAPES = str.maketrans(
@@ -76,7 +80,7 @@ def _add(target: type, name: str, getter: Callable) -> None:
 
 def np_chunks(doc: Doc) -> tuple[Span, ...]:
     """The NP chunks of `doc` in order; empty where no chunker has run."""
-    return tuple(_group(doc, NP_CHUNKS) or ())
+    return tuple(aligned_group(doc, NP_CHUNKS) or ())
 
 
 def np_iob(token: Token) -> str:
@@ -84,7 +88,7 @@ def np_iob(token: Token) -> str:
 
     Like `token.ent_iob_` it is "" where the document has no NP chunks annotated at all.
     """
-    group = _group(token.doc, NP_CHUNKS)
+    group = aligned_group(token.doc, NP_CHUNKS)
     if group is None:
         return ""
     index = _last_starting_by(group, token.i)
@@ -102,7 +106,7 @@ def np_chunk_prob(span: Span) -> float | None:
     None if the span is none of the predicted chunks, or if the chunks carry no scores (gold
     annotation; documents joined by `Doc.from_docs`, which drops them).
     """
-    group = _group(span.doc, NP_CHUNKS)
+    group = aligned_group(span.doc, NP_CHUNKS)
     if group is None:
         return None
     index = _last_starting_by(group, span.start)
@@ -148,7 +152,7 @@ def parse_failures(doc: Doc) -> tuple[Span, ...]:
     "fallback": no parse was found, and the tree is a makeshift. "cut": a sentence that was too
     long, parsed in pieces under one bracket, whose probability is 0.
     """
-    return tuple(_group(doc, PARSE_FAILURES) or ())
+    return tuple(aligned_group(doc, PARSE_FAILURES) or ())
 
 
 def labels(span: Span) -> tuple[str, ...]:
@@ -272,7 +276,7 @@ def constituent_tags(doc: Doc, positions: Sequence[int]) -> list[str]:
     positions: indices of tokens, ascending.
     """
     found = {}
-    group = _group(doc, CONSTITUENT_TAGS)
+    group = aligned_group(doc, CONSTITUENT_TAGS)
     if group is not None and len(positions):
         for index in range(lower_bound(group, positions[0], positions[0] + 1), len(group)):
             tag = group[index]
@@ -283,7 +287,7 @@ def constituent_tags(doc: Doc, positions: Sequence[int]) -> list[str]:
 
 
 def _parsed(doc: Doc) -> SpanGroup:
-    group = _group(doc, CONSTITUENTS)
+    group = aligned_group(doc, CONSTITUENTS)
     if group is None:
         raise StructlearnError("SL020", text=doc.text[:40])
     return group
@@ -393,7 +397,7 @@ def pp_attachments(doc: Doc) -> tuple[PPAttachment, ...]:
 
     RAISES: SL027 if the group is not as the component writes it.
     """
-    group = _group(doc, PP_ATTACHMENTS)
+    group = aligned_group(doc, PP_ATTACHMENTS)
     return () if group is None else tuple(_attachment(group, n) for n in range(_n_sites(group)))
 
 
@@ -403,7 +407,7 @@ def pp_head(token: Token) -> Token | None:
     None for all other tokens, and where no attacher has run, found no choice to make, or is not
     confident enough to report it. RAISES: SL027 as `pp_attachments`.
     """
-    group = _group(token.doc, PP_ATTACHMENTS)
+    group = aligned_group(token.doc, PP_ATTACHMENTS)
     if group is None:
         return None
     low, high = 0, _n_sites(group)
@@ -484,7 +488,7 @@ def frames(doc: Doc) -> tuple[Frame, ...]:
 
     RAISES: SL033 if the group is not as the component writes it.
     """
-    group = _group(doc, SRL)
+    group = aligned_group(doc, SRL)
     found: list[Frame] = []
     index = 0
     while group is not None and index < len(group):
@@ -497,7 +501,7 @@ def srl(token: Token) -> Frame | None:
     """The frame whose predicate the token is; None for all other tokens, and where no labeler has
     run. RAISES: SL033 as `frames`.
     """
-    group = _group(token.doc, SRL)
+    group = aligned_group(token.doc, SRL)
     if group is None:
         return None
     # Predicates before `low` come before the token, those from `high` on do not.
@@ -553,28 +557,38 @@ def _frame(group: SpanGroup, first: int) -> Frame:
 
 
 # --- groups ---------------------------------------------------------------------------------------
-def realign(doc: Doc) -> None:
+def realign(doc: Doc, *others: str) -> None:
     """Put our groups in step with the tokens again, after `doc.retokenize()`.
 
     By where spans are in the text: chunks, constituents and their tags go where these places are
     no longer ends of tokens; all other spans, which others need beside them, grow to whole tokens.
-    Getters call it where it is needed. Call it yourself before a Doc is stored, or its groups are
-    read straight from `doc.spans`.
+    An attachment goes if two of its words are in one token now, and so does an argument that is now
+    the predicate. Getters call it where they see the need, which they do by the last span of a
+    group and the last of the tags alone. Call it yourself before a Doc is stored, copied or sent to
+    another process (`n_process`), before its groups are read straight from `doc.spans`, and where
+    tokens were both merged and split, or the groups are none of a parser's.
+
+    others: keys of further groups, treated as chunks are.
     """
     starts = [token.idx for token in doc]
     ends = [token.idx + len(token) for token in doc]
-    for key in (NP_CHUNKS, CONSTITUENTS, CONSTITUENT_TAGS, PARSE_FAILURES, PP_ATTACHMENTS, SRL):
+    for key in dict.fromkeys((*GROUPS, *others)):
         if key not in doc.spans:
             continue
-        group, grow = doc.spans[key], key not in (NP_CHUNKS, CONSTITUENTS, CONSTITUENT_TAGS)
+        group, grow = doc.spans[key], key in (PARSE_FAILURES, PP_ATTACHMENTS, SRL)
         kept, spans = [], []
         # The spans themselves cannot be asked: spaCy makes none beyond the end of the Doc.
         for index, stored in enumerate(srsly.msgpack_loads(group.to_bytes())["spans"]):
-            _, kb_id, label, _, _, start_char, end_char = _STORED_SPAN.unpack(stored)
+            span_id, kb_id, label, *tokens, start_char, end_char = _STORED_SPAN.unpack(stored)
+            if tokens[0] == tokens[1]:  # empty: it has no place in the text
+                continue
             start, last = bisect_right(starts, start_char) - 1, bisect_left(ends, end_char)
             if grow or (starts[start], ends[last]) == (start_char, end_char):
                 kept.append(index)
-                spans.append(Span(doc, start, last + 1, label, kb_id=kb_id))
+                spans.append(Span(doc, start, last + 1, label, kb_id=kb_id, span_id=span_id))
+        if key in _SWALLOWED:
+            left = _SWALLOWED[key](spans)
+            kept, spans = [kept[i] for i in left], [spans[i] for i in left]
         attrs = dict(group.attrs)
         if (scores := group_scores(group)) is not None:
             attrs["scores"] = scores[kept]
@@ -585,8 +599,35 @@ def realign(doc: Doc) -> None:
 _STORED_SPAN = Struct(">QQQllll")
 
 
-def _group(doc: Doc, key: str) -> SpanGroup | None:
-    """The group, in step with the tokens; None if there is none."""
+def _sites_left(spans: Sequence[Span]) -> list[int]:
+    """The indices of the attachments whose words are tokens of their own."""
+    sites = (range(first, first + PP_SITE) for first in range(0, len(spans), PP_SITE))
+    return [
+        index
+        for site in sites
+        if len({spans[part].start for part in site[1:] if part < len(spans)}) == len(PP_ROLES)
+        for index in site
+    ]
+
+
+def _roles_left(spans: Sequence[Span]) -> list[int]:
+    """The indices of the predicates, and of their arguments that are other tokens."""
+    left, predicate = [], None
+    for index, span in enumerate(spans):
+        place = (span.start, span.end)
+        if span.label_ == PREDICATE:
+            predicate = place
+        elif place == predicate:
+            continue
+        left.append(index)
+    return left
+
+
+_SWALLOWED = {PP_ATTACHMENTS: _sites_left, SRL: _roles_left}
+
+
+def aligned_group(doc: Doc, key: str) -> SpanGroup | None:
+    """`doc.spans[key]`, in step with the tokens as far as can be seen; None if there is none."""
     group = doc.spans.get(key)
     if group is None:
         return None
@@ -594,20 +635,39 @@ def _group(doc: Doc, key: str) -> SpanGroup | None:
     tags = doc.spans.get(CONSTITUENT_TAGS)
     if _in_step(group) and (tags is None or _in_step(tags)):
         return group
-    realign(doc)
+    realign(doc, key)
     return doc.spans[key]
 
 
-def _in_step(group: SpanGroup) -> bool:
-    """Whether the last span is of the tokens that it was of when it was made."""
-    if not len(group):
-        return True
-    try:
-        span = group[len(group) - 1]
-    except IndexError:  # there are fewer tokens now
-        return False
-    last = span.doc[span.end - 1]
-    return (span.start_char, span.end_char) == (span[0].idx, last.idx + len(last))
+def align(doc: Doc) -> None:
+    """Call `realign` if any span at all is out of step, in any group: before a Doc is stored.
+
+    Others' groups count too, since a Doc with one that is not in step may not be read again.
+    """
+    if not all(_in_step(group, every=True) for group in doc.spans.values()):
+        realign(doc, *doc.spans)
+
+
+def _in_step(group: SpanGroup, *, every: bool = False) -> bool:
+    """Whether the last span, or every one, is of the tokens that it was of when it was made.
+
+    One look-up must not take longer in a Doc of more spans: hence only the last. That fails where
+    tokens were merged and others split, and in a group that nests without the parser's tags beside
+    it, where tokens changed behind its last span. Empty spans are always in step.
+    """
+    for index in range(len(group) - 1, -1, -1):
+        try:
+            span = group[index]
+        except IndexError:  # there are fewer tokens now
+            return False
+        if span.start == span.end:
+            continue
+        last = span.doc[span.end - 1]
+        if (span.start_char, span.end_char) != (span[0].idx, last.idx + len(last)):
+            return False
+        if not every:
+            break
+    return True
 
 
 def group_scores(group: SpanGroup):

@@ -20,6 +20,7 @@ from spacy.util import load_config, registry, resolve_dot_names
 from tqdm import tqdm
 
 from ..errors import StructlearnError
+from . import digests
 from .batch_trainable import BatchTrainable
 from .np_chunker import NPChunker
 
@@ -131,6 +132,7 @@ def record_performance(
 def save(nlp: Language, output: Path, *, extra: dict[str, str] | None = None) -> None:
     """Write the pipeline beside `output`, then rename: a killed run leaves nothing half-written.
 
+    With it go the digests of its files, by which damage is found later.
     extra: further text files, by name.
     RAISES: SL014 if `output` exists and is no pipeline.
     """
@@ -145,6 +147,7 @@ def save(nlp: Language, output: Path, *, extra: dict[str, str] | None = None) ->
         nlp.to_disk(fresh)
         for name, text in (extra or {}).items():
             (fresh / name).write_text(text, encoding="utf8")
+        digests.write(fresh)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise

@@ -106,6 +106,10 @@ class NPChunker(BatchTrainable):
     def _is_sound(self, cfg: dict[str, Any]) -> bool:
         return super()._is_sound(cfg) and isinstance(cfg.get("spans_key", ""), str)
 
+    def _answers(self) -> Iterable[str]:
+        tags = (tag.partition("-") for tag in self.parameters.labels)
+        return {label for _, _, label in tags if label}
+
     @property
     def key(self) -> str:
         """The span group that is learned from and written."""

@@ -175,6 +175,9 @@ class PPAttacher(BatchTrainable):
             tuple(label for label, _ in gold),
         )
 
+    def _answers(self) -> Iterable[str]:
+        return self.parameters.labels
+
     def _loaded(self) -> PPAttacher:
         super()._loaded()
         self._intern_roles()

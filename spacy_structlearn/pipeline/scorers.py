@@ -22,6 +22,7 @@ from .extensions import (
     PREDICATE,
     SRL,
     Frame,
+    aligned_group,
     constituent_tags,
     frames,
     pp_attachments,
@@ -69,7 +70,7 @@ def _per_type(per_label: dict[str, PRF]) -> dict[str, dict[str, float]]:
 
 
 def _labelled_spans(doc: Doc, key: str) -> tuple[list[str], list[tuple[str, int, int]]]:
-    group = doc.spans.get(key, ())
+    group = aligned_group(doc, key) or ()
     return [token.text for token in doc], [(s.label_, s.start, s.end) for s in group]
 
 
@@ -150,9 +151,10 @@ def _scored(
     kept: for the characters of `doc` that are not white space.
     """
     words = ["".join(compress("".join(token.text.split()), kept)) for token in doc]
-    if CONSTITUENTS not in doc.spans:
+    group = aligned_group(doc, CONSTITUENTS)
+    if group is None:
         return words, [], []
-    named = ((parameters.bracket_label(s.label_), s.start, s.end) for s in doc.spans[CONSTITUENTS])
+    named = ((parameters.bracket_label(s.label_), s.start, s.end) for s in group)
     tags = map(parameters.same, constituent_tags(doc, range(len(doc))))
     return words, [span for span in named if span[0] is not None], list(tags)
 

@@ -458,8 +458,11 @@ class SRLLabeler(BatchTrainable):
             super()._is_sound(cfg)
             and all(isinstance(name, str) for name in names)
             and len(weights) == 2
-            and all(isinstance(weight, (int, float)) for weight in weights)
+            and all(isinstance(weight, (int, float)) and isfinite(weight) for weight in weights)
         )
+
+    def _answers(self) -> Iterable[str]:
+        return self.parameters.labels
 
     def _loaded(self) -> SRLLabeler:
         super()._loaded()
@@ -813,7 +816,7 @@ def _of_label(stage: Any, probabilities: NDArray[np.float64], label: str) -> NDA
 
 def _bracket_probabilities(doc: Doc) -> dict[tuple[int, int], float] | None:
     """The probability of each bracket by (start, end), of a unary chain that of the topmost."""
-    group = doc.spans[CONSTITUENTS]
+    group = extensions.aligned_group(doc, CONSTITUENTS)
     scores = extensions.group_scores(group)
     if scores is None:
         return None

@@ -234,7 +234,18 @@ def test_info_shows_the_card(run, attaching_model, tmp_path):
     assert rows["pp_attachment_ece"] == ["0.0234"]
 
 
-@pytest.mark.parametrize("other", ["12 MB", {"pp_attacher": 12}, {"pp_attacher": {"gpu": 1}}, None])
+@pytest.mark.parametrize(
+    "other",
+    [
+        "12 MB",
+        {"pp_attacher": 12},
+        {"pp_attacher": {"gpu": 1}},
+        {"pp_attacher": {"weights": "many"}},
+        {"words_per_cpu_s": {"all": "fast", "pp_attacher": None}},
+        {"words_per_cpu_s": {"all": True}},
+        None,
+    ],
+)
 def test_info_leaves_out_a_card_of_another_kind(run, attaching_model, tmp_path, other):
     shutil.copytree(attaching_model, tmp_path / "model")
     meta = srsly.read_json(tmp_path / "model" / "meta.json")

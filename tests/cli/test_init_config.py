@@ -161,6 +161,19 @@ def test_in_english_a_corpus_says_it_too(other):
     assert load_config_from_str(text)["components"]["srl_labeler"]["predicate_tags"] == ["W", "N"]
 
 
+def test_tags_that_a_config_cannot_hold_are_named():
+    counts = {"V": 4, "$,": 3, "VB${x}": 2, "${paths.train}": 1, "#V%": 1, 'V"q\\': 1, "動": 1}
+    text = config_text("srl_labeler", Reader.docbin, "de", counts)
+    assert "Left out, because a config cannot hold tags with $: $,, VB${x}, ${paths.train}." in (
+        " ".join(line.lstrip("# ") for line in text.splitlines())
+    )
+    # As it is read, and as it is stored with a pipeline and read again.
+    config = load_config_from_str(text)
+    for again in (config, load_config_from_str(config.to_str()), config.interpolate()):
+        kept = again["components"]["srl_labeler"]["predicate_tags"]
+        assert kept == ["V", "#V%", 'V"q\\', "動"]
+
+
 def test_a_corpus_without_predicates_is_one_line(run, tmp_path):
     path = tmp_path / "chunks.spacy"
     DocBin(docs=list(gold_docs(Vocab()))).to_disk(path)

@@ -16,6 +16,7 @@ from toys import TEXT, one_line_error
 
 import spacy_structlearn
 from spacy_structlearn import cli
+from spacy_structlearn.pipeline import digests
 
 pytestmark = pytest.mark.skipif(
     not all(map(find_spec, ("pip", "setuptools"))), reason="pip and setuptools build the wheel"
@@ -29,6 +30,7 @@ def wheel(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("package")
     shutil.copytree(model, folder / "pipeline")
     (folder / "pipeline" / "LICENSES_SOURCES").write_text("Hand-made.", encoding="utf8")
+    digests.write(folder / "pipeline")
     command = [sys.executable, "-m", "spacy_structlearn", "package", "pipeline", "wheels"]
     done = subprocess.run(
         [*command, "--name", "chunks", "--version", "1.2.0"],
@@ -49,7 +51,7 @@ def test_the_wheel_holds_the_pipeline_and_its_papers(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         meta = srsly.json_loads(archive.read(inside + "meta.json"))
-    wanted = ("config.cfg", "meta.json", "LICENSES_SOURCES", "np_chunker/model", "tokenizer")
+    wanted = ("config.cfg", "meta.json", "LICENSES_SOURCES", "np_chunker/model", "digests.json")
     assert {inside + name for name in wanted} <= set(names)
     assert (meta["name"], meta["version"]) == ("chunks", "1.2.0")
 
@@ -70,14 +72,23 @@ def test_the_wheel_can_be_installed_and_loaded(wheel, model, tmp_path):
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet"]
     subprocess.run([*command, "--target", str(tmp_path), str(wheel)], check=True)
     code = f"import spacy; doc = spacy.load('en_chunks')({TEXT!r}); print(list(doc._.np_chunks))"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == str(list(spacy.load(model)(TEXT)._.np_chunks))
+    # Its digests are found in the package.
+    file = tmp_path / "en_chunks" / "en_chunks-1.2.0" / "vocab" / "strings.json"
+    file.write_text("[]", encoding="utf8")
+    done = subprocess.run(
+        [sys.executable, "-m", "spacy_structlearn", "info", "en_chunks"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"[SL083] {file} is not what was saved" in done.stderr
 
 
 def test_the_built_in_pipeline_has_a_directory():

@@ -371,10 +371,10 @@ class Counting:
 )
 def test_getters_do_not_scan(read, monkeypatch):
     """Twenty times as many sentences cost little more than twenty times as many look-ups."""
-    group_of = extensions._group
+    group_of = extensions.aligned_group
     monkeypatch.setattr(
         extensions,
-        "_group",
+        "aligned_group",
         lambda doc, key: Counting(group_of(doc, key)) if key in doc.spans else None,
     )
     vocab = Vocab()
@@ -539,8 +539,8 @@ def test_attachments_of_joined_docs_and_of_parts():
     ids=["pp_head", "pp_attachments"],
 )
 def test_getters_of_attachments_do_not_scan(read, monkeypatch):
-    group_of = extensions._group
-    monkeypatch.setattr(extensions, "_group", lambda doc, key: Counting(group_of(doc, key)))
+    group_of = extensions.aligned_group
+    monkeypatch.setattr(extensions, "aligned_group", lambda doc, key: Counting(group_of(doc, key)))
     doc = attached_doc()
     taken = []
     for copies in (50, 1000):
@@ -791,8 +791,8 @@ def test_frames_through_processes_under_spawn(tmp_path):
     ids=["srl", "frames"],
 )
 def test_getters_of_frames_do_not_scan(read, monkeypatch):
-    group_of = extensions._group
-    monkeypatch.setattr(extensions, "_group", lambda doc, key: Counting(group_of(doc, key)))
+    group_of = extensions.aligned_group
+    monkeypatch.setattr(extensions, "aligned_group", lambda doc, key: Counting(group_of(doc, key)))
     doc = framed_doc()
     taken = []
     for copies in (100, 2000):

@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 
 import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import fitting
+from spacy_structlearn.pipeline import digests, fitting
 from spacy_structlearn.pipeline.batch_trainable import BatchTrainable
 from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treebank
 
@@ -216,6 +216,16 @@ def test_an_existing_pipeline_is_replaced(fitted, paths, tmp_path):
     assert not (output / "leftover").exists()
     assert parameters(spacy.load(output)) != parameters(fitted[0])
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_what_is_saved_has_digests_of_all_its_files(fitted, tmp_path):
+    fitting.save(fitted[0], tmp_path / "model", extra={"NOTES": "Hand-made."})
+    for folder, extra in ((fitted[1], set()), (tmp_path / "model", {"NOTES"})):
+        files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+        covered = set(srsly.read_json(folder / digests.DIGESTS)["blake2b"])
+        assert covered == files - {digests.DIGESTS, "meta.json"}
+        assert covered > {"config.cfg", "np_chunker/model", "vocab/strings.json", *extra}
+        digests.check(folder)
 
 
 def test_missing_parents_of_the_output_are_made(fitted, tmp_path):

@@ -208,14 +208,14 @@ def test_known_words_are_kept(word, tag, known):
 
 @pytest.mark.corpus
 def test_verbs_of_a_corpus(corpora):
-    """The rolesets name verbs, some of them another than that of the text ("like": liken), so
-    nothing can be right everywhere; 99.5 of MASC's verb tokens are.
+    """The rolesets name verbs, some of them another than that of the text ("like": liken), and the
+    text has its slips, so nothing can be right everywhere; 98.2 of EWT's verb tokens are.
     """
     right = total = 0
-    with gzip.open(corpora / "masc/train.props.gz", "rt", encoding="utf8") as lines:
+    with gzip.open(corpora / "ewt/train.props.gz", "rt", encoding="utf8") as lines:
         for columns in map(str.split, lines):
             if columns and columns[4].startswith("VB") and columns[6] != "-":
                 total += 1
                 right += lemma(columns[3], columns[4]) == columns[6].partition("_")[0]
-    assert total > 6_000
-    assert right / total >= 0.993
+    assert total > 30_000
+    assert right / total >= 0.98
