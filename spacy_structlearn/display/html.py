@@ -158,11 +158,11 @@ def by_sentence(
     return found
 
 
-def extension(doc: Doc, name: str) -> Any:
-    """`doc._.<name>`; raises SL140 if that is not registered."""
-    if not doc.has_extension(name):
+def extension(doclike: Doc | Span, name: str) -> Any:
+    """`doclike._.<name>`; raises SL140 if that is not registered."""
+    if not doclike.has_extension(name):
         raise StructlearnError("SL140", name=name)
-    return doc._.get(name)
+    return doclike._.get(name)
 
 
 def direction(doc: Doc) -> str:

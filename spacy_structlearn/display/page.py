@@ -163,11 +163,12 @@ def _drawn(doclike: Doc | Span) -> _Drawn:
     def layer(key: str, name: str, token: Any) -> list | None:
         return by_sentence(found, extension(doc, name), token) if key in doc.spans else None
 
+    failures = layer(CONSTITUENTS, "parse_failures", lambda span: span.start)
     return _Drawn(
         doc,
         found,
         _brackets(doc, found),
-        layer(CONSTITUENTS, "parse_failures", lambda span: span.start) or [[] for _ in found],
+        failures or [[] for _ in found],
         layer(chunks.NP_CHUNKS, "np_chunks", lambda chunk: chunk.start),
         layer(attachments.PP_ATTACHMENTS, "pp_attachments", lambda site: site.prep.i),
         layer(frames.SRL, "frames", lambda frame: frame.predicate.start),
@@ -175,11 +176,12 @@ def _drawn(doclike: Doc | Span) -> _Drawn:
 
 
 def _brackets(doc: Doc, found: list[Sentence]) -> list[list[tuple[Span, float | None]]] | None:
-    from ..pipeline.extensions import aligned_group
-
-    group = aligned_group(doc, CONSTITUENTS)
-    if group is None:
+    if CONSTITUENTS not in doc.spans:
         return None
+    if len(doc):
+        # Getters bring the groups in step with tokens that were merged after they were made.
+        extension(doc[:1], "is_constituent")
+    group = doc.spans[CONSTITUENTS]
     scores = group.attrs.get("scores")
     if scores is None or len(scores) != len(group):
         scores = [None] * len(group)
