@@ -74,7 +74,7 @@ def test_the_package_knows_no_words_that_tell_of_persons(nlp):
     known += nlp.get_pipe("constituency_parser").parameters.lexicon.words
     assert len(known) > 50_000
     # Cruder than what took them out.
-    assert not [text for text in known if re.search(r"[a-z]@|@[a-z]", text, re.IGNORECASE)]
+    assert not [text for text in known if re.search(r"[^\W_]@[^\W_]", text)]
     assert not [text for text in known if re.search(r"[2-9]\d\d[-./)]\d{3}[-.]?\d{4}", text)]
 
 
