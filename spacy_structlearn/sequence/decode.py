@@ -17,6 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from ..errors import StructlearnError
 from . import _chain
@@ -180,10 +181,46 @@ def state_scores(
     columns, offsets = model.templates.check(columns, offsets)
     scores = model.templates.scores(model.index, columns, offsets, model.weights, model.unknown)
     scores = model.state_weights(scores)
+    if model.locally_normalized:
+        _normalize_locally(model, scores, offsets)
     if allowed is not None:
         mask = _allowed_mask(allowed, len(columns), len(model.labels))
         scores[~mask[:, model.states[:, -1]]] = -np.inf
     return scores, offsets
+
+
+def _normalize_locally(
+    model: ChainModel, scores: NDArray[np.float64], offsets: NDArray[np.int64]
+) -> None:
+    """Make `scores` those of p(y | x) = prod_t p(y_t | y_{t-1}, x), in place.
+
+    The normaliser of p(. | y_{t-1}, x) depends on y_{t-1} alone: it is taken from that one's score.
+    """
+    first = offsets[:-1][np.diff(offsets) > 0]
+    later = np.ones(len(scores), dtype=np.bool_)
+    later[first] = False
+    later = np.flatnonzero(later)
+    normalizers = _log_totals(scores[later], model.transitions)
+    # From a state that nothing may follow no sequence goes on: its score does not matter.
+    normalizers[normalizers == -np.inf] = 0.0
+    scores[first] -= _log_totals(scores[first], model.initial[None, :])
+    scores[later - 1] -= normalizers
+
+
+def _log_totals(
+    scores: NDArray[np.float64], transitions: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """log sum_s exp(transitions[r, s] + scores[t, s]), float64 (n_tokens, n_rows)."""
+    possible = (transitions > -np.inf).any(axis=1)
+    shift = np.where(possible, transitions.max(axis=1), 0.0)
+    highest = scores.max(axis=1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        totals = np.log(np.exp(scores - highest) @ np.exp(transitions - shift[:, None]).T)
+    totals += highest + shift
+    # Where the states that may follow are so much worse than others that they were rounded to zero.
+    for t in np.flatnonzero((totals[:, possible] == -np.inf).any(axis=1)):
+        totals[t] = logsumexp(transitions + scores[t], axis=1)
+    return totals
 
 
 def _allowed_mask(allowed: Allowed, n_tokens: int, n_labels: int) -> NDArray[np.bool_]:

@@ -26,12 +26,13 @@ from ..errors import StructlearnError
 from . import _chain
 from . import encoding as encodings
 from .classes import WordClasses, derive_columns
-from .features import Templates, check_offsets
+from .features import UNKNOWN, Templates, check_offsets
 from .states import START, allowed_transitions, label_states, pair_states, previous_labels
 
 _KIND = "chain_model"
-_VERSION = 2
-_READABLE = {1, 2}
+_VERSION = 3
+_READABLE = {1, 2, 3}
+_FIELDS_OF_VERSION_3 = ("vocabularies", "locally_normalized")
 _FIELDS_OF_VERSION_1 = {
     "labels", "templates", "keys", "present", "weights", "transitions", "in_memory"
 }  # fmt: skip
@@ -56,6 +57,11 @@ class ChainModel:
         zero. In a chain of second order the pairs that may be first have one label before.
     encoding: how labels stand for chunks (see `encoding`).
     names: what the predicates with these keys are called, where that is to be readable.
+    classes: word classes, of which some columns are made.
+    vocabularies: for columns with a closed vocabulary its symbols, uint64, ascending; all others
+        are one symbol, `features.UNKNOWN`.
+    locally_normalized: whether the score is that of a product of p(state | state before, input),
+        each normalised by itself (McCallum, Freitag & Pereira 2000), not normalised as a whole.
     index: from keys to rows of `weights`, made of them.
     storage: the floating type in which `to_bytes` writes the weights; that of `weights` if None.
     supported: bool (n_predicates, n_columns) and `supported_transitions`: bool (n_states,
@@ -78,6 +84,8 @@ class ChainModel:
         encoding: str = "IOB2",
         names: Mapping[int, str] | None = None,
         classes: WordClasses | None = None,
+        vocabularies: Mapping[str, NDArray[np.uint64]] | None = None,
+        locally_normalized: bool = False,
         storage: str | None = None,
     ):
         self.labels: tuple[str, ...] = tuple(labels)
@@ -98,6 +106,11 @@ class ChainModel:
         self.encoding = encoding
         self.names: dict[int, str] = dict(names or {})
         self.classes = classes
+        self.vocabularies = {
+            name: np.ascontiguousarray(symbols, dtype=np.uint64)
+            for name, symbols in sorted((vocabularies or {}).items())
+        }
+        self.locally_normalized = locally_normalized
         self.storage = storage or str(dtype.__name__)
         self.supported: NDArray[np.bool_] | None = None
         self.supported_transitions: NDArray[np.bool_] | None = None
@@ -314,6 +327,8 @@ class ChainModel:
             if self.names
             else None,
             classes=self.classes,
+            vocabularies=self.vocabularies,
+            locally_normalized=self.locally_normalized,
             storage=storage,
         )
 
@@ -322,7 +337,14 @@ class ChainModel:
 
         columns: uint64 (n_tokens, n_sources); see `classes.source_columns`.
         """
-        return derive_columns(columns, self.templates.columns, self.classes)
+        derived = derive_columns(columns, self.templates.columns, self.classes)
+        closed = [name for name in self.templates.columns if name in self.vocabularies]
+        if closed:
+            derived = derived.copy()  # it may be the caller's
+        for name in closed:
+            symbols = derived[:, self.templates.columns.index(name)]
+            symbols[~np.isin(symbols, self.vocabularies[name])] = UNKNOWN
+        return derived
 
     def adopt(self, other: ChainModel) -> None:
         """Take over the weights of the features that `other` shares, as a start of training.
@@ -368,9 +390,14 @@ class ChainModel:
         the key of each predicate, and the weights in the `storage` type."""
         present = self.weights != 0
         named = sorted(self.names)
+        further: dict[str, Any] = {
+            "vocabularies": self.vocabularies,
+            "locally_normalized": self.locally_normalized,
+        }
         return serialization.pack(
             _KIND,
-            _VERSION,
+            # Models that need none of the further fields are written as they were before.
+            _VERSION if any(further.values()) else 2,
             {
                 "labels": self.labels,
                 "templates": self.templates.texts,
@@ -388,6 +415,7 @@ class ChainModel:
                 "named_keys": np.array(named, dtype=np.uint64),
                 "names": [self.names[key] for key in named],
                 "classes": None if self.classes is None else self._packed_classes(),
+                **(further if any(further.values()) else {}),
             },
         )
 
@@ -397,7 +425,7 @@ class ChainModel:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ChainModel:
-        """The model that `to_bytes` wrote, also if it did so before there was a second order.
+        """The model that `to_bytes` wrote, now or in an earlier version.
 
         Raises StructlearnError SL050 to SL054 if the bytes are not those of a chain model.
         """
@@ -405,6 +433,8 @@ class ChainModel:
         try:
             if version == 1:
                 fields = _from_version_1(fields)
+            if version < 3 and any(name in fields for name in _FIELDS_OF_VERSION_3):
+                raise ValueError(f"it has fields that version {version} did not have")
             return cls._from_fields(**fields)
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
@@ -429,6 +459,8 @@ class ChainModel:
         named_keys: NDArray[np.uint64],
         names: list[str],
         classes: NDArray[np.uint8] | None,
+        vocabularies: dict[str, NDArray[np.uint64]] | None = None,
+        locally_normalized: bool = False,
     ) -> ChainModel:
         for name in labels + templates + names:
             if not isinstance(name, str):
@@ -445,8 +477,13 @@ class ChainModel:
         mask = np.unpackbits(present, count=n_weights, bitorder="little").astype(np.bool_)
         if weights.shape != (np.count_nonzero(mask),) or keys.dtype != np.uint64:
             raise ValueError("its weights or keys do not fit its bit mask")
-        if states.dtype != np.int32 or named_keys.dtype != np.uint64:
-            raise ValueError("its states or names have the wrong type")
+        vocabularies = vocabularies or {}
+        if (
+            states.dtype != np.int32
+            or any(symbols.dtype != np.uint64 for symbols in (named_keys, *vocabularies.values()))
+            or type(locally_normalized) is not bool
+        ):
+            raise ValueError("its states, names or vocabularies have the wrong type")
         full = np.zeros(n_weights, dtype=in_memory)
         full[mask] = weights
         return cls(
@@ -462,6 +499,8 @@ class ChainModel:
             encoding=encoding,
             names=dict(zip(named_keys.tolist(), names, strict=True)),
             classes=None if classes is None else WordClasses.from_bytes(classes.tobytes()),
+            vocabularies=vocabularies,
+            locally_normalized=locally_normalized,
             storage=storage,
         )
 
@@ -469,11 +508,14 @@ class ChainModel:
         if not isinstance(other, ChainModel):
             return NotImplemented
         names = ("labels", "templates", "storage", "encoding", "names", "classes")
+        names += ("locally_normalized",)
         arrays = ("keys", "weights", "transitions", "states", "initial", "final", "unknown")
         return (
             all(getattr(self, name) == getattr(other, name) for name in names)
             and self.weights.dtype == other.weights.dtype
             and all(_same_array(getattr(self, name), getattr(other, name)) for name in arrays)
+            and self.vocabularies.keys() == other.vocabularies.keys()
+            and all(_same_array(a, other.vocabularies[n]) for n, a in self.vocabularies.items())
         )
 
     __hash__ = None  # type: ignore[assignment]  # mutable: training writes into the weights
@@ -485,7 +527,11 @@ class ChainModel:
         )
 
     def _check(self) -> None:
-        problem = self._problem_of_states() or self._problem_of_weights()
+        problem = (
+            self._problem_of_states()
+            or self._problem_of_weights()
+            or self._problem_of_vocabularies()
+        )
         if problem:
             raise StructlearnError("SL206", problem=problem)
         _check_storage(self.storage)
@@ -543,6 +589,12 @@ class ChainModel:
                 return f"weights of the unknown of shape {self.unknown.shape}"
             if not np.isfinite(self.unknown).all():
                 return "a weight is not finite"
+        return None
+
+    def _problem_of_vocabularies(self) -> str | None:
+        for name, symbols in self.vocabularies.items():
+            if symbols.ndim != 1 or (symbols[1:] <= symbols[:-1]).any():
+                return f"the vocabulary of {name} is not ascending and unique"
         return None
 
 

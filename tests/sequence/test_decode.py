@@ -18,7 +18,13 @@ from scipy.special import logsumexp
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence import encoding
-from spacy_structlearn.sequence.decode import decode_with_segments, marginals, n_best, viterbi
+from spacy_structlearn.sequence.decode import (
+    decode_with_segments,
+    marginals,
+    n_best,
+    state_scores,
+    viterbi,
+)
 from spacy_structlearn.sequence.model import ChainModel
 
 LABEL_SETS = [
@@ -311,3 +317,41 @@ def test_sentences_are_independent(order):
     expected = np.concatenate([marginals(model, columns, offsets)[parts[i]] for i in order])
     found = marginals(model, shuffled, np.concatenate([[0], np.cumsum(lengths)]))
     np.testing.assert_array_equal(found, expected)
+
+
+@given(
+    st.lists(st.integers(0, 4), max_size=4),
+    st.sampled_from(CHAINS),
+    st.sampled_from([0.3, 2.0, 2000.0]),  # the last is beyond the range of exp
+    st.integers(0, 1000),
+)
+def test_local_normalization_by_enumeration(lengths, options, scale, seed):
+    labels = LABELS[:3]
+    data = random_data([3, 8], 3, seed, n_symbols=4)
+    data = (*data[:2], encoded(data[1], labels, "IOB2"))
+    model = random_model(*data, labels, scale, seed, encoding="IOB2", **options)
+    columns, offsets = random_data(lengths, 3, seed + 1, n_symbols=4)[:2]
+    scores = np.array(state_scores(model, columns, offsets)[0])
+    model.locally_normalized = True
+    p, best = marginals(model, columns, offsets), viterbi(model, columns, offsets)
+    log_p = n_best(model, columns, offsets, 1)[1][0]
+    for i, s in enumerate(sentences(offsets)):
+        if s.start == s.stop:
+            continue
+        paths, totals = [[]], [0.0]
+        for t in range(s.start, s.stop):
+            # The probabilities of all states that may follow one add up to 1.
+            grown = []
+            for path, total in zip(paths, totals, strict=True):
+                step = scores[t] + (model.transitions[path[-1]] if path else model.initial)
+                step = step - logsumexp(step)
+                grown += [([*path, y], total + step[y]) for y in np.flatnonzero(step > -np.inf)]
+            paths, totals = ([list(x) for x in zip(*grown, strict=True)][k] for k in (0, 1))
+        ids, totals = model.states[:, -1][np.array(paths)], np.array(totals)
+        assert logsumexp(totals) == pytest.approx(0.0, abs=1e-9)
+        assert log_p[i] == pytest.approx(totals.max(), abs=1e-9)
+        assert totals[(ids == best[s]).all(axis=1)].max() == pytest.approx(totals.max(), abs=1e-9)
+        expected = [
+            [np.exp(totals)[ids[:, t] == y].sum() for y in range(3)] for t in range(ids.shape[1])
+        ]
+        assert p[s] == pytest.approx(np.array(expected), abs=1e-9)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence.features import Templates
+from spacy_structlearn.sequence.features import UNKNOWN, Templates
 from spacy_structlearn.sequence.model import ChainModel, count_transitions
 
 KINDS = {
@@ -143,6 +143,39 @@ def test_compact_keeps_the_states(any_model):
         np.testing.assert_array_equal(getattr(small, name), getattr(any_model, name))
     assert small.encoding == any_model.encoding
     assert list(small.names.values()) == ["TAG[0]=NN"]
+
+
+def test_closed_vocabularies_and_local_normalization(model, any_model):
+    older = any_model.to_bytes()
+    any_model.vocabularies = {"ORTH": np.array([2, 4], dtype=np.uint64)}
+    any_model.locally_normalized = True
+    back = ChainModel.from_bytes(any_model.to_bytes())
+    assert back == any_model
+    assert back.to_bytes() == any_model.to_bytes() != older
+    assert ChainModel.from_bytes(older) != any_model
+    assert pickle.loads(pickle.dumps(any_model)) == any_model
+    small = any_model.compact("float16")
+    assert small.vocabularies == any_model.vocabularies
+    assert small.locally_normalized
+    columns = np.array([[1, 1], [2, 2], [4, 3]], dtype=np.uint64)
+    assert back.derive(columns).tolist() == [[UNKNOWN, 1], [2, 2], [4, 3]]
+    assert columns[0, 0] == 1
+    assert np.array_equal(model.derive(columns), columns)
+    with pytest.raises(StructlearnError, match="SL206"):
+        ChainModel.from_bytes(
+            _with(any_model, vocabularies={"ORTH": np.array([4, 2], dtype=np.uint64)})
+        )
+    for bad in ({"vocabularies": {"ORTH": np.zeros(2)}}, {"locally_normalized": 1}):
+        with pytest.raises(StructlearnError, match="SL054"):
+            ChainModel.from_bytes(_with(any_model, **bad))
+    _, fields = serialization.unpack(any_model.to_bytes(), "chain_model", {3})
+    with pytest.raises(StructlearnError, match="SL054"):
+        ChainModel.from_bytes(serialization.pack("chain_model", 2, fields))
+
+
+def _with(model, **change):
+    version, fields = serialization.unpack(model.to_bytes(), "chain_model", {2, 3})
+    return serialization.pack("chain_model", version, {**fields, **change})
 
 
 def test_version_1_is_read(model):
