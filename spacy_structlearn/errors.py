@@ -312,7 +312,29 @@ MESSAGES = {
     "SL220": "The objective is {value} with a gradient of shape {shape} at the starting point; it "
     "must be finite, with one partial derivative for each of {n} parameters.",
     "SL221": "Expected a vector of {n} parameters; got shape {shape}.",
+    "SL225": "Expected counts of shape (examples, features) and one expectation for each feature; "
+    "got shapes {counts} and {expectations}.",
+    "SL226": "There are no examples to estimate from. Give at least one labelled sentence.",
+    "SL227": "The dual needs the counts as a sparse matrix in the CSR format, not {form}; call "
+    "scipy.sparse.csr_array on them, or minimise MEstimation by L-BFGS.",
     "SL230": "A second-order HMM reads two columns, words and tags; got an array of shape {shape}.",
+    "SL245": "The parts of a base distribution do not fit together: there is {problem}.",
+    "SL246": "The base distribution has {problem}. Let every label that can be reached end with "
+    "some probability, for example by smoothing.",
+    "SL247": "The base distribution and the model do not go together: there are {problem}. Use the "
+    "same labels and columns for both.",
+    "SL248": "The base distribution does not emit the symbol {symbol} of {columns}, at token {at}. "
+    "Close the vocabulary first: put features.UNKNOWN in place of symbols that it does not know.",
+    "SL249": "{n} predicates of the model are not in the data. Give the data of which it was "
+    "built.",
+    "SL255": "Joint pseudolikelihood needs templates that read one place each; {template!r} reads "
+    "several, so that a word would depend on other words. Leave it out, or set joint = false.",
+    "SL256": "Joint pseudolikelihood sums over all symbols of a column, and the model has no "
+    "vocabulary of {column}. Initialize it by the same estimator, or set `vocabularies`.",
+    "SL257": "A symbol of {column}, at token {at}, is not in the vocabulary of the model. Replace "
+    "it by features.UNKNOWN, as `ChainModel.derive` does.",
+    "SL258": "Joint pseudolikelihood takes every column for a variable of its own, and {column} is "
+    "a function of the word. Leave its templates out, or set joint = false.",
     # --- SL3xx: evaluation --------------------------------------------------------------------
     "SL301": "{gold} gold but {predicted} predicted {what}. Score the same {what} on both sides, "
     "in the same order.",

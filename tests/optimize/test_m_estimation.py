@@ -1,0 +1,283 @@
+"""The objective of M-estimation against finite differences, its minimum against SciPy's."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import approx_fprime, brentq
+from scipy.optimize import minimize as scipy_minimize
+from scipy.sparse.linalg import aslinearoperator
+
+from spacy_structlearn import serialization
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.optimize import _dual
+from spacy_structlearn.optimize.lbfgs import minimize
+from spacy_structlearn.optimize.m_estimation import DualCoordinateDescent, MEstimation
+
+STRENGTHS = [0.1, 1.0, 10.0, None]
+
+
+def problem(seed=0, n=12, m=20):
+    """Counts, CSR, with an empty row and an entry that is given twice; and expectations."""
+    rng = np.random.default_rng(seed)
+    dense = rng.poisson(0.6, (n, m)).astype(np.float64)
+    dense[n // 2] = 0.0
+    rows, columns = np.nonzero(dense)
+    rows, columns = np.append(rows, 0), np.append(columns, 3)
+    order = np.argsort(rows, kind="stable")
+    indptr = np.searchsorted(rows[order], np.arange(n + 1))
+    data = np.append(dense[rows[:-1], columns[:-1]], 2.0)[order]
+    dense[0, 3] += 2.0
+    counts = sparse.csr_array((data, columns[order], indptr), shape=(n, m))
+    return counts, dense, dense.mean(axis=0) * rng.uniform(0.3, 2.0, m)
+
+
+def scipy_minimum(objective, m):
+    start = np.zeros(m)
+    options = {"maxiter": 10000, "maxfun": 100000, "ftol": 1e-15, "gtol": 1e-10}
+    found = scipy_minimize(
+        objective.value_and_gradient, start, jac=True, method="L-BFGS-B", options=options
+    )
+    return found.x
+
+
+@pytest.mark.parametrize("c", STRENGTHS)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, aslinearoperator])
+def test_derivatives(c, kind):
+    _, dense, expectations = problem()
+    objective = MEstimation(kind(dense), expectations, c=c)
+    rng = np.random.default_rng(1)
+    w, v = rng.normal(size=(2, len(expectations))) / 3
+    value, gradient = objective.value_and_gradient(w)
+    expected = np.exp(-dense @ w).mean() + w @ expectations + (w @ w / (2 * c) if c else 0)
+    assert value == pytest.approx(expected)
+    assert objective.value(w) == value
+    np.testing.assert_allclose(
+        gradient, approx_fprime(w, objective.value, 1e-7), rtol=1e-4, atol=1e-5
+    )
+    step = 1e-5 * v
+    ahead, behind = (objective.value_and_gradient(w + s)[1] for s in (step, -step))
+    np.testing.assert_allclose(
+        objective.hessian_vector(w, v), (ahead - behind) / 2e-5, rtol=1e-5, atol=1e-7
+    )
+
+
+@given(st.integers(0, 1000), st.floats(0, 1), st.sampled_from(STRENGTHS))
+def test_convex(seed, mix, c):
+    _, dense, expectations = problem(seed)
+    objective = MEstimation(dense, expectations, c=c)
+    a, b = np.random.default_rng(seed).normal(size=(2, len(expectations)))
+    between = objective.value(mix * a + (1 - mix) * b)
+    chord = mix * objective.value(a) + (1 - mix) * objective.value(b)
+    assert between <= chord + 1e-9 * abs(chord)
+    assert a @ objective.hessian_vector(b, a) >= 0
+
+
+@pytest.mark.parametrize("c", [0.1, 1.0, 10.0])
+def test_minimum(c):
+    counts, dense, expectations = problem()
+    objective = MEstimation(counts, expectations, c=c)
+    wanted = scipy_minimum(objective, len(expectations))
+    found = DualCoordinateDescent(counts, expectations, c=c, tolerance=1e-12).run(1000)
+    assert found.converged
+    np.testing.assert_allclose(found.w, wanted, atol=1e-5)
+    primal = minimize(objective.value_and_gradient, np.zeros(len(wanted)), max_iterations=500)
+    assert primal.value == pytest.approx(found.value, rel=1e-7)
+    # The examples, each with its weight, have the features that are expected.
+    weighted = np.exp(-dense @ found.w) @ dense / len(dense)
+    np.testing.assert_allclose(weighted, expectations + found.w / c, atol=1e-5)
+    np.testing.assert_allclose(found.alpha, objective.alpha(found.w), atol=1e-5)
+
+
+@given(st.integers(0, 1000), st.sampled_from([0.01, 1.0, 1000.0]))
+def test_dual_rises_and_bounds_the_minimum(seed, c):
+    counts, _, expectations = problem(seed)
+    optimizer = DualCoordinateDescent(counts, expectations, c=c, seed=seed)
+    before = optimizer.dual_value
+    for _ in range(5):
+        optimizer.step()
+        after = optimizer.dual_value
+        assert before <= after + 1e-9 * abs(after)
+        assert after <= optimizer.value + 1e-9 * abs(after)
+        before = after
+    at_zero = optimizer.objective.value(np.zeros_like(expectations))
+    assert before <= at_zero + 1e-9
+
+
+def slow_epoch(dense, expectations, c, order, alpha):
+    """One pass over the examples, by SciPy's root finder on dG / d alpha_i."""
+    n = len(dense)
+    for i in order:
+
+        def slope(x, i=i):
+            changed = alpha.copy()
+            changed[i] = np.exp(x)
+            return x + dense[i] @ (c * (dense.T @ changed / n - expectations))
+
+        alpha[i] = np.exp(brentq(slope, -1000.0, 100.0, xtol=1e-13))
+    return alpha, c * (dense.T @ alpha / n - expectations)
+
+
+@pytest.mark.parametrize("c", [0.1, 30.0])
+def test_epoch(c):
+    counts, dense, expectations = problem()
+    n, m = dense.shape
+    rows = (
+        counts.indptr.astype(np.int64),
+        counts.indices.astype(np.int32),
+        counts.data.astype(np.float64),
+    )
+    norms = _dual.squared_norms(*rows, m)
+    np.testing.assert_allclose(norms, (dense**2).sum(axis=1))
+    alpha, order = np.ones(n), np.random.default_rng(0).permutation(n)
+    w = c * (dense.T @ alpha / n - expectations)
+    wanted_alpha, wanted_w = slow_epoch(dense, expectations, c, order, alpha.copy())
+    _dual.epoch(*rows, norms, order, c, w, alpha)
+    np.testing.assert_allclose(alpha, wanted_alpha, rtol=1e-9)
+    np.testing.assert_allclose(w, wanted_w, rtol=1e-9, atol=1e-9)
+
+
+def test_kernel_checks_its_arrays():
+    sound = {
+        "indptr": np.array([0, 1]),
+        "indices": np.zeros(1, np.int32),
+        "data": np.ones(1),
+        "norms": np.ones(1),
+        "order": np.zeros(1, np.int64),
+        "c": 1.0,
+        "w": np.zeros(1),
+        "alpha": np.ones(1),
+    }
+    _dual.epoch(**sound)
+    for wrong in (
+        {"indptr": np.array([0, 2])},
+        {"indptr": np.array([1, 1])},
+        {"indptr": np.array([0, 2, 1])},
+        {"indptr": np.empty(0, np.int64)},
+        {"indices": np.ones(1, np.int32)},
+        {"indices": -np.ones(1, np.int32)},
+        {"data": np.ones(2)},
+        {"norms": np.ones(2)},
+        {"alpha": np.ones(2)},
+        {"order": np.ones(1, np.int64)},
+    ):
+        with pytest.raises(ValueError, match=r"must|fit together"):
+            _dual.epoch(**{**sound, **wrong})
+
+
+def test_too_long_a_step_is_infinite():
+    objective = MEstimation(np.array([[1.0, 0.0], [0.0, 1.0]]), np.ones(2), c=1.0)
+    assert np.isfinite(objective.value(np.array([-699.0, 0.0])))
+    for exponent in (701.0, 1e6):
+        value, gradient = objective.value_and_gradient(np.array([-exponent, 0.0]))
+        assert value == np.inf
+        assert np.isnan(gradient).all()
+    # Where the first steps of both are far too long.
+    counts, expectations = np.full((1, 1), 1000.0), np.array([1e5])
+    found = minimize(
+        MEstimation(counts, expectations, c=1.0).value_and_gradient, [0.0], max_iterations=100
+    )
+    by_dual = DualCoordinateDescent(sparse.csr_array(counts), expectations, c=1.0).run(100)
+    assert by_dual.converged
+    assert found.value == pytest.approx(by_dual.value, rel=1e-6)
+    assert np.isfinite(found.x).all()
+
+
+def test_without_regulariser():
+    # Twice what the examples have is a sum of examples, so that there is a minimum.
+    _, dense, _ = problem(n=12, m=4)
+    objective = MEstimation(dense, 2 * dense.mean(axis=0), c=None)
+    found = minimize(
+        objective.value_and_gradient, np.zeros(4), max_iterations=200, gradient_tolerance=1e-8
+    )
+    assert found.converged
+    np.testing.assert_allclose(
+        objective.alpha(found.x) @ dense / 12, objective.expectations, rtol=1e-6
+    )
+    # Of a feature that is never expected the weight grows without end, and l goes to a limit.
+    objective = MEstimation(np.ones((1, 1)), np.zeros(1), c=None)
+    few, more = (
+        minimize(objective.value_and_gradient, [0.0], max_iterations=k, gradient_tolerance=0.0)
+        for k in (3, 6)
+    )
+    assert few.x[0] < more.x[0]
+    assert 0 < more.value < few.value
+    assert not objective.is_recession_direction(more.x)  # the limit is a bound
+    # With two expectations that contradict one example, l has no lower bound.
+    objective = MEstimation(np.ones((1, 2)), np.array([1.0, 2.0]), c=None)
+    found = minimize(objective.value_and_gradient, np.zeros(2), max_iterations=20)
+    assert found.value < -1e3
+    assert objective.is_recession_direction(found.x)
+    assert not objective.is_recession_direction(-found.x)
+    stopped = minimize(
+        objective.value_and_gradient,
+        np.zeros(2),
+        max_iterations=20,
+        callback=lambda optimizer: objective.is_recession_direction(optimizer.x),
+    )
+    assert stopped.n_evaluations < found.n_evaluations
+
+
+def test_restart_is_a_grid():
+    counts, _, expectations = problem()
+    one = DualCoordinateDescent(counts, expectations, c=0.1, tolerance=1e-10).run(1000)
+    for c in (1.0, 10.0, 0.5):
+        one.restart(c)
+        assert (one.c, one.converged) == (c, False)
+        alone = DualCoordinateDescent(counts, expectations, c=c, tolerance=1e-10).run(1000)
+        assert one.run(1000).converged
+        assert one.value == pytest.approx(alone.value, rel=1e-9)
+
+
+def test_saved_and_continued_is_bitwise_the_same():
+    counts, _, expectations = problem()
+    whole = DualCoordinateDescent(counts, expectations, c=3.0, tolerance=0.0, seed=5)
+    for iterations in (0, 3):
+        whole.run(iterations)
+        part = DualCoordinateDescent.from_bytes(whole.to_bytes(), counts, expectations)
+        for optimizer in (whole, part):
+            optimizer.run(2)
+        assert whole.w.tobytes() == part.w.tobytes()
+        assert whole.to_bytes() == part.to_bytes()
+    other = DualCoordinateDescent(counts, expectations, c=3.0, tolerance=0.0, seed=6).run(5)
+    assert other.w.tobytes() != whole.w.tobytes()
+
+
+def test_state_of_other_data():
+    counts, _, expectations = problem()
+    state = DualCoordinateDescent(counts, expectations, c=1.0).run(1).to_bytes()
+    with pytest.raises(StructlearnError, match="SL054"):
+        DualCoordinateDescent.from_bytes(state, *problem(n=13)[::2])
+    with pytest.raises(StructlearnError, match="SL051"):
+        DualCoordinateDescent.from_bytes(state[:-1], counts, expectations)
+    forged = serialization.pack("m_estimation_dual", 1, {"settings": {"c": 1.0}, "state": {}})
+    with pytest.raises(StructlearnError, match="SL054"):
+        DualCoordinateDescent.from_bytes(forged, counts, expectations)
+
+
+def test_no_features():
+    counts = sparse.csr_array((2, 0))
+    assert DualCoordinateDescent(counts, np.empty(0), c=1.0).run(5).value == 1.0
+    assert MEstimation(counts, np.empty(0), c=None).value_and_gradient(np.empty(0))[0] == 1.0
+
+
+def test_errors():
+    counts, dense, expectations = problem()
+    for shape in ((0, 2), (0, 0)):
+        with pytest.raises(StructlearnError, match="SL226"):
+            MEstimation(np.zeros(shape), np.zeros(shape[1]), c=1.0)
+    for wrong in (expectations[1:], 1.0):
+        with pytest.raises(StructlearnError, match="SL225"):
+            MEstimation(counts, wrong, c=1.0)
+    for form in (dense, counts.tocsc()):
+        with pytest.raises(StructlearnError, match="SL227"):
+            DualCoordinateDescent(form, expectations, c=1.0)
+    for c in (0.0, -1.0, np.inf, np.nan):
+        with pytest.raises(StructlearnError, match="SL209"):
+            MEstimation(counts, expectations, c=c)
+        with pytest.raises(StructlearnError, match="SL209"):
+            DualCoordinateDescent(counts, expectations, c=1.0).restart(c)
+    for settings in ({"tolerance": -1.0}, {"seed": -1}):
+        with pytest.raises(StructlearnError, match="SL209"):
+            DualCoordinateDescent(counts, expectations, c=1.0, **settings)
