@@ -194,5 +194,5 @@ def _hash(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf8"), digest_size=8).digest(), "little")
 
 
-UNKNOWN = _hash("unknown")
+UNKNOWN = _hash("vocabulary[unknown]")
 """The symbol that stands for all that a closed vocabulary does not have."""

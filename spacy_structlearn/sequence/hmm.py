@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..errors import StructlearnError
 from . import encoding as encodings
 from .estimators import SequenceData, concatenate
-from .features import Templates, check_offsets
+from .features import UNKNOWN, Templates, check_offsets
 from .model import ChainModel, check_label_ids
 from .states import START
 
@@ -72,12 +72,12 @@ class SecondOrderHMM:
         offsets = check_offsets(offsets, len(columns))
         label_ids = check_label_ids(label_ids, len(columns), len(labels))
         trigrams = count_trigrams(offsets, label_ids, len(labels)).astype(np.float64)
-        trigrams += smoothing * _legal_trigrams(trigrams > 0, labels, encoding)
+        trigrams += smoothing * legal_trigrams(trigrams > 0, labels, encoding)
         words, word_ids = close_vocabulary(columns[:, 0])
         tags, tag_ids = close_vocabulary(columns[:, 1])
         return cls(
             labels=tuple(labels),
-            t=_normalise(trigrams),
+            t=normalise(trigrams),
             e=_add_one(word_ids, label_ids, len(words) + 1, len(labels)),
             g=_add_one(tag_ids, label_ids, len(tags) + 1, len(labels)),
             words=words,
@@ -96,26 +96,18 @@ class SecondOrderHMM:
 
         attributes: names of the columns of words and tags.
         """
-        with np.errstate(divide="ignore"):
-            log_t = np.log(self.t)
-        edge = len(self.labels)
-        pairs = np.argwhere(self.t.any(axis=2))
-        pairs = pairs[pairs[:, 1] != edge]
-        # The start, -1 as a label, is the last place of t and the first of the states.
-        pairs = pairs[np.argsort((pairs[:, 0] + 1) % (edge + 1), kind="stable")]
-        before, label = pairs.T
-        agree = label[:, None] == before
+        states, initial, transitions, final = pair_chain(self.t)
         keys, weights = self._predicates(attributes)
         return ChainModel(
             self.labels,
             Templates(_templates(attributes)),
             keys,
             weights,
-            np.where(agree, log_t[before, label][:, label], -np.inf),
-            states=np.column_stack([np.where(before == edge, START, before), label]),
+            transitions,
+            states=states,
             unknown=np.log([self.e[-1], self.g[-1]]),
-            initial=np.where(before == edge, log_t[edge, edge, label], -np.inf),
-            final=log_t[before, label, edge],
+            initial=initial,
+            final=final,
             encoding=encoding,
         )
 
@@ -157,6 +149,31 @@ class SecondOrderHMM:
         return np.add.reduceat(steps, starts) if len(starts) else np.zeros(0)
 
 
+def pair_chain(
+    t: NDArray[np.float64],
+) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """The chain of second order, in logarithms, that is t, float64 (L + 1,) * 3.
+
+    Returns the states, int32 (n_states, 2), the pairs after which something may come, with START
+    for ^, and as `ChainModel` has them the initial scores, transitions and final scores.
+    """
+    with np.errstate(divide="ignore"):
+        log_t = np.log(t)
+    edge = len(t) - 1
+    pairs = np.argwhere(t.any(axis=2))
+    pairs = pairs[pairs[:, 1] != edge]
+    # The start, -1 as a label, is the last place of t and the first of the states.
+    pairs = pairs[np.argsort((pairs[:, 0] + 1) % (edge + 1), kind="stable")]
+    before, label = pairs.T
+    agree = label[:, None] == before
+    return (
+        np.column_stack([np.where(before == edge, START, before), label]).astype(np.int32),
+        np.where(before == edge, log_t[edge, edge, label], -np.inf),
+        np.where(agree, log_t[before, label][:, label], -np.inf),
+        log_t[before, label, edge],
+    )
+
+
 def close_vocabulary(
     symbols: NDArray[np.uint64],
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -171,6 +188,27 @@ def close_vocabulary(
     ids = find_symbols(symbols, known)
     ids[first] = len(known)
     return known, ids
+
+
+def close_columns(
+    columns: NDArray[np.uint64],
+) -> tuple[NDArray[np.uint64], list[NDArray[np.uint64]]]:
+    """Training data after the rule of `close_vocabulary`, applied to each column by itself.
+
+    columns: uint64 (n_tokens, n_columns), in the order of training. Returns them with UNKNOWN in
+    place of unknown symbols, and the known symbols of each column, as `ChainModel.vocabularies`
+    wants them. What `ChainModel.derive` has closed by such vocabularies comes out the same as the
+    text that it closed.
+    """
+    closed = np.empty(columns.shape, dtype=np.uint64)
+    vocabularies = []
+    for place, symbols in enumerate(columns.T):
+        known, ids = close_vocabulary(symbols)
+        # A symbol that was unknown before is no known one, however often it is there.
+        table = np.append(known, np.uint64(UNKNOWN))
+        closed[:, place] = table[ids]
+        vocabularies.append(known[known != UNKNOWN])
+    return closed, vocabularies
 
 
 def find_symbols(symbols: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -201,7 +239,7 @@ def count_trigrams(
     return counts.reshape(size, size, size)
 
 
-def _legal_trigrams(
+def legal_trigrams(
     seen: NDArray[np.bool_], labels: Sequence[str], encoding: str | None
 ) -> NDArray[np.bool_]:
     """bool (n_labels + 1,) * 3: the trigrams seen, and those of pairs that the encoding allows.
@@ -222,7 +260,7 @@ def _legal_trigrams(
     return legal | seen
 
 
-def _normalise(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+def normalise(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Each row of the last axis divided by its sum; rows of zeros stay so."""
     totals = counts.sum(axis=-1, keepdims=True)
     return np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
