@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,11 +38,21 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class ConditionalLikelihood:
-    """The objective of a CRF as a function of its supported weights.
+class Shard(NamedTuple):
+    """Some sentences, one after another: their tokens among those of all, their own offsets,
+    int64 (n_sentences + 1), and cells, int32 (n_tokens, n_groups)."""
 
+    tokens: slice
+    offsets: NDArray[np.int64]
+    cells: NDArray[np.int32]
+
+
+class ChainObjective:
+    """A function of the supported weights of a chain model, to be minimised: a loss and l2 |w|^2.
+
+    The loss is a sum over sentences: `_partial_loss` and `_count_gold` of a subclass say of what.
     model: what is trained; its `supported` features, or, if it has none (it was loaded), those of
-        this data. Its predicates stay fixed.
+        this data. Its predicates stay fixed, and it is told whether it is locally normalised.
     columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
     label_ids: integers (n_tokens), the right labels.
     l2: strength of the prior, 0 or more; 1 / (2 variance).
@@ -52,6 +62,9 @@ class ConditionalLikelihood:
     threads at a time.
     Raises StructlearnError SL203 to SL207 or SL209.
     """
+
+    locally_normalized: ClassVar[bool] = False
+    """Whether the weights are those of a model that is normalised at every token by itself."""
 
     def __init__(
         self,
@@ -75,6 +88,7 @@ class ConditionalLikelihood:
             if not sound:
                 raise StructlearnError("SL209", name=name, wanted=wanted, value=value)
         self.model = model
+        self.model.locally_normalized = self.locally_normalized
         self.l2 = float(l2)
         self._shards = _Shards(threads)
         self._columns, self._offsets, self._label_ids = self._check(columns, offsets, label_ids)
@@ -87,7 +101,7 @@ class ConditionalLikelihood:
             self._labels = np.ascontiguousarray(model.states[:, -1])
         elif model.order == 2:
             self._width = len(model.labels)
-        folding = _Folding(model, self._columns, self._offsets)
+        folding = Folding(model, self._columns, self._offsets)
         self._number_parameters(folding)
         self._take(folding)
 
@@ -117,10 +131,10 @@ class ConditionalLikelihood:
         """f and its gradient, float64 (n_parameters), at `theta`, float64 (n_parameters)."""
         theta = self._check_parameters(theta)
         if self._folding is None:
-            self._take(_Folding(self.model, self._columns, self._offsets))
+            self._take(Folding(self.model, self._columns, self._offsets))
         gradient = np.empty_like(theta)
-        log_z = self._expected_counts(theta, gradient)
-        return log_z + self.l2 * dot(theta, theta) - dot(theta, self._empirical), gradient
+        total = self._expected_counts(theta, gradient)
+        return total + self.l2 * dot(theta, theta) - dot(theta, self._empirical), gradient
 
     def parameters(self) -> NDArray[np.float64]:
         """The model's present weights as a parameter vector."""
@@ -139,13 +153,34 @@ class ConditionalLikelihood:
         """End the threads."""
         self._shards.close()
 
+    def _partial_loss(
+        self,
+        shard: Shard,
+        transitions: NDArray[np.float64],
+        counts: NDArray[np.float64],
+        pairs: NDArray[np.float64],
+    ) -> float:
+        """The loss of some sentences, but for the scores of what `_count_gold` counts.
+
+        transitions: float64 (n_states, n_states), of the present weights; -inf forbids.
+        Of the derivative, the part of cells, float64 (n_slots, width), is added to `counts`, and
+        that of transitions, float64 (n_states, n_states), is written to `pairs`.
+        """
+        raise NotImplementedError
+
+    def _count_gold(
+        self, cells: NDArray[np.int32], counts: NDArray[np.float64]
+    ) -> NDArray[np.number]:
+        """Add to `counts` the cells on the right paths; returns how often each transition is."""
+        places = self._state_ids if self._labels_of_states() is None else self._label_ids
+        _chain.count_cells(cells, places, counts)
+        return count_transitions(self._offsets, self._state_ids, len(self.model.states))
+
     def _expected_counts(self, theta: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
-        """Sum of log Z; the gradient of all features goes into `gradient`."""
+        """Sum of the partial losses; the gradient of all features goes into `gradient`."""
         folding, n_weights = self._folding, len(self._column)
         transitions = np.where(np.isneginf(self.model.transitions), -np.inf, 0.0)
         transitions.reshape(-1)[self._transitions] = theta[n_weights:]
-        chain = _chain.Chain(self.model.initial, transitions, self.model.final)
-        places = self._labels_of_states()
 
         def fold(groups: Iterable[_Group]) -> None:
             for group in groups:
@@ -154,14 +189,10 @@ class ConditionalLikelihood:
         def count(shard: tuple[int, slice]) -> tuple[float, NDArray[np.float64]]:
             part, chosen = shard
             offsets = self._offsets[chosen.start : chosen.stop + 1]
-            cells = folding.cells[offsets[0] : offsets[-1]]
+            tokens = slice(offsets[0], offsets[-1])
+            found = Shard(tokens, offsets - offsets[0], folding.cells[tokens])
             pairs = np.empty_like(transitions)
-            counts = self._counts[part]
-            offsets = offsets - offsets[0]
-            value = _chain.expected_counts(
-                chain, cells, offsets, self._weights, places, counts, pairs
-            )
-            return value, pairs
+            return self._partial_loss(found, transitions, self._counts[part], pairs), pairs
 
         def unfold(groups: Iterable[_Group]) -> None:
             for group in groups:
@@ -211,7 +242,7 @@ class ConditionalLikelihood:
         self.model.state_ids(label_ids, offsets)
         return columns, offsets, label_ids
 
-    def _number_parameters(self, folding: _Folding) -> None:
+    def _number_parameters(self, folding: Folding) -> None:
         """Order the predicates as their slots are: what is needed together lies together."""
         model = self.model
         assert model.supported is not None
@@ -233,17 +264,16 @@ class ConditionalLikelihood:
         """The row of the model's weights in which each feature is."""
         return np.repeat(self._order, self._count_of_row[self._order])
 
-    def _take(self, folding: _Folding) -> None:
+    def _take(self, folding: Folding) -> None:
         """Make the arrays of this data, which are kept: new memory costs as much as arithmetic."""
-        self._folding: _Folding | None = folding
+        self._folding: Folding | None = folding
         self._first = self._first_of_row[folding.rows]
         self._count = self._count_of_row[folding.rows]
         n_slots = len(folding.rows)
         self._weights = _aligned_zeros((n_slots, self._width))
         self._counts = _aligned_zeros((self._shards.n, n_slots, self._width))
-        state_ids = self.model.state_ids(self._label_ids, self._offsets)
-        places = state_ids if self._labels_of_states() is None else self._label_ids
-        _chain.count_cells(folding.cells, places, self._counts[0])
+        self._state_ids = self.model.state_ids(self._label_ids, self._offsets)
+        transitions = self._count_gold(folding.cells, self._counts[0])
         # Features that no slot has: of predicates that are not in this data, and of transitions.
         in_slots = np.zeros(self.n_parameters, dtype=np.bool_)
         self._empirical = np.zeros(self.n_parameters)
@@ -254,7 +284,6 @@ class ConditionalLikelihood:
         seen[folding.rows] = True
         in_slots[: len(self._column)] = seen[self._feature_rows()]
         self._rest = np.flatnonzero(~in_slots)
-        transitions = count_transitions(self._offsets, state_ids, len(self.model.states))
         self._empirical[len(self._column) :] = transitions.reshape(-1)[self._transitions]
 
     def _check_parameters(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -262,6 +291,28 @@ class ConditionalLikelihood:
         if theta.shape != (self.n_parameters,):
             raise StructlearnError("SL221", n=self.n_parameters, shape=theta.shape)
         return theta
+
+
+class ConditionalLikelihood(ChainObjective):
+    """The objective of a CRF: - log p(y | x), and the prior. Arguments: see `ChainObjective`."""
+
+    def _partial_loss(
+        self,
+        shard: Shard,
+        transitions: NDArray[np.float64],
+        counts: NDArray[np.float64],
+        pairs: NDArray[np.float64],
+    ) -> float:
+        """Sum of log Z, and expected counts."""
+        return _chain.expected_counts(
+            _chain.Chain(self.model.initial, transitions, self.model.final),
+            shard.cells,
+            shard.offsets,
+            self._weights,
+            self._labels_of_states(),
+            counts,
+            pairs,
+        )
 
 
 @dataclass(frozen=True)
@@ -284,7 +335,7 @@ class _Group:
         return self.n_implied + len(self.links) + self.links.size
 
 
-class _Folding:
+class Folding:
     """The cells of some data, and from which predicates their weights come.
 
     groups: see `_Group`. rows: int32 (n_slots), the predicate of each slot as a row of the model,

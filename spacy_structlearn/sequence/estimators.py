@@ -20,7 +20,7 @@ from ..errors import StructlearnError
 from ..optimize.lbfgs import LBFGS
 from ..optimize.owlqn import OWLQN
 from .classes import WordClasses, derive_columns, source_columns
-from .conditional import ConditionalLikelihood
+from .conditional import ChainObjective, ConditionalLikelihood
 from .encoding import tag_set
 from .features import Templates
 from .model import ChainModel
@@ -67,6 +67,15 @@ class ChainEstimator:
         """The columns of the templates from those of the text (SL241 if classes are missing)."""
         return derive_columns(columns, Templates(self.templates).columns, self.classes)
 
+    def close_vocabularies(
+        self, columns: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.uint64], dict[str, NDArray[np.uint64]]]:
+        """The columns of training data as they are learned from, and `ChainModel.vocabularies`.
+
+        All symbols are taken as they are, unless an estimator needs closed vocabularies.
+        """
+        return columns, {}
+
     def initialize(
         self,
         data: Sequence[SequenceData],
@@ -80,8 +89,12 @@ class ChainEstimator:
         start.
         """
         tags = tag_set(labels, self.encoding)
+        columns, offsets, label_ids = concatenate(data, tags)
+        columns, vocabularies = self.close_vocabularies(columns)
         model = ChainModel.build(
-            *concatenate(data, tags),
+            columns,
+            offsets,
+            label_ids,
             tags,
             self.templates,
             self.min_frequency,
@@ -90,6 +103,7 @@ class ChainEstimator:
             encoding=self.encoding,
         )
         model.classes = self.classes
+        model.vocabularies = vocabularies
         if previous is not None:
             model.classes = self.classes or previous.classes
             if self.warm_start and not previous.is_empty:
@@ -98,8 +112,8 @@ class ChainEstimator:
 
 
 @dataclass(frozen=True)
-class CRF(ChainEstimator):
-    """Conditional random field (Lafferty et al. 2001; Sha & Pereira 2003).
+class LikelihoodEstimator(ChainEstimator):
+    """What all estimators have in common that minimise a loss and a penalty, by L-BFGS.
 
     l2: the penalty is l2 |w|^2. l1: l1 |w|_1 besides, which leaves few weights other than zero.
     max_iterations: of L-BFGS (with l1: OWL-QN), for one set of data. tolerance: training ends when
@@ -113,25 +127,55 @@ class CRF(ChainEstimator):
     tolerance: float = 1e-5
     threads: int = 1
 
-    def trainer(self, parameters: ChainModel, data: Sequence[SequenceData]) -> CRFTrainer:
+    def objective(
+        self,
+        model: ChainModel,
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+        label_ids: NDArray[np.int32],
+    ) -> ChainObjective:
+        """What is minimised; arguments as in `ChainObjective`."""
+        raise NotImplementedError
+
+    def trainer(self, parameters: ChainModel, data: Sequence[SequenceData]) -> LikelihoodTrainer:
         """Training that goes on from `parameters`."""
-        return CRFTrainer(self, parameters, data)
+        return LikelihoodTrainer(self, parameters, data)
 
 
-class CRFTrainer:
-    """L-BFGS, or OWL-QN, on the conditional likelihood.
+@dataclass(frozen=True)
+class CRF(LikelihoodEstimator):
+    """Conditional random field (Lafferty et al. 2001; Sha & Pereira 2003).
+
+    Settings: see `LikelihoodEstimator`.
+    """
+
+    def objective(
+        self,
+        model: ChainModel,
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+        label_ids: NDArray[np.int32],
+    ) -> ConditionalLikelihood:
+        """What is minimised; arguments as in `ConditionalLikelihood`."""
+        return ConditionalLikelihood(
+            model, columns, offsets, label_ids, l2=self.l2, threads=self.threads
+        )
+
+
+class LikelihoodTrainer:
+    """L-BFGS, or OWL-QN, on the objective of an estimator.
 
     value: the objective at the present weights; before the first step, 0.
     n_iterations: iterations so far, over all sets of data.
     """
 
-    def __init__(self, settings: CRF, model: ChainModel, data: Sequence[SequenceData]):
+    def __init__(
+        self, settings: LikelihoodEstimator, model: ChainModel, data: Sequence[SequenceData]
+    ):
         if not 0 <= settings.l1 < np.inf:
             raise StructlearnError("SL209", name="l1", wanted="0 or more", value=settings.l1)
         self.settings = settings
-        self._objective = ConditionalLikelihood(
-            model, *concatenate(data, model.labels), l2=settings.l2, threads=settings.threads
-        )
+        self._objective = settings.objective(model, *concatenate(data, model.labels))
         self._done = 0  # iterations before the present optimiser
         self._optimizer = self._start(self._objective.parameters())
 

@@ -1,0 +1,86 @@
+"""Maximum entropy Markov models: each state given the one before, normalised by itself.
+
+McCallum, Freitag & Pereira (2000, section 2); the baseline of Smith, Vail & Lafferty (2007, section
+5), with the features of their CRF. With the state y_t, a label or a pair of labels,
+
+    p(y_t | y_{t-1}, x) = exp(s_t(y_t) + a(y_{t-1}, y_t)) / Z_t(y_{t-1})
+    f(w) = - sum_t log p(y_t | y_{t-1}, x) + l2 |w|^2
+
+where Z sums over the states that may follow. In training y_{t-1} is the right state, so there is a
+sum over a few states a token and none over sequences. In decoding the product of all factors is a
+chain like any other (`decode.state_scores`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _local
+from .conditional import ChainObjective, Folding, Shard
+from .estimators import LikelihoodEstimator
+from .model import ChainModel
+
+
+class LocalLikelihood(ChainObjective):
+    """The objective of a MEMM. Arguments and errors: see `ChainObjective`."""
+
+    locally_normalized: ClassVar[bool] = True
+
+    def _partial_loss(
+        self,
+        shard: Shard,
+        transitions: NDArray[np.float64],
+        counts: NDArray[np.float64],
+        pairs: NDArray[np.float64],
+    ) -> float:
+        """Sum of log Z_t, and the expected counts given the right state before."""
+        return _local.next_states(
+            self.model.initial,
+            transitions,
+            shard.cells,
+            shard.offsets,
+            self._state_ids[shard.tokens],
+            self._successors,
+            self._weights,
+            counts,
+            pairs,
+        )
+
+    def _take(self, folding: Folding) -> None:
+        super()._take(folding)
+        # For each state those that may follow; then those that may be first.
+        possible = np.vstack([self.model.transitions, self.model.initial]) > -np.inf
+        self._successors = state_lists(possible, self._labels_of_states())
+
+
+def state_lists(members: NDArray[np.bool_], places: NDArray[np.int32] | None) -> _local.Lists:
+    """The states in each row of `members`, bool (n_lists, n_states), as the kernel has them.
+
+    places: int32 (n_states), the column of each state in the rows of slots; None: its number.
+    """
+    states = np.nonzero(members)[1].astype(np.int32)
+    starts = np.concatenate([[0], np.cumsum(members.sum(axis=1))]).astype(np.int32)
+    columns = states if places is None else places[states]
+    return _local.Lists(starts, states, columns, members.shape[1])
+
+
+@dataclass(frozen=True)
+class MEMM(LikelihoodEstimator):
+    """Maximum entropy Markov model (McCallum, Freitag & Pereira 2000).
+
+    Settings: see `LikelihoodEstimator`.
+    """
+
+    def objective(
+        self,
+        model: ChainModel,
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+        label_ids: NDArray[np.int32],
+    ) -> LocalLikelihood:
+        """What is minimised; arguments as in `LocalLikelihood`."""
+        return LocalLikelihood(model, columns, offsets, label_ids, l2=self.l2, threads=self.threads)

@@ -1,0 +1,384 @@
+"""Pseudolikelihood: each label given all the other labels, not sequences as a whole.
+
+Besag (1975); a baseline of Smith, Vail & Lafferty (2007, section 5; Toutanova et al. 2003):
+
+    f(w) = - sum_t log p(c_t | all other labels, x) + l2 |w|^2
+
+Another label at t changes the scores of the states and transitions that it touches, and all else
+cancels, so that there is a sum over the labels a token and none over sequences. What it trains is a
+chain model like that of a CRF.
+
+The joint form is that of a model of words, tags and labels together, p(x, tau, y): every symbol is
+predicted from all else too,
+
+    - sum_t log p(x_t | y) - sum_t log p(tau_t | y)
+
+with sums over the closed vocabulary of its column. If no predicate reads two symbols, a symbol
+depends on the labels around it alone. There are few contexts of that kind, and the sum over a
+vocabulary is made once for each: log p(x_t = v | y) = g(v) - log sum_u exp g(u), where g(v) is the
+weight of v's predicates with the labels of the context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from ..errors import StructlearnError
+from ..optimize.lbfgs import dot
+from . import _local
+from .classes import source_columns
+from .conditional import ChainObjective, Folding, Shard
+from .estimators import LikelihoodEstimator, LikelihoodTrainer, SequenceData, concatenate
+from .features import UNKNOWN, Templates
+from .hmm import close_columns, find_symbols
+from .local import state_lists
+from .model import ChainModel
+from .states import START
+
+_BLOCK = 2**22  # probabilities that are in memory at a time
+
+
+class LogPseudoLikelihood(ChainObjective):
+    """The objective of pseudolikelihood.
+
+    joint: whether words and tags (all columns of the templates) are predicted too. Columns are then
+        closed, as `model.vocabularies` says, and each template reads one place at most.
+    The rest: see `ChainObjective`. Raises StructlearnError SL255, SL256 or SL258 if the model is
+    none for the joint form, SL257 if a symbol is out of its vocabulary, and those of
+    `ChainObjective`.
+    """
+
+    def __init__(
+        self,
+        model: ChainModel,
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+        label_ids: NDArray[np.integer],
+        *,
+        l2: float,
+        threads: int = 1,
+        joint: bool = False,
+    ):
+        if joint:
+            _check_joint(model)
+        self.joint = joint
+        super().__init__(model, columns, offsets, label_ids, l2=l2, threads=threads)
+
+    def value_and_gradient(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """f and its gradient; see `ChainObjective`."""
+        value, gradient = super().value_and_gradient(theta)
+        for emission in self._emissions:
+            table = emission.table(theta)
+            log_sums = partial(emission.log_sums, table)
+            found = self._shards.map(log_sums, emission.blocks(self._shards.n))
+            counts = sum((counts for _, counts in found), np.zeros_like(table))
+            value += sum(log_sum for log_sum, _ in found)
+            value -= dot(emission.gold, theta[emission.features])
+            gradient[emission.features] += counts.reshape(-1)[emission.places] - emission.gold
+        return value, gradient
+
+    def _partial_loss(
+        self,
+        shard: Shard,
+        transitions: NDArray[np.float64],
+        counts: NDArray[np.float64],
+        pairs: NDArray[np.float64],
+    ) -> float:
+        """- sum of log p(c_t | all other labels, x), and expected less right counts."""
+        model = self.model
+        return _local.each_label(
+            model.initial,
+            transitions,
+            model.final,
+            shard.cells,
+            shard.offsets,
+            self._label_ids[shard.tokens],
+            self._state_ids[shard.tokens],
+            self._table,
+            len(model.labels) if model.start == START else model.start,
+            model.order == 2,
+            self._labels is not None,
+            self._touched,
+            self._weights,
+            counts,
+            pairs,
+        )
+
+    def _count_gold(
+        self, cells: NDArray[np.int32], counts: NDArray[np.float64]
+    ) -> NDArray[np.number]:
+        """Nothing: `_partial_loss` is the whole loss."""
+        return np.zeros_like(self.model.transitions)
+
+    def _take(self, folding: Folding) -> None:
+        super()._take(folding)
+        self._table = _state_table(self.model)
+        last, n_states = self.model.states[:, -1], len(self.model.states)
+        touched = np.ones((n_states, n_states), dtype=np.bool_)
+        if self.model.order == 2:
+            before = self.model.states[:, 0]
+            touched = before[:, None] == before
+            if self._labels is not None:
+                touched |= last[:, None] == last
+        self._touched = state_lists(touched, self._labels_of_states())
+        self._emissions = (
+            [self._emission(column) for column in range(self._columns.shape[1])]
+            if self.joint
+            else []
+        )
+
+    def _emission(self, column: int) -> _Emission:
+        """The loss of the symbols of one column."""
+        model = self.model
+        name = model.templates.columns[column]
+        known = model.vocabularies[name]
+        known = known[known != UNKNOWN]  # which all vocabularies have, once
+        symbols = find_symbols(self._columns[:, column], known)
+        strange = (symbols == len(known)) & (self._columns[:, column] != UNKNOWN)
+        if strange.any():
+            raise StructlearnError("SL257", column=name, at=int(strange.argmax()))
+        marks = [self._label_ids]
+        if model.has_pair_features:
+            marks.append(len(model.labels) + self._state_ids)
+        return _Emission.make(
+            [
+                (offset, *self._features_of(model.rows(keys)))
+                for offset, keys in _symbol_keys(model.templates, column, known)
+            ],
+            np.stack(marks, axis=1),
+            model.weights.shape[1],
+            symbols,
+            len(known) + 1,
+            self._offsets,
+        )
+
+    def _features_of(
+        self, rows: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int16]]:
+        """The features of some rows of the model: the place in `rows`, the number, the column."""
+        counts = self._count_of_row[rows].astype(np.int64)
+        owners = np.repeat(np.arange(len(rows)), counts)
+        within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        features = self._first_of_row[rows][owners] + within
+        return owners, features, self._column[features]
+
+
+@dataclass(frozen=True)
+class _Emission:
+    """- sum over tokens of log p(symbol | labels) for one column, but for the prior.
+
+    Symbols are numbered, the unknown one is the last. The weights that matter are a table: a row
+    for each template that reads the column and each column of the model's weights, a column for
+    each symbol.
+    n_rows, n_symbols: its shape. features: int64 (n), numbers of parameters, and places: int64 (n),
+    where they are in the table. gold: float64 (n), how often they are on the right paths.
+    contexts: float64 (n_contexts, n_rows), zeros and ones: what is added for labels around.
+    n_tokens: int64 (n_contexts), that have it.
+    """
+
+    n_rows: int
+    n_symbols: int
+    features: NDArray[np.int64]
+    places: NDArray[np.int64]
+    gold: NDArray[np.float64]
+    contexts: csr_array
+    n_tokens: NDArray[np.int64]
+
+    @classmethod
+    def make(
+        cls,
+        templates: list[tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int16]]],
+        marks: NDArray[np.integer],
+        n_columns: int,
+        symbols: NDArray[np.int64],
+        n_symbols: int,
+        offsets: NDArray[np.int64],
+    ) -> _Emission:
+        """templates: of each that reads the column the offset, and of each of its features the
+        symbol, the number and the column of weights. marks: (n_tokens, 1 or 2), the columns of
+        weights for the right labels. symbols: (n_tokens)."""
+        n_tokens, n_rows = len(symbols), len(templates) * n_columns
+        lengths = np.diff(offsets)
+        begins, ends = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
+        here = np.arange(n_tokens)
+        # The rows that a token's symbol meets, -1 for a template whose position is outside.
+        rows = np.full((n_tokens, len(templates), marks.shape[1]), -1, dtype=np.int64)
+        for i, (offset, *_) in enumerate(templates):
+            inside = (here - offset >= begins) & (here - offset < ends)
+            rows[inside, i] = i * n_columns + marks[here[inside] - offset]
+        rows = rows.reshape(n_tokens, len(templates) * marks.shape[1])
+        ids, first = _number_rows(rows, n_rows)
+        distinct = rows[first]
+        contexts = _indicators(distinct, n_rows)
+        seen = csr_array((np.ones(n_tokens), (ids, symbols)), shape=(len(first), n_symbols))
+        owners, features, columns = (
+            np.concatenate([np.empty(0, dtype=np.int64), *parts])
+            for parts in zip(*(found for _, *found in templates), strict=True)
+        )
+        shifts = np.repeat(np.arange(len(templates)), [len(found[1]) for found in templates])
+        places = (shifts * n_columns + columns) * n_symbols + owners
+        gold = (contexts.T @ seen).toarray().reshape(-1)[places]
+        counts = np.bincount(ids, minlength=len(first))
+        return cls(n_rows, n_symbols, features, places, gold, contexts, counts)
+
+    def table(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The table, float64 (n_rows, n_symbols), of a parameter vector."""
+        table = np.zeros(self.n_rows * self.n_symbols)
+        table[self.places] = theta[self.features]
+        return table.reshape(self.n_rows, self.n_symbols)
+
+    def blocks(self, n: int) -> Iterator[slice]:
+        """The contexts in n parts or more, none of them too large."""
+        n_contexts = len(self.n_tokens)
+        size = max(1, min(-(-n_contexts // n), _BLOCK // self.n_symbols))
+        return (slice(i, i + size) for i in range(0, n_contexts, size))
+
+    def log_sums(
+        self, table: NDArray[np.float64], block: slice
+    ) -> tuple[float, NDArray[np.float64]]:
+        """Of some contexts the sum over their tokens of log sum_v exp g(v), and its derivative."""
+        contexts, n_tokens = self.contexts[block], self.n_tokens[block]
+        scores = contexts @ table
+        highest = scores.max(axis=1)
+        scores -= highest[:, None]
+        np.exp(scores, out=scores)
+        totals = scores.sum(axis=1)
+        scores *= (n_tokens / totals)[:, None]
+        return float(n_tokens @ (highest + np.log(totals))), contexts.T @ scores
+
+
+def _number_rows(
+    rows: NDArray[np.int64], n_values: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each row of numbers from -1 to n_values - 1 the number of its kind, and a row of each."""
+    ids = np.zeros(len(rows), dtype=np.int64)
+    first = np.zeros(min(len(rows), 1), dtype=np.int64)
+    for column in rows.T:
+        # A column at a time, so that no number gets too large.
+        _, first, ids = np.unique(
+            ids * (n_values + 1) + column + 1, return_index=True, return_inverse=True
+        )
+    return ids, first
+
+
+def _indicators(rows: NDArray[np.int64], n_columns: int) -> csr_array:
+    """float64 (n, n_columns): one in the columns that are in a row, where they are not negative."""
+    places, _ = np.nonzero(rows >= 0)
+    columns = rows[rows >= 0]
+    return csr_array((np.ones(len(columns)), (places, columns)), shape=(len(rows), n_columns))
+
+
+def _symbol_keys(
+    templates: Templates, column: int, known: NDArray[np.uint64]
+) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+    """For each template that reads a column its offset and the keys of all symbols there."""
+    symbols = np.append(known, np.uint64(UNKNOWN))
+    name = templates.columns[column]
+    for template, terms in enumerate(templates.terms):
+        for _, offset in (term for term in terms if term[0] == name):
+            # A sentence of all symbols, with room for the template at both ends.
+            sentence = np.zeros((len(symbols) + 2 * abs(offset), len(templates.columns)), np.uint64)
+            sentence[abs(offset) : abs(offset) + len(symbols), column] = symbols
+            keys = templates.keys(sentence, np.array([0, len(sentence)]), [template])[:, 0]
+            begin = abs(offset) - offset
+            yield offset, keys[begin : begin + len(symbols)]
+
+
+def _state_table(model: ChainModel) -> NDArray[np.int32]:
+    """int32 (n_labels + 1, n_labels): the state of a label after another, in the last row after
+    the start; -1 for none."""
+    n_labels = len(model.labels)
+    if model.order == 1:
+        return np.tile(np.arange(n_labels, dtype=np.int32), (n_labels + 1, 1))
+    table = np.full((n_labels + 1, n_labels), -1, dtype=np.int32)
+    table[model.states[:, 0], model.states[:, 1]] = np.arange(len(model.states))
+    return table
+
+
+def _check_joint(model: ChainModel) -> None:
+    """Raise SL255, SL256 or SL258 if the joint form is not defined for the model, or too costly."""
+    _check_templates(model.templates)
+    for name in model.templates.columns:
+        if name not in model.vocabularies:
+            raise StructlearnError("SL256", column=name)
+
+
+def _check_templates(templates: Templates) -> None:
+    for text, terms in zip(templates.texts, templates.terms, strict=True):
+        if len(terms) > 1:
+            raise StructlearnError("SL255", template=text)
+    for name in templates.columns:
+        if name not in source_columns(templates.columns):
+            raise StructlearnError("SL258", column=name)
+
+
+@dataclass(frozen=True)
+class PseudoLikelihood(LikelihoodEstimator):
+    """Pseudolikelihood (Besag 1975; Smith, Vail & Lafferty 2007).
+
+    joint: predict words and tags too; see `LogPseudoLikelihood`. Vocabularies are then closed by
+    the paper's rule (`hmm.close_columns`). The rest: see `LikelihoodEstimator`.
+    """
+
+    joint: bool = False
+
+    def close_vocabularies(
+        self, columns: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.uint64], dict[str, NDArray[np.uint64]]]:
+        """See `ChainEstimator`. Raises StructlearnError SL255 or SL258."""
+        if not self.joint:
+            return columns, {}
+        templates = Templates(self.templates)
+        _check_templates(templates)
+        closed, vocabularies = close_columns(columns)
+        return closed, dict(zip(templates.columns, vocabularies, strict=True))
+
+    def objective(
+        self,
+        model: ChainModel,
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+        label_ids: NDArray[np.int32],
+    ) -> LogPseudoLikelihood:
+        """What is minimised; arguments as in `LogPseudoLikelihood`, but columns not closed yet."""
+        if self.joint:
+            columns = model.derive(close_columns(columns)[0])
+        return LogPseudoLikelihood(
+            model,
+            columns,
+            offsets,
+            label_ids,
+            l2=self.l2,
+            threads=self.threads,
+            joint=self.joint,
+        )
+
+    def trainer(self, parameters: ChainModel, data: Sequence[SequenceData]) -> LikelihoodTrainer:
+        """Training that goes on from `parameters`."""
+        kind = _JointTrainer if self.joint else LikelihoodTrainer
+        return kind(self, parameters, data)
+
+
+class _JointTrainer(LikelihoodTrainer):
+    """Keeps its data: which tokens are the first of their types, only all of them together tell."""
+
+    def __init__(
+        self, settings: LikelihoodEstimator, model: ChainModel, data: Sequence[SequenceData]
+    ):
+        super().__init__(settings, model, data)
+        self._data = list(data)
+
+    def add(self, data: Sequence[SequenceData]) -> None:
+        self._data.extend(data)
+        model = self._objective.model
+        self._objective.write(self._optimizer.x)
+        self._objective.close()
+        self._objective = self.settings.objective(model, *concatenate(self._data, model.labels))
+        self._done = self.n_iterations
+        self._optimizer = self._start(self._objective.parameters())

@@ -1,0 +1,293 @@
+"""Maximum entropy Markov models: the loss against sums over next states, its gradient, training."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from chains import COLUMNS, LABELS, RICH_TEMPLATES, TEMPLATES, numpy_scores, random_data, sentences
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.sequence import _local
+from spacy_structlearn.sequence.conditional import ConditionalLikelihood
+from spacy_structlearn.sequence.decode import n_best, viterbi
+from spacy_structlearn.sequence.estimators import CRF, SequenceData
+from spacy_structlearn.sequence.features import Templates
+from spacy_structlearn.sequence.local import MEMM, LocalLikelihood, state_lists
+from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.sequence.pseudolikelihood import LogPseudoLikelihood, PseudoLikelihood
+
+CHAINS = {
+    "first order": {"order": 1},
+    "second order": {"order": 2},
+    "second order, labels only": {"order": 2, "pair_features": False},
+}
+PLAIN = ("a", "b", "c")  # labels of no encoding: everything may follow everything
+
+
+def make(
+    lengths=(4, 1, 0, 6),
+    labels=LABELS[:3],
+    n_labels=None,
+    seed=0,
+    l2=0.5,
+    kind=LocalLikelihood,
+    templates=TEMPLATES,
+    threads=1,
+    **options,
+):
+    """An objective, and its data, which have the first `n_labels` labels only."""
+    columns, offsets, label_ids = random_data(lengths, n_labels or len(labels), seed)
+    templates = Templates(templates)
+    columns = columns[:, [COLUMNS.index(name) for name in templates.columns]]
+    data = columns, offsets, label_ids
+    model = ChainModel.build(*data, labels, templates, **options)
+    return kind(model, *data, l2=l2, threads=threads), data
+
+
+def random_theta(objective, seed=0, scale=0.7):
+    return np.random.default_rng(seed).normal(scale=scale, size=objective.n_parameters)
+
+
+def check_gradient(objective, seed=0):
+    theta = random_theta(objective, seed)
+    gradient = objective.value_and_gradient(theta)[1]
+    for i, shift in enumerate(np.eye(len(theta)) * 1e-5):
+        above, below = (objective.value_and_gradient(theta + d)[0] for d in (shift, -shift))
+        assert gradient[i] == pytest.approx((above - below) / 2e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("labels", [LABELS[:1], LABELS[:3], LABELS, PLAIN])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_gradient_by_finite_differences(labels, chain):
+    objective, _ = make(labels=labels, templates=RICH_TEMPLATES, **CHAINS[chain])
+    check_gradient(objective)
+
+
+@given(
+    st.lists(st.integers(0, 5), max_size=4),
+    st.sampled_from([LABELS[:3], LABELS, PLAIN]),
+    st.sampled_from([RICH_TEMPLATES, ("bias",), ()]),
+    st.sampled_from(list(CHAINS)),
+    st.integers(1, 3),
+    st.integers(0, 100),
+)
+def test_loss_of_each_next_state(lengths, labels, templates, chain, threads, seed):
+    # Of the labels that can be, the last was never seen.
+    objective, (columns, offsets, label_ids) = make(
+        lengths, labels, 2, seed, templates=templates, threads=threads, **CHAINS[chain]
+    )
+    theta = random_theta(objective, seed)
+    objective.write(theta)
+    model = objective.model
+    value = objective.l2 * theta @ theta
+    if len(columns):
+        rows = model.rows(model.templates.keys(columns, offsets))
+        scores = model.state_weights(numpy_scores(rows, model.weights))
+    states = model.state_ids(label_ids.astype(np.int32), offsets)
+    for s in sentences(offsets):
+        before = model.initial
+        for t in range(s.start, s.stop):
+            value += logsumexp(before + scores[t]) - (before + scores[t])[states[t]]
+            before = model.transitions[states[t]]
+    assert objective.value_and_gradient(theta)[0] == pytest.approx(value)
+    objective.close()
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_loss_is_that_of_the_model_that_is_decoded(chain):
+    objective, (columns, offsets, label_ids) = make((3, 1, 4), PLAIN, l2=0.0, **CHAINS[chain])
+    theta = random_theta(objective)
+    objective.write(theta)
+    assert objective.model.locally_normalized
+    paths, log_probabilities = n_best(objective.model, columns, offsets, 3**4)
+    np.testing.assert_allclose(np.exp(log_probabilities).sum(axis=0), 1.0)
+    loss = 0.0
+    for i, s in enumerate(sentences(offsets)):
+        right = (paths[:, s] == label_ids[s]).all(axis=1)
+        loss -= log_probabilities[right, i].item()
+    assert objective.value_and_gradient(theta)[0] == pytest.approx(loss)
+
+
+@pytest.mark.parametrize("kind", [LocalLikelihood, LogPseudoLikelihood])
+@given(st.lists(st.integers(0, 6), max_size=5), st.integers(0, 100))
+def test_without_ties_between_labels_the_loss_is_that_of_a_crf(kind, lengths, seed):
+    local, data = make(lengths, PLAIN, seed=seed, kind=kind)
+    whole = ConditionalLikelihood(local.model, *data, l2=0.5)
+    theta = random_theta(local, seed)
+    n_weights = int(local.model.supported.sum())
+    theta[n_weights:] = 0.0
+    found, expected = (objective.value_and_gradient(theta) for objective in (local, whole))
+    assert found[0] == pytest.approx(expected[0])
+    np.testing.assert_allclose(found[1][:n_weights], expected[1][:n_weights], atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [LocalLikelihood, LogPseudoLikelihood])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_scores_of_any_size(kind, chain):
+    objective, _ = make(kind=kind, **CHAINS[chain])
+    value, gradient = objective.value_and_gradient(random_theta(objective, scale=1e4))
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+    theta = np.full(objective.n_parameters, np.nan)
+    assert not np.isfinite(objective.value_and_gradient(theta)[0])
+
+
+@pytest.mark.parametrize("kind", [LocalLikelihood, LogPseudoLikelihood])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_threads_change_nothing_but_rounding(kind, chain):
+    lengths = np.random.default_rng(5).integers(0, 30, size=40)
+    found = []
+    for threads in (1, 3):
+        objective, _ = make(
+            lengths, templates=RICH_TEMPLATES, kind=kind, threads=threads, **CHAINS[chain]
+        )
+        theta = random_theta(objective)
+        found.append(objective.value_and_gradient(theta))
+        again = objective.value_and_gradient(theta)
+        assert again[0] == found[-1][0]
+        np.testing.assert_array_equal(again[1], found[-1][1])
+        objective.close()
+    assert found[1][0] == pytest.approx(found[0][0], rel=1e-12)
+    np.testing.assert_allclose(found[1][1], found[0][1], atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", [LocalLikelihood, LogPseudoLikelihood])
+def test_added_data_is_as_data_from_the_start(kind):
+    whole, (columns, offsets, label_ids) = make([4, 3, 6, 0, 2], kind=kind)
+    parts = kind(whole.model, columns[:0], [0], label_ids[:0], l2=0.5)
+    parts.add(columns[:7], offsets[:3], label_ids[:7])
+    parts.add(columns[7:], offsets[2:] - 7, label_ids[7:])
+    whole.write(random_theta(whole))
+    value, gradient = whole.value_and_gradient(whole.parameters())
+    value_of_parts, gradient_of_parts = parts.value_and_gradient(parts.parameters())
+    assert value_of_parts == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(np.sort(gradient_of_parts), np.sort(gradient), atol=1e-12)
+
+
+def separable(estimator, n=20):
+    """Data in which the tag tells the label, and an estimator's model of them before training."""
+    columns, offsets, _ = random_data([8] * n, n_symbols=3)
+    tags = np.array(["B-NP", "O", "O"])[columns[:, 1]]
+    data = SequenceData(columns, offsets, tuple(tags.tolist()))
+    return data, estimator.initialize([data], ["NP"])
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("kind", [CRF, MEMM, PseudoLikelihood])
+def test_estimators_learn_and_resume(kind, order):
+    estimator = kind(("ORTH[0]", "TAG[0]", "bias"), order=order, l2=0.01, max_iterations=30)
+    data, model = separable(estimator)
+    trainer = estimator.trainer(model, [data])
+    assert trainer.value == 0.0
+    for _ in range(3):
+        trainer.step()
+    again = estimator.trainer(estimator.initialize([data], ["NP"]), [data])
+    assert again.resume(trainer.to_bytes())
+    while trainer.step():
+        again.step()
+    again.step()
+    learned = trainer.parameters()
+    assert again.parameters().to_bytes() == learned.to_bytes()
+    assert learned.locally_normalized == (kind is MEMM)
+    found = viterbi(learned, data.columns, data.offsets)
+    assert [learned.labels[i] for i in found] == list(data.tags)
+    other = kind(("ORTH[0]", "TAG[0]", "bias"), order=order, l2=1.0)
+    assert not other.trainer(model, [data]).resume(trainer.to_bytes())
+
+
+def test_a_crf_goes_on_from_a_memm_as_a_crf():
+    estimator = MEMM(("TAG[0]",), max_iterations=5)
+    columns, offsets, label_ids = random_data([5, 5])
+    data = SequenceData(columns[:, :1], offsets, tuple(np.array(LABELS)[label_ids].tolist()))
+    trainer = estimator.trainer(estimator.initialize([data], ["NP"]), [data])
+    trainer.step()
+    model = trainer.parameters()
+    assert model.locally_normalized
+    assert not CRF(("TAG[0]",)).trainer(model, [data]).parameters().locally_normalized
+
+
+@pytest.mark.parametrize("kind", [LocalLikelihood, LogPseudoLikelihood])
+def test_errors(kind):
+    objective, data = make(kind=kind)
+    for bad in ({"l2": -1.0}, {"l2": 1.0, "threads": 0}):
+        with pytest.raises(StructlearnError, match="SL209"):
+            kind(objective.model, *data, **bad)
+    with pytest.raises(StructlearnError, match="SL221"):
+        objective.value_and_gradient(np.zeros(3))
+
+
+def ints(*values):
+    return np.array(values, dtype=np.int32)
+
+
+def kernel_arguments():
+    """Two labels, two tokens of one sentence, a cell each, for both kernels."""
+    lists = {n: state_lists(np.ones((n, 2), dtype=np.bool_), None) for n in (2, 3)}
+    shared = {
+        "initial": np.zeros(2),
+        "transitions": np.zeros((2, 2)),
+        "cells": np.zeros((2, 1), dtype=np.int32),
+        "offsets": np.array([0, 2]),
+        "state_ids": ints(0, 1),
+        "weights": np.zeros((1, 2)),
+        "counts": np.zeros((1, 2)),
+    }
+    further = {
+        "final": np.zeros(2),
+        "label_ids": ints(0, 1),
+        "table": np.tile(ints(0, 1), (3, 1)),
+        "start": 2,
+        "second": False,
+        "crossed": False,
+    }
+    return {
+        _local.next_states: {**shared, "successors": lists[3], "expectations": np.zeros((2, 2))},
+        _local.each_label: {
+            **shared, **further, "touched": lists[2], "differences": np.zeros((2, 2))
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"cells": np.ones((2, 1), dtype=np.int32)},
+        {"cells": np.zeros((3, 1), dtype=np.int32)},
+        {"offsets": np.array([0, 3])},
+        {"offsets": np.array([0, 3, 2])},
+        {"state_ids": ints(0, 2)},
+        {"state_ids": ints(0)},
+        {"initial": np.zeros(1)},
+        {"transitions": np.zeros((2, 1))},
+        {"counts": np.zeros((2, 2))},
+        {"weights": np.zeros((1, 1)), "counts": np.zeros((1, 1))},
+        {"successors": state_lists(np.ones((2, 2), dtype=np.bool_), None)},
+        {"expectations": np.zeros((1, 2))},
+        {"touched": state_lists(np.ones((3, 2), dtype=np.bool_), None)},
+        {"differences": np.zeros((1, 2))},
+        {"final": np.zeros(3)},
+        {"label_ids": ints(0, 2)},
+        {"label_ids": ints(0)},
+        {"table": np.full((3, 2), 2, dtype=np.int32)},
+        {"table": np.zeros((2, 2), dtype=np.int32)},
+        {"start": 3},
+    ],
+)
+def test_kernels_refuse_what_does_not_fit(bad):
+    known = [(k, a) for k, a in kernel_arguments().items() if bad.keys() <= a.keys()]
+    assert known
+    for kernel, arguments in known:
+        assert kernel(**arguments) == pytest.approx(2 * np.log(2))
+        with pytest.raises(ValueError, match=r"must|range"):
+            kernel(**{**arguments, **bad})
+
+
+def test_lists_refuse_what_does_not_fit():
+    good = (ints(0, 1, 2), ints(0, 1), ints(0, 0), 2)
+    _local.Lists(*good)
+    for place, bad in product(range(3), (ints(0, 3, 2), ints(1, -1), ints(2, 2, 2))):
+        with pytest.raises(ValueError, match=r"must|range"):
+            _local.Lists(*good[:place], bad, *good[place + 1 :])

@@ -1,0 +1,228 @@
+"""Pseudolikelihood: against sums over all that a label, word or tag could be."""
+
+import numpy as np
+import pytest
+from chains import (
+    LABELS,
+    RICH_TEMPLATES,
+    enumerate_labels,
+    numpy_scores,
+    random_data,
+    sentences,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from test_local import CHAINS, PLAIN, check_gradient, make, random_theta, separable
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.sequence import pseudolikelihood
+from spacy_structlearn.sequence.decode import viterbi
+from spacy_structlearn.sequence.estimators import SequenceData
+from spacy_structlearn.sequence.features import UNKNOWN
+from spacy_structlearn.sequence.hmm import close_columns
+from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.sequence.pseudolikelihood import LogPseudoLikelihood, PseudoLikelihood
+
+ONE_PLACE = ("ORTH[0]", "TAG[-1]", "bias", "ORTH[2]", "TAG[0]")
+
+
+def make_joint(
+    lengths=(4, 1, 0, 6),
+    labels=LABELS[:3],
+    seed=0,
+    templates=ONE_PLACE,
+    threads=1,
+    **options,
+):
+    """A joint objective and its data, whose words and tags are closed."""
+    columns, offsets, label_ids = random_data(lengths, min(len(labels), 2), seed, n_symbols=4)
+    columns, vocabularies = close_columns(columns)
+    data = columns, offsets, label_ids
+    model = ChainModel.build(*data, labels, templates, **options)
+    model.vocabularies = dict(zip(("ORTH", "TAG"), vocabularies, strict=True))
+    return LogPseudoLikelihood(model, *data, l2=0.5, threads=threads, joint=True), data
+
+
+@pytest.mark.parametrize("labels", [LABELS[:1], LABELS[:3], LABELS, PLAIN])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_gradient_by_finite_differences(labels, chain):
+    objective, _ = make(
+        labels=labels, templates=RICH_TEMPLATES, kind=LogPseudoLikelihood, **CHAINS[chain]
+    )
+    check_gradient(objective)
+
+
+@pytest.mark.parametrize("labels", [LABELS[:1], LABELS[:3], PLAIN])
+@pytest.mark.parametrize("min_frequency", [1, 2])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_gradient_of_the_joint_form_by_finite_differences(labels, min_frequency, chain):
+    objective, _ = make_joint(labels=labels, min_frequency=min_frequency, **CHAINS[chain])
+    check_gradient(objective)
+
+
+def label_loss(model, columns, offsets, label_ids):
+    """- sum of log p(label | other labels), from the scores of all sequences."""
+    rows = model.rows(model.templates.keys(columns, offsets))
+    loss = 0.0
+    for s in sentences(offsets):
+        if s.start == s.stop:
+            continue
+        sequences, totals = enumerate_labels(model, rows[s])
+        differ = sequences != label_ids[s]
+        right = totals[~differ.any(axis=1)].item()
+        for t in range(s.stop - s.start):
+            others_right = ~np.delete(differ, t, axis=1).any(axis=1)
+            loss += logsumexp(totals[others_right]) - right
+    return loss
+
+
+def symbol_loss(model, columns, offsets, label_ids):
+    """- sum of log p(symbol | all else): put in every symbol, and score everything anew."""
+    states = model.state_ids(label_ids.astype(np.int32), offsets)
+
+    def score(columns):
+        rows = model.rows(model.templates.keys(columns, offsets))
+        scores = model.state_weights(numpy_scores(rows, model.weights))
+        return scores[np.arange(len(states)), states].sum()
+
+    loss = 0.0
+    for t, j in np.ndindex(*columns.shape):
+        totals = []
+        for symbol in [*model.vocabularies[model.templates.columns[j]].tolist(), UNKNOWN]:
+            changed = columns.copy()
+            changed[t, j] = symbol
+            totals.append(score(changed))
+        loss += logsumexp(totals) - score(columns)
+    return loss
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.integers(0, 5), max_size=3),
+    st.sampled_from([LABELS[:3], PLAIN]),
+    st.sampled_from([RICH_TEMPLATES, ("bias",), ()]),
+    st.sampled_from(list(CHAINS)),
+    st.integers(1, 3),
+    st.integers(0, 100),
+)
+def test_loss_of_each_label(lengths, labels, templates, chain, threads, seed):
+    # The last label was never seen.
+    objective, data = make(
+        lengths,
+        labels,
+        2,
+        seed,
+        kind=LogPseudoLikelihood,
+        templates=templates,
+        threads=threads,
+        **CHAINS[chain],
+    )
+    theta = random_theta(objective, seed)
+    objective.write(theta)
+    loss = label_loss(objective.model, *data)
+    value = objective.value_and_gradient(theta)[0]
+    assert value == pytest.approx(loss + objective.l2 * theta @ theta)
+    objective.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.integers(0, 5), max_size=3),
+    st.sampled_from([LABELS[:3], PLAIN]),
+    st.sampled_from(list(CHAINS)),
+    st.integers(1, 2),
+    st.integers(1, 3),
+    st.integers(0, 100),
+)
+def test_loss_of_each_label_word_and_tag(lengths, labels, chain, min_frequency, threads, seed):
+    objective, data = make_joint(
+        lengths, labels, seed, min_frequency=min_frequency, threads=threads, **CHAINS[chain]
+    )
+    theta = random_theta(objective, seed)
+    objective.write(theta)
+    loss = label_loss(objective.model, *data) + symbol_loss(objective.model, *data)
+    value = objective.value_and_gradient(theta)[0]
+    assert value == pytest.approx(loss + objective.l2 * theta @ theta)
+    objective.close()
+
+
+def test_contexts_in_small_blocks_are_the_same(monkeypatch):
+    objective, _ = make_joint((9, 8, 7))
+    theta = random_theta(objective)
+    value, gradient = objective.value_and_gradient(theta)
+    monkeypatch.setattr(pseudolikelihood, "_BLOCK", 1)
+    again, gradient_again = objective.value_and_gradient(theta)
+    assert again == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(gradient_again, gradient, atol=1e-12)
+
+
+def test_a_vocabulary_has_the_unknown_symbol_once():
+    objective, data = make_joint()
+    theta = random_theta(objective)
+    value, gradient = objective.value_and_gradient(theta)
+    vocabularies = objective.model.vocabularies
+    vocabularies["TAG"] = np.union1d(vocabularies["TAG"], np.array([UNKNOWN], dtype=np.uint64))
+    again = LogPseudoLikelihood(objective.model, *data, l2=0.5, joint=True)
+    assert again.value_and_gradient(theta)[0] == value
+    np.testing.assert_array_equal(again.value_and_gradient(theta)[1], gradient)
+
+
+def test_a_sum_over_the_vocabulary_for_each_label_with_hmm_features():
+    options = {"order": 2, "pair_features": False}
+    objective, _ = make_joint((30, 30), templates=("ORTH[0]", "TAG[0]"), **options)
+    assert [len(emission.n_tokens) for emission in objective._emissions] == [2, 2]
+
+
+def test_without_labels_words_have_their_relative_frequencies():
+    # With one label and without a prior the joint form is the likelihood of a unigram model.
+    columns, offsets, label_ids = random_data([30], 1)
+    data = columns[:, :1], offsets, label_ids
+    estimator = PseudoLikelihood(("ORTH[0]",), joint=True, encoding="none", l2=0.0, tolerance=0.0)
+    sequence = SequenceData(*data[:2], ("a",) * 30)
+    trainer = estimator.trainer(estimator.initialize([sequence], ["a"]), [sequence])
+    while trainer.step():
+        pass
+    _, counts = np.unique(close_columns(columns[:, :1])[0], return_counts=True)
+    assert trainer.value == pytest.approx(-(counts * np.log(counts / 30)).sum())
+
+
+def test_the_joint_form_is_learned_from_data_in_parts_as_from_all_of_it():
+    estimator = PseudoLikelihood(("ORTH[0]", "TAG[0]"), joint=True, order=2, l2=0.1)
+    data, model = separable(estimator)
+    half = int(data.offsets[10])
+    parts = [
+        SequenceData(data.columns[:half], data.offsets[:11], data.tags[:half]),
+        SequenceData(data.columns[half:], data.offsets[10:] - half, data.tags[half:]),
+    ]
+    whole = estimator.trainer(model, [data])
+    in_parts = estimator.trainer(estimator.initialize([data], ["NP"]), parts[:1])
+    in_parts.step()
+    in_parts.add(parts[1:])
+    assert in_parts.n_iterations == 1
+    for trainer in (whole, in_parts):
+        while trainer.step():
+            pass
+    assert in_parts.value == pytest.approx(whole.value, rel=1e-4)
+    learned = whole.parameters()
+    assert set(learned.vocabularies) == {"ORTH", "TAG"}
+    found = viterbi(learned, learned.derive(data.columns), data.offsets)
+    right = np.array(data.tags) == np.array(learned.labels)[found]
+    # The first token of a tag is an unknown one, which tells little.
+    assert right.mean() > 0.9
+
+
+def test_errors_of_the_joint_form():
+    objective, (columns, offsets, label_ids) = make_joint()
+    model = objective.model
+    strange = columns.copy()
+    strange[3, 0] = 77
+    with pytest.raises(StructlearnError, match=r"SL257.*ORTH, at token 3"):
+        LogPseudoLikelihood(model, strange, offsets, label_ids, l2=1.0, joint=True)
+    del model.vocabularies["TAG"]
+    with pytest.raises(StructlearnError, match=r"SL256.*TAG"):
+        LogPseudoLikelihood(model, columns, offsets, label_ids, l2=1.0, joint=True)
+    for text, code in (("TAG[0]|ORTH[0]", "SL255"), ("CLASS[0]", "SL258")):
+        estimator = PseudoLikelihood((text, "ORTH[0]", "TAG[0]"), joint=True)
+        with pytest.raises(StructlearnError, match=code):
+            estimator.close_vocabularies(columns)
