@@ -87,7 +87,7 @@ class ChainTagger(BatchTrainable):
         whole = [slice(begin, end) for begin, end in bounds if known[begin:end].all()]
         if not whole:
             return None
-        columns = template_columns(tokens, self.parameters, self.estimator)
+        columns = template_columns(tokens, self.parameters, self.estimator, training=True)
         return SequenceData(
             np.concatenate([columns[part] for part in whole]),
             np.cumsum([0, *(part.stop - part.start for part in whole)]),

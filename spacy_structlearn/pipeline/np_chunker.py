@@ -147,7 +147,8 @@ class NPChunker(BatchTrainable):
             if within
         ]
         tags = encode(spans, len(tokens.positions), self.estimator.encoding)
-        return SequenceData(self._derive(tokens), tokens.offsets, tuple(tags))
+        columns = template_columns(tokens, self.parameters, self.estimator, training=True)
+        return SequenceData(columns, tokens.offsets, tuple(tags))
 
     def predict(self, docs: Sequence[Doc]) -> list[list[Chunk]]:
         """The chunks of each Doc as (label, start, end, probability) over its tokens."""

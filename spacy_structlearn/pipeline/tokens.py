@@ -103,10 +103,16 @@ def _check_annotated(
                 )
 
 
-def template_columns(tokens: Tokens, parameters: Any, estimator: Any) -> np.ndarray:
+def template_columns(
+    tokens: Tokens, parameters: Any, estimator: Any, *, training: bool = False
+) -> np.ndarray:
     """The columns that the templates of a chain model read, uint64 (n, k).
 
-    Word classes are those of the model once it has any; before, those of its estimator.
+    training: with all symbols, of which learners make vocabularies; else with those that the model
+    knows. Word classes are those of the model once it has any; before, those of its estimator.
     """
-    learned = not parameters.is_empty and parameters.classes is not None
-    return (parameters if learned else estimator).derive(tokens.columns)
+    if not training:
+        return parameters.derive(tokens.columns)
+    if parameters.is_empty or parameters.classes is None:
+        return estimator.derive(tokens.columns)
+    return parameters.derive(tokens.columns, closed=False)

@@ -332,16 +332,17 @@ class ChainModel:
             storage=storage,
         )
 
-    def derive(self, columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def derive(self, columns: NDArray[np.uint64], *, closed: bool = True) -> NDArray[np.uint64]:
         """The columns of the templates, uint64 (n_tokens, n_columns), from those of the text.
 
-        columns: uint64 (n_tokens, n_sources); see `classes.source_columns`.
+        columns: uint64 (n_tokens, n_sources); see `classes.source_columns`. closed: put UNKNOWN in
+        place of what the vocabularies do not have.
         """
         derived = derive_columns(columns, self.templates.columns, self.classes)
-        closed = [name for name in self.templates.columns if name in self.vocabularies]
-        if closed:
+        names = [name for name in self.templates.columns if closed and name in self.vocabularies]
+        if names:
             derived = derived.copy()  # it may be the caller's
-        for name in closed:
+        for name in names:
             symbols = derived[:, self.templates.columns.index(name)]
             symbols[~np.isin(symbols, self.vocabularies[name])] = UNKNOWN
         return derived

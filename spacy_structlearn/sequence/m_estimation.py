@@ -1,0 +1,714 @@
+"""M-estimation of chain models: training without inference (Smith, Vail & Lafferty 2007).
+
+The model is a base distribution q0, corrected by features (equation 2):
+
+    p_w(x, y) = q0(x, y) exp(w.f(x, y)) / Z(w)
+
+and w minimises the objective of `optimize.m_estimation` (equation 3), for which two things are
+gathered once: how often each feature is on in each labelled sentence, and how often q0 expects it
+to be. From then on an iteration is two sparse products; Z is needed neither there nor in decoding.
+
+What is learned is one chain of second order with q0 as a factor: log t + w between the pairs of
+labels of q0, and log e + w of predicates. The label before the first is ^ for q0 and O for features
+(Sha & Pereira 2003, section 4.1), so that the pair (^, c) has the features of (O, c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from .. import serialization
+from ..errors import StructlearnError
+from ..optimize.lbfgs import LBFGS
+from ..optimize.m_estimation import DualCoordinateDescent
+from ..optimize.m_estimation import MEstimation as Objective
+from . import _chain
+from . import encoding as encodings
+from .base import BaseDistribution, hidden_markov, locally_uniform
+from .classes import derive_columns, source_columns
+from .conditional import Folding
+from .estimators import LBFGS_MEMORY, ChainEstimator, SequenceData, concatenate
+from .features import UNKNOWN, Templates
+from .hmm import close_columns
+from .model import ChainModel, check_label_ids
+from .specialized import CentredCounts, SpecializedHMM
+from .specialized import templates as specialized_templates
+from .states import START
+
+BASES: tuple[str, ...] = ("hmm", "locally_uniform", "empirical", "specialized")
+"""Base distributions: section 5, equation 14, equation 15, and that of `specialized`."""
+
+_KIND = "m_estimation_training"
+_VERSION = 1
+_SAMPLE_SMOOTHING = 0.5
+"""Added to the count of each feature in samples, many of which are never drawn."""
+
+
+class GoldCounts(LinearOperator):
+    """F: how often each feature is on in each labelled sentence, as a linear operator.
+
+    model: whose features are counted: the `supported` ones or, if there is no telling, all.
+    columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
+    label_ids: integers (n_tokens), the right labels.
+    input_only: count the predicates too, whatever the labels are (section 5.2).
+    Its shape is (n_sentences, n_parameters): F w are the scores of the right labels, and F'a is the
+    sum over sentences of their features times a. A parameter vector has the features that are on in
+    these data, in the order in which the data bring them.
+    Attributes: places, int64 (n_parameters), of the features in the model's flattened weights,
+    then its transitions, then its predicates.
+    Raises StructlearnError SL203, SL204 or SL207.
+
+    Most predicates follow from others, as `conditional` says, so F is the product of two matrices:
+    which cells each sentence has, a cell being a value of a maximal template with the right state,
+    or a transition; and which features each cell has. Together they have two fifths of the numbers
+    that F has.
+    """
+
+    def __init__(
+        self,
+        model: ChainModel,
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+        label_ids: NDArray[np.integer],
+        *,
+        input_only: bool = False,
+    ):
+        columns, offsets = model.templates.check(columns, offsets)
+        label_ids = check_label_ids(label_ids, len(columns), len(model.labels))
+        folding = Folding(model, columns, offsets)
+        state_ids = model.state_ids(label_ids, offsets)
+        # Where no feature tells pairs of labels with one last label apart, no cell need do so.
+        own = state_ids if model.has_pair_features else label_ids
+        n_own = len(model.states) if model.has_pair_features else len(model.labels)
+        codes = np.empty((len(columns), len(folding.groups) + 1), dtype=np.int64)
+        codes[:, :-1] = folding.cells.astype(np.int64) * n_own + own[:, None]
+        begin = len(folding.rows) * n_own
+        codes[:, -1] = begin + _steps(state_ids, offsets, len(model.states))
+        firsts, ids = _number(codes.reshape(-1))
+        cells = codes.reshape(-1)[firsts]
+        starts = _small(offsets * codes.shape[1])
+        shape = (len(offsets) - 1, len(cells))
+        self._cells = scipy.sparse.csr_array((np.ones(len(ids)), ids, starts), shape=shape)
+        slots, states = np.divmod(cells, n_own)
+        owners, places = _features(model, folding, slots, states, cells - begin, input_only)
+        # By cell, and numbered in the order in which they are read, since most are read once.
+        by_cell = scipy.sparse.coo_array(
+            (np.ones(len(owners)), (_small(owners), np.arange(len(owners), dtype=np.int32))),
+            shape=(len(cells), len(owners)),
+        ).tocsr()
+        places = places[by_cell.indices]
+        firsts, numbers = _number(places)
+        self.places = places[firsts]
+        self._features = scipy.sparse.csr_array(
+            (by_cell.data, numbers, by_cell.indptr), shape=(len(cells), len(self.places))
+        )
+        super().__init__(np.dtype(np.float64), (len(offsets) - 1, len(self.places)))
+
+    def vector(self, *arrays: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What arrays shaped like the model's weights, transitions and, if they are counted,
+        keys have for each feature, float64 (n_parameters)."""
+        vector = np.empty(len(self.places))
+        for array, (features, places) in zip(arrays, self._parts(arrays), strict=True):
+            vector[features] = array.reshape(-1)[places]
+        return vector
+
+    def write(self, vector: NDArray[np.float64], model: ChainModel) -> None:
+        """Put a parameter vector into the model, but for weights of predicates alone, which make
+        no difference between labels."""
+        arrays = (model.weights, model.transitions)
+        for array, (features, places) in zip(arrays, self._parts(arrays), strict=True):
+            array.reshape(-1)[places] = vector[features]
+
+    def _parts(
+        self, arrays: Sequence[NDArray[np.float64]]
+    ) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
+        """For each of the arrays, one after another, its features, and their places in it."""
+        begin = 0
+        for array in arrays:
+            features = (self.places >= begin) & (self.places < begin + array.size)
+            yield features, self.places[features] - begin
+            begin += array.size
+
+    def distinct(
+        self, expectations: NDArray[np.float64]
+    ) -> tuple[scipy.sparse.csr_array, NDArray[np.float64]]:
+        """F and E of a smaller problem, with one feature for all that no sentence tells apart.
+
+        expectations: E, float64 (n_parameters). m features with the same counts f are like one with
+        the counts f sqrt(m) and the expectation (sum of E_j) / sqrt(m): with the same regulariser,
+        F F' and F E stay what they are, and so does the dual. Most features of a large model are on
+        in one sentence alone.
+        Returns float64 (n_sentences, n_distinct), in CSR format, and float64 (n_distinct).
+        """
+        # Sums modulo 2 ** 64, equal for equal columns; for others so by an accident of 2 ** -64.
+        rng = np.random.default_rng(0)
+        numbers = rng.integers(2**64, size=self.shape[0], dtype=np.uint64)
+        for part in (self._cells, self._features):
+            ones = np.ones(part.nnz, dtype=np.uint64)
+            numbers = (
+                scipy.sparse.csr_array((ones, part.indices, part.indptr), part.shape).T @ numbers
+            )
+        firsts, groups = _number(numbers.view(np.int64))
+        scale = np.sqrt(np.bincount(groups, minlength=len(firsts)))
+        # The first of each group stands for it.
+        is_first = np.zeros(len(groups), dtype=np.bool_)
+        is_first[firsts] = True
+        kept = is_first[self._features.indices]
+        of_kept = groups[self._features.indices[kept]]
+        starts = np.concatenate([[0], np.cumsum(kept)])[self._features.indptr]
+        chosen = scipy.sparse.csr_array(
+            (scale[of_kept], of_kept, _small(starts)), shape=(len(starts) - 1, len(firsts))
+        )
+        totals = np.bincount(groups, weights=expectations, minlength=len(firsts))
+        return self._cells @ chosen, totals / scale
+
+    def digest(self) -> bytes:
+        """A hash of F."""
+        digest = blake2b(digest_size=16)
+        for part in (self._cells, self._features):
+            for array in (part.indptr, part.indices):
+                digest.update(array.astype("<i8").data)
+        return digest.digest()
+
+    def _matvec(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._cells @ (self._features @ vector.reshape(-1))
+
+    def _rmatvec(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._features.T @ (self._cells.T @ vector.reshape(-1))
+
+
+def _steps(
+    state_ids: NDArray[np.int32], offsets: NDArray[np.int64], n_states: int
+) -> NDArray[np.int64]:
+    """The transition into each token, int64 (n_tokens): its place, or n_states ** 2 for none."""
+    steps = np.full(len(state_ids), n_states * n_states, dtype=np.int64)
+    steps[1:] = state_ids[:-1].astype(np.int64) * n_states + state_ids[1:]
+    steps[offsets[:-1][np.diff(offsets) > 0]] = n_states * n_states
+    return steps
+
+
+def _features(
+    model: ChainModel,
+    folding: Folding,
+    slots: NDArray[np.int64],
+    states: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    input_only: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which features each cell has: two int64 (n), cells and places as in `GoldCounts`.
+
+    slots, states, steps: of each cell. The state is a label where there are no features of pairs. A
+    cell is a transition where its step is not negative, and then has no slot.
+    """
+    n_columns, n_labels, n_states = model.weights.shape[1], len(model.labels), len(model.states)
+    owners, rows = [], []
+    # Of what is no slot, -1, the row is none either.
+    row_of_slot = np.append(folding.rows, np.int32(-1))
+    for group in folding.groups:
+        first = group.begin + group.n_implied
+        mine = np.flatnonzero((slots >= first) & (slots < first + len(group.links)))
+        for chosen in (slots[mine], *group.links[slots[mine] - first].T):
+            known = row_of_slot[chosen] >= 0
+            owners.append(mine[known])
+            rows.append(row_of_slot[chosen[known]].astype(np.int64))
+    owner = np.concatenate([np.empty(0, dtype=np.int64), *owners])
+    row = np.concatenate([np.empty(0, dtype=np.int64), *rows])
+    labels = states[owner]
+    if model.has_pair_features:
+        pairs = row * n_columns + n_labels + states[owner]
+        labels = model.states[:, -1][states[owner]]
+    arcs = np.flatnonzero((steps >= 0) & (steps < n_states * n_states))
+    found = [
+        (owner, row * n_columns + labels),
+        *([(owner, pairs)] if model.has_pair_features else ()),
+        (arcs, model.weights.size + steps[arcs]),
+    ]
+    if model.supported is not None and model.supported_transitions is not None:
+        supported = np.concatenate([model.supported, model.supported_transitions], axis=None)
+        found = [(of[supported[places]], places[supported[places]]) for of, places in found]
+    if input_only:
+        found.append((owner, model.weights.size + model.transitions.size + row))
+    owners_of, places_of = zip(*found, strict=True)
+    return np.concatenate(owners_of), np.concatenate(places_of)
+
+
+def _number(codes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Where each distinct code is first, and the number of each code in that order."""
+    numbers = np.empty(len(codes), dtype=np.int32)
+    return _chain.number_keys(codes.view(np.uint64), numbers), numbers
+
+
+def _small(places: NDArray[np.int64]) -> NDArray[np.integer]:
+    """As int32 where they fit: SciPy computes with the larger of two types of places."""
+    return places.astype(np.int32) if places.max(initial=0) <= np.iinfo(np.int32).max else places
+
+
+class Statistics:
+    """What M-estimation needs of labelled sentences, for every strength of the regulariser.
+
+    settings: the estimator. columns: uint64 (n_tokens, n_columns), `settings.columns`, with
+        vocabularies that are not closed; offsets, label_ids: as in `ChainModel.build`.
+    labels: the model's labels. vocabularies: as in `ChainModel`, what else is unknown everywhere;
+        None: those that the data have by the rule.
+    Attributes: base, q0; counts, F, without empty sentences, which q0 does not have; expectations,
+    E[f], float64 (n_parameters).
+    Raises StructlearnError SL203, SL204 or SL207, and what `BaseDistribution` raises: SL245 if
+    there is no token, SL246 or SL247.
+    """
+
+    def __init__(
+        self,
+        settings: MEstimation,
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+        label_ids: NDArray[np.integer],
+        labels: Sequence[str],
+        vocabularies: Mapping[str, NDArray[np.uint64]] | None = None,
+    ):
+        self.settings = settings
+        columns, offsets = settings.all_templates.check(columns, offsets)
+        offsets = np.concatenate([[0], offsets[1:][np.diff(offsets) > 0]])
+        names = settings.columns
+        if vocabularies:
+            columns = columns.copy()  # it may be the caller's
+        for place, name in enumerate(names if vocabularies else ()):
+            known = np.isin(columns[:, place], vocabularies[name])
+            columns[:, place] = np.where(known, columns[:, place], np.uint64(UNKNOWN))
+        columns, found = close_columns(columns)
+        self._vocabularies = vocabularies or dict(zip(names, found, strict=True))
+        closed = columns
+        templates = Templates(settings.templates)
+        columns = np.ascontiguousarray(
+            columns[:, [names.index(name) for name in templates.columns]]
+        )
+        self.model = ChainModel.build(
+            columns,
+            offsets,
+            label_ids,
+            labels,
+            templates,
+            settings.min_frequency,
+            order=2,
+            pair_features=settings.pair_features,
+            encoding=settings.encoding,
+        )
+        self.base: BaseDistribution | SpecializedHMM
+        self.counts: GoldCounts | CentredCounts
+        if settings.base == "specialized":
+            own = [names.index(name) for name in settings.words_and_tags]
+            self.base = SpecializedHMM(
+                closed[:, own],
+                offsets,
+                label_ids,
+                labels,
+                settings.words_and_tags,
+                encoding=settings.encoding,
+            )
+            self.counts = CentredCounts(self.model, columns, offsets, self.base.residuals())
+            self.expectations = np.zeros(self.counts.shape[1])
+        else:
+            self.base = settings.base_distribution(closed, offsets, label_ids, labels, names)
+            self.counts = GoldCounts(
+                self.model, columns, offsets, label_ids, input_only=settings.input_only
+            )
+            self.expectations = self.counts.vector(
+                *settings.expectations(self.base, self.model, columns, offsets)
+            )
+
+    @property
+    def scale(self) -> float:
+        """What c is multiplied by: of tokens the objective is the sum, and not the mean."""
+        return float(self.counts.shape[0]) if self.settings.base == "specialized" else 1.0
+
+    @cached_property
+    def distinct(self) -> tuple[scipy.sparse.csr_array, NDArray[np.float64]]:
+        """F and E of the smaller problem, see `GoldCounts.distinct`."""
+        return self.counts.distinct(self.expectations)
+
+    def corrected(self, vector: NDArray[np.float64]) -> ChainModel:
+        """q0 corrected by the features: one chain, float64, whose vocabularies are closed.
+
+        vector: their weights, float64 (n_parameters).
+        """
+        self.counts.write(vector, self.model)
+        corrected = correct(self.base, self.model)
+        corrected.vocabularies = dict(self._vocabularies)
+        return corrected
+
+
+def correct(base: BaseDistribution | SpecializedHMM, model: ChainModel) -> ChainModel:
+    """q0 times exp(w.f) (equation 2), with the weights w of a chain of second order.
+
+    Its states are those of q0; the pairs that may be first have START before them. Templates of q0
+    that the model does not have come after the model's.
+    """
+    chain = base.to_chain_model(model.encoding)
+    new = [text for text in chain.templates.texts if text not in model.templates.texts]
+    unknown = chain.keys[model.rows(chain.keys) < 0]
+    keys = np.insert(model.keys, np.searchsorted(model.keys, unknown), unknown)
+    n_labels, before = len(chain.labels), chain.states[:, 0]
+    states = {tuple(state): place for place, state in enumerate(model.states.tolist())}
+    pairs = np.column_stack([np.where(before == START, model.start, before), chain.states[:, 1]])
+    places = np.array([states.get(tuple(pair), -1) for pair in pairs.tolist()])
+    known = np.flatnonzero(places >= 0)
+    has_pair_features = model.has_pair_features or chain.has_pair_features
+    weights = np.zeros((len(keys), n_labels + len(chain.states) * has_pair_features))
+    weights[np.searchsorted(keys, chain.keys), : chain.weights.shape[1]] = chain.weights
+    rows = np.searchsorted(keys, model.keys)
+    weights[rows, :n_labels] += model.weights[:, :n_labels]
+    if model.has_pair_features:
+        weights[rows[:, None], n_labels + known] += model.weights[:, n_labels + places[known]]
+    transitions = chain.transitions.copy()
+    # What the pairs do not allow is forbidden on both sides.
+    further = model.transitions[np.ix_(places[known], places[known])]
+    transitions[np.ix_(known, known)] += np.where(np.isneginf(further), 0.0, further)
+    return ChainModel(
+        chain.labels,
+        Templates([*model.templates.texts, *new]),
+        keys,
+        weights,
+        transitions,
+        states=chain.states,
+        initial=chain.initial,
+        final=chain.final,
+        encoding=model.encoding,
+        classes=model.classes,
+        vocabularies=chain.vocabularies,
+    )
+
+
+@dataclass(frozen=True)
+class MEstimation(ChainEstimator):
+    """M-estimation (Smith, Vail & Lafferty 2007); always of second order.
+
+    base: q0, one of `BASES`: "hmm"; "locally_uniform", which says nothing of labels; or
+        "empirical", the HMM's labels for the sentences of the training data; or "specialized",
+        labels of a better HMM for them, with features that are centred (see `specialized`): far
+        more accurate, and not in the paper.
+    emitted: the columns that q0 emits, together or each by itself: (("ORTH",), ("TAG",)). None:
+        all that the templates read, each by itself. Vocabularies of all columns are closed by the
+        paper's rule for unknown words. Of symbols together that were never seen together q0 says
+        nothing. For "specialized" two, words and tags; None: (("ORTH",), ("TAG",)).
+    smoothing: of q0's label trigrams, see `SecondOrderHMM.fit`; the paper has none, which leaves
+        sentences of which some trigram was never seen without an answer.
+    c: the regulariser is |w|^2 / 2c; None: none, as bad an idea as the paper finds it. With
+        "specialized", where an example is a token, it is that of their sum instead of their mean.
+    max_iterations: passes through the sentences (`DualCoordinateDescent`), or iterations of L-BFGS
+        if c is None. tolerance: training ends when the objective is at most so much, in relation
+        to itself, above its minimum (L-BFGS: when it falls by no more, a mean of ten iterations).
+    samples: how many sentences of q0 its expectations are estimated from (equation 7); 0: they are
+        exact. seed: of the samples, and of the order of sentences in a pass.
+    input_only: train weights of predicates alone besides, which relieve those of features with
+        labels of modelling the text (section 5.2), and are not needed afterwards.
+    Since the objective is convex, training always begins at q0, and `warm_start` changes nothing.
+    Raises StructlearnError SL209 for settings out of range.
+    """
+
+    order: int = 2
+    base: str = "hmm"
+    emitted: tuple[tuple[str, ...], ...] | None = None
+    smoothing: float = 1e-3
+    c: float | None = 1.0
+    max_iterations: int = 100
+    tolerance: float = 1e-4
+    samples: int = 0
+    seed: int = 0
+    input_only: bool = False
+
+    def __post_init__(self) -> None:
+        conditional = self.base in ("empirical", "specialized")
+        two = self.emitted is None or [len(group) for group in self.emitted] == [1, 1]
+        for name, wanted, sound in (
+            ("order", "2", self.order == 2),
+            ("base", "one of " + ", ".join(BASES), self.base in BASES),
+            ("smoothing", "0 or more", 0 <= self.smoothing < np.inf),
+            ("c", "more than 0, or None", self.c is None or 0 < self.c < np.inf),
+            ("max_iterations", "1 or more", self.max_iterations >= 1),
+            ("tolerance", "0 or more", self.tolerance >= 0),
+            ("samples", "0 or more", self.samples >= 0),
+            ("seed", "0 or more", self.seed >= 0),
+            ("samples", f"0 for {self.base}", not self.samples or not conditional),
+            ("input_only", f"false for {self.base}", not self.input_only or not conditional),
+            ("emitted", "two columns for specialized", self.base != "specialized" or two),
+        ):
+            if not sound:
+                value = getattr(self, name)
+                raise StructlearnError("SL209", name=name, wanted=wanted, value=value)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the templates, then those that are emitted besides."""
+        return self.all_templates.columns
+
+    @property
+    def words_and_tags(self) -> tuple[str, str]:
+        """The two columns of "specialized"."""
+        ((words,), (tags,)) = self.emitted or (("ORTH",), ("TAG",))
+        return words, tags
+
+    @cached_property
+    def all_templates(self) -> Templates:
+        """The templates of the features, then those of q0."""
+        if self.base == "specialized":
+            own = specialized_templates(self.words_and_tags).texts
+            return Templates(tuple(dict.fromkeys([*self.templates, *own])))
+        groups = self.emitted
+        if groups is None:
+            groups = tuple((name,) for name in Templates(self.templates).columns)
+        emitted = ("|".join(f"{name}[0]" for name in group) for group in groups)
+        return Templates(tuple(dict.fromkeys([*self.templates, *emitted])))
+
+    @cached_property
+    def attributes(self) -> tuple[str, ...]:
+        """The columns that are read from the text, in order."""
+        return source_columns(self.columns)
+
+    def derive(self, columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """`columns` from those of the text (SL241 if classes are missing)."""
+        return derive_columns(columns, self.columns, self.classes)
+
+    def initialize(
+        self,
+        data: Sequence[SequenceData],
+        labels: Sequence[str],
+        previous: ChainModel | None = None,
+    ) -> ChainModel:
+        """A model of labels and vocabularies; features and q0 come with the data of the training.
+
+        labels: of chunks; the model's own are their tags in the encoding. previous: of which word
+        classes stay if there are no others.
+        """
+        tags = encodings.tag_set(labels, self.encoding)
+        model = ChainModel(
+            tags,
+            self.all_templates,
+            np.empty(0, dtype=np.uint64),
+            np.empty((0, len(tags))),
+            np.zeros((len(tags), len(tags))),
+            encoding=self.encoding,
+            vocabularies=self._vocabularies(data),
+        )
+        model.classes = self.classes or (None if previous is None else previous.classes)
+        return model
+
+    def _vocabularies(self, data: Sequence[SequenceData]) -> dict[str, NDArray[np.uint64]]:
+        if not data:
+            return {}
+        _, found = close_columns(np.concatenate([part.columns for part in data]))
+        return dict(zip(self.columns, found, strict=True))
+
+    def trainer(self, parameters: ChainModel, data: Sequence[SequenceData]) -> MEstimationTrainer:
+        """Training on `data` alone, with labels, vocabularies and word classes of `parameters`."""
+        return MEstimationTrainer(self, parameters, data)
+
+    def base_distribution(
+        self,
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+        label_ids: NDArray[np.integer],
+        labels: Sequence[str],
+        names: Sequence[str],
+    ) -> BaseDistribution:
+        """q0, counted on columns that are closed; arguments as in `hidden_markov`."""
+        sentences = (columns, offsets, label_ids, labels, names)
+        if self.base == "locally_uniform":
+            return locally_uniform(*sentences, emitted=self.emitted, encoding=self.encoding)
+        return hidden_markov(
+            *sentences, emitted=self.emitted, smoothing=self.smoothing, encoding=self.encoding
+        )
+
+    def expectations(
+        self,
+        base: BaseDistribution,
+        model: ChainModel,
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+    ) -> tuple[NDArray[np.float64], ...]:
+        """E[f] of a model's features, and of its predicates if `input_only`.
+
+        Arguments and results: as in `BaseDistribution`.
+        """
+        found: tuple[NDArray[np.float64], ...]
+        if self.base == "empirical":
+            found = base.posterior_expectations(model, columns, offsets)
+        elif self.samples:
+            found = base.sampled_expectations(
+                model, self.samples, self.seed, smoothing=_SAMPLE_SMOOTHING
+            )
+        else:
+            found = base.expectations(model, columns, offsets)
+        if not self.input_only:
+            return found
+        return *found, base.predicate_expectations(model, columns, offsets)
+
+
+class Minimization:
+    """The search for the weights, by the dual or, without regulariser, by L-BFGS.
+
+    c: the regulariser is |w|^2 / 2c; None: none. Settings: those of `statistics`.
+    """
+
+    def __init__(self, statistics: Statistics, c: float | None):
+        settings = statistics.settings
+        if c is not None:
+            c *= statistics.scale
+        self._statistics = statistics
+        self._max_iterations = settings.max_iterations
+        self._objective = Objective(statistics.counts, statistics.expectations, c=c)
+        self._optimizer: LBFGS | DualCoordinateDescent
+        if c is None:
+            self._optimizer = LBFGS(
+                np.zeros(len(statistics.expectations)),
+                memory=LBFGS_MEMORY,
+                gradient_tolerance=0.0,
+                value_tolerance=settings.tolerance,
+            )
+        else:
+            self._optimizer = DualCoordinateDescent(
+                *statistics.distinct, c=c, tolerance=settings.tolerance, seed=settings.seed
+            )
+
+    @property
+    def n_iterations(self) -> int:
+        return self._optimizer.n_iterations
+
+    @property
+    def value(self) -> float:
+        """The objective at the present weights."""
+        return self._objective.value(self.weights())
+
+    def step(self) -> bool:
+        """One iteration; true while more can be done."""
+        if isinstance(self._optimizer, LBFGS):
+            more = self._optimizer.step(self._objective.value_and_gradient)
+        else:
+            more = self._optimizer.step()
+        return more and self.n_iterations < self._max_iterations
+
+    def run(self) -> NDArray[np.float64]:
+        """All iterations that are left; returns the weights."""
+        while self.step():
+            pass
+        return self.weights()
+
+    def weights(self) -> NDArray[np.float64]:
+        """The present weights, float64 (n_parameters)."""
+        if isinstance(self._optimizer, LBFGS):
+            return self._optimizer.x
+        alpha = self._optimizer.alpha
+        sums = self._statistics.counts.rmatvec(alpha / len(alpha))
+        return self._optimizer.c * (sums - self._statistics.expectations)
+
+    def to_bytes(self) -> bytes:
+        """The state, without the data."""
+        state = np.frombuffer(self._optimizer.to_bytes(), dtype=np.uint8)
+        return serialization.pack(_KIND, _VERSION, {"data": self._digest(), "state": state})
+
+    def resume(self, state: bytes) -> bool:
+        """Go on from `to_bytes`, bit for bit; False, and no change, if it is of other data or c.
+
+        Raises StructlearnError SL050 to SL054 if it is no such state.
+        """
+        _, fields = serialization.unpack(state, _KIND, {_VERSION})
+        try:
+            if fields["data"] != self._digest():
+                return False
+            state = fields["state"].tobytes()
+        except (KeyError, AttributeError) as error:
+            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+        if isinstance(self._optimizer, LBFGS):
+            self._optimizer = LBFGS.from_bytes(state)
+        else:
+            counts, expectations = self._statistics.distinct
+            self._optimizer = DualCoordinateDescent.from_bytes(state, counts, expectations)
+        return True
+
+    def _digest(self) -> str:
+        """Of all on which the course of the search depends, besides the state."""
+        settings = self._statistics.settings
+        parts = repr((self._objective.c, settings.tolerance, settings.seed))
+        digest = blake2b(parts.encode(), digest_size=16)
+        digest.update(self._statistics.counts.digest())
+        digest.update(self._statistics.expectations.data)
+        return digest.hexdigest()
+
+
+class MEstimationTrainer:
+    """Gathers statistics, then minimises the objective.
+
+    value: the objective at the present weights; before the first step, 0.
+    n_iterations: iterations so far, over all sets of data.
+    """
+
+    def __init__(self, settings: MEstimation, model: ChainModel, data: Sequence[SequenceData]):
+        self.settings = settings
+        self._model = model
+        self._data = list(data)
+        self._done = 0  # iterations before the present minimisation
+        self._statistics: Statistics | None = None
+        self._minimization: Minimization | None = None
+
+    @property
+    def value(self) -> float:
+        return 0.0 if self._minimization is None else self._minimization.value
+
+    @property
+    def n_iterations(self) -> int:
+        return self._done + (0 if self._minimization is None else self._minimization.n_iterations)
+
+    def add(self, data: Sequence[SequenceData]) -> None:
+        """More sentences: q0 and the features are other ones, so training begins anew."""
+        self._data.extend(data)
+        self._done = self.n_iterations
+        self._statistics = self._minimization = None
+
+    def step(self) -> bool:
+        """One iteration. Returns False once training has ended."""
+        return self._start()[1].step()
+
+    def parameters(self) -> ChainModel:
+        """The model as it stands, float32; before the first step, what training began with."""
+        if self._statistics is None or self._minimization is None:
+            return self._model
+        model = self._statistics.corrected(self._minimization.weights())
+        model.classes = self._model.classes
+        return model.compact("float32")
+
+    def to_bytes(self) -> bytes:
+        """The state of the training, to go on bit for bit with the same data."""
+        return b"" if self._minimization is None else self._minimization.to_bytes()
+
+    def resume(self, state: bytes) -> bool:
+        """Go on from `to_bytes`. Returns False if the state is of other data or settings."""
+        return bool(state) and self._start()[1].resume(state)
+
+    def _start(self) -> tuple[Statistics, Minimization]:
+        if self._statistics is None or self._minimization is None:
+            sentences = concatenate(self._data, self._model.labels)
+            self._statistics = Statistics(
+                self.settings, *sentences, self._model.labels, self._model.vocabularies
+            )
+            self._minimization = Minimization(self._statistics, self.settings.c)
+        return self._statistics, self._minimization
+
+
+def grid(
+    statistics: Statistics, strengths: Sequence[float | None], *, threads: int = 1
+) -> list[ChainModel]:
+    """The model of each c in `strengths`, float64, from one featurisation.
+
+    threads: so many are trained at a time; the results are the same.
+    """
+    minimizations = [Minimization(statistics, c) for c in strengths]
+    with ThreadPoolExecutor(threads, "structlearn") as pool:
+        found = list(pool.map(Minimization.run, minimizations))
+    return [statistics.corrected(weights) for weights in found]

@@ -1,0 +1,402 @@
+"""M-estimation of chains: gold counts, the corrected base distribution, and the estimator."""
+
+import dataclasses
+from itertools import product
+
+import numpy as np
+import pytest
+from chains import COLUMNS, LABELS, RICH_TEMPLATES, enumerate_labels, random_data, sentences
+from conll import f1, read_noun_phrases
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.optimize.m_estimation import MEstimation as Objective
+from spacy_structlearn.sequence.base import hidden_markov, locally_uniform
+from spacy_structlearn.sequence.classes import learn
+from spacy_structlearn.sequence.decode import marginals, viterbi
+from spacy_structlearn.sequence.estimators import SequenceData
+from spacy_structlearn.sequence.features import SHA_PEREIRA, UNKNOWN, Templates
+from spacy_structlearn.sequence.hmm import close_columns
+from spacy_structlearn.sequence.m_estimation import (
+    GoldCounts,
+    MEstimation,
+    Minimization,
+    Statistics,
+    correct,
+    grid,
+)
+from spacy_structlearn.sequence.model import ChainModel
+
+TAGS = ("O", "B-NP", "I-NP")
+LENGTHS = (4, 1, 0, 6, 3, 2, 5)
+
+
+def closed_data(n_labels=3, seed=0, lengths=LENGTHS):
+    columns, offsets, label_ids = random_data(lengths, n_labels, seed)
+    return close_columns(columns)[0], offsets, label_ids
+
+
+def dense_counts(counts, model, columns, offsets, label_ids):
+    """F, a feature and a token at a time."""
+    wanted = np.zeros(counts.shape)
+    numbers = {place: i for i, place in enumerate(counts.places.tolist())}
+    state_ids = model.state_ids(label_ids.astype(np.int32), offsets)
+    rows = model.rows(model.templates.keys(columns, offsets))
+    for i, s in enumerate(sentences(offsets)):
+        for t in range(s.start, s.stop):
+            own = [label_ids[t]]
+            if model.has_pair_features:
+                own.append(len(model.labels) + state_ids[t])
+            known = rows[t][rows[t] >= 0]
+            on = [row * model.weights.shape[1] + column for row, column in product(known, own)]
+            if t > s.start:
+                step = state_ids[t - 1] * len(model.states) + state_ids[t]
+                on.append(model.weights.size + step)
+            # Predicates alone, if they are counted.
+            on += (model.weights.size + model.transitions.size + known).tolist()
+            for place in on:
+                if place in numbers:
+                    wanted[i, numbers[place]] += 1
+    return wanted
+
+
+# --- gold counts ----------------------------------------------------------------------------------
+@given(
+    st.integers(0, 1000),
+    st.lists(st.sampled_from(RICH_TEMPLATES), min_size=0, max_size=6, unique=True),
+    st.booleans(),
+    st.integers(1, 3),
+    st.sampled_from([LABELS[:1], ("X", "Y"), TAGS]),
+    st.booleans(),
+)
+@settings(deadline=None, max_examples=40)
+def test_gold_counts(seed, templates, pair_features, min_frequency, labels, input_only):
+    columns, offsets, label_ids = closed_data(len(labels), seed)
+    columns = columns[:, [COLUMNS.index(name) for name in Templates(templates).columns]]
+    model = ChainModel.build(
+        columns,
+        offsets,
+        label_ids,
+        labels,
+        templates,
+        min_frequency,
+        order=2,
+        pair_features=pair_features,
+    )
+    counts = GoldCounts(model, columns, offsets, label_ids, input_only=input_only)
+    wanted = dense_counts(counts, model, columns, offsets, label_ids)
+    # Every supported feature has one parameter.
+    supported = np.concatenate([model.supported, model.supported_transitions], axis=None)
+    supported = np.append(supported, np.full(len(model.keys), input_only))
+    assert sorted(counts.places.tolist()) == np.flatnonzero(supported).tolist()
+    n_parameters = np.count_nonzero(supported)
+    assert counts.shape == (len(LENGTHS), n_parameters)
+    rng = np.random.default_rng(seed)
+    vector, of_sentences = rng.normal(size=n_parameters), rng.normal(size=len(LENGTHS))
+    np.testing.assert_allclose(counts.matvec(vector), wanted @ vector, atol=1e-12)
+    np.testing.assert_allclose(counts.rmatvec(of_sentences), of_sentences @ wanted, atol=1e-12)
+    # To the arrays of the model and back.
+    counts.write(vector, model)
+    alone = rng.normal(size=len(model.keys))
+    again = counts.vector(model.weights, model.transitions, alone)
+    n = model.weights.size + model.transitions.size
+    with_labels = counts.places < n
+    assert again[with_labels].tolist() == vector[with_labels].tolist()
+    assert again[~with_labels].tolist() == alone[counts.places[~with_labels] - n].tolist()
+
+
+def test_gold_counts_of_other_sentences_than_those_of_the_model():
+    columns, offsets, label_ids = closed_data()
+    options = {"order": 2, "encoding": "none"}
+    model = ChainModel.build(columns[:4], [0, 4], label_ids[:4], TAGS, RICH_TEMPLATES, **options)
+    counts = GoldCounts(model, columns, offsets, label_ids)
+    supported = np.concatenate([model.supported, model.supported_transitions], axis=None)
+    assert supported[counts.places].all()
+    wanted = dense_counts(counts, model, columns, offsets, label_ids)
+    np.testing.assert_allclose(counts @ np.eye(counts.shape[1]), wanted)
+    # Without knowledge of what is supported, all features of known predicates count.
+    model.supported = model.supported_transitions = None
+    assert GoldCounts(model, columns, offsets, label_ids).shape[1] > counts.shape[1]
+
+
+def test_gold_counts_of_nothing():
+    model = ChainModel.build(*closed_data(), TAGS, RICH_TEMPLATES, order=2)
+    nothing = np.zeros((0, 2), dtype=np.uint64), [0, 0], np.zeros(0, dtype=np.int32)
+    counts = GoldCounts(model, *nothing)
+    assert counts.shape == (1, 0)
+    assert (counts @ np.zeros(0)).tolist() == [0.0]
+    assert counts.rmatvec(np.ones(1)).shape == (0,)
+
+
+@given(st.integers(0, 1000), st.booleans())
+@settings(deadline=None, max_examples=20)
+def test_features_that_no_sentence_tells_apart_are_one(seed, pair_features):
+    columns, offsets, label_ids = closed_data(seed=seed)
+    options = {"order": 2, "pair_features": pair_features}
+    model = ChainModel.build(columns, offsets, label_ids, TAGS, RICH_TEMPLATES, **options)
+    counts = GoldCounts(model, columns, offsets, label_ids)
+    dense = dense_counts(counts, model, columns, offsets, label_ids)
+    expectations = np.random.default_rng(seed).random(counts.shape[1])
+    few, few_expectations = counts.distinct(expectations)
+    assert few.shape[1] == len(np.unique(dense, axis=1).T)
+    np.testing.assert_allclose((few @ few.T).toarray(), dense @ dense.T)
+    np.testing.assert_allclose(few @ few_expectations, dense @ expectations)
+
+
+# --- q0 times exp(w.f) ----------------------------------------------------------------------------
+@pytest.mark.parametrize("labels", [TAGS, ("X", "Y"), ("X",)])
+@pytest.mark.parametrize("make_base", [hidden_markov, locally_uniform])
+@pytest.mark.parametrize(
+    ("templates", "pair_features"),
+    [(RICH_TEMPLATES, True), (("ORTH[0]", "TAG[0]"), False), (("ORTH[-1]",), True), ((), True)],
+)
+def test_corrected_scores_by_enumeration(labels, make_base, templates, pair_features):
+    columns, offsets, label_ids = closed_data(len(labels), seed=3)
+    base = make_base(columns, offsets, label_ids, labels, COLUMNS, encoding=None)
+    templates = Templates(templates)
+    places = [COLUMNS.index(name) for name in templates.columns]
+    model = ChainModel.build(
+        columns[:, places],
+        offsets,
+        label_ids,
+        labels,
+        templates,
+        order=2,
+        pair_features=pair_features,
+        encoding="none",
+    )
+    rng = np.random.default_rng(0)
+    model.weights[:] = rng.normal(size=model.weights.shape)
+    model.transitions += rng.normal(size=model.transitions.shape)
+    corrected = correct(base, model)
+    assert ChainModel.from_bytes(corrected.to_bytes()) == corrected
+    chain = base.to_chain_model()
+    for n in (1, 2, 4):
+        text = columns[:n]
+        wanted = 0.0
+        for part in (chain, model):
+            its_columns = [COLUMNS.index(name) for name in part.templates.columns]
+            keys = part.templates.keys(text[:, its_columns], [0, n])
+            wanted = wanted + enumerate_labels(part, part.rows(keys))[1]
+        its_columns = [COLUMNS.index(name) for name in corrected.templates.columns]
+        keys = corrected.templates.keys(text[:, its_columns], [0, n])
+        _, found = enumerate_labels(corrected, corrected.rows(keys))
+        np.testing.assert_allclose(found, wanted)
+        assert np.isfinite(found).any()
+
+
+# --- the estimator --------------------------------------------------------------------------------
+def as_data(columns, offsets, label_ids, tags=TAGS):
+    return [
+        SequenceData(
+            columns[s], np.array([0, s.stop - s.start]), tuple(tags[i] for i in label_ids[s])
+        )
+        for s in sentences(offsets)
+    ]
+
+
+def make_estimator(**options):
+    options = {
+        "templates": RICH_TEMPLATES[:7],
+        "tolerance": 1e-10,
+        "max_iterations": 1000,
+        **options,
+    }
+    # The columns of the templates in the order of the data.
+    return MEstimation(**{**options, "templates": ("ORTH[0]", *options["templates"][2:])})
+
+
+def trained(trainer):
+    while trainer.step():
+        pass
+    return trainer
+
+
+ESTIMATORS = {
+    "default": {},
+    "label features": {"pair_features": False},
+    "locally uniform": {"base": "locally_uniform"},
+    "empirical": {"base": "empirical"},
+    "samples": {"samples": 200, "seed": 1},
+    "together": {"emitted": (("ORTH", "TAG"),)},
+    "no smoothing": {"smoothing": 0.0},
+    "frequent": {"min_frequency": 2},
+    "input-only features": {"input_only": True},
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_estimator(name):
+    estimator = make_estimator(**ESTIMATORS[name], c=0.5)
+    assert estimator.attributes == ("ORTH", "TAG")
+    columns, offsets, label_ids = random_data((5, 3, 4, 0, 6, 4, 4), seed=3)
+    data = as_data(columns, offsets, label_ids)
+    start = estimator.initialize(data, ["NP"])
+    assert start.labels == TAGS
+    assert set(start.vocabularies) == {"ORTH", "TAG"}
+    trainer = estimator.trainer(start, data)
+    assert (trainer.value, trainer.n_iterations) == (0.0, 0)
+    trained(trainer)
+    assert 1 < trainer.n_iterations <= estimator.max_iterations
+    model = trainer.parameters()
+    assert model.weights.dtype == np.float32
+    # The minimum: weighted counts are what is expected, up to the regulariser.
+    statistics = Statistics(estimator, columns, offsets, label_ids, TAGS)
+    w, counts = Minimization(statistics, 0.5).run(), statistics.counts
+    alpha = np.exp(-counts.matvec(w)) / 6  # one of the seven sentences is empty
+    wanted = statistics.expectations + w / 0.5
+    np.testing.assert_allclose(counts.rmatvec(alpha), wanted, atol=1e-5)
+    assert trainer.value == Objective(counts, statistics.expectations, c=0.5).value(w)
+    # The same for several c at a time, of which one is none.
+    few = dataclasses.replace(estimator, max_iterations=20)
+    found = grid(Statistics(few, columns, offsets, label_ids, TAGS), [0.5, None], threads=2)
+    none = trained(dataclasses.replace(few, c=None).trainer(start, data))
+    half = trained(few.trainer(start, data))
+    assert [model.compact("float32") for model in found] == [
+        half.parameters(),
+        none.parameters(),
+    ]
+    assert none.value < half.value
+    # It answers, with known words and unknown ones.
+    text = np.vstack([columns[:3], [[77, 1], [1, 78]]]).astype(np.uint64)
+    p = marginals(model, model.derive(text), [0, 3, 5])
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+
+
+def test_words_that_were_seen_once_are_unknown():
+    columns = np.array([[1, 7], [2, 7], [1, 7], [3, 8], [2, 8]], dtype=np.uint64)
+    sentence = [0, 3, 5], np.array([1, 2, 0, 1, 0])
+    closed, vocabularies = close_columns(columns)
+    assert closed[:, 0].tolist() == [UNKNOWN, UNKNOWN, 1, UNKNOWN, 2]
+    assert closed[:, 1].tolist() == [UNKNOWN, 7, 7, UNKNOWN, 8]
+    assert [known.tolist() for known in vocabularies] == [[1, 2], [7, 8]]
+    model = trained(
+        make_estimator().trainer(
+            make_estimator().initialize([], ["NP"]), as_data(columns, *sentence)
+        )
+    ).parameters()
+    assert {name: known.tolist() for name, known in model.vocabularies.items()} == {
+        "ORTH": [1, 2],
+        "TAG": [7, 8],
+    }
+    text = np.array([[2, 9], [3, 7]], dtype=np.uint64)
+    assert model.derive(text).tolist() == [[2, UNKNOWN], [UNKNOWN, 7]]
+    # Training text whose vocabularies a model has closed is as good as the text itself.
+    again, vocabularies_again = close_columns(model.derive(columns))
+    np.testing.assert_array_equal(again, closed)
+    for known, wanted in zip(vocabularies_again, vocabularies, strict=True):
+        np.testing.assert_array_equal(known, wanted)
+
+
+def test_training_in_parts_and_again():
+    estimator = make_estimator()
+    data = as_data(*random_data((5, 3, 4, 6, 4, 4), seed=3))
+    start = estimator.initialize(data, ["NP"])
+    whole = trained(estimator.trainer(start, data))
+    parts = trained(estimator.trainer(start, data[:3]))
+    n = parts.n_iterations
+    # Vocabularies stay, so that a text is read alike before and after.
+    assert parts.parameters().derive(data[4].columns).tolist() == (
+        start.derive(data[4].columns).tolist()
+    )
+    parts.add(data[3:])
+    assert trained(parts).parameters() == whole.parameters()
+    assert parts.n_iterations == n + whole.n_iterations
+    # A trained model is trained anew.
+    again = trained(estimator.trainer(whole.parameters(), data))
+    assert again.parameters() == whole.parameters()
+
+
+def test_resume():
+    estimator = make_estimator()
+    data = as_data(*random_data((5, 3, 4, 6, 4, 4), seed=3))
+    start = estimator.initialize(data, ["NP"])
+    trainer = estimator.trainer(start, data)
+    assert trainer.parameters() == start
+    assert not trainer.resume(trainer.to_bytes())
+    for _ in range(4):
+        trainer.step()
+    state = trainer.to_bytes()
+    other = estimator.trainer(start, data)
+    assert other.resume(state)
+    assert (other.value, other.n_iterations) == (trainer.value, 4)
+    assert trained(other).parameters() == trained(trainer).parameters()
+    assert not estimator.trainer(start, data[1:]).resume(state)
+    assert not make_estimator(c=3.0).trainer(start, data).resume(state)
+
+
+def test_word_classes_are_emitted_with_their_words():
+    words = np.array([1, 2, 1, 3, 2, 3, 1, 4, 2, 4], dtype=np.uint64)
+    classes = learn(words, [0, 5, 10], 2, min_frequency=1)
+    estimator = MEstimation(
+        templates=("CLASS[0]", "CLASS[-1]", "bias"), emitted=(("ORTH", "CLASS"),), classes=classes
+    )
+    assert estimator.attributes == ("ORTH", "SHAPE")
+    text = np.column_stack([words, np.full(10, 99, dtype=np.uint64)])
+    label_ids = np.array([1, 2, 0, 1, 0, 1, 2, 0, 1, 0])
+    data = [SequenceData(estimator.derive(text), [0, 5, 10], tuple(np.array(TAGS)[label_ids]))]
+    start = estimator.initialize(data, ["NP"])
+    assert start.classes == classes
+    np.testing.assert_array_equal(start.derive(text), estimator.derive(text))
+    model = trained(estimator.trainer(start, data)).parameters()
+    assert model.classes == classes
+    found = viterbi(model, model.derive(text), [0, 5, 10])
+    assert found.tolist() == label_ids.tolist()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"order": 1},
+        {"base": "pcfg"},
+        {"smoothing": -1.0},
+        {"c": 0.0},
+        {"c": np.inf},
+        {"max_iterations": 0},
+        {"samples": -1},
+        {"samples": 10, "base": "empirical"},
+        {"input_only": True, "base": "empirical"},
+        {"tolerance": -1.0},
+        {"seed": -1},
+    ],
+)
+def test_bad_settings(bad):
+    with pytest.raises(StructlearnError, match="SL209"):
+        make_estimator(**bad)
+
+
+def test_columns_that_are_not_emitted():
+    estimator = make_estimator(emitted=(("ORTH",),))
+    data = as_data(*random_data((5, 3)))
+    with pytest.raises(StructlearnError, match=r"SL247.*TAG"):
+        estimator.trainer(estimator.initialize(data, ["NP"]), data).step()
+
+
+def test_errors():
+    columns, offsets, label_ids = random_data((5, 3))
+    for bad, code in (
+        ((columns[:, :1], offsets, label_ids), "SL204"),
+        ((columns, offsets + 1, label_ids), "SL203"),
+        ((columns, offsets, label_ids + 1), "SL207"),
+        ((columns[:0], [0, 0], label_ids[:0]), "SL245"),
+    ):
+        with pytest.raises(StructlearnError, match=code):
+            Statistics(make_estimator(), *bad, TAGS)
+
+
+@pytest.mark.corpus
+def test_conll_2000(corpora):
+    # The last 900 training sentences after the first 8,036; no test sentence is looked at.
+    columns, offsets, ids = read_noun_phrases(corpora / "conll2000" / "train.txt.gz")
+    n = offsets[8036]
+    for templates, pair_features, n_features, wanted in (
+        (("ORTH[0]", "TAG[0]"), False, 13_025, 85.3),
+        (SHA_PEREIRA, True, 608_692, 88.3),
+    ):
+        estimator = MEstimation(templates, pair_features=pair_features, tolerance=1e-4)
+        statistics = Statistics(estimator, columns[:n], offsets[:8037], ids[:n], LABELS[:3])
+        assert statistics.counts.shape == (8036, n_features)
+        [model] = grid(statistics, [1.0])
+        found = viterbi(model, model.derive(columns[n:]), offsets[8036:] - n)
+        assert f1(offsets[8036:] - n, ids[n:], found) == pytest.approx(wanted, abs=0.2)
