@@ -189,6 +189,35 @@ TABLES = {
             )
         ],
     },
+    "smith2007": {
+        "header": [
+            "CoNLL-2000, test F1",
+            "words and tags: paper",
+            "here",
+            "all predicates: paper",
+            "here",
+            "training, CPU s",
+        ],
+        "rows": [
+            (
+                text,
+                [
+                    hmm_features,
+                    ("smith2007", f"hmm_features.{key}.test_f1", "{:.2f}"),
+                    extended,
+                    ("smith2007", f"extended.{key}.test_f1", "{:.2f}") if extended else "",
+                    ("smith2007", f"cpu_s.{key}.converged", "{:.2f}"),
+                ],
+            )
+            for text, key, hmm_features, extended in (
+                ("HMM", "hmm", "87.11", ""),
+                ("CRF", "crf", "89.98", "93.86"),
+                ("pseudolikelihood", "pl", "80.84", "91.83"),
+                ("MEMM", "memm", "87.31", "91.51"),
+                ("M-estimation", "m_est", "87.08", "89.64"),
+            )
+        ],
+    },
     "classifiers": {
         "header": [
             "PP attachment",
