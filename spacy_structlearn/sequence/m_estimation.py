@@ -579,6 +579,7 @@ class Minimization:
 
     @property
     def n_iterations(self) -> int:
+        """Passes of the dual, or iterations of L-BFGS, so far."""
         return self._optimizer.n_iterations
 
     @property
