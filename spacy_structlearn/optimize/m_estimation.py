@@ -165,7 +165,7 @@ class DualCoordinateDescent:
 
     @property
     def c(self) -> float:
-        """The strength of the regulariser; see `restart`."""
+        """The strength of the regulariser."""
         assert self.objective.c is not None
         return self.objective.c
 
@@ -208,17 +208,6 @@ class DualCoordinateDescent:
             if not self.step():
                 break
         return self
-
-    def restart(self, c: float) -> None:
-        """Go on from here with another c: for a grid, from the smallest to the largest.
-
-        Raises StructlearnError SL209.
-        """
-        _check_c(c)
-        self.w *= c / self.c
-        self.objective.c = c
-        self.gap = np.inf
-        self.status = "running"
 
     def to_bytes(self) -> bytes:
         """The state, without F and E; see `serialization.pack`."""

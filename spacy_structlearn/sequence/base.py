@@ -33,7 +33,7 @@ from ..errors import StructlearnError
 from . import _chain
 from .decode import state_scores
 from .features import UNKNOWN, Templates
-from .hmm import SecondOrderHMM, count_trigrams, legal_trigrams, normalise, pair_chain
+from .hmm import count_trigrams, legal_trigrams, normalise, pair_chain
 from .model import ChainModel, check_label_ids, count_transitions
 from .states import START, previous_labels
 
@@ -81,23 +81,6 @@ class BaseDistribution:
         problem = self._problem()
         if problem:
             raise StructlearnError("SL245", problem=problem)
-
-    @classmethod
-    def from_hmm(
-        cls, hmm: SecondOrderHMM, attributes: tuple[str, str] = ("ORTH", "TAG")
-    ) -> BaseDistribution:
-        """The distribution of an HMM; what it does not know is the symbol `features.UNKNOWN`.
-
-        attributes: names of the columns of words and tags.
-        """
-        emissions = []
-        for name, known, table in zip(
-            attributes, (hmm.words, hmm.tags), (hmm.e, hmm.g), strict=True
-        ):
-            symbols = np.append(known, np.uint64(UNKNOWN))
-            order = np.argsort(symbols)
-            emissions.append(Emission((name,), symbols[order][:, None], table[order]))
-        return cls(hmm.labels, hmm.t, tuple(emissions))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -199,7 +182,7 @@ class BaseDistribution:
         states = self._states(model)[before, label]
         features = np.eye(len(self.labels))[label]
         if model.has_pair_features:
-            features = np.hstack([features, _indicators(states, len(model.states))])
+            features = np.hstack([features, _one_hot(states, len(model.states))])
         features = scipy.sparse.csr_array(features)
         weights = np.zeros(model.weights.shape)
         for begin, end in _blocks(offsets, max(1, _BLOCK // n_states)):
@@ -221,7 +204,7 @@ class BaseDistribution:
                 known = rows >= 0
                 weights[rows[known]] += (on.T @ posterior)[known]
         n_sentences = max(len(offsets) - 1, 1)
-        of_states = _indicators(states, len(model.states))
+        of_states = _one_hot(states, len(model.states))
         transitions = of_states.T @ totals @ of_states
         # In place: with many labels the weights take a good part of the memory.
         weights /= n_sentences
@@ -424,7 +407,7 @@ class BaseDistribution:
             message, outside = after, outside[:, 1:]
             if place in read:
                 codes, table = read[place]
-                first, numbers = _number(ids * len(table) + codes)
+                first, numbers = number_codes(ids * len(table) + codes)
                 factors = table[codes[first]]
                 # What was the place's label is now the one before.
                 message = message[:, ids[first]] * factors[:, : n + 1]
@@ -447,7 +430,7 @@ class BaseDistribution:
         for place in range(rightmost, 0, -1):
             if place in read:
                 codes, table = read[place]
-                first, numbers = _number(ids * len(table) + codes)
+                first, numbers = number_codes(ids * len(table) + codes)
                 factors = table[codes[first]]
                 message = message[:, ids[first]] * factors[:, :n].T[:, :, None]
                 outside = outside[ids[first]] * factors[:, n:]
@@ -710,11 +693,11 @@ class _Reader:
 
 def _join(first: _Reading, second: _Reading) -> _Reading:
     """Two readings as one: a code for each pair of codes that occurs."""
-    chosen, codes = _number(first[0] * len(second[1]) + second[0])
+    chosen, codes = number_codes(first[0] * len(second[1]) + second[0])
     return codes, first[1][first[0][chosen]] * second[1][second[0][chosen]]
 
 
-def _number(codes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def number_codes(codes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Where each distinct code is first, and the number of each code in that order."""
     numbers = np.empty(len(codes), dtype=np.int32)
     return _chain.number_keys(codes.view(np.uint64), numbers), numbers
@@ -793,7 +776,7 @@ def _select(
     return np.ascontiguousarray(columns[:, [list(names).index(name) for name in wanted]])
 
 
-def _indicators(places: NDArray[np.int64], n: int) -> NDArray[np.float64]:
+def _one_hot(places: NDArray[np.int64], n: int) -> NDArray[np.float64]:
     """float64 (len(places), n): 1 at each place; the place n is none."""
     return np.eye(n + 1)[places][:, :-1]
 

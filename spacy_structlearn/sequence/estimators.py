@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
+from itertools import pairwise
 from math import isclose
 from typing import NamedTuple
 
@@ -228,6 +230,26 @@ class LikelihoodTrainer:
         return (
             OWLQN(x, l1=self.settings.l1, **settings) if self.settings.l1 else LBFGS(x, **settings)
         )
+
+
+def arranged(data: Sequence[SequenceData]) -> list[SequenceData]:
+    """Each sentence by itself, in an order that depends on their contents alone.
+
+    For training that depends on the order: by the rule for unknown words the first token of every
+    type is one (`hmm.close_vocabulary`), and spaCy shuffles its examples.
+    """
+    sentences = [
+        SequenceData(part.columns[begin:end], np.array([0, end - begin]), part.tags[begin:end])
+        for part in data
+        for begin, end in pairwise(np.asarray(part.offsets).tolist())
+    ]
+    return sorted(sentences, key=_digest)
+
+
+def _digest(sentence: SequenceData) -> bytes:
+    digest = blake2b(sentence.columns.astype("<u8").tobytes(), digest_size=8)
+    digest.update(" ".join(sentence.tags).encode())
+    return digest.digest()
 
 
 def concatenate(

@@ -181,6 +181,14 @@ def check_offsets(offsets: NDArray[np.int64], n_tokens: int) -> NDArray[np.int64
     return offsets
 
 
+def find_symbols(symbols: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Place of each symbol in `known` (ascending), len(known) if it is not there; int64."""
+    places = np.searchsorted(known, symbols)
+    found = places < len(known)
+    found[found] = known[places[found]] == symbols[found]
+    return np.where(found, places, len(known))
+
+
 def _parse(text: str) -> list[tuple[str, int]]:
     if text == _BIAS:
         return []

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..errors import StructlearnError
 from . import encoding as encodings
 from .estimators import SequenceData, concatenate
-from .features import UNKNOWN, Templates, check_offsets
+from .features import UNKNOWN, Templates, check_offsets, find_symbols
 from .model import ChainModel, check_label_ids
 from .states import START
 
@@ -209,14 +209,6 @@ def close_columns(
         closed[:, place] = table[ids]
         vocabularies.append(known[known != UNKNOWN])
     return closed, vocabularies
-
-
-def find_symbols(symbols: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Place of each symbol in `known` (ascending), len(known) if it is not there; int64."""
-    places = np.searchsorted(known, symbols)
-    found = places < len(known)
-    found[found] = known[places[found]] == symbols[found]
-    return np.where(found, places, len(known))
 
 
 def count_trigrams(

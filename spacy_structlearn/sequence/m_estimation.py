@@ -28,16 +28,15 @@ from scipy.sparse.linalg import LinearOperator
 
 from .. import serialization
 from ..errors import StructlearnError
-from ..optimize.lbfgs import LBFGS
+from ..optimize.lbfgs import LBFGS, norm
 from ..optimize.m_estimation import DualCoordinateDescent
 from ..optimize.m_estimation import MEstimation as Objective
-from . import _chain
 from . import encoding as encodings
-from .base import BaseDistribution, hidden_markov, locally_uniform
+from .base import BaseDistribution, hidden_markov, locally_uniform, number_codes
 from .classes import derive_columns, source_columns
 from .conditional import Folding
-from .estimators import LBFGS_MEMORY, ChainEstimator, SequenceData, concatenate
-from .features import UNKNOWN, Templates
+from .estimators import LBFGS_MEMORY, ChainEstimator, SequenceData, arranged, concatenate
+from .features import UNKNOWN, Templates, find_symbols
 from .hmm import close_columns
 from .model import ChainModel, check_label_ids
 from .specialized import CentredCounts, SpecializedHMM
@@ -49,6 +48,8 @@ BASES: tuple[str, ...] = ("hmm", "locally_uniform", "empirical", "specialized")
 
 _KIND = "m_estimation_training"
 _VERSION = 1
+_LARGEST_WEIGHT = 20.0
+"""Where there is no regulariser: e^20, 5e8, is more than counts of tokens can bear out."""
 _SAMPLE_SMOOTHING = 0.5
 """Added to the count of each feature in samples, many of which are never drawn."""
 
@@ -93,7 +94,7 @@ class GoldCounts(LinearOperator):
         codes[:, :-1] = folding.cells.astype(np.int64) * n_own + own[:, None]
         begin = len(folding.rows) * n_own
         codes[:, -1] = begin + _steps(state_ids, offsets, len(model.states))
-        firsts, ids = _number(codes.reshape(-1))
+        firsts, ids = number_codes(codes.reshape(-1))
         cells = codes.reshape(-1)[firsts]
         starts = _small(offsets * codes.shape[1])
         shape = (len(offsets) - 1, len(cells))
@@ -106,7 +107,7 @@ class GoldCounts(LinearOperator):
             shape=(len(cells), len(owners)),
         ).tocsr()
         places = places[by_cell.indices]
-        firsts, numbers = _number(places)
+        firsts, numbers = number_codes(places)
         self.places = places[firsts]
         self._features = scipy.sparse.csr_array(
             (by_cell.data, numbers, by_cell.indptr), shape=(len(cells), len(self.places))
@@ -157,7 +158,7 @@ class GoldCounts(LinearOperator):
             numbers = (
                 scipy.sparse.csr_array((ones, part.indices, part.indptr), part.shape).T @ numbers
             )
-        firsts, groups = _number(numbers.view(np.int64))
+        firsts, groups = number_codes(numbers.view(np.int64))
         scale = np.sqrt(np.bincount(groups, minlength=len(firsts)))
         # The first of each group stands for it.
         is_first = np.zeros(len(groups), dtype=np.bool_)
@@ -241,12 +242,6 @@ def _features(
     return np.concatenate(owners_of), np.concatenate(places_of)
 
 
-def _number(codes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Where each distinct code is first, and the number of each code in that order."""
-    numbers = np.empty(len(codes), dtype=np.int32)
-    return _chain.number_keys(codes.view(np.uint64), numbers), numbers
-
-
 def _small(places: NDArray[np.int64]) -> NDArray[np.integer]:
     """As int32 where they fit: SciPy computes with the larger of two types of places."""
     return places.astype(np.int32) if places.max(initial=0) <= np.iinfo(np.int32).max else places
@@ -261,8 +256,9 @@ class Statistics:
         None: those that the data have by the rule.
     Attributes: base, q0; counts, F, without empty sentences, which q0 does not have; expectations,
     E[f], float64 (n_parameters).
-    Raises StructlearnError SL203, SL204 or SL207, and what `BaseDistribution` raises: SL245 if
-    there is no token, SL246 or SL247.
+    Which token of a type is an unknown one depends on the order of the sentences, which is kept.
+    Raises StructlearnError SL203, SL204 or SL207, SL226 if there is no token, and what
+    `BaseDistribution` raises: SL246 or SL247.
     """
 
     def __init__(
@@ -276,15 +272,18 @@ class Statistics:
     ):
         self.settings = settings
         columns, offsets = settings.all_templates.check(columns, offsets)
+        if len(columns) == 0:
+            raise StructlearnError("SL226")
         offsets = np.concatenate([[0], offsets[1:][np.diff(offsets) > 0]])
         names = settings.columns
         if vocabularies:
             columns = columns.copy()  # it may be the caller's
         for place, name in enumerate(names if vocabularies else ()):
-            known = np.isin(columns[:, place], vocabularies[name])
-            columns[:, place] = np.where(known, columns[:, place], np.uint64(UNKNOWN))
+            known = vocabularies[name]
+            columns[find_symbols(columns[:, place], known) == len(known), place] = UNKNOWN
         columns, found = close_columns(columns)
-        self._vocabularies = vocabularies or dict(zip(names, found, strict=True))
+        # What q0 has not seen here is unknown to it, even if it is in the vocabularies given.
+        self._vocabularies = dict(zip(names, found, strict=True))
         closed = columns
         templates = Templates(settings.templates)
         columns = np.ascontiguousarray(
@@ -400,7 +399,8 @@ class MEstimation(ChainEstimator):
         nothing. For "specialized" two, words and tags; None: (("ORTH",), ("TAG",)).
     smoothing: of q0's label trigrams, see `SecondOrderHMM.fit`; the paper has none, which leaves
         sentences of which some trigram was never seen without an answer.
-    c: the regulariser is |w|^2 / 2c; None: none, as bad an idea as the paper finds it. With
+    c: the regulariser is |w|^2 / 2c; None: none, as bad an idea as the paper finds it: mostly there
+        is no minimum. Training then ends as soon as that is known, and no weight exceeds 20. With
         "specialized", where an example is a token, it is that of their sum instead of their mean.
     max_iterations: passes through the sentences (`DualCoordinateDescent`), or iterations of L-BFGS
         if c is None. tolerance: training ends when the objective is at most so much, in relation
@@ -409,6 +409,7 @@ class MEstimation(ChainEstimator):
         exact. seed: of the samples, and of the order of sentences in a pass.
     input_only: train weights of predicates alone besides, which relieve those of features with
         labels of modelling the text (section 5.2), and are not needed afterwards.
+    The order of the sentences makes no difference: they are taken in that of `arranged`.
     Since the objective is convex, training always begins at q0, and `warm_start` changes nothing.
     Raises StructlearnError SL209 for settings out of range.
     """
@@ -427,6 +428,8 @@ class MEstimation(ChainEstimator):
     def __post_init__(self) -> None:
         conditional = self.base in ("empirical", "specialized")
         two = self.emitted is None or [len(group) for group in self.emitted] == [1, 1]
+        groups = Templates(self.templates).columns if self.emitted is None else self.emitted
+        emits = bool(groups) or self.base == "specialized"
         for name, wanted, sound in (
             ("order", "2", self.order == 2),
             ("base", "one of " + ", ".join(BASES), self.base in BASES),
@@ -439,6 +442,7 @@ class MEstimation(ChainEstimator):
             ("samples", f"0 for {self.base}", not self.samples or not conditional),
             ("input_only", f"false for {self.base}", not self.input_only or not conditional),
             ("emitted", "two columns for specialized", self.base != "specialized" or two),
+            ("emitted", "at least one group of columns, if templates read none", emits),
         ):
             if not sound:
                 value = getattr(self, name)
@@ -588,12 +592,26 @@ class Minimization:
         return self._objective.value(self.weights())
 
     def step(self) -> bool:
-        """One iteration; true while more can be done."""
+        """One iteration; true while more can be done.
+
+        Without regulariser none is made from where the objective is known to have no lower bound.
+        """
         if isinstance(self._optimizer, LBFGS):
-            more = self._optimizer.step(self._objective.value_and_gradient)
+            if self._objective.is_recession_direction(self._optimizer.x):
+                return False
+            more = self._optimizer.step(self._within_bounds)
         else:
             more = self._optimizer.step()
         return more and self.n_iterations < self._max_iterations
+
+    def _within_bounds(self, w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """The objective and its gradient; infinite, a step too long, where a weight is too large.
+
+        Along a direction without lower bound a line search takes steps that are longer and longer.
+        """
+        if norm(w) > _LARGEST_WEIGHT:
+            return np.inf, np.full(len(w), np.nan)
+        return self._objective.value_and_gradient(w)
 
     def run(self) -> NDArray[np.float64]:
         """All iterations that are left; returns the weights."""
@@ -694,7 +712,7 @@ class MEstimationTrainer:
 
     def _start(self) -> tuple[Statistics, Minimization]:
         if self._statistics is None or self._minimization is None:
-            sentences = concatenate(self._data, self._model.labels)
+            sentences = concatenate(arranged(self._data), self._model.labels)
             self._statistics = Statistics(
                 self.settings, *sentences, self._model.labels, self._model.vocabularies
             )
@@ -705,9 +723,10 @@ class MEstimationTrainer:
 def grid(
     statistics: Statistics, strengths: Sequence[float | None], *, threads: int = 1
 ) -> list[ChainModel]:
-    """The model of each c in `strengths`, float64, from one featurisation.
+    """The model of each c in `strengths`, float64, in that order, from one featurisation.
 
-    threads: so many are trained at a time; the results are the same.
+    threads: so many strengths are trained at a time (one alone is trained by one thread), which
+    takes as many cores, and memory for as many searches; the results are the same.
     """
     minimizations = [Minimization(statistics, c) for c in strengths]
     with ThreadPoolExecutor(threads, "structlearn") as pool:

@@ -26,7 +26,7 @@ from ..errors import StructlearnError
 from . import _chain
 from . import encoding as encodings
 from .classes import WordClasses, derive_columns
-from .features import UNKNOWN, Templates, check_offsets
+from .features import UNKNOWN, Templates, check_offsets, find_symbols
 from .states import START, allowed_transitions, label_states, pair_states, previous_labels
 
 _KIND = "chain_model"
@@ -343,8 +343,8 @@ class ChainModel:
         if names:
             derived = derived.copy()  # it may be the caller's
         for name in names:
-            symbols = derived[:, self.templates.columns.index(name)]
-            symbols[~np.isin(symbols, self.vocabularies[name])] = UNKNOWN
+            symbols, known = derived[:, self.templates.columns.index(name)], self.vocabularies[name]
+            symbols[find_symbols(symbols, known) == len(known)] = UNKNOWN
         return derived
 
     def adopt(self, other: ChainModel) -> None:

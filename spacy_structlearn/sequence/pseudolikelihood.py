@@ -34,9 +34,15 @@ from ..optimize.lbfgs import dot
 from . import _local
 from .classes import source_columns
 from .conditional import ChainObjective, Folding, Shard
-from .estimators import LikelihoodEstimator, LikelihoodTrainer, SequenceData, concatenate
-from .features import UNKNOWN, Templates
-from .hmm import close_columns, find_symbols
+from .estimators import (
+    LikelihoodEstimator,
+    LikelihoodTrainer,
+    SequenceData,
+    arranged,
+    concatenate,
+)
+from .features import UNKNOWN, Templates, find_symbols
+from .hmm import close_columns
 from .local import state_lists
 from .model import ChainModel
 from .states import START
@@ -323,10 +329,20 @@ class PseudoLikelihood(LikelihoodEstimator):
     """Pseudolikelihood (Besag 1975; Smith, Vail & Lafferty 2007).
 
     joint: predict words and tags too; see `LogPseudoLikelihood`. Vocabularies are then closed by
-    the paper's rule (`hmm.close_columns`). The rest: see `LikelihoodEstimator`.
+    the paper's rule (`hmm.close_columns`), the sentences in the order of `arranged`. The rest: see
+    `LikelihoodEstimator`.
     """
 
     joint: bool = False
+
+    def initialize(
+        self,
+        data: Sequence[SequenceData],
+        labels: Sequence[str],
+        previous: ChainModel | None = None,
+    ) -> ChainModel:
+        """See `ChainEstimator`."""
+        return super().initialize(arranged(data) if self.joint else data, labels, previous)
 
     def close_vocabularies(
         self, columns: NDArray[np.uint64]
@@ -371,7 +387,7 @@ class _JointTrainer(LikelihoodTrainer):
     def __init__(
         self, settings: LikelihoodEstimator, model: ChainModel, data: Sequence[SequenceData]
     ):
-        super().__init__(settings, model, data)
+        super().__init__(settings, model, arranged(data))
         self._data = list(data)
 
     def add(self, data: Sequence[SequenceData]) -> None:
@@ -379,6 +395,7 @@ class _JointTrainer(LikelihoodTrainer):
         model = self._objective.model
         self._objective.write(self._optimizer.x)
         self._objective.close()
-        self._objective = self.settings.objective(model, *concatenate(self._data, model.labels))
+        data = arranged(self._data)
+        self._objective = self.settings.objective(model, *concatenate(data, model.labels))
         self._done = self.n_iterations
         self._optimizer = self._start(self._objective.parameters())

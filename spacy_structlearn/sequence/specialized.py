@@ -219,7 +219,7 @@ class CentredCounts(LinearOperator):
     columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
     residuals: sparse (n_tokens, n_states), see `SpecializedHMM.residuals`.
     examples: integers (n_tokens), the example that a token is part of; None: each is one of its
-        own. Those without any residual are none.
+        own. Those without any residual are none; if all are, there is one of zeros.
     Its shape is (n_examples, n_parameters). Attributes: places, int64 (n_parameters), of the
     features in the model's flattened weights.
     """
@@ -249,7 +249,8 @@ class CentredCounts(LinearOperator):
             keys = model.templates.keys(columns, offsets, [template])[used, 0]
             rows = model.rows(keys).astype(np.int64)[token_numbers]
             place = rows * model.weights.shape[1] + of_columns
-            kept = np.flatnonzero((rows >= 0) & supported[place])
+            kept = np.flatnonzero(rows >= 0)
+            kept = kept[supported[place[kept]]]
             owners.append(numbers[token_numbers[kept]])
             places.append(place[kept])
             values.append(residuals.data[kept])
@@ -259,7 +260,8 @@ class CentredCounts(LinearOperator):
         )
         ids = np.empty(len(place), dtype=np.int32)
         self.places = place[_chain.number_keys(place.view(np.uint64), ids)]
-        n_examples = int(numbers.max(initial=-1)) + 1
+        # Where q0 is right of all, one without features, so that the weights are zero.
+        n_examples = max(1, int(numbers.max(initial=-1)) + 1)
         self._matrix = scipy.sparse.coo_array(
             (value, (owner, ids)), shape=(n_examples, len(self.places))
         ).tocsr()

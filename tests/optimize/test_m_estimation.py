@@ -219,17 +219,6 @@ def test_without_regulariser():
     assert stopped.n_evaluations < found.n_evaluations
 
 
-def test_restart_is_a_grid():
-    counts, _, expectations = problem()
-    one = DualCoordinateDescent(counts, expectations, c=0.1, tolerance=1e-10).run(1000)
-    for c in (1.0, 10.0, 0.5):
-        one.restart(c)
-        assert (one.c, one.converged) == (c, False)
-        alone = DualCoordinateDescent(counts, expectations, c=c, tolerance=1e-10).run(1000)
-        assert one.run(1000).converged
-        assert one.value == pytest.approx(alone.value, rel=1e-9)
-
-
 def test_saved_and_continued_is_bitwise_the_same():
     counts, _, expectations = problem()
     whole = DualCoordinateDescent(counts, expectations, c=3.0, tolerance=0.0, seed=5)
@@ -277,7 +266,7 @@ def test_errors():
         with pytest.raises(StructlearnError, match="SL209"):
             MEstimation(counts, expectations, c=c)
         with pytest.raises(StructlearnError, match="SL209"):
-            DualCoordinateDescent(counts, expectations, c=1.0).restart(c)
+            DualCoordinateDescent(counts, expectations, c=c)
     for settings in ({"tolerance": -1.0}, {"seed": -1}):
         with pytest.raises(StructlearnError, match="SL209"):
             DualCoordinateDescent(counts, expectations, c=1.0, **settings)

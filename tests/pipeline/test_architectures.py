@@ -27,6 +27,7 @@ from spacy_structlearn.grammar.lexicon import LexiconSettings
 from spacy_structlearn.pipeline.batch_trainable import BatchTrainable
 from spacy_structlearn.pipeline.pp_attacher import PPAttacher
 from spacy_structlearn.sequence.classes import learn
+from spacy_structlearn.sequence.decode import marginals
 from spacy_structlearn.sequence.features import SHA_PEREIRA
 from spacy_structlearn.sequence.m_estimation import MEstimation
 
@@ -173,9 +174,19 @@ def test_m_estimation_by_both_doors(make_chunker, make_examples):
     for start in range(0, len(examples), 3):
         nlp.update(examples[start : start + 3])
     for _ in range(20):
-        losses = nlp.update(examples)
+        losses = nlp.update(examples[::-1])  # spaCy shuffles them
     assert nlp.get_pipe("np_chunker").parameters == fitted
     assert losses["np_chunker"] != 0.0
+
+
+def test_m_estimation_without_regulariser(make_chunker):
+    model = make_chunker(model={**SETTINGS["m-estimation"], "c": None})
+    model = model.get_pipe("np_chunker").parameters
+    columns = np.full((3, len(model.templates.columns)), 99, dtype=np.uint64)
+    for name, known in model.vocabularies.items():
+        columns[:2, model.templates.columns.index(name)] = known[:2]
+    p = marginals(model, model.derive(columns), np.array([0, 3]))
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize("name", ["m-estimation", "pseudolikelihood, joint"])

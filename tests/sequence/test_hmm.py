@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence.decode import marginals, viterbi
 from spacy_structlearn.sequence.estimators import SequenceData
-from spacy_structlearn.sequence.hmm import HMM, SecondOrderHMM, close_vocabulary, find_symbols
+from spacy_structlearn.sequence.features import find_symbols
+from spacy_structlearn.sequence.hmm import HMM, SecondOrderHMM, close_vocabulary
 from spacy_structlearn.sequence.model import ChainModel
 
 LENGTHS = (4, 1, 0, 6, 3, 2, 5)

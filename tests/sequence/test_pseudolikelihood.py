@@ -212,6 +212,27 @@ def test_the_joint_form_is_learned_from_data_in_parts_as_from_all_of_it():
     assert right.mean() > 0.9
 
 
+def test_the_joint_form_does_not_depend_on_the_order_of_sentences():
+    estimator = PseudoLikelihood(("ORTH[0]", "TAG[0]"), joint=True, l2=0.1, max_iterations=5)
+    columns, offsets, label_ids = random_data((5, 3, 4, 0, 6, 4, 4), seed=3)
+    tags = np.array(["O", "B-NP", "I-NP"])[label_ids]
+    data = [
+        SequenceData(columns[s], np.array([0, s.stop - s.start]), tuple(tags[s]))
+        for s in sentences(offsets)
+    ]
+    found = []
+    for order in ((0, 1, 2, 3, 4, 5, 6), (6, 2, 3, 0, 5, 1, 4)):
+        given = [data[i] for i in order]
+        whole = estimator.trainer(estimator.initialize(given, ["NP"]), given)
+        parts = estimator.trainer(estimator.initialize(given, ["NP"]), given[:3])
+        parts.add(given[3:])
+        for trainer in (whole, parts):
+            while trainer.step():
+                pass
+            found.append(trainer.parameters())
+    assert all(model == found[0] for model in found)
+
+
 def test_errors_of_the_joint_form():
     objective, (columns, offsets, label_ids) = make_joint()
     model = objective.model

@@ -10,7 +10,7 @@ from conll import f1, read_noun_phrases
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.m_estimation import MEstimation as Objective
 from spacy_structlearn.sequence.decode import marginals, viterbi
-from spacy_structlearn.sequence.estimators import SequenceData
+from spacy_structlearn.sequence.estimators import SequenceData, arranged, concatenate
 from spacy_structlearn.sequence.features import SHA_PEREIRA
 from spacy_structlearn.sequence.m_estimation import MEstimation, Minimization, Statistics
 from spacy_structlearn.sequence.model import ChainModel
@@ -150,7 +150,7 @@ def test_estimator(pair_features):
     model = trainer.parameters()
     assert other.parameters() == model
     # The minimum of the sum over tokens: what they have more than q0 expects is what w is.
-    statistics = Statistics(estimator, columns, offsets, label_ids, TAGS)
+    statistics = Statistics(estimator, *concatenate(arranged(data), TAGS), TAGS)
     w, counts = Minimization(statistics, 0.5).run(), statistics.counts
     np.testing.assert_allclose(counts.rmatvec(np.exp(-counts.matvec(w))), w / 0.5, atol=1e-4)
     mean = Objective(counts, statistics.expectations, c=0.5 * counts.shape[0])
@@ -176,6 +176,37 @@ def test_one_sentence_and_one_label():
     trainer.step()
     model = trainer.parameters()
     assert len(viterbi(model, model.derive(columns), [0, 2])) == 2
+
+
+@pytest.mark.parametrize("c", [1.0, None])
+def test_nothing_to_correct(c):
+    # q0 is sure, and right: no residuals, and all weights are zero.
+    columns = np.tile(np.array([[1, 1], [2, 2]], dtype=np.uint64), (20, 1))
+    data = [SequenceData(columns, np.arange(0, 41, 2), ("X",) * 40)]
+    estimator = MEstimation(("ORTH[0]", "TAG[0]"), base="specialized", encoding="none", c=c)
+    trainer = estimator.trainer(estimator.initialize(data, ["X"]), data)
+    while trainer.step():
+        pass
+    assert trainer.value == 1.0
+    other = estimator.trainer(estimator.initialize(data, ["X"]), data)
+    assert other.resume(trainer.to_bytes())
+    model = trainer.parameters()
+    statistics = Statistics(estimator, *concatenate(arranged(data), ("X",)), ("X",))
+    assert statistics.counts.shape[0] == 1
+    assert model == statistics.corrected(np.zeros(statistics.counts.shape[1])).compact("float32")
+    assert viterbi(model, model.derive(columns), data[0].offsets).tolist() == [0] * 40
+
+
+def test_no_predicate_is_frequent_enough():
+    columns, offsets, label_ids = random_data(LENGTHS, seed=3)
+    data = [SequenceData(columns, offsets, tuple(TAGS[i] for i in label_ids))]
+    estimator = MEstimation(("ORTH[0]", "TAG[0]"), base="specialized", min_frequency=1000)
+    trainer = estimator.trainer(estimator.initialize(data, ["NP"]), data)
+    while trainer.step():
+        pass
+    model = trainer.parameters()
+    p = marginals(model, model.derive(columns), offsets)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ Called by smith2007.py, and alone without test data:
     python training/reproduce/smith_beyond.py
 
 `beyond.best_m_est` is M-estimation from the specialised HMM (`sequence.specialized`), its c chosen
-on tuning data; `beyond.specialized` are steps on the way there. `beyond.frontier` has accuracy
+on tuning data; `beyond.specialized` are steps on the way there, `beyond.steps` what else was tried:
+richer emissions of the paper's HMM, and further M-steps. `beyond.frontier` has accuracy
 beside CPU seconds, from symbol ids to a model, features included, of it and its rivals.
 `beyond.crf_from_m_est` and `beyond.crf_from_perceptron` tell how many iterations of the CRF are
 saved by starting from another model; `beyond.selection` trains the CRF on the features
@@ -16,8 +17,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
+from statistics import median
 from time import process_time
 from typing import Any
 
@@ -28,9 +32,11 @@ import smith_models as models
 import srsly
 from numpy.typing import NDArray
 from smith_models import LABELS, Data
+from spacy.lang.lex_attrs import word_shape
 
 from spacy_structlearn.optimize.lbfgs import LBFGS
 from spacy_structlearn.optimize.m_estimation import DualCoordinateDescent
+from spacy_structlearn.sequence.base import BaseDistribution
 from spacy_structlearn.sequence.conditional import ConditionalLikelihood
 from spacy_structlearn.sequence.estimators import LBFGS_MEMORY
 from spacy_structlearn.sequence.features import SHA_PEREIRA, Templates
@@ -52,7 +58,19 @@ EPOCHS = (1, 2, 3, 5, 10)
 ITERATIONS = (20, 30, 40, 60, 100)
 OPTIMUM = 1e-4
 """Relative distance from the optimum at which iterations are compared."""
+REPEATS = 3
 KEPT = (10_000, 50_000)
+COLUMNS = ("ORTH", "TAG", "SUFFIX", "SHAPE")
+"""Of data; most have the first two alone."""
+PAPER = MEstimation(SHA_PEREIRA, tolerance=1e-3)
+EMITTED: dict[str, tuple[tuple[str, ...], ...]] = {
+    "word_and_tag_apart": (("ORTH",), ("TAG",)),
+    "word_with_classes": (("ORTH", "SUFFIX", "SHAPE"), ("TAG",)),
+    "word_with_tag": (("ORTH", "TAG"),),
+}
+M_STEPS = (1, 2, 4, 8)
+STRENGTHS = (10.0, 30.0, 100.0)
+"""c of M-steps one after another: from the largest of the paper's grid on."""
 Figures = dict[str, Any]
 Named = Iterator[tuple[str, Figures]]
 
@@ -79,6 +97,8 @@ def explore(corpora: Path) -> tuple[Figures, ChainModel]:
     for part in (
         iter([("best_m_est", best)]),
         steps(data, tuning),
+        emissions(corpora),
+        m_steps(data, tuning),
         frontier(data, tuning, best["c"]),
         initialisers(data),
         selection(data, tuning),
@@ -133,11 +153,84 @@ def steps(data: Data, tuning: Data) -> Named:
         yield f"specialized.{name}", f1(tuning, statistics.corrected(weights))
 
 
+# --- what else was tried --------------------------------------------------------------------------
+def emissions(corpora: Path) -> Named:
+    """Richer emissions of the paper's HMM: each with its best c of the paper's grid.
+
+    Vocabularies of suffixes and shapes are closed too, so that an unknown word has those of its
+    own unless they are new themselves.
+    """
+    train = models.training_sentences(corpora)
+    tuning = models.read(corpora / "conll2000" / "train.txt.gz")[-models.N_TUNING :]
+    data, tuning = with_classes(train), with_classes(tuning)
+    for name, emitted in EMITTED.items():
+        settings = replace(PAPER, emitted=emitted)
+        own = read_by(data, settings.columns)
+        start = process_time()
+        statistics = Statistics(settings, *own, LABELS)
+        preparation = process_time() - start
+        alone = f1(tuning, statistics.corrected(np.zeros(len(statistics.expectations))))
+        runs = []
+        for c in filter(None, models.STRENGTHS):
+            start = process_time()
+            model = statistics.corrected(Minimization(statistics, c).run())
+            seconds = preparation + process_time() - start
+            runs.append({"c": c, "cpu_s": seconds, **f1(tuning, model)})
+        best = max(runs, key=itemgetter("tuning_f1"))
+        yield f"steps.{name}", {**best, "q0_alone_f1": alone["tuning_f1"]}
+
+
+def with_classes(sentences: list[Any]) -> Data:
+    """Data with all `COLUMNS`: suffixes of three characters, and shapes as spaCy has them."""
+    data = models.as_data(sentences)
+    classes = models.as_data(
+        [[(word[-3:], word_shape(word), iob) for word, _, iob in rows] for rows in sentences]
+    )
+    return data._replace(columns=np.hstack([data.columns, classes.columns]))
+
+
+@dataclass(frozen=True, eq=False)
+class Corrected(BaseDistribution):
+    """The labels of an estimate, for sentences that are given: see `posterior_expectations`."""
+
+    model: ChainModel
+
+    def to_chain_model(self, encoding: str = "IOB2") -> ChainModel:
+        return self.model
+
+
+def m_steps(data: Data, tuning: Data) -> Named:
+    """M-steps one after another: each has as q0 the estimate before, of the training sentences.
+
+    A step makes one forward-backward of that estimate. The first has the empirical base.
+    """
+    closed, _ = close_columns(data.columns)
+    for c in STRENGTHS:
+        start = process_time()
+        statistics = Statistics(replace(PAPER, base="empirical"), *data, LABELS)
+        q0 = statistics.base
+        assert isinstance(q0, BaseDistribution)
+        model = statistics.corrected(Minimization(statistics, c).run())
+        seconds = process_time() - start
+        for n in range(1, max(M_STEPS) + 1):
+            if n > 1:
+                start = process_time()
+                q0 = Corrected(q0.labels, q0.t, q0.emissions, model)
+                expected = q0.posterior_expectations(statistics.model, closed, data.offsets)
+                statistics.base = q0
+                statistics.expectations = statistics.counts.vector(*expected)
+                del statistics.distinct  # which is of other expectations
+                model = statistics.corrected(Minimization(statistics, c).run())
+                seconds += process_time() - start
+            if n in M_STEPS:
+                yield f"steps.m_steps_{n}_c_{c:.0f}", {"cpu_s": seconds, **f1(tuning, model)}
+
+
 # --- accuracy beside time -------------------------------------------------------------------------
 def frontier(data: Data, tuning: Data, c: float) -> Named:
     """CPU seconds and tuning F1 of some ways to train; those of one are one run."""
     for name, settings, strength in (
-        ("m_est_paper", MEstimation(SHA_PEREIRA, tolerance=1e-3), 1.0),
+        ("m_est_paper", PAPER, 1.0),
         ("m_est_specialized", BEST, c),
     ):
         start = process_time()
@@ -186,41 +279,51 @@ def featurised(
 
 
 def f1(tuning: Data, model: ChainModel) -> Figures:
-    own = [("ORTH", "TAG").index(name) for name in model.templates.columns]
-    read = tuning._replace(columns=np.ascontiguousarray(tuning.columns[:, own]))
-    return {"tuning_f1": 100 * read.score(model).f1}
+    return {"tuning_f1": 100 * read_by(tuning, model.templates.columns).score(model).f1}
+
+
+def read_by(data: Data, names: Sequence[str]) -> Data:
+    """The data with these columns alone."""
+    places = [COLUMNS.index(name) for name in names]
+    return data._replace(columns=np.ascontiguousarray(data.columns[:, places]))
 
 
 # --- starting points of the CRF -------------------------------------------------------------------
 def initialisers(data: Data) -> Named:
     """Iterations and CPU seconds of the CRF to the same loss, from zero and from other models.
 
-    Other models are scaled so that their loss is lowest; CPU seconds saved count what they cost.
+    Other models are scaled so that their loss is lowest; seconds count what all of that costs. They
+    are medians of runs that take turns.
     """
     model, columns = featurised(data)
     objective = ConditionalLikelihood(model, columns, *data[1:], l2=L2)
-    zero = descend(objective, objective.parameters(), 0.0)
-    optimum = min(value for value, _ in zero) * (1 + OPTIMUM)
-    n_zero, s_zero = reached(zero, optimum)
-    yield "crf_from_zero", {"iterations": n_zero, "cpu_s": s_zero}
-    for name, start in (("m_est", m_estimate), ("perceptron", perceptron)):
-        begin = process_time()
-        other = start(data)
-        own = process_time() - begin
-        model.weights[:] = 0.0
-        model.transitions[np.isfinite(model.transitions)] = 0.0
-        model.adopt(other)
-        x = objective.parameters()
-        scaled = [scale * x for scale in (1.0, 0.5, 0.3, 0.2, 0.1)]
-        x = min(scaled, key=lambda x: objective.value_and_gradient(x)[0])
-        n, seconds = reached(descend(objective, x, optimum), optimum)
+    zero = objective.parameters()
+    optimum = (descend(objective, zero, 0.0).value or 0.0) * (1 + OPTIMUM)
+    n: dict[str, int] = {}
+    seconds: dict[str, list[float]] = {"zero": [], "m_est": [], "perceptron": []}
+    for _ in range(REPEATS):
+        for name, start in (("zero", None), ("m_est", m_estimate), ("perceptron", perceptron)):
+            begin = process_time()
+            x = zero
+            if start is not None:
+                model.weights[:] = 0.0
+                model.transitions[np.isfinite(model.transitions)] = 0.0
+                model.adopt(start(data))
+                x = objective.parameters()
+                scaled = [scale * x for scale in (1.0, 0.5, 0.3, 0.2, 0.1)]
+                x = min(scaled, key=lambda x: objective.value_and_gradient(x)[0])
+            n[name] = descend(objective, x, optimum).n_iterations
+            seconds[name].append(process_time() - begin)
+    of_zero = median(seconds["zero"])
+    yield "crf_from_zero", {"iterations": n["zero"], "cpu_s": of_zero}
+    for name in ("m_est", "perceptron"):
         yield (
             f"crf_from_{name}",
             {
-                "iterations": n,
-                "iterations_from_zero": n_zero,
-                "iterations_saved": n_zero - n,
-                "cpu_saved": s_zero - seconds - own,
+                "iterations": n[name],
+                "iterations_from_zero": n["zero"],
+                "iterations_saved": n["zero"] - n[name],
+                "cpu_saved": of_zero - median(seconds[name]),
             },
         )
 
@@ -245,25 +348,13 @@ def perceptron(data: Data) -> ChainModel:
     return model
 
 
-def descend(
-    objective: ConditionalLikelihood, x: NDArray[np.float64], goal: float
-) -> list[tuple[float, float]]:
-    """The loss and the CPU seconds so far after each iteration, until the loss is `goal`."""
+def descend(objective: ConditionalLikelihood, x: NDArray[np.float64], goal: float) -> LBFGS:
+    """Iterations from x until the loss is `goal`, or no more can be done."""
     optimizer = lbfgs(x)
-    course: list[tuple[float, float]] = []
-    start, more = process_time(), True
-    while more and optimizer.n_iterations < 400:
-        more = optimizer.step(objective.value_and_gradient)
-        course.append((float(optimizer.value or 0.0), process_time() - start))
-        if course[-1][0] <= goal:
+    while optimizer.n_iterations < 400 and optimizer.step(objective.value_and_gradient):
+        if (optimizer.value or 0.0) <= goal:
             break
-    return course
-
-
-def reached(course: list[tuple[float, float]], goal: float) -> tuple[int, float]:
-    """The number of iterations to a loss, and their CPU seconds; all of them if it never is."""
-    n = next((i for i, (value, _) in enumerate(course, 1) if value <= goal), len(course))
-    return n, course[n - 1][1]
+    return optimizer
 
 
 def lbfgs(x: NDArray[np.float64]) -> LBFGS:

@@ -30,7 +30,6 @@ from chunker import Sentence, ours_data, read
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import ConllEval, conlleval
 from spacy_structlearn.optimize.lbfgs import LBFGS, ValueAndGradient
-from spacy_structlearn.optimize.m_estimation import MEstimation as Objective
 from spacy_structlearn.sequence.decode import viterbi
 from spacy_structlearn.sequence.encoding import tag_set
 from spacy_structlearn.sequence.estimators import (
@@ -217,11 +216,6 @@ def _prepare_m_estimation(features: str, method: str, data: Data, limits: Limits
     statistics = Statistics(settings, *data, LABELS)
 
     def fit(c: float | None) -> tuple[ChainModel, int]:
-        if c is None:
-            objective = Objective(statistics.counts, statistics.expectations, c=None)
-            n = len(statistics.expectations)
-            optimizer = minimized(objective.value_and_gradient, n, limits)
-            return statistics.corrected(optimizer.x), optimizer.n_iterations
         minimization = Minimization(statistics, c)
         return statistics.corrected(minimization.run()), minimization.n_iterations
 

@@ -30,6 +30,7 @@ import smith_models as models
 import srsly
 from chunker import Sentence, attributes, peak_mb
 
+from spacy_structlearn.optimize.m_estimation import MEstimation as Objective
 from spacy_structlearn.sequence.m_estimation import MEstimation, Minimization, Statistics
 
 CONVERGED = models.Limits(1000, 1e-5)
@@ -143,7 +144,7 @@ def primal(c: float | None, corpora: Path) -> Figures:
     start = process_time()
     settings = MEstimation(models.TEMPLATES["extended"], smoothing=0.0)
     statistics = Statistics(settings, *data, models.LABELS)
-    objective = models.Objective(statistics.counts, statistics.expectations, c=c)
+    objective = Objective(statistics.counts, statistics.expectations, c=c)
     optimizer = models.minimized(
         objective.value_and_gradient, len(statistics.expectations), models.PAPER
     )
