@@ -216,6 +216,18 @@ TABLES = {
                 ("MEMM", "memm", "87.31", "91.51"),
                 ("M-estimation", "m_est", "87.08", "89.64"),
             )
+        ]
+        + [
+            (
+                "M-estimation, specialised base",
+                [
+                    "",
+                    "",
+                    "",
+                    ("smith2007", "beyond.best_m_est.test_f1", "{:.2f}"),
+                    ("smith2007", "beyond.best_m_est.cpu_s", "{:.2f}"),
+                ],
+            )
         ],
     },
     "classifiers": {
