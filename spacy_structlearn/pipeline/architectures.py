@@ -27,10 +27,8 @@ from ..sequence.estimators import CRF
 from ..sequence.features import SHA_PEREIRA
 from ..sequence.hmm import HMM
 from ..sequence.local import MEMM
-from ..sequence.m_estimation import MEstimation
 from ..sequence.model import ChainModel
 from ..sequence.perceptron import Perceptron
-from ..sequence.pseudolikelihood import PseudoLikelihood
 from .batch_trainable import Estimator
 
 
@@ -139,6 +137,9 @@ def build_pseudolikelihood(
         being one unknown symbol. Templates then read one place each.
     The rest: see `build_crf`.
     """
+    # Not above: what it needs of SciPy takes a tenth of a second to import, in every `load()`.
+    from ..sequence.pseudolikelihood import PseudoLikelihood
+
     estimator = PseudoLikelihood(
         templates=tuple(SHA_PEREIRA if templates is None else templates),
         min_frequency=min_frequency,
@@ -233,6 +234,9 @@ def build_m_estimation(
     input_only: train weights of predicates without labels besides, and forget them afterwards.
     The rest: see `build_crf`.
     """
+    # Not above, as in `build_pseudolikelihood`.
+    from ..sequence.m_estimation import MEstimation
+
     estimator = MEstimation(
         templates=tuple(SHA_PEREIRA if templates is None else templates),
         min_frequency=min_frequency,

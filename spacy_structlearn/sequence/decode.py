@@ -17,7 +17,6 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from ..errors import StructlearnError
 from . import _chain
@@ -219,7 +218,7 @@ def _log_totals(
     totals += highest + shift
     # Where the states that may follow are so much worse than others that they were rounded to zero.
     for t in np.flatnonzero((totals[:, possible] == -np.inf).any(axis=1)):
-        totals[t] = logsumexp(transitions + scores[t], axis=1)
+        totals[t] = np.logaddexp.reduce(transitions + scores[t], axis=1)
     return totals
 
 
