@@ -221,7 +221,7 @@ class ConditionalLikelihood:
         """Length of a vector of parameters."""
         return self.scale.size + len(self.given_scale)
 
-    def value_and_gradient(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """f and its gradient, float64 (n_parameters), at `theta`, float64 (n_parameters)."""
         weights, coefficients = self.unpack(theta)
         gradient, given_gradient = self._gradient, self._given_gradient
@@ -407,7 +407,7 @@ class Workshop:
         likelihood = self.likelihood(estimate.templates, l2)
         optimizer = self.optimizer(likelihood, estimate, tolerance)
         while optimizer.n_iterations < self.settings.max_iterations:
-            if not optimizer.step(likelihood.value_and_gradient):
+            if not optimizer.step(likelihood.value_and_grad):
                 break
         weights, coefficients = likelihood.unpack(optimizer.x)
         value = optimizer.value or 0.0

@@ -215,7 +215,7 @@ class _Run:
                 return True
         if self._optimizer is None or self._likelihood is None:
             return False
-        more = self._optimizer.step(self._likelihood.value_and_gradient)
+        more = self._optimizer.step(self._likelihood.value_and_grad)
         return more and self._optimizer.n_iterations < self.settings.max_iterations
 
     def _fixed_templates(self) -> list[Template]:

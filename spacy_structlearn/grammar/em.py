@@ -8,13 +8,14 @@ counts of the refined productions, and their relative frequencies as the new pro
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..optimize.shards import Pool, ThreadEngine, split
 from . import _derivations
 from .lexicon import LexiconLearner, LexiconLevel, LexiconSettings
 from .model import LatentGrammar, Level
@@ -44,13 +45,53 @@ def observed_counts(data: TreebankData) -> Counts:
     )
 
 
+Refined = tuple[Level, NDArray[np.float32]]
+"""A level and its emissions: P(word | T_x) of each of `data.pairs`, as many as its tag has
+substates."""
+
+
 class Derivations:
     """The derivations of observed trees under refined grammars.
 
+    shards: the trees are cut in so many; counts, sums of float32, depend on it by rounding errors.
     threads: so many share the work; the results are the same, bit for bit. Not to be used by two
     threads at a time.
-    inside, outside: float32, the scores of the last `e_step`, vectors of nodes from node_offsets on
-    (int64, n_nodes + 1); their products are posteriors of substates.
+    """
+
+    def __init__(self, data: TreebankData, threads: int = 1, shards: int = 1):
+        if shards < 1:
+            raise StructlearnError("SL209", name="shards", wanted="1 or more", value=shards)
+        parts = [data]
+        if shards > 1:
+            parts = [_trees(data, chosen) for chosen in split(data.offsets, shards)]
+        self._shards = [TreeShard(part, threads if shards == 1 else 1) for part in parts]
+        self.engine = ThreadEngine(self._shards, threads)
+
+    def expected_counts(self, parameters: Refined) -> tuple[float, Counts]:
+        """The log-likelihood (equation 4), in nats, and the expected counts (equation 3)."""
+        value, counts = self.engine.expected_counts(parameters)
+        return value, Counts(*counts)
+
+    def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Inside and outside scores, as of the last `expected_counts`, of all nodes of a symbol.
+
+        float32 (n_nodes, n_substates); their products are posteriors of substates.
+        """
+        inside, outside = zip(*(shard.scores_of(symbol) for shard in self._shards), strict=True)
+        if len(inside) == 1:
+            return inside[0], outside[0]
+        return np.concatenate(inside), np.concatenate(outside)
+
+    def close(self) -> None:
+        """End the threads."""
+        self.engine.close()
+
+
+class TreeShard:
+    """Some of the trees of `Derivations`, and the scores of their nodes.
+
+    inside, outside: float32, the scores of the last `expected_counts`, vectors of nodes from
+    node_offsets on (int64, n_nodes + 1).
     """
 
     def __init__(self, data: TreebankData, threads: int = 1):
@@ -78,8 +119,7 @@ class Derivations:
             cumulative(np.bincount(data.roots, minlength=len(rules.root))),
         )
         self._symbols = _grouped(data.symbol, np.ones(data.n_nodes, np.bool_), data.symbols.size)
-        self._n_threads = threads
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._pool = Pool(threads)
         self._scale = np.empty(data.n_nodes, dtype=np.float32)
         self._values = np.empty(data.n_trees)
         self.node_offsets = np.zeros(1, dtype=np.int64)
@@ -87,19 +127,15 @@ class Derivations:
 
     def close(self) -> None:
         """End the threads."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self._pool.close()
 
-    def e_step(self, level: Level, emissions: NDArray[np.float32]) -> tuple[float, Counts]:
-        """The log-likelihood (equation 4), and the expected counts (equation 3).
-
-        emissions: float32, P(word | T_x) of each of data.pairs, as many as its tag has substates.
-        """
+    def expected_counts(self, parameters: Refined) -> tuple[float, Counts]:
+        """See `Derivations`."""
+        level, emissions = parameters
         self._make_room(level.substates)
         at, inside, outside, scale = self.node_offsets, self.inside, self.outside, self._scale
         pair_offsets = cumulative(level.substates[self.data.pairs[:, 0]])
-        parameters = (
+        probabilities = (
             level.substates,
             level.binary,
             level.binary_offsets,
@@ -114,7 +150,7 @@ class Derivations:
 
         def derive(first: int, last: int) -> None:
             _derivations.inside_outside(
-                self._trees, first, last, *parameters, *scores, self._values
+                self._trees, first, last, *probabilities, *scores, self._values
             )
 
         self._share(derive, self.data.offsets)
@@ -148,7 +184,7 @@ class Derivations:
         return float(self._values.sum()), Counts(binary, unary, root, lexical)
 
     def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Inside and outside scores of all nodes of a symbol, float32 (n_nodes, n_substates)."""
+        """See `Derivations`."""
         nodes, starts = self._symbols
         begin = self.node_offsets[nodes[starts[symbol] : starts[symbol + 1]]]
         places = begin[:, None] + np.arange(self._substates[symbol])
@@ -165,14 +201,30 @@ class Derivations:
 
     def _share(self, task: Callable[[int, int], None], costs: NDArray[np.int64]) -> None:
         """Run task(first, last) over all items; costs: those of all items before each."""
-        n = len(costs) - 1
-        if self._pool is None:
-            task(0, n)
-            return
-        parts = self._n_threads * _PARTS
-        cuts = np.searchsorted(costs, np.arange(1, parts) * (costs[-1] / parts))
-        cuts = [0, *np.minimum(cuts, n).tolist(), n]
-        list(self._pool.map(task, cuts[:-1], cuts[1:]))
+        threads = self._pool.threads
+        parts = split(costs, threads * _PARTS if threads > 1 else 1)
+        self._pool.map(lambda part: task(part.start, part.stop), parts)
+
+
+def _trees(data: TreebankData, chosen: slice) -> TreebankData:
+    """Some of the trees, with the symbols, rules and pairs of all."""
+    offsets = data.offsets[chosen.start : chosen.stop + 1]
+    begin, end = offsets[[0, -1]].tolist()
+
+    def shifted(children: NDArray[np.int32]) -> NDArray[np.int32]:
+        mine = children[begin:end]
+        return np.where(mine < 0, mine, mine - np.int32(begin))
+
+    return replace(
+        data,
+        symbol=data.symbol[begin:end],
+        left=shifted(data.left),
+        right=shifted(data.right),
+        production=data.production[begin:end],
+        offsets=offsets - begin,
+        roots=data.roots[chosen],
+        chain_counts={},
+    )
 
 
 def _grouped(

@@ -114,22 +114,28 @@ class SplitMerge:
         self,
         parameters: LatentGrammar | None,
         data: Sequence[Tree | Sequence[Tree] | TreebankData],
+        *,
+        shards: int = 1,
     ) -> SplitMergeTrainer:
-        """Training from the treebank grammar on; it follows from the data alone."""
-        return SplitMergeTrainer(self, self.encode(data))
+        """Training from the treebank grammar on; it follows from the data alone.
+
+        shards: see `Derivations`.
+        """
+        return SplitMergeTrainer(self, self.encode(data), shards=shards)
 
 
 class SplitMergeTrainer:
     """Split-merge rounds; a step is a round, the first one the treebank grammar itself.
 
-    value: the negative log-likelihood of the trees under the present grammar (equation 4), in
-    nats; before the first step, 0. n_iterations: rounds so far, the first step's not counted.
-    on_em_iteration: called after each E-step with round, phase (of `PHASES`), iteration (from 0)
-    and log-likelihood. The state may be saved there too.
+    shards: see `Derivations`. value: the negative log-likelihood of the trees under the present
+    grammar (equation 4), in nats; before the first step, 0. n_iterations: rounds so far, the first
+    step's not counted. on_em_iteration: called after each E-step with round, phase (of `PHASES`),
+    iteration (from 0) and log-likelihood. The state may be saved there too.
     """
 
-    def __init__(self, settings: SplitMerge, data: TreebankData):
+    def __init__(self, settings: SplitMerge, data: TreebankData, *, shards: int = 1):
         self.settings = settings
+        self._shards = shards
         self.on_em_iteration: Callback | None = None
         self._begin(data)
 
@@ -228,9 +234,9 @@ class SplitMergeTrainer:
 
     def _e_step(self, level: Level, words: LexiconLevel) -> tuple[float, Counts]:
         if self._derivations is None:
-            self._derivations = Derivations(self._data, self.settings.threads)
+            self._derivations = Derivations(self._data, self.settings.threads, self._shards)
         emissions = self._learner.emissions(words, level.substates[: self._n_tags])
-        return self._derivations.e_step(level, emissions)
+        return self._derivations.expected_counts((level, emissions))
 
     def _m_step(self, current: _Current, counts: Counts, smoothed: bool) -> None:
         settings, before = self.settings, current.level

@@ -102,22 +102,22 @@ class LBFGS:
         """Whether one of the two tolerances was met."""
         return self.status in ("gradient", "value")
 
-    def step(self, value_and_gradient: ValueAndGradient) -> bool:
+    def step(self, value_and_grad: ValueAndGradient) -> bool:
         """One iteration; true while more can be done, false once `status` says why not.
 
-        value_and_gradient: from float64 (n) to the value and the gradient, float64 (n), there.
+        value_and_grad: from float64 (n) to the value and the gradient, float64 (n), there.
             It must be the same function in every step, except after `reset_memory`.
         Raises StructlearnError SL220 if the function is not finite where it starts.
         """
         if self.status != "running":
             return False
-        if self.value is None and not self._start(value_and_gradient):
+        if self.value is None and not self._start(value_and_grad):
             return False
-        found = self._search(value_and_gradient, self._direction())
+        found = self._search(value_and_grad, self._direction())
         if found is None and self._pairs:
             # Old curvature may have made a direction that is none; the steepest descent always is.
             self._pairs.clear()
-            found = self._search(value_and_gradient, self._direction())
+            found = self._search(value_and_grad, self._direction())
         if found is None:
             self.status = "line_search"
             return False
@@ -164,8 +164,8 @@ class LBFGS:
             raise StructlearnError("SL054", kind=cls._KIND, problem=str(error)) from None
         return optimizer
 
-    def _start(self, value_and_gradient: ValueAndGradient) -> bool:
-        value, gradient = self._evaluate(value_and_gradient, self.x)
+    def _start(self, value_and_grad: ValueAndGradient) -> bool:
+        value, gradient = self._evaluate(value_and_grad, self.x)
         if not np.isfinite(value) or not np.isfinite(gradient).all():
             raise StructlearnError("SL220", value=value, shape=gradient.shape, n=len(self.x))
         self._move(self.x, value, gradient)
@@ -173,9 +173,9 @@ class LBFGS:
         self._test_convergence()
         return self.status == "running"
 
-    def _evaluate(self, value_and_gradient: ValueAndGradient, x: Vector) -> tuple[float, Vector]:
+    def _evaluate(self, value_and_grad: ValueAndGradient, x: Vector) -> tuple[float, Vector]:
         self.n_evaluations += 1
-        value, gradient = value_and_gradient(x)
+        value, gradient = value_and_grad(x)
         # A copy, since the function may use one array again and again.
         gradient = np.array(gradient, dtype=np.float64)
         if gradient.shape != x.shape:
@@ -193,7 +193,7 @@ class LBFGS:
     def _direction(self) -> Vector:
         return two_loop_recursion(self.gradient, self._pairs)
 
-    def _search(self, value_and_gradient: ValueAndGradient, direction: Vector) -> Point | None:
+    def _search(self, value_and_grad: ValueAndGradient, direction: Vector) -> Point | None:
         """A point along `direction` by the strong Wolfe conditions; None if none is lower."""
         assert self.value is not None
         slope = dot(self.gradient, direction)
@@ -203,7 +203,7 @@ class LBFGS:
 
         def evaluate(step: float) -> Point:
             x = self.x + step * direction
-            value, gradient = self._evaluate(value_and_gradient, x)
+            value, gradient = self._evaluate(value_and_grad, x)
             return Point(step, value, dot(gradient, direction), x, gradient)
 
         start = Point(0.0, self.value, slope, self.x, self.gradient)
@@ -255,7 +255,7 @@ class Point(NamedTuple):
 
 
 def minimize(
-    value_and_gradient: ValueAndGradient,
+    value_and_grad: ValueAndGradient,
     x0: ArrayLike,
     *,
     max_iterations: int,
@@ -277,12 +277,12 @@ def minimize(
         value_tolerance=value_tolerance,
         max_line_search=max_line_search,
     )
-    return run(optimizer, value_and_gradient, max_iterations, callback)
+    return run(optimizer, value_and_grad, max_iterations, callback)
 
 
 def run(
     optimizer: Optimizer,
-    value_and_gradient: ValueAndGradient,
+    value_and_grad: ValueAndGradient,
     max_iterations: int,
     callback: Callable[[Optimizer], object] | None = None,
 ) -> Optimizer:
@@ -290,7 +290,7 @@ def run(
     more = True
     while more and optimizer.n_iterations < max_iterations:
         before = optimizer.n_iterations
-        more = optimizer.step(value_and_gradient)
+        more = optimizer.step(value_and_grad)
         if callback and optimizer.n_iterations > before and callback(optimizer):
             break
     return optimizer

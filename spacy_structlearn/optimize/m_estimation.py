@@ -80,7 +80,7 @@ class MEstimation:
         value = float(self.alpha(w).mean()) + dot(w, self.expectations)
         return value if self.c is None else value + dot(w, w) / (2.0 * self.c)
 
-    def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
+    def value_and_grad(self, w: Vector) -> tuple[float, Vector]:
         """l(w) and its gradient, float64 (m).
 
         Where an exp(-w.f_i) is too large for a float, the value is infinite and the gradient NaN,
@@ -96,6 +96,9 @@ class MEstimation:
             value += dot(w, w) / (2.0 * self.c)
             gradient += w / self.c
         return value, gradient
+
+    def close(self) -> None:
+        """Nothing: there is nothing to let go of."""
 
     def is_recession_direction(self, w: Vector) -> bool:
         """Whether, without regulariser, l falls for ever from 0 through w: l(tw), t to infinity.

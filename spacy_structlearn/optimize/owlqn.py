@@ -36,7 +36,7 @@ class OWLQN(LBFGS):
 
     l1: the strength of the penalty, one number or float64 (n), each 0 or more.
     The other settings are those of `LBFGS`, and so is the rest of the interface, with:
-    step(value_and_gradient): takes f and its gradient, without the penalty.
+    step(value_and_grad): takes f and its gradient, without the penalty.
     value: of F, with the penalty. gradient: the pseudo-gradient of F, which is 0 at the optimum.
     smooth_gradient: the gradient of f.
     Raises StructlearnError SL209 for settings out of range, SL221 if x0 is not a vector or l1
@@ -80,9 +80,9 @@ class OWLQN(LBFGS):
         super()._move(x, value, pseudo_gradient(x, gradient, self.l1))
         self.smooth_gradient = gradient
 
-    def _evaluate(self, value_and_gradient: ValueAndGradient, x: Vector) -> tuple[float, Vector]:
+    def _evaluate(self, value_and_grad: ValueAndGradient, x: Vector) -> tuple[float, Vector]:
         """F, and the gradient of f."""
-        value, gradient = super()._evaluate(value_and_gradient, x)
+        value, gradient = super()._evaluate(value_and_grad, x)
         return value + float(np.sum(self.l1 * np.abs(x))), gradient
 
     def _direction(self) -> Vector:
@@ -92,7 +92,7 @@ class OWLQN(LBFGS):
         direction[astray] = 0.0
         return direction
 
-    def _search(self, value_and_gradient: ValueAndGradient, direction: Vector) -> Point | None:
+    def _search(self, value_and_grad: ValueAndGradient, direction: Vector) -> Point | None:
         """The first point, halving the step, that is low enough; None if there is none."""
         assert self.value is not None
         slope = dot(self.gradient, direction)
@@ -103,7 +103,7 @@ class OWLQN(LBFGS):
         for _ in range(self.max_line_search):
             x = self.x + step * direction
             x[self._penalised() & (np.sign(x) != orthant)] = 0.0
-            value, gradient = self._evaluate(value_and_gradient, x)
+            value, gradient = self._evaluate(value_and_grad, x)
             point = Point(step, value, dot(self.gradient, x - self.x), x, gradient)
             if self._is_low_enough(point):
                 return point
@@ -137,7 +137,7 @@ def pseudo_gradient(x: Vector, gradient: Vector, l1: float | Vector) -> Vector:
 
 
 def minimize_l1(
-    value_and_gradient: ValueAndGradient,
+    value_and_grad: ValueAndGradient,
     x0: ArrayLike,
     *,
     l1: ArrayLike,
@@ -150,7 +150,7 @@ def minimize_l1(
 ) -> OWLQN:
     """Run OWL-QN to convergence or for at most `max_iterations`; see `OWLQN` for the settings.
 
-    value_and_gradient: of f, without the penalty. callback and result: as in `lbfgs.minimize`.
+    value_and_grad: of f, without the penalty. callback and result: as in `lbfgs.minimize`.
     """
     optimizer = OWLQN(
         x0,
@@ -160,4 +160,4 @@ def minimize_l1(
         value_tolerance=value_tolerance,
         max_line_search=max_line_search,
     )
-    return run(optimizer, value_and_gradient, max_iterations, callback)
+    return run(optimizer, value_and_grad, max_iterations, callback)

@@ -20,80 +20,98 @@ are unfolded afterwards. The gradient is the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from ..optimize.lbfgs import LBFGS, dot, minimize
+from ..optimize.shards import Pool, ThreadEngine, balance, split
 from . import _chain
 from .features import Templates
 from .model import ChainModel, check_label_ids, count_transitions
 
-T = TypeVar("T")
-R = TypeVar("R")
+LabelledSentences = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]
+"""Columns, offsets and label ids."""
 
 
-class Shard(NamedTuple):
-    """Some sentences, one after another: their tokens among those of all, their own offsets,
-    int64 (n_sentences + 1), and cells, int32 (n_tokens, n_groups)."""
+class Part(NamedTuple):
+    """Some sentences of a shard, for one thread: their tokens among those of the shard, their own
+    offsets, int64 (n_sentences + 1), and cells, int32 (n_tokens, n_groups)."""
 
     tokens: slice
     offsets: NDArray[np.int64]
     cells: NDArray[np.int32]
 
 
-class ChainObjective:
-    """A function of the supported weights of a chain model, to be minimised: a loss and l2 |w|^2.
+class Numbering:
+    """The supported features of a model as a parameter vector.
 
-    The loss is a sum over sentences: `_partial_loss` and `_count_gold` of a subclass say of what.
-    model: what is trained; its `supported` features, or, if it has none (it was loaded), those of
-        this data. Its predicates stay fixed, and it is told whether it is locally normalised.
-    columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
-    label_ids: integers (n_tokens), the right labels.
-    l2: strength of the prior, 0 or more; 1 / (2 variance).
-    threads: so many threads share the sentences; results differ by rounding errors only.
-    A parameter vector has the supported (predicate, column) pairs, in the order in which the data
-    bring the predicates, then the supported (state, next state) pairs. Not to be used by two
-    threads at a time.
-    Raises StructlearnError SL203 to SL207 or SL209.
+    First come the (predicate, column) pairs, then the (state, next state) pairs.
+    rows: integers, rows of predicates in the model, -1 for none. Their features come first, so that
+        what is needed together lies together; then those of all other predicates.
+    Attributes: order, int32 (n_predicates), their rows in that order; column, int16 (n_weights), of
+    the model's weights, and transitions, int64, places in the flattened transitions, of each
+    parameter; n_parameters; first_of_row, int64 (n_predicates + 1), and count_of_row, int16
+    (n_predicates + 1): the parameters of each row of the model, and none of row -1.
     """
 
-    locally_normalized: ClassVar[bool] = False
-    """Whether the weights are those of a model that is normalised at every token by itself."""
+    def __init__(self, model: ChainModel, rows: NDArray[np.int32]):
+        assert model.supported is not None
+        assert model.supported_transitions is not None
+        found = rows[rows >= 0]
+        others = np.ones(len(model.keys), dtype=np.bool_)
+        others[found] = False
+        self.order = np.concatenate([found, np.flatnonzero(others).astype(np.int32)])
+        supported = model.supported[self.order]
+        self.column = np.nonzero(supported)[1].astype(np.int16)
+        self.transitions = np.flatnonzero(model.supported_transitions)
+        counts = np.count_nonzero(supported, axis=1).astype(np.int16)
+        self.count_of_row = np.zeros(len(model.keys) + 1, dtype=np.int16)
+        self.first_of_row = np.zeros(len(model.keys) + 1, dtype=np.int64)
+        self.count_of_row[self.order] = counts
+        self.first_of_row[self.order] = np.cumsum(counts, dtype=np.int64) - counts
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of a parameter vector."""
+        return len(self.column) + len(self.transitions)
+
+    def feature_rows(self) -> NDArray[np.int32]:
+        """The row of the model's weights in which each feature is, int32 (n_weights)."""
+        return np.repeat(self.order, self.count_of_row[self.order])
+
+
+class ChainShard:
+    """Some of the sentences of a `ChainObjective`, and all that is kept of them.
+
+    The loss is a sum over sentences: `_partial_loss` and `_count_gold` of a subclass say of what.
+    model: whose weights play no part; they are in the parameter vectors. numbering: of those.
+    folding: of the columns. columns, offsets, label_ids: as in `ChainObjective`.
+    l2: strength of the prior, which is for one of all shards to count.
+    threads: so many share the sentences; results differ by rounding errors only.
+    """
 
     def __init__(
         self,
         model: ChainModel,
+        numbering: Numbering,
+        folding: Folding,
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
+        label_ids: NDArray[np.int32],
         *,
         l2: float,
         threads: int = 1,
     ):
-        if model.is_empty:
-            raise StructlearnError("SL205")
-        if model.unknown is not None:
-            problem = "weights of unknown predicates cannot be trained by conditional likelihood"
-            raise StructlearnError("SL206", problem=problem)
-        for name, value, wanted, sound in (
-            ("l2", l2, "0 or more", 0 <= l2 < np.inf),
-            ("threads", threads, "1 or more", threads >= 1),
-        ):
-            if not sound:
-                raise StructlearnError("SL209", name=name, wanted=wanted, value=value)
         self.model = model
-        self.model.locally_normalized = self.locally_normalized
-        self.l2 = float(l2)
-        self._shards = _Shards(threads)
-        self._columns, self._offsets, self._label_ids = self._check(columns, offsets, label_ids)
-        if model.supported is None or model.supported_transitions is None:
-            model.support(self._columns, self._offsets, self._label_ids)
+        self.numbering = numbering
+        self.folding = folding
+        self.l2 = l2
+        self._columns, self._offsets, self._label_ids = columns, offsets, label_ids
+        self._pool = Pool(threads)
         self._labels = None
         self._width = len(model.states)
         if model.has_pair_features:
@@ -101,61 +119,40 @@ class ChainObjective:
             self._labels = np.ascontiguousarray(model.states[:, -1])
         elif model.order == 2:
             self._width = len(model.labels)
-        folding = Folding(model, self._columns, self._offsets)
-        self._number_parameters(folding)
-        self._take(folding)
+        self._first = numbering.first_of_row[folding.rows]
+        self._count = numbering.count_of_row[folding.rows]
+        # These are kept: new memory costs as much as arithmetic.
+        n_slots = len(folding.rows)
+        self._weights = _aligned_zeros((n_slots, self._width))
+        self._counts = _aligned_zeros((threads, n_slots, self._width))
+        self._state_ids = model.state_ids(label_ids, offsets)
+        transitions = self._count_gold(folding.cells, self._counts[0])
+        n_weights = len(numbering.column)
+        # Features that no slot has: of predicates that are not in this data, and of transitions.
+        in_slots = np.zeros(numbering.n_parameters, dtype=np.bool_)
+        self._empirical = np.zeros(numbering.n_parameters)
+        nothing = np.zeros(numbering.n_parameters)
+        for group in folding.groups:
+            self._unfold(group, nothing, 0.0, nothing, self._empirical)
+        seen = np.zeros(len(model.keys) + 1, dtype=np.bool_)
+        seen[folding.rows] = True
+        in_slots[:n_weights] = seen[numbering.feature_rows()]
+        self._rest = np.flatnonzero(~in_slots)
+        self._empirical[n_weights:] = transitions.reshape(-1)[numbering.transitions]
 
-    @property
-    def n_parameters(self) -> int:
-        """Length of a parameter vector."""
-        return len(self._column) + len(self._transitions)
-
-    def add(
-        self,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
-    ) -> None:
-        """Extend the data; features that it does not share with the model stay unsupported.
-
-        Arguments and errors are those of the constructor.
-        """
-        columns, offsets, label_ids = self._check(columns, offsets, label_ids)
-        self._offsets = np.concatenate([self._offsets, offsets[1:] + self._offsets[-1]])
-        self._columns = np.concatenate([self._columns, columns])
-        self._label_ids = np.concatenate([self._label_ids, label_ids])
-        # Not before it is needed: data may come in many parts.
-        self._folding = None
-
-    def value_and_gradient(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """f and its gradient, float64 (n_parameters), at `theta`, float64 (n_parameters)."""
-        theta = self._check_parameters(theta)
-        if self._folding is None:
-            self._take(Folding(self.model, self._columns, self._offsets))
+    def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Its part of f and of the gradient, float64 (n_parameters), at `theta`."""
         gradient = np.empty_like(theta)
         total = self._expected_counts(theta, gradient)
         return total + self.l2 * dot(theta, theta) - dot(theta, self._empirical), gradient
 
-    def parameters(self) -> NDArray[np.float64]:
-        """The model's present weights as a parameter vector."""
-        weights = self.model.weights[self._feature_rows(), self._column]
-        transitions = self.model.transitions.reshape(-1)[self._transitions]
-        return np.concatenate([weights.astype(np.float64, copy=False), transitions])
-
-    def write(self, theta: NDArray[np.float64]) -> None:
-        """Put a parameter vector into the model."""
-        theta = self._check_parameters(theta)
-        n_weights = len(self._column)
-        self.model.weights[self._feature_rows(), self._column] = theta[:n_weights]
-        self.model.transitions.reshape(-1)[self._transitions] = theta[n_weights:]
-
     def close(self) -> None:
         """End the threads."""
-        self._shards.close()
+        self._pool.close()
 
     def _partial_loss(
         self,
-        shard: Shard,
+        part: Part,
         transitions: NDArray[np.float64],
         counts: NDArray[np.float64],
         pairs: NDArray[np.float64],
@@ -178,39 +175,41 @@ class ChainObjective:
 
     def _expected_counts(self, theta: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
         """Sum of the partial losses; the gradient of all features goes into `gradient`."""
-        folding, n_weights = self._folding, len(self._column)
+        folding, numbered = self.folding, self.numbering.transitions
+        n_weights = len(self.numbering.column)
         transitions = np.where(np.isneginf(self.model.transitions), -np.inf, 0.0)
-        transitions.reshape(-1)[self._transitions] = theta[n_weights:]
+        transitions.reshape(-1)[numbered] = theta[n_weights:]
 
         def fold(groups: Iterable[_Group]) -> None:
             for group in groups:
                 _chain.fold(theta, *self._layout_of(group), self._weights)
 
-        def count(shard: tuple[int, slice]) -> tuple[float, NDArray[np.float64]]:
-            part, chosen = shard
+        def count(task: tuple[int, slice]) -> tuple[float, NDArray[np.float64]]:
+            place, chosen = task
             offsets = self._offsets[chosen.start : chosen.stop + 1]
             tokens = slice(offsets[0], offsets[-1])
-            found = Shard(tokens, offsets - offsets[0], folding.cells[tokens])
+            part = Part(tokens, offsets - offsets[0], folding.cells[tokens])
             pairs = np.empty_like(transitions)
-            return self._partial_loss(found, transitions, self._counts[part], pairs), pairs
+            return self._partial_loss(part, transitions, self._counts[place], pairs), pairs
 
         def unfold(groups: Iterable[_Group]) -> None:
             for group in groups:
                 self._unfold(group, theta, 2.0 * self.l2, self._empirical, gradient)
 
-        tasks = self._shards.balance(folding.groups, lambda group: group.cost)
-        self._shards.map(fold, tasks)
-        found = self._shards.map(count, enumerate(self._shards.split(self._offsets)))
-        self._shards.map(unfold, tasks)
+        tasks = balance(folding.groups, self._pool.threads, lambda group: group.cost)
+        self._pool.map(fold, tasks)
+        parts = split(self._offsets, self._pool.threads)
+        found = self._pool.map(count, enumerate(parts))
+        self._pool.map(unfold, tasks)
         rest = self._rest
         gradient[rest] = 2.0 * self.l2 * theta[rest] - self._empirical[rest]
         pairs = sum(pairs for _, pairs in found)
-        gradient[n_weights:] += pairs.reshape(-1)[self._transitions]
+        gradient[n_weights:] += pairs.reshape(-1)[numbered]
         return sum(value for value, _ in found)
 
     def _layout_of(self, group: _Group) -> tuple:
         """What `_chain.fold` and `_chain.unfold` have to know of a group."""
-        features = (self._first, self._count, self._column)
+        features = (self._first, self._count, self.numbering.column)
         slots = (group.links, group.begin, group.n_implied)
         return (*features, *slots, self._labels, len(self.model.labels))
 
@@ -231,60 +230,154 @@ class ChainObjective:
             return None
         return np.ascontiguousarray(self.model.states[:, -1])
 
+
+class ChainObjective:
+    """A function of the supported weights of a chain model, to be minimised: a loss and l2 |w|^2.
+
+    model: what is trained; its `supported` features, or, if it has none (it was loaded), those of
+        this data. Its predicates stay fixed, and it is told whether it is locally normalised.
+    columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
+    label_ids: integers (n_tokens), the right labels.
+    l2: strength of the prior, 0 or more; 1 / (2 variance).
+    shards: the data are cut in so many. threads: so many work on the shards, with the same results,
+        bit for bit, or share the sentences if there is one shard; results then differ by rounding
+        errors.
+    A parameter vector is that of a `Numbering`, in the order in which the shards bring the
+    predicates. Not to be used by two threads at a time.
+    Raises StructlearnError SL203 to SL207 or SL209.
+    """
+
+    shard: type[ChainShard]
+    """What has the loss of some sentences."""
+    locally_normalized: ClassVar[bool] = False
+    """Whether the weights are those of a model that is normalised at every token by itself."""
+
+    def __init__(
+        self,
+        model: ChainModel,
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+        label_ids: NDArray[np.integer],
+        *,
+        l2: float,
+        threads: int = 1,
+        shards: int = 1,
+    ):
+        if model.is_empty:
+            raise StructlearnError("SL205")
+        if model.unknown is not None:
+            problem = "weights of unknown predicates cannot be trained by conditional likelihood"
+            raise StructlearnError("SL206", problem=problem)
+        for name, value, wanted, sound in (
+            ("l2", l2, "0 or more", 0 <= l2 < np.inf),
+            ("threads", threads, "1 or more", threads >= 1),
+            ("shards", shards, "1 or more", shards >= 1),
+        ):
+            if not sound:
+                raise StructlearnError("SL209", name=name, wanted=wanted, value=value)
+        self.model = model
+        self.model.locally_normalized = self.locally_normalized
+        self.l2 = float(l2)
+        self._threads, self._n_shards = threads, shards
+        self._columns, self._offsets, self._label_ids = self._check(columns, offsets, label_ids)
+        if model.supported is None or model.supported_transitions is None:
+            model.support(self._columns, self._offsets, self._label_ids)
+        parts, foldings = self._fold()
+        rows = foldings[0].rows
+        if shards > 1:
+            rows, _ = _number(np.concatenate([folding.rows for folding in foldings]))
+        self._numbering = Numbering(model, rows)
+        self._engine: ThreadEngine | None = self._make_engine(parts, foldings)
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of a parameter vector."""
+        return self._numbering.n_parameters
+
+    @property
+    def engine(self) -> ThreadEngine:
+        """All shards."""
+        if self._engine is None:
+            self._engine = self._make_engine(*self._fold())
+        return self._engine
+
+    def add(
+        self,
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+        label_ids: NDArray[np.integer],
+    ) -> None:
+        """Extend the data; features that it does not share with the model stay unsupported.
+
+        Arguments and errors are those of the constructor.
+        """
+        columns, offsets, label_ids = self._check(columns, offsets, label_ids)
+        self._offsets = np.concatenate([self._offsets, offsets[1:] + self._offsets[-1]])
+        self._columns = np.concatenate([self._columns, columns])
+        self._label_ids = np.concatenate([self._label_ids, label_ids])
+        # Shards are not made before they are needed: data may come in many parts.
+        self.close()
+
+    def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """f and its gradient, float64 (n_parameters), at `theta`, float64 (n_parameters)."""
+        return self.engine.value_and_grad(self._check_parameters(theta))
+
+    def parameters(self) -> NDArray[np.float64]:
+        """The model's present weights as a parameter vector."""
+        numbering = self._numbering
+        weights = self.model.weights[numbering.feature_rows(), numbering.column]
+        transitions = self.model.transitions.reshape(-1)[numbering.transitions]
+        return np.concatenate([weights.astype(np.float64, copy=False), transitions])
+
+    def write(self, theta: NDArray[np.float64]) -> None:
+        """Put a parameter vector into the model."""
+        theta, numbering = self._check_parameters(theta), self._numbering
+        n_weights = len(numbering.column)
+        self.model.weights[numbering.feature_rows(), numbering.column] = theta[:n_weights]
+        self.model.transitions.reshape(-1)[numbering.transitions] = theta[n_weights:]
+
+    def close(self) -> None:
+        """End the threads and let go of the shards, which are made anew if they are needed."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def _fold(self) -> tuple[list[LabelledSentences], list[Folding]]:
+        """The data of each shard, and their cells."""
+        parts = []
+        for chosen in split(self._offsets, self._n_shards):
+            offsets = self._offsets[chosen.start : chosen.stop + 1]
+            tokens = slice(offsets[0], offsets[-1])
+            parts.append((self._columns[tokens], offsets - offsets[0], self._label_ids[tokens]))
+        return parts, [Folding(self.model, columns, offsets) for columns, offsets, _ in parts]
+
+    def _make_engine(
+        self, parts: Sequence[LabelledSentences], foldings: Sequence[Folding]
+    ) -> ThreadEngine:
+        threads = self._threads if self._n_shards == 1 else 1
+        return ThreadEngine(
+            [
+                # The prior is counted once.
+                self.shard(
+                    *(self.model, self._numbering, folding, *part),
+                    l2=0.0 if place else self.l2,
+                    threads=threads,
+                )
+                for place, (part, folding) in enumerate(zip(parts, foldings, strict=True))
+            ],
+            self._threads,
+        )
+
     def _check(
         self,
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.integer],
-    ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]:
+    ) -> LabelledSentences:
         columns, offsets = self.model.templates.check(columns, offsets)
         label_ids = check_label_ids(label_ids, len(columns), len(self.model.labels))
         self.model.state_ids(label_ids, offsets)
         return columns, offsets, label_ids
-
-    def _number_parameters(self, folding: Folding) -> None:
-        """Order the predicates as their slots are: what is needed together lies together."""
-        model = self.model
-        assert model.supported is not None
-        found = folding.rows[folding.rows >= 0]
-        others = np.ones(len(model.keys), dtype=np.bool_)
-        others[found] = False
-        self._order = np.concatenate([found, np.flatnonzero(others).astype(np.int32)])
-        supported = model.supported[self._order]
-        self._column = np.nonzero(supported)[1].astype(np.int16)
-        self._transitions = np.flatnonzero(model.supported_transitions)
-        counts = np.count_nonzero(supported, axis=1).astype(np.int16)
-        # By row of the model; the last, -1, stands for predicates that it does not know.
-        self._count_of_row = np.zeros(len(model.keys) + 1, dtype=np.int16)
-        self._first_of_row = np.zeros(len(model.keys) + 1, dtype=np.int64)
-        self._count_of_row[self._order] = counts
-        self._first_of_row[self._order] = np.cumsum(counts, dtype=np.int64) - counts
-
-    def _feature_rows(self) -> NDArray[np.int32]:
-        """The row of the model's weights in which each feature is."""
-        return np.repeat(self._order, self._count_of_row[self._order])
-
-    def _take(self, folding: Folding) -> None:
-        """Make the arrays of this data, which are kept: new memory costs as much as arithmetic."""
-        self._folding: Folding | None = folding
-        self._first = self._first_of_row[folding.rows]
-        self._count = self._count_of_row[folding.rows]
-        n_slots = len(folding.rows)
-        self._weights = _aligned_zeros((n_slots, self._width))
-        self._counts = _aligned_zeros((self._shards.n, n_slots, self._width))
-        self._state_ids = self.model.state_ids(self._label_ids, self._offsets)
-        transitions = self._count_gold(folding.cells, self._counts[0])
-        # Features that no slot has: of predicates that are not in this data, and of transitions.
-        in_slots = np.zeros(self.n_parameters, dtype=np.bool_)
-        self._empirical = np.zeros(self.n_parameters)
-        nothing = np.zeros(self.n_parameters)
-        for group in folding.groups:
-            self._unfold(group, nothing, 0.0, nothing, self._empirical)
-        seen = np.zeros(len(self.model.keys) + 1, dtype=np.bool_)
-        seen[folding.rows] = True
-        in_slots[: len(self._column)] = seen[self._feature_rows()]
-        self._rest = np.flatnonzero(~in_slots)
-        self._empirical[len(self._column) :] = transitions.reshape(-1)[self._transitions]
 
     def _check_parameters(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         theta = np.ascontiguousarray(theta, dtype=np.float64)
@@ -293,12 +386,12 @@ class ChainObjective:
         return theta
 
 
-class ConditionalLikelihood(ChainObjective):
-    """The objective of a CRF: - log p(y | x), and the prior. Arguments: see `ChainObjective`."""
+class ConditionalShard(ChainShard):
+    """Some sentences of a `ConditionalLikelihood`."""
 
     def _partial_loss(
         self,
-        shard: Shard,
+        part: Part,
         transitions: NDArray[np.float64],
         counts: NDArray[np.float64],
         pairs: NDArray[np.float64],
@@ -306,13 +399,19 @@ class ConditionalLikelihood(ChainObjective):
         """Sum of log Z, and expected counts."""
         return _chain.expected_counts(
             _chain.Chain(self.model.initial, transitions, self.model.final),
-            shard.cells,
-            shard.offsets,
+            part.cells,
+            part.offsets,
             self._weights,
             self._labels_of_states(),
             counts,
             pairs,
         )
+
+
+class ConditionalLikelihood(ChainObjective):
+    """The objective of a CRF: - log p(y | x), and the prior. Arguments: see `ChainObjective`."""
+
+    shard = ConditionalShard
 
 
 @dataclass(frozen=True)
@@ -413,38 +512,6 @@ def _aligned_zeros(shape: tuple[int, ...]) -> NDArray[np.float64]:
     return memory[start : start + size].reshape(shape)
 
 
-class _Shards:
-    """Work shared by so many threads, or done by the caller if it is one."""
-
-    def __init__(self, n: int):
-        self.n = n
-        self._pool = ThreadPoolExecutor(n, "structlearn") if n > 1 else None
-
-    def map(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """The results, in order."""
-        if self._pool is None:
-            return [function(item) for item in items]
-        return list(self._pool.map(function, items))
-
-    def split(self, offsets: NDArray[np.int64]) -> list[slice]:
-        """A slice of the sentences for each thread, with about as many tokens each."""
-        goals = offsets[-1] * np.arange(1, self.n) / self.n
-        ends = [0, *np.searchsorted(offsets, goals).tolist(), len(offsets) - 1]
-        return [slice(a, b) for a, b in pairwise(ends)]
-
-    def balance(self, items: Sequence[T], size: Callable[[T], int]) -> list[list[T]]:
-        """The items in a list for each thread: the largest first, to whom has least."""
-        lists: list[list[T]] = [[] for _ in range(self.n)]
-        for item in sorted(items, key=size, reverse=True):
-            min(lists, key=lambda chosen: sum(map(size, chosen))).append(item)
-        return lists
-
-    def close(self) -> None:
-        """End the threads."""
-        if self._pool is not None:
-            self._pool.shutdown()
-
-
 def train_crf(
     columns: NDArray[np.uint64],
     offsets: NDArray[np.int64],
@@ -483,7 +550,7 @@ def train_crf(
     )
     objective = ConditionalLikelihood(model, columns, offsets, label_ids, l2=l2, threads=threads)
     optimizer = minimize(
-        objective.value_and_gradient,
+        objective.value_and_grad,
         objective.parameters(),
         max_iterations=max_iterations,
         callback=callback,

@@ -135,13 +135,17 @@ class LikelihoodEstimator(ChainEstimator):
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.int32],
+        *,
+        shards: int = 1,
     ) -> ChainObjective:
         """What is minimised; arguments as in `ChainObjective`."""
         raise NotImplementedError
 
-    def trainer(self, parameters: ChainModel, data: Sequence[SequenceData]) -> LikelihoodTrainer:
-        """Training that goes on from `parameters`."""
-        return LikelihoodTrainer(self, parameters, data)
+    def trainer(
+        self, parameters: ChainModel, data: Sequence[SequenceData], *, shards: int = 1
+    ) -> LikelihoodTrainer:
+        """Training that goes on from `parameters`. shards: see `ChainObjective`."""
+        return LikelihoodTrainer(self, parameters, data, shards=shards)
 
 
 @dataclass(frozen=True)
@@ -157,27 +161,41 @@ class CRF(LikelihoodEstimator):
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.int32],
+        *,
+        shards: int = 1,
     ) -> ConditionalLikelihood:
         """What is minimised; arguments as in `ConditionalLikelihood`."""
         return ConditionalLikelihood(
-            model, columns, offsets, label_ids, l2=self.l2, threads=self.threads
+            model,
+            columns,
+            offsets,
+            label_ids,
+            l2=self.l2,
+            threads=self.threads,
+            shards=shards,
         )
 
 
 class LikelihoodTrainer:
     """L-BFGS, or OWL-QN, on the objective of an estimator.
 
+    shards: see `ChainObjective`.
     value: the objective at the present weights; before the first step, 0.
     n_iterations: iterations so far, over all sets of data.
     """
 
     def __init__(
-        self, settings: LikelihoodEstimator, model: ChainModel, data: Sequence[SequenceData]
+        self,
+        settings: LikelihoodEstimator,
+        model: ChainModel,
+        data: Sequence[SequenceData],
+        *,
+        shards: int = 1,
     ):
         if not 0 <= settings.l1 < np.inf:
             raise StructlearnError("SL209", name="l1", wanted="0 or more", value=settings.l1)
         self.settings = settings
-        self._objective = settings.objective(model, *concatenate(data, model.labels))
+        self._objective = settings.objective(model, *concatenate(data, model.labels), shards=shards)
         self._done = 0  # iterations before the present optimiser
         self._optimizer = self._start(self._objective.parameters())
 
@@ -197,7 +215,7 @@ class LikelihoodTrainer:
 
     def step(self) -> bool:
         """One iteration. Returns False once training has ended."""
-        more = self._optimizer.step(self._objective.value_and_gradient)
+        more = self._optimizer.step(self._objective.value_and_grad)
         return more and self._optimizer.n_iterations < self.settings.max_iterations
 
     def parameters(self) -> ChainModel:
@@ -206,7 +224,7 @@ class LikelihoodTrainer:
         return self._objective.model.compact("float32")
 
     def to_bytes(self) -> bytes:
-        """The state of the optimisation, to go on bit for bit with the same data."""
+        """The state of the optimisation, to go on bit for bit with the same data and shards."""
         return self._optimizer.to_bytes()
 
     def resume(self, state: bytes) -> bool:
@@ -214,7 +232,7 @@ class LikelihoodTrainer:
         optimizer = type(self._optimizer).from_bytes(state)
         if optimizer.value is None or len(optimizer.x) != self._objective.n_parameters:
             return False
-        value, _ = self._objective.value_and_gradient(optimizer.x)
+        value, _ = self._objective.value_and_grad(optimizer.x)
         value += self.settings.l1 * float(np.abs(optimizer.x).sum())
         if not isclose(value, optimizer.value, rel_tol=1e-12):
             return False

@@ -14,25 +14,29 @@ chain like any other (`decode.state_scores`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _local
-from .conditional import ChainObjective, Folding, Shard
+from .conditional import ChainObjective, ChainShard, Part
 from .estimators import LikelihoodEstimator
 from .model import ChainModel
 
 
-class LocalLikelihood(ChainObjective):
-    """The objective of a MEMM. Arguments and errors: see `ChainObjective`."""
+class LocalShard(ChainShard):
+    """Some sentences of a `LocalLikelihood`. Arguments: see `ChainShard`."""
 
-    locally_normalized: ClassVar[bool] = True
+    def __init__(self, model: ChainModel, *sentences: Any, **settings: Any):
+        super().__init__(model, *sentences, **settings)
+        # For each state those that may follow; then those that may be first.
+        possible = np.vstack([model.transitions, model.initial]) > -np.inf
+        self._successors = state_lists(possible, self._labels_of_states())
 
     def _partial_loss(
         self,
-        shard: Shard,
+        part: Part,
         transitions: NDArray[np.float64],
         counts: NDArray[np.float64],
         pairs: NDArray[np.float64],
@@ -41,20 +45,21 @@ class LocalLikelihood(ChainObjective):
         return _local.next_states(
             self.model.initial,
             transitions,
-            shard.cells,
-            shard.offsets,
-            self._state_ids[shard.tokens],
+            part.cells,
+            part.offsets,
+            self._state_ids[part.tokens],
             self._successors,
             self._weights,
             counts,
             pairs,
         )
 
-    def _take(self, folding: Folding) -> None:
-        super()._take(folding)
-        # For each state those that may follow; then those that may be first.
-        possible = np.vstack([self.model.transitions, self.model.initial]) > -np.inf
-        self._successors = state_lists(possible, self._labels_of_states())
+
+class LocalLikelihood(ChainObjective):
+    """The objective of a MEMM. Arguments and errors: see `ChainObjective`."""
+
+    shard = LocalShard
+    locally_normalized: ClassVar[bool] = True
 
 
 def state_lists(members: NDArray[np.bool_], places: NDArray[np.int32] | None) -> _local.Lists:
@@ -81,6 +86,16 @@ class MEMM(LikelihoodEstimator):
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.int32],
+        *,
+        shards: int = 1,
     ) -> LocalLikelihood:
         """What is minimised; arguments as in `LocalLikelihood`."""
-        return LocalLikelihood(model, columns, offsets, label_ids, l2=self.l2, threads=self.threads)
+        return LocalLikelihood(
+            model,
+            columns,
+            offsets,
+            label_ids,
+            l2=self.l2,
+            threads=self.threads,
+            shards=shards,
+        )

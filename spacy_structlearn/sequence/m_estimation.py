@@ -16,7 +16,6 @@ labels of q0, and log e + w of predicates. The label before the first is ^ for q
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -31,6 +30,7 @@ from ..errors import StructlearnError
 from ..optimize.lbfgs import LBFGS, norm
 from ..optimize.m_estimation import DualCoordinateDescent
 from ..optimize.m_estimation import MEstimation as Objective
+from ..optimize.shards import Pool, ThreadEngine
 from . import encoding as encodings
 from .base import BaseDistribution, hidden_markov, locally_uniform, number_codes
 from .classes import derive_columns, source_columns
@@ -568,6 +568,7 @@ class Minimization:
         self._statistics = statistics
         self._max_iterations = settings.max_iterations
         self._objective = Objective(statistics.counts, statistics.expectations, c=c)
+        self._engine = ThreadEngine([self._objective])
         self._optimizer: LBFGS | DualCoordinateDescent
         if c is None:
             self._optimizer = LBFGS(
@@ -611,7 +612,7 @@ class Minimization:
         """
         if norm(w) > _LARGEST_WEIGHT:
             return np.inf, np.full(len(w), np.nan)
-        return self._objective.value_and_gradient(w)
+        return self._engine.value_and_grad(w)
 
     def run(self) -> NDArray[np.float64]:
         """All iterations that are left; returns the weights."""
@@ -729,6 +730,9 @@ def grid(
     takes as many cores, and memory for as many searches; the results are the same.
     """
     minimizations = [Minimization(statistics, c) for c in strengths]
-    with ThreadPoolExecutor(threads, "structlearn") as pool:
-        found = list(pool.map(Minimization.run, minimizations))
+    pool = Pool(threads)
+    try:
+        found = pool.map(Minimization.run, minimizations)
+    finally:
+        pool.close()
     return [statistics.corrected(weights) for weights in found]

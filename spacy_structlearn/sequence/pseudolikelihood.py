@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ from ..errors import StructlearnError
 from ..optimize.lbfgs import dot
 from . import _local
 from .classes import source_columns
-from .conditional import ChainObjective, Folding, Shard
+from .conditional import ChainObjective, ChainShard, LabelledSentences, Part
 from .estimators import (
     LikelihoodEstimator,
     LikelihoodTrainer,
@@ -48,6 +49,109 @@ from .model import ChainModel
 from .states import START
 
 _BLOCK = 2**22  # probabilities that are in memory at a time
+
+
+class PseudoShard(ChainShard):
+    """Some sentences of a `LogPseudoLikelihood`. Arguments: see `ChainShard`."""
+
+    def __init__(self, model: ChainModel, *sentences: Any, **settings: Any):
+        super().__init__(model, *sentences, **settings)
+        self._table = _state_table(model)
+        last, n_states = model.states[:, -1], len(model.states)
+        touched = np.ones((n_states, n_states), dtype=np.bool_)
+        if model.order == 2:
+            before = model.states[:, 0]
+            touched = before[:, None] == before
+            if self._labels is not None:
+                touched |= last[:, None] == last
+        self._touched = state_lists(touched, self._labels_of_states())
+
+    def _partial_loss(
+        self,
+        part: Part,
+        transitions: NDArray[np.float64],
+        counts: NDArray[np.float64],
+        pairs: NDArray[np.float64],
+    ) -> float:
+        """- sum of log p(c_t | all other labels, x), and expected less right counts."""
+        model = self.model
+        return _local.each_label(
+            model.initial,
+            transitions,
+            model.final,
+            part.cells,
+            part.offsets,
+            self._label_ids[part.tokens],
+            self._state_ids[part.tokens],
+            self._table,
+            len(model.labels) if model.start == START else model.start,
+            model.order == 2,
+            self._labels is not None,
+            self._touched,
+            self._weights,
+            counts,
+            pairs,
+        )
+
+    def _count_gold(
+        self, cells: NDArray[np.int32], counts: NDArray[np.float64]
+    ) -> NDArray[np.number]:
+        """Nothing: `_partial_loss` is the whole loss."""
+        return np.zeros_like(self.model.transitions)
+
+
+class JointShard(PseudoShard):
+    """Some sentences of the joint form. Arguments: see `ChainShard`."""
+
+    def __init__(self, model: ChainModel, *sentences: Any, **settings: Any):
+        super().__init__(model, *sentences, **settings)
+        self.emissions = [self._emission(column) for column in range(self._columns.shape[1])]
+
+    def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """See `ChainShard`."""
+        value, gradient = super().value_and_grad(theta)
+        for emission in self.emissions:
+            table = emission.table(theta)
+            log_sums = partial(emission.log_sums, table)
+            found = self._pool.map(log_sums, emission.blocks(self._pool.threads))
+            counts = sum((counts for _, counts in found), np.zeros_like(table))
+            value += sum(log_sum for log_sum, _ in found)
+            value -= dot(emission.gold, theta[emission.features])
+            gradient[emission.features] += counts.reshape(-1)[emission.places] - emission.gold
+        return value, gradient
+
+    def _emission(self, column: int) -> _Emission:
+        """The loss of the symbols of one column."""
+        model = self.model
+        name = model.templates.columns[column]
+        known = model.vocabularies[name]
+        known = known[known != UNKNOWN]  # which all vocabularies have, once
+        symbols = find_symbols(self._columns[:, column], known)
+        marks = [self._label_ids]
+        if model.has_pair_features:
+            marks.append(len(model.labels) + self._state_ids)
+        return _Emission.make(
+            [
+                (offset, *self._features_of(model.rows(keys)))
+                for offset, keys in _symbol_keys(model.templates, column, known)
+            ],
+            np.stack(marks, axis=1),
+            model.weights.shape[1],
+            symbols,
+            len(known) + 1,
+            self._offsets,
+        )
+
+    def _features_of(
+        self, rows: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int16]]:
+        """The features of some rows of the model: the place in `rows`, the number, the column."""
+        numbering = self.numbering
+        counts = numbering.count_of_row[rows].astype(np.int64)
+        owners = np.repeat(np.arange(len(rows)), counts)
+        within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        features = numbering.first_of_row[rows][owners] + within
+        return owners, features, numbering.column[features]
 
 
 class LogPseudoLikelihood(ChainObjective):
@@ -69,110 +173,28 @@ class LogPseudoLikelihood(ChainObjective):
         *,
         l2: float,
         threads: int = 1,
+        shards: int = 1,
         joint: bool = False,
     ):
         if joint:
             _check_joint(model)
         self.joint = joint
-        super().__init__(model, columns, offsets, label_ids, l2=l2, threads=threads)
+        self.shard = JointShard if joint else PseudoShard
+        super().__init__(model, columns, offsets, label_ids, l2=l2, threads=threads, shards=shards)
 
-    def value_and_gradient(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """f and its gradient; see `ChainObjective`."""
-        value, gradient = super().value_and_gradient(theta)
-        for emission in self._emissions:
-            table = emission.table(theta)
-            log_sums = partial(emission.log_sums, table)
-            found = self._shards.map(log_sums, emission.blocks(self._shards.n))
-            counts = sum((counts for _, counts in found), np.zeros_like(table))
-            value += sum(log_sum for log_sum, _ in found)
-            value -= dot(emission.gold, theta[emission.features])
-            gradient[emission.features] += counts.reshape(-1)[emission.places] - emission.gold
-        return value, gradient
-
-    def _partial_loss(
+    def _check(
         self,
-        shard: Shard,
-        transitions: NDArray[np.float64],
-        counts: NDArray[np.float64],
-        pairs: NDArray[np.float64],
-    ) -> float:
-        """- sum of log p(c_t | all other labels, x), and expected less right counts."""
-        model = self.model
-        return _local.each_label(
-            model.initial,
-            transitions,
-            model.final,
-            shard.cells,
-            shard.offsets,
-            self._label_ids[shard.tokens],
-            self._state_ids[shard.tokens],
-            self._table,
-            len(model.labels) if model.start == START else model.start,
-            model.order == 2,
-            self._labels is not None,
-            self._touched,
-            self._weights,
-            counts,
-            pairs,
-        )
-
-    def _count_gold(
-        self, cells: NDArray[np.int32], counts: NDArray[np.float64]
-    ) -> NDArray[np.number]:
-        """Nothing: `_partial_loss` is the whole loss."""
-        return np.zeros_like(self.model.transitions)
-
-    def _take(self, folding: Folding) -> None:
-        super()._take(folding)
-        self._table = _state_table(self.model)
-        last, n_states = self.model.states[:, -1], len(self.model.states)
-        touched = np.ones((n_states, n_states), dtype=np.bool_)
-        if self.model.order == 2:
-            before = self.model.states[:, 0]
-            touched = before[:, None] == before
-            if self._labels is not None:
-                touched |= last[:, None] == last
-        self._touched = state_lists(touched, self._labels_of_states())
-        self._emissions = (
-            [self._emission(column) for column in range(self._columns.shape[1])]
-            if self.joint
-            else []
-        )
-
-    def _emission(self, column: int) -> _Emission:
-        """The loss of the symbols of one column."""
-        model = self.model
-        name = model.templates.columns[column]
-        known = model.vocabularies[name]
-        known = known[known != UNKNOWN]  # which all vocabularies have, once
-        symbols = find_symbols(self._columns[:, column], known)
-        strange = (symbols == len(known)) & (self._columns[:, column] != UNKNOWN)
-        if strange.any():
-            raise StructlearnError("SL257", column=name, at=int(strange.argmax()))
-        marks = [self._label_ids]
-        if model.has_pair_features:
-            marks.append(len(model.labels) + self._state_ids)
-        return _Emission.make(
-            [
-                (offset, *self._features_of(model.rows(keys)))
-                for offset, keys in _symbol_keys(model.templates, column, known)
-            ],
-            np.stack(marks, axis=1),
-            model.weights.shape[1],
-            symbols,
-            len(known) + 1,
-            self._offsets,
-        )
-
-    def _features_of(
-        self, rows: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int16]]:
-        """The features of some rows of the model: the place in `rows`, the number, the column."""
-        counts = self._count_of_row[rows].astype(np.int64)
-        owners = np.repeat(np.arange(len(rows)), counts)
-        within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-        features = self._first_of_row[rows][owners] + within
-        return owners, features, self._column[features]
+        columns: NDArray[np.uint64],
+        offsets: NDArray[np.int64],
+        label_ids: NDArray[np.integer],
+    ) -> LabelledSentences:
+        columns, *rest = super()._check(columns, offsets, label_ids)
+        for place, name in enumerate(self.model.templates.columns if self.joint else ()):
+            symbols, known = columns[:, place], self.model.vocabularies[name]
+            strange = (find_symbols(symbols, known) == len(known)) & (symbols != UNKNOWN)
+            if strange.any():
+                raise StructlearnError("SL257", column=name, at=int(strange.argmax()))
+        return columns, *rest
 
 
 @dataclass(frozen=True)
@@ -361,6 +383,8 @@ class PseudoLikelihood(LikelihoodEstimator):
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.int32],
+        *,
+        shards: int = 1,
     ) -> LogPseudoLikelihood:
         """What is minimised; arguments as in `LogPseudoLikelihood`, but columns not closed yet."""
         if self.joint:
@@ -372,23 +396,32 @@ class PseudoLikelihood(LikelihoodEstimator):
             label_ids,
             l2=self.l2,
             threads=self.threads,
+            shards=shards,
             joint=self.joint,
         )
 
-    def trainer(self, parameters: ChainModel, data: Sequence[SequenceData]) -> LikelihoodTrainer:
-        """Training that goes on from `parameters`."""
+    def trainer(
+        self, parameters: ChainModel, data: Sequence[SequenceData], *, shards: int = 1
+    ) -> LikelihoodTrainer:
+        """Training that goes on from `parameters`. shards: see `ChainObjective`."""
         kind = _JointTrainer if self.joint else LikelihoodTrainer
-        return kind(self, parameters, data)
+        return kind(self, parameters, data, shards=shards)
 
 
 class _JointTrainer(LikelihoodTrainer):
     """Keeps its data: which tokens are the first of their types, only all of them together tell."""
 
     def __init__(
-        self, settings: LikelihoodEstimator, model: ChainModel, data: Sequence[SequenceData]
+        self,
+        settings: LikelihoodEstimator,
+        model: ChainModel,
+        data: Sequence[SequenceData],
+        *,
+        shards: int = 1,
     ):
-        super().__init__(settings, model, arranged(data))
+        super().__init__(settings, model, arranged(data), shards=shards)
         self._data = list(data)
+        self._shards = shards
 
     def add(self, data: Sequence[SequenceData]) -> None:
         self._data.extend(data)
@@ -396,6 +429,8 @@ class _JointTrainer(LikelihoodTrainer):
         self._objective.write(self._optimizer.x)
         self._objective.close()
         data = arranged(self._data)
-        self._objective = self.settings.objective(model, *concatenate(data, model.labels))
+        self._objective = self.settings.objective(
+            model, *concatenate(data, model.labels), shards=self._shards
+        )
         self._done = self.n_iterations
         self._optimizer = self._start(self._objective.parameters())

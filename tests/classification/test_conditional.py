@@ -47,11 +47,11 @@ L2 = {2: [0.5, 2.0], 3: [0.5, 2.0, 1.0]}
 def test_gradient_is_that_of_finite_differences(n_labels):
     _, likelihood = random_likelihood(3, n_labels, l2=L2[n_labels])
     theta = np.random.default_rng(4).normal(size=likelihood.n_parameters)
-    _, gradient = likelihood.value_and_gradient(theta)
+    _, gradient = likelihood.value_and_grad(theta)
     for i in range(len(theta)):
         step = np.zeros_like(theta)
         step[i] = 1e-6
-        above, below = (likelihood.value_and_gradient(theta + s)[0] for s in (step, -step))
+        above, below = (likelihood.value_and_grad(theta + s)[0] for s in (step, -step))
         assert (above - below) / 2e-6 == pytest.approx(gradient[i], abs=1e-6)
 
 
@@ -61,7 +61,7 @@ def test_value_is_f_of_the_weights_of_all_labels(n_labels):
     theta = np.random.default_rng(9).normal(size=likelihood.n_parameters)
     weights, coefficients = likelihood.unpack(theta)
     expected = penalised(arrays, L2[n_labels], 0.7, likelihood.of_labels(weights), coefficients)
-    assert likelihood.value_and_gradient(theta)[0] == pytest.approx(expected, rel=1e-12)
+    assert likelihood.value_and_grad(theta)[0] == pytest.approx(expected, rel=1e-12)
     np.testing.assert_allclose(likelihood.parameters(weights, coefficients), theta)
 
 

@@ -72,7 +72,7 @@ def by_definition(data, level, emissions):
 def test_counts_are_those_of_the_definition(binarization, most):
     data = binarize(treebanks.toy() + treebanks.sample()[:8], binarization, "R")
     level, emissions = random_level(data, np.random.default_rng(most), most)
-    value, counts = Derivations(data).e_step(level, emissions)
+    value, counts = Derivations(data).expected_counts((level, emissions))
     expected, expected_counts, _ = by_definition(data, level, emissions)
     assert value == pytest.approx(expected, rel=1e-6)
     for found, wanted in zip(counts, expected_counts, strict=True):
@@ -83,7 +83,7 @@ def test_scores_of_nodes_are_posteriors():
     data = binarize(treebanks.sample()[:10])
     level, emissions = random_level(data, np.random.default_rng(0))
     derivations = Derivations(data)
-    derivations.e_step(level, emissions)
+    derivations.expected_counts((level, emissions))
     _, _, posteriors = by_definition(data, level, emissions)
     for symbol in range(data.symbols.size):
         inside, outside = derivations.scores_of(symbol)
@@ -96,7 +96,7 @@ def test_counts_are_derivatives_of_the_log_likelihood():
     data = binarize(treebanks.toy(), root="R")
     rng = np.random.default_rng(1)
     level, emissions = random_level(data, rng, 3)
-    _, counts = Derivations(data).e_step(level, emissions)
+    _, counts = Derivations(data).expected_counts((level, emissions))
     # d log L / d log p is the expected count.
     for name, found in (("binary", counts.binary), ("unary", counts.unary), ("root", counts.root)):
         array = getattr(level, name)
@@ -117,7 +117,10 @@ def test_threads_change_no_bit(threads):
     data = binarize(treebanks.sample())
     level, emissions = random_level(data, np.random.default_rng(2))
     one, several = Derivations(data), Derivations(data, threads)
-    first, second = one.e_step(level, emissions), several.e_step(level, emissions)
+    first, second = (
+        one.expected_counts((level, emissions)),
+        several.expected_counts((level, emissions)),
+    )
     several.close()
     assert first[0] == second[0]
     for a, b in zip(first[1], second[1], strict=True):
@@ -128,7 +131,7 @@ def test_a_long_tree_does_not_underflow():
     words = " ".join(f"(T w{i})" for i in range(3000))
     data = binarize(treebanks.trees(f"(TOP (S {words}))"))
     level, emissions = random_level(data, np.random.default_rng(3))
-    value, counts = Derivations(data).e_step(level, emissions * np.float32(1e-20))
+    value, counts = Derivations(data).expected_counts((level, emissions * np.float32(1e-20)))
     assert np.isfinite(value)
     assert counts.lexical.sum() == pytest.approx(3000, rel=1e-3)
     assert counts.binary.sum() == pytest.approx(2999, rel=1e-3)
@@ -143,7 +146,7 @@ def test_an_impossible_tree_counts_for_nothing():
     assert (data.production[data.is_word] == leaf).sum() == 1
     emissions[pairs[leaf] : pairs[leaf + 1]] = 0
     with np.errstate(invalid="ignore"):
-        value, counts = derivations.e_step(level, emissions)
+        value, counts = derivations.expected_counts((level, emissions))
     assert value == -np.inf
     assert counts.root.sum() == pytest.approx(data.n_trees - 1)
     assert all(np.isfinite(array).all() for array in counts)
@@ -175,4 +178,4 @@ def test_arrays_that_do_not_fit_are_refused():
         _derivations.Trees(**{**fields, "offsets": data.offsets[:-1]})
     level, emissions = random_level(data, np.random.default_rng(5))
     with pytest.raises(ValueError, match="size"):
-        Derivations(data).e_step(level, emissions[:-1])
+        Derivations(data).expected_counts((level, emissions[:-1]))

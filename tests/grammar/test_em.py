@@ -39,7 +39,9 @@ def test_probabilities_of_a_substate_sum_to_one():
     used = totals(grammar.levels[0])[data.symbols.n_tags :]
     np.testing.assert_allclose(used, 1, rtol=1e-5)
     refined, words, learner = refine(data)
-    _, counts = Derivations(data).e_step(refined, learner.emissions(words, tags(data, refined)))
+    _, counts = Derivations(data).expected_counts(
+        (refined, learner.emissions(words, tags(data, refined)))
+    )
     level = m_step(data, refined.substates, refined.ancestors, counts)
     used = totals(level)[int(level.offsets[data.symbols.n_tags]) :]
     np.testing.assert_allclose(used, 1, rtol=1e-5)
@@ -68,7 +70,9 @@ def test_em_never_falls():
     derivations = Derivations(data)
     values = []
     for _ in range(25):
-        value, counts = derivations.e_step(level, learner.emissions(words, tags(data, level)))
+        value, counts = derivations.expected_counts(
+            (level, learner.emissions(words, tags(data, level)))
+        )
         values.append(value)
         level = m_step(data, level.substates, level.ancestors, counts)
         words = learner.fit(counts.lexical, tags(data, level))
@@ -79,7 +83,9 @@ def test_em_never_falls():
 def test_counts_add_up_to_those_observed():
     data = binarize(treebanks.sample())
     level, words, learner = refine(data)
-    _, counts = Derivations(data).e_step(level, learner.emissions(words, tags(data, level)))
+    _, counts = Derivations(data).expected_counts(
+        (level, learner.emissions(words, tags(data, level)))
+    )
     for found, observed in zip(counts, observed_counts(data), strict=True):
         assert found.sum() == pytest.approx(observed.sum(), rel=1e-5)
 
@@ -92,7 +98,7 @@ def test_the_likelihood_of_level_0_is_that_of_counting():
     level = m_step(data, ones, 0 * ones, counts)
     words = learner.fit(counts.lexical, tags(data, level))
     emissions = learner.emissions(words, tags(data, level))
-    value, found = Derivations(data).e_step(level, emissions)
+    value, found = Derivations(data).expected_counts((level, emissions))
     wanted = sum(
         float(count @ np.log(array))
         for count, array in (
@@ -110,3 +116,30 @@ def test_the_likelihood_of_level_0_is_that_of_counting():
 def test_without_trees_there_is_no_grammar():
     with pytest.raises(StructlearnError, match="SL407"):
         treebank_grammar(binarize([]))
+
+
+@pytest.mark.parametrize("shards", [2, 3, 100])
+def test_counts_of_shards_add_up(shards):
+    data = binarize(treebanks.sample())
+    level, words, learner = refine(data)
+    parameters = level, learner.emissions(words, tags(data, level))
+    whole = Derivations(data)
+    wanted, counts = whole.expected_counts(parameters)
+    found = []
+    for threads in (1, 2):
+        cut = Derivations(data, threads, shards)
+        found.append(cut.expected_counts(parameters))
+        for symbol in range(data.symbols.size):
+            for a, b in zip(cut.scores_of(symbol), whole.scores_of(symbol), strict=True):
+                np.testing.assert_array_equal(a, b)
+        cut.close()
+    assert found[0][0] == found[1][0] == pytest.approx(wanted, rel=1e-12)
+    for one, two, right in zip(found[0][1], found[1][1], counts, strict=True):
+        assert one.dtype == np.float32
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_allclose(one, right, rtol=1e-5, atol=1e-6)
+
+
+def test_there_is_a_shard_at_least():
+    with pytest.raises(StructlearnError, match=r"SL209.*shards"):
+        Derivations(binarize(treebanks.toy(), root="R"), shards=0)

@@ -72,6 +72,27 @@ def test_the_same_seed_gives_the_same_bytes(threads):
     assert learn(trees, rounds=2, seed=3, threads=threads).parameters().to_bytes() == first
 
 
+def learn_in_shards(shards, threads, **settings):
+    settings = SplitMerge(threads=threads, **{**FEW, **settings})
+    trainer = settings.trainer(None, treebanks.sample(), shards=shards)
+    finish(trainer)
+    return trainer
+
+
+def test_the_grammar_depends_on_the_shards_not_on_the_threads():
+    one, two = (learn_in_shards(3, threads, rounds=2) for threads in (1, 2))
+    assert one.to_bytes() == two.to_bytes()
+    assert one.parameters().to_bytes() == two.parameters().to_bytes()
+
+
+def test_shards_change_nothing_but_rounding():
+    # Which of two splits of nearly equal loss is taken back, rounding may tell.
+    whole, cut = (learn_in_shards(n, 1, rounds=2, merge_fraction=0.0) for n in (1, 3))
+    assert cut.value == pytest.approx(whole.value, rel=1e-5)
+    for a, b in zip(whole.parameters().levels, cut.parameters().levels, strict=True):
+        np.testing.assert_array_equal(a.substates, b.substates)
+
+
 def test_another_seed_gives_another_grammar():
     trees = treebanks.sample()
     assert (

@@ -17,7 +17,9 @@ from spacy_structlearn.grammar.symbols import binarize
 
 
 def value_of(data, level, words, learner):
-    return Derivations(data).e_step(level, learner.emissions(words, tags(data, level)))[0]
+    return Derivations(data).expected_counts((level, learner.emissions(words, tags(data, level))))[
+        0
+    ]
 
 
 def test_a_split_without_noise_keeps_the_likelihood():
@@ -61,7 +63,9 @@ def test_merging_identical_halves_loses_nothing():
     data = binarize(treebanks.sample())
     level, words, learner = refine(data, noise=0.0)
     derivations = Derivations(data)
-    value, counts = derivations.e_step(level, learner.emissions(words, tags(data, level)))
+    value, counts = derivations.expected_counts(
+        (level, learner.emissions(words, tags(data, level)))
+    )
     symbols, firsts, losses = merge_losses(derivations, level)
     assert len(losses) == (level.substates == 2).sum()
     np.testing.assert_allclose(losses, 0, atol=1e-3)
@@ -82,7 +86,7 @@ def test_the_loss_is_exact_where_a_symbol_occurs_once_in_a_tree():
     words = words._replace(own=own)
     derivations = Derivations(data)
     emissions = learner.emissions(words, tags(data, level))
-    value, _ = derivations.e_step(level, emissions)
+    value, _ = derivations.expected_counts((level, emissions))
     symbols, firsts, losses = merge_losses(derivations, level)
     symbol = data.symbols.tag_index["A"]
     place = symbols.tolist().index(symbol)
@@ -95,7 +99,7 @@ def test_the_loss_is_exact_where_a_symbol_occurs_once_in_a_tree():
             begin = offsets[pair]
             # Both halves with the mean of their inside scores: outside scores then add up.
             mixed[begin : begin + 2] = p @ emissions[begin : begin + 2]
-    exact = value - derivations.e_step(level, mixed)[0]
+    exact = value - derivations.expected_counts((level, mixed))[0]
     assert losses[place] == pytest.approx(exact, rel=1e-3)
     assert firsts[place] == 0
 
@@ -110,7 +114,7 @@ def test_merged_productions_add_children_and_average_parents():
     data = binarize(treebanks.sample())
     level, words, learner = refine(data)
     derivations = Derivations(data)
-    _, counts = derivations.e_step(level, learner.emissions(words, tags(data, level)))
+    _, counts = derivations.expected_counts((level, learner.emissions(words, tags(data, level))))
     fitted = m_step(data, level.substates, level.ancestors, counts)
     symbols, firsts, losses = merge_losses(derivations, level)
     chosen = least_useful(losses, 0.5)

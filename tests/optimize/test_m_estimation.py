@@ -37,7 +37,7 @@ def scipy_minimum(objective, m):
     start = np.zeros(m)
     options = {"maxiter": 10000, "maxfun": 100000, "ftol": 1e-15, "gtol": 1e-10}
     found = scipy_minimize(
-        objective.value_and_gradient, start, jac=True, method="L-BFGS-B", options=options
+        objective.value_and_grad, start, jac=True, method="L-BFGS-B", options=options
     )
     return found.x
 
@@ -49,7 +49,7 @@ def test_derivatives(c, kind):
     objective = MEstimation(kind(dense), expectations, c=c)
     rng = np.random.default_rng(1)
     w, v = rng.normal(size=(2, len(expectations))) / 3
-    value, gradient = objective.value_and_gradient(w)
+    value, gradient = objective.value_and_grad(w)
     expected = np.exp(-dense @ w).mean() + w @ expectations + (w @ w / (2 * c) if c else 0)
     assert value == pytest.approx(expected)
     assert objective.value(w) == value
@@ -57,7 +57,7 @@ def test_derivatives(c, kind):
         gradient, approx_fprime(w, objective.value, 1e-7), rtol=1e-4, atol=1e-5
     )
     step = 1e-5 * v
-    ahead, behind = (objective.value_and_gradient(w + s)[1] for s in (step, -step))
+    ahead, behind = (objective.value_and_grad(w + s)[1] for s in (step, -step))
     np.testing.assert_allclose(
         objective.hessian_vector(w, v), (ahead - behind) / 2e-5, rtol=1e-5, atol=1e-7
     )
@@ -82,7 +82,7 @@ def test_minimum(c):
     found = DualCoordinateDescent(counts, expectations, c=c, tolerance=1e-12).run(1000)
     assert found.converged
     np.testing.assert_allclose(found.w, wanted, atol=1e-5)
-    primal = minimize(objective.value_and_gradient, np.zeros(len(wanted)), max_iterations=500)
+    primal = minimize(objective.value_and_grad, np.zeros(len(wanted)), max_iterations=500)
     assert primal.value == pytest.approx(found.value, rel=1e-7)
     # The examples, each with its weight, have the features that are expected.
     weighted = np.exp(-dense @ found.w) @ dense / len(dense)
@@ -170,13 +170,13 @@ def test_too_long_a_step_is_infinite():
     objective = MEstimation(np.array([[1.0, 0.0], [0.0, 1.0]]), np.ones(2), c=1.0)
     assert np.isfinite(objective.value(np.array([-699.0, 0.0])))
     for exponent in (701.0, 1e6):
-        value, gradient = objective.value_and_gradient(np.array([-exponent, 0.0]))
+        value, gradient = objective.value_and_grad(np.array([-exponent, 0.0]))
         assert value == np.inf
         assert np.isnan(gradient).all()
     # Where the first steps of both are far too long.
     counts, expectations = np.full((1, 1), 1000.0), np.array([1e5])
     found = minimize(
-        MEstimation(counts, expectations, c=1.0).value_and_gradient, [0.0], max_iterations=100
+        MEstimation(counts, expectations, c=1.0).value_and_grad, [0.0], max_iterations=100
     )
     by_dual = DualCoordinateDescent(sparse.csr_array(counts), expectations, c=1.0).run(100)
     assert by_dual.converged
@@ -189,7 +189,7 @@ def test_without_regulariser():
     _, dense, _ = problem(n=12, m=4)
     objective = MEstimation(dense, 2 * dense.mean(axis=0), c=None)
     found = minimize(
-        objective.value_and_gradient, np.zeros(4), max_iterations=200, gradient_tolerance=1e-8
+        objective.value_and_grad, np.zeros(4), max_iterations=200, gradient_tolerance=1e-8
     )
     assert found.converged
     np.testing.assert_allclose(
@@ -198,7 +198,7 @@ def test_without_regulariser():
     # Of a feature that is never expected the weight grows without end, and l goes to a limit.
     objective = MEstimation(np.ones((1, 1)), np.zeros(1), c=None)
     few, more = (
-        minimize(objective.value_and_gradient, [0.0], max_iterations=k, gradient_tolerance=0.0)
+        minimize(objective.value_and_grad, [0.0], max_iterations=k, gradient_tolerance=0.0)
         for k in (3, 6)
     )
     assert few.x[0] < more.x[0]
@@ -206,12 +206,12 @@ def test_without_regulariser():
     assert not objective.is_recession_direction(more.x)  # the limit is a bound
     # With two expectations that contradict one example, l has no lower bound.
     objective = MEstimation(np.ones((1, 2)), np.array([1.0, 2.0]), c=None)
-    found = minimize(objective.value_and_gradient, np.zeros(2), max_iterations=20)
+    found = minimize(objective.value_and_grad, np.zeros(2), max_iterations=20)
     assert found.value < -1e3
     assert objective.is_recession_direction(found.x)
     assert not objective.is_recession_direction(-found.x)
     stopped = minimize(
-        objective.value_and_gradient,
+        objective.value_and_grad,
         np.zeros(2),
         max_iterations=20,
         callback=lambda optimizer: objective.is_recession_direction(optimizer.x),
@@ -248,7 +248,7 @@ def test_state_of_other_data():
 def test_no_features():
     counts = sparse.csr_array((2, 0))
     assert DualCoordinateDescent(counts, np.empty(0), c=1.0).run(5).value == 1.0
-    assert MEstimation(counts, np.empty(0), c=None).value_and_gradient(np.empty(0))[0] == 1.0
+    assert MEstimation(counts, np.empty(0), c=None).value_and_grad(np.empty(0))[0] == 1.0
 
 
 def test_errors():

@@ -67,13 +67,13 @@ def test_gradient_by_finite_differences(n_labels, min_frequency, chain):
         n_labels=n_labels, min_frequency=min_frequency, templates=RICH_TEMPLATES, **CHAINS[chain]
     )
     theta = random_theta(objective)
-    gradient = objective.value_and_gradient(theta)[1]
+    gradient = objective.value_and_grad(theta)[1]
     step = 1e-5
     for i in range(objective.n_parameters):
         shift = np.zeros_like(theta)
         shift[i] = step
-        above = objective.value_and_gradient(theta + shift)[0]
-        below = objective.value_and_gradient(theta - shift)[0]
+        above = objective.value_and_grad(theta + shift)[0]
+        below = objective.value_and_grad(theta - shift)[0]
         assert gradient[i] == pytest.approx((above - below) / (2 * step), abs=1e-6)
 
 
@@ -92,7 +92,7 @@ def test_value_by_enumeration(chain, threads):
         sequences, totals = enumerate_labels(model, rows[s])
         right = (sequences == label_ids[s]).all(axis=1)
         value += logsumexp(totals) - totals[right][0]
-    assert objective.value_and_gradient(theta)[0] == pytest.approx(value)
+    assert objective.value_and_grad(theta)[0] == pytest.approx(value)
     objective.close()
 
 
@@ -116,8 +116,8 @@ def test_folding_leaves_the_gradient_as_it_is(
         **CHAINS[chain],
     )
     theta = random_theta(objective, seed)
-    found = objective.value_and_gradient(theta)
-    again = objective.value_and_gradient(theta)
+    found = objective.value_and_grad(theta)
+    again = objective.value_and_grad(theta)
     assert again[0] == found[0]
     np.testing.assert_array_equal(again[1], found[1])
     objective.close()
@@ -165,7 +165,7 @@ def unfolded(objective, theta, columns, offsets, label_ids):
 
 def test_the_look_ups_of_sha_and_pereira_are_seven():
     objective, _ = make(templates=SHA_PEREIRA)
-    assert objective._folding.cells.shape == (11, 7)
+    assert objective.engine.shards[0].folding.cells.shape == (11, 7)
 
 
 def test_only_supported_features_have_weights():
@@ -198,7 +198,7 @@ def test_parameters_and_write():
 
 def test_loss_at_zero():
     objective, _ = make(lengths=[5, 6], n_labels=5)
-    assert objective.value_and_gradient(objective.parameters())[0] == pytest.approx(11 * np.log(5))
+    assert objective.value_and_grad(objective.parameters())[0] == pytest.approx(11 * np.log(5))
 
 
 @given(st.permutations(range(4)), st.integers(0, 100))
@@ -215,8 +215,8 @@ def test_order_of_sentences_does_not_matter(order, seed):
     )
     # The order of the parameters is another: compare by way of the model.
     objective.write(random_theta(objective))
-    value, gradient = objective.value_and_gradient(objective.parameters())
-    again, gradient_again = shuffled.value_and_gradient(shuffled.parameters())
+    value, gradient = objective.value_and_grad(objective.parameters())
+    again, gradient_again = shuffled.value_and_grad(shuffled.parameters())
     assert value == pytest.approx(again, rel=1e-12)
     objective.write(gradient)
     by_features = objective.model.weights.copy(), objective.model.transitions.copy()
@@ -234,8 +234,8 @@ def test_added_data_is_as_data_from_the_start():
     parts.add(columns[7:], offsets[2:] - 7, label_ids[7:])
     # An objective made on no data has its predicates in another order: go through the model.
     whole.write(random_theta(whole))
-    value, gradient = whole.value_and_gradient(whole.parameters())
-    value_of_parts, gradient_of_parts = parts.value_and_gradient(parts.parameters())
+    value, gradient = whole.value_and_grad(whole.parameters())
+    value_of_parts, gradient_of_parts = parts.value_and_grad(parts.parameters())
     assert value_of_parts == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(np.sort(gradient_of_parts), np.sort(gradient), atol=1e-12)
 
@@ -246,10 +246,10 @@ def test_added_features_stay_unsupported():
     columns, offsets, label_ids = random_data([3, 8], seed=9, n_symbols=20)
     objective.add(columns, offsets, label_ids)
     theta = random_theta(objective)
-    value, gradient = objective.value_and_gradient(theta)
+    value, gradient = objective.value_and_grad(theta)
     assert objective.n_parameters == before == len(gradient)
     step = np.full(before, 1e-6)
-    above, below = (objective.value_and_gradient(theta + sign * step)[0] for sign in (1, -1))
+    above, below = (objective.value_and_grad(theta + sign * step)[0] for sign in (1, -1))
     assert gradient.sum() == pytest.approx((above - below) / 2e-6, rel=1e-5)
     assert value > 0
 
@@ -260,14 +260,14 @@ def test_loaded_model_takes_its_support_from_the_data():
     assert model.supported is None
     again = ConditionalLikelihood(model, *data, l2=0.5)
     theta = random_theta(objective)
-    assert again.value_and_gradient(theta)[0] == objective.value_and_gradient(theta)[0]
+    assert again.value_and_grad(theta)[0] == objective.value_and_grad(theta)[0]
 
 
 def test_likelihood_rises_under_lbfgs_and_ends_where_scipy_does():
     objective, _ = make(lengths=[5, 9, 2, 7], seed=3)
     values = []
     result = minimize(
-        objective.value_and_gradient,
+        objective.value_and_grad,
         objective.parameters(),
         max_iterations=500,
         gradient_tolerance=1e-8,
@@ -278,7 +278,7 @@ def test_likelihood_rises_under_lbfgs_and_ends_where_scipy_does():
     assert all(b <= a * (1 + 1e-14) for a, b in itertools.pairwise(values))
     options = {"ftol": 0.0, "gtol": 1e-9, "maxiter": 5000}
     theirs = scipy_minimize(
-        objective.value_and_gradient,
+        objective.value_and_grad,
         objective.parameters(),
         jac=True,
         method="L-BFGS-B",
@@ -309,8 +309,8 @@ def test_threads_change_nothing_but_rounding(chain):
     for threads in (1, 2, 5):
         objective, _ = make(lengths, templates=RICH_TEMPLATES, threads=threads, **CHAINS[chain])
         theta = random_theta(objective)
-        found.append(objective.value_and_gradient(theta))
-        again = objective.value_and_gradient(theta)
+        found.append(objective.value_and_grad(theta))
+        again = objective.value_and_grad(theta)
         assert again[0] == found[-1][0]
         np.testing.assert_array_equal(again[1], found[-1][1])
         objective.close()
@@ -354,7 +354,7 @@ def test_errors():
     with pytest.raises(StructlearnError, match="SL206"):
         ConditionalLikelihood(with_unknown, *data, l2=1.0)
     with pytest.raises(StructlearnError, match="SL221"):
-        objective.value_and_gradient(np.zeros(3))
+        objective.value_and_grad(np.zeros(3))
     with pytest.raises(StructlearnError, match="SL207"):
         objective.add(data[0], data[1], data[2] + 7)
     with pytest.raises(StructlearnError, match="SL203"):
@@ -390,8 +390,8 @@ def test_conll_2000(corpora):
     assert len(model.keys) == 315_097
     objective = ConditionalLikelihood(model, *data, l2=1.0)
     assert objective.n_parameters == 370_047
-    assert objective.value_and_gradient(objective.parameters())[0] == pytest.approx(
+    assert objective.value_and_grad(objective.parameters())[0] == pytest.approx(
         206603.9284, abs=0.01
     )
-    result = minimize(objective.value_and_gradient, objective.parameters(), max_iterations=10)
+    result = minimize(objective.value_and_grad, objective.parameters(), max_iterations=10)
     assert result.value < 25_000

@@ -53,9 +53,9 @@ def random_theta(objective, seed=0, scale=0.7):
 
 def check_gradient(objective, seed=0):
     theta = random_theta(objective, seed)
-    gradient = objective.value_and_gradient(theta)[1]
+    gradient = objective.value_and_grad(theta)[1]
     for i, shift in enumerate(np.eye(len(theta)) * 1e-5):
-        above, below = (objective.value_and_gradient(theta + d)[0] for d in (shift, -shift))
+        above, below = (objective.value_and_grad(theta + d)[0] for d in (shift, -shift))
         assert gradient[i] == pytest.approx((above - below) / 2e-5, abs=1e-6)
 
 
@@ -92,7 +92,7 @@ def test_loss_of_each_next_state(lengths, labels, templates, chain, threads, see
         for t in range(s.start, s.stop):
             value += logsumexp(before + scores[t]) - (before + scores[t])[states[t]]
             before = model.transitions[states[t]]
-    assert objective.value_and_gradient(theta)[0] == pytest.approx(value)
+    assert objective.value_and_grad(theta)[0] == pytest.approx(value)
     objective.close()
 
 
@@ -108,7 +108,7 @@ def test_loss_is_that_of_the_model_that_is_decoded(chain):
     for i, s in enumerate(sentences(offsets)):
         right = (paths[:, s] == label_ids[s]).all(axis=1)
         loss -= log_probabilities[right, i].item()
-    assert objective.value_and_gradient(theta)[0] == pytest.approx(loss)
+    assert objective.value_and_grad(theta)[0] == pytest.approx(loss)
 
 
 @pytest.mark.parametrize("kind", [LocalLikelihood, LogPseudoLikelihood])
@@ -119,7 +119,7 @@ def test_without_ties_between_labels_the_loss_is_that_of_a_crf(kind, lengths, se
     theta = random_theta(local, seed)
     n_weights = int(local.model.supported.sum())
     theta[n_weights:] = 0.0
-    found, expected = (objective.value_and_gradient(theta) for objective in (local, whole))
+    found, expected = (objective.value_and_grad(theta) for objective in (local, whole))
     assert found[0] == pytest.approx(expected[0])
     np.testing.assert_allclose(found[1][:n_weights], expected[1][:n_weights], atol=1e-9)
 
@@ -128,11 +128,11 @@ def test_without_ties_between_labels_the_loss_is_that_of_a_crf(kind, lengths, se
 @pytest.mark.parametrize("chain", CHAINS)
 def test_scores_of_any_size(kind, chain):
     objective, _ = make(kind=kind, **CHAINS[chain])
-    value, gradient = objective.value_and_gradient(random_theta(objective, scale=1e4))
+    value, gradient = objective.value_and_grad(random_theta(objective, scale=1e4))
     assert np.isfinite(value)
     assert np.isfinite(gradient).all()
     theta = np.full(objective.n_parameters, np.nan)
-    assert not np.isfinite(objective.value_and_gradient(theta)[0])
+    assert not np.isfinite(objective.value_and_grad(theta)[0])
 
 
 @pytest.mark.parametrize("kind", [LocalLikelihood, LogPseudoLikelihood])
@@ -145,8 +145,8 @@ def test_threads_change_nothing_but_rounding(kind, chain):
             lengths, templates=RICH_TEMPLATES, kind=kind, threads=threads, **CHAINS[chain]
         )
         theta = random_theta(objective)
-        found.append(objective.value_and_gradient(theta))
-        again = objective.value_and_gradient(theta)
+        found.append(objective.value_and_grad(theta))
+        again = objective.value_and_grad(theta)
         assert again[0] == found[-1][0]
         np.testing.assert_array_equal(again[1], found[-1][1])
         objective.close()
@@ -161,8 +161,8 @@ def test_added_data_is_as_data_from_the_start(kind):
     parts.add(columns[:7], offsets[:3], label_ids[:7])
     parts.add(columns[7:], offsets[2:] - 7, label_ids[7:])
     whole.write(random_theta(whole))
-    value, gradient = whole.value_and_gradient(whole.parameters())
-    value_of_parts, gradient_of_parts = parts.value_and_gradient(parts.parameters())
+    value, gradient = whole.value_and_grad(whole.parameters())
+    value_of_parts, gradient_of_parts = parts.value_and_grad(parts.parameters())
     assert value_of_parts == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(np.sort(gradient_of_parts), np.sort(gradient), atol=1e-12)
 
@@ -216,7 +216,7 @@ def test_errors(kind):
         with pytest.raises(StructlearnError, match="SL209"):
             kind(objective.model, *data, **bad)
     with pytest.raises(StructlearnError, match="SL221"):
-        objective.value_and_gradient(np.zeros(3))
+        objective.value_and_grad(np.zeros(3))
 
 
 def ints(*values):

@@ -121,7 +121,7 @@ def test_loss_of_each_label(lengths, labels, templates, chain, threads, seed):
     theta = random_theta(objective, seed)
     objective.write(theta)
     loss = label_loss(objective.model, *data)
-    value = objective.value_and_gradient(theta)[0]
+    value = objective.value_and_grad(theta)[0]
     assert value == pytest.approx(loss + objective.l2 * theta @ theta)
     objective.close()
 
@@ -142,7 +142,7 @@ def test_loss_of_each_label_word_and_tag(lengths, labels, chain, min_frequency, 
     theta = random_theta(objective, seed)
     objective.write(theta)
     loss = label_loss(objective.model, *data) + symbol_loss(objective.model, *data)
-    value = objective.value_and_gradient(theta)[0]
+    value = objective.value_and_grad(theta)[0]
     assert value == pytest.approx(loss + objective.l2 * theta @ theta)
     objective.close()
 
@@ -150,9 +150,9 @@ def test_loss_of_each_label_word_and_tag(lengths, labels, chain, min_frequency, 
 def test_contexts_in_small_blocks_are_the_same(monkeypatch):
     objective, _ = make_joint((9, 8, 7))
     theta = random_theta(objective)
-    value, gradient = objective.value_and_gradient(theta)
+    value, gradient = objective.value_and_grad(theta)
     monkeypatch.setattr(pseudolikelihood, "_BLOCK", 1)
-    again, gradient_again = objective.value_and_gradient(theta)
+    again, gradient_again = objective.value_and_grad(theta)
     assert again == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(gradient_again, gradient, atol=1e-12)
 
@@ -160,18 +160,18 @@ def test_contexts_in_small_blocks_are_the_same(monkeypatch):
 def test_a_vocabulary_has_the_unknown_symbol_once():
     objective, data = make_joint()
     theta = random_theta(objective)
-    value, gradient = objective.value_and_gradient(theta)
+    value, gradient = objective.value_and_grad(theta)
     vocabularies = objective.model.vocabularies
     vocabularies["TAG"] = np.union1d(vocabularies["TAG"], np.array([UNKNOWN], dtype=np.uint64))
     again = LogPseudoLikelihood(objective.model, *data, l2=0.5, joint=True)
-    assert again.value_and_gradient(theta)[0] == value
-    np.testing.assert_array_equal(again.value_and_gradient(theta)[1], gradient)
+    assert again.value_and_grad(theta)[0] == value
+    np.testing.assert_array_equal(again.value_and_grad(theta)[1], gradient)
 
 
 def test_a_sum_over_the_vocabulary_for_each_label_with_hmm_features():
     options = {"order": 2, "pair_features": False}
     objective, _ = make_joint((30, 30), templates=("ORTH[0]", "TAG[0]"), **options)
-    assert [len(emission.n_tokens) for emission in objective._emissions] == [2, 2]
+    assert [len(emission.n_tokens) for emission in objective.engine.shards[0].emissions] == [2, 2]
 
 
 def test_without_labels_words_have_their_relative_frequencies():

@@ -128,7 +128,7 @@ def loss_at_zero(chunker, examples: list[Example]) -> float:
     """The objective without weights: the number of tokens times log 3."""
     data = concatenate([chunker.gold_data(eg) for eg in examples], chunker.parameters.labels)
     objective = ConditionalLikelihood(chunker.parameters, *data, l2=chunker.estimator.l2)
-    return objective.value_and_gradient(np.zeros(objective.n_parameters))[0]
+    return objective.value_and_grad(np.zeros(objective.n_parameters))[0]
 
 
 # --- EWT ------------------------------------------------------------------------------------------

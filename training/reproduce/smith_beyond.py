@@ -256,7 +256,7 @@ def frontier(data: Data, tuning: Data, c: float) -> Named:
     seconds = process_time() - start
     while optimizer.n_iterations < max(ITERATIONS):
         start = process_time()
-        optimizer.step(objective.value_and_gradient)
+        optimizer.step(objective.value_and_grad)
         seconds += process_time() - start
         if optimizer.n_iterations in ITERATIONS:
             objective.write(optimizer.x)
@@ -311,7 +311,7 @@ def initialisers(data: Data) -> Named:
                 model.adopt(start(data))
                 x = objective.parameters()
                 scaled = [scale * x for scale in (1.0, 0.5, 0.3, 0.2, 0.1)]
-                x = min(scaled, key=lambda x: objective.value_and_gradient(x)[0])
+                x = min(scaled, key=lambda x: objective.value_and_grad(x)[0])
             n[name] = descend(objective, x, optimum).n_iterations
             seconds[name].append(process_time() - begin)
     of_zero = median(seconds["zero"])
@@ -351,7 +351,7 @@ def perceptron(data: Data) -> ChainModel:
 def descend(objective: ConditionalLikelihood, x: NDArray[np.float64], goal: float) -> LBFGS:
     """Iterations from x until the loss is `goal`, or no more can be done."""
     optimizer = lbfgs(x)
-    while optimizer.n_iterations < 400 and optimizer.step(objective.value_and_gradient):
+    while optimizer.n_iterations < 400 and optimizer.step(objective.value_and_grad):
         if (optimizer.value or 0.0) <= goal:
             break
     return optimizer
@@ -388,7 +388,7 @@ def selection(data: Data, tuning: Data) -> Named:
             model.supported = chosen.reshape(model.weights.shape) & supported
             objective = ConditionalLikelihood(model, columns, *data[1:], l2=L2)
             optimizer = lbfgs(objective.parameters())
-            while optimizer.n_iterations < 100 and optimizer.step(objective.value_and_gradient):
+            while optimizer.n_iterations < 100 and optimizer.step(objective.value_and_grad):
                 pass
             objective.write(optimizer.x)
             yield f"selection.{name}.features_{k}", f1(tuning, model)

@@ -165,7 +165,7 @@ def _prepare_likelihood(features: str, method: str, data: Data, limits: Limits) 
 
     def fit(c: float | None) -> tuple[ChainModel, int]:
         objective.l2 = l2_of(c)
-        optimizer = minimized(objective.value_and_gradient, objective.n_parameters, limits)
+        optimizer = minimized(objective.value_and_grad, objective.n_parameters, limits)
         objective.write(optimizer.x)
         return model, optimizer.n_iterations
 

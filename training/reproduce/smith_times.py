@@ -146,7 +146,7 @@ def primal(c: float | None, corpora: Path) -> Figures:
     statistics = Statistics(settings, *data, models.LABELS)
     objective = Objective(statistics.counts, statistics.expectations, c=c)
     optimizer = models.minimized(
-        objective.value_and_gradient, len(statistics.expectations), models.PAPER
+        objective.value_and_grad, len(statistics.expectations), models.PAPER
     )
     statistics.corrected(optimizer.x)
     return {"cpu_s": process_time() - start, "iterations": optimizer.n_iterations}

@@ -1,0 +1,142 @@
+"""Chains trained through shards: the sum does not depend on who makes it, and hardly on the cut."""
+
+import pickle
+
+import numpy as np
+import pytest
+from chains import LABELS, RICH_TEMPLATES, random_data
+from test_local import make, random_theta
+from test_pseudolikelihood import ONE_PLACE, make_joint
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.sequence.conditional import ConditionalLikelihood
+from spacy_structlearn.sequence.estimators import CRF, SequenceData
+from spacy_structlearn.sequence.local import MEMM, LocalLikelihood
+from spacy_structlearn.sequence.pseudolikelihood import LogPseudoLikelihood, PseudoLikelihood
+
+KINDS = [ConditionalLikelihood, LocalLikelihood, LogPseudoLikelihood]
+LENGTHS = np.random.default_rng(5).integers(0, 30, size=40)
+
+
+def at_the_same_weights(objective, model):
+    """Value, and gradient as an array like the model's weights and as one like its transitions."""
+    objective.write(objective.parameters())
+    value, gradient = objective.value_and_grad(objective.parameters())
+    kept = model.weights.copy(), model.transitions.copy()
+    objective.write(gradient)
+    found = value, model.weights.copy(), model.transitions.copy()
+    model.weights[:], model.transitions[:] = kept
+    return found
+
+
+def check_partition(whole, model, cut):
+    """cut: from numbers of shards and threads to the objective."""
+    whole.write(random_theta(whole))
+    wanted = at_the_same_weights(whole, model)
+    for shards in (2, 3, 60):
+        found = [at_the_same_weights(cut(shards, threads), model) for threads in (1, 2)]
+        for one, two in zip(*found, strict=True):
+            np.testing.assert_array_equal(one, two)
+        assert found[0][0] == pytest.approx(wanted[0], rel=1e-12)
+        for array, right in zip(found[0][1:], wanted[1:], strict=True):
+            np.testing.assert_allclose(array, right, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("order", [1, 2])
+def test_value_and_gradient_are_those_of_one_shard(kind, order):
+    whole, data = make(LENGTHS, templates=RICH_TEMPLATES, kind=kind, order=order)
+
+    def cut(shards, threads):
+        return kind(whole.model, *data, l2=0.5, shards=shards, threads=threads)
+
+    check_partition(whole, whole.model, cut)
+
+
+def test_the_joint_form_can_be_cut_too():
+    whole, data = make_joint(LENGTHS, order=2)
+
+    def cut(shards, threads):
+        return LogPseudoLikelihood(
+            whole.model, *data, l2=0.5, joint=True, shards=shards, threads=threads
+        )
+
+    check_partition(whole, whole.model, cut)
+
+
+def examples(seed=0):
+    columns, offsets, label_ids = random_data([8] * 30, n_symbols=3, seed=seed)
+    return SequenceData(columns, offsets, tuple(np.array(LABELS[:3])[label_ids].tolist()))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        CRF(RICH_TEMPLATES[:4], tolerance=1e-10),
+        CRF(RICH_TEMPLATES[:4], l1=0.3, tolerance=1e-10),
+        MEMM(RICH_TEMPLATES[:4], tolerance=1e-10),
+        PseudoLikelihood(RICH_TEMPLATES[:4], tolerance=1e-10),
+        PseudoLikelihood(ONE_PLACE, joint=True, tolerance=1e-10),
+    ],
+    ids=["CRF", "CRF, L1", "MEMM", "pseudolikelihood", "joint pseudolikelihood"],
+)
+def test_the_optimum_depends_on_the_partition_by_rounding_alone(estimator):
+    found = {}
+    for shards, threads in ((1, 1), (3, 1), (3, 2)):
+        settings = type(estimator)(**{**estimator.__dict__, "threads": threads})
+        model = settings.initialize([examples()], ["NP"])
+        trainer = settings.trainer(model, [examples()], shards=shards)
+        for _ in range(3):
+            trainer.step()
+        trainer.add([examples(seed=1)])
+        while trainer.step():
+            pass
+        found[shards, threads] = trainer
+    assert found[3, 1].to_bytes() == found[3, 2].to_bytes()
+    assert found[3, 1].parameters().to_bytes() == found[3, 2].parameters().to_bytes()
+    assert found[3, 1].value == pytest.approx(found[1, 1].value, rel=1e-8)
+    one, three = (found[key].parameters() for key in ((1, 1), (3, 1)))
+    np.testing.assert_allclose(three.transitions, one.transitions, atol=1e-3)
+
+
+def test_training_goes_on_bit_for_bit():
+    estimator = CRF(RICH_TEMPLATES[:4])
+    model = estimator.initialize([examples()], ["NP"])
+    trainer = estimator.trainer(model, [examples()], shards=3)
+    for _ in range(3):
+        trainer.step()
+    again = estimator.trainer(model, [examples()], shards=3)
+    assert again.resume(trainer.to_bytes())
+    trainer.step()
+    again.step()
+    assert again.to_bytes() == trainer.to_bytes()
+
+
+def test_a_shard_can_be_sent_to_another_process():
+    objective, _ = make(kind=ConditionalLikelihood, threads=2)
+    theta = random_theta(objective)
+    (shard,) = objective.engine.shards
+    again = pickle.loads(pickle.dumps(shard))
+    value, gradient = shard.value_and_grad(theta)
+    found, gradient_found = again.value_and_grad(theta)
+    assert found == value
+    np.testing.assert_array_equal(gradient_found, gradient)
+    again.close()
+    objective.close()
+
+
+def test_a_closed_objective_can_be_used_again():
+    objective, _ = make(LENGTHS, kind=ConditionalLikelihood, threads=2)
+    theta = random_theta(objective)
+    value, gradient = objective.value_and_grad(theta)
+    objective.close()
+    found, gradient_found = objective.value_and_grad(theta)
+    assert found == value
+    np.testing.assert_array_equal(gradient_found, gradient)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_errors(kind):
+    objective, data = make(kind=kind)
+    with pytest.raises(StructlearnError, match=r"SL209.*shards"):
+        kind(objective.model, *data, l2=1.0, shards=0)
