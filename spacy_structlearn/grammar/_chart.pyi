@@ -49,6 +49,14 @@ class Chart:
     def forest(
         self, parser: Parser, lexicon: list[Floats], others: list[Floats]
     ) -> dict[str, Any] | None: ...
+    def coarse_forest(
+        self,
+        grammar: Grammar,
+        lexicon: Floats,
+        gold: Ints,
+        keep: float,
+        keep_edge: float,
+    ) -> tuple[float, int, Ints, Ints, Ints, Ints, Ints, Ints] | None: ...
     def read(
         self, parser: Parser, root: int, choices: list[tuple[int, int, int]]
     ) -> tuple[Ints, Ints, Ints, Floats, float]: ...

@@ -621,9 +621,16 @@ cdef void outside_coarse(const Coarse* g, Work* w, int n) noexcept nogil:
 # ---------------------------------------------------------------------------------------------
 # the forest of what is left
 # ---------------------------------------------------------------------------------------------
-cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, float keep_edge) noexcept nogil:
-    """List the items with a posterior of `keep` or more, and the edges with `keep_edge`."""
+cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, float keep_edge,
+                      const int32_t* gold) noexcept nogil:
+    """List the items with a posterior of `keep` or more, and the edges with `keep_edge`.
+
+    gold: NULL, or for each (i, j) the topmost symbol of the tree that is to stay, the one that has
+    two children or a tag, and where these meet or, of one word, its tag; -1 for none.
+    """
     cdef Forest* f = &w.f
+    cdef const int32_t* own = NULL
+    cdef bint kept
     cdef int i, j, k, a, t, u, x, c, length, pad = g.n_pad, left, right, item, other
     cdef int begin, last_edge, n_touched, rule, parent, cell
     cdef Py_ssize_t row, row_end
@@ -640,18 +647,22 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
             if reserve_cells(f, f.n_cells + 2) or reserve_items(f, f.n_items + g.n_symbols + 1):
                 return OUT_OF_MEMORY
             begin = f.n_items
+            if gold != NULL:
+                own = gold + 3 * (<Py_ssize_t>i * (n + 1) + j)
             if length == 1:
                 for u in range(w.n_tags[i]):
                     t = w.tags[i * g.n_tags + u]
                     value = w.tag_value[i * g.n_tags + t]
-                    if value > 0 and value * w.tag_outside[i * g.n_tags + t] >= limit:
+                    if (value * w.tag_outside[i * g.n_tags + t] >= limit
+                            or (own != NULL and own[2] == t)):
                         f.item_symbol[f.n_items] = t
                         f.item_cell[f.n_items] = f.n_cells
                         f.n_items += 1
             for a in range(g.n_nts):
-                if w.upper[row + a] <= 0:
+                kept = own != NULL and (own[0] == g.n_tags + a or own[1] == g.n_tags + a)
+                if w.upper[row + a] <= 0 and not kept:
                     continue
-                if (w.upper[row + a] * w.outside[row + a] >= limit
+                if (kept or w.upper[row + a] * w.outside[row + a] >= limit
                         or w.lower[row + a] * w.outside_by_end[row_end + a] >= limit):
                     f.item_symbol[f.n_items] = g.n_tags + a
                     f.item_cell[f.n_items] = f.n_cells
@@ -707,7 +718,10 @@ cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, floa
                                 continue
                             if (ofactor * g.binary_value[rule]
                                     * w.outside_by_end[row_end + a - g.n_tags] < limit_edge):
-                                continue
+                                if (own == NULL or own[1] != a or own[2] != k
+                                        or gold[3 * (<Py_ssize_t>i * (n + 1) + k)] != t
+                                        or gold[3 * (<Py_ssize_t>k * (n + 1) + j)] != u):
+                                    continue
                             if last_edge >= w.next_size:
                                 if grow(<void**>&w.next, 3 * (w.next_size * 2 + 1024), 4):
                                     return OUT_OF_MEMORY
@@ -1509,7 +1523,7 @@ cdef int cascade(const Task* t, Work* w, int n, const float** lexicon, const int
             return UNPARSED
         outside_coarse(t.coarse, w, n)
     keep = t.keep[0] * relax
-    status = build_forest(t.coarse, w, n, w.z, keep, keep * t.edge_factor)
+    status = build_forest(t.coarse, w, n, w.z, keep, keep * t.edge_factor, NULL)
     if status != PARSED:
         return status
     for k in range(1 if n_levels > 1 else 0, n_levels):
@@ -1931,6 +1945,79 @@ cdef class Chart:
             "roots": roots,
             "root_score": _doubles(f.root_score, f.n_roots),
         }
+
+    def coarse_forest(self, Grammar grammar, const float[:, ::1] lexicon,
+                      const int32_t[:, :, ::1] gold, float keep, float keep_edge):
+        """The forest that the grammar of level 0 leaves of one sentence, as arrays.
+
+        lexicon: float32 (n, tags or more). gold: int32 (n, n + 1, 3), see `build_forest`. keep,
+        keep_edge: posteriors below which items and edges are left out, those of the gold tree not.
+        RETURNS: log P(words), how many pairs of a span and a symbol have a score, and int32 arrays: cells (n, 5), each one's i, j and first item, group
+        and unary, with one more row for the ends; symbols of items; groups (n + 1, 3), parent,
+        rule, first edge, with one more row for the end; edges (n, 2); unaries (n, 3), parent,
+        child, rule; roots (n, 2), item and rule. None if the sentence has no parse.
+        """
+        cdef const Coarse* c = &grammar.coarse
+        cdef Work* w = &self.work
+        cdef Forest* f = &w.f
+        cdef int n = lexicon.shape[0], x, status
+        cdef Py_ssize_t made = 0, k
+        cdef unsigned int mode
+        if gold.shape[0] != n or gold.shape[1] != n + 1 or gold.shape[2] != 3 or n == 0:
+            raise ValueError("gold must have three symbols a cell")
+        if lexicon.shape[1] < c.n_tags:
+            raise ValueError("a word has fewer scores than there are tags")
+        with nogil:
+            mode = flush_subnormals()
+            status = OUT_OF_MEMORY
+            if reserve_chart(w, c, n) == 0:
+                inside_coarse(c, w, n, &lexicon[0, 0], lexicon.shape[1])
+                w.z = sentence_score_coarse(c, w, n)
+                status = UNPARSED
+                if w.z > 0:
+                    for x in range(n):
+                        made += w.n_tags[x]
+                    for k in range(<Py_ssize_t>n * (n + 1) // 2 * c.n_pad):
+                        made += w.upper[k] > 0.0
+                    outside_coarse(c, w, n)
+                    status = build_forest(c, w, n, w.z, keep, keep_edge, &gold[0, 0, 0])
+            restore_subnormals(mode)
+        if status == OUT_OF_MEMORY:
+            raise MemoryError
+        if status == UNPARSED:
+            return None
+        cells = np.empty((f.n_cells + 1, 5), dtype=np.int32)
+        symbols = np.empty(f.n_items, dtype=np.int32)
+        groups = np.empty((f.n_groups + 1, 3), dtype=np.int32)
+        edges = np.empty((f.n_edges, 2), dtype=np.int32)
+        unaries = np.empty((f.n_unaries, 3), dtype=np.int32)
+        roots = np.empty((f.n_roots, 2), dtype=np.int32)
+        cdef int32_t[:, ::1] cell = cells, group = groups, edge = edges, unary = unaries, root = roots
+        cdef int32_t[::1] symbol = symbols
+        for x in range(f.n_cells + 1):
+            cell[x, 0] = f.cell_i[x] if x < f.n_cells else n
+            cell[x, 1] = f.cell_j[x] if x < f.n_cells else n
+            cell[x, 2] = f.cell_item[x]
+            cell[x, 3] = f.cell_group[x]
+            cell[x, 4] = f.cell_unary[x]
+        for x in range(f.n_items):
+            symbol[x] = f.item_symbol[x]
+        for x in range(f.n_groups + 1):
+            group[x, 0] = f.group_parent[x] if x < f.n_groups else -1
+            group[x, 1] = f.group_rule[x] if x < f.n_groups else -1
+            group[x, 2] = f.group_edge[x] if f.n_groups else 0
+        for x in range(f.n_edges):
+            edge[x, 0] = f.edge_left[x]
+            edge[x, 1] = f.edge_right[x]
+        for x in range(f.n_unaries):
+            unary[x, 0] = f.unary_parent[x]
+            unary[x, 1] = f.unary_child[x]
+            unary[x, 2] = f.unary_rule[x]
+        for x in range(f.n_roots):
+            root[x, 0] = f.root_item[x]
+            root[x, 1] = f.root_rule[x]
+        log_z = log(<double>w.z) + LOG_2 * w.exponent[by_start(n, 0, n)]
+        return log_z, made, cells, symbols, groups, edges, unaries, roots
 
     def read(self, Parser parser, int root, choices):
         """A tree of the forest made last.

@@ -281,4 +281,232 @@ MULTIVERSION static UNUSED void add_products(float *out, int ldo, const float *a
 #endif
 }
 
+/* --- of substates that a mask allows ------------------------------------------------------------
+   A mask has a bit for each substate of a symbol; what it does not allow is zero, and is skipped
+   but for the last axis, which goes through the lanes. `nc` is a constant in each of these cases,
+   so that the compiler unrolls the loops. */
+static inline int lowest_bit(uint64_t mask)
+{
+#if defined(__GNUC__)
+    return __builtin_ctzll(mask);
+#else
+    int i = 0;
+    while (!(mask & 1)) {
+        mask >>= 1;
+        i++;
+    }
+    return i;
+#endif
+}
+
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
+#define BY_WIDTH(call)                                                                             \
+    switch (nc) {                                                                                  \
+    case 4: call(4); break;                                                                        \
+    case 8: call(8); break;                                                                        \
+    case 16: call(16); break;                                                                      \
+    default: call(nc);                                                                             \
+    }
+
+INLINE void masked_outer_n(float *m, uint64_t left, const float *b, const float *c, float scale,
+                           const int nc)
+{
+    for (; left; left &= left - 1) {
+        int y = lowest_bit(left), z;
+        float s = scale * b[y];
+        float *out = m + y * nc;
+        for (z = 0; z < nc; z++) out[z] += s * c[z];
+    }
+}
+
+/* m[y, z] += scale b[y] c[z] */
+MULTIVERSION static UNUSED void masked_outer_wide(float *m, uint64_t left, const float *b,
+                                             const float *c, float scale, int nc)
+{
+#define CALL(n) masked_outer_n(m, left, b, c, scale, n)
+    BY_WIDTH(CALL)
+#undef CALL
+}
+
+static inline UNUSED void masked_outer(float *m, uint64_t left, const float *b, const float *c, float scale, int nc)
+{
+    if (nc == 1) masked_outer_n(m, left, b, c, scale, 1);
+    else if (nc == 2) masked_outer_n(m, left, b, c, scale, 2);
+    else masked_outer_wide(m, left, b, c, scale, nc);
+}
+
+INLINE void masked_inside_n(float *out, uint64_t parent, uint64_t left, const float *p,
+                            const float *m, int nb, float scale, const int nc)
+{
+    for (; parent; parent &= parent - 1) {
+        int x = lowest_bit(parent), z;
+        const float *row = p + (int64_t)x * nb * nc;
+        uint64_t rest = left;
+        float sum = 0.0f;
+#ifdef LANES
+        lanes_t a = {0};
+#endif
+        for (; rest; rest &= rest - 1) {
+            int at = lowest_bit(rest) * nc;
+            z = 0;
+#ifdef LANES
+            for (; z + 8 <= nc; z += 8) a += LOAD(row + at + z) * LOAD(m + at + z);
+#endif
+            for (; z < nc; z++) sum += row[at + z] * m[at + z];
+        }
+#ifdef LANES
+        if (nc >= 8) sum += ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
+#endif
+        out[x] += scale * sum;
+    }
+}
+
+/* out[x] += scale sum_yz p[x, y, z] m[y, z] */
+MULTIVERSION static UNUSED void masked_inside_wide(float *out, uint64_t parent, uint64_t left,
+                                              const float *p, const float *m, int nb, float scale,
+                                              int nc)
+{
+#define CALL(n) masked_inside_n(out, parent, left, p, m, nb, scale, n)
+    BY_WIDTH(CALL)
+#undef CALL
+}
+
+static inline UNUSED void masked_inside(float *out, uint64_t parent, uint64_t left, const float *p, const float *m, int nb, float scale, int nc)
+{
+    if (nc == 1) masked_inside_n(out, parent, left, p, m, nb, scale, 1);
+    else if (nc == 2) masked_inside_n(out, parent, left, p, m, nb, scale, 2);
+    else masked_inside_wide(out, parent, left, p, m, nb, scale, nc);
+}
+
+INLINE void masked_outside_n(float *w, uint64_t parent, uint64_t left, const float *p,
+                             const float *o, int nb, const int nc)
+{
+    uint64_t rest;
+    int z;
+    for (rest = left; rest; rest &= rest - 1) {
+        float *out = w + lowest_bit(rest) * nc;
+        for (z = 0; z < nc; z++) out[z] = 0.0f;
+    }
+    for (; parent; parent &= parent - 1) {
+        int x = lowest_bit(parent);
+        const float *row = p + (int64_t)x * nb * nc;
+        float s = o[x];
+        for (rest = left; rest; rest &= rest - 1) {
+            int y = lowest_bit(rest);
+            for (z = 0; z < nc; z++) w[y * nc + z] += s * row[y * nc + z];
+        }
+    }
+}
+
+/* w[y, z] = sum_x o[x] p[x, y, z] */
+MULTIVERSION static UNUSED void masked_outside_wide(float *w, uint64_t parent, uint64_t left,
+                                               const float *p, const float *o, int nb, int nc)
+{
+#define CALL(n) masked_outside_n(w, parent, left, p, o, nb, n)
+    BY_WIDTH(CALL)
+#undef CALL
+}
+
+static inline UNUSED void masked_outside(float *w, uint64_t parent, uint64_t left, const float *p, const float *o, int nb, int nc)
+{
+    if (nc == 1) masked_outside_n(w, parent, left, p, o, nb, 1);
+    else if (nc == 2) masked_outside_n(w, parent, left, p, o, nb, 2);
+    else masked_outside_wide(w, parent, left, p, o, nb, nc);
+}
+
+INLINE float masked_push_n(const float *w, uint64_t left, const float *b, const float *c, float g,
+                           float *ob, float *oc, const int nc)
+{
+    float total = 0.0f;
+    for (; left; left &= left - 1) {
+        int y = lowest_bit(left), z;
+        const float *row = w + y * nc;
+        float s = g * b[y], sum = 0.0f;
+        z = 0;
+#ifdef LANES
+        if (nc >= 8) {
+            lanes_t a = {0};
+            for (; z + 8 <= nc; z += 8) {
+                lanes_t v = LOAD(row + z);
+                a += v * LOAD(c + z);
+                STORE(oc + z, LOAD(oc + z) + s * v);
+            }
+            sum = ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
+        }
+#endif
+        for (; z < nc; z++) {
+            sum += row[z] * c[z];
+            oc[z] += s * row[z];
+        }
+        ob[y] += g * sum;
+        total += s * sum;
+    }
+    return total;
+}
+
+/* ob[y] += g sum_z w[y, z] c[z], oc[z] += g sum_y w[y, z] b[y]; returns g sum_yz w b c */
+MULTIVERSION static UNUSED float masked_push_wide(const float *w, uint64_t left, const float *b,
+                                             const float *c, float g, float *ob, float *oc, int nc)
+{
+    float total;
+#define CALL(n) total = masked_push_n(w, left, b, c, g, ob, oc, n)
+    BY_WIDTH(CALL)
+#undef CALL
+    return total;
+}
+
+static inline UNUSED float masked_push(const float *w, uint64_t left, const float *b, const float *c, float g, float *ob, float *oc, int nc)
+{
+    if (nc == 1) return masked_push_n(w, left, b, c, g, ob, oc, 1);
+    else if (nc == 2) return masked_push_n(w, left, b, c, g, ob, oc, 2);
+    else return masked_push_wide(w, left, b, c, g, ob, oc, nc);
+}
+
+INLINE void masked_count_n(float *counts, uint64_t parent, uint64_t left, const float *p,
+                           const float *o, const float *m, float scale, int nb, const int nc)
+{
+    for (; parent; parent &= parent - 1) {
+        int x = lowest_bit(parent), z;
+        float *out = counts + (int64_t)x * nb * nc;
+        const float *row = p + (int64_t)x * nb * nc;
+        float s = scale * o[x];
+        uint64_t rest = left;
+        if (s == 0.0f) continue;
+        for (; rest; rest &= rest - 1) {
+            int at = lowest_bit(rest) * nc;
+            /* In this order nothing overflows: a part of what the parent has inside. */
+            z = 0;
+#ifdef LANES
+            for (; z + 8 <= nc; z += 8) {
+                lanes_t part = LOAD(row + at + z) * LOAD(m + at + z);
+                STORE(out + at + z, LOAD(out + at + z) + s * part);
+            }
+#endif
+            for (; z < nc; z++) out[at + z] += s * (row[at + z] * m[at + z]);
+        }
+    }
+}
+
+/* counts[x, y, z] += scale o[x] p[x, y, z] m[y, z] */
+MULTIVERSION static UNUSED void masked_count_wide(float *counts, uint64_t parent, uint64_t left,
+                                             const float *p, const float *o, const float *m,
+                                             float scale, int nb, int nc)
+{
+#define CALL(n) masked_count_n(counts, parent, left, p, o, m, scale, nb, n)
+    BY_WIDTH(CALL)
+#undef CALL
+}
+
+static inline UNUSED void masked_count(float *counts, uint64_t parent, uint64_t left, const float *p, const float *o, const float *m, float scale, int nb, int nc)
+{
+    if (nc == 1) masked_count_n(counts, parent, left, p, o, m, scale, nb, 1);
+    else if (nc == 2) masked_count_n(counts, parent, left, p, o, m, scale, nb, 2);
+    else masked_count_wide(counts, parent, left, p, o, m, scale, nb, nc);
+}
+#undef BY_WIDTH
+
 #endif

@@ -50,8 +50,10 @@ class Parse:
     unary chain is a repeated span, topmost first. probabilities: float32, the posterior of each,
     calibrated by the grammar's temperature. tags: of the words. log_probability: log P(tree |
     sentence), and log_likelihood: log P(sentence), by the (first) grammar; both over what has
-    passed the thresholds, so the second is a lower bound. failed: whether the tree is only a
-    makeshift, without a probability. root: the label above it.
+    passed the thresholds, so the second is a lower bound. Of a conditional grammar, whose weights
+    are no probabilities, the second is log Z, the sum of the scores of all trees: it says nothing
+    of how likely the sentence is. failed: whether the tree is only a makeshift, without a
+    probability. root: the label above it.
     """
 
     labels: list[str]

@@ -91,7 +91,7 @@ class TreeShard:
     """Some of the trees of `Derivations`, and the scores of their nodes.
 
     inside, outside: float32, the scores of the last `expected_counts`, vectors of nodes from
-    node_offsets on (int64, n_nodes + 1).
+    node_offsets on (int64, n_nodes + 1). values: float64 (n_trees), the log-likelihood of each.
     """
 
     def __init__(self, data: TreebankData, threads: int = 1):
@@ -121,7 +121,7 @@ class TreeShard:
         self._symbols = _grouped(data.symbol, np.ones(data.n_nodes, np.bool_), data.symbols.size)
         self._pool = Pool(threads)
         self._scale = np.empty(data.n_nodes, dtype=np.float32)
-        self._values = np.empty(data.n_trees)
+        self.values = np.empty(data.n_trees)
         self.node_offsets = np.zeros(1, dtype=np.int64)
         self.inside = self.outside = np.empty(0, dtype=np.float32)
 
@@ -150,7 +150,7 @@ class TreeShard:
 
         def derive(first: int, last: int) -> None:
             _derivations.inside_outside(
-                self._trees, first, last, *probabilities, *scores, self._values
+                self._trees, first, last, *probabilities, *scores, self.values
             )
 
         self._share(derive, self.data.offsets)
@@ -181,14 +181,18 @@ class TreeShard:
             (self._words, pair_offsets, lexical),
         ):
             _derivations.posterior_sums(nodes, starts, offsets, at, inside, outside, out)
-        return float(self._values.sum()), Counts(binary, unary, root, lexical)
+        return float(self.values.sum()), Counts(binary, unary, root, lexical)
 
     def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """See `Derivations`."""
+        places = self.places_of(symbol)
+        return self.inside[places], self.outside[places]
+
+    def places_of(self, symbol: int) -> NDArray[np.int64]:
+        """Places of the scores of all nodes of a symbol, int64 (n_nodes, n_substates)."""
         nodes, starts = self._symbols
         begin = self.node_offsets[nodes[starts[symbol] : starts[symbol + 1]]]
-        places = begin[:, None] + np.arange(self._substates[symbol])
-        return self.inside[places], self.outside[places]
+        return begin[:, None] + np.arange(self._substates[symbol])
 
     def _make_room(self, substates: NDArray[np.int32]) -> None:
         self._substates = substates

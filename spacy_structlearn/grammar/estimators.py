@@ -8,7 +8,7 @@ whole round; every round's grammar is kept as a level, for parsing from coarse t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from hashlib import blake2b
 
 import numpy as np
@@ -80,9 +80,13 @@ class SplitMerge:
 
     @property
     def max_iterations(self) -> int:
-        """Calls of `on_em_iteration` and steps after which there is another, at most."""
+        """Calls of `on_iteration` and steps after which there is another, at most."""
         iterations = self.split_iterations + self.merge_iterations + self.smooth_iterations
         return self.rounds * (iterations + 1)
+
+    def with_seed(self, seed: int) -> SplitMerge:
+        """The same settings with another seed."""
+        return replace(self, seed=seed)
 
     def encode(self, data: Sequence[Tree | Sequence[Tree] | TreebankData]) -> TreebankData:
         """All trees of `data`: normalised trees, lists of them, or encoded ones."""
@@ -129,14 +133,14 @@ class SplitMergeTrainer:
 
     shards: see `Derivations`. value: the negative log-likelihood of the trees under the present
     grammar (equation 4), in nats; before the first step, 0. n_iterations: rounds so far, the first
-    step's not counted. on_em_iteration: called after each E-step with round, phase (of `PHASES`),
+    step's not counted. on_iteration: called after each E-step with round, phase (of `PHASES`),
     iteration (from 0) and log-likelihood. The state may be saved there too.
     """
 
     def __init__(self, settings: SplitMerge, data: TreebankData, *, shards: int = 1):
         self.settings = settings
         self._shards = shards
-        self.on_em_iteration: Callback | None = None
+        self.on_iteration: Callback | None = None
         self._begin(data)
 
     def _begin(self, data: TreebankData) -> None:
@@ -229,8 +233,8 @@ class SplitMergeTrainer:
             if self.settings.tolerance and gain < self.settings.tolerance * abs(value):
                 # Known to a state that is saved now, too.
                 current.iteration = iterations
-            if self.on_em_iteration is not None:
-                self.on_em_iteration(number, current.phase, iteration, value)
+            if self.on_iteration is not None:
+                self.on_iteration(number, current.phase, iteration, value)
 
     def _e_step(self, level: Level, words: LexiconLevel) -> tuple[float, Counts]:
         if self._derivations is None:
@@ -271,7 +275,7 @@ class SplitMergeTrainer:
         levels = [*self._levels[1:], *([] if current is None else [current.level])]
         words = [*self._words[1:], *([] if current is None else [current.words])]
         fields = {
-            "fingerprint": self._fingerprint(),
+            "fingerprint": self.fingerprint(),
             "started": self._started,
             "value": self.value,
             "phase": None if current is None else current.phase,
@@ -297,7 +301,7 @@ class SplitMergeTrainer:
         Raises StructlearnError SL050 to SL054 if the bytes are no such state.
         """
         _, fields = serialization.unpack(state, _KIND, {_VERSION})
-        if fields.get("fingerprint") != self._fingerprint():
+        if fields.get("fingerprint") != self.fingerprint():
             return False
         try:
             levels, words = [self._levels[0]], [self._words[0]]
@@ -321,7 +325,7 @@ class SplitMergeTrainer:
         self.n_iterations = len(levels) - 1
         return True
 
-    def _fingerprint(self) -> str:
+    def fingerprint(self) -> str:
         """Equal for equal data and settings; how many rounds and threads makes no difference."""
         data = self._data
         digest = blake2b(digest_size=16)

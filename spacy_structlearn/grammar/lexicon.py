@@ -372,6 +372,23 @@ class Lexicon:
             levels,
         )
 
+    def with_backoff(self, backoff: Backoff, levels: Sequence[LexiconLevel]) -> Lexicon:
+        """A lexicon of the same words whose rows are smoothed otherwise."""
+        return Lexicon(
+            self.words,
+            self.word_offsets,
+            self.pair_tags,
+            self.pair_weights,
+            self.backoff_weights,
+            self.backoff_rows,
+            self.signatures,
+            backoff,
+            self.signature,
+            self.normalization,
+            self.tag_substates,
+            levels,
+        )
+
     def fields(self, sparse: Callable[[NDArray[np.float32]], Any]) -> dict[str, Any]:
         """What is to be stored; `sparse` packs the probabilities of a level."""
         return {
@@ -806,7 +823,8 @@ class LexiconLearner:
         as_pair = np.zeros(len(sizes), dtype=np.int64)
         as_pair[self._known_pairs] = self._known_as
         known = np.repeat(known, sizes)
-        shift = np.repeat(pair_ends[:-1][as_pair] - ends[:-1], sizes)
+        # One more, since of rare words alone no pair may be known.
+        shift = np.repeat(np.append(pair_ends[:-1], 0)[as_pair] - ends[:-1], sizes)
         known_as = (np.arange(ends[-1]) + shift)[known]
         own = np.repeat(self._own, pair_sizes)
         key = np.repeat(np.arange(len(pair_sizes)), pair_sizes)

@@ -23,8 +23,12 @@ from .symbols import BINARIZATIONS, Chains, Rules, Symbols, cumulative
 
 _KIND = "latent_grammar"
 _VERSION = 1
+_SHIFTED_VERSION = 2  # with weights above 1 among the codes of "log8"
 STORAGES = ("float32", "float16", "log8")
 _LOG8_STEP = 0.08  # nats between two codes; 255 of them reach 1.4e-9
+_LOG8_LAST = 255
+_LARGEST_LOG = float(np.log(np.finfo(np.float32).max)) - 1e-6
+_LEAST_SHIFT = -round(_LARGEST_LOG / _LOG8_STEP)
 MOST_SUBSTATES = 1 << 10
 
 
@@ -167,8 +171,8 @@ class Level:
                         problem = f"{name} probabilities in places that are none"
                 elif array.shape != (size,):
                     problem = f"{name} probabilities of shape {array.shape} instead of {(size,)}"
-                if array.size and not (array.min() >= 0 and array.max() <= 1.001):
-                    problem = f"a {name} rule whose probability is none"
+                if array.size and not (array.min() >= 0 and array.max() < np.inf):
+                    problem = f"a {name} rule whose weight is none"
         if problem:
             raise StructlearnError("SL403", problem=problem)
 
@@ -195,7 +199,9 @@ class LatentGrammar:
     to put back between (top, bottom) of a unary production; see `symbols`. binarization: "right" or
     "left". temperature: the power to which posteriors of brackets are raised, a calibration.
     storage: how `to_bytes` writes probabilities: "float32" (exact), "float16" or "log8" (their
-    logarithms, in two bytes or in one: to 0.8 % or 4 %).
+    logarithms, in two bytes or in one: to 0.8 % or 4 %). Weights of conditional grammars may be
+    above 1: "float16" is exact to 3 % beyond e^32, and "log8" needs two bytes for an array whose
+    weights are further apart than e^20.4. What is below 1.4e-9 counts as that in "log8".
     Raises StructlearnError SL403 if the parts do not fit together.
     """
 
@@ -287,8 +293,8 @@ class LatentGrammar:
     def compact(self, threshold: float = 1e-6, storage: str = "float16") -> LatentGrammar:
         """A smaller grammar that parses (almost) as this one does.
 
-        threshold: probabilities of rules below it become zero. storage: the precision to which
-        probabilities are rounded, and with which `to_bytes` stores them. The parser is never
+        threshold: probabilities, or weights, of rules below it become zero. storage: the precision
+        to which they are rounded, and with which `to_bytes` stores them. The parser is never
         without a rule for it: the likeliest of each substate stays.
         Raises StructlearnError SL404 for an unknown storage.
         """
@@ -319,35 +325,39 @@ class LatentGrammar:
     def to_bytes(self) -> bytes:
         """The grammar as bytes, the same for equal grammars."""
         store = self.storage
-        return serialization.pack(
-            _KIND,
-            _VERSION,
-            {
-                "tags": self.symbols.tags,
-                "phrases": self.symbols.phrases,
-                "intermediates": np.array(self.symbols.intermediates, dtype=np.int32),
-                "root_label": self.symbols.root,
-                "binary": self.rules.binary,
-                "unary": self.rules.unary,
-                "root": self.rules.root,
-                "levels": [
-                    {
-                        "substates": level.substates.astype(np.uint16),
-                        "ancestors": level.ancestors.astype(np.uint16),
-                        "binary": _stored(level.entries, int(level.binary_offsets[-1]), store),
-                        "unary": sparse(level.unary, store),
-                        "root": sparse(level.root, store),
-                    }
-                    for level in self.levels
-                ],
-                "lexicon": self.lexicon.fields(lambda values: sparse(values, store)),
-                "chains": [[*pair, *between] for pair, between in sorted(self.chains.items())],
-                "binarization": self.binarization,
-                "temperature": self.temperature,
-                "storage": store,
-                "members": self.members,
-            },
+        fields = {
+            "tags": self.symbols.tags,
+            "phrases": self.symbols.phrases,
+            "intermediates": np.array(self.symbols.intermediates, dtype=np.int32),
+            "root_label": self.symbols.root,
+            "binary": self.rules.binary,
+            "unary": self.rules.unary,
+            "root": self.rules.root,
+            "levels": [
+                {
+                    "substates": level.substates.astype(np.uint16),
+                    "ancestors": level.ancestors.astype(np.uint16),
+                    "binary": _stored(level.entries, int(level.binary_offsets[-1]), store),
+                    "unary": sparse(level.unary, store),
+                    "root": sparse(level.root, store),
+                }
+                for level in self.levels
+            ],
+            "lexicon": self.lexicon.fields(lambda values: sparse(values, store)),
+            "chains": [[*pair, *between] for pair, between in sorted(self.chains.items())],
+            "binarization": self.binarization,
+            "temperature": self.temperature,
+            "storage": store,
+            "members": self.members,
+        }
+        arrays = (
+            array
+            for level in (*fields["levels"], *fields["lexicon"]["levels"])
+            for array in level.values()
         )
+        # Who reads version 1 alone would take the codes for those of other probabilities.
+        shifted = any(isinstance(array, dict) and "shift" in array for array in arrays)
+        return serialization.pack(_KIND, _SHIFTED_VERSION if shifted else _VERSION, fields)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LatentGrammar:
@@ -356,7 +366,7 @@ class LatentGrammar:
         Raises StructlearnError SL050 to SL054 if the bytes are not those of a grammar, SL405 if its
         signature or normalisation is not registered here.
         """
-        _, fields = serialization.unpack(data, _KIND, {_VERSION})
+        _, fields = serialization.unpack(data, _KIND, {_VERSION, _SHIFTED_VERSION})
         try:
             return cls._from_fields(**fields)
         except StructlearnError as error:
@@ -511,7 +521,8 @@ def sparse(values: NDArray[np.float32], storage: str) -> dict[str, Any]:
 
 def _stored(entries: Entries, size: int, storage: str) -> dict[str, Any]:
     places = entries.places
-    fields: dict[str, Any] = {"values": _encoded(entries.values, storage)}
+    codes, shift = _encoded(entries.values, storage)
+    fields: dict[str, Any] = {"values": codes, **({"shift": shift} if shift else {})}
     gaps = np.diff(places, prepend=-1) - 1
     narrow = not len(gaps) or gaps.max() < 256
     if 8 * len(places) * (1 if narrow else 2) < size and (narrow or gaps.max() < 65536):
@@ -546,32 +557,45 @@ def _entries(fields: dict[str, Any], size: int) -> Entries:
         places = np.flatnonzero(np.unpackbits(mask, count=size, bitorder="little"))
     if stored.shape != places.shape or (len(places) and places[-1] >= size):
         raise ValueError("values that do not fit their places")
-    return Entries(places, _decoded(stored))
+    return Entries(places, _decoded(stored, fields.get("shift", 0)))
 
 
-def _encoded(values: NDArray[np.float32], storage: str) -> NDArray:
-    """Values above zero; other than float32 as negative logarithms."""
+def _encoded(values: NDArray[np.float32], storage: str) -> tuple[NDArray, int]:
+    """Values above zero; other than float32 as negative logarithms.
+
+    With the codes of "log8" comes the least of them, below 0 if values are above 1 (otherwise 0),
+    from which they are counted: uint8, or uint16 if they are too many.
+    """
     if storage == "float32":
-        return values
+        return values, 0
     logs = -np.log(values.astype(np.float64))
     if storage == "float16":
-        return logs.astype(np.float16)
-    codes = np.rint(logs / _LOG8_STEP)
-    return np.clip(codes, 0, 255).astype(np.uint8)
+        return logs.astype(np.float16), 0
+    codes = np.minimum(np.rint(logs / _LOG8_STEP), _LOG8_LAST).astype(np.int64)
+    shift = min(int(codes.min(initial=0)), 0)
+    codes -= shift
+    return codes.astype(np.uint8 if codes.max(initial=0) <= _LOG8_LAST else np.uint16), shift
 
 
-def _decoded(stored: NDArray) -> NDArray[np.float32]:
-    if stored.dtype == np.uint8:
-        return np.exp(-_LOG8_STEP * stored.astype(np.float64)).astype(np.float32)
+def _decoded(stored: NDArray, shift: int) -> NDArray[np.float32]:
+    """What `_encoded` encoded. Raises ValueError if these are no codes of it."""
+    sound = type(shift) is int and _LEAST_SHIFT <= shift <= 0
+    if not sound or (shift and stored.dtype.kind != "u"):
+        raise ValueError("weights with a shift that is none")
+    if stored.dtype == np.float32:
+        return stored
     if stored.dtype == np.float16:
-        return np.exp(-stored.astype(np.float64)).astype(np.float32)
-    if stored.dtype != np.float32:
+        logs = stored.astype(np.float64)
+    elif stored.dtype == np.uint8 or (stored.dtype == np.uint16 and shift):
+        logs = _LOG8_STEP * (stored.astype(np.float64) + shift)
+    else:
         raise ValueError("probabilities of the wrong type")
-    return stored
+    # The logarithm of the largest float32 is not one of float16.
+    return np.exp(np.minimum(-logs, _LARGEST_LOG)).astype(np.float32)
 
 
 def _rounded(values: NDArray[np.float32], storage: str) -> NDArray[np.float32]:
     found = np.zeros_like(values)
     kept = values != 0
-    found[kept] = _decoded(_encoded(values[kept], storage))
+    found[kept] = _decoded(*_encoded(values[kept], storage))
     return found

@@ -10,7 +10,7 @@ times as much.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ class Product:
 
     @property
     def max_iterations(self) -> int:
-        """Calls of `on_em_iteration` and steps after which there is another, at most."""
+        """Calls of `on_iteration` and steps after which there is another, at most."""
         return self.grammars * (self.base.max_iterations + 1) - 1
 
     def initialize(
@@ -71,12 +71,12 @@ class ProductTrainer:
     """One grammar after another; a step is a round of one of them.
 
     value: the negative log-likelihood of the trees under the grammar in training, in nats.
-    n_iterations: rounds of all so far. on_em_iteration: as of `SplitMergeTrainer`.
+    n_iterations: rounds of all so far. on_iteration: as of `SplitMergeTrainer`.
     """
 
     def __init__(self, settings: Product, data: TreebankData):
         self.settings = settings
-        self.on_em_iteration: Callback | None = None
+        self.on_iteration: Callback | None = None
         self._data = data
         self._done: list[LatentGrammar] = []
         self._current: SplitMergeTrainer | None = self._trainer(0)
@@ -85,20 +85,20 @@ class ProductTrainer:
 
     def _trainer(self, number: int) -> SplitMergeTrainer:
         base = self.settings.base
-        return replace(base, seed=base.seed + number).trainer(None, [self._data])
+        return base.with_seed(base.seed + number).trainer(None, [self._data])
 
     def add(self, data: Sequence[Tree | Sequence[Tree] | TreebankData]) -> None:
         """More trees. They may hold rules that the grammar lacks, so training begins again."""
         more = self.settings.base.encode([self._data, *data])
-        callback = self.on_em_iteration
+        callback = self.on_iteration
         self.__init__(self.settings, more)  # type: ignore[misc]
-        self.on_em_iteration = callback
+        self.on_iteration = callback
 
     def step(self) -> bool:
         """One round of the grammar whose turn it is. Returns False once all are done."""
         if self._current is None:
             return False
-        self._current.on_em_iteration = self.on_em_iteration
+        self._current.on_iteration = self.on_iteration
         before = self._current.n_iterations
         more = self._current.step()
         self.value = self._current.value

@@ -146,11 +146,11 @@ class Merging:
     @cached_property
     def ancestors(self) -> NDArray[np.int32]:
         """As of `Level`, of the new substates."""
-        return self.level.ancestors[self._kept]
+        return self.level.ancestors[self.kept]
 
     @cached_property
-    def _kept(self) -> NDArray[np.int64]:
-        """The first of the old substates of each new one."""
+    def kept(self) -> NDArray[np.int64]:
+        """int64, the first of the old substates of each new one."""
         begin = np.repeat(self.level.offsets[:-1], self.level.substates)
         same = np.diff(begin, prepend=-1) == 0
         return np.flatnonzero(~same | (np.diff(self.target, prepend=-1) != 0))
@@ -162,32 +162,52 @@ class Merging:
         of parents averaged by how often each is used.
         """
         level = self.level
+        rules, pairs = data.rules, data.pairs[:, :1]
+        return Counts(
+            self.add_up(counts.binary, rules.binary, level.binary_offsets),
+            self.add_up(counts.unary, rules.unary, level.unary_offsets),
+            self.add_up(counts.root, rules.root[:, None], level.root_offsets),
+            self.add_up(counts.lexical, pairs, cumulative(level.substates[pairs[:, 0]])),
+        )
+
+    def add_up(
+        self,
+        flat: NDArray,
+        rules: NDArray[np.int32],
+        offsets: NDArray[np.int64],
+        shares: NDArray[np.float32] | None = None,
+    ) -> NDArray[np.float32]:
+        """Blocks of rules, with what becomes one added up.
+
+        rules: int32 (n, k), the symbols of the axes of each block; offsets: int64 (n + 1). shares:
+        float32 (level.size), factors of the first axis, with which its sum is a mean.
+        """
+        level, begin = self.level, self.level.offsets
+        blocks = [np.empty(0, np.float32)]
+        for symbols, (first, last) in zip(rules.tolist(), pairwise(offsets.tolist()), strict=True):
+            block = flat[first:last].reshape(level.substates[symbols])
+            if shares is not None and self._starts[symbols[0]] is not None:
+                mine = shares[begin[symbols[0]] : begin[symbols[0] + 1]]
+                block = block * mine.reshape(-1, *[1] * (block.ndim - 1))
+            for axis, symbol in enumerate(symbols):
+                starts = self._starts[symbol]
+                if starts is not None:
+                    block = np.add.reduceat(block, starts, axis=axis)
+            blocks.append(block.reshape(-1))
+        return np.concatenate(blocks)
+
+    @cached_property
+    def _starts(self) -> list[NDArray[np.int64] | None]:
+        """For each symbol the first of what becomes one; None where nothing does."""
+        level = self.level
         starts = [
             np.unique(self.target[begin:end], return_index=True)[1]
             for begin, end in pairwise(level.offsets.tolist())
         ]
-        whole = [len(s) == n for s, n in zip(starts, level.substates.tolist(), strict=True)]
-
-        def add(
-            flat: NDArray, rules: NDArray[np.int32], offsets: NDArray[np.int64]
-        ) -> NDArray[np.float32]:
-            blocks = [np.empty(0, np.float32)]
-            spans = pairwise(offsets.tolist())
-            for symbols, (begin, end) in zip(rules.tolist(), spans, strict=True):
-                block = flat[begin:end].reshape(level.substates[symbols])
-                for axis, symbol in enumerate(symbols):
-                    if not whole[symbol]:
-                        block = np.add.reduceat(block, starts[symbol], axis=axis)
-                blocks.append(block.reshape(-1))
-            return np.concatenate(blocks)
-
-        rules, pairs = data.rules, data.pairs[:, :1]
-        return Counts(
-            add(counts.binary, rules.binary, level.binary_offsets),
-            add(counts.unary, rules.unary, level.unary_offsets),
-            add(counts.root, rules.root[:, None], level.root_offsets),
-            add(counts.lexical, pairs, cumulative(level.substates[pairs[:, 0]])),
-        )
+        return [
+            None if len(s) == n else s
+            for s, n in zip(starts, level.substates.tolist(), strict=True)
+        ]
 
 
 def branches(levels: Sequence[Level]) -> NDArray[np.int64]:

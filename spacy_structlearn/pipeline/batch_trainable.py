@@ -39,8 +39,9 @@ DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
 class Trainer(Protocol):
     """What an estimator gives to train with: resumable, one iteration a step.
 
-    Where a step is a long one, `on_em_iteration`, if there is one, is called between its parts,
-    with the log-likelihood as its last argument; `to_bytes` may be called there too.
+    Where a step is a long one, `on_iteration`, if there is one, is called between its parts,
+    with the log-likelihood, or minus the objective, as its last argument; `to_bytes` may be called
+    there too.
     """
 
     value: float  # the objective at the current parameters; smaller is better
@@ -268,8 +269,8 @@ class BatchTrainable(TrainablePipe):
                 write_bytes(checkpoint, trainer.to_bytes())
                 saved = monotonic()
 
-        if hasattr(trainer, "on_em_iteration"):
-            trainer.on_em_iteration = lambda *parts: report(-parts[-1])
+        if hasattr(trainer, "on_iteration"):
+            trainer.on_iteration = lambda *parts: report(-parts[-1])
         while self._step():
             report(trainer.value)
         self.parameters = trainer.parameters()

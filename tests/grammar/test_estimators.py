@@ -105,7 +105,7 @@ def test_em_does_not_fall_within_a_phase():
     trainer = SplitMerge(rounds=2, lexicon=SIMPLE, split_iterations=12, merge_iterations=6).trainer(
         None, [treebanks.sample()]
     )
-    trainer.on_em_iteration = lambda *call: calls.append(call)
+    trainer.on_iteration = lambda *call: calls.append(call)
     finish(trainer)
     for number in (1, 2):
         for phase, n in zip(PHASES, (12, 6, 10), strict=True):
@@ -137,7 +137,7 @@ def test_without_smoothing_there_is_no_such_phase():
     trainer = SplitMerge(rounds=1, rule_smoothing=0, lexicon_smoothing=0, **FEW).trainer(
         None, [treebanks.sample()]
     )
-    trainer.on_em_iteration = lambda *call: calls.append(call[1])
+    trainer.on_iteration = lambda *call: calls.append(call[1])
     finish(trainer)
     assert calls == ["split"] * 5 + ["merge"] * 3
 
@@ -145,7 +145,7 @@ def test_without_smoothing_there_is_no_such_phase():
 def test_a_tolerance_ends_a_phase_early():
     calls = []
     trainer = SplitMerge(rounds=1, tolerance=0.5).trainer(None, [treebanks.sample()])
-    trainer.on_em_iteration = lambda *call: calls.append(call)
+    trainer.on_iteration = lambda *call: calls.append(call)
     finish(trainer)
     assert len(calls) == 6
 
@@ -154,7 +154,7 @@ def test_a_state_knows_that_its_phase_is_over():
     trees, states = treebanks.sample(), []
     settings = {"rounds": 1, "tolerance": 2e-3}
     whole = SplitMerge(**settings).trainer(None, [trees])
-    whole.on_em_iteration = lambda *call: states.append(whole.to_bytes())
+    whole.on_iteration = lambda *call: states.append(whole.to_bytes())
     finish(whole)
     assert len(states) < 80
     for state in states[::5]:
@@ -184,7 +184,7 @@ def test_training_goes_on_bit_for_bit_within_a_round(stop):
     def keep(number, phase, iteration, value):
         states[number, phase, iteration] = whole.to_bytes()
 
-    whole.on_em_iteration = keep
+    whole.on_iteration = keep
     finish(whole)
     again = SplitMerge(**settings, threads=2).trainer(None, [trees])
     assert again.resume(states[stop])

@@ -3,11 +3,13 @@ import pickle
 import numpy as np
 import pytest
 import treebanks
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.estimators import SplitMerge
-from spacy_structlearn.grammar.lexicon import LexiconSettings
+from spacy_structlearn.grammar.lexicon import LexiconLevel, LexiconSettings
 from spacy_structlearn.grammar.model import (
     STORAGES,
     Entries,
@@ -116,6 +118,83 @@ def test_sparse_vectors_come_back(density):
     assert np.array_equal(dense(fields, len(values)), values)
     least = 4 * np.count_nonzero(values)
     assert sum(array.nbytes for array in fields.values()) <= least + len(values) // 8 + 1
+
+
+# float32 has no logarithms above 88.7, and fewer digits below -87.3.
+WEIGHTS = st.floats(min_value=-87.0, max_value=88.7)
+
+
+@given(logs=st.lists(WEIGHTS, max_size=40), zeros=st.integers(0, 40), seed=st.integers(0, 9))
+def test_weights_of_any_size_survive_every_storage(logs, zeros, seed):
+    values = np.exp(np.array([*logs, *[-np.inf] * zeros])).astype(np.float32)
+    np.random.default_rng(seed).shuffle(values)
+    for storage in STORAGES:
+        fields = sparse(values, storage)
+        again = dense(fields, len(values))
+        kept = values > 0
+        assert not again[~kept].any()
+        assert np.isfinite(again).all()
+        assert np.array_equal(dense(sparse(again, storage), len(values)), again)
+        true, found = (np.log(x[kept].astype(np.float64)) for x in (values, again))
+        if storage == "float32":
+            assert np.array_equal(again, values)
+        elif storage == "float16":
+            np.testing.assert_allclose(found, true, rtol=2**-11, atol=1e-6)
+        else:
+            np.testing.assert_allclose(found, np.maximum(true, -20.4), atol=0.0401)
+            if not (true > 0.04).any():
+                assert fields["values"].dtype == np.uint8
+                assert "shift" not in fields
+
+
+def weighted(grammar, factor, storage):
+    """The grammar with all weights of its last level multiplied."""
+    last = grammar.levels[-1]
+    arrays = (last.binary * factor, last.unary * factor, last.root)
+    level = Level(last.rules, last.substates, last.ancestors, *arrays)
+    words = grammar.lexicon.levels[-1]
+    words = LexiconLevel(words.own * factor, words.rows * factor)
+    n_tags = grammar.symbols.n_tags
+    levels = [*grammar.levels[:-1], level]
+    substates = [level.substates[:n_tags] for level in levels]
+    lexicon = grammar.lexicon.with_levels(substates, [*grammar.lexicon.levels[:-1], words])
+    parts = (grammar.symbols, grammar.rules, levels, lexicon, grammar.chains)
+    return LatentGrammar(*parts).compact(1e-6, storage)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("factor", [3.0, 1e4, 1e20])
+def test_grammars_with_weights_above_one_come_back(grammar, storage, factor):
+    heavy = weighted(grammar, np.float32(factor), storage)
+    data = heavy.to_bytes()
+    again = LatentGrammar.from_bytes(data)
+    assert again == heavy
+    assert again.to_bytes() == data
+    # Only who knows of the shift may read it.
+    version = 2 if storage == "log8" else 1
+    serialization.unpack(data, "latent_grammar", {version})
+    error = {"float32": 1e-6, "float16": 0.04, "log8": 0.05}[storage]
+    kept = grammar.levels[-1].binary > 1e-3
+    np.testing.assert_allclose(
+        again.levels[-1].binary[kept], grammar.levels[-1].binary[kept] * factor, rtol=error
+    )
+
+
+def test_probabilities_are_stored_as_ever(grammar):
+    for storage in STORAGES:
+        data = grammar.compact(1e-6, storage).to_bytes()
+        _, fields = serialization.unpack(data, "latent_grammar", {1})
+        for level in fields["levels"]:
+            assert set(level["binary"]) <= {"values", "gaps", "mask"}
+
+
+@pytest.mark.parametrize("wrong", [1, -1.5, "3", True, None, -2000])
+def test_a_shift_that_is_none_is_refused(grammar, wrong):
+    heavy = weighted(grammar, np.float32(1e4), "log8")
+    fields = serialization.unpack(heavy.to_bytes(), "latent_grammar", {2})[1]
+    fields["levels"][2]["binary"]["shift"] = wrong
+    with pytest.raises(StructlearnError, match="SL054"):
+        LatentGrammar.from_bytes(serialization.pack("latent_grammar", 2, fields))
 
 
 def test_no_values_at_all():
@@ -254,7 +333,8 @@ def test_levels_of_entries_are_levels(grammar):
         Entries(places[:-1], values),
         Entries(np.append(places[:-1], size), values),
         Entries(places - places[0] - 1, values),
-        Entries(places, values * 9),
+        Entries(places, -values),
+        Entries(places, values * np.float32(np.inf)),
     ):
         with pytest.raises(StructlearnError, match="SL403"):
             Level(*parts, wrong, level.unary, level.root)

@@ -64,7 +64,7 @@ def test_a_product_of_one_is_the_grammar(singles):
 def test_rounds_are_counted_over_all():
     trainer = Product(SHORT, 2).trainer(None, [toy()])
     seen = []
-    trainer.on_em_iteration = lambda *args: seen.append(args)
+    trainer.on_iteration = lambda *args: seen.append(args)
     steps = 1
     while trainer.step():
         steps += 1
@@ -94,7 +94,7 @@ def test_resume_within_a_round():
     settings = Product(SHORT, 2)
     states = []
     trainer = settings.trainer(None, [toy()])
-    trainer.on_em_iteration = lambda *args: states.append(trainer.to_bytes())
+    trainer.on_iteration = lambda *args: states.append(trainer.to_bytes())
     while trainer.step():
         pass
     again = settings.trainer(None, [toy()])

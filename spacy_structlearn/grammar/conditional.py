@@ -1,0 +1,397 @@
+"""Discriminative latent grammars: maximum conditional likelihood of the trees, given the words.
+
+Petrov & Klein (2007), section 2.2: a production of refined symbols has the weight exp(theta), and
+
+    L(theta) = sum_i log sum_(t in T_i) exp(theta . f(t)) - log sum_t exp(theta . f(t))
+    dL / dtheta = sum_i E[f | T_i] - E[f | w_i]                            (equations 6 and 7)
+
+where t are derivations, of the tree T_i or of any tree of sentence w_i that pruning has left (see
+`forests`). Here a weight is q exp(theta), with the base q either 1 for each production seen in the
+treebank, as in the paper, or the probability that a generative grammar has learned for it, of which
+theta is then the correction; a production of probability zero has no parameter.
+
+A word under a tag has a parameter for each substate of the tag if the lexicon has probabilities for
+the pair; rare words share those of their signatures, as unknown ones do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StructlearnError
+from ..optimize.lbfgs import dot
+from ..optimize.shards import Engine
+from .em import TreeShard
+from .forests import Counts, Forests, RebuiltForests, Terminals, Weights
+from .lexicon import Backoff, Lexicon, LexiconLevel
+from .model import LatentGrammar, Level
+from .symbols import TreebankData, cumulative
+
+BASES = ("uniform", "generative")
+LEAST = 1e-8  # base probabilities below are zero
+LARGEST = 40.0  # of the logarithm of a weight, with which `_forest` does not overflow
+_PARTS = ("binary", "unary", "root", "own", "rows")
+
+
+class Parts(NamedTuple):
+    """One number for each production of a level: of rules as in `model.Level`, of words as in
+    `lexicon.LexiconLevel`, the rows one after another.
+    """
+
+    binary: NDArray[np.floating]
+    unary: NDArray[np.floating]
+    root: NDArray[np.floating]
+    own: NDArray[np.floating]
+    rows: NDArray[np.floating]
+
+
+class TerminalMap:
+    """How the weights of words under tags are made of those of a lexicon, for one level.
+
+        weight(T_x, w) = own(T, w)_x + share(T, w) rows[row(w)]_x
+
+    lexicon: whose rows are whole, see `without_backoff`. substates: int32 (n_tags). Vectors of
+    terminals lie one after another, from offsets on, int64 (n + 1).
+    """
+
+    def __init__(self, lexicon: Lexicon, terminals: Terminals, substates: NDArray[np.int32]):
+        words, tags = terminals
+        n_words, n_tags = len(lexicon.words), len(substates)
+        known = words < n_words
+        row = np.array(words, dtype=np.int64) - n_words
+        share = np.ones(len(words), dtype=np.float64)
+        row[known] = lexicon.backoff_rows[words[known]]
+        share[known] = lexicon.backoff_weights[words[known]]
+        # The pair of a known word and its tag, if the lexicon has it.
+        owner = np.repeat(np.arange(n_words), np.diff(lexicon.word_offsets))
+        keys = owner * n_tags + lexicon.pair_tags
+        order = np.argsort(keys, kind="stable")
+        wanted = words.astype(np.int64) * n_tags + tags
+        place = np.searchsorted(keys[order], wanted)
+        place[place == len(keys)] = 0
+        has = known & (keys[order][place] == wanted) if len(keys) else np.zeros(len(words), bool)
+        pair = order[place] if len(keys) else place
+        share[has] += lexicon.pair_weights[pair[has]]
+        is_own = lexicon.pair_weights == 0
+        pair_offsets = cumulative(np.where(is_own, substates[lexicon.pair_tags], 0))
+        has &= is_own[pair] if len(keys) else has
+        self.offsets = cumulative(substates[tags])
+        sizes = np.diff(self.offsets)
+        local = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], sizes)
+        starts = cumulative(substates)
+        self.width = int(starts[-1])
+        self._cell = np.repeat(row * self.width + starts[tags], sizes) + local
+        self._share = np.repeat(share, sizes)
+        self._has = np.flatnonzero(np.repeat(has, sizes))
+        begin = pair_offsets[pair] if len(keys) else np.zeros(len(words), np.int64)
+        self._own = (np.repeat(begin, sizes) + local)[self._has]
+
+    def weights(self, own: NDArray[np.floating], rows: NDArray[np.floating]) -> NDArray:
+        """Those of all terminals, of the parts of a lexicon."""
+        found = self._share * rows[self._cell]
+        found[self._has] += own[self._own]
+        return found
+
+    def counts(
+        self, counts: NDArray[np.float64], own: NDArray[np.floating], rows: NDArray[np.floating]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Counts of terminals as counts of the parts that their weights are made of."""
+        total = self.weights(own, rows)
+        each = np.divide(counts, total, out=np.zeros(len(counts)), where=total > 0)
+        of_rows = each * self._share * rows[self._cell]
+        of_own = each[self._has] * own[self._own]
+        return (
+            np.bincount(self._own, weights=of_own, minlength=len(own)),
+            np.bincount(self._cell, weights=of_rows, minlength=len(rows)),
+        )
+
+
+class Parameterization:
+    """The parameters of one level: which productions have one, and what they are multiplied with.
+
+    level, words: a generative level, of which the structure is taken and, for the base
+    "generative", the probabilities; lexicon: without back-off. A parameter vector has those of
+    binary, unary and root productions, of words of their own, and of rows.
+    Raises StructlearnError SL406 for an unknown base.
+    """
+
+    def __init__(self, level: Level, words: LexiconLevel, lexicon: Lexicon, base: str):
+        if base not in BASES:
+            raise StructlearnError("SL406", name="base", wanted=" or ".join(BASES), value=base)
+        self.level = level
+        self.words = words
+        self.is_centred = base == "generative"
+        self.n_tags = len(lexicon.tag_substates[0])
+        self.own_tags = lexicon.pair_tags[lexicon.pair_weights == 0]
+        probabilities = Parts(
+            level.binary,
+            level.unary,
+            level.root,
+            words.own,
+            np.ascontiguousarray(words.rows).reshape(-1),
+        )
+        width = words.rows.shape[1]
+        if base == "generative":
+            self.base = Parts(
+                *(np.where(p < LEAST, np.float32(0), p) for p in probabilities[:3]),
+                *probabilities[3:],
+            )
+            support = [np.flatnonzero(part) for part in self.base]
+        else:
+            ones = [np.ones(len(part), np.float32) for part in probabilities]
+            n_tags = self.n_tags
+            # A signature has a weight with each tag that it was seen with, all substates or none.
+            starts = cumulative(level.substates[:n_tags])[:-1]
+            seen = np.add.reduceat(words.rows, starts, axis=1) > 0
+            rows = np.repeat(seen, level.substates[:n_tags], axis=1).astype(np.float32)
+            rows[-1] = words.rows[-1]
+            self.base = Parts(*ones[:4], rows.reshape(-1))
+            support = [np.flatnonzero(part) for part in self.base]
+            support[4] = support[4][support[4] < (len(words.rows) - 1) * width]
+        self._support = [
+            None if len(s) == len(p) else s for s, p in zip(support, self.base, strict=True)
+        ]
+        self._bounds = cumulative(np.array([len(s) for s in support]))
+        self._probabilities = probabilities
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of a parameter vector."""
+        return int(self._bounds[-1])
+
+    def initial(self, floor: float) -> NDArray[np.float64]:
+        """The parameters with which the weights are the generative probabilities, or `floor`."""
+        found = np.zeros(self.n_parameters)
+        if self.is_centred:
+            return found
+        for part, (probability, base) in enumerate(
+            zip(self._probabilities, self.base, strict=True)
+        ):
+            ratio = np.maximum(self.pick(part, probability), floor) / self.pick(part, base)
+            self._of_part(part, found)[:] = np.log(ratio)
+        return found
+
+    def pick(self, part: int, values: NDArray) -> NDArray[np.float64]:
+        """The values of one part that have a parameter."""
+        chosen = self._support[part]
+        return np.asarray(values if chosen is None else values[chosen], dtype=np.float64)
+
+    def parts_of(self, theta: NDArray[np.float64]) -> Parts:
+        """A parameter vector as one number for each production, 0 for those that have none."""
+        parts = []
+        for part, base in enumerate(self.base):
+            values = np.zeros(len(base))
+            chosen = self._support[part]
+            values[slice(None) if chosen is None else chosen] = self._of_part(part, theta)
+            parts.append(values)
+        return Parts(*parts)
+
+    def refined(self, theta: NDArray[np.float64]) -> tuple[Level, LexiconLevel]:
+        """The level, and its words, with the weights of a parameter vector."""
+        parts = self.weights(theta)
+        if parts is None:
+            raise ValueError("weights that are too large")
+        level = self.level
+        rows = parts.rows.reshape(self.words.rows.shape)
+        return (
+            Level(level.rules, level.substates, level.ancestors, *parts[:3]),
+            LexiconLevel(parts.own, rows),
+        )
+
+    def _of_part(self, part: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        return theta[self._bounds[part] : self._bounds[part + 1]]
+
+    def parameters_of(self, parts: Parts) -> NDArray[np.float64]:
+        """What a parameter vector has of these numbers."""
+        return np.concatenate([self.pick(i, values) for i, values in enumerate(parts)])
+
+    def weights(self, theta: NDArray[np.float64]) -> Parts | None:
+        """base * exp(theta), float32; None if one of them is too large for float32 arithmetic."""
+        parts = []
+        for part, base in enumerate(self.base):
+            mine = self._of_part(part, theta)
+            if len(mine) and not mine.max() < LARGEST:
+                return None
+            chosen = self._support[part]
+            if chosen is None:
+                values = np.exp(mine.astype(np.float32))
+                values *= base
+            else:
+                values = base.copy()
+                values[chosen] *= np.exp(mine.astype(np.float32))
+            parts.append(values)
+        return Parts(*parts)
+
+
+class ConditionalShard:
+    """Some sentences: the derivations of their trees, and their forests.
+
+    forests: with numbered terminals. terminals: those of all shards. derivations: of the trees, in
+    the order of the forests.
+    """
+
+    def __init__(self, forests: Forests | RebuiltForests, terminals: Terminals):
+        self.forests = forests
+        self._trees = _trees_of(forests, terminals)
+        self.derivations = TreeShard(self._trees)
+        self._lost: NDArray[np.bool_] | None = None
+
+    def expected_counts(self, weights: tuple[Level, Weights]) -> tuple[float, Counts]:
+        """log P(trees | words), and the expected counts given the tree minus those given the words.
+
+        weights: a level, and its arrays.
+        """
+        level, arrays = weights
+        _, gold = self.derivations.expected_counts((level, arrays.terminal))
+        log_z, full = self.forests.expected_counts(arrays)
+        for total, own in zip(full, gold, strict=True):
+            np.subtract(own, total, out=total)
+        lost = ~(np.isfinite(self.tree_values) & np.isfinite(log_z))
+        if self._lost is None:
+            self._lost = lost
+        elif (lost & ~self._lost).any():
+            return -np.inf, full
+        kept = ~self._lost
+        return float((self.tree_values[kept] - log_z[kept]).sum()), full
+
+    def begin(self) -> None:
+        """Begin anew to tell which sentences can be parsed: those of the next evaluation."""
+        self._lost = None
+
+    @property
+    def n_lost(self) -> int:
+        """Sentences that do not count, since float32 has lost their parses."""
+        return 0 if self._lost is None else int(self._lost.sum())
+
+    @property
+    def tree_values(self) -> NDArray[np.float64]:
+        """log of the score of each tree, of the last `expected_counts`."""
+        return self.derivations.values
+
+    def close(self) -> None:
+        """End the threads of the derivations."""
+        self.derivations.close()
+
+
+def _trees_of(forests: Forests | RebuiltForests, terminals: Terminals) -> TreebankData:
+    """The trees of some forests, of which the productions of words are terminals."""
+    data = forests.data
+    sizes = np.diff(data.offsets)[forests.trees]
+    offsets = cumulative(sizes)
+    shift = np.repeat(data.offsets[forests.trees] - offsets[:-1], sizes)
+    nodes = np.arange(offsets[-1]) + shift
+    left, right = data.left[nodes], data.right[nodes]
+    production = data.production[nodes]
+    production[left < 0] = forests.gold_terminals()
+    return TreebankData(
+        data.symbols,
+        data.rules,
+        data.symbol[nodes],
+        np.where(left < 0, left, left - shift).astype(np.int32),
+        np.where(right < 0, right, right - shift).astype(np.int32),
+        production,
+        offsets,
+        data.roots[forests.trees],
+        (),
+        np.empty(0, np.bool_),
+        np.ascontiguousarray(np.stack([terminals.tags, terminals.words], axis=1)),
+        {},
+        data.binarization,
+    )
+
+
+class ConditionalLikelihood:
+    """- L(theta) + l2 |theta|^2, to be minimised, of one level.
+
+    engine: of `ConditionalShard`s. terminals: those of all shards. l2: 1 / (2 variance), 0 or more.
+    """
+
+    def __init__(
+        self,
+        parameterization: Parameterization,
+        lexicon: Lexicon,
+        terminals: Terminals,
+        engine: Engine,
+        l2: float = 0.0,
+    ):
+        self.parameterization = parameterization
+        self.engine = engine
+        self.l2 = l2
+        level = parameterization.level
+        n_tags = len(lexicon.tag_substates[0])
+        self._map = TerminalMap(lexicon, terminals, level.substates[:n_tags])
+
+    def weights_at(self, theta: NDArray[np.float64]) -> Weights:
+        """The weights of parameters; ValueError if they are too large."""
+        parts = self.parameterization.weights(theta)
+        if parts is None:
+            raise ValueError("weights that are too large")
+        return self._refined(parts)[1]
+
+    def _refined(self, parts: Parts) -> tuple[Level, Weights]:
+        """What shards are asked with."""
+        level = self.parameterization.level
+        terminal = self._map.weights(parts.own, parts.rows).astype(np.float32)
+        found = Level(level.rules, level.substates, level.ancestors, *parts[:3])
+        return found, Weights(
+            found.substates,
+            found.binary,
+            found.binary_offsets,
+            found.unary,
+            found.unary_offsets,
+            found.root,
+            found.root_offsets,
+            terminal,
+            self._map.offsets,
+        )
+
+    def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """The objective, infinite where weights overflow, and its gradient: float64 (n)."""
+        parts = self.parameterization.weights(theta)
+        if parts is None:
+            return np.inf, np.zeros_like(theta)
+        value, counts = self.engine.expected_counts(self._refined(parts))
+        own, rows = self._map.counts(counts.terminal, parts.own, parts.rows)
+        gradient = self.parameterization.parameters_of(Parts(*counts[:3], own, rows))
+        np.negative(gradient, out=gradient)
+        if self.l2:
+            gradient += 2.0 * self.l2 * theta
+        return -value + self.l2 * dot(theta, theta), gradient
+
+
+def without_backoff(grammar: LatentGrammar) -> LatentGrammar:
+    """The same grammar, with rows of signatures that do not share one another's parts."""
+    lexicon = grammar.lexicon
+    weights = np.zeros_like(lexicon.backoff.weights)
+    words = [
+        LexiconLevel(level.own, lexicon.backoff.expand(level.rows)) for level in lexicon.levels
+    ]
+    whole = lexicon.with_backoff(Backoff(lexicon.backoff.parents, weights), words)
+    return LatentGrammar(
+        grammar.symbols,
+        grammar.rules,
+        grammar.levels,
+        whole,
+        grammar.chains,
+        binarization=grammar.binarization,
+    )
+
+
+def with_levels(
+    grammar: LatentGrammar, levels: Sequence[Level], words: Sequence[LexiconLevel]
+) -> LatentGrammar:
+    """The grammar with other levels, of the same tree of splits."""
+    n_tags = grammar.symbols.n_tags
+    substates = [level.substates[:n_tags] for level in levels]
+    return LatentGrammar(
+        grammar.symbols,
+        grammar.rules,
+        levels,
+        grammar.lexicon.with_levels(substates, words),
+        grammar.chains,
+        binarization=grammar.binarization,
+    )

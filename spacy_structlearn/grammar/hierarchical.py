@@ -1,0 +1,514 @@
+"""Discriminative latent grammars, trained level after level.
+
+Petrov & Klein (2007), section 3: generative rounds of splitting give the tree of splits and, for
+each level, where to start from ("interleaved" training), or each level starts from the parameters
+of the one before it, copied. What a trained level finds impossible is pruned for the levels after
+it, once, before each of these is trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import serialization
+from ..errors import StructlearnError
+from ..optimize.lbfgs import LBFGS
+from ..optimize.owlqn import OWLQN
+from ..optimize.shards import Pool, ThreadEngine, split
+from ..trees.tree import Tree
+from .conditional import (
+    BASES,
+    ConditionalLikelihood,
+    ConditionalShard,
+    Parameterization,
+    Parts,
+    with_levels,
+    without_backoff,
+)
+from .decode import compile_grammar
+from .estimators import SplitMerge
+from .forests import (
+    MOST_SUBSTATES,
+    Forests,
+    GoldTrees,
+    RebuiltForests,
+    Statistics,
+    Terminals,
+    Weights,
+    all_terminals,
+    coarse_forests,
+)
+from .model import LatentGrammar, Level
+from .split_merge import NOISE
+from .symbols import TreebankData, cumulative
+
+_KIND = "conditional_grammar_state"
+_VERSION = 1
+STARTS = ("generative", "copy")
+PRUNINGS = ("cached", "coarse_to_fine", "none")
+THRESHOLD = float(np.exp(-10.0))
+FLOOR = 1e-3  # of probabilities that parameters start from, where these are the weights themselves
+
+Callback = Callable[[int, str, int, float], None]
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class ConditionalGrammar:
+    """Discriminative latent grammars, from generative ones.
+
+    generative: the rounds of splitting. base: what weights are corrections of, "generative" or
+    "uniform". start: each level's parameters: of its "generative" probabilities, or a "copy" of
+    those of the level before. first_level: levels before it stay generative. l1, l2: strength of
+    the priors l1 |theta| and l2 |theta|^2. iterations: of L-BFGS (with l1, OWL-QN), for a level, at
+    most; tolerance: it ends when the objective falls by less, relative to itself, over ten
+    iterations. memory: corrections of L-BFGS. pruning: what is left of the parses of each sentence
+    is "cached" for a level, found anew in each evaluation ("coarse_to_fine"), or all ("none"), see
+    figure 2 of the paper. threshold: posteriors below are pruned (the paper: e^-10), of productions
+    those below it times edge_factor. shards: the sentences are cut in so many, on which the result
+    depends by rounding errors. threads: so many share them; the result is the same, bit for bit.
+    folder: where cached forests are kept; None: in memory.
+    Raises StructlearnError SL406 for a setting out of range.
+    """
+
+    generative: SplitMerge = field(default_factory=SplitMerge)
+    base: str = "generative"
+    start: str = "generative"
+    first_level: int = 0
+    l1: float = 0.0
+    l2: float = 0.5
+    iterations: int = 50
+    tolerance: float = 1e-4
+    memory: int = 5
+    pruning: str = "cached"
+    threshold: float = THRESHOLD
+    edge_factor: float = 0.1
+    shards: int = 4
+    threads: int = 1
+    folder: Path | None = None
+
+    attributes = ("ORTH",)
+
+    def __post_init__(self) -> None:
+        rounds = self.generative.rounds
+        for name, wanted, sound in (
+            ("base", " or ".join(BASES), self.base in BASES),
+            ("pruning", ", ".join(PRUNINGS), self.pruning in PRUNINGS),
+            ("start", " or ".join(STARTS), self.start in STARTS),
+            ("first_level", f"0 to {rounds}", 0 <= self.first_level <= rounds),
+            ("l1", "0 or more", 0 <= self.l1 < np.inf),
+            ("l2", "0 or more", 0 <= self.l2 < np.inf),
+            ("iterations", "1 or more", self.iterations >= 1),
+            ("tolerance", "0 or more", self.tolerance >= 0),
+            ("memory", "1 or more", self.memory >= 1),
+            ("threshold", "0 to 1", 0 <= self.threshold <= 1),
+            ("edge_factor", "0 to 1", 0 <= self.edge_factor <= 1),
+            ("shards", "1 or more", self.shards >= 1),
+            ("threads", "1 or more", self.threads >= 1),
+            ("rounds", f"at most {MOST_SUBSTATES.bit_length() - 1}", 1 << rounds <= MOST_SUBSTATES),
+        ):
+            if not sound:
+                value = rounds if name == "rounds" else getattr(self, name)
+                raise StructlearnError("SL406", name=name, wanted=wanted, value=value)
+
+    @property
+    def binarization(self) -> str:
+        """That of the generative grammar."""
+        return self.generative.binarization
+
+    @property
+    def seed(self) -> int:
+        """Of the noise that tells the halves of substates apart."""
+        return self.generative.seed
+
+    def with_seed(self, seed: int) -> ConditionalGrammar:
+        """The same settings with another seed."""
+        return replace(self, generative=replace(self.generative, seed=seed))
+
+    @property
+    def max_iterations(self) -> int:
+        """Calls of `on_iteration` and steps after which there is another, at most."""
+        levels = self.generative.rounds + 1 - self.first_level
+        return self.generative.max_iterations + 1 + levels * (self.iterations + 1)
+
+    def encode(self, data: Sequence[Tree | Sequence[Tree] | TreebankData]) -> TreebankData:
+        """All trees of `data`; see `SplitMerge`."""
+        return self.generative.encode(data)
+
+    def initialize(
+        self,
+        data: Sequence[Tree | Sequence[Tree] | TreebankData],
+        labels: Sequence[str] = (),
+        previous: LatentGrammar | None = None,
+    ) -> LatentGrammar:
+        """The treebank grammar; see `SplitMerge`."""
+        return self.generative.initialize(data, labels, previous)
+
+    def trainer(
+        self,
+        parameters: LatentGrammar | None,
+        data: Sequence[Tree | Sequence[Tree] | TreebankData],
+    ) -> ConditionalTrainer:
+        """Training from the treebank grammar on; it follows from the data alone."""
+        return ConditionalTrainer(self, self.encode(data))
+
+
+@dataclass(frozen=True)
+class LevelRecord:
+    """How the training of a level went.
+
+    level: its number. iterations, evaluations: of the objective. value: of the objective, with
+    its priors; log_likelihood: of the trees given the words, in nats. parameters: how many there
+    are; nonzero: other than zero. status: why it ended, see `LBFGS`. left_out: sentences without a
+    parse. forests: what was kept of the parses.
+    """
+
+    level: int
+    iterations: int
+    evaluations: int
+    value: float
+    log_likelihood: float
+    parameters: int
+    nonzero: int
+    status: str
+    left_out: int
+    forests: Statistics
+
+
+class ConditionalTrainer:
+    """Generative rounds, then conditional training of each level; a step is one of either.
+
+    value: the objective at the present parameters. n_iterations: steps so far. records: of the
+    levels that are done. on_iteration: called after each E-step and each iteration of L-BFGS with
+    the number of the round or level, the phase ("split", "merge", "smooth" or "conditional"), the
+    iteration and the log-likelihood or, of a conditional phase, minus the objective.
+    """
+
+    def __init__(self, settings: ConditionalGrammar, data: TreebankData):
+        self.settings = settings
+        self.on_iteration: Callback | None = None
+        self._begin(data)
+
+    def _begin(self, data: TreebankData) -> None:
+        self._data = data
+        settings = self.settings.generative
+        self._generative = settings.trainer(None, [data])
+        self._generative_done = False
+        self._done: list[NDArray[np.float64]] = []
+        self._started: Objectives | None = None
+        self._optimizer: LBFGS | None = None
+        self.records: list[LevelRecord] = []
+        self.value = 0.0
+        self.n_iterations = 0
+
+    def add(self, data: Sequence[Tree | Sequence[Tree] | TreebankData]) -> None:
+        """More trees: training begins again; see `SplitMergeTrainer.add`."""
+        self.close()
+        self._begin(self.settings.encode([self._data, *data]))
+
+    def step(self) -> bool:
+        """One round or one level. Returns False once all are done."""
+        if not self._generative_done:
+            self._generative.on_iteration = self._report
+            self._generative_done = not self._generative.step()
+            self.value = self._generative.value
+        elif self._next_level <= self.settings.generative.rounds:
+            self._train_level()
+        self.n_iterations += 1
+        more = not self._generative_done or self._next_level <= self.settings.generative.rounds
+        if not more:
+            self.close()
+        return more
+
+    def close(self) -> None:
+        """End the threads and let go of the forests."""
+        self._generative.close()
+        if self._started is not None:
+            self._started.engine.close()
+            self._started = None
+
+    def parameters(self) -> LatentGrammar:
+        """The grammar so far: levels not yet trained are generative."""
+        if not self._generative_done:
+            return self._generative.parameters()
+        whole = self._whole()
+        levels, words = list(whole.levels), list(whole.lexicon.levels)
+        for number, theta in enumerate(self._done, self.settings.first_level):
+            parameterization = Parameterization(
+                whole.levels[number],
+                whole.lexicon.levels[number],
+                whole.lexicon,
+                self.settings.base,
+            )
+            levels[number], words[number] = parameterization.refined(theta)
+        return with_levels(whole, levels, words)
+
+    @property
+    def _next_level(self) -> int:
+        return self.settings.first_level + len(self._done)
+
+    def _train_level(self) -> None:
+        settings = self.settings
+        if self._started is None:
+            self._started = Objectives(settings, self._data, self._whole())
+        own = self._started
+        number = self._next_level
+        objective = own.objective(number, dict(enumerate(self._done, settings.first_level)))
+        optimizer = self._optimizer
+        if optimizer is None:
+            start = objective.parameterization.initial(FLOOR)
+            if settings.start == "copy" and self._done:
+                before = own.parameterization(number - 1, settings.base)
+                theta = self._done[-1]
+                start = copied(before, objective.parameterization, theta, settings.seed)
+            optimizer = self._optimizer = self._new_optimizer(start)
+        while optimizer.n_iterations < settings.iterations:
+            more = optimizer.step(objective.value_and_grad)
+            self.value = optimizer.value or 0.0
+            if self.on_iteration is not None:
+                self.on_iteration(number, "conditional", optimizer.n_iterations, -self.value)
+            if not more:
+                break
+        theta = optimizer.x
+        self._done.append(theta)
+        self._optimizer = None
+        prior = settings.l1 * np.abs(theta).sum() + settings.l2 * float(theta @ theta)
+        self.records.append(
+            LevelRecord(
+                number,
+                optimizer.n_iterations,
+                optimizer.n_evaluations,
+                self.value,
+                float(prior - self.value),
+                len(theta),
+                int(np.count_nonzero(theta)),
+                optimizer.status,
+                own.left_out,
+                own.statistics,
+            )
+        )
+
+    def _whole(self) -> LatentGrammar:
+        """The generative grammar, with whole rows of signatures."""
+        return without_backoff(self._generative.parameters())
+
+    def _new_optimizer(self, start: NDArray[np.float64]) -> LBFGS:
+        settings = {"memory": self.settings.memory, "value_tolerance": self.settings.tolerance}
+        if self.settings.l1:
+            return OWLQN(start, l1=self.settings.l1, **settings)
+        return LBFGS(start, **settings)
+
+    def _report(self, number: int, phase: str, iteration: int, value: float) -> None:
+        if self.on_iteration is not None:
+            self.on_iteration(number, phase, iteration, value)
+
+    def to_bytes(self) -> bytes:
+        """The state of the training, to go on bit for bit with the same data and settings."""
+        fields = {
+            "fingerprint": self._fingerprint(),
+            "generative": _stored(self._generative.to_bytes()),
+            "generative_done": self._generative_done,
+            "levels": self._done,
+            "optimizer": None if self._optimizer is None else _stored(self._optimizer.to_bytes()),
+            "records": [list(astuple(record)) for record in self.records],
+            "n_iterations": self.n_iterations,
+            "value": self.value,
+        }
+        return serialization.pack(_KIND, _VERSION, fields)
+
+    def resume(self, state: bytes) -> bool:
+        """Go on from `to_bytes`. Returns False if the state is of other data or settings.
+
+        Raises StructlearnError SL050 to SL054 if the bytes are no such state.
+        """
+        _, fields = serialization.unpack(state, _KIND, {_VERSION})
+        if fields.get("fingerprint") != self._fingerprint():
+            return False
+        try:
+            if not self._generative.resume(fields["generative"].tobytes()):
+                return False
+            self._generative_done = fields["generative_done"]
+            self._done = [np.array(theta, dtype=np.float64) for theta in fields["levels"]]
+            optimizer = fields["optimizer"]
+            kind = OWLQN if self.settings.l1 else LBFGS
+            self._optimizer = None if optimizer is None else kind.from_bytes(optimizer.tobytes())
+            self.records = [
+                LevelRecord(*record[:-1], Statistics(*record[-1])) for record in fields["records"]
+            ]
+            self.n_iterations, self.value = fields["n_iterations"], fields["value"]
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+        return True
+
+    def _fingerprint(self) -> str:
+        """Equal for equal data and settings; threads and where forests are make no difference."""
+        settings = replace(self.settings, generative=SplitMerge(), threads=1, folder=None)
+        digest = blake2b(digest_size=16)
+        digest.update(repr(settings).encode())
+        digest.update(self._generative.fingerprint().encode())
+        return digest.hexdigest()
+
+
+def _stored(data: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(data, dtype=np.uint8)
+
+
+class Objectives:
+    """The forests of the data, and the objective of one level after another."""
+
+    def __init__(self, settings: ConditionalGrammar, data: TreebankData, grammar: LatentGrammar):
+        self.settings = settings
+        self.grammar = grammar
+        self._level = 0
+        self._n_trees = data.n_trees
+        first = (data, GoldTrees(data), compile_grammar(grammar.truncated(1)), grammar.lexicon)
+        threshold = 0.0 if settings.pruning == "none" else settings.threshold
+        parts = split(data.offsets, settings.shards)
+        self.forests: list[Forests] | list[RebuiltForests]
+        if settings.pruning == "cached":
+
+            def build(part: tuple[int, slice]) -> Forests:
+                number, trees = part
+                folder = None if settings.folder is None else settings.folder / f"shard{number}"
+                numbers = range(trees.start, trees.stop)
+                return coarse_forests(
+                    *first, numbers, threshold, settings.edge_factor, folder=folder
+                )
+
+            kept = self._share(build, list(enumerate(parts)))
+            keys = np.unique(np.concatenate([forests.terminal_keys for forests in kept]))
+            for forests in kept:
+                forests.number_terminals(keys)
+            self.forests = kept
+        else:
+            keys = all_terminals(data, grammar.lexicon)
+            self.forests = [
+                RebuiltForests(
+                    *first, range(part.start, part.stop), threshold, settings.edge_factor, keys
+                )
+                for part in parts
+            ]
+        n_tags = grammar.symbols.n_tags
+        self.terminals = Terminals(
+            (keys // n_tags).astype(np.int32), (keys % n_tags).astype(np.int32)
+        )
+        self.shards = [ConditionalShard(forests, self.terminals) for forests in self.forests]
+        self.engine = ThreadEngine(self.shards, settings.threads)
+
+    @property
+    def left_out(self) -> int:
+        """Sentences without a parse, by the coarsest grammar or by float32 arithmetic."""
+        lost = sum(shard.n_lost for shard in self.shards)
+        return self._n_trees - sum(forests.n_sentences for forests in self.forests) + lost
+
+    @property
+    def statistics(self) -> Statistics:
+        """What is kept of all sentences."""
+        first, *others = (forests.statistics for forests in self.forests)
+        return sum(others, first)
+
+    def objective(
+        self, number: int, trained: dict[int, NDArray[np.float64]]
+    ) -> ConditionalLikelihood:
+        """The objective of a level, when what the levels before it find impossible is pruned.
+
+        trained: the parameters of those that are not generative.
+        """
+        if self._level > number:
+            raise ValueError(f"forests of level {self._level} are none of level {number}")
+        while self._level < number:
+            theta = trained.get(self._level)
+            base = "generative" if theta is None else self.settings.base
+            before = self._at(self._level, base)
+            start = np.zeros(before.parameterization.n_parameters) if theta is None else theta
+            self._prune(before.weights_at(start), self.grammar.levels[self._level + 1])
+            self._level += 1
+        for shard in self.shards:
+            shard.begin()
+        return self._at(number, self.settings.base)
+
+    def _prune(self, weights: Weights, level: Level) -> None:
+        settings = self.settings
+
+        def finer(forests: Forests | RebuiltForests) -> None:
+            if isinstance(forests, RebuiltForests):
+                forests.refine(weights, level)
+            else:
+                forests.prune(weights, settings.threshold, settings.edge_factor)
+                forests.refine(level)
+
+        self._share(finer, self.forests)
+
+    def _share(self, task: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        pool = Pool(self.settings.threads)
+        try:
+            return pool.map(task, items)
+        finally:
+            pool.close()
+
+    def _at(self, number: int, base: str) -> ConditionalLikelihood:
+        return ConditionalLikelihood(
+            self.parameterization(number, base),
+            self.grammar.lexicon,
+            self.terminals,
+            self.engine,
+            self.settings.l2,
+        )
+
+    def parameterization(self, number: int, base: str) -> Parameterization:
+        """Of a level of the grammar."""
+        grammar = self.grammar
+        words = grammar.lexicon.levels[number]
+        return Parameterization(grammar.levels[number], words, grammar.lexicon, base)
+
+
+def copied(
+    before: Parameterization, after: Parameterization, theta: NDArray[np.float64], seed: int
+) -> NDArray[np.float64]:
+    """Parameters of a level: of each production those of what it refines, and a little noise.
+
+    before, after: of two levels one after the other. theta: float64, of the one before.
+    """
+    level, coarse = after.level, before.level
+    old = before.parts_of(theta)
+    ancestors = [
+        level.ancestors[begin:end]
+        for begin, end in zip(level.offsets[:-1], level.offsets[1:], strict=True)
+    ]
+
+    def spread(
+        values: NDArray[np.float64], rules: NDArray[np.int32], offsets: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        blocks = [np.empty(0)]
+        bounds = offsets.tolist()
+        for rule, symbols in enumerate(rules.tolist()):
+            shape = coarse.substates[symbols]
+            block = values[bounds[rule] : bounds[rule + 1]].reshape(shape)
+            blocks.append(block[np.ix_(*(ancestors[s] for s in symbols))].reshape(-1))
+        return np.concatenate(blocks)
+
+    rules = level.rules
+    n_tags = after.n_tags
+    tag_ancestors = np.concatenate(
+        [coarse.offsets[tag] + ancestors[tag] for tag in range(n_tags)] or [np.empty(0, np.int64)]
+    )
+    rows = old.rows.reshape(-1, int(coarse.offsets[n_tags]))[:, tag_ancestors].reshape(-1)
+    own_rules = after.own_tags[:, None]
+    parts = (
+        spread(old.binary, rules.binary, coarse.binary_offsets),
+        spread(old.unary, rules.unary, coarse.unary_offsets),
+        spread(old.root, rules.root[:, None], coarse.root_offsets),
+        spread(old.own, own_rules, cumulative(coarse.substates[after.own_tags])),
+        rows,
+    )
+    found = after.parameters_of(Parts(*parts))
+    noise = np.random.default_rng([seed, int(level.size)])
+    return found + noise.uniform(-0.5 * NOISE, 0.5 * NOISE, len(found))

@@ -1,0 +1,453 @@
+"""The conditional likelihood against NumPy and against finite differences."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy_forest import (
+    at_level,
+    coarse,
+    generative_weights,
+    learned,
+    numpy_expected_counts,
+    of,
+)
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.conditional import (
+    BASES,
+    LARGEST,
+    LEAST,
+    ConditionalLikelihood,
+    ConditionalShard,
+    Parameterization,
+    Parts,
+    TerminalMap,
+    with_levels,
+    without_backoff,
+)
+from spacy_structlearn.grammar.decode import compile_grammar
+from spacy_structlearn.grammar.estimators import SplitMerge
+from spacy_structlearn.grammar.forests import GoldTrees, Terminals, coarse_forests
+from spacy_structlearn.grammar.lexicon import LexiconSettings
+from spacy_structlearn.optimize.shards import ThreadEngine
+
+KINDS = ("smoothed", "simple", "tied")
+FLOOR = 1e-3
+
+
+def parameterization(grammar, number, base):
+    words = grammar.lexicon.levels[number]
+    return Parameterization(grammar.levels[number], words, grammar.lexicon, base)
+
+
+def objective(
+    name="toy",
+    kind="smoothed",
+    number=1,
+    base="generative",
+    *,
+    threshold=1e-4,
+    l2=0.0,
+    shards=1,
+    threads=1,
+):
+    data, grammar = learned(name, kind)
+    made, terminals, _ = at_level(data, grammar, number, threshold, shards=shards)
+    engine = ThreadEngine([ConditionalShard(forests, terminals) for forests in made], threads)
+    parameters = parameterization(grammar, number, base)
+    return ConditionalLikelihood(parameters, grammar.lexicon, terminals, engine, l2)
+
+
+def theta_of(likelihood, seed=0, noise=0.3):
+    rng = np.random.default_rng(seed)
+    start = likelihood.parameterization.initial(FLOOR)
+    return start + rng.normal(scale=noise, size=len(start))
+
+
+def tag_substates(grammar, number):
+    return grammar.levels[number].substates[: grammar.symbols.n_tags]
+
+
+# --- words ---------------------------------------------------------------------------------------
+def all_terminals(grammar):
+    """Every id of a word, unknown ones too, with every tag."""
+    n_tags = grammar.symbols.n_tags
+    n_words = len(grammar.lexicon.words) + len(grammar.lexicon.signatures) + 1
+    words, tags = np.divmod(np.arange(n_words * n_tags), n_tags)
+    return Terminals(words.astype(np.int32), tags.astype(np.int32))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_terminals_have_the_scores_of_the_lexicon(kind, number):
+    _, grammar = learned("toy", kind)
+    terminals = all_terminals(grammar)
+    mapped = TerminalMap(grammar.lexicon, terminals, tag_substates(grammar, number))
+    level = grammar.lexicon.levels[number]
+    found = mapped.weights(level.own, level.rows.reshape(-1))
+    wanted = generative_weights(grammar, number, terminals)
+    np.testing.assert_array_equal(mapped.offsets, wanted.terminal_offsets)
+    np.testing.assert_allclose(found, wanted.terminal, rtol=1e-5, atol=1e-12)
+    assert (found > 0).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_counts_of_terminals(kind):
+    """They are the derivative by the logarithms of the parts, of which none is forgotten."""
+    _, grammar = learned("toy", kind)
+    terminals = all_terminals(grammar)
+    mapped = TerminalMap(grammar.lexicon, terminals, tag_substates(grammar, 2))
+    level = grammar.lexicon.levels[2]
+    own, rows = level.own.astype(float), level.rows.reshape(-1).astype(float)
+    rng = np.random.default_rng(0)
+    counts = rng.random(int(mapped.offsets[-1]))
+    weights = mapped.weights(own, rows)
+    counts[weights == 0] = 0
+
+    def value(own, rows):
+        weights = mapped.weights(own, rows)
+        return float(counts[weights > 0] @ np.log(weights[weights > 0]))
+
+    found = mapped.counts(counts, own, rows)
+    assert sum(part.sum() for part in found) == pytest.approx(counts.sum(), rel=1e-12)
+    step = 1e-6
+    for which, part in enumerate((own, rows)):
+        assert found[which].shape == part.shape
+        for place in rng.choice(len(part), size=min(60, len(part)), replace=False):
+            values = []
+            for sign in (1, -1):
+                other = part.copy()
+                other[place] *= np.exp(sign * step)
+                values.append(value(other, rows) if which == 0 else value(own, other))
+            wanted = (values[0] - values[1]) / (2 * step)
+            assert found[which][place] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_counts_of_terminals_without_weight():
+    _, grammar = learned("toy", "simple")
+    mapped = TerminalMap(grammar.lexicon, all_terminals(grammar), tag_substates(grammar, 1))
+    level = grammar.lexicon.levels[1]
+    none = np.zeros_like(level.own), np.zeros(level.rows.size, np.float32)
+    counts = np.ones(int(mapped.offsets[-1]))
+    assert not any(part.any() for part in mapped.counts(counts, *none))
+
+
+def test_a_lexicon_without_words():
+    _, grammar = learned("toy", "simple")
+    lexicon = grammar.lexicon.without(set(grammar.lexicon.words))
+    terminals = Terminals(np.zeros(2, np.int32), np.arange(2, dtype=np.int32))
+    mapped = TerminalMap(lexicon, terminals, tag_substates(grammar, 1))
+    level = lexicon.levels[1]
+    found = mapped.weights(level.own, level.rows.reshape(-1))
+    wanted = lexicon.scores(1, np.zeros(1, np.int32))[0][: len(found)]
+    np.testing.assert_allclose(found, wanted)
+    own, rows = mapped.counts(np.ones(len(found)), level.own, level.rows.reshape(-1))
+    assert own.shape == (0,)
+    assert rows.sum() == (found > 0).sum()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_backoff_words_score_the_same(kind):
+    settings = {"smoothed": {}, "simple": {"kind": "simple"}, "tied": {"word_backoff": "signature"}}
+    trainer = SplitMerge(
+        rounds=1,
+        split_iterations=2,
+        merge_iterations=1,
+        smooth_iterations=1,
+        lexicon=LexiconSettings(rare=1, **settings[kind]),
+        root="R",
+    ).trainer(None, [learned("toy")[0]])
+    while trainer.step():
+        pass
+    grammar = trainer.parameters()
+    whole = without_backoff(grammar)
+    ids = np.unique(all_terminals(grammar).words)
+    for number in range(2):
+        wanted = grammar.lexicon.scores(number, ids)
+        np.testing.assert_allclose(whole.lexicon.scores(number, ids), wanted, rtol=1e-6)
+        assert whole.levels[number] == grammar.levels[number]
+    assert not whole.lexicon.backoff.weights.any()
+
+
+# --- parameters ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_generative_base(kind, number):
+    """Parameters of 0 are the generative weights; what is zero has none."""
+    _, grammar = learned("short", kind)
+    level, words = grammar.levels[number], grammar.lexicon.levels[number]
+    parameters = parameterization(grammar, number, "generative")
+    start = parameters.initial(FLOOR)
+    assert not start.any()
+    found = parameters.weights(start)
+    for name, array in zip(
+        Parts._fields,
+        (level.binary, level.unary, level.root, words.own, words.rows.reshape(-1)),
+        strict=True,
+    ):
+        part = getattr(found, name)
+        assert part.dtype == np.float32
+        small = LEAST if name in ("binary", "unary", "root") else 0
+        np.testing.assert_array_equal(part, np.where(array < small, 0, array))
+    assert parameters.n_parameters == sum(np.count_nonzero(part) for part in found)
+    refined, its = parameters.refined(start)
+    assert refined.n_productions == sum(np.count_nonzero(part) for part in found[:3])
+    np.testing.assert_array_equal(its.rows, words.rows)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_uniform_base(kind, number):
+    """Each production seen has a parameter; it starts from the probability, or the floor."""
+    _, grammar = learned("short", kind)
+    level, words = grammar.levels[number], grammar.lexicon.levels[number]
+    parameters = parameterization(grammar, number, "uniform")
+    found = parameters.weights(parameters.initial(FLOOR))
+    for part, array in zip(
+        found[:4], (level.binary, level.unary, level.root, words.own), strict=True
+    ):
+        np.testing.assert_allclose(part, np.maximum(array, FLOOR), rtol=1e-5)
+    rows = found.rows.reshape(words.rows.shape)
+    np.testing.assert_array_equal(rows[-1], words.rows[-1])
+    n_tags = grammar.symbols.n_tags
+    for tag in range(n_tags):
+        own = slice(*level.offsets[tag : tag + 2])
+        seen = words.rows[:-1, own].any(axis=1)
+        wanted = np.maximum(words.rows[:-1, own], FLOOR) * seen[:, None]
+        np.testing.assert_allclose(rows[:-1, own], wanted, rtol=1e-5)
+    n_rules = sum(len(part) for part in found[:4])
+    assert parameters.n_parameters == n_rules + np.count_nonzero(rows[:-1])
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_parameters_there_and_back(kind, base):
+    _, grammar = learned("short", kind)
+    parameters = parameterization(grammar, 1, base)
+    theta = np.random.default_rng(0).normal(size=parameters.n_parameters)
+    parts = parameters.parts_of(theta)
+    np.testing.assert_array_equal(parameters.parameters_of(parts), theta)
+    assert [part.shape for part in parts] == [part.shape for part in parameters.base]
+    for part, base_of, found in zip(parts, parameters.base, parameters.weights(theta), strict=True):
+        np.testing.assert_allclose(found, base_of * np.exp(part), rtol=1e-5)
+        assert not part[base_of == 0].any()
+    level, words = parameters.refined(theta)
+    whole = with_levels(
+        grammar,
+        [grammar.levels[0], level, grammar.levels[2]],
+        [grammar.lexicon.levels[0], words, grammar.lexicon.levels[2]],
+    )
+    assert type(whole).from_bytes(whole.to_bytes()) == whole
+
+
+def test_another_base():
+    _, grammar = learned("toy")
+    with pytest.raises(StructlearnError, match="SL406"):
+        parameterization(grammar, 0, "other")
+
+
+@pytest.mark.parametrize("value", [LARGEST, 1e9, np.inf, np.nan])
+def test_weights_that_are_too_large(value):
+    likelihood = objective(l2=0.1)
+    parameters = likelihood.parameterization
+    theta = np.zeros(parameters.n_parameters)
+    for place in (0, -1):
+        other = theta.copy()
+        other[place] = value
+        assert parameters.weights(other) is None
+        found, gradient = likelihood.value_and_grad(other)
+        assert found == np.inf
+        assert not gradient.any()
+        with pytest.raises(ValueError, match="too large"):
+            likelihood.weights_at(other)
+        with pytest.raises(ValueError, match="too large"):
+            parameters.refined(other)
+    # As large as may be: finite, or lost, but nothing in between.
+    found, gradient = likelihood.value_and_grad(theta + LARGEST - 0.01)
+    assert not np.isnan(found)
+    assert np.isfinite(gradient).all() or found == np.inf
+
+
+# --- the objective -------------------------------------------------------------------------------
+def numpy_value_and_grad(likelihood, theta):
+    """In float64, of the float32 weights; the tree's side from the forests' own trees."""
+    parameters = likelihood.parameterization
+    parts = parameters.weights(theta)
+    weights = likelihood.weights_at(theta)
+    mapped = likelihood._map
+    value, gradient = 0.0, np.zeros(len(theta))
+    for shard in likelihood.engine.shards:
+        problem = of(shard.forests, weights)
+        own, trees = numpy_expected_counts(problem, only_gold=True)
+        log_z, full = numpy_expected_counts(problem)
+        assert (own <= log_z + 1e-9).all()
+        value -= (own - log_z).sum()
+        diff = [a - b for a, b in zip(trees, full, strict=True)]
+        words = mapped.counts(diff[3], parts.own, parts.rows)
+        gradient -= parameters.parameters_of(Parts(*diff[:3], *words))
+    return value + likelihood.l2 * theta @ theta, gradient + 2 * likelihood.l2 * theta
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_value_and_gradient_are_those_of_numpy(kind, base, number):
+    likelihood = objective("toy", kind, number, base, l2=0.05)
+    for seed in range(2):
+        theta = theta_of(likelihood, seed)
+        value, gradient = likelihood.value_and_grad(theta)
+        wanted, wanted_gradient = numpy_value_and_grad(likelihood, theta)
+        assert value == pytest.approx(wanted, rel=1e-5)
+        np.testing.assert_allclose(gradient, wanted_gradient, rtol=1e-4, atol=1e-5)
+        assert value > 0
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.5])
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradient_against_finite_differences(kind, base, l2):
+    likelihood = objective("short", kind, 1, base, threshold=1e-3, l2=l2)
+    theta = theta_of(likelihood)
+    _, gradient = likelihood.value_and_grad(theta)
+    rng = np.random.default_rng(1)
+    bounds = likelihood.parameterization._bounds
+    # Of each part, and of all together: the step must be large for float32.
+    directions = [rng.choice([-1.0, 1.0], size=len(theta)), gradient / np.abs(gradient).max()]
+    for begin, end in pairwise(bounds):
+        part = np.zeros(len(theta))
+        part[begin:end] = gradient[begin:end]
+        # Known words may have no share in the rows that have parameters.
+        if part.any():
+            directions.append(part / np.abs(part).max())
+    for direction in directions:
+        step = 1e-2 / np.sqrt(np.mean(direction[direction != 0] ** 2))
+        step = min(step, 2e-2)
+        values = [
+            likelihood.value_and_grad(theta + x * step * direction)[0] for x in (-2, -1, 1, 2)
+        ]
+        wanted = (8 * (values[2] - values[1]) - (values[3] - values[0])) / (12 * step)
+        assert gradient @ direction == pytest.approx(wanted, rel=1e-3, abs=1e-2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_tree_side(kind):
+    """Scores and counts of the trees are those of the forest's own trees, and below log Z."""
+    data, grammar = learned("toy", kind)
+    for number in range(3):
+        (forests,), terminals, weights = at_level(data, grammar, number, 1e-3)
+        shard = ConditionalShard(forests, terminals)
+        value, counts = shard.expected_counts((grammar.levels[number], weights))
+        own, trees = numpy_expected_counts(of(forests, weights), only_gold=True)
+        np.testing.assert_allclose(shard.tree_values, own, atol=1e-5)
+        log_z, full = forests.expected_counts(weights)
+        assert (shard.tree_values <= log_z + 1e-5).all()
+        assert value == pytest.approx((own - log_z).sum(), abs=1e-4)
+        for found, mine, whole in zip(counts, trees, full, strict=True):
+            np.testing.assert_allclose(found + whole, mine, atol=1e-5)
+        assert shard.n_lost == 0
+        shard.close()
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_only_the_trees_are_certain(base):
+    """With all else pruned there is nothing to learn."""
+    data, grammar = learned("short")
+    (forests,), terminals = coarse(data, grammar, 2.0, 1.0)
+    forests.prune(generative_weights(grammar, 0, terminals), 2.0, 1.0)
+    forests.refine(grammar.levels[1])
+    parameters = parameterization(grammar, 1, base)
+    engine = ThreadEngine([ConditionalShard(forests, terminals)])
+    likelihood = ConditionalLikelihood(parameters, grammar.lexicon, terminals, engine)
+    value, gradient = likelihood.value_and_grad(theta_of(likelihood))
+    assert value == pytest.approx(0, abs=1e-3)
+    np.testing.assert_allclose(gradient, 0, atol=1e-4)
+
+
+def test_pruning_more_makes_the_trees_likelier():
+    theta = theta_of(objective("short", number=2))
+    values = [
+        objective("short", number=2, threshold=threshold).value_and_grad(theta)[0]
+        for threshold in (1e-7, 1e-4, 1e-2, 0.5)
+    ]
+    assert (np.diff(values) < 1e-3).all()
+    assert values[0] > values[-1] + 1
+
+
+# --- shards --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("base", BASES)
+def test_shards_agree(base):
+    one = objective("short", number=1, base=base, l2=0.1)
+    theta = theta_of(one)
+    value, gradient = one.value_and_grad(theta)
+    found = []
+    for threads in (1, 2, 2):
+        three = objective("short", number=1, base=base, l2=0.1, shards=3, threads=threads)
+        assert len(three.engine.shards) == 3
+        found.append(three.value_and_grad(theta))
+        three.engine.close()
+    for other, its in found:
+        assert other == found[0][0]
+        np.testing.assert_array_equal(its, found[0][1])
+    assert found[0][0] == pytest.approx(value, rel=1e-6)
+    np.testing.assert_allclose(found[0][1], gradient, rtol=1e-4, atol=1e-4)
+
+
+def test_evaluations_are_repeatable():
+    likelihood = objective("short", number=2)
+    theta = theta_of(likelihood)
+    value, gradient = likelihood.value_and_grad(theta)
+    likelihood.value_and_grad(theta_of(likelihood, 1))
+    again, its = likelihood.value_and_grad(theta)
+    assert again == value
+    np.testing.assert_array_equal(its, gradient)
+
+
+def test_more_shards_than_sentences():
+    one, many = objective("toy"), objective("toy", shards=12)
+    theta = theta_of(one)
+    for mine, its in zip(one.value_and_grad(theta), many.value_and_grad(theta), strict=True):
+        np.testing.assert_allclose(its, mine, rtol=1e-4, atol=1e-4)
+
+
+def test_no_sentences():
+    data, grammar = learned("toy")
+    parser = compile_grammar(grammar.truncated(1))
+    forests = coarse_forests(data, GoldTrees(data), parser, grammar.lexicon, (), 0.0, 0.1)
+    terminals = Terminals(np.empty(0, np.int32), np.empty(0, np.int32))
+    forests.number_terminals(np.empty(0, np.int64))
+    forests.refine(grammar.levels[1])
+    engine = ThreadEngine([ConditionalShard(forests, terminals)])
+    parameters = parameterization(grammar, 1, "generative")
+    likelihood = ConditionalLikelihood(parameters, grammar.lexicon, terminals, engine, 0.5)
+    theta = np.ones(parameters.n_parameters)
+    value, gradient = likelihood.value_and_grad(theta)
+    assert value == pytest.approx(0.5 * len(theta))
+    np.testing.assert_allclose(gradient, theta)
+
+
+# --- sentences that float32 loses ----------------------------------------------------------------
+def test_a_sentence_lost_at_first_does_not_count():
+    likelihood = objective("toy", l2=0.0, shards=2)
+    shards = likelihood.engine.shards
+    n = likelihood.parameterization.n_parameters
+    theta = np.zeros(n)
+    whole, _ = likelihood.value_and_grad(theta)
+    arrays = shards[0].forests._arrays
+    arrays["item_mask"][: arrays["cell_item"][arrays["sentence_cell"][1]]] = 0
+    for shard in shards:
+        shard.begin()
+    value, gradient = likelihood.value_and_grad(theta)
+    assert shards[0].n_lost == 1
+    assert shards[1].n_lost == 0
+    assert 0 < value < whole
+    assert np.isfinite(gradient).all()
+
+
+def test_a_sentence_lost_later_is_an_overflow():
+    likelihood = objective("toy")
+    theta = np.zeros(likelihood.parameterization.n_parameters)
+    likelihood.value_and_grad(theta)
+    value, _ = likelihood.value_and_grad(theta - 200)
+    assert value == np.inf
+    assert np.isfinite(likelihood.value_and_grad(theta)[0])
