@@ -41,7 +41,7 @@ def info_cli(
     With --component: the size of the model and the strongest features of each label; of a Bayesian
     network its structure; of a model in several stages each stage, and the features of the last; of
     a grammar the subcategories of each tag with their likeliest words, and with --label those of a
-    phrase with their likeliest productions.
+    phrase with their likeliest productions; of a conditional grammar those of the greatest weight.
 
     Features of single words, tags and classes are shown by name; conjunctions have none.
     """
@@ -161,8 +161,9 @@ def _subcategory_lines(grammar: LatentGrammar, label: str, top: int) -> Iterator
         yield f"{name:8} " + ", ".join(f"{text} {_short(prob)}" for prob, text in found)
 
 
-def _short(probability: float) -> str:
-    return f"{probability:.2f}" if probability >= 0.095 else f"{probability:.1g}"
+def _short(value: float) -> str:
+    """A probability, or a weight, which may be above 1."""
+    return f"{value:.2f}" if 0.095 <= value < 999.995 else f"{value:.1g}"
 
 
 def _unknown(component: str, label: str | None, labels: tuple[str, ...]) -> StructlearnError:

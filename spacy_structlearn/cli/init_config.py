@@ -18,7 +18,13 @@ from ._corpora import Reader
 from ._files import STANDARD, write_text
 
 CONFIGS = Path(__file__).parent.parent / "pipeline" / "configs"
-Component = Enum("Component", {path.stem: path.stem for path in sorted(CONFIGS.glob("*.cfg"))})
+_STEMS = sorted(path.stem for path in CONFIGS.glob("*.cfg"))
+Component = Enum("Component", {stem: stem for stem in _STEMS if "." not in stem})
+# Of each component the architectures other than its default that have a config of their own.
+ARCHITECTURES = {
+    name: [stem.partition(".")[2] for stem in _STEMS if stem.startswith(f"{name}.")]
+    for name in Component.__members__
+}
 REGISTERED = {
     Reader.docbin: "DocBin.v1",
     Reader.treebank: "Treebank.v1",
@@ -61,6 +67,14 @@ def init_config_cli(
     reader: Annotated[
         Reader, typer.Option(help="What the corpora are; `convert` makes DocBins of all others.")
     ] = Reader.docbin,
+    architecture: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What it learns with: ConditionalGrammar, for constituency_parser. Default: the "
+            "one that learns fastest.",
+        ),
+    ] = None,
     lang: Annotated[str, typer.Option(help="The language, as spaCy abbreviates it.")] = "en",
     corpus: Annotated[
         Path | None,
@@ -79,8 +93,15 @@ def init_config_cli(
     """
     if corpus is not None and component.value != "srl_labeler":
         raise typer.BadParameter("--corpus is for srl_labeler")
+    known = ARCHITECTURES[component.value]
+    if architecture is not None and architecture not in known:
+        found = ", ".join(known) or "none"
+        raise typer.BadParameter(
+            f"--architecture of {component.value} can be: {found}. All others go into the block of "
+            "the model by hand."
+        )
     tags = None if corpus is None else predicate_tags(corpus)
-    write_text(output, config_text(component.value, reader, lang, tags))
+    write_text(output, config_text(component.value, reader, lang, tags, architecture))
     if output != STANDARD:
         print(output)
 
@@ -113,18 +134,21 @@ def config_text(
     reader: Reader = Reader.docbin,
     lang: str = "en",
     tags: Mapping[str, int] | None = None,
+    architecture: str | None = None,
 ) -> str:
     """The config of the package for a component, changed for this reader and language.
 
     tags: for srl_labeler, those of predicates and how often each is one. None: those of English
-    verbs, or for other languages a note that they are to be filled in.
+    verbs, or for other languages a note that they are to be filled in. architecture: one of
+    `ARCHITECTURES`; None: the default.
     RAISES: SL062 if the component cannot be trained on what the reader reads.
     """
     suitable = SUITABLE[component]
     if reader not in suitable:
         known = ", ".join(choice.value for choice in suitable)
         raise StructlearnError("SL062", component=component, reader=reader.value, known=known)
-    text = (CONFIGS / f"{component}.cfg").read_text(encoding="utf8")
+    name = component if architecture is None else f"{component}.{architecture}"
+    text = (CONFIGS / f"{name}.cfg").read_text(encoding="utf8")
     if reader is not Reader.docbin:
         text = _with_reader(text, component, reader)
     if lang != "en":

@@ -2,7 +2,8 @@
 
 As in tables 1 and 2 of Petrov et al. (2006): of a tag's subcategories the words that are likeliest
 under each, of a phrase's the productions. Subcategories are those of the last level of the cascade,
-numbered from 0; of a product of grammars those of the first.
+numbered from 0; of a product of grammars those of the first. Of a conditional grammar (Petrov &
+Klein 2007) what is shown are weights: no probabilities, and not bounded by 1.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from collections.abc import Iterator
 from heapq import nlargest
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .model import LatentGrammar
+from .model import LatentGrammar, Level
 
-SMALLEST = 1e-4  # words that are less probable are not shown
+SMALLEST = 1e-4  # words that are less probable are not shown, unless all are
+_LARGEST = 1.001  # of probabilities, with what float32 has added to them
+_ROUNDED = 0.1  # what storage, and leaving out what is small, can change of a sum of probabilities
 
-# A subcategory ("NN-3"), and what it becomes, likeliest first: ((probability, text), ...).
+# A subcategory ("NN-3"), and what it becomes, likeliest first: ((probability or weight, text), ...)
 Subcategory = tuple[str, list[tuple[float, str]]]
 
 
@@ -34,6 +38,8 @@ def describe(grammar: LatentGrammar) -> str:
         f"{len(lexicon.words):,} words, {len(lexicon.signatures):,} classes of unknown words "
         f"({lexicon.signature})",
     ]
+    if is_conditional(grammar):
+        lines.append("conditional: beside words and productions are weights, no probabilities")
     for what, names, first in (
         ("tags", symbols.tags, 0),
         ("phrases", symbols.phrases, symbols.n_tags),
@@ -42,6 +48,33 @@ def describe(grammar: LatentGrammar) -> str:
         most = sorted(zip(names, sizes, strict=True), key=lambda pair: -pair[1])
         lines.append(f"  {what}: " + ", ".join(f"{name} {size}" for name, size in most))
     return "\n".join(lines)
+
+
+def is_conditional(grammar: LatentGrammar) -> bool:
+    """Whether the weights of the last level are visibly no probabilities.
+
+    One is above 1, or those of the productions of a subcategory do not sum to 1.
+    """
+    if grammar.is_empty:
+        return False
+    level, words = grammar.levels[grammar.depth], grammar.lexicon.levels[grammar.depth]
+    arrays = (level.entries.values, level.unary, level.root, words.own, words.rows)
+    if any(array.max(initial=0) > _LARGEST for array in arrays):
+        return True
+    sums = _sums(level)
+    return bool((np.abs(sums[sums > 0] - 1) > _ROUNDED).any())
+
+
+def _sums(level: Level) -> NDArray[np.float64]:
+    """Of the weights of the productions of each subcategory, float64 (level.size)."""
+    sums = np.zeros(level.size)
+    for number, (parent, *_) in enumerate(level.rules.binary.tolist()):
+        own = slice(*level.offsets[parent : parent + 2])
+        sums[own] += level.binary_block(number).sum(axis=(1, 2))
+    for number, (parent, _) in enumerate(level.rules.unary.tolist()):
+        own = slice(*level.offsets[parent : parent + 2])
+        sums[own] += level.unary_block(number).sum(axis=1)
+    return sums
 
 
 def labels(grammar: LatentGrammar) -> tuple[str, ...]:
@@ -62,7 +95,7 @@ def subcategories(grammar: LatentGrammar, label: str, top: int) -> Iterator[Subc
 
 
 def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
-    """P(word | subcategory) of known words."""
+    """P(word | subcategory) of known words, or their weights."""
     number, lexicon = grammar.depth, grammar.lexicon
     sizes = lexicon.tag_substates[number]
     first = int(sizes[:tag].sum())
@@ -76,14 +109,17 @@ def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
     for index, probabilities in enumerate(np.concatenate(columns).T):
         likeliest = np.argsort(-probabilities, kind="stable")[:top]
         found = [(float(probabilities[i]), lexicon.words[i]) for i in likeliest]
+        # All weights of a tag may be small, where those of the rules that lead to it are large.
+        most = found[0][0] if found else 0.0
+        least = SMALLEST if most >= SMALLEST else SMALLEST * most
         yield (
             f"{grammar.symbols.tags[tag]}-{index}",
-            [pair for pair in found if pair[0] >= SMALLEST],
+            [pair for pair in found if pair[0] >= least and pair[0] > 0],
         )
 
 
 def _productions(grammar: LatentGrammar, phrase: int, top: int) -> Iterator[Subcategory]:
-    """P(production | subcategory), binary and unary; a name with @ is of an intermediate node."""
+    """P(production | subcategory), or weights, binary and unary; @ is of an intermediate node."""
     level, rules, names = grammar.levels[grammar.depth], grammar.rules, grammar.symbols.names
     found: list[list[tuple[float, str]]] = [[] for _ in range(int(level.substates[phrase]))]
     blocks = [

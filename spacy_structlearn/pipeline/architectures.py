@@ -7,6 +7,7 @@ settings by which they are learned (not stored: the config has them).
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -320,6 +321,99 @@ def build_latent_grammar(
     if grammars > 1:
         estimator = Product(estimator, grammars)
     return learner_model("latent_grammar", LatentGrammar.empty(), estimator)
+
+
+def build_conditional_grammar(
+    rounds: int = 4,
+    seed: int = 0,
+    merge_fraction: float = 0.5,
+    rule_smoothing: float = 0.01,
+    lexicon_smoothing: float = 0.1,
+    split_iterations: int = 50,
+    merge_iterations: int = 20,
+    smooth_iterations: int = 10,
+    tolerance: float = 0.0,
+    binarization: str = "right",
+    lexicon: str = "smoothed",
+    signature: str = "shape",
+    normalization: str = "typographic",
+    rare: int | None = None,
+    hierarchical: bool = True,
+    word_backoff: str = "unknown",
+    base: str = "generative",
+    start: str = "generative",
+    first_level: int = 0,
+    l1: float = 1.0,
+    l2: float = 0.0,
+    iterations: int = 50,
+    iteration_tolerance: float = 1e-4,
+    threshold: float = math.exp(-10),
+    shards: int = 4,
+    grammars: int = 1,
+    threads: int = 1,
+) -> Model:
+    """Grammar with latent annotations whose weights make the trees likely, given the words.
+
+    Discriminative training (Petrov & Klein 2007, sections 3 and 4): rounds of splitting, merging
+    and smoothing as in `build_latent_grammar`, then each level by L-BFGS. More accurate, and slower
+    to train. Its weights are no probabilities; those of brackets and trees are.
+    base: what a weight is a correction of: the "generative" probability, to which the penalties
+        then draw it, or 1, "uniform", as in the paper.
+    start: what each level begins with: its "generative" probabilities, or a "copy" of the weights
+        of the level before.
+    first_level: levels before it stay generative. A level has at most 2^level substates a symbol.
+    l1, l2: the penalty is l1 * |theta|_1 + l2 * |theta|^2, without one half, where theta is the
+        logarithm of a weight over its base. With l1 most corrections are none.
+    iterations, iteration_tolerance: the training of a level ends after so many iterations of
+        L-BFGS (with l1, OWL-QN), or when the mean relative decrease of the objective over ten of
+        them falls below the tolerance.
+    threshold: constituents of the training sentences with a posterior below it, at one level, are
+        left out at the next.
+    shards: the sentences are cut in so many parts, on which the result depends by rounding errors.
+    grammars: as in `build_latent_grammar`.
+    threads: so many share the parts in training; the result is the same.
+    The rest: see `build_latent_grammar`.
+    """
+    # Not above: only who trains or has trained one pays for the import.
+    from ..grammar.hierarchical import ConditionalGrammar
+
+    generative = SplitMerge(
+        rounds=rounds,
+        seed=seed,
+        merge_fraction=merge_fraction,
+        rule_smoothing=rule_smoothing,
+        lexicon_smoothing=lexicon_smoothing,
+        split_iterations=split_iterations,
+        merge_iterations=merge_iterations,
+        smooth_iterations=smooth_iterations,
+        tolerance=tolerance,
+        binarization=binarization,
+        lexicon=LexiconSettings(
+            kind=lexicon,
+            signature=signature,
+            normalization=normalization,
+            rare=rare,
+            hierarchical=hierarchical,
+            word_backoff=word_backoff,
+        ),
+        threads=threads,
+    )
+    estimator: Estimator = ConditionalGrammar(
+        generative=generative,
+        base=base,
+        start=start,
+        first_level=first_level,
+        l1=l1,
+        l2=l2,
+        iterations=iterations,
+        tolerance=iteration_tolerance,
+        threshold=threshold,
+        shards=shards,
+        threads=threads,
+    )
+    if grammars > 1:
+        estimator = Product(estimator, grammars)
+    return learner_model("conditional_grammar", LatentGrammar.empty(), estimator)
 
 
 def build_bayes_net(

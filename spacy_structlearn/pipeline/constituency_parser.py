@@ -118,7 +118,7 @@ def make_constituency_parser(
 
     model: an architecture over trees, such as "spacy_structlearn.LatentGrammar.v1".
     iterations_per_step: iterations of the learner in one `nlp.update`: of a latent grammar, whole
-        rounds of splitting, merging and smoothing.
+        rounds of splitting, merging and smoothing; of a conditional one then whole levels.
     decoder: which tree of the chart is taken: "max_rule_product", "max_rule_sum", "viterbi" or
         "variational".
     thresholds: posteriors below which nothing goes on to the next level of the grammar, one for

@@ -18,8 +18,8 @@ from spacy_structlearn.classification.estimators import (
 )
 from spacy_structlearn.classification.features import Table
 from spacy_structlearn.classification.stages import StagesEstimator
-from spacy_structlearn.grammar.describe import describe, subcategories
-from spacy_structlearn.grammar.model import LatentGrammar
+from spacy_structlearn.grammar.describe import describe, is_conditional, subcategories
+from spacy_structlearn.grammar.model import STORAGES, LatentGrammar
 from spacy_structlearn.pipeline.readers import create_treebank_reader
 
 
@@ -180,7 +180,56 @@ def test_info_shows_the_productions_of_a_phrase(run, split_model):
         assert [prob for prob, _ in pairs] == sorted((p for p, _ in pairs), reverse=True)
 
 
+@pytest.fixture(scope="module")
+def conditional_model(tmp_path_factory):
+    """A parser with a conditional grammar that was split once: its directory."""
+    path = tmp_path_factory.mktemp("cli_conditional")
+    (path / "trees").write_text("\n".join(ATTACHED * 4), encoding="utf8")
+    nlp = spacy.blank("en")
+    settings = {"@architectures": "spacy_structlearn.ConditionalGrammar.v1", "rounds": 1}
+    settings |= {"base": "uniform", "l1": 0.01}
+    parser = nlp.add_pipe("constituency_parser", config={"model": settings})
+    examples = list(create_treebank_reader(path / "trees")(nlp))
+    parser.initialize(lambda: examples)
+    parser.fit(examples)
+    nlp.to_disk(path / "model")
+    return str(path / "model")
+
+
+def test_info_says_that_weights_are_no_probabilities(run, conditional_model, split_model):
+    arguments = ["--component", "constituency_parser"]
+    code, out, err = run("info", conditional_model, *arguments)
+    assert (code, err) == (0, "")
+    assert "weights, no probabilities" in out.splitlines()[2]
+    assert "no probabilities" not in run("info", split_model, *arguments)[1]
+    lines = run("info", conditional_model, *arguments, "--label", "NP")[1].splitlines()
+    assert [line for line in lines if line.startswith("NP-0 ")]
+
+
+def test_words_of_a_conditional_grammar_are_ordered_by_weight(conditional_model):
+    grammar = spacy.load(conditional_model).get_pipe("constituency_parser").parameters
+    assert is_conditional(grammar)
+    for tag in grammar.symbols.tags:
+        for _, pairs in subcategories(grammar, tag, 100):
+            weights = [weight for weight, _ in pairs]
+            assert weights == sorted(weights, reverse=True)
+            assert not weights or weights[-1] >= 1e-4 * min(weights[0], 1) > 0
+    assert grammar.levels[-1].entries.values.max() > 1
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_compact_generative_grammar_is_not_taken_for_a_conditional_one(split_model, storage):
+    grammar = spacy.load(split_model).get_pipe("constituency_parser").parameters
+    assert not is_conditional(grammar.compact(1e-6, storage))
+
+
+def test_the_grammar_of_the_package_is_generative():
+    nlp = spacy_structlearn.load(enable=["constituency_parser"])
+    assert not is_conditional(nlp.get_pipe("constituency_parser").parameters)
+
+
 def test_an_empty_grammar_is_described():
+    assert not is_conditional(LatentGrammar.empty())
     assert describe(LatentGrammar.empty()) == "latent grammar, empty"
 
 

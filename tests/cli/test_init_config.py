@@ -13,7 +13,13 @@ from toys import ATTACHED, TREES, gold_docs, one_line_error
 
 import spacy_structlearn
 from spacy_structlearn.cli._corpora import Reader
-from spacy_structlearn.cli.init_config import CONFIGS, SUITABLE, Component, config_text
+from spacy_structlearn.cli.init_config import (
+    ARCHITECTURES,
+    CONFIGS,
+    SUITABLE,
+    Component,
+    config_text,
+)
 from spacy_structlearn.pipeline.extensions import frame_spans
 from spacy_structlearn.pipeline.readers import set_gold_spans
 from spacy_structlearn.trees.brackets import parse_tree
@@ -86,6 +92,60 @@ def test_readers_that_do_not_suit_are_one_line(run, component, reader):
         assert result[0] == 0
     else:
         assert "SL062" in one_line_error(result)
+
+
+# --- other architectures --------------------------------------------------------------------------
+CONDITIONAL = ["constituency_parser", "--architecture", "ConditionalGrammar"]
+
+
+def test_every_config_of_an_architecture_names_it():
+    assert ARCHITECTURES["constituency_parser"] == ["ConditionalGrammar"]
+    for component, names in ARCHITECTURES.items():
+        for name in names:
+            config = load_config(CONFIGS / f"{component}.{name}.cfg")
+            default = load_config(CONFIGS / f"{component}.cfg")
+            model = config["components"][component].pop("model")
+            assert model["@architectures"] == f"spacy_structlearn.{name}.v1"
+            assert default["components"][component].pop("model") != model
+            # All else is the same, but for the number of steps.
+            assert config["training"].pop("max_steps") != default["training"].pop("max_steps")
+            assert config == default
+
+
+def test_a_config_with_another_architecture(run):
+    code, out, err = run("init-config", *CONDITIONAL)
+    assert (code, err) == (0, "")
+    assert out == (CONFIGS / "constituency_parser.ConditionalGrammar.cfg").read_text("utf8")
+    german = run("init-config", *CONDITIONAL, "--lang", "de", "--reader", "treebank")[1]
+    comment, _, rest = german.partition("[paths]")
+    assert "conditional grammar" in comment
+    assert "DocBins" not in comment
+    assert 'signature = "shape"' in rest
+    assert "spacy_structlearn.Treebank.v1" in rest
+
+
+@pytest.mark.parametrize(
+    ("component", "architecture", "known"),
+    [("constituency_parser", "CRF", "ConditionalGrammar"), ("np_chunker", "HMM", "none")],
+)
+def test_an_architecture_without_a_config_is_a_wrong_use(run, component, architecture, known):
+    code, _, err = run("init-config", component, "--architecture", architecture)
+    assert code == 2
+    assert known in err
+
+
+def test_training_a_conditional_grammar(run, corpora, tmp_path):
+    config = tmp_path / "config.cfg"
+    run("init-config", *CONDITIONAL, "--reader", "treebank", "-o", config)
+    settings = {"components.constituency_parser.model.rounds": 1}
+    options = [f"--{k}={v}" for k, v in (corpora[Reader.treebank] | settings).items()]
+    code, out, err = run("train", config, "-o", tmp_path / "model", *options)
+    assert (code, err) == (0, "")
+    assert "constituents_f" in out
+    assert spacy.load(tmp_path / "model").meta["performance"]["constituents_f"] > 0.9
+    trees = run("parse", "The dog ate.", "--model", tmp_path / "model")
+    assert trees[0] == 0
+    assert trees[1].startswith("(S (")
 
 
 def test_an_unknown_component_is_a_wrong_use(run):

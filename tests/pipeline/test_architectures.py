@@ -407,6 +407,7 @@ def test_bad_settings_of_classifiers(name, bad, code):
         ("pp_attacher", "LatentGrammar"),
         ("np_chunker", "LogLinear"),
         ("chain_tagger", "LatentGrammar"),
+        ("np_chunker", "ConditionalGrammar"),
         ("constituency_parser", "BayesNet"),
         ("constituency_parser", "HMM"),
     ],

@@ -1,0 +1,347 @@
+"""Conditional grammars as spaCy sees them: settings, both doors to training, storage, odd input."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+import srsly
+from spacy import registry
+from spacy.cli.train import train as spacy_train
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.estimators import SplitMerge
+from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
+from spacy_structlearn.grammar.lexicon import LexiconSettings
+from spacy_structlearn.grammar.product import Product
+from spacy_structlearn.pipeline import batch_trainable, fitting
+from spacy_structlearn.pipeline.readers import create_treebank_reader, read_treebank
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
+FILES = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
+NAME = "spacy_structlearn.ConditionalGrammar.v1"
+CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.ConditionalGrammar.cfg"
+FEW = {
+    "rounds": 1,
+    "split_iterations": 6,
+    "merge_iterations": 3,
+    "smooth_iterations": 2,
+    "iterations": 8,
+    "l1": 0.1,
+}
+TEXT = "The old man took a key from his pocket. He opened the door."
+
+
+def treebank(nlp):
+    return list(create_treebank_reader(SAMPLE / "sample.trees", **FILES)(nlp))
+
+
+def blank(**settings):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    model = {"@architectures": NAME, **FEW, **settings}
+    nlp.add_pipe("constituency_parser", config={"model": model})
+    return nlp
+
+
+def parser_of(nlp):
+    return nlp.get_pipe("constituency_parser")
+
+
+def trained(**settings):
+    nlp = blank(**settings)
+    examples = treebank(nlp)
+    parser_of(nlp).initialize(lambda: examples)
+    parser_of(nlp).fit(examples)
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    return trained()
+
+
+def strings(doc):
+    return [s._.parse_string for s in doc.sents if not s.text.isspace()]
+
+
+def scores(doc):
+    return doc.spans["constituents"].attrs["scores"]
+
+
+# --- settings -------------------------------------------------------------------------------------
+def test_the_defaults_draw_to_the_generative_grammar():
+    model = registry.architectures.get(NAME)()
+    assert model.attrs["estimator"] == ConditionalGrammar(base="generative", l1=1.0, l2=0.0)
+    assert model.attrs["parameters"].is_empty
+
+
+def test_settings():
+    own = {"base": "uniform", "start": "copy", "first_level": 1, "l1": 0.0, "l2": 0.25}
+    own |= {"iterations": 7, "threshold": 1e-3, "shards": 3, "threads": 2}
+    split = {"rounds": 2, "seed": 7, "merge_fraction": 0.4, "tolerance": 1e-4, "threads": 2}
+    split |= {"rule_smoothing": 0.02, "lexicon_smoothing": 0.3, "binarization": "left"}
+    split |= {"split_iterations": 5, "merge_iterations": 4, "smooth_iterations": 3}
+    words = {"signature": "english", "normalization": "", "rare": 3, "hierarchical": False}
+    words |= {"word_backoff": "signature"}
+    build = registry.architectures.get(NAME)
+    settings = {**split, **words, **own, "lexicon": "simple", "iteration_tolerance": 0.01}
+    expected = ConditionalGrammar(
+        SplitMerge(**split, lexicon=LexiconSettings(kind="simple", **words)), **own, tolerance=0.01
+    )
+    assert build(**settings).attrs["estimator"] == expected
+    assert build(**settings, grammars=3).attrs["estimator"] == Product(expected, 3)
+
+
+@pytest.mark.parametrize(
+    ("bad", "code"),
+    [
+        ({"base": "normal"}, "SL406.*base"),
+        ({"start": "zero"}, "SL406.*start"),
+        ({"first_level": 9}, "SL406.*first_level"),
+        ({"l1": -1.0}, "SL406.*l1"),
+        ({"iterations": 0}, "SL406.*iterations"),
+        ({"iteration_tolerance": -1.0}, "SL406.*tolerance"),
+        ({"threshold": 2.0}, "SL406.*threshold"),
+        ({"shards": 0}, "SL406.*shards"),
+        ({"rounds": -1}, "SL406.*rounds"),
+        ({"signature": "elvish"}, "SL405"),
+    ],
+)
+def test_bad_settings(bad, code):
+    with pytest.raises(StructlearnError, match=code):
+        blank(**bad)
+
+
+# --- training -------------------------------------------------------------------------------------
+def test_learns_the_sample(nlp):
+    found = nlp.evaluate(treebank(nlp))
+    assert found["constituents_f"] > 0.9
+    assert found["constituents_tag_acc"] > 0.95
+    weights = [level.entries.values.max() for level in parser_of(nlp).parameters.levels]
+    assert max(weights) > 1.01
+
+
+def test_the_loss_of_both_phases_is_reported():
+    nlp = blank()
+    examples = treebank(nlp)
+    parser = parser_of(nlp)
+    parser.initialize(lambda: examples)
+    calls = []
+    value = parser.fit(examples, on_iteration=lambda *call: calls.append(call))
+    assert calls[-1] == (3, value)
+    assert len(calls) <= parser.estimator.max_iterations
+    # Of each step its parts; when it is over, its last loss once more, under the next number.
+    generative, first, second = ([x for n, x in calls if n == step][1:] for step in (1, 2, 3))
+    assert min(len(first), len(second)) > 3
+    assert min(generative) > 2 * max(first)
+    for losses in (first, second):
+        assert losses == sorted(losses, reverse=True)
+
+
+def test_update_ends_at_the_grammar_of_fit(nlp):
+    stepwise = blank(threads=2)
+    examples = treebank(stepwise)
+    sgd = stepwise.initialize(lambda: examples)
+    losses = [stepwise.update(examples, sgd=sgd)["constituency_parser"] for _ in range(5)]
+    assert losses[0] > losses[1] > losses[2] > losses[3] == losses[4]
+    assert parser_of(stepwise).parameters.to_bytes() == parser_of(nlp).parameters.to_bytes()
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_an_interrupted_fit_goes_on_from_its_checkpoint(nlp, tmp_path, monkeypatch, step):
+    monkeypatch.setattr(batch_trainable, "CHECKPOINT_SECONDS", -1)
+    other = blank()
+    parser = parser_of(other)
+    examples = treebank(other)
+    parser.initialize(lambda: examples)
+    calls = []
+
+    def interrupt(number, value):
+        calls.append(number)
+        if calls.count(step) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        parser.fit(examples, on_iteration=interrupt, checkpoint=tmp_path / "state")
+    went_on = []
+    parser.fit(examples, on_iteration=lambda n, _: went_on.append(n), checkpoint=tmp_path / "state")
+    assert went_on[0] == step
+    assert parser.parameters.to_bytes() == parser_of(nlp).parameters.to_bytes()
+    assert not (tmp_path / "state").exists()
+
+
+def test_initialize_keeps_a_loaded_grammar(nlp):
+    before = parser_of(nlp).parameters
+    nlp.initialize()
+    assert parser_of(nlp).parameters is before
+
+
+def test_products_of_conditional_grammars(nlp, tmp_path):
+    both = trained(grammars=2)
+    grammar = parser_of(both).parameters
+    assert grammar.members == 1
+    first = parser_of(nlp).parameters
+    assert grammar.levels[: len(first.levels)] == first.levels
+    assert grammar.levels[-1] != first.levels[-1]
+    assert both.evaluate(treebank(both))["constituents_f"] > 0.9
+    both.to_disk(tmp_path / "model")
+    assert strings(spacy.load(tmp_path / "model")(TEXT)) == strings(both(TEXT))
+
+
+# --- two doors ------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def overrides(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **FILES)]
+    DocBin(docs=docs[2:]).to_disk(folder / "train.spacy")
+    DocBin(docs=docs[:2]).to_disk(folder / "dev.spacy")
+    settings = {"rounds": 1, "iterations": 5}
+    return {
+        **{f"paths.{name}": str(folder / f"{name}.spacy") for name in ("train", "dev")},
+        **{f"components.constituency_parser.model.{k}": v for k, v in settings.items()},
+    }
+
+
+def test_both_doors_end_at_the_same_grammar(overrides, tmp_path):
+    config = spacy.util.load_config(CONFIG)
+    config["training"]["logger"] = {
+        "@loggers": "spacy.ConsoleLogger.v3",
+        "output_file": str(tmp_path / "log"),
+    }
+    config.to_disk(tmp_path / "config.cfg")
+    straight = fitting.train(CONFIG, tmp_path / "model", overrides=overrides, progress=False)
+    spacy_train(tmp_path / "config.cfg", tmp_path / "out", overrides=overrides)
+    steps = spacy.load(tmp_path / "out" / "model-last")
+    saved = spacy.load(tmp_path / "model")
+    ours = parser_of(straight).parameters.to_bytes()
+    assert parser_of(steps).parameters.to_bytes() == ours
+    assert parser_of(saved).parameters.to_bytes() == ours
+    performance = straight.meta["performance"]
+    assert 0.3 < performance["constituents_f"] < 1.0
+    for name, value in performance.items():
+        assert steps.meta["performance"][name] == pytest.approx(value, rel=1e-6)
+    # F1 on the held-out trees and the loss after every step.
+    logged = list(srsly.read_jsonl(tmp_path / "log"))
+    assert len(logged) >= 4
+    assert all(line["scores"]["constituents_f"] > 0 for line in logged)
+
+
+def test_progress_is_shown_for_both_phases(overrides, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    short = {"components.constituency_parser.model.split_iterations": 2}
+    fitting.train(CONFIG, overrides=overrides | short)
+    shown = capsys.readouterr().err
+    # Of EM 1 + 1 + 32 with the treebank grammar, of each level 5 and one more.
+    assert f"/{1 + 1 + 32 + 2 * 6} " in shown
+    assert "loss=" in shown
+
+
+# --- odd input ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n\n\t ", "dog", "!", "🙂 🙂", "\u200b", ") (", "a " * 600, "door, " * 300]
+)
+def test_odd_texts(nlp, text):
+    doc = nlp(text)
+    words = [token.text for token in doc if not token.is_space]
+    assert [word for tree in doc._.trees for word in tree.words()] == words
+    assert np.isfinite(scores(doc)).all()
+    assert (scores(doc) >= 0).all()
+    assert (scores(doc) <= 1).all()
+
+
+@pytest.mark.parametrize("decoder", ["max_rule_product", "max_rule_sum", "viterbi", "variational"])
+def test_every_decoder_reads_weights(nlp, decoder):
+    parser = parser_of(nlp)
+    before, parser.decoder = parser.decoder, decoder
+    try:
+        doc = nlp(TEXT)
+        best = parser.k_best(next(doc.sents), 3)
+    finally:
+        parser.decoder = before
+    assert doc._.parse_failures == ()
+    assert strings(doc)[1] == "(S (NP (PRP He)) (VP (VBD opened) (NP (DT the) (NN door))) (. .))"
+    assert all(log_probability <= 1e-5 for log_probability, _ in best)
+    assert sum(np.exp(log_probability) for log_probability, _ in best) <= 1 + 1e-4
+
+
+# --- storage --------------------------------------------------------------------------------------
+@pytest.fixture(params=["disk", "bytes", "pickle"])
+def restored(request, nlp, tmp_path):
+    if request.param == "disk":
+        nlp.to_disk(tmp_path / "model")
+        return spacy.load(tmp_path / "model")
+    if request.param == "bytes":
+        return spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    nlp(TEXT)
+    return pickle.loads(pickle.dumps(nlp))
+
+
+def test_component_round_trip(nlp, restored):
+    ours, again = parser_of(nlp), parser_of(restored)
+    assert again.parameters.to_bytes() == ours.parameters.to_bytes()
+    assert again.labels == ours.labels
+    assert again.estimator == ours.estimator
+    assert strings(restored(TEXT)) == strings(nlp(TEXT))
+    np.testing.assert_array_equal(scores(restored(TEXT)), scores(nlp(TEXT)))
+
+
+def test_store_of_predictions(nlp):
+    doc = nlp(TEXT)
+    for again in (
+        Doc(nlp.vocab).from_bytes(doc.to_bytes()),
+        next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(nlp.vocab)),
+    ):
+        assert again._.trees == doc._.trees
+        np.testing.assert_array_equal(scores(again), scores(doc))
+
+
+@pytest.mark.parametrize("storage", ["float32", "float16", "log8"])
+def test_compact_grammars_parse_as_the_whole_one(nlp, storage):
+    other = pickle.loads(pickle.dumps(nlp))
+    parser_of(other).parameters = parser_of(nlp).parameters.compact(1e-6, storage)
+    again = pickle.loads(pickle.dumps(other))
+    assert parser_of(again).parameters == parser_of(other).parameters
+    assert strings(again(TEXT)) == strings(nlp(TEXT))
+    tolerance = {"float32": 1e-3, "float16": 0.02, "log8": 0.15}[storage]
+    np.testing.assert_allclose(scores(again(TEXT)), scores(nlp(TEXT)), atol=tolerance)
+
+
+def test_store_n_process_under_spawn(nlp, tmp_path):
+    nlp.to_disk(tmp_path / "model")
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import multiprocessing, sys, spacy\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.set_start_method('spawn')\n"
+        "    nlp = spacy.load(sys.argv[1])\n"
+        "    for doc in nlp.pipe([sys.argv[2]] * 4, n_process=2, batch_size=2):\n"
+        "        print([s._.parse_string for s in doc.sents],\n"
+        "              [round(s._.constituent_prob, 5) for s in doc.spans['constituents']])\n",
+        encoding="utf8",
+    )
+    run = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "model"), TEXT],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    doc = nlp(TEXT)
+    probs = [round(s._.constituent_prob, 5) for s in doc.spans["constituents"]]
+    assert run.stdout.splitlines() == [f"{strings(doc)} {probs}"] * 4
+
+
+def test_loading_one_imports_no_scipy(nlp, tmp_path):
+    nlp.to_disk(tmp_path / "model")
+    code = (
+        "import sys, spacy\n"
+        f"spacy.load({str(tmp_path / 'model')!r})({TEXT!r})\n"
+        "assert 'scipy' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
