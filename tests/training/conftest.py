@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-for folder in ("corpora", "training", "training/benchmarks"):
+for folder in ("corpora", "training", "training/benchmarks", "training/reproduce"):
     sys.path.insert(0, str(ROOT / folder))
 
 

@@ -29,7 +29,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reproduce"))
-from petrov_klein2007 import CORPORA, RESULTS, WORK, best_wsj_grammar, measure, wsj_trees
+from petrov_klein2007 import CORPORA, GENERATIVE, WORK, best_wsj_grammar, measure, wsj_trees
 from recording import record
 
 from spacy_structlearn.evaluation.evalb import score_trees
@@ -165,7 +165,7 @@ def keep(what: str, ours: dict, peer: dict, ratios: dict[str, str]) -> None:
     figures = {f"peer.{what}.ours.{key}": value for key, value in ours.items()}
     figures |= {f"peer.{what}.berkeley.{key}": value for key, value in peer.items()}
     figures |= {f"peer.ratio.{name}": peer[key] / ours[key] for key, name in ratios.items()}
-    record(RESULTS, figures)
+    record(GENERATIVE, figures)
     for key, value in figures.items():
         print(f"{key:44} {value:.4f}", flush=True)
 

@@ -1,15 +1,25 @@
-"""Parsing figures of Petrov & Klein (2007): grammars with latent annotations, learned generatively.
+"""Petrov & Klein (2007): grammars with latent annotations, learned generatively or not.
 
-    python corpora/fetch.py wsj_sample ewt craft
+    python corpora/fetch.py wsj_sample wsj_skeleton ewt craft
+    pip install matplotlib
+    python training/reproduce/petrov_klein2007.py --jobs 2
+
+Writes training/results/petrov_klein2007.json, .md, .svg and .png: tables 1 and 2 and figures 2 and
+3 beside those of the paper. Parts (pk_discriminative.py), of which --only runs one: `tune`, the
+strengths of priors on WSJ dev, which the others need; `l1` and `l2`, table 2; `table1`; `pruning`,
+figure 2; `cost`; `merge`, figure 3; `best`, grammars that are chosen; and `uniform`, table 2 with
+the paper's parametrisation, only by name. --bases leaves out a parametrisation everywhere.
+
     python training/reproduce/petrov_klein2007.py --generative
 
-Writes training/results/parsing_generative.json, each part's figures when it is done; --only runs
-one part. Sentences are parsed from gold tokens, without tags, unless a key says raw. wsj_sample:
-files 0001-0159 for training, 0160-0179 for choosing the round, 0180-0199 for the test, and EVALB
-with COLLINS.prm as it is. EWT: punctuation by the gold tags, so that no sentence is dropped;
-settings are compared on the documents of `ewt/tune.txt` by grammars of the other documents of
-train, and dev is parsed by the default pipeline as installed. Grammars that are trained here are
-kept in training/work/grammars, by their settings; training that is interrupted resumes.
+writes training/results/parsing_generative.json, the generative grammars and the default parser.
+
+Sentences are parsed from gold tokens, without tags, unless a key says raw. wsj_sample: files
+0001-0159 for training, 0160-0179 as dev, 0180-0199 for the test, and EVALB with COLLINS.prm as it
+is. EWT: punctuation by the gold tags, so that no sentence is dropped; settings of the default
+parser are compared on the documents of `ewt/tune.txt` by grammars of the other documents of train,
+and dev is parsed by the default pipeline as installed. Grammars that are trained here are kept in
+training/work/grammars, by their settings; training that is interrupted resumes.
 """
 
 from __future__ import annotations
@@ -18,214 +28,60 @@ import argparse
 import gzip
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
-from functools import cache
-from hashlib import blake2b
+from dataclasses import replace
 from itertools import accumulate, groupby, islice
 from pathlib import Path
 
 import numpy as np
+import pk_discriminative as discriminative
+import pk_report
+from pk_models import (
+    CORPORA,
+    EWT,
+    EWT_ROUNDS,
+    LEXICON,
+    ROUNDS,
+    TABLE1,
+    TREES,
+    WORK,
+    WSJ,
+    Figures,
+    craft_trees,
+    ewt_documents,
+    ewt_trees,
+    figures_of,
+    grammar,
+    parsed,
+    peak_mb,
+    score,
+    scored,
+    train,
+    under,
+    write,
+    wsj_trees,
+)
 from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import ROOT, record
+from recording import RESULTS, record
 
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.evalb import (
-    EvalbScore,
     offset_brackets,
     score_offset_brackets,
-    score_trees,
 )
 from spacy_structlearn.grammar.decode import ChartParser, Parse, fit_temperature
 from spacy_structlearn.grammar.em import treebank_grammar
-from spacy_structlearn.grammar.estimators import SplitMerge
-from spacy_structlearn.grammar.lexicon import LexiconSettings
 from spacy_structlearn.grammar.model import LatentGrammar, product
 from spacy_structlearn.grammar.symbols import binarize
-from spacy_structlearn.trees.brackets import read_trees
-from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 
-CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
-WORK = ROOT / "training" / "work"
-CHECKPOINT_S = 60
-
-LEXICON = LexiconSettings(signature="english", word_backoff="signature")
-PAPER_LEXICON = LexiconSettings(kind="simple", signature="english", normalization="")
-ROUNDS = (1, 2, 3, 4)
-WSJ = SplitMerge(rounds=max(ROUNDS), lexicon=LEXICON)
-# The grammars of the default pipeline, as in training/configs/parser.cfg; and what is compared.
-EWT = SplitMerge(rounds=5, lexicon=LEXICON)
-EWT_ROUNDS = (3, 4, 5)
-# Table 1: all substates are split in each round and none merged or smoothed.
-TABLE1 = SplitMerge(
-    rounds=4,
-    merge_fraction=0.0,
-    rule_smoothing=0.0,
-    lexicon_smoothing=0.0,
-    lexicon=PAPER_LEXICON,
-)
 SEEDS = (0, 1, 2, 3)
 MADE_TOKENS = 5000
-
-
-# --- corpora --------------------------------------------------------------------------------------
-@cache
-def wsj_trees(corpora: Path, split: str) -> tuple[Tree, ...]:
-    """Normalised trees of train, dev or test: the files that split.json names."""
-    folder = corpora / "wsj_sample"
-    splits = json.loads((folder / "split.json").read_text(encoding="utf8"))["splits"]
-    low, high = splits[split]["files"]
-    with open(folder / "trees.index.tsv", encoding="utf8") as lines:
-        rows = [line.split("\t") for line in lines if not line.startswith("#")]
-    files = [int(name.removeprefix("wsj_")) for _, name, *_ in rows]
-    trees = read_trees(folder / "trees.mrg.gz")
-    pairs = zip(trees, files, strict=True)
-    return _normalized(tree for tree, number in pairs if low <= number <= high)
-
-
-@cache
-def ewt_trees(corpora: Path, split: str) -> tuple[Tree, ...]:
-    """Normalised trees of train, dev, tune (the documents of tune.txt) or fit (train without)."""
-    folder = corpora / "ewt"
-    if split in ("train", "dev"):
-        return _normalized(read_trees(folder / f"{split}.trees.gz"))
-    tuning = set((folder / "tune.txt").read_text(encoding="utf8").split())
-    names = ewt_documents(corpora, "train")
-    pairs = zip(ewt_trees(corpora, "train"), names, strict=True)
-    return tuple(tree for tree, name in pairs if (name in tuning) is (split == "tune"))
-
-
-def ewt_documents(corpora: Path, split: str) -> list[str]:
-    """The name of each sentence's document."""
-    names, inside = [], False
-    with gzip.open(corpora / "ewt" / f"{split}.props.gz", "rt", encoding="utf8") as lines:
-        for line in lines:
-            if line.strip() and not inside:
-                names.append(line.split(maxsplit=1)[0])
-            inside = bool(line.strip())
-    return names
-
-
-@cache
-def craft_trees(corpora: Path, split: str) -> tuple[Tree, ...]:
-    return _normalized(read_trees(corpora / "craft" / f"{split}.trees.gz"))
-
-
-def _normalized(trees: Iterator[Tree]) -> tuple[Tree, ...]:
-    found = (normalize(tree) for tree in trees)
-    return tuple(tree for tree in found if tree is not None)
-
-
-TREES: dict[str, Callable[[Path, str], tuple[Tree, ...]]] = {
-    "wsj": wsj_trees,
-    "ewt": ewt_trees,
-    "craft": craft_trees,
-}
-
-
-# --- training -------------------------------------------------------------------------------------
-def grammar(
-    work: Path, corpora: Path, corpus: str, split: str, settings: SplitMerge
-) -> tuple[LatentGrammar, float]:
-    """The grammar of these trees and settings, trained unless it is in `work` already.
-
-    RETURNS: the grammar, and the CPU seconds of its training.
-    """
-    kept = asdict(replace(settings, threads=1))
-    digest = blake2b(repr(sorted(kept.items())).encode(), digest_size=6).hexdigest()
-    path = work / "grammars" / f"{corpus}-{split}-{settings.rounds}-{settings.seed}-{digest}.bin"
-    notes = path.with_suffix(".json")
-    if path.exists():
-        try:
-            found = LatentGrammar.from_bytes(path.read_bytes())
-            return found, json.loads(notes.read_text(encoding="utf8"))["cpu_s"]
-        except StructlearnError as error:
-            print(f"{path.name} is trained anew: {error}", file=sys.stderr)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    trained, seconds = train(
-        TREES[corpus](corpora, split), settings, path.stem, path.with_suffix(".checkpoint")
-    )
-    _write(notes, json.dumps({"cpu_s": seconds, "settings": kept}, indent=2).encode())
-    _write(path, trained.to_bytes())
-    return trained, seconds
-
-
-def train(
-    trees: Sequence[Tree], settings: SplitMerge, name: str, checkpoint: Path | None = None
-) -> tuple[LatentGrammar, float]:
-    """Train with a progress bar. RETURNS: the grammar and CPU seconds, those before a break too.
-
-    checkpoint: a file that the state is written to every minute, and read from if it is there.
-    """
-    begun, saved = time.process_time(), time.monotonic()
-    before = 0.0
-    trainer = settings.trainer(None, [trees])
-    if checkpoint is not None and checkpoint.exists():
-        length, state = checkpoint.read_bytes().split(b"\n", 1)
-        if trainer.resume(state):
-            before = float(length)
-    iterations = settings.split_iterations + settings.merge_iterations + settings.smooth_iterations
-    with tqdm(desc=name, total=settings.rounds * iterations, unit="it", mininterval=5) as bar:
-
-        def on_em_iteration(number: int, phase: str, iteration: int, value: float) -> None:
-            nonlocal saved
-            bar.set_postfix(round=number, phase=phase, loglik=f"{value:.0f}", refresh=False)
-            bar.update()
-            if checkpoint is not None and time.monotonic() - saved > CHECKPOINT_S:
-                saved = time.monotonic()
-                seconds = before + time.process_time() - begun
-                _write(checkpoint, b"%.2f\n" % seconds + trainer.to_bytes())
-
-        trainer.on_em_iteration = on_em_iteration
-        while trainer.step():
-            pass
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
-    return trainer.parameters(), before + time.process_time() - begun
-
-
-def _write(path: Path, data: bytes) -> None:
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.write_bytes(data)
-    os.replace(fresh, path)
-
-
-# --- scoring --------------------------------------------------------------------------------------
-def parsed(parser: ChartParser, gold: Sequence[Tree]) -> list[Parse]:
-    """Parses of the words of these trees, a few at a time under a progress bar."""
-    sentences = [tree.words() for tree in gold]
-    parses: list[Parse] = []
-    for start in tqdm(range(0, len(sentences), 100), desc="parsing", mininterval=5):
-        parses += parser.parse(sentences[start : start + 100])
-    return parses
-
-
-def scored(parses: Sequence[Parse], gold: Sequence[Tree], punctuation: str) -> EvalbScore:
-    """EVALB over parses, makeshift trees too."""
-    pairs = zip(parses, gold, strict=True)
-    return score_trees(
-        gold, [parse.tree(tree.words()) for parse, tree in pairs], punctuation=punctuation
-    )
-
-
-def score(parser: ChartParser, gold: Sequence[Tree], punctuation: str = "own") -> EvalbScore:
-    return scored(parsed(parser, gold), gold, punctuation)
-
-
-def figures_of(score: EvalbScore, split: str) -> dict[str, float]:
-    return {
-        f"{split}_f1": score.f1,
-        f"{split}_complete": score.complete_match,
-        f"{split}_f1_strict": score.strict.f1,
-    }
 
 
 # --- WSJ sample -----------------------------------------------------------------------------------
@@ -242,12 +98,12 @@ def wsj(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
             **figures_of(on_test, "test"),
             "tag_accuracy": on_test.tag_accuracy,
         }
-        yield _under(f"split_merge.{number}", rounds[number])
+        yield under(f"split_merge.{number}", rounds[number])
     best = max(rounds, key=lambda number: rounds[number]["dev_f1"])
-    yield _under("best", {"round": best, **rounds[best]})
+    yield under("best", {"round": best, **rounds[best]})
     for decoder in ("viterbi", "max_rule_sum", "variational"):
         parser = ChartParser(first.truncated(best + 1), decoder=decoder)
-        yield _under(decoder, figures_of(score(parser, test), "test"))
+        yield under(decoder, figures_of(score(parser, test), "test"))
     grammars = [
         grammar(work, corpora, "wsj", "train", replace(WSJ, seed=seed))[0].truncated(best + 1)
         for seed in SEEDS
@@ -265,7 +121,7 @@ def wsj(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
         yield {f"seeds.{key}.mean": float(np.mean(values)), f"seeds.{key}.sd": _sd(values)}
     parser = ChartParser(grammars)
     on_dev, on_test = score(parser, dev), score(parser, test)
-    yield _under("product4", {**figures_of(on_dev, "dev"), **figures_of(on_test, "test")})
+    yield under("product4", {**figures_of(on_dev, "dev"), **figures_of(on_test, "test")})
 
 
 def baselines(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
@@ -282,7 +138,7 @@ def baselines(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
                 parses = parsed(parser, gold)
                 if restore is not None:
                     parses = [restore(parse) for parse in parses]
-                yield _under(prefix, figures_of(scored(parses, gold, "own"), split))
+                yield under(prefix, figures_of(scored(parses, gold, "own"), split))
 
 
 def unfolded(tree: Tree) -> Tree:
@@ -336,7 +192,7 @@ def _table1(corpora: Path, work: Path, corpus: str, punctuation: str) -> Iterato
         # The decoder that Petrov & Klein (2007b), whom the paper cites for it, found to be best.
         parser = ChartParser(trained.truncated(number + 1), decoder="max_rule_product")
         on_dev = score(parser, dev, punctuation)
-        yield _under(str(2**number), {"f1": on_dev.f1, "exact": on_dev.complete_match})
+        yield under(str(2**number), {"f1": on_dev.f1, "exact": on_dev.complete_match})
 
 
 # --- cost -----------------------------------------------------------------------------------------
@@ -365,8 +221,8 @@ def speed(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
     path, sentences = best_wsj_grammar(corpora, work), work / "speed"
     sentences.mkdir(parents=True, exist_ok=True)
     test = [tree.words() for tree in wsj_trees(corpora, "test")]
-    _write(sentences / "test.json", json.dumps(test).encode())
-    _write(sentences / "lengths.json", json.dumps(sentences_by_length(corpora)).encode())
+    write(sentences / "test.json", json.dumps(test).encode())
+    write(sentences / "lengths.json", json.dumps(sentences_by_length(corpora)).encode())
     for worker in ("speed", "speed0", "spacy", "rss", "threads", "exponent"):
         name = "lengths" if worker == "exponent" else "test"
         yield measure(worker, corpora, path, sentences / f"{name}.json")
@@ -379,7 +235,7 @@ def best_wsj_grammar(corpora: Path, work: Path) -> Path:
     grammars = [trained.truncated(number + 1) for number in ROUNDS]
     best = max(grammars, key=lambda one: score(ChartParser(one), dev).f1)
     path = work / "grammars" / "wsj-best.bin"
-    _write(path, best.to_bytes())
+    write(path, best.to_bytes())
     return path
 
 
@@ -483,16 +339,6 @@ def _median_seconds(run: Callable[[], object], times: int) -> float:
     return float(np.median(seconds))
 
 
-def peak_mb() -> float:
-    """Peak resident memory of this process, MB."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # On Linux the other figure is at least what the parent had when it started this process.
-        (line,) = [x for x in status.read_text().splitlines() if x.startswith("VmHWM:")]
-        return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 # --- EWT ------------------------------------------------------------------------------------------
 def ewt_tune(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
     """Rounds, and numbers of grammars, compared on the tuning documents by grammars of the other
@@ -507,12 +353,12 @@ def ewt_tune(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
         if seed == SEEDS[0]:
             for number in EWT_ROUNDS:
                 result = score(ChartParser(one.truncated(number + 1)), tuning, "gold")
-                yield _under(f"round{number}", {"f1": result.f1, "exact": result.complete_match})
+                yield under(f"round{number}", {"f1": result.f1, "exact": result.complete_match})
             continue
         parses = parsed(ChartParser(product(grammars)), tuning)
         result = scored(parses, tuning, "gold")
         figures = {"f1": result.f1, "exact": result.complete_match}
-        yield _under(f"product{len(grammars)}", figures)
+        yield under(f"product{len(grammars)}", figures)
     probabilities, right = brackets_right(parses, tuning)
     yield {
         "rounds": EWT.rounds,
@@ -650,8 +496,8 @@ def doc_of(nlp, words: list[str]):
 def failures(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
     """Sentences without a proper parse, by the EWT grammar, in every corpus's dev."""
     parser = ChartParser(ewt_grammar())
-    for corpus, trees in TREES.items():
-        parses = parsed(parser, trees(corpora, "dev"))
+    for corpus in ("wsj", "ewt", "craft"):
+        parses = parsed(parser, TREES[corpus](corpora, "dev"))
         yield {corpus: sum(parse.failed for parse in parses)}
 
 
@@ -660,7 +506,7 @@ def longest(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
     cuts them; that of CRAFT in one piece too.
     """
     path = work / "grammars" / "ewt-shipped.bin"
-    _write(path, ewt_grammar().to_bytes())
+    write(path, ewt_grammar().to_bytes())
     trees = (*craft_trees(corpora, "train"), *craft_trees(corpora, "dev"))
     craft = max((tree.words() for tree in trees), key=len)
     text = (word for tree in ewt_trees(corpora, "train") for word in tree.words())
@@ -668,7 +514,7 @@ def longest(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
     for name, words in (("craft", craft), ("made", made)):
         file = work / "speed" / f"{name}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
-        _write(file, json.dumps([words]).encode())
+        write(file, json.dumps([words]).encode())
         found = measure("longest", corpora, path, file)
         yield {f"{name}_{key}": value for key, value in found.items()}
         if name == "craft":
@@ -704,7 +550,8 @@ def uncut_worker(grammar: Path, sentences: Path) -> dict[str, float]:
 
 
 # --- the run --------------------------------------------------------------------------------------
-RESULTS = "parsing_generative"
+GENERATIVE = "parsing_generative"
+NAME = "petrov_klein2007"
 # Part: what it does, and what its keys begin with.
 PARTS: dict[str, tuple[Callable[[Path, Path], Iterator[dict[str, float]]], str]] = {
     "wsj": (wsj, "wsj"),
@@ -747,8 +594,12 @@ def measure(worker: str, corpora: Path, *files: Path) -> dict[str, float]:
 def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--generative", action="store_true", help="all parts")
-    parser.add_argument("--only", choices=PARTS, help="one part")
+    parser.add_argument("--generative", action="store_true", help="the generative grammars")
+    parser.add_argument("--only", choices=[*discriminative.PARTS, *PARTS], help="one part")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, or threads of one")
+    parser.add_argument(
+        "--bases", nargs="+", choices=discriminative.GRID, default=list(discriminative.GRID)
+    )
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     parser.add_argument("--work", type=Path, default=WORK, help="kept grammars")
     parser.add_argument("--worker", choices=WORKERS, help=argparse.SUPPRESS)
@@ -756,20 +607,27 @@ def main() -> None:
     args = parser.parse_args()
     if args.worker:
         print(json.dumps(WORKERS[args.worker](args.corpora, *args.files)))
-        return
-    if not (args.generative or args.only):
-        parser.error("give --generative, or --only and a part")
-    for name, (part, prefix) in PARTS.items():
-        if args.only in (None, name):
-            for figures in part(args.corpora, args.work):
-                figures = _under(prefix, figures)
-                record(RESULTS, figures)
-                for key, value in figures.items():
-                    print(f"{key:40} {value:.4f}", flush=True)
+    elif args.generative or args.only in PARTS:
+        for name, (part, prefix) in PARTS.items():
+            if args.only in (None, name):
+                for figures in part(args.corpora, args.work):
+                    _record(GENERATIVE, under(prefix, figures))
+    else:
+        run = discriminative.Run(args.corpora, args.work, args.jobs, tuple(args.bases))
+        for name, make in discriminative.PARTS.items():
+            if args.only == name or (args.only is None and name not in discriminative.OPTIONAL):
+                for figures in make(run):
+                    _record(NAME, figures)
+                print(pk_report.section(RESULTS, NAME, name), flush=True)
+                pk_report.write(RESULTS, NAME)
 
 
-def _under(prefix: str, figures: dict[str, float]) -> dict[str, float]:
-    return {f"{prefix}.{key}": value for key, value in figures.items()}
+def _record(name: str, figures: Figures) -> None:
+    record(name, figures)
+    for key, value in figures.items():
+        if not isinstance(value, list):  # the report has these
+            text = f"{value:.4f}" if isinstance(value, float) else value
+            print(f"{key:40} {text}", flush=True)
 
 
 def _sd(values: Sequence[float]) -> float:
