@@ -187,6 +187,12 @@ def test_the_five_commands_of_the_readme_run_in_a_shell(place):
 
 
 @pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
+def test_blocks_have_lines_of_their_own(page):
+    text = page.read_text(encoding="utf8")
+    assert "```" not in BLOCK.sub("", text)
+
+
+@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
 def test_links_lead_somewhere(page):
     text = page.read_text(encoding="utf8")
     for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"\]\s+\(", "](", text)):

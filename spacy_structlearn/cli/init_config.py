@@ -71,8 +71,8 @@ def init_config_cli(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What it learns with: ConditionalGrammar, for constituency_parser. Default: the "
-            "one that learns fastest.",
+            help="What it learns with, if not the usual: ConditionalGrammar, for "
+            "constituency_parser.",
         ),
     ] = None,
     lang: Annotated[str, typer.Option(help="The language, as spaCy abbreviates it.")] = "en",
@@ -97,8 +97,8 @@ def init_config_cli(
     if architecture is not None and architecture not in known:
         found = ", ".join(known) or "none"
         raise typer.BadParameter(
-            f"--architecture of {component.value} can be: {found}. All others go into the block of "
-            "the model by hand."
+            f"--architecture of {component.value} can be: {found}. Without it the config has the "
+            "usual one; all others go into the block of the model by hand."
         )
     tags = None if corpus is None else predicate_tags(corpus)
     write_text(output, config_text(component.value, reader, lang, tags, architecture))

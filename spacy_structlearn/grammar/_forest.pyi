@@ -28,6 +28,7 @@ def expected_counts(
     begin: int,
     end: int,
     weights: Weights,
+    left_out: NDArray[np.uint8],
     sums: tuple[NDArray[np.float32], ...],
     log_z: NDArray[np.float64],
 ) -> None: ...

@@ -679,15 +679,15 @@ cdef int set_weights(
 
 
 def expected_counts(
-    Forests f, Workspace workspace, Py_ssize_t begin, Py_ssize_t end, tuple weights, tuple sums,
-    double[::1] log_z,
+    Forests f, Workspace workspace, Py_ssize_t begin, Py_ssize_t end, tuple weights,
+    const uint8_t[::1] left_out, tuple sums, double[::1] log_z,
 ):
     """log Z of sentences `begin` to `end` (not included), and their expected counts.
 
     weights: (substates, binary, binary_offsets, unary, unary_offsets, root, root_offsets, terminal,
     terminal_offsets), float32 and int64, see `model.Level`. sums: float32, laid out as binary,
-    unary, root and terminal: counts are added to them. log_z: float64 (n_sentences); -inf where
-    there is no derivation.
+    unary, root and terminal: counts are added to them. left_out: uint8 (n_sentences), 1 for those
+    to skip. log_z: float64 (n_sentences); -inf where there is no derivation.
     """
     cdef Weights g
     cdef Sums out
@@ -698,7 +698,7 @@ def expected_counts(
     cdef float[::1] binary = sums[0], unary = sums[1], root = sums[2], terminal = sums[3]
     set_weights(f, &g, weights, begin, end)
     if (
-        log_z.shape[0] != f.n_sentences
+        log_z.shape[0] != f.n_sentences or left_out.shape[0] != f.n_sentences
         or binary.shape[0] != weights[1].shape[0] or unary.shape[0] != weights[3].shape[0]
         or root.shape[0] != weights[5].shape[0] or terminal.shape[0] != weights[7].shape[0]
     ):
@@ -710,6 +710,8 @@ def expected_counts(
     with nogil:
         mode = flush_subnormals()
         for s in range(begin, end):
+            if left_out[s]:
+                continue
             if make_room(f, s, &g, w):
                 short_of_memory = 1
                 break

@@ -17,6 +17,7 @@ the pair; rare words share those of their signatures, as unknown ones do.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -191,10 +192,8 @@ class Parameterization:
         return Parts(*parts)
 
     def refined(self, theta: NDArray[np.float64]) -> tuple[Level, LexiconLevel]:
-        """The level, and its words, with the weights of a parameter vector."""
-        parts = self.weights(theta)
-        if parts is None:
-            raise ValueError("weights that are too large")
+        """The level, and its words, with `finite_weights`."""
+        parts = self.finite_weights(theta)
         level = self.level
         rows = parts.rows.reshape(self.words.rows.shape)
         return (
@@ -226,51 +225,81 @@ class Parameterization:
             parts.append(values)
         return Parts(*parts)
 
+    def finite_weights(self, theta: NDArray[np.float64]) -> Parts:
+        """`weights`; raises ValueError if one of them is too large."""
+        parts = self.weights(theta)
+        if parts is None:
+            raise ValueError("weights that are too large")
+        return parts
+
+
+def level_weights(level: Level, parts: Parts, terminals: TerminalMap) -> Weights:
+    """What forests are gone through with. parts: of the level, see `Parameterization.weights`."""
+    return Weights(
+        level.substates,
+        parts.binary,
+        level.binary_offsets,
+        parts.unary,
+        level.unary_offsets,
+        parts.root,
+        level.root_offsets,
+        terminals.weights(parts.own, parts.rows).astype(np.float32),
+        terminals.offsets,
+    )
+
 
 class ConditionalShard:
     """Some sentences: the derivations of their trees, and their forests.
 
-    forests: with numbered terminals. terminals: those of all shards. derivations: of the trees, in
-    the order of the forests.
+    forests: with numbered terminals. terminals: those of all shards. derivations: of the trees of
+    `sentences`, int64, those of the forests that count: all that float32 has not lost.
     """
 
     def __init__(self, forests: Forests | RebuiltForests, terminals: Terminals):
         self.forests = forests
         self._trees = _trees_of(forests, terminals)
-        self.derivations = TreeShard(self._trees)
-        self._lost: NDArray[np.bool_] | None = None
+        self.count_only(np.arange(forests.n_sentences))
+        self.begin()
+
+    def count_only(self, sentences: NDArray[np.int64]) -> None:
+        """Leave out all other sentences of the forests."""
+        self.sentences = sentences
+        self.forests.count_only(sentences)
+        everything = len(sentences) == self._trees.n_trees
+        self.derivations = TreeShard(self._trees if everything else self._trees.subset(sentences))
 
     def expected_counts(self, weights: tuple[Level, Weights]) -> tuple[float, Counts]:
         """log P(trees | words), and the expected counts given the tree minus those given the words.
 
-        weights: a level, and its arrays.
+        weights: a level, and its arrays. Minus infinity if float32 loses a sentence later than in
+        the first evaluation since `begin`.
         """
         level, arrays = weights
         _, gold = self.derivations.expected_counts((level, arrays.terminal))
         log_z, full = self.forests.expected_counts(arrays)
+        log_z = log_z[self.sentences]
+        kept = np.isfinite(self.derivations.values) & np.isfinite(log_z)
+        if not kept.all():
+            if not self._may_lose:
+                return -np.inf, full
+            self.count_only(self.sentences[kept])
+            return self.expected_counts(weights)
+        self._may_lose = False
         for total, own in zip(full, gold, strict=True):
             np.subtract(own, total, out=total)
-        lost = ~(np.isfinite(self.tree_values) & np.isfinite(log_z))
-        if self._lost is None:
-            self._lost = lost
-        elif (lost & ~self._lost).any():
-            return -np.inf, full
-        kept = ~self._lost
-        return float((self.tree_values[kept] - log_z[kept]).sum()), full
+        return float((self.derivations.values - log_z).sum()), full
 
-    def begin(self) -> None:
-        """Begin anew to tell which sentences can be parsed: those of the next evaluation."""
-        self._lost = None
+    def begin(self, may_lose: bool = True) -> None:
+        """Say that a level begins: what its first evaluation loses is left out from then on.
+
+        may_lose: False if there has been such an evaluation, before training was interrupted.
+        """
+        self._may_lose = may_lose
 
     @property
-    def n_lost(self) -> int:
-        """Sentences that do not count, since float32 has lost their parses."""
-        return 0 if self._lost is None else int(self._lost.sum())
-
-    @property
-    def tree_values(self) -> NDArray[np.float64]:
-        """log of the score of each tree, of the last `expected_counts`."""
-        return self.derivations.values
+    def lost(self) -> NDArray[np.int64]:
+        """The numbers, as of `Forests.trees`, of the sentences that float32 has lost."""
+        return np.delete(self.forests.trees, self.sentences)
 
     def close(self) -> None:
         """End the threads of the derivations."""
@@ -279,29 +308,11 @@ class ConditionalShard:
 
 def _trees_of(forests: Forests | RebuiltForests, terminals: Terminals) -> TreebankData:
     """The trees of some forests, of which the productions of words are terminals."""
-    data = forests.data
-    sizes = np.diff(data.offsets)[forests.trees]
-    offsets = cumulative(sizes)
-    shift = np.repeat(data.offsets[forests.trees] - offsets[:-1], sizes)
-    nodes = np.arange(offsets[-1]) + shift
-    left, right = data.left[nodes], data.right[nodes]
-    production = data.production[nodes]
-    production[left < 0] = forests.gold_terminals()
-    return TreebankData(
-        data.symbols,
-        data.rules,
-        data.symbol[nodes],
-        np.where(left < 0, left, left - shift).astype(np.int32),
-        np.where(right < 0, right, right - shift).astype(np.int32),
-        production,
-        offsets,
-        data.roots[forests.trees],
-        (),
-        np.empty(0, np.bool_),
-        np.ascontiguousarray(np.stack([terminals.tags, terminals.words], axis=1)),
-        {},
-        data.binarization,
-    )
+    trees = forests.data.subset(forests.trees)
+    production = trees.production.copy()
+    production[trees.is_word] = forests.gold_terminals()
+    pairs = np.ascontiguousarray(np.stack([terminals.tags, terminals.words], axis=1))
+    return replace(trees, production=production, forms=(), initial=np.empty(0, bool), pairs=pairs)
 
 
 class ConditionalLikelihood:
@@ -327,27 +338,14 @@ class ConditionalLikelihood:
 
     def weights_at(self, theta: NDArray[np.float64]) -> Weights:
         """The weights of parameters; ValueError if they are too large."""
-        parts = self.parameterization.weights(theta)
-        if parts is None:
-            raise ValueError("weights that are too large")
-        return self._refined(parts)[1]
+        parts = self.parameterization.finite_weights(theta)
+        return level_weights(self.parameterization.level, parts, self._map)
 
     def _refined(self, parts: Parts) -> tuple[Level, Weights]:
         """What shards are asked with."""
         level = self.parameterization.level
-        terminal = self._map.weights(parts.own, parts.rows).astype(np.float32)
         found = Level(level.rules, level.substates, level.ancestors, *parts[:3])
-        return found, Weights(
-            found.substates,
-            found.binary,
-            found.binary_offsets,
-            found.unary,
-            found.unary_offsets,
-            found.root,
-            found.root_offsets,
-            terminal,
-            self._map.offsets,
-        )
+        return found, level_weights(level, parts, self._map)
 
     def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """The objective, infinite where weights overflow, and its gradient: float64 (n)."""

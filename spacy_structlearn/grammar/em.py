@@ -8,7 +8,6 @@ counts of the refined productions, and their relative frequencies as the new pro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +62,10 @@ class Derivations:
             raise StructlearnError("SL209", name="shards", wanted="1 or more", value=shards)
         parts = [data]
         if shards > 1:
-            parts = [_trees(data, chosen) for chosen in split(data.offsets, shards)]
+            parts = [
+                data.subset(np.arange(chosen.start, chosen.stop))
+                for chosen in split(data.offsets, shards)
+            ]
         self._shards = [TreeShard(part, threads if shards == 1 else 1) for part in parts]
         self.engine = ThreadEngine(self._shards, threads)
 
@@ -208,27 +210,6 @@ class TreeShard:
         threads = self._pool.threads
         parts = split(costs, threads * _PARTS if threads > 1 else 1)
         self._pool.map(lambda part: task(part.start, part.stop), parts)
-
-
-def _trees(data: TreebankData, chosen: slice) -> TreebankData:
-    """Some of the trees, with the symbols, rules and pairs of all."""
-    offsets = data.offsets[chosen.start : chosen.stop + 1]
-    begin, end = offsets[[0, -1]].tolist()
-
-    def shifted(children: NDArray[np.int32]) -> NDArray[np.int32]:
-        mine = children[begin:end]
-        return np.where(mine < 0, mine, mine - np.int32(begin))
-
-    return replace(
-        data,
-        symbol=data.symbol[begin:end],
-        left=shifted(data.left),
-        right=shifted(data.right),
-        production=data.production[begin:end],
-        offsets=offsets - begin,
-        roots=data.roots[chosen],
-        chain_counts={},
-    )
 
 
 def _grouped(

@@ -8,7 +8,7 @@ the treebank always stays. Bits of a mask say which substates of a symbol over a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -116,7 +116,6 @@ class GoldTrees:
         n = int(self.ends[nodes].max())
         grid = np.full((n, n + 1, 3), -1, dtype=np.int32)
         rows = zip(
-            range(nodes.start, nodes.stop),
             data.symbol[nodes].tolist(),
             self.starts[nodes].tolist(),
             self.ends[nodes].tolist(),
@@ -124,7 +123,7 @@ class GoldTrees:
             data.right[nodes].tolist(),
             strict=True,
         )
-        for _, symbol, i, j, left, right in rows:
+        for symbol, i, j, left, right in rows:
             cell = grid[i, j]
             cell[0] = symbol
             if left < 0:
@@ -162,6 +161,20 @@ _NAMES = (
 )
 _TYPES: dict[str, type[np.generic]] = dict.fromkeys(_NAMES[-4:], np.uint8)
 _TYPES["item_mask"] = np.uint64
+# Of each kind of thing the array that says where those of a larger one begin, and where all end.
+_OFFSETS = {
+    "cell": "sentence_cell",
+    "item": "cell_item",
+    "group": "cell_group",
+    "unary": "cell_unary",
+    "edge": "group_edge",
+    "root": "sentence_root",
+}
+# What the numbers of an array are places of.
+_PLACES = {name: kind for kind, name in _OFFSETS.items()} | dict.fromkeys(
+    ("group_parent", "edge_left", "edge_right", "unary_parent", "unary_child", "root_item"), "item"
+)
+_BITS = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
 
 
 class Forests:
@@ -169,15 +182,17 @@ class Forests:
 
     Made by `coarse_forests`, refined by `refine` to the substates of a level, thinned out by
     `prune`. trees: int64, the numbers of the sentences; one of whose tree the grammar has no parse
-    is left out. n_made: pairs of a span and a symbol in the charts that they are left of.
-    folder: where to keep the arrays, which are then read from there; None: in memory.
+    is left out. arrays: by name, see `_forest.Forests`; they are the forests' own from then on.
+    keys: of the terminals, int64, which item_terminal has the places of; see `number_terminals`.
+    n_made: pairs of a span and a symbol in the charts that they are left of. folder: where to keep
+    the arrays, which are then read from there, and which is nobody else's; None: in memory.
     """
 
     def __init__(
         self,
         data: TreebankData,
         trees: NDArray[np.int64],
-        arrays: dict[str, NDArray[Any]],
+        arrays: Iterable[tuple[str, NDArray[Any]]],
         keys: NDArray[np.int64],
         n_made: int = 0,
         folder: Path | None = None,
@@ -186,24 +201,34 @@ class Forests:
         self.trees = trees
         self.n_made = n_made
         self.folder = folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
         self._keys = keys
+        self._left_out = np.zeros(len(trees), dtype=np.uint8)
         self._workspace = _forest.Workspace()
-        self._keep(arrays)
+        self._arrays: dict[str, NDArray[Any]] = {}
+        for name, array in arrays:
+            self._put(name, array)
+        self._open()
 
-    def _keep(self, arrays: dict[str, NDArray[Any]]) -> None:
-        # What is read from a file may not be read any more once the file is written anew.
-        self._arrays = arrays
+    def _put(self, name: str, array: NDArray[Any]) -> None:
+        """Keep an array, which may not be read from the file of the one that it stands for."""
+        self._arrays[name] = array
+        if self.folder is not None and array.size:
+            path = self.folder / f"{name}.npy"
+            np.save(path, array)
+            self._arrays[name] = np.load(path, mmap_mode="r+")
+
+    def release(self) -> dict[str, NDArray[Any]]:
+        """The arrays, for somebody else to keep; the forests are none any more."""
         self._forests = None
-        if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            for name, array in arrays.items():
-                if array.size and not isinstance(array, np.memmap):
-                    path = self.folder / f"{name}.npy"
-                    np.save(path, array)
-                    arrays[name] = np.load(path, mmap_mode="r+")
+        arrays, self._arrays = self._arrays, {}
+        return arrays
+
+    def _open(self) -> None:
         rules, symbols = self.data.rules, self.data.symbols
         self._forests = _forest.Forests(
-            symbols.n_tags, symbols.size, rules.binary, rules.unary, rules.root, arrays
+            symbols.n_tags, symbols.size, rules.binary, rules.unary, rules.root, self._arrays
         )
 
     @property
@@ -211,15 +236,19 @@ class Forests:
         """How many there are."""
         return len(self.trees)
 
+    def count_only(self, sentences: NDArray[np.int64]) -> None:
+        """Say of which sentences to add up the counts; the others have a log Z of -inf."""
+        self._left_out = np.ones(self.n_sentences, dtype=np.uint8)
+        self._left_out[sentences] = 0
+
     @property
     def statistics(self) -> Statistics:
         """How much is kept."""
         arrays = self._arrays
-        masks = np.ascontiguousarray(arrays["item_mask"])
-        bits = int(np.unpackbits(masks.view(np.uint8)).sum()) if len(masks) else 0
+        masks = np.asarray(arrays["item_mask"])
         return Statistics(
             self.n_sentences,
-            bits,
+            int(_BITS[masks.view(np.uint8)].sum(dtype=np.int64)),
             len(masks),
             len(arrays["edge_left"]),
             sum(array.nbytes for array in arrays.values()),
@@ -228,14 +257,16 @@ class Forests:
     @property
     def terminal_keys(self) -> NDArray[np.int64]:
         """word * n_tags + tag of every terminal that occurs, ascending."""
-        return np.unique(self._keys)
+        places = self._arrays["item_terminal"]
+        return self._keys[np.unique(places[places >= 0])]
 
     def number_terminals(self, keys: NDArray[np.int64]) -> None:
-        """Give each terminal its place among `keys`, int64, ascending, those of all forests."""
-        places = np.array(self._arrays["item_terminal"])
-        places[places >= 0] = np.searchsorted(keys, self._keys)
-        self._keys = np.empty(0, np.int64)
-        self._keep({**self._arrays, "item_terminal": places})
+        """Give each terminal its place among `keys`, int64, ascending, all of these and others."""
+        places = self._arrays["item_terminal"]
+        is_tag = places >= 0
+        places[is_tag] = np.searchsorted(keys, self._keys)[places[is_tag]]
+        self._keys = keys
+        self._open()
 
     def gold_terminals(self) -> NDArray[np.int32]:
         """The terminals of the trees' own tags, word after word, tree after tree."""
@@ -265,25 +296,17 @@ class Forests:
         sizes = _forest.prune(
             self._forests, self._workspace, tuple(weights), threshold, threshold * edge_factor
         )
-        n_cells, n_items, n_groups, n_edges, n_unaries, n_roots = sizes
-        lengths = {"cell": n_cells + 1, "item": n_items, "group": n_groups, "edge": n_edges}
-        lengths |= {"unary": n_unaries, "root": n_roots}
-        arrays = {}
-        for name, array in self._arrays.items():
+        left = dict(zip(("cell", "item", "group", "edge", "unary", "root"), sizes, strict=True))
+        self._forests = None  # the arrays are replaced one by one, so that few are there twice
+        for name in _NAMES:
             first, _, second = name.partition("_")
-            kind = second if first == "gold" else first
-            if kind == "sentence":
-                arrays[name] = np.array(array)
-                continue
-            length = lengths[kind] + (name == "group_edge")
-            arrays[name] = np.array(array[:length])
-        arrays["sentence_cell"][-1] = n_cells
-        arrays["sentence_root"][-1] = n_roots
-        arrays["cell_item"][-1] = n_items
-        arrays["cell_group"][-1] = n_groups
-        arrays["cell_unary"][-1] = n_unaries
-        arrays["group_edge"][-1] = n_edges
-        self._keep(arrays)
+            length = left.get(second if first == "gold" else first, self.n_sentences)
+            ends = name in _OFFSETS.values()
+            array = np.array(self._arrays[name][: length + ends])
+            if ends:
+                array[-1] = left[_PLACES[name]]
+            self._put(name, array)
+        self._open()
 
     def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], Counts]:
         """log Z of each sentence, -inf where float32 has lost it, and sums of expected counts.
@@ -297,11 +320,18 @@ class Forests:
 
     def add_counts(self, weights: Weights, sums: _Sums) -> NDArray[np.float64]:
         """Add the counts to `sums`. Returns log Z of each sentence."""
-        log_z = np.empty(self.n_sentences)
+        log_z = np.full(self.n_sentences, -np.inf)
         for begin in range(0, self.n_sentences, CHUNK):
             end = min(begin + CHUNK, self.n_sentences)
             _forest.expected_counts(
-                self._forests, self._workspace, begin, end, tuple(weights), sums.part, log_z
+                self._forests,
+                self._workspace,
+                begin,
+                end,
+                tuple(weights),
+                self._left_out,
+                sums.part,
+                log_z,
             )
             sums.add(end - begin)
         return log_z
@@ -352,7 +382,8 @@ class RebuiltForests:
 
     What Petrov & Klein (2007, figure 2) compare with cached pruning. The arguments are those of
     `coarse_forests`, with a threshold of 0 for no pruning at all, and keys: of the terminals, see
-    `all_terminals`. statistics: of the last evaluation, with what was made at all levels.
+    `all_terminals`. statistics: of the last evaluation, with what was made at all levels; without
+    pruning, of the chart of the last level.
     """
 
     def __init__(
@@ -367,17 +398,23 @@ class RebuiltForests:
         keys: NDArray[np.int64],
     ):
         self.data = data
-        self.trees = np.array(trees, dtype=np.int64)
+        tags = data.symbols.n_tags
+        gold_keys = {
+            tree: lexicon.encode(_words(data, tree)).astype(np.int64) * tags + _tags(data, tree)
+            for tree in trees
+        }
+        # With a tag that a word cannot have there is no parse like the tree.
+        known = set(keys.tolist())
+        self._gold_keys = {
+            tree: own for tree, own in gold_keys.items() if known.issuperset(own.tolist())
+        }
+        self.trees = np.array(list(self._gold_keys), dtype=np.int64)
         self.statistics = Statistics(0, 0, 0, 0, 0)
         self._first = (data, gold, grammar, lexicon)
         self._limits = (threshold, edge_factor)
         self._keys = keys
         self._cascade: list[tuple[Weights, Level]] = []
-        self._gold_keys = [
-            lexicon.encode(_words(data, tree)).astype(np.int64) * data.symbols.n_tags
-            + _tags(data, tree)
-            for tree in trees
-        ]
+        self._left_out = np.zeros(len(self.trees), dtype=np.uint8)
 
     @property
     def n_sentences(self) -> int:
@@ -386,8 +423,13 @@ class RebuiltForests:
 
     def gold_terminals(self) -> NDArray[np.int32]:
         """See `Forests`."""
-        found = np.concatenate([np.empty(0, np.int64), *self._gold_keys])
+        found = np.concatenate([np.empty(0, np.int64), *self._gold_keys.values()])
         return np.searchsorted(self._keys, found).astype(np.int32)
+
+    def count_only(self, sentences: NDArray[np.int64]) -> None:
+        """See `Forests`."""
+        self._left_out = np.ones(self.n_sentences, dtype=np.uint8)
+        self._left_out[sentences] = 0
 
     def refine(self, weights: Weights, level: Level) -> None:
         """Add a level to the cascade: prune with these weights, then refine to this level."""
@@ -400,10 +442,13 @@ class RebuiltForests:
         values = np.full(self.n_sentences, -np.inf)
         made = Statistics(self.n_sentences, 0, 0, 0, 0)
         for place, tree in enumerate(self.trees.tolist()):
+            if self._left_out[place]:
+                continue
             forests = coarse_forests(*self._first, [tree], threshold, edge_factor)
             if not forests.n_sentences:
                 continue
-            made += Statistics(0, forests.n_made, forests.n_made, 0, 0)
+            if threshold > 0 or not self._cascade:
+                made += Statistics(0, forests.n_made, forests.n_made, 0, 0)
             forests.number_terminals(self._keys)
             for before, level in self._cascade:
                 if threshold > 0:
@@ -420,7 +465,8 @@ class RebuiltForests:
 
 def all_terminals(data: TreebankData, lexicon: Lexicon) -> NDArray[np.int64]:
     """word * n_tags + tag of every word of the sentences under every tag that it can have."""
-    ids = np.unique(np.concatenate([lexicon.encode(_words(data, t)) for t in range(data.n_trees)]))
+    sentences = [lexicon.encode(_words(data, tree)) for tree in range(data.n_trees)]
+    ids = np.unique(np.concatenate([np.empty(0, np.int32), *sentences]))
     words, tags = np.nonzero(lexicon.scores(0, ids))
     return np.sort(ids[words].astype(np.int64) * data.symbols.n_tags + tags)
 
@@ -440,9 +486,12 @@ def coarse_forests(
 
     grammar: compiled; lexicon: with its level 0. trees: their numbers. threshold: of posteriors of
     items, and, times `edge_factor`, of productions. progress: called with the number of sentences
-    done. The terminals of items are numbers word * n_tags + tag: see `Forests.number_terminals`.
+    done. The forests' terminals are their own, see `Forests.number_terminals`.
     """
-    builder = _Builder(data)
+    parts: list[dict[str, NDArray[Any]]] = []
+    kept: list[int] = []
+    keys = [np.empty(0, np.int64)]
+    n_made = 0
     chart = _chart.Chart()
     for number, tree in enumerate(trees):
         words = _words(data, tree)
@@ -451,11 +500,35 @@ def coarse_forests(
         grid = gold.grid(tree)
         found = chart.coarse_forest(grammar, scores, grid, threshold, threshold * edge_factor)
         if found is not None:
-            builder.n_made += found[1]
-            builder.add(tree, ids, grid, *found[2:])
+            n_made += found[1]
+            made = _arrays_of(data, tree, ids, grid, *found[2:])
+            if made is not None:
+                parts.append(made[0])
+                keys.append(made[1])
+                kept.append(tree)
         if progress is not None:
             progress(number + 1)
-    return builder.forests(folder)
+    numbers = np.array(kept, dtype=np.int64)
+    own, places = np.unique(np.concatenate(keys), return_inverse=True)
+    begin = 0
+    for arrays in parts:
+        is_tag = arrays["item_terminal"] >= 0
+        end = begin + int(is_tag.sum())
+        arrays["item_terminal"][is_tag] = places[begin:end]
+        begin = end
+    return Forests(data, numbers, _concatenated(parts), own, n_made, folder)
+
+
+def joined(data: TreebankData, parts: Sequence[Forests], folder: Path | None = None) -> Forests:
+    """Forests of the same level as one; the parts are used up. folder: see `Forests`."""
+    trees = np.concatenate([np.empty(0, np.int64), *(part.trees for part in parts)])
+    own = [part.terminal_keys for part in parts]
+    keys = np.unique(np.concatenate([np.empty(0, np.int64), *own]))
+    for part in parts:
+        part.number_terminals(keys)
+    n_made = sum(part.n_made for part in parts)
+    arrays = _concatenated([part.release() for part in parts])
+    return Forests(data, trees, arrays, keys, n_made, folder)
 
 
 def _words(data: TreebankData, tree: int) -> list[str]:
@@ -469,112 +542,90 @@ def _tags(data: TreebankData, tree: int) -> NDArray[np.int32]:
     return data.symbol[nodes][data.is_word[nodes]]
 
 
-class _Builder:
-    """Gathers forests of sentences as the chart gives them."""
+def _arrays_of(
+    data: TreebankData,
+    tree: int,
+    ids: NDArray[np.int32],
+    grid: NDArray[np.int32],
+    cells: NDArray[np.int32],
+    symbols: NDArray[np.int32],
+    groups: NDArray[np.int32],
+    edges: NDArray[np.int32],
+    unaries: NDArray[np.int32],
+    roots: NDArray[np.int32],
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]] | None:
+    """The forest of one sentence, as the chart gives it, and the keys of its tags, not numbered.
 
-    def __init__(self, data: TreebankData):
-        self.data = data
-        self.trees: list[int] = []
-        self.n_made = 0
-        self.parts: dict[str, list[NDArray[Any]]] = {name: [] for name in _NAMES}
-        self.n = dict.fromkeys(("cell", "item", "group", "edge", "unary", "root"), 0)
+    None if the grammar has no parse like the tree.
+    """
+    n_tags = data.symbols.n_tags
+    bounds = cells[:, 2:]
+    cell_of = np.repeat(np.arange(len(cells) - 1), np.diff(bounds[:, 0]))
+    i, j = cells[cell_of, 0], cells[cell_of, 1]
+    own = grid[i, j]
+    is_tag = symbols < n_tags
+    gold_item = np.where(is_tag, own[:, 2] == symbols, (own[:, :2] == symbols[:, None]).any(1))
+    gold_item &= ~is_tag | (j == i + 1)
+    # A production is one of the tree if its parent is the lower node, and its children the
+    # upper ones where the tree has its split.
+    parents = groups[:-1, 0]
+    parent = np.repeat(parents, np.diff(groups[:, 2]))
+    left, right = edges.T
+    top = gold_item & (own[:, 0] == symbols)
+    lower = gold_item & (own[:, 1] == symbols)
+    gold_edge = lower[parent] & top[left] & top[right] & (j[left] == own[parent, 2])
+    above, below, _ = unaries.T
+    gold_unary = gold_item[above] & gold_item[below]
+    # Over one word stand at most a tag, the lower phrase and the upper one.
+    gold_unary &= np.where(is_tag[below], lower[above], lower[below] & top[above])
+    gold_root = top[roots[:, 0]]
+    n_gold = [int(gold.sum()) for gold in (gold_item & is_tag, gold_edge, gold_unary, gold_root)]
+    mine = slice(data.offsets[tree], data.offsets[tree + 1])
+    kinds = (data.is_word, data.is_binary, data.is_unary)
+    if n_gold != [*(int(kind[mine].sum()) for kind in kinds), 1]:
+        return None
+    keys = ids[i[is_tag]].astype(np.int64) * n_tags + symbols[is_tag]
+    found = {
+        "sentence_cell": np.array([0, len(cells) - 1]),
+        "cell_item": bounds[:, 0],
+        "cell_group": bounds[:, 1],
+        "cell_unary": bounds[:, 2],
+        "item_symbol": symbols,
+        "item_terminal": np.where(is_tag, 0, -1),
+        "item_mask": np.ones(len(symbols)),
+        "group_parent": parents,
+        "group_rule": groups[:-1, 1],
+        "group_edge": groups[:, 2],
+        "edge_left": left,
+        "edge_right": right,
+        "unary_parent": above,
+        "unary_child": below,
+        "unary_rule": unaries[:, 2],
+        "sentence_root": np.array([0, len(roots)]),
+        "root_item": roots[:, 0],
+        "root_rule": roots[:, 1],
+        "gold_item": gold_item,
+        "gold_edge": gold_edge,
+        "gold_unary": gold_unary,
+        "gold_root": gold_root,
+    }
+    return {name: array.astype(_TYPES.get(name, np.int32)) for name, array in found.items()}, keys
 
-    def add(
-        self,
-        tree: int,
-        ids: NDArray[np.int32],
-        grid: NDArray[np.int32],
-        cells: NDArray[np.int32],
-        symbols: NDArray[np.int32],
-        groups: NDArray[np.int32],
-        edges: NDArray[np.int32],
-        unaries: NDArray[np.int32],
-        roots: NDArray[np.int32],
-    ) -> None:
-        n_tags = self.data.symbols.n_tags
-        n = self.n
-        bounds = cells[:, 2:]
-        cell_of = np.repeat(np.arange(len(cells) - 1), np.diff(bounds[:, 0]))
-        i, j = cells[cell_of, 0], cells[cell_of, 1]
-        own = grid[i, j]
-        is_tag = symbols < n_tags
-        gold_item = np.where(is_tag, own[:, 2] == symbols, (own[:, :2] == symbols[:, None]).any(1))
-        gold_item &= ~is_tag | (j == i + 1)
-        # A production is one of the tree if its parent is the lower node, and its children the
-        # upper ones where the tree has its split.
-        parents, _, starts = groups[:-1].T
-        parent = np.repeat(parents, np.diff(groups[:, 2]))
-        left, right = edges.T
-        top = gold_item & (own[:, 0] == symbols)
-        lower = gold_item & (own[:, 1] == symbols)
-        gold_edge = lower[parent] & top[left] & top[right] & (j[left] == own[parent, 2])
-        above, below, _ = unaries.T
-        gold_unary = gold_item[above] & gold_item[below]
-        # Over one word stand at most a tag, the lower phrase and the upper one.
-        gold_unary &= np.where(is_tag[below], lower[above], lower[below] & top[above])
-        gold_root = top[roots[:, 0]]
-        n_gold = [
-            int(gold.sum()) for gold in (gold_item & is_tag, gold_edge, gold_unary, gold_root)
-        ]
-        mine = slice(self.data.offsets[tree], self.data.offsets[tree + 1])
-        kinds = (self.data.is_word, self.data.is_binary, self.data.is_unary)
-        if n_gold != [*(int(kind[mine].sum()) for kind in kinds), 1]:
-            return  # the grammar has no parse like the tree
-        terminal = np.where(is_tag, ids[i].astype(np.int64) * n_tags + symbols, -1)
-        found = {
-            "sentence_cell": np.array([n["cell"]]),
-            "cell_item": bounds[:-1, 0] + n["item"],
-            "cell_group": bounds[:-1, 1] + n["group"],
-            "cell_unary": bounds[:-1, 2] + n["unary"],
-            "item_symbol": symbols,
-            "item_terminal": terminal,
-            "item_mask": np.ones(len(symbols), dtype=np.uint64),
-            "group_parent": parents + n["item"],
-            "group_rule": groups[:-1, 1],
-            "group_edge": starts + n["edge"],
-            "edge_left": left + n["item"],
-            "edge_right": right + n["item"],
-            "unary_parent": above + n["item"],
-            "unary_child": below + n["item"],
-            "unary_rule": unaries[:, 2],
-            "sentence_root": np.array([n["root"]]),
-            "root_item": roots[:, 0] + n["item"],
-            "root_rule": roots[:, 1],
-            "gold_item": gold_item,
-            "gold_edge": gold_edge,
-            "gold_unary": gold_unary,
-            "gold_root": gold_root,
-        }
-        for name, array in found.items():
-            kind = np.int64 if name == "item_terminal" else _TYPES.get(name, np.int32)
-            self.parts[name].append(array.astype(kind))
-        self.trees.append(tree)
-        n["cell"] += len(cells) - 1
-        n["item"] += len(symbols)
-        n["group"] += len(parents)
-        n["edge"] += len(edges)
-        n["unary"] += len(unaries)
-        n["root"] += len(roots)
 
-    def forests(self, folder: Path | None) -> Forests:
-        n = self.n
-        ends = {
-            "sentence_cell": n["cell"],
-            "cell_item": n["item"],
-            "cell_group": n["group"],
-            "cell_unary": n["unary"],
-            "group_edge": n["edge"],
-            "sentence_root": n["root"],
-        }
-        arrays = {}
-        for name in _NAMES:
-            parts = self.parts.pop(name)
-            kind = np.int64 if name == "item_terminal" else _TYPES.get(name, np.int32)
-            if name in ends:
-                parts.append(np.array([ends[name]], dtype=kind))
-            arrays[name] = np.concatenate([np.empty(0, kind), *parts])
-        # Until they are numbered the kernel only sees whether there is one.
-        keys = arrays["item_terminal"]
-        arrays["item_terminal"] = np.where(keys < 0, -1, 0).astype(np.int32)
-        trees = np.array(self.trees, dtype=np.int64)
-        return Forests(self.data, trees, arrays, keys[keys >= 0], self.n_made, folder)
+def _concatenated(parts: Sequence[dict[str, NDArray[Any]]]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The arrays of some forests one after another; the parts are emptied meanwhile."""
+    sizes = {kind: [int(part[name][-1]) for part in parts] for kind, name in _OFFSETS.items()}
+    for name in _NAMES:
+        found = [part.pop(name) for part in parts]
+        ends = name in _OFFSETS.values()
+        length = sum(map(len, found)) - ends * (len(found) - 1)
+        whole = np.zeros(length, dtype=_TYPES.get(name, np.int32))
+        begin = before = 0
+        for array, size in zip(found, sizes[_PLACES.get(name, "item")], strict=True):
+            end = begin + len(array)
+            whole[begin:end] = array
+            if name in _PLACES:
+                whole[begin:end] += before
+                before += size
+            begin = end - ends
+        yield name, whole

@@ -8,11 +8,15 @@ it, once, before each of these is trained.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TypeVar
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +33,8 @@ from .conditional import (
     ConditionalShard,
     Parameterization,
     Parts,
+    TerminalMap,
+    level_weights,
     with_levels,
     without_backoff,
 )
@@ -44,8 +50,9 @@ from .forests import (
     Weights,
     all_terminals,
     coarse_forests,
+    joined,
 )
-from .model import LatentGrammar, Level
+from .model import LatentGrammar
 from .split_merge import NOISE
 from .symbols import TreebankData, cumulative
 
@@ -54,6 +61,7 @@ _VERSION = 1
 STARTS = ("generative", "copy")
 PRUNINGS = ("cached", "coarse_to_fine", "none")
 THRESHOLD = float(np.exp(-10.0))
+AT_ONCE = 256  # sentences whose forests of levels that are not trained are in memory
 FLOOR = 1e-3  # of probabilities that parameters start from, where these are the weights themselves
 
 Callback = Callable[[int, str, int, float], None]
@@ -75,7 +83,8 @@ class ConditionalGrammar:
     figure 2 of the paper. threshold: posteriors below are pruned (the paper: e^-10), of productions
     those below it times edge_factor. shards: the sentences are cut in so many, on which the result
     depends by rounding errors. threads: so many share them; the result is the same, bit for bit.
-    folder: where cached forests are kept; None: in memory.
+    folder: where cached forests are kept, in folders of their own, until the end of the training;
+    None: in memory.
     Raises StructlearnError SL406 for a setting out of range.
     """
 
@@ -99,8 +108,11 @@ class ConditionalGrammar:
 
     def __post_init__(self) -> None:
         rounds = self.generative.rounds
+        simple = self.generative.lexicon.kind == "simple"
         for name, wanted, sound in (
             ("base", " or ".join(BASES), self.base in BASES),
+            # A word that has no weight of its own needs one of its signature.
+            ("base", '"generative" with a smoothed lexicon', self.base == "generative" or simple),
             ("pruning", ", ".join(PRUNINGS), self.pruning in PRUNINGS),
             ("start", " or ".join(STARTS), self.start in STARTS),
             ("first_level", f"0 to {rounds}", 0 <= self.first_level <= rounds),
@@ -203,6 +215,7 @@ class ConditionalTrainer:
         self._generative = settings.trainer(None, [data])
         self._generative_done = False
         self._done: list[NDArray[np.float64]] = []
+        self._lost = np.empty(0, dtype=np.int64)
         self._started: Objectives | None = None
         self._optimizer: LBFGS | None = None
         self.records: list[LevelRecord] = []
@@ -232,7 +245,8 @@ class ConditionalTrainer:
         """End the threads and let go of the forests."""
         self._generative.close()
         if self._started is not None:
-            self._started.engine.close()
+            self._lost = self._started.lost
+            self._started.close()
             self._started = None
 
     def parameters(self) -> LatentGrammar:
@@ -257,12 +271,15 @@ class ConditionalTrainer:
 
     def _train_level(self) -> None:
         settings = self.settings
-        if self._started is None:
-            self._started = Objectives(settings, self._data, self._whole())
-        own = self._started
         number = self._next_level
-        objective = own.objective(number, dict(enumerate(self._done, settings.first_level)))
+        trained = dict(enumerate(self._done, settings.first_level))
+        if self._started is None:
+            whole = self._whole()
+            self._started = Objectives(settings, self._data, whole, number, trained, self._lost)
+        own = self._started
         optimizer = self._optimizer
+        begun = optimizer is not None and optimizer.n_evaluations > 0
+        objective = own.objective(number, trained, may_lose=not begun)
         if optimizer is None:
             start = objective.parameterization.initial(FLOOR)
             if settings.start == "copy" and self._done:
@@ -317,6 +334,7 @@ class ConditionalTrainer:
             "generative": _stored(self._generative.to_bytes()),
             "generative_done": self._generative_done,
             "levels": self._done,
+            "lost": self._lost if self._started is None else self._started.lost,
             "optimizer": None if self._optimizer is None else _stored(self._optimizer.to_bytes()),
             "records": [list(astuple(record)) for record in self.records],
             "n_iterations": self.n_iterations,
@@ -335,6 +353,11 @@ class ConditionalTrainer:
         try:
             if not self._generative.resume(fields["generative"].tobytes()):
                 return False
+            rounds = self._generative.n_iterations
+            if fields["generative_done"] and rounds != self.settings.generative.rounds:
+                self._begin(self._data)
+                return False
+            self._lost = np.array(fields["lost"], dtype=np.int64)
             self._generative_done = fields["generative_done"]
             self._done = [np.array(theta, dtype=np.float64) for theta in fields["levels"]]
             optimizer = fields["optimizer"]
@@ -362,52 +385,108 @@ def _stored(data: bytes) -> NDArray[np.uint8]:
 
 
 class Objectives:
-    """The forests of the data, and the objective of one level after another."""
+    """The forests of the data, and the objective of one level after another.
 
-    def __init__(self, settings: ConditionalGrammar, data: TreebankData, grammar: LatentGrammar):
+    grammar: generative, with rows of signatures as `without_backoff` makes them. level: the first
+    whose objective is wanted. trained: by number, the parameters of those levels before it that are
+    not generative. lost: int64, sentences to leave out. Cached forests of levels before the first
+    are in memory for a few hundred sentences at a time.
+    """
+
+    def __init__(
+        self,
+        settings: ConditionalGrammar,
+        data: TreebankData,
+        grammar: LatentGrammar,
+        level: int = 0,
+        trained: Mapping[int, NDArray[np.float64]] | None = None,
+        lost: Sequence[int] | NDArray[np.int64] = (),
+    ):
         self.settings = settings
         self.grammar = grammar
-        self._level = 0
-        self._n_trees = data.n_trees
-        first = (data, GoldTrees(data), compile_grammar(grammar.truncated(1)), grammar.lexicon)
-        threshold = 0.0 if settings.pruning == "none" else settings.threshold
-        parts = split(data.offsets, settings.shards)
+        self._data = data
+        self._folder: Path | None = None
+        self._removal: finalize | None = None
+        if settings.folder is not None and settings.pruning == "cached":
+            settings.folder.mkdir(parents=True, exist_ok=True)
+            # Of these objectives alone, since others may be at work in the same place.
+            self._folder = Path(mkdtemp(prefix="forests-", dir=settings.folder))
+            self._removal = finalize(self, rmtree, self._folder, ignore_errors=True)
+        self._first = (
+            data,
+            GoldTrees(data),
+            compile_grammar(grammar.truncated(1)),
+            grammar.lexicon,
+        )
         self.forests: list[Forests] | list[RebuiltForests]
         if settings.pruning == "cached":
-
-            def build(part: tuple[int, slice]) -> Forests:
-                number, trees = part
-                folder = None if settings.folder is None else settings.folder / f"shard{number}"
-                numbers = range(trees.start, trees.stop)
-                return coarse_forests(
-                    *first, numbers, threshold, settings.edge_factor, folder=folder
-                )
-
-            kept = self._share(build, list(enumerate(parts)))
-            keys = np.unique(np.concatenate([forests.terminal_keys for forests in kept]))
-            for forests in kept:
-                forests.number_terminals(keys)
-            self.forests = kept
+            keys = self._cache(level, trained or {})
         else:
-            keys = all_terminals(data, grammar.lexicon)
-            self.forests = [
-                RebuiltForests(
-                    *first, range(part.start, part.stop), threshold, settings.edge_factor, keys
-                )
-                for part in parts
-            ]
-        n_tags = grammar.symbols.n_tags
-        self.terminals = Terminals(
-            (keys // n_tags).astype(np.int32), (keys % n_tags).astype(np.int32)
-        )
+            keys = self._rebuild()
+        self.terminals = self._terminals(keys)
         self.shards = [ConditionalShard(forests, self.terminals) for forests in self.forests]
+        for shard in self.shards:
+            shard.count_only(np.flatnonzero(~np.isin(shard.forests.trees, lost)))
         self.engine = ThreadEngine(self.shards, settings.threads)
+
+    def _cache(self, level: int, trained: Mapping[int, NDArray[np.float64]]) -> NDArray[np.int64]:
+        """Make the forests of a level; returns the keys of all terminals."""
+        settings, data = self.settings, self._data
+        cascade = [self._weights(number, trained) for number in range(level)]
+
+        def build(part: tuple[int, slice]) -> Forests:
+            number, trees = part
+            done = []
+            for begin in range(trees.start, trees.stop, AT_ONCE):
+                some = range(begin, min(begin + AT_ONCE, trees.stop))
+                forests = coarse_forests(
+                    *self._first, some, settings.threshold, settings.edge_factor
+                )
+                terminals = self._terminals(forests.terminal_keys)
+                for before, parts in enumerate(cascade):
+                    self._prune(forests, before, self._level_weights(before, parts, terminals))
+                done.append(forests)
+            folder = None if self._folder is None else self._folder / f"shard{number}"
+            return joined(data, done, folder)
+
+        made = self._share(build, list(enumerate(split(data.offsets, settings.shards))))
+        keys = np.unique(np.concatenate([forests.terminal_keys for forests in made]))
+        for forests in made:
+            forests.number_terminals(keys)
+        self.forests = made
+        self._level = level
+        return keys
+
+    def _rebuild(self) -> NDArray[np.int64]:
+        """See `_cache`; here levels are added by `objective`."""
+        settings, data = self.settings, self._data
+        threshold = 0.0 if settings.pruning == "none" else settings.threshold
+        keys = all_terminals(data, self.grammar.lexicon)
+        self.forests = [
+            RebuiltForests(
+                *self._first, range(part.start, part.stop), threshold, settings.edge_factor, keys
+            )
+            for part in split(data.offsets, settings.shards)
+        ]
+        self._level = 0
+        return keys
+
+    def close(self) -> None:
+        """End the threads, and let go of the forests and their files."""
+        self.engine.close()
+        self.forests, self.shards = [], []
+        if self._removal is not None:
+            self._removal()
 
     @property
     def left_out(self) -> int:
         """Sentences without a parse, by the coarsest grammar or by float32 arithmetic."""
-        lost = sum(shard.n_lost for shard in self.shards)
-        return self._n_trees - sum(forests.n_sentences for forests in self.forests) + lost
+        return self._data.n_trees - sum(len(shard.sentences) for shard in self.shards)
+
+    @property
+    def lost(self) -> NDArray[np.int64]:
+        """The numbers of those that float32 has lost."""
+        return np.concatenate([shard.lost for shard in self.shards])
 
     @property
     def statistics(self) -> Statistics:
@@ -416,36 +495,59 @@ class Objectives:
         return sum(others, first)
 
     def objective(
-        self, number: int, trained: dict[int, NDArray[np.float64]]
+        self,
+        number: int,
+        trained: Mapping[int, NDArray[np.float64]],
+        may_lose: bool = True,
     ) -> ConditionalLikelihood:
         """The objective of a level, when what the levels before it find impossible is pruned.
 
-        trained: the parameters of those that are not generative.
+        trained: the parameters of those that are not generative. may_lose: see
+        `ConditionalShard.begin`. Raises ValueError for a level before those of the forests.
         """
         if self._level > number:
             raise ValueError(f"forests of level {self._level} are none of level {number}")
         while self._level < number:
-            theta = trained.get(self._level)
-            base = "generative" if theta is None else self.settings.base
-            before = self._at(self._level, base)
-            start = np.zeros(before.parameterization.n_parameters) if theta is None else theta
-            self._prune(before.weights_at(start), self.grammar.levels[self._level + 1])
+            parts = self._weights(self._level, trained)
+            weights = self._level_weights(self._level, parts, self.terminals)
+            self._share(partial(self._prune, before=self._level, weights=weights), self.forests)
             self._level += 1
         for shard in self.shards:
-            shard.begin()
-        return self._at(number, self.settings.base)
+            shard.begin(may_lose)
+        return ConditionalLikelihood(
+            self.parameterization(number, self.settings.base),
+            self.grammar.lexicon,
+            self.terminals,
+            self.engine,
+            self.settings.l2,
+        )
 
-    def _prune(self, weights: Weights, level: Level) -> None:
-        settings = self.settings
+    def _prune(self, forests: Forests | RebuiltForests, before: int, weights: Weights) -> None:
+        """Leave out what a level finds impossible, and refine the rest to the next."""
+        level = self.grammar.levels[before + 1]
+        if isinstance(forests, RebuiltForests):
+            forests.refine(weights, level)
+        else:
+            forests.prune(weights, self.settings.threshold, self.settings.edge_factor)
+            forests.refine(level)
 
-        def finer(forests: Forests | RebuiltForests) -> None:
-            if isinstance(forests, RebuiltForests):
-                forests.refine(weights, level)
-            else:
-                forests.prune(weights, settings.threshold, settings.edge_factor)
-                forests.refine(level)
+    def _weights(self, number: int, trained: Mapping[int, NDArray[np.float64]]) -> Parts:
+        """Those of all productions of a level, trained or generative."""
+        theta = trained.get(number)
+        base = "generative" if theta is None else self.settings.base
+        parameters = self.parameterization(number, base)
+        return parameters.finite_weights(
+            np.zeros(parameters.n_parameters) if theta is None else theta
+        )
 
-        self._share(finer, self.forests)
+    def _level_weights(self, number: int, parts: Parts, terminals: Terminals) -> Weights:
+        level, n_tags = self.grammar.levels[number], self.grammar.symbols.n_tags
+        own = TerminalMap(self.grammar.lexicon, terminals, level.substates[:n_tags])
+        return level_weights(level, parts, own)
+
+    def _terminals(self, keys: NDArray[np.int64]) -> Terminals:
+        words, tags = np.divmod(keys, self.grammar.symbols.n_tags)
+        return Terminals(words.astype(np.int32), tags.astype(np.int32))
 
     def _share(self, task: Callable[[T], R], items: Sequence[T]) -> list[R]:
         pool = Pool(self.settings.threads)
@@ -453,15 +555,6 @@ class Objectives:
             return pool.map(task, items)
         finally:
             pool.close()
-
-    def _at(self, number: int, base: str) -> ConditionalLikelihood:
-        return ConditionalLikelihood(
-            self.parameterization(number, base),
-            self.grammar.lexicon,
-            self.terminals,
-            self.engine,
-            self.settings.l2,
-        )
 
     def parameterization(self, number: int, base: str) -> Parameterization:
         """Of a level of the grammar."""

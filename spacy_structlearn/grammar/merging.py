@@ -93,7 +93,7 @@ def scores_in_forests(shard: ConditionalShard, weights: Weights) -> NodeScores:
     float32, laid out as those of `shard.derivations`, whose substates are those of `weights`; their
     products are posteriors of substates, given the words. The scores of a node below a unary
     production are those of the lower node of its span, all others those of the upper one; see
-    `_forest`. Of a sentence that float32 has lost, NaN.
+    `_forest`. Of a sentence that float32 loses, NaN.
     """
     data, forests = shard.derivations.data, shard.forests
     substates, at = weights.substates, shard.derivations.node_offsets
@@ -106,11 +106,11 @@ def scores_in_forests(shard: ConditionalShard, weights: Weights) -> NodeScores:
     is_upper = np.ones(data.n_nodes, dtype=np.bool_)
     is_upper[data.left[data.is_unary]] = False
     is_upper[data.is_word] = True
-    for sentence in range(data.n_trees):
+    for number, sentence in enumerate(shard.sentences.tolist()):
         found = forests.scores(sentence, weights)
         if found is None:
             continue
-        nodes = order[data.offsets[sentence] : data.offsets[sentence + 1]]
+        nodes = order[data.offsets[number] : data.offsets[number + 1]]
         sizes = substates[data.symbol[nodes]].astype(np.int64)
         ends = np.cumsum(sizes)
         local = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
@@ -249,7 +249,7 @@ def merge_losses(
     """What each merger of the last level would lose, over the trees that it was learned from.
 
     criterion: "joint", of which the cost is that of an E-step; "conditional": an evaluation of the
-    conditional likelihood, and of its forests. settings: of these the threshold, shards, threads
+    conditional likelihood, and of its forests. settings: of these the thresholds, shards, threads
     and folder matter; None: the usual ones. Raises ValueError for another criterion or other trees.
     """
     check_trees(grammar, data)
@@ -260,10 +260,15 @@ def merge_losses(
         raise ValueError(f"criterion {criterion!r} is none of {CRITERIA}")
     # The grammar's own weights are the base of parameters that are all zero.
     generative = SplitMerge(rounds=grammar.depth, binarization=grammar.binarization)
-    settings = replace(settings or ConditionalGrammar(), base="generative", first_level=0)
-    settings = replace(settings, generative=generative)
-    whole = without_backoff(grammar.truncated(grammar.depth + 1))
-    objectives = Objectives(settings, data, whole)
+    settings = replace(
+        settings or ConditionalGrammar(),
+        generative=generative,
+        base="generative",
+        first_level=grammar.depth,
+        pruning="cached",
+    )
+    whole = without_backoff(grammar)
+    objectives = Objectives(settings, data, whole, grammar.depth)
     try:
         objective = objectives.objective(grammar.depth, {})
         zeros = np.zeros(objective.parameterization.n_parameters)
@@ -271,7 +276,7 @@ def merge_losses(
             objectives.shards, whole.levels[grammar.depth], objective.weights_at(zeros)
         )
     finally:
-        objectives.engine.close()
+        objectives.close()
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,19 +11,82 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from .. import serialization
 from ..errors import StructlearnError
 from ..trees.tree import Tree
-from .estimators import Callback, SplitMerge, SplitMergeTrainer
+from .estimators import Callback, SplitMerge
 from .model import LatentGrammar, product
 from .symbols import TreebankData
 
 _KIND = "product_state"
 _VERSION = 1
+
+
+class GrammarTrainer(Protocol):
+    """What a product asks of the training of one grammar; see `SplitMergeTrainer`."""
+
+    on_iteration: Callback | None
+    value: float
+    n_iterations: int
+
+    def step(self) -> bool:
+        """One round. Returns False once all are done."""
+        ...
+
+    def parameters(self) -> LatentGrammar:
+        """The grammar so far."""
+        ...
+
+    def to_bytes(self) -> bytes:
+        """The state of the training."""
+        ...
+
+    def resume(self, state: bytes) -> bool:
+        """Go on from `to_bytes`. Returns False if it is of other data or settings."""
+        ...
+
+
+class GrammarEstimator(Protocol):
+    """How one grammar is learned: `SplitMerge`, `ConditionalGrammar`."""
+
+    @property
+    def seed(self) -> int:
+        """Of the random numbers."""
+        ...
+
+    @property
+    def max_iterations(self) -> int:
+        """See `Product.max_iterations`."""
+        ...
+
+    def with_seed(self, seed: int) -> GrammarEstimator:
+        """The same settings with another seed."""
+        ...
+
+    def encode(self, data: Sequence[Tree | Sequence[Tree] | TreebankData]) -> TreebankData:
+        """All trees of `data`."""
+        ...
+
+    def initialize(
+        self,
+        data: Sequence[Tree | Sequence[Tree] | TreebankData],
+        labels: Sequence[str] = (),
+        previous: LatentGrammar | None = None,
+    ) -> LatentGrammar:
+        """The treebank grammar."""
+        ...
+
+    def trainer(
+        self,
+        parameters: LatentGrammar | None,
+        data: Sequence[Tree | Sequence[Tree] | TreebankData],
+    ) -> GrammarTrainer:
+        """Training from the treebank grammar on."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -33,7 +96,7 @@ class Product:
     Raises StructlearnError SL406 for fewer than one.
     """
 
-    base: SplitMerge = field(default_factory=SplitMerge)
+    base: GrammarEstimator = field(default_factory=SplitMerge)
     grammars: int = 4
 
     attributes = ("ORTH",)
@@ -79,11 +142,11 @@ class ProductTrainer:
         self.on_iteration: Callback | None = None
         self._data = data
         self._done: list[LatentGrammar] = []
-        self._current: SplitMergeTrainer | None = self._trainer(0)
+        self._current: GrammarTrainer | None = self._trainer(0)
         self.value = 0.0
         self.n_iterations = 0
 
-    def _trainer(self, number: int) -> SplitMergeTrainer:
+    def _trainer(self, number: int) -> GrammarTrainer:
         base = self.settings.base
         return base.with_seed(base.seed + number).trainer(None, [self._data])
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -176,6 +176,28 @@ class TreebankData:
     def n_nodes(self) -> int:
         """Number of nodes of all trees."""
         return len(self.symbol)
+
+    def subset(self, trees: NDArray[np.integer]) -> TreebankData:
+        """Some of the trees, by their numbers, with the symbols, rules and pairs of all."""
+        sizes = np.diff(self.offsets)[trees]
+        offsets = cumulative(sizes)
+        shift = np.repeat(self.offsets[:-1][trees] - offsets[:-1], sizes)
+        nodes = np.arange(offsets[-1]) + shift
+
+        def shifted(children: NDArray[np.int32]) -> NDArray[np.int32]:
+            mine = children[nodes]
+            return np.where(mine < 0, mine, mine - shift).astype(np.int32)
+
+        return replace(
+            self,
+            symbol=self.symbol[nodes],
+            left=shifted(self.left),
+            right=shifted(self.right),
+            production=self.production[nodes],
+            offsets=offsets,
+            roots=self.roots[trees],
+            chain_counts={},
+        )
 
     @cached_property
     def is_word(self) -> NDArray[np.bool_]:

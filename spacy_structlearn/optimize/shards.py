@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from .lbfgs import Vector, dot
+from .lbfgs import Vector
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -117,34 +117,6 @@ class ThreadEngine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class Penalized:
-    """An engine with a Gaussian prior on top, counted once: f(x) + l2 |x|^2.
-
-    engine: of f. l2: strength of the prior, 0 or more; 1 / (2 variance), as that of CRFsuite.
-    Raises StructlearnError SL209 for another l2.
-    """
-
-    def __init__(self, engine: Engine, l2: float):
-        if not 0 <= l2 < np.inf:
-            raise StructlearnError("SL209", name="l2", wanted="0 or more", value=l2)
-        self.engine = engine
-        self.l2 = float(l2)
-
-    def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """f(x) + l2 |x|^2, and its gradient, float64 (n)."""
-        value, gradient = self.engine.value_and_grad(x)
-        gradient += 2.0 * self.l2 * x
-        return value + self.l2 * dot(x, x), gradient
-
-    def expected_counts(self, parameters: Any) -> tuple[float, Arrays]:
-        """Those of the engine; a prior on weights has no part in them."""
-        return self.engine.expected_counts(parameters)
-
-    def close(self) -> None:
-        """Close the engine."""
-        self.engine.close()
 
 
 class Pool:

@@ -358,7 +358,7 @@ def build_conditional_grammar(
     and smoothing as in `build_latent_grammar`, then each level by L-BFGS. More accurate, and slower
     to train. Its weights are no probabilities; those of brackets and trees are.
     base: what a weight is a correction of: the "generative" probability, to which the penalties
-        then draw it, or 1, "uniform", as in the paper.
+        then draw it, or 1, "uniform", as in the paper, for which `lexicon` must be "simple".
     start: what each level begins with: its "generative" probabilities, or a "copy" of the weights
         of the level before.
     first_level: levels before it stay generative. A level has at most 2^level substates a symbol.

@@ -238,7 +238,7 @@ class ChainObjective:
         this data. Its predicates stay fixed, and it is told whether it is locally normalised.
     columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
     label_ids: integers (n_tokens), the right labels.
-    l2: strength of the prior, 0 or more; 1 / (2 variance).
+    l2: strength of the prior, 0 or more; 1 / (2 variance). It may be set anew at any time.
     shards: the data are cut in so many. threads: so many work on the shards, with the same results,
         bit for bit, or share the sentences if there is one shard; results then differ by rounding
         errors.
@@ -268,16 +268,13 @@ class ChainObjective:
         if model.unknown is not None:
             problem = "weights of unknown predicates cannot be trained by conditional likelihood"
             raise StructlearnError("SL206", problem=problem)
-        for name, value, wanted, sound in (
-            ("l2", l2, "0 or more", 0 <= l2 < np.inf),
-            ("threads", threads, "1 or more", threads >= 1),
-            ("shards", shards, "1 or more", shards >= 1),
-        ):
-            if not sound:
-                raise StructlearnError("SL209", name=name, wanted=wanted, value=value)
+        for name, value in (("threads", threads), ("shards", shards)):
+            if value < 1:
+                raise StructlearnError("SL209", name=name, wanted="1 or more", value=value)
+        self._engine: ThreadEngine | None = None
+        self.l2 = l2
         self.model = model
         self.model.locally_normalized = self.locally_normalized
-        self.l2 = float(l2)
         self._threads, self._n_shards = threads, shards
         self._columns, self._offsets, self._label_ids = self._check(columns, offsets, label_ids)
         if model.supported is None or model.supported_transitions is None:
@@ -287,7 +284,20 @@ class ChainObjective:
         if shards > 1:
             rows, _ = _number(np.concatenate([folding.rows for folding in foldings]))
         self._numbering = Numbering(model, rows)
-        self._engine: ThreadEngine | None = self._make_engine(parts, foldings)
+        self._engine = self._make_engine(parts, foldings)
+
+    @property
+    def l2(self) -> float:
+        """Strength of the prior. Raises StructlearnError SL209 if it is set below 0."""
+        return self._l2
+
+    @l2.setter
+    def l2(self, l2: float) -> None:
+        if not 0 <= l2 < np.inf:
+            raise StructlearnError("SL209", name="l2", wanted="0 or more", value=l2)
+        self._l2 = float(l2)
+        if self._engine is not None:
+            self._engine.shards[0].l2 = self._l2
 
     @property
     def n_parameters(self) -> int:
@@ -357,7 +367,7 @@ class ChainObjective:
         threads = self._threads if self._n_shards == 1 else 1
         return ThreadEngine(
             [
-                # The prior is counted once.
+                # The prior is counted once, by the first shard.
                 self.shard(
                     *(self.model, self._numbering, folding, *part),
                     l2=0.0 if place else self.l2,

@@ -187,7 +187,7 @@ def conditional_model(tmp_path_factory):
     (path / "trees").write_text("\n".join(ATTACHED * 4), encoding="utf8")
     nlp = spacy.blank("en")
     settings = {"@architectures": "spacy_structlearn.ConditionalGrammar.v1", "rounds": 1}
-    settings |= {"base": "uniform", "l1": 0.01}
+    settings |= {"base": "uniform", "lexicon": "simple", "l1": 0.01}
     parser = nlp.add_pipe("constituency_parser", config={"model": settings})
     examples = list(create_treebank_reader(path / "trees")(nlp))
     parser.initialize(lambda: examples)

@@ -339,13 +339,13 @@ def test_the_tree_side(kind):
         shard = ConditionalShard(forests, terminals)
         value, counts = shard.expected_counts((grammar.levels[number], weights))
         own, trees = numpy_expected_counts(of(forests, weights), only_gold=True)
-        np.testing.assert_allclose(shard.tree_values, own, atol=1e-5)
+        np.testing.assert_allclose(shard.derivations.values, own, atol=1e-5)
         log_z, full = forests.expected_counts(weights)
-        assert (shard.tree_values <= log_z + 1e-5).all()
+        assert (shard.derivations.values <= log_z + 1e-5).all()
         assert value == pytest.approx((own - log_z).sum(), abs=1e-4)
         for found, mine, whole in zip(counts, trees, full, strict=True):
             np.testing.assert_allclose(found + whole, mine, atol=1e-5)
-        assert shard.n_lost == 0
+        assert not len(shard.lost)
         shard.close()
 
 
@@ -438,10 +438,59 @@ def test_a_sentence_lost_at_first_does_not_count():
     for shard in shards:
         shard.begin()
     value, gradient = likelihood.value_and_grad(theta)
-    assert shards[0].n_lost == 1
-    assert shards[1].n_lost == 0
+    assert shards[0].lost.tolist() == [0]
+    assert not len(shards[1].lost)
     assert 0 < value < whole
     assert np.isfinite(gradient).all()
+
+
+def without_a_rule(shards=2):
+    """An objective, and parameters with which float32 loses the one sentence of a rule."""
+    likelihood = objective("toy", "simple", 1, "uniform", shards=shards)
+    data, _ = learned("toy", "simple")
+    level = likelihood.parameterization.level
+    (rule,) = np.flatnonzero(np.bincount(data.production[data.is_binary]) == 1)[:1]
+    theta = theta_of(likelihood)
+    theta[slice(*level.binary_offsets[rule : rule + 2])] = -200
+    node = np.flatnonzero(data.is_binary & (data.production == rule))[0]
+    return likelihood, theta, int(np.searchsorted(data.offsets, node, side="right") - 1)
+
+
+def test_a_sentence_that_float32_loses_has_no_part_in_value_or_gradient():
+    likelihood, theta, lost = without_a_rule()
+    value, gradient = likelihood.value_and_grad(theta)
+    assert np.concatenate([shard.lost for shard in likelihood.engine.shards]).tolist() == [lost]
+    # As if the treebank did not have it.
+    data, grammar = learned("toy", "simple")
+    rest = data.subset(np.delete(np.arange(data.n_trees), lost))
+    made, terminals, _ = at_level(rest, grammar, 1, 1e-4)
+    engine = ThreadEngine([ConditionalShard(forests, terminals) for forests in made])
+    other = ConditionalLikelihood(
+        likelihood.parameterization, grammar.lexicon, terminals, engine, 0.0
+    )
+    wanted, its = other.value_and_grad(theta)
+    assert value == pytest.approx(wanted, rel=1e-5)
+    np.testing.assert_allclose(gradient, its, rtol=1e-4, atol=1e-5)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        direction = rng.choice([-1.0, 1.0], size=len(theta))
+        values = [likelihood.value_and_grad(theta + x * 0.01 * direction)[0] for x in (-1, 1)]
+        found = (values[1] - values[0]) / 0.02
+        assert gradient @ direction == pytest.approx(found, rel=1e-2, abs=1e-2)
+    # Of the trees that count, those of the shards' sentences.
+    for shard in likelihood.engine.shards:
+        assert shard.derivations.data.n_trees == len(shard.sentences)
+
+
+def test_what_is_lost_stays_lost_at_the_next_level():
+    likelihood, theta, lost = without_a_rule(shards=1)
+    (shard,) = likelihood.engine.shards
+    value, _ = likelihood.value_and_grad(theta)
+    shard.begin()
+    # Now it could be parsed.
+    likelihood.value_and_grad(theta_of(likelihood))
+    assert shard.lost.tolist() == [lost]
+    assert likelihood.value_and_grad(theta)[0] == value
 
 
 def test_a_sentence_lost_later_is_an_overflow():

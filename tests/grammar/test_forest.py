@@ -19,15 +19,17 @@ LENGTHS = (1, 4, 2, 5, 1, 3)
 WIDTHS = ((1,), (2,), (3,), (4,), (5,), (8,), (16,), (1, 2), (2, 4), (3, 8), (4, 9), (1, 16, 17))
 
 
-def expected_counts(problem, begin=0, end=None, weights=None):
+def expected_counts(problem, begin=0, end=None, left_out=()):
     """log Z and counts."""
     forests = problem.kernel()
-    w = problem.weights if weights is None else weights
+    w = problem.weights
     parts = w.binary, w.unary, w.root, w.terminal
     sums = tuple(np.zeros(len(part), dtype=np.float32) for part in parts)
     log_z = np.full(forests.n_sentences, np.nan)
     end = forests.n_sentences if end is None else end
-    _forest.expected_counts(forests, _forest.Workspace(), begin, end, tuple(w), sums, log_z)
+    skip = np.zeros(forests.n_sentences, dtype=np.uint8)
+    skip[list(left_out)] = 1
+    _forest.expected_counts(forests, _forest.Workspace(), begin, end, tuple(w), skip, sums, log_z)
     return log_z, Counts(*sums)
 
 
@@ -135,6 +137,19 @@ def test_some_sentences_only():
     for name, whole in counts._asdict().items():
         total = sum(getattr(part, name) for part in parts)
         np.testing.assert_allclose(total, whole, rtol=1e-5, atol=1e-7)
+
+
+def test_sentences_that_are_left_out():
+    """They are passed by, and so is their place in log Z."""
+    problem = random_problem(0, LENGTHS, (2, 3), zeros=0.0, density=1.0)
+    wanted, _ = expected_counts(problem)
+    log_z, counts = expected_counts(problem, left_out=(0, 3))
+    assert np.isnan(log_z[[0, 3]]).all()
+    np.testing.assert_array_equal(log_z[[1, 2, 4, 5]], wanted[[1, 2, 4, 5]])
+    parts = [expected_counts(problem, s, s + 1)[1] for s in (1, 2, 4, 5)]
+    for name, whole in counts._asdict().items():
+        total = sum(getattr(part, name) for part in parts)
+        np.testing.assert_allclose(whole, total, rtol=1e-5, atol=1e-7)
 
 
 def test_no_sentences():
@@ -380,6 +395,9 @@ BAD = [
 ]
 
 
+NONE_LEFT_OUT = np.zeros(3, dtype=np.uint8)
+
+
 def test_fine_arrays():
     assert fine().kernel().n_sentences == 3
 
@@ -440,7 +458,7 @@ def test_bad_weights(change):
     sums = tuple(np.zeros_like(weights[i], dtype=np.float32) for i in (1, 3, 5, 7))
     with pytest.raises(ValueError):  # noqa: PT011
         _forest.expected_counts(
-            forests, _forest.Workspace(), 0, 3, tuple(weights), sums, np.empty(3)
+            forests, _forest.Workspace(), 0, 3, tuple(weights), NONE_LEFT_OUT, sums, np.empty(3)
         )
     for s in range(3):
         with pytest.raises(ValueError):  # noqa: PT011
@@ -468,20 +486,27 @@ def test_a_terminal_that_no_array_can_hold():
 
 def test_bad_results():
     problem = fine()
-    forests, w = problem.kernel(), problem.weights
+    w = problem.weights
     parts = w.binary, w.unary, w.root, w.terminal
     good = [np.zeros(len(part), dtype=np.float32) for part in parts]
+    forests = problem.kernel()
+
+    def evaluate(begin=0, end=3, left_out=NONE_LEFT_OUT, sums=tuple(good), n=3):
+        workspace = _forest.Workspace()
+        _forest.expected_counts(
+            forests, workspace, begin, end, tuple(w), left_out, sums, np.empty(n)
+        )
+
     for bad in range(4):
-        sums = [part[:-1] if i == bad else part for i, part in enumerate(good)]
+        sums = tuple(part[:-1] if i == bad else part for i, part in enumerate(good))
         with pytest.raises(ValueError, match="size"):
-            _forest.expected_counts(
-                forests, _forest.Workspace(), 0, 3, tuple(w), tuple(sums), np.empty(3)
-            )
-    for begin, end, n in ((-1, 3, 3), (0, 4, 3), (2, 1, 3), (0, 3, 2)):
-        with pytest.raises(ValueError, match=r"size|no such"):
-            _forest.expected_counts(
-                forests, _forest.Workspace(), begin, end, tuple(w), tuple(good), np.empty(n)
-            )
+            evaluate(sums=sums)
+    for begin, end in ((-1, 3), (0, 4), (2, 1)):
+        with pytest.raises(ValueError, match="no such"):
+            evaluate(begin, end)
+    for bad in ({"n": 2}, {"left_out": NONE_LEFT_OUT[:2]}, {"left_out": np.zeros(4, np.uint8)}):
+        with pytest.raises(ValueError, match="size"):
+            evaluate(**bad)
     for s in (-1, 3):
         with pytest.raises(ValueError, match="no such sentence"):
             _forest.scores(forests, _forest.Workspace(), s, tuple(w))

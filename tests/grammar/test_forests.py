@@ -22,7 +22,7 @@ from numpy_forest import (
 )
 
 from spacy_structlearn.grammar import _chart
-from spacy_structlearn.grammar.conditional import without_backoff
+from spacy_structlearn.grammar.conditional import ConditionalShard, without_backoff
 from spacy_structlearn.grammar.decode import compile_grammar
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.forests import (
@@ -251,9 +251,20 @@ def test_a_tree_that_the_grammar_lacks_is_left_out():
     (forests,), terminals = coarse(data, grammar)
     assert forests.trees.tolist() == [0, 1, 2, 3, 4, 5, 7]
     assert forests.n_sentences == 7
-    found = log_z(forests, generative_weights(grammar, 0, terminals))
+    weights = generative_weights(grammar, 0, terminals)
+    found = log_z(forests, weights)
     assert found.shape == (7,)
     assert np.isfinite(found).all()
+    keys = all_terminals(data, grammar.lexicon)
+    parser = compile_grammar(grammar.truncated(1))
+    anew = RebuiltForests(data, GoldTrees(data), parser, grammar.lexicon, range(8), 0.0, 0.1, keys)
+    np.testing.assert_array_equal(anew.trees, forests.trees)
+    words, tags = np.divmod(keys, data.symbols.n_tags)
+    terminals = Terminals(words.astype(np.int32), tags.astype(np.int32))
+    weights = generative_weights(grammar, 0, terminals)
+    np.testing.assert_allclose(log_z(anew, weights), found, rtol=1e-6)
+    value, _ = ConditionalShard(anew, terminals).expected_counts((grammar.levels[0], weights))
+    assert np.isfinite(value)
 
 
 # --- pruning -------------------------------------------------------------------------------------

@@ -255,6 +255,35 @@ def test_sentences_that_are_lost_do_not_count(monkeypatch):
         assert not any(np.array_equal(getattr(part, name), total) for part in parts)
 
 
+def test_a_shard_that_has_lost_sentences():
+    """As if the treebank did not have them."""
+    grammar, data = weighted(generative()), toy_data()
+    settings = ConditionalGrammar(generative=SplitMerge(rounds=1), threshold=0.0, shards=2)
+    lost = [1, data.n_trees - 1]
+    rest = data.subset(np.delete(np.arange(data.n_trees), lost))
+    found = []
+    for trees, without in ((data, lost), (rest, [])):
+        objectives = Objectives(settings, trees, without_backoff(grammar), 1, lost=without)
+        assert objectives.lost.tolist() == without
+        objective = objectives.objective(1, {})
+        weights = objective.weights_at(np.zeros(objective.parameterization.n_parameters))
+        found.append(conditional_merge_losses(objectives.shards, grammar.levels[1], weights))
+        objectives.close()
+    for name in ("symbols", "firsts", "shares", "joint", "sentences"):
+        mine, its = (getattr(one, name) for one in found)
+        np.testing.assert_allclose(mine, its, rtol=1e-4, atol=1e-6)
+
+
+def test_losses_do_not_depend_on_the_pruning_regime():
+    grammar, data = generative(), toy_data()
+    wanted = merge_losses(grammar, data, settings=EXACT)
+    for pruning in ("none", "coarse_to_fine"):
+        found = merge_losses(
+            grammar, data, settings=ConditionalGrammar(threshold=0.0, shards=1, pruning=pruning)
+        )
+        np.testing.assert_array_equal(found.conditional, wanted.conditional)
+
+
 def test_identical_halves_lose_nothing():
     grammar, data = doubled(), toy_data()
     found = merge_losses(grammar, data, settings=EXACT)

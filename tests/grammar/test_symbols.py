@@ -184,3 +184,17 @@ def test_round_trip_without_long_chains(trees, binarization):
     rooted = [Tree("TOP", [tree]) for tree in trees]
     data = binarize(rooted, binarization)
     assert [to_tree(data, i) for i in range(len(trees))] == rooted
+
+
+def test_some_of_the_trees():
+    data = binarize(treebanks.toy(), root="R")
+    for trees in ([2, 5, 0], [], list(range(data.n_trees)), [3]):
+        some = data.subset(np.array(trees, dtype=np.int64))
+        assert [to_tree(some, tree) for tree in range(some.n_trees)] == [
+            to_tree(data, tree) for tree in trees
+        ]
+        assert some.offsets.tolist()[-1] == some.n_nodes
+        np.testing.assert_array_equal(some.roots, data.roots[trees])
+        assert some.rules == data.rules
+        for name in ("symbol", "left", "right", "production"):
+            assert getattr(some, name).dtype == np.int32

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.optimize.lbfgs import minimize
-from spacy_structlearn.optimize.shards import Penalized, Pool, ThreadEngine, balance, split
+from spacy_structlearn.optimize.shards import Pool, ThreadEngine, balance, split
 
 
 class Counts(NamedTuple):
@@ -160,28 +159,6 @@ def test_few_results_wait_at_a_time():
     pool.close()
 
 
-def test_the_prior_is_counted_once():
-    shards, x = squares(3), np.array([1.0, -2.0, 0.5, 0.0])
-    engine = ThreadEngine(shards)
-    value, gradient = engine.value_and_grad(x)
-    penalized = Penalized(engine, 0.5)
-    found = penalized.value_and_grad(x)
-    assert found[0] == pytest.approx(value + 0.5 * float(x @ x))
-    np.testing.assert_allclose(found[1], gradient + x)
-    counts = engine.expected_counts(2.0)[1], penalized.expected_counts(2.0)[1]
-    np.testing.assert_array_equal(*(parts.first for parts in counts))
-    # Ridge regression, in closed form.
-    design = np.concatenate([shard.design for shard in shards])
-    response = np.concatenate([shard.response for shard in shards])
-    ridge = np.linalg.solve(design.T @ design + 0.5 * np.eye(4), design.T @ response)
-    optimum = minimize(
-        penalized.value_and_grad, np.zeros(4), max_iterations=200, gradient_tolerance=1e-10
-    )
-    np.testing.assert_allclose(optimum.x, ridge, atol=1e-8)
-    penalized.close()
-    assert [shard.closed for shard in shards] == [1, 1, 1]
-
-
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_pool_keeps_the_order(threads):
     pool = Pool(threads)
@@ -219,8 +196,6 @@ def test_errors():
         lambda: ThreadEngine([]),
         lambda: ThreadEngine(squares(2), 0),
         lambda: Pool(0),
-        lambda: Penalized(ThreadEngine(squares(1)), -1.0),
-        lambda: Penalized(ThreadEngine(squares(1)), np.inf),
     ):
         with pytest.raises(StructlearnError, match="SL209"):
             make()

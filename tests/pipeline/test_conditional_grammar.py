@@ -102,6 +102,7 @@ def test_settings():
     ("bad", "code"),
     [
         ({"base": "normal"}, "SL406.*base"),
+        ({"base": "uniform"}, "SL406.*base.*smoothed lexicon"),
         ({"start": "zero"}, "SL406.*start"),
         ({"first_level": 9}, "SL406.*first_level"),
         ({"l1": -1.0}, "SL406.*l1"),

@@ -135,6 +135,24 @@ def test_a_closed_objective_can_be_used_again():
     np.testing.assert_array_equal(gradient_found, gradient)
 
 
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_prior_can_be_changed(kind, shards):
+    objective, data = make(LENGTHS, kind=kind)
+    theta = random_theta(objective)
+    for l2 in (0.0, 2.0):
+        wanted = kind(objective.model, *data, l2=l2, shards=shards)
+        found = kind(objective.model, *data, l2=0.5, shards=shards)
+        found.l2 = l2
+        for _ in range(2):
+            assert found.l2 == l2
+            assert found.value_and_grad(theta)[0] == wanted.value_and_grad(theta)[0]
+            np.testing.assert_array_equal(*(o.value_and_grad(theta)[1] for o in (found, wanted)))
+            found.close()  # the shards are made anew
+    with pytest.raises(StructlearnError, match=r"SL209.*l2"):
+        objective.l2 = -1.0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_errors(kind):
     objective, data = make(kind=kind)

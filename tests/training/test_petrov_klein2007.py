@@ -13,6 +13,7 @@ import pk_models
 import pk_report
 import pytest
 import recording
+import tables
 from pk_models import TABLE1
 
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
@@ -34,7 +35,8 @@ def trees():
 @pytest.fixture
 def small(monkeypatch, tmp_path, trees):
     """Treebanks of some sentences, little training, and all of it in this process."""
-    parts = {"train": trees[:50], "dev": trees[50:], "test": trees[50:]}
+    parts = {"train": trees[:50], "fit": trees[:50]}
+    parts |= dict.fromkeys(("tune", "dev", "test"), trees[50:])
     for corpus in pk_models.TREES:
         monkeypatch.setitem(pk_models.TREES, corpus, lambda corpora, split: parts[split])
     own = pk_discriminative
@@ -42,7 +44,15 @@ def small(monkeypatch, tmp_path, trees):
     monkeypatch.setattr(own, "TABLE1", GENERATIVE)
     monkeypatch.setattr(own, "SKELETON", GENERATIVE)
     monkeypatch.setattr(own, "BASE", BASE)
-    monkeypatch.setattr(own, "BEST", dict.fromkeys(own.BEST, GENERATIVE))
+    smoothed = replace(GENERATIVE, lexicon=pk_models.LEXICON)
+    monkeypatch.setattr(own, "WSJ", smoothed)
+    monkeypatch.setattr(own, "EWT", smoothed)
+    monkeypatch.setattr(own, "SEEDS", (0, 1))
+    monkeypatch.setattr(own, "FURTHER", [replace(smoothed, seed=seed) for seed in (2, 3)])
+    monkeypatch.setattr(own, "N_SHAPES", 1)
+    monkeypatch.setattr(
+        own, "ewt_grammar", lambda: smoothed.trainer(None, [trees[:50]]).parameters()
+    )
     monkeypatch.setattr(own, "GRID", {"generative": {"l1": (0.5, 1.0), "l2": (0.5,)}})
     monkeypatch.setattr(own, "NUMBERS", (1, 2))
     monkeypatch.setattr(pk_report, "NUMBERS", (1, 2))
@@ -222,12 +232,26 @@ def test_figure_3(small):
         assert found[f"merge.split_categories.{kind}"]
 
 
-def test_the_best_grammars(small):
-    found = figures_of("best", small)
-    assert found["best.wsj.settings"] in ("paper", "rich")
+@pytest.mark.parametrize("bases", [("generative",), ("uniform",)])
+def test_the_best_grammars(small, monkeypatch, bases):
+    # With a smoothed lexicon the generative probability is the only base, whatever is compared.
+    monkeypatch.setitem(pk_discriminative.GRID, "uniform", {"l1": (0.1,)})
+    found = figures_of("best", replace(small, bases=bases))
+    kinds = {f"{kind}{n}" for kind in ("generative", "discriminative") for n in ("", 4)}
+    f1 = {name: found[f"best.wsj.candidates.{name}.dev_f1"] for name in (*kinds, "both4")}
+    assert found["best.wsj.dev_f1"] == f1[found["best.wsj.chosen"]] == max(f1.values())
+    assert found["best.ewt.grammars"] in (2, 3, 4)
     for key in ("best.wsj.dev_f1", "best.wsj.test_f1", "best.ewt.dev_f1", "best.ewt.dev_exact"):
         assert 0 <= found[key] <= 100
     assert found["best.ewt.ms_per_sentence"] > 0
+
+
+@pytest.mark.parametrize("part", ["tune", "best"])
+def test_a_part_of_the_other_half_is_a_wrong_use(monkeypatch, capsys, part):
+    monkeypatch.setattr(sys, "argv", ["petrov_klein2007.py", "--generative", "--only", part])
+    with pytest.raises(SystemExit):
+        petrov_klein2007.main()
+    assert f"{part} is no part of --generative" in capsys.readouterr().err
 
 
 def test_the_script_writes_a_report(small, monkeypatch, capsys):
@@ -297,6 +321,30 @@ def test_a_report_of_all_figures(monkeypatch, tmp_path):
     assert (tmp_path / "all.png").exists()
     pk_report.write(tmp_path, "all")
     assert (tmp_path / "all.svg").read_bytes() == first
+
+
+def test_tables_of_the_readme_appear_when_all_is_measured(monkeypatch, tmp_path):
+    for module in (recording, tables):
+        monkeypatch.setattr(module, "RESULTS", tmp_path)
+    page = "".join(
+        f"<!-- table {name} -->\n<!-- end -->\n" for name in ("discriminative", "regularization")
+    )
+    assert tables.fill(page) == page
+    recording.record("petrov_klein2007", {"wsj.generative.1.f1": 50.0})
+    assert tables.fill(page) == page
+    recording.record("petrov_klein2007", ALL)
+    filled = tables.fill(page)
+    assert "| F1, 16 | 88.7 | 89.3 | 66.0 | 66.0 | 66.0 | 66.0 |" in filled
+    assert "| exact match, 1 | 7.6 | 7.8 | 51.0 | 51.0 | 51.0 | 51.0 |" in filled
+    assert "| L1, 16 | 89.3 | 70.0 | 698,000 | 12,345 | 75 | 40 |" in filled
+    assert "| L2, 1 | 67.4 | 70.0 | 35,000 | 12,345 | 67 | 40 |" in filled
+    assert tables.fill(filled) == filled
+
+
+def test_a_table_without_a_text_must_be_complete(monkeypatch, tmp_path):
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    with pytest.raises(FileNotFoundError):
+        tables.fill("<!-- table srl -->\n<!-- end -->\n")
 
 
 def test_a_report_of_nothing(monkeypatch, tmp_path):
