@@ -42,7 +42,7 @@ from pk_models import (
 )
 
 from spacy_structlearn.grammar.conditional import without_backoff
-from spacy_structlearn.grammar.decode import ChartParser
+from spacy_structlearn.grammar.decode import THRESHOLDS, ChartParser
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar, Objectives
 from spacy_structlearn.grammar.merging import merge_curve
 from spacy_structlearn.grammar.model import LatentGrammar
@@ -70,6 +70,9 @@ EVERY = 20  # pruning is measured on every so many of the sentences, ordered by 
 EVALUATIONS = 3
 SKELETON = replace(TABLE1, rounds=2, split_iterations=3, merge_iterations=0)
 PUNCTUATION = {"wsj": "own", "ewt": "gold"}
+# Of the parser. A discriminative grammar has learned to tell the tree from what pruning left beside
+# it on the training sentences, where it is surer than on others.
+PARSING_THRESHOLDS = (1e-4, 1e-3, 5e-3)
 
 
 @dataclass(frozen=True)
@@ -101,24 +104,41 @@ class Run:
         with ThreadPoolExecutor(self.jobs) as pool:
             list(pool.map(one, todo))
 
-    def scores(self, corpus: str, settings: Settings, split: str = "dev") -> list[Figures]:
-        """F1 and exact match of the grammar of each level, from 1 to 16 subcategories."""
+    def scores(self, corpus: str, settings: Settings, threshold: float) -> list[Figures]:
+        """F1 and exact match on dev of the grammar of each level, from 1 to 16 subcategories.
+
+        threshold: of the parser's posteriors, after each level but the first.
+        """
         trained, _ = self.kept(corpus, settings)
         path = grammar_path(self.work, corpus, "train", settings)
 
         def measure() -> list[Figures]:
-            gold = TREES[corpus](self.corpora, split)
+            gold = TREES[corpus](self.corpora, "dev")
             found = []
             for depth in range(trained.depth + 1):
                 # The decoder that Petrov & Klein (2007b), whom the paper cites, found to be best.
                 parser = ChartParser(
-                    trained.truncated(depth + 1), decoder="max_rule_product", threads=self.jobs
+                    trained.truncated(depth + 1),
+                    decoder="max_rule_product",
+                    thresholds=(THRESHOLDS[0], *[threshold] * trained.depth),
+                    threads=self.jobs,
                 )
                 on_split = score(parser, gold, PUNCTUATION[corpus])
                 found.append({"f1": on_split.f1, "exact": on_split.complete_match})
             return found
 
-        return self.once(f"{path.stem}-{split}", _digest(path), measure)
+        return self.once(f"{path.stem}-dev-{threshold:g}", _digest(path), measure)
+
+    def threshold(self, settings: Settings) -> float:
+        """That with which the WSJ grammars of these settings are best on dev."""
+        return max(
+            PARSING_THRESHOLDS,
+            key=lambda threshold: _mean_f1(self.scores("wsj", settings, threshold)),
+        )
+
+    def best_scores(self, corpus: str, settings: Settings) -> list[Figures]:
+        """The scores with that threshold."""
+        return self.scores(corpus, settings, self.threshold(settings))
 
     def once(self, name: str, digest: str, measure: Callable[[], Any]) -> Any:
         """What was measured before, if that was of the same (`digest`), or is measured now."""
@@ -162,14 +182,20 @@ def tune(run: Run) -> Iterator[Figures]:
         for norm, strengths in GRID[base].items():
             points = []
             for strength in strengths:
-                found = run.scores("wsj", settings_of(base, norm, strength))
-                points.append({"strength": strength, "mean_f1": _mean_f1(found), "levels": found})
+                settings = settings_of(base, norm, strength)
+                found = run.best_scores("wsj", settings)
+                point = {"strength": strength, "threshold": run.threshold(settings)}
+                points.append({**point, "mean_f1": _mean_f1(found), "levels": found})
                 yield {f"wsj.tune.{base}.{norm}.points": points}
             best = max(points, key=lambda point: point["mean_f1"])
             figures = {"strength": best["strength"], "mean_f1": best["mean_f1"]}
             yield under(f"wsj.tune.{base}.{norm}.chosen", figures)
     settings = chosen(run)
-    yield under("wsj.tune.chosen", _prior(settings))
+    yield under("wsj.tune.chosen", {**_prior(settings), "threshold": run.threshold(settings)})
+    for threshold in PARSING_THRESHOLDS:
+        for name, own in (("generative", TABLE1), ("discriminative", settings)):
+            figures = {name: _mean_f1(run.scores("wsj", own, threshold))}
+            yield under(f"wsj.tune.thresholds.{_name(threshold)}", figures)
 
 
 def chosen(run: Run, norm: str | None = None, base: str | None = None) -> ConditionalGrammar:
@@ -186,7 +212,7 @@ def chosen(run: Run, norm: str | None = None, base: str | None = None) -> Condit
         for strength in GRID[one].get(other, ())
     ]
     run.train([("wsj", settings) for settings in found])
-    return max(found, key=lambda settings: _mean_f1(run.scores("wsj", settings)))
+    return max(found, key=lambda settings: _mean_f1(run.best_scores("wsj", settings)))
 
 
 def _mean_f1(levels: Sequence[Figures]) -> float:
@@ -205,7 +231,7 @@ def regularized(run: Run, norm: str, base: str | None = None) -> Iterator[Figure
     _, notes = run.kept("ewt", settings)
     prefix = norm if base is None else f"{base}.{norm}"
     yield under(prefix, _prior(settings))
-    scores = run.scores("ewt", settings)
+    scores = run.best_scores("ewt", settings)
     for number, found, level in zip(NUMBERS, scores, notes["levels"], strict=True):
         figures = {
             **found,
@@ -229,7 +255,7 @@ def table1(run: Run) -> Iterator[Figures]:
     settings = chosen(run)
     for corpus in PUNCTUATION:
         for name, own in (("generative", TABLE1), ("discriminative", settings)):
-            for number, found in zip(NUMBERS, run.scores(corpus, own), strict=True):
+            for number, found in zip(NUMBERS, run.best_scores(corpus, own), strict=True):
                 yield under(f"{corpus}.{name}.{number}", found)
 
 
@@ -250,8 +276,9 @@ def pruning(run: Run) -> Iterator[Figures]:
             values[regime] = found.pop("log_likelihood")
             yield under(f"pruning.{number}.{regime}", found)
         yield under(f"pruning.{regime}", found)
-    change = (values["cached"] - values["none"]) / abs(values["none"])
-    yield {"pruning.likelihood_change_percent": 100 * change}
+    for regime, key in (("coarse_to_fine", ""), ("none", "_of_none")):
+        change = (values["cached"] - values[regime]) / abs(values[regime])
+        yield {f"pruning.likelihood_change{key}_percent": 100 * change}
 
 
 def pruning_worker(
@@ -413,28 +440,29 @@ def _best_wsj(run: Run) -> Iterator[Figures]:
     prior = chosen(run, base="generative")
     generative = [replace(WSJ, seed=seed) for seed in SEEDS]
     # Only the finest level: those before it are for pruning.
-    discriminative = [replace(prior, generative=own, first_level=own.rounds) for own in generative]
+    discriminative = [replace(prior, generative=WSJ, first_level=WSJ.rounds)]
     run.train([("wsj", own) for own in (*generative, *discriminative)])
     kept = [[run.kept("wsj", own)[0] for own in kind] for kind in (generative, discriminative)]
     candidates = {
         "generative": kept[0][:1],
-        "discriminative": kept[1][:1],
+        "discriminative": kept[1],
         "generative4": kept[0],
-        "discriminative4": kept[1],
-        "both4": [*kept[0], *kept[1]],
+        "both": [*kept[0], *kept[1]],
     }
     dev, test = (TREES["wsj"](run.corpora, split) for split in ("dev", "test"))
     found = {}
     for name, members in candidates.items():
-        on_dev = score(ChartParser(members, threads=run.jobs), dev, PUNCTUATION["wsj"])
-        found[name] = on_dev.f1
-        yield {f"best.wsj.candidates.{name}.dev_f1": on_dev.f1}
+        own = {t: _f1(run, members, t, dev, PUNCTUATION["wsj"]) for t in PARSING_THRESHOLDS}
+        threshold = max(own, key=own.__getitem__)
+        found[name] = (own[threshold], threshold)
+        figures = {"dev_f1": own[threshold], "threshold": threshold}
+        yield under(f"best.wsj.candidates.{name}", figures)
     name = max(found, key=found.__getitem__)
-    parser = ChartParser(candidates[name], threads=run.jobs)
-    on_test = score(parser, test, PUNCTUATION["wsj"])
+    on_test = score(_parser(run, candidates[name], found[name][1]), test, PUNCTUATION["wsj"])
     yield {
         "best.wsj.chosen": name,
-        "best.wsj.dev_f1": found[name],
+        "best.wsj.threshold": found[name][1],
+        "best.wsj.dev_f1": found[name][0],
         "best.wsj.test_f1": on_test.f1,
         "best.wsj.test_exact": on_test.complete_match,
     }
@@ -449,23 +477,41 @@ def _best_ewt(run: Run) -> Iterator[Figures]:
     tuning = TREES["ewt"](run.corpora, "tune")
     found = {}
     for number in (len(own), len(own) + len(FURTHER) - N_SHAPES, len(members)):
-        parser = ChartParser(members[:number], threads=run.jobs)
-        on_tune = score(parser, tuning, PUNCTUATION["ewt"])
-        found[number] = on_tune.f1
-        figures = {"f1": on_tune.f1, "exact": on_tune.complete_match}
-        yield under(f"best.ewt.tune.generative{number}", figures)
-    number = max(found, key=found.__getitem__)
+        for threshold in PARSING_THRESHOLDS:
+            f1 = _f1(run, members[:number], threshold, tuning, PUNCTUATION["ewt"])
+            found[number, threshold] = f1
+            yield {f"best.ewt.tune.generative{number}.{_name(threshold)}.f1": f1}
+    number, threshold = max(found, key=found.__getitem__)
     further = FURTHER[: number - len(own)]
     run.train([("ewt", settings) for settings in further])
     # The first ones are the product of the default pipeline, as it is installed.
     members = [ewt_grammar(), *(run.kept("ewt", settings)[0] for settings in further)]
-    figures = {"grammars": number, **_on_ewt_dev(run, members)}
-    yield under("best.ewt", figures)
+    figures = {"grammars": number, "threshold": threshold}
+    yield under("best.ewt", {**figures, **_on_ewt_dev(run, _parser(run, members, threshold))})
 
 
-def _on_ewt_dev(run: Run, members: Sequence[LatentGrammar]) -> Figures:
+def _parser(run: Run, members: Sequence[LatentGrammar], threshold: float) -> ChartParser:
+    depth = members[0].depth
+    thresholds = (THRESHOLDS[0], *[threshold] * depth)
+    return ChartParser(members, thresholds=thresholds, threads=run.jobs)
+
+
+def _f1(
+    run: Run,
+    members: Sequence[LatentGrammar],
+    threshold: float,
+    gold: Sequence[Tree],
+    punctuation: str,
+) -> float:
+    return score(_parser(run, members, threshold), gold, punctuation).f1
+
+
+def _name(threshold: float) -> str:
+    return f"{threshold:.0e}".replace("e-0", "e-")
+
+
+def _on_ewt_dev(run: Run, parser: ChartParser) -> Figures:
     dev = TREES["ewt"](run.corpora, "dev")
-    parser = ChartParser(members)
     parser.parse([tree.words() for tree in dev[:50]])
     start = time.process_time()
     parses = parsed(parser, dev)

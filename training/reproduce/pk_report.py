@@ -118,6 +118,9 @@ def strengths(figures: Figures) -> Iterator[str]:
     if rows:
         yield from ("", "## Priors, WSJ sample, dev")
         yield from table(header, rows)
+        thresholds = figures.get("wsj.tune.chosen.threshold")
+        if thresholds is not None:
+            yield from ("", f"Parsed with posteriors of {thresholds:g} or more after each level.")
 
 
 def table1(figures: Figures) -> Iterator[str]:
@@ -201,9 +204,10 @@ def pruning(figures: Figures) -> Iterator[str]:
     n_sentences = figures.get("pruning.cached.sentences")
     if n_sentences is not None:
         yield from ("", f"Measured on {n_sentences:,} sentences.")
-    change = figures.get("pruning.likelihood_change_percent")
-    if change is not None:
-        yield f"The conditional log-likelihood of the sample changes by {change:+.4f} %."
+    for key, text in (("", "coarse-to-fine"), ("_of_none", "none")):
+        change = figures.get(f"pruning.likelihood_change{key}_percent")
+        if change is not None:
+            yield f"Conditional log-likelihood, cached against {text}: {change:+.4f} %."
 
 
 def cost(figures: Figures) -> Iterator[str]:
@@ -266,8 +270,7 @@ def best(figures: Figures) -> Iterator[str]:
                     ("generative", "a generative grammar"),
                     ("discriminative", "its finest level trained discriminatively"),
                     ("generative4", "four generative ones"),
-                    ("discriminative4", "four of the others"),
-                    ("both4", "all eight"),
+                    ("both", "all five"),
                 )
             ),
             ("WSJ sample, test F1", "88.3", "wsj.test_f1", ".2f"),
