@@ -337,8 +337,9 @@ TABLES = {
     "discriminative": {
         "text": """\
 Tables 1 and 2 of the paper: all subcategories are split in each round and none merged or smoothed.
-The paper has all of the Wall Street Journal, and section 22 of it as dev. Priors are chosen on the
-WSJ sample's dev; "discriminative" is the best of them. [All of
+The paper has all of the Wall Street Journal, and section 22 of it as dev. Here weights are
+corrections of what EM has learned; priors, and how tightly the parser prunes, are chosen on the WSJ
+sample's dev; "discriminative" is the best of them. [All of
 it](training/results/petrov_klein2007.md), with pruning and merging, is made by
 `training/reproduce/petrov_klein2007.py`.""",
         "header": [
@@ -366,7 +367,9 @@ it](training/results/petrov_klein2007.md), with pruning and merging, is made by
         ],
     },
     "regularization": {
-        "text": "What the two priors make of the discriminative grammars, here on EWT's dev:",
+        "text": """\
+What the two priors make of the discriminative grammars, here on EWT's dev; features are the weights
+other than zero, of the paper's grammars or of our corrections:""",
         "header": [
             "prior, subcategories",
             *(
