@@ -35,7 +35,6 @@ from .symbols import TreebankData, cumulative
 BASES = ("uniform", "generative")
 LEAST = 1e-8  # base probabilities below are zero
 LARGEST = 40.0  # of the logarithm of a weight, with which `_forest` does not overflow
-_PARTS = ("binary", "unary", "root", "own", "rows")
 
 
 class Parts(NamedTuple):
@@ -368,7 +367,9 @@ def without_backoff(grammar: LatentGrammar) -> LatentGrammar:
     words = [
         LexiconLevel(level.own, lexicon.backoff.expand(level.rows)) for level in lexicon.levels
     ]
-    whole = lexicon.with_backoff(Backoff(lexicon.backoff.parents, weights), words)
+    whole = lexicon.with_levels(
+        lexicon.tag_substates, words, Backoff(lexicon.backoff.parents, weights)
+    )
     return LatentGrammar(
         grammar.symbols,
         grammar.rules,

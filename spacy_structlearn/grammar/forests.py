@@ -8,7 +8,7 @@ the treebank always stays. Bits of a mask say which substates of a symbol over a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -479,21 +479,20 @@ def coarse_forests(
     trees: Sequence[int],
     threshold: float,
     edge_factor: float,
-    progress: Callable[[int], object] | None = None,
     folder: Path | None = None,
 ) -> Forests:
     """What the grammar of level 0 leaves of some sentences.
 
     grammar: compiled; lexicon: with its level 0. trees: their numbers. threshold: of posteriors of
-    items, and, times `edge_factor`, of productions. progress: called with the number of sentences
-    done. The forests' terminals are their own, see `Forests.number_terminals`.
+    items, and, times `edge_factor`, of productions. The forests' terminals are their own, see
+    `Forests.number_terminals`.
     """
     parts: list[dict[str, NDArray[Any]]] = []
     kept: list[int] = []
     keys = [np.empty(0, np.int64)]
     n_made = 0
     chart = _chart.Chart()
-    for number, tree in enumerate(trees):
+    for tree in trees:
         words = _words(data, tree)
         ids = lexicon.encode(words)
         scores = np.ascontiguousarray(lexicon.scores(0, ids), dtype=np.float32)
@@ -506,8 +505,6 @@ def coarse_forests(
                 parts.append(made[0])
                 keys.append(made[1])
                 kept.append(tree)
-        if progress is not None:
-            progress(number + 1)
     numbers = np.array(kept, dtype=np.int64)
     own, places = np.unique(np.concatenate(keys), return_inverse=True)
     begin = 0

@@ -355,8 +355,16 @@ class Lexicon:
             levels,
         )
 
-    def with_levels(self, substates: Sequence[NDArray], levels: Sequence[LexiconLevel]) -> Lexicon:
-        """A lexicon of the same words with other levels, of so many substates of each tag."""
+    def with_levels(
+        self,
+        substates: Sequence[NDArray],
+        levels: Sequence[LexiconLevel],
+        backoff: Backoff | None = None,
+    ) -> Lexicon:
+        """A lexicon of the same words with other levels, of so many substates of each tag.
+
+        backoff: how their rows are smoothed with one another; None: as here.
+        """
         return Lexicon(
             self.words,
             self.word_offsets,
@@ -365,27 +373,10 @@ class Lexicon:
             self.backoff_weights,
             self.backoff_rows,
             self.signatures,
-            self.backoff,
+            self.backoff if backoff is None else backoff,
             self.signature,
             self.normalization,
             substates,
-            levels,
-        )
-
-    def with_backoff(self, backoff: Backoff, levels: Sequence[LexiconLevel]) -> Lexicon:
-        """A lexicon of the same words whose rows are smoothed otherwise."""
-        return Lexicon(
-            self.words,
-            self.word_offsets,
-            self.pair_tags,
-            self.pair_weights,
-            self.backoff_weights,
-            self.backoff_rows,
-            self.signatures,
-            backoff,
-            self.signature,
-            self.normalization,
-            self.tag_substates,
             levels,
         )
 
