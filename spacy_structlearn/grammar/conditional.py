@@ -12,20 +12,27 @@ theta is then the correction; a production of probability zero has no parameter.
 
 A word under a tag has a parameter for each substate of the tag if the lexicon has probabilities for
 the pair; rare words share those of their signatures, as unknown ones do.
+
+Multi-scale grammars (Petrov & Klein 2008, "Sparse multi-scale grammars for discriminative latent
+variable parsing") have in place of theta the sum of the parameters of a production and of all that
+it refines, level after level up to the X-bar grammar's; a prior on all of them then prefers
+productions that are like what they refine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from ..optimize.lbfgs import dot
-from ..optimize.shards import Engine
+from ..optimize.lbfgs import ValueAndGradient, dot
+from ..optimize.shards import Engine, Shard
 from .em import TreeShard
 from .forests import Counts, Forests, RebuiltForests, Terminals, Weights
 from .lexicon import Backoff, Lexicon, LexiconLevel
@@ -33,6 +40,7 @@ from .model import LatentGrammar, Level
 from .symbols import TreebankData, cumulative
 
 BASES = ("uniform", "generative")
+SCALES = ("own", "all")
 LEAST = 1e-8  # base probabilities below are zero
 LARGEST = 40.0  # of the logarithm of a weight, with which `_forest` does not overflow
 
@@ -127,13 +135,7 @@ class Parameterization:
         self.is_centred = base == "generative"
         self.n_tags = len(lexicon.tag_substates[0])
         self.own_tags = lexicon.pair_tags[lexicon.pair_weights == 0]
-        probabilities = Parts(
-            level.binary,
-            level.unary,
-            level.root,
-            words.own,
-            np.ascontiguousarray(words.rows).reshape(-1),
-        )
+        probabilities = probabilities_of(level, words)
         width = words.rows.shape[1]
         if base == "generative":
             self.base = Parts(
@@ -165,7 +167,7 @@ class Parameterization:
 
     def initial(self, floor: float) -> NDArray[np.float64]:
         """The parameters with which the weights are the generative probabilities, or `floor`."""
-        found = np.zeros(self.n_parameters)
+        found = np.zeros(int(self._bounds[-1]))
         if self.is_centred:
             return found
         for part, (probability, base) in enumerate(
@@ -230,6 +232,308 @@ class Parameterization:
         if parts is None:
             raise ValueError("weights that are too large")
         return parts
+
+
+class MultiScale(Parameterization):
+    """Parameters of productions and of all that they refine, which are added up.
+
+    levels, words: of the cascade up to the level that is parameterised, which takes the base from
+    the last. A parameter vector has those of the coarsest scale first; scale k has one for each
+    production of level k that is refined by one with a parameter of its own, in the order of
+    `Parts`. parents: for each scale but the first int32, the place, in the scale before, of what
+    each production refines.
+    Raises StructlearnError SL406 for an unknown base.
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[Level],
+        words: Sequence[LexiconLevel],
+        lexicon: Lexicon,
+        base: str,
+    ):
+        super().__init__(levels[-1], words[-1], lexicon, base)
+        self.levels, self.scale_words = tuple(levels), tuple(words)
+        lengths = [len(part) for part in self.base]
+        begins = cumulative(np.array(lengths)).tolist()
+        places = np.concatenate(
+            [
+                begin + (np.arange(length) if chosen is None else chosen)
+                for begin, length, chosen in zip(begins, lengths, self._support, strict=False)
+            ]
+        )
+        self._keys = [places]
+        self.parents: list[NDArray[np.int32]] = []
+        n_rows = len(words[-1].rows)
+        for fine, coarse in pairwise(reversed(levels)):
+            ancestors = ancestor_places(fine, coarse, self.own_tags, self.n_tags, n_rows)
+            sizes = part_sizes(coarse, self.own_tags, self.n_tags, n_rows)
+            begins = cumulative(np.array(sizes)).tolist()
+            shifted = [a + begin for a, begin in zip(ancestors, begins, strict=False)]
+            places, parents = np.unique(np.concatenate(shifted)[places], return_inverse=True)
+            self._keys.insert(0, places)
+            self.parents.insert(0, parents.reshape(-1).astype(np.int32))
+        self._scale_bounds = cumulative(np.array([len(keys) for keys in self._keys]))
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of a parameter vector."""
+        return int(self._scale_bounds[-1])
+
+    @property
+    def n_scales(self) -> int:
+        """How many parameters of a production are added up."""
+        return len(self._keys)
+
+    def of_scale(self, scale: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The parameters of one scale, a view."""
+        return theta[self._scale_bounds[scale] : self._scale_bounds[scale + 1]]
+
+    def scale_parts(self, scale: int, values: NDArray) -> Parts:
+        """One number for each parameter of a scale, as one for each production, else 0."""
+        words = len(self.scale_words[scale].rows)
+        sizes = part_sizes(self.levels[scale], self.own_tags, self.n_tags, words)
+        bounds = cumulative(np.array(sizes)).tolist()
+        whole = np.zeros(bounds[-1], dtype=values.dtype)
+        whole[self._keys[scale]] = values
+        return Parts(*(whole[begin:end] for begin, end in pairwise(bounds)))
+
+    def sums(self, theta: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Of each scale, for each of its parameters, the sum of it and those that it refines."""
+        found = [self.of_scale(0, theta)]
+        for scale, parents in enumerate(self.parents, 1):
+            found.append(self.of_scale(scale, theta) + found[-1][parents])
+        return found
+
+    def initial(self, floor: float) -> NDArray[np.float64]:
+        """See `Parameterization`; each scale has the logarithms of what its level changes."""
+        found = np.zeros(self.n_parameters)
+        if self.is_centred:
+            return found
+        before = np.zeros(0)
+        for scale, keys in enumerate(self._keys):
+            if scale == self.n_scales - 1:
+                logs = super().initial(floor)
+            else:
+                parts = probabilities_of(self.levels[scale], self.scale_words[scale])
+                chosen = np.concatenate(parts)[keys].astype(np.float64)
+                logs = np.log(np.maximum(chosen, floor))
+            changes = logs - before[self.parents[scale - 1]] if scale else logs
+            self.of_scale(scale, found)[:] = changes
+            before = logs
+        return found
+
+    def carried(
+        self, before: MultiScale, theta: NDArray[np.float64], floor: float
+    ) -> NDArray[np.float64]:
+        """The initial parameters, but of coarser scales those that a level before has."""
+        found = self.initial(floor)
+        for scale, keys in enumerate(before._keys):
+            mine = self._keys[scale]
+            places = np.minimum(np.searchsorted(keys, mine), max(len(keys) - 1, 0))
+            has = keys[places] == mine if len(keys) else np.zeros(len(mine), dtype=np.bool_)
+            own = self.of_scale(scale, found)
+            own[:] = 0.0
+            own[has] = before.of_scale(scale, theta)[places[has]]
+        return found
+
+    def weights(self, theta: NDArray[np.float64]) -> Parts | None:
+        """See `Parameterization`."""
+        return super().weights(self.sums(theta)[-1])
+
+    def parts_of(self, theta: NDArray[np.float64]) -> Parts:
+        """The sums as one number for each production, 0 for those that have none."""
+        return super().parts_of(self.sums(theta)[-1])
+
+    def parameters_of(self, parts: Parts) -> NDArray[np.float64]:
+        """Numbers of productions, added up for those that share a parameter: of expected counts,
+        the gradient.
+        """
+        found = [super().parameters_of(parts)]
+        for parents, keys in zip(reversed(self.parents), self._keys[-2::-1], strict=True):
+            found.insert(0, np.bincount(parents, weights=found[0], minlength=len(keys)))
+        return np.concatenate(found)
+
+
+def probabilities_of(level: Level, words: LexiconLevel) -> Parts:
+    """Those of a level, one for each production."""
+    rows = np.ascontiguousarray(words.rows).reshape(-1)
+    return Parts(level.binary, level.unary, level.root, words.own, rows)
+
+
+def part_sizes(
+    level: Level, own_tags: NDArray[np.int32], n_tags: int, n_rows: int
+) -> tuple[int, ...]:
+    """How many productions each of the `Parts` of a level has.
+
+    own_tags: of the words that have vectors of their own; n_rows: of signatures.
+    """
+    own, width = level.substates[own_tags].sum(), level.offsets[n_tags]
+    ends = (level.binary_offsets[-1], level.unary_offsets[-1], level.root_offsets[-1])
+    return (*map(int, ends), int(own), n_rows * int(width))
+
+
+def ancestor_places(
+    fine: Level, coarse: Level, own_tags: NDArray[np.int32], n_tags: int, n_rows: int
+) -> Parts:
+    """The place, in the same part of the level before, of what each production of `fine` refines.
+
+    int64; own_tags, n_rows: see `part_sizes`.
+    """
+    rules, bounds = fine.rules, fine.offsets
+    ancestors = [
+        fine.ancestors[begin:end].astype(np.int64) for begin, end in pairwise(bounds.tolist())
+    ]
+
+    def of_blocks(symbols: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        blocks = [np.empty(0, np.int64)]
+        for axes, begin in zip(symbols.tolist(), offsets[:-1].tolist(), strict=True):
+            places = np.array(begin)
+            stride = 1
+            for symbol in reversed(axes):
+                # The last axis runs fastest.
+                places = np.add.outer(ancestors[symbol] * stride, places)
+                stride *= int(coarse.substates[symbol])
+            blocks.append(places.reshape(-1))
+        return np.concatenate(blocks)
+
+    def of_vectors(symbols: NDArray[np.integer]) -> NDArray[np.int64]:
+        sizes = fine.substates[symbols]
+        local = np.arange(sizes.sum()) - np.repeat(cumulative(sizes)[:-1], sizes)
+        own = fine.ancestors[np.repeat(bounds[symbols], sizes) + local]
+        return np.repeat(cumulative(coarse.substates[symbols])[:-1], sizes) + own
+
+    row = of_vectors(np.arange(n_tags))
+    width = int(coarse.offsets[n_tags])
+    return Parts(
+        of_blocks(rules.binary, coarse.binary_offsets),
+        of_blocks(rules.unary, coarse.unary_offsets),
+        of_vectors(rules.root),
+        of_vectors(own_tags),
+        np.add.outer(np.arange(n_rows) * width, row).reshape(-1),
+    )
+
+
+def parameterization_of(
+    grammar: LatentGrammar, number: int, base: str, scales: str = "own"
+) -> Parameterization:
+    """Of a level of a generative grammar. scales: "own" parameters, or of "all" levels up to it.
+
+    Raises StructlearnError SL406 for an unknown base.
+    """
+    levels, words = grammar.levels[: number + 1], grammar.lexicon.levels[: number + 1]
+    if scales == "all":
+        return MultiScale(levels, words, grammar.lexicon, base)
+    return Parameterization(levels[-1], words[-1], grammar.lexicon, base)
+
+
+class Distinct(NamedTuple):
+    """What is left to be told apart in a multi-scale grammar; see `distinct_productions`.
+
+    productions: those that have a weight, words under substates too. different: those that are
+    left if one stands for all that refine it with zeros. substates: of all symbols. merged: those
+    that are left if substates are told apart only where a parameter other than zero does; between:
+    productions of these.
+    """
+
+    productions: int
+    different: int
+    substates: int
+    merged: int
+    between: int
+
+
+def distinct_productions(parameters: MultiScale, theta: NDArray[np.float64]) -> Distinct:
+    """How far a multi-scale grammar can be collapsed without another correction of any production.
+
+    A production of a coarser scale stands for all that refine it if all of these have parameters of
+    zero from its scale on. Substates are one again if no production with a parameter other than
+    zero has one of them, from the scale on at which they are split. With the base "uniform" the
+    weights too are the same before and after.
+    """
+    nonzero = [parameters.of_scale(k, theta) != 0 for k in range(parameters.n_scales)]
+    # From the finest scale on: whether something below a production is other than zero.
+    split = [np.zeros(len(nonzero[-1]), dtype=np.bool_)]
+    for own, parents, coarser in zip(
+        nonzero[:0:-1], reversed(parameters.parents), nonzero[-2::-1], strict=True
+    ):
+        above = np.zeros(len(coarser), dtype=np.bool_)
+        above[parents[own | split[0]]] = True
+        split.insert(0, above)
+    different = np.count_nonzero(~split[0])
+    for whole, above, parents in zip(split[1:], split, parameters.parents, strict=False):
+        different += np.count_nonzero(~whole & above[parents])
+    classes = _substate_classes(parameters, nonzero)
+    level, rules = parameters.level, parameters.level.rules
+    n_rows = len(parameters.words.rows)
+    has = parameters.scale_parts(parameters.n_scales - 1, np.ones(len(nonzero[-1]), np.bool_))
+    symbols = (rules.binary, rules.unary, rules.root[:, None], parameters.own_tags[:, None])
+    rows = np.tile(np.arange(parameters.n_tags), n_rows)[:, None]
+    between = 0
+    for axes, part in zip((*symbols, rows), has, strict=True):
+        begin = 0
+        for block in axes.tolist():
+            shape = tuple(level.substates[block].tolist())
+            end = begin + int(np.prod(shape))
+            found = np.nonzero(part[begin:end].reshape(shape))
+            key = np.zeros(len(found[0]), dtype=np.int64)
+            for symbol, places in zip(block, found, strict=True):
+                own = classes[level.offsets[symbol] : level.offsets[symbol + 1]]
+                key = key * level.size + own[places]
+            between += len(np.unique(key))
+            begin = end
+    return Distinct(
+        len(nonzero[-1]), int(different), level.size, len(np.unique(classes)), int(between)
+    )
+
+
+def _substate_classes(
+    parameters: MultiScale, nonzero: Sequence[NDArray[np.bool_]]
+) -> NDArray[np.int64]:
+    """For each substate of the last level a number, equal for those that are not told apart."""
+    levels, n_tags = parameters.levels, parameters.n_tags
+    used = []
+    for scale, (level, own) in enumerate(zip(levels, nonzero, strict=True)):
+        parts = parameters.scale_parts(scale, own)
+        mine = np.zeros(level.size, dtype=np.bool_)
+        rules = level.rules
+        for axes, part in (
+            (rules.binary, parts.binary),
+            (rules.unary, parts.unary),
+            (rules.root[:, None], parts.root),
+            (parameters.own_tags[:, None], parts.own),
+        ):
+            begin = 0
+            for block in axes.tolist():
+                shape = tuple(level.substates[block].tolist())
+                end = begin + int(np.prod(shape))
+                for symbol, places in zip(
+                    block, np.nonzero(part[begin:end].reshape(shape)), strict=True
+                ):
+                    mine[level.offsets[symbol] + places] = True
+                begin = end
+        width = int(level.offsets[n_tags])
+        mine[:width] |= parts.rows.reshape(-1, width).any(axis=0)
+        used.append(mine)
+    # What a level's substates are parts of, in the level before.
+    parents = [
+        level.ancestors + np.repeat(before.offsets[:-1], level.substates)
+        for before, level in pairwise(levels)
+    ]
+    down = [used[-1]]
+    for mine, above in zip(used[-2::-1], reversed(parents), strict=True):
+        found = mine.copy()
+        found[above[down[0]]] = True
+        down.insert(0, found)
+    classes = np.arange(levels[0].size)
+    for mine, above in zip(down[1:], parents, strict=True):
+        is_split = np.zeros(len(classes), dtype=np.bool_)
+        is_split[above[mine]] = True
+        own = len(classes) + np.arange(len(mine))
+        classes = np.where(is_split[above], own, classes[above])
+        _, classes = np.unique(classes, return_inverse=True)
+        classes = classes.reshape(-1)
+    return classes
 
 
 def level_weights(level: Level, parts: Parts, terminals: TerminalMap) -> Weights:
@@ -348,16 +652,32 @@ class ConditionalLikelihood:
 
     def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """The objective, infinite where weights overflow, and its gradient: float64 (n)."""
+        return self._evaluated(theta, self.engine.expected_counts, self.l2)
+
+    def batches(self, shards: Sequence[Shard]) -> list[ValueAndGradient]:
+        """The same of each of the engine's shards, with its share of the prior: these add up."""
+        share = self.l2 / len(shards)
+        return [
+            partial(self._evaluated, expected_counts=shard.expected_counts, l2=share)
+            for shard in shards
+        ]
+
+    def _evaluated(
+        self,
+        theta: NDArray[np.float64],
+        expected_counts: Callable[[tuple[Level, Weights]], tuple[float, Any]],
+        l2: float,
+    ) -> tuple[float, NDArray[np.float64]]:
         parts = self.parameterization.weights(theta)
         if parts is None:
             return np.inf, np.zeros_like(theta)
-        value, counts = self.engine.expected_counts(self._refined(parts))
+        value, counts = expected_counts(self._refined(parts))
         own, rows = self._map.counts(counts.terminal, parts.own, parts.rows)
         gradient = self.parameterization.parameters_of(Parts(*counts[:3], own, rows))
         np.negative(gradient, out=gradient)
-        if self.l2:
-            gradient += 2.0 * self.l2 * theta
-        return -value + self.l2 * dot(theta, theta), gradient
+        if l2:
+            gradient += 2.0 * l2 * theta
+        return -value + l2 * dot(theta, theta), gradient
 
 
 def without_backoff(grammar: LatentGrammar) -> LatentGrammar:

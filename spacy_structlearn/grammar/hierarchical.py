@@ -4,6 +4,9 @@ Petrov & Klein (2007), section 3: generative rounds of splitting give the tree o
 each level, where to start from ("interleaved" training), or each level starts from the parameters
 of the one before it, copied. What a trained level finds impossible is pruned for the levels after
 it, once, before each of these is trained.
+
+In place of L-BFGS on all sentences there are steps along the gradients of a few at a time, of
+AdaGrad, see `optimize.adagrad`.
 """
 
 from __future__ import annotations
@@ -23,18 +26,23 @@ from numpy.typing import NDArray
 
 from .. import serialization
 from ..errors import StructlearnError
+from ..optimize.adagrad import AdaGrad
 from ..optimize.lbfgs import LBFGS
 from ..optimize.owlqn import OWLQN
 from ..optimize.shards import Pool, ThreadEngine, split
 from ..trees.tree import Tree
 from .conditional import (
     BASES,
+    SCALES,
     ConditionalLikelihood,
     ConditionalShard,
+    MultiScale,
     Parameterization,
     Parts,
     TerminalMap,
+    ancestor_places,
     level_weights,
+    parameterization_of,
     with_levels,
     without_backoff,
 )
@@ -54,11 +62,12 @@ from .forests import (
 )
 from .model import LatentGrammar
 from .split_merge import NOISE
-from .symbols import TreebankData, cumulative
+from .symbols import TreebankData
 
 _KIND = "conditional_grammar_state"
 _VERSION = 1
 STARTS = ("generative", "copy")
+SOLVERS = ("lbfgs", "adagrad")
 PRUNINGS = ("cached", "coarse_to_fine", "none")
 THRESHOLD = float(np.exp(-10.0))
 AT_ONCE = 256  # sentences whose forests of levels that are not trained are in memory
@@ -74,15 +83,20 @@ class ConditionalGrammar:
     """Discriminative latent grammars, from generative ones.
 
     generative: the rounds of splitting. base: what weights are corrections of, "generative" or
-    "uniform". start: each level's parameters: of its "generative" probabilities, or a "copy" of
-    those of the level before. first_level: levels before it stay generative. l1, l2: strength of
-    the priors l1 |theta| and l2 |theta|^2. iterations: of L-BFGS (with l1, OWL-QN), for a level, at
-    most; tolerance: it ends when the objective falls by less, relative to itself, over ten
-    iterations. memory: corrections of L-BFGS. pruning: what is left of the parses of each sentence
+    "uniform". scales: a production has its "own" parameter, or the sum of this and those of what it
+    refines, at "all" levels, see `MultiScale`. start: each level's parameters: of its "generative"
+    probabilities, or a "copy" of those of the level before (with scales, for the coarser ones of
+    them). first_level: levels before it stay generative. l1, l2: strength of the priors l1 |theta|
+    and l2 |theta|^2. solver: "lbfgs" (with l1, OWL-QN) or "adagrad", whose iterations are passes
+    through the sentences, with a step along the gradient of each `batch_size` of them, in random
+    order; learn_rate: of AdaGrad. iterations: for a level, at most; tolerance: it ends when the
+    objective falls by less, relative to itself, on the average of ten iterations. memory:
+    corrections of L-BFGS. pruning: what is left of the parses of each sentence
     is "cached" for a level, found anew in each evaluation ("coarse_to_fine"), or all ("none"), see
     figure 2 of the paper. threshold: posteriors below are pruned (the paper: e^-10), of productions
     those below it times edge_factor. shards: the sentences are cut in so many, on which the result
-    depends by rounding errors. threads: so many share them; the result is the same, bit for bit.
+    depends by rounding errors; with AdaGrad, in batches. threads: so many share them; the result is
+    the same, bit for bit. Steps of AdaGrad have one thread.
     folder: where cached forests are kept, in folders of their own, until the end of the training;
     None: in memory.
     Raises StructlearnError SL406 for a setting out of range.
@@ -90,10 +104,14 @@ class ConditionalGrammar:
 
     generative: SplitMerge = field(default_factory=SplitMerge)
     base: str = "generative"
+    scales: str = "own"
     start: str = "generative"
     first_level: int = 0
     l1: float = 0.0
     l2: float = 0.5
+    solver: str = "lbfgs"
+    learn_rate: float = 0.3
+    batch_size: int = 64
     iterations: int = 50
     tolerance: float = 1e-4
     memory: int = 5
@@ -113,11 +131,15 @@ class ConditionalGrammar:
             ("base", " or ".join(BASES), self.base in BASES),
             # A word that has no weight of its own needs one of its signature.
             ("base", '"generative" with a smoothed lexicon', self.base == "generative" or simple),
+            ("scales", " or ".join(SCALES), self.scales in SCALES),
             ("pruning", ", ".join(PRUNINGS), self.pruning in PRUNINGS),
             ("start", " or ".join(STARTS), self.start in STARTS),
             ("first_level", f"0 to {rounds}", 0 <= self.first_level <= rounds),
             ("l1", "0 or more", 0 <= self.l1 < np.inf),
             ("l2", "0 or more", 0 <= self.l2 < np.inf),
+            ("solver", " or ".join(SOLVERS), self.solver in SOLVERS),
+            ("learn_rate", "above 0", 0 < self.learn_rate < np.inf),
+            ("batch_size", "1 or more", self.batch_size >= 1),
             ("iterations", "1 or more", self.iterations >= 1),
             ("tolerance", "0 or more", self.tolerance >= 0),
             ("memory", "1 or more", self.memory >= 1),
@@ -144,6 +166,12 @@ class ConditionalGrammar:
     def with_seed(self, seed: int) -> ConditionalGrammar:
         """The same settings with another seed."""
         return replace(self, generative=replace(self.generative, seed=seed))
+
+    def n_shards(self, n_sentences: int) -> int:
+        """In how many parts so many sentences are cut."""
+        if self.solver == "adagrad":
+            return max(1, -(-n_sentences // self.batch_size))
+        return self.shards
 
     @property
     def max_iterations(self) -> int:
@@ -177,9 +205,10 @@ class ConditionalGrammar:
 class LevelRecord:
     """How the training of a level went.
 
-    level: its number. iterations, evaluations: of the objective. value: of the objective, with
-    its priors; log_likelihood: of the trees given the words, in nats. parameters: how many there
-    are; nonzero: other than zero. status: why it ended, see `LBFGS`. left_out: sentences without a
+    level: its number. iterations, evaluations: of the objective, or with AdaGrad passes, and
+    evaluations of batches. value: of the objective, with its priors; log_likelihood: of the trees
+    given the words, in nats. parameters: how many there are; nonzero: other than zero. status: why
+    it ended, see `LBFGS`. left_out: sentences without a
     parse. forests: what was kept of the parses.
     """
 
@@ -198,10 +227,11 @@ class LevelRecord:
 class ConditionalTrainer:
     """Generative rounds, then conditional training of each level; a step is one of either.
 
-    value: the objective at the present parameters. n_iterations: steps so far. records: of the
-    levels that are done. on_iteration: called after each E-step and each iteration of L-BFGS with
-    the number of the round or level, the phase ("split", "merge", "smooth" or "conditional"), the
-    iteration and the log-likelihood or, of a conditional phase, minus the objective.
+    value: the objective at the present parameters; during a pass of AdaGrad, at those that each
+    batch met. n_iterations: steps so far. records: of the levels that are done. on_iteration:
+    called after each E-step and each iteration of the solver with the number of the round or level,
+    the phase ("split", "merge", "smooth" or "conditional"), the iteration and the log-likelihood
+    or, of a conditional phase, minus the objective.
     """
 
     def __init__(self, settings: ConditionalGrammar, data: TreebankData):
@@ -217,7 +247,7 @@ class ConditionalTrainer:
         self._done: list[NDArray[np.float64]] = []
         self._lost = np.empty(0, dtype=np.int64)
         self._started: Objectives | None = None
-        self._optimizer: LBFGS | None = None
+        self._optimizer: LBFGS | AdaGrad | None = None
         self.records: list[LevelRecord] = []
         self.value = 0.0
         self.n_iterations = 0
@@ -253,17 +283,25 @@ class ConditionalTrainer:
         """The grammar so far: levels not yet trained are generative."""
         if not self._generative_done:
             return self._generative.parameters()
-        whole = self._whole()
+        whole = self.generative_grammar()
         levels, words = list(whole.levels), list(whole.lexicon.levels)
-        for number, theta in enumerate(self._done, self.settings.first_level):
-            parameterization = Parameterization(
-                whole.levels[number],
-                whole.lexicon.levels[number],
-                whole.lexicon,
-                self.settings.base,
-            )
-            levels[number], words[number] = parameterization.refined(theta)
+        settings = self.settings
+        for number, theta in self.trained.items():
+            parameters = parameterization_of(whole, number, settings.base, settings.scales)
+            levels[number], words[number] = parameters.refined(theta)
         return with_levels(whole, levels, words)
+
+    @property
+    def trained(self) -> dict[int, NDArray[np.float64]]:
+        """By its number, the parameters of each level that is done; see `parameterization`."""
+        return dict(enumerate(self._done, self.settings.first_level))
+
+    def parameterization(self, number: int) -> Parameterization:
+        """What the parameters of a level are of, once generative rounds are done."""
+        settings = self.settings
+        return parameterization_of(
+            self.generative_grammar(), number, settings.base, settings.scales
+        )
 
     @property
     def _next_level(self) -> int:
@@ -271,11 +309,14 @@ class ConditionalTrainer:
 
     def _train_level(self) -> None:
         settings = self.settings
-        number = self._next_level
-        trained = dict(enumerate(self._done, settings.first_level))
+        number, trained = self._next_level, self.trained
         if self._started is None:
-            whole = self._whole()
-            self._started = Objectives(settings, self._data, whole, number, trained, self._lost)
+            whole, data = self.generative_grammar(), self._data
+            if settings.solver == "adagrad":
+                # Of neighbours, sentences of one text, no batch is like the treebank.
+                order = np.random.default_rng(settings.seed).permutation(data.n_trees)
+                data = data.subset(order)
+            self._started = Objectives(settings, data, whole, number, trained, self._lost)
         own = self._started
         optimizer = self._optimizer
         begun = optimizer is not None and optimizer.n_evaluations > 0
@@ -283,18 +324,24 @@ class ConditionalTrainer:
         if optimizer is None:
             start = objective.parameterization.initial(FLOOR)
             if settings.start == "copy" and self._done:
-                before = own.parameterization(number - 1, settings.base)
+                before = own.parameterization(number - 1, settings.base, settings.scales)
                 theta = self._done[-1]
                 start = copied(before, objective.parameterization, theta, settings.seed)
             optimizer = self._optimizer = self._new_optimizer(start)
         while optimizer.n_iterations < settings.iterations:
-            more = optimizer.step(objective.value_and_grad)
+            if isinstance(optimizer, AdaGrad):
+                more = optimizer.step(objective.batches(own.shards))
+            else:
+                more = optimizer.step(objective.value_and_grad)
             self.value = optimizer.value or 0.0
             if self.on_iteration is not None:
                 self.on_iteration(number, "conditional", optimizer.n_iterations, -self.value)
             if not more:
                 break
         theta = optimizer.x
+        if isinstance(optimizer, AdaGrad):
+            smooth, _ = objective.value_and_grad(theta)
+            self.value = smooth + settings.l1 * float(np.abs(theta).sum())
         self._done.append(theta)
         self._optimizer = None
         prior = settings.l1 * np.abs(theta).sum() + settings.l2 * float(theta @ theta)
@@ -313,14 +360,23 @@ class ConditionalTrainer:
             )
         )
 
-    def _whole(self) -> LatentGrammar:
-        """The generative grammar, with whole rows of signatures."""
+    def generative_grammar(self) -> LatentGrammar:
+        """What the levels start from, with whole rows of signatures."""
         return without_backoff(self._generative.parameters())
 
-    def _new_optimizer(self, start: NDArray[np.float64]) -> LBFGS:
-        settings = {"memory": self.settings.memory, "value_tolerance": self.settings.tolerance}
-        if self.settings.l1:
-            return OWLQN(start, l1=self.settings.l1, **settings)
+    def _new_optimizer(self, start: NDArray[np.float64]) -> LBFGS | AdaGrad:
+        own = self.settings
+        if own.solver == "adagrad":
+            return AdaGrad(
+                start,
+                l1=own.l1,
+                learn_rate=own.learn_rate,
+                value_tolerance=own.tolerance,
+                seed=own.seed,
+            )
+        settings = {"memory": own.memory, "value_tolerance": own.tolerance}
+        if own.l1:
+            return OWLQN(start, l1=own.l1, **settings)
         return LBFGS(start, **settings)
 
     def _report(self, number: int, phase: str, iteration: int, value: float) -> None:
@@ -361,7 +417,9 @@ class ConditionalTrainer:
             self._generative_done = fields["generative_done"]
             self._done = [np.array(theta, dtype=np.float64) for theta in fields["levels"]]
             optimizer = fields["optimizer"]
-            kind = OWLQN if self.settings.l1 else LBFGS
+            kind: type[AdaGrad | LBFGS] = OWLQN if self.settings.l1 else LBFGS
+            if self.settings.solver == "adagrad":
+                kind = AdaGrad
             self._optimizer = None if optimizer is None else kind.from_bytes(optimizer.tobytes())
             self.records = [
                 LevelRecord(*record[:-1], Statistics(*record[-1])) for record in fields["records"]
@@ -373,7 +431,10 @@ class ConditionalTrainer:
 
     def _fingerprint(self) -> str:
         """Equal for equal data and settings; threads and where forests are make no difference."""
-        settings = replace(self.settings, generative=SplitMerge(), threads=1, folder=None)
+        # The trainer of the generative rounds has a fingerprint of its own.
+        others = ("generative", "threads", "folder")
+        names = [name for name in self.settings.__dataclass_fields__ if name not in others]
+        settings = {name: getattr(self.settings, name) for name in names}
         digest = blake2b(digest_size=16)
         digest.update(repr(settings).encode())
         digest.update(self._generative.fingerprint().encode())
@@ -449,7 +510,8 @@ class Objectives:
             folder = None if self._folder is None else self._folder / f"shard{number}"
             return joined(data, done, folder)
 
-        made = self._share(build, list(enumerate(split(data.offsets, settings.shards))))
+        parts = split(data.offsets, settings.n_shards(data.n_trees))
+        made = self._share(build, list(enumerate(parts)))
         keys = np.unique(np.concatenate([forests.terminal_keys for forests in made]))
         for forests in made:
             forests.number_terminals(keys)
@@ -466,7 +528,7 @@ class Objectives:
             RebuiltForests(
                 *self._first, range(part.start, part.stop), threshold, settings.edge_factor, keys
             )
-            for part in split(data.offsets, settings.shards)
+            for part in split(data.offsets, settings.n_shards(data.n_trees))
         ]
         self._level = 0
         return keys
@@ -515,7 +577,7 @@ class Objectives:
         for shard in self.shards:
             shard.begin(may_lose)
         return ConditionalLikelihood(
-            self.parameterization(number, self.settings.base),
+            self.parameterization(number, self.settings.base, self.settings.scales),
             self.grammar.lexicon,
             self.terminals,
             self.engine,
@@ -534,11 +596,11 @@ class Objectives:
     def _weights(self, number: int, trained: Mapping[int, NDArray[np.float64]]) -> Parts:
         """Those of all productions of a level, trained or generative."""
         theta = trained.get(number)
-        base = "generative" if theta is None else self.settings.base
-        parameters = self.parameterization(number, base)
-        return parameters.finite_weights(
-            np.zeros(parameters.n_parameters) if theta is None else theta
-        )
+        if theta is None:
+            parameters = self.parameterization(number, "generative")
+            return parameters.finite_weights(np.zeros(parameters.n_parameters))
+        parameters = self.parameterization(number, self.settings.base, self.settings.scales)
+        return parameters.finite_weights(theta)
 
     def _level_weights(self, number: int, parts: Parts, terminals: Terminals) -> Weights:
         level, n_tags = self.grammar.levels[number], self.grammar.symbols.n_tags
@@ -556,11 +618,9 @@ class Objectives:
         finally:
             pool.close()
 
-    def parameterization(self, number: int, base: str) -> Parameterization:
-        """Of a level of the grammar."""
-        grammar = self.grammar
-        words = grammar.lexicon.levels[number]
-        return Parameterization(grammar.levels[number], words, grammar.lexicon, base)
+    def parameterization(self, number: int, base: str, scales: str = "own") -> Parameterization:
+        """Of a level of the grammar; see `parameterization_of`."""
+        return parameterization_of(self.grammar, number, base, scales)
 
 
 def copied(
@@ -568,40 +628,17 @@ def copied(
 ) -> NDArray[np.float64]:
     """Parameters of a level: of each production those of what it refines, and a little noise.
 
-    before, after: of two levels one after the other. theta: float64, of the one before.
+    before, after: of two levels one after the other. theta: float64, of the one before. Of
+    multi-scale parameters those of the scales that `before` has are copied, the others are initial.
     """
-    level, coarse = after.level, before.level
+    if isinstance(before, MultiScale) and isinstance(after, MultiScale):
+        # With zeros for its own scale and a prior that leads to zeros, a level would stay there.
+        return after.carried(before, theta, FLOOR)
     old = before.parts_of(theta)
-    ancestors = [
-        level.ancestors[begin:end]
-        for begin, end in zip(level.offsets[:-1], level.offsets[1:], strict=True)
-    ]
-
-    def spread(
-        values: NDArray[np.float64], rules: NDArray[np.int32], offsets: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        blocks = [np.empty(0)]
-        bounds = offsets.tolist()
-        for rule, symbols in enumerate(rules.tolist()):
-            shape = coarse.substates[symbols]
-            block = values[bounds[rule] : bounds[rule + 1]].reshape(shape)
-            blocks.append(block[np.ix_(*(ancestors[s] for s in symbols))].reshape(-1))
-        return np.concatenate(blocks)
-
-    rules = level.rules
-    n_tags = after.n_tags
-    tag_ancestors = np.concatenate(
-        [coarse.offsets[tag] + ancestors[tag] for tag in range(n_tags)] or [np.empty(0, np.int64)]
+    n_rows = len(after.words.rows)
+    places = ancestor_places(after.level, before.level, after.own_tags, after.n_tags, n_rows)
+    found = after.parameters_of(
+        Parts(*(values[chosen] for values, chosen in zip(old, places, strict=True)))
     )
-    rows = old.rows.reshape(-1, int(coarse.offsets[n_tags]))[:, tag_ancestors].reshape(-1)
-    own_rules = after.own_tags[:, None]
-    parts = (
-        spread(old.binary, rules.binary, coarse.binary_offsets),
-        spread(old.unary, rules.unary, coarse.unary_offsets),
-        spread(old.root, rules.root[:, None], coarse.root_offsets),
-        spread(old.own, own_rules, cumulative(coarse.substates[after.own_tags])),
-        rows,
-    )
-    found = after.parameters_of(Parts(*parts))
-    noise = np.random.default_rng([seed, int(level.size)])
+    noise = np.random.default_rng([seed, int(after.level.size)])
     return found + noise.uniform(-0.5 * NOISE, 0.5 * NOISE, len(found))

@@ -18,11 +18,17 @@ from spacy_structlearn.grammar.conditional import (
     BASES,
     LARGEST,
     LEAST,
+    SCALES,
     ConditionalLikelihood,
     ConditionalShard,
-    Parameterization,
+    Distinct,
+    MultiScale,
     Parts,
     TerminalMap,
+    ancestor_places,
+    distinct_productions,
+    parameterization_of,
+    probabilities_of,
     with_levels,
     without_backoff,
 )
@@ -36,9 +42,8 @@ KINDS = ("smoothed", "simple", "tied")
 FLOOR = 1e-3
 
 
-def parameterization(grammar, number, base):
-    words = grammar.lexicon.levels[number]
-    return Parameterization(grammar.levels[number], words, grammar.lexicon, base)
+def parameterization(grammar, number, base, scales="own"):
+    return parameterization_of(grammar, number, base, scales)
 
 
 def objective(
@@ -51,11 +56,12 @@ def objective(
     l2=0.0,
     shards=1,
     threads=1,
+    scales="own",
 ):
     data, grammar = learned(name, kind)
     made, terminals, _ = at_level(data, grammar, number, threshold, shards=shards)
     engine = ThreadEngine([ConditionalShard(forests, terminals) for forests in made], threads)
-    parameters = parameterization(grammar, number, base)
+    parameters = parameterization(grammar, number, base, scales)
     return ConditionalLikelihood(parameters, grammar.lexicon, terminals, engine, l2)
 
 
@@ -241,10 +247,11 @@ def test_parameters_there_and_back(kind, base):
     assert type(whole).from_bytes(whole.to_bytes()) == whole
 
 
-def test_another_base():
+@pytest.mark.parametrize("scales", SCALES)
+def test_another_base(scales):
     _, grammar = learned("toy")
     with pytest.raises(StructlearnError, match="SL406"):
-        parameterization(grammar, 0, "other")
+        parameterization(grammar, 0, "other", scales)
 
 
 @pytest.mark.parametrize("value", [LARGEST, 1e9, np.inf, np.nan])
@@ -267,6 +274,201 @@ def test_weights_that_are_too_large(value):
     found, gradient = likelihood.value_and_grad(theta + LARGEST - 0.01)
     assert not np.isnan(found)
     assert np.isfinite(gradient).all() or found == np.inf
+
+
+# --- parameters at all scales --------------------------------------------------------------------
+def named(grammar, number, own_tags, n_rows):
+    """Symbols and substates of each production of a level, of a word with its row before them."""
+    level, rules = grammar.levels[number], grammar.rules
+
+    def of(axes, own=()):
+        shape = tuple(level.substates[list(axes)])
+        return [(*own, *axes, *place) for place in np.ndindex(*shape)]
+
+    def together(rows):
+        return [name for row in rows for name in row]
+
+    tags = range(grammar.symbols.n_tags)
+    return (
+        together(of(axes) for axes in rules.binary.tolist()),
+        together(of(axes) for axes in rules.unary.tolist()),
+        together(of((top,)) for top in rules.root.tolist()),
+        together(of((tag,), (n,)) for n, tag in enumerate(own_tags.tolist())),
+        together(of((tag,), (n,)) for n in range(n_rows) for tag in tags),
+    )
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_places_of_what_is_refined(kind, number):
+    _, grammar = learned("toy", kind)
+    lexicon = grammar.lexicon
+    own_tags = lexicon.pair_tags[lexicon.pair_weights == 0]
+    n_rows = len(lexicon.levels[0].rows)
+    fine, coarse = grammar.levels[number], grammar.levels[number - 1]
+    found = ancestor_places(fine, coarse, own_tags, grammar.symbols.n_tags, n_rows)
+    names = [named(grammar, n, own_tags, n_rows) for n in (number, number - 1)]
+    before = probabilities_of(coarse, lexicon.levels[number - 1])
+    assert [len(part) for part in names[1]] == [len(part) for part in before]
+    for places, mine, its, axes in zip(found, *names, (3, 2, 1, 1, 1), strict=True):
+        assert len(places) == len(mine)
+        for place, name in zip(places.tolist(), mine, strict=True):
+            symbols, substates = name[-2 * axes : -axes], name[-axes:]
+            above = [
+                int(fine.ancestors[fine.offsets[symbol] + x])
+                for symbol, x in zip(symbols, substates, strict=True)
+            ]
+            assert its[place] == (*name[:-axes], *above)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_scales_add_up(kind, base, number):
+    """The weight of each production is its base times e to the sum of its parameters."""
+    _, grammar = learned("toy", kind)
+    parameters = parameterization(grammar, number, base, "all")
+    plain = parameterization(grammar, number, base)
+    assert isinstance(parameters, MultiScale)
+    assert parameters.n_scales == number + 1
+    theta = np.random.default_rng(number).normal(size=parameters.n_parameters)
+    sums = parameters.scale_parts(0, parameters.of_scale(0, theta))
+    about = (parameters.own_tags, parameters.n_tags, len(parameters.words.rows))
+    for scale in range(1, number + 1):
+        own = parameters.scale_parts(scale, parameters.of_scale(scale, theta))
+        places = ancestor_places(grammar.levels[scale], grammar.levels[scale - 1], *about)
+        sums = Parts(*(a[p] + b for a, p, b in zip(sums, places, own, strict=True)))
+    # The last row of signatures, of unknown ones, has no parameter.
+    has = plain.parts_of(np.ones(plain.n_parameters))
+    found = parameters.weights(theta)
+    for part, sum_of, base_of, own in zip(found, sums, parameters.base, has, strict=True):
+        wanted = np.where(own > 0, base_of * np.exp(sum_of), base_of)
+        np.testing.assert_allclose(part, wanted, rtol=1e-5)
+    parts = parameters.parts_of(theta)
+    np.testing.assert_array_equal(plain.parameters_of(parts), parameters.sums(theta)[-1])
+    # What is added up and what adds it up are transposes of one another.
+    counts = Parts(*(np.random.default_rng(9).normal(size=len(p)) for p in parts))
+    mine = parameters.parameters_of(counts) @ theta
+    assert mine == pytest.approx(plain.parameters_of(counts) @ parameters.sums(theta)[-1])
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_scales_start_where_one_does(kind, base, number):
+    _, grammar = learned("toy", kind)
+    plain, scaled = (parameterization(grammar, number, base, scales) for scales in SCALES)
+    wanted, found = plain.initial(FLOOR), scaled.initial(FLOOR)
+    np.testing.assert_allclose(scaled.sums(found)[-1], wanted, atol=1e-12)
+    if base == "uniform":
+        # Those of coarser scales are what a coarser grammar starts from.
+        for scale in range(number):
+            coarser = parameterization(grammar, scale, base, "all")
+            own = coarser.scale_parts(scale, coarser.of_scale(scale, coarser.initial(FLOOR)))
+            mine = scaled.scale_parts(scale, scaled.of_scale(scale, found))
+            for a, b in zip(own[:3], mine[:3], strict=True):
+                np.testing.assert_allclose(a, b)
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_scales_are_carried_to_the_next_level(kind, base):
+    _, grammar = learned("toy", kind)
+    before, after = (parameterization(grammar, n, base, "all") for n in (1, 2))
+    theta = np.random.default_rng(0).normal(size=before.n_parameters)
+    found = after.carried(before, theta, FLOOR)
+    np.testing.assert_array_equal(after.of_scale(2, found), after.of_scale(2, after.initial(FLOOR)))
+    for scale in range(2):
+        own = before.scale_parts(scale, before.of_scale(scale, theta))
+        has = before.scale_parts(scale, np.ones(len(before.of_scale(scale, theta)), bool))
+        mine = after.scale_parts(scale, after.of_scale(scale, found))
+        used = after.scale_parts(scale, np.ones(len(after.of_scale(scale, found)), bool))
+        for a, b, both, all_of in zip(own, mine, has, used, strict=True):
+            np.testing.assert_array_equal(b[both & all_of], a[both & all_of])
+            assert not b[~both].any()
+
+
+def ways_of(parameters, theta):
+    """By brute force: each production with the parameters on its way to the coarsest scale."""
+    ways = [(n,) for n in range(len(parameters.of_scale(0, theta)))]
+    for parents in parameters.parents:
+        ways = [(*ways[parent], n) for n, parent in enumerate(parents.tolist())]
+    return ways
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [0.0, 0.002, 0.2, 1.0])
+def test_distinct_productions(kind, base, share):
+    _, grammar = learned("toy", kind)
+    parameters = parameterization(grammar, 2, base, "all")
+    rng = np.random.default_rng(1)
+    theta = rng.normal(size=parameters.n_parameters)
+    theta[rng.random(len(theta)) >= share] = 0
+    found = distinct_productions(parameters, theta)
+    ways = ways_of(parameters, theta)
+    own = [parameters.of_scale(scale, theta) for scale in range(3)]
+    # A production is told apart from the scale on below which there is nothing but zeros.
+    busy = [
+        {way[: scale + 1] for way in ways if any(own[k][way[k]] for k in range(scale + 1, 3))}
+        for scale in range(3)
+    ]
+    kept = set()
+    for way in ways:
+        scale = next(k for k in range(3) if way[: k + 1] not in busy[k])
+        kept.add(way[: scale + 1])
+    assert found.productions == len(ways)
+    assert found.different == len(kept)
+    assert found.substates == grammar.levels[2].size
+    assert grammar.levels[0].size <= found.merged <= found.substates
+    assert found.between <= found.productions
+    if share == 0:
+        assert found.merged == grammar.levels[0].size
+        assert found.different == found.between == len(own[0])
+    if share == 1:
+        wanted = Distinct(len(ways), len(ways), found.substates, found.substates, len(ways))
+        assert found == wanted
+
+
+def test_a_substate_stays_where_it_makes_a_difference():
+    _, grammar = learned("toy", "simple")
+    parameters = parameterization(grammar, 2, "uniform", "all")
+    level = grammar.levels[2]
+    symbols = grammar.rules.unary
+    (rule,) = np.flatnonzero((level.substates[symbols] > 1).all(axis=1))[:1]
+    theta = np.zeros(parameters.n_parameters)
+    whole = parameters.scale_parts(2, np.arange(parameters.of_scale(2, theta).size))
+    parameters.of_scale(2, theta)[whole.unary[level.unary_offsets[rule]]] = 1.0
+    found = distinct_productions(parameters, theta)
+    # The first substates of both, their siblings, and of each ancestor those that it has besides.
+    wanted = grammar.levels[0].size
+    for symbol in set(symbols[rule].tolist()):
+        own = level.ancestors[level.offsets[symbol] : level.offsets[symbol + 1]]
+        wanted += int((own == own[0]).sum()) + len(np.unique(own[own != own[0]])) - 1
+    assert found.merged == wanted
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.5])
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("base", BASES)
+def test_gradient_of_all_scales_against_finite_differences(base, number, l2):
+    likelihood = objective("short", "simple", number, base, threshold=1e-3, l2=l2, scales="all")
+    parameters = likelihood.parameterization
+    theta = theta_of(likelihood, noise=0.2)
+    _, gradient = likelihood.value_and_grad(theta)
+    rng = np.random.default_rng(1)
+    directions = [rng.choice([-1.0, 1.0], size=len(theta)), gradient / np.abs(gradient).max()]
+    for scale in range(parameters.n_scales):
+        part = np.zeros(len(theta))
+        parameters.of_scale(scale, part)[:] = parameters.of_scale(scale, gradient)
+        directions.append(part / np.abs(part).max())
+    for direction in directions:
+        step = min(1e-2 / np.sqrt(np.mean(direction[direction != 0] ** 2)), 2e-2)
+        values = [
+            likelihood.value_and_grad(theta + x * step * direction)[0] for x in (-2, -1, 1, 2)
+        ]
+        wanted = (8 * (values[2] - values[1]) - (values[3] - values[0])) / (12 * step)
+        assert gradient @ direction == pytest.approx(wanted, rel=1e-3, abs=1e-2)
 
 
 # --- the objective -------------------------------------------------------------------------------
@@ -391,6 +593,17 @@ def test_shards_agree(base):
         np.testing.assert_array_equal(its, found[0][1])
     assert found[0][0] == pytest.approx(value, rel=1e-6)
     np.testing.assert_allclose(found[0][1], gradient, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scales", SCALES)
+def test_batches_add_up(scales):
+    likelihood = objective("short", "simple", 1, "uniform", l2=0.1, shards=5, scales=scales)
+    theta = theta_of(likelihood)
+    value, gradient = likelihood.value_and_grad(theta)
+    parts = [batch(theta) for batch in likelihood.batches(likelihood.engine.shards)]
+    assert len(parts) == 5
+    assert sum(part for part, _ in parts) == pytest.approx(value, rel=1e-9)
+    np.testing.assert_allclose(sum(g for _, g in parts), gradient, rtol=1e-5, atol=1e-6)
 
 
 def test_evaluations_are_repeatable():

@@ -10,11 +10,12 @@ from numpy_forest import SETTINGS, learned
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar import hierarchical
-from spacy_structlearn.grammar.conditional import Parameterization
+from spacy_structlearn.grammar.conditional import SCALES, Parameterization
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.forests import Forests
 from spacy_structlearn.grammar.hierarchical import (
     PRUNINGS,
+    SOLVERS,
     STARTS,
     ConditionalGrammar,
     Objectives,
@@ -98,6 +99,11 @@ def same_forests(mine, its):
         {"first_level": 3},
         {"l1": -1.0},
         {"l2": np.inf},
+        {"scales": "other"},
+        {"solver": "other"},
+        {"learn_rate": 0.0},
+        {"learn_rate": np.inf},
+        {"batch_size": 0},
         {"iterations": 0},
         {"tolerance": -1.0},
         {"memory": 0},
@@ -144,23 +150,118 @@ def test_each_level_is_trained():
 
 def test_levels_before_the_first_stay_generative():
     trainer, _ = run(replace(BRIEF, first_level=1))
-    generative = trainer._whole()
+    generative = trainer.generative_grammar()
     found = trainer.parameters()
     assert found.levels[0] == generative.levels[0]
     assert found.levels[1] != generative.levels[1]
     assert [record.level for record in trainer.records] == [1, 2]
 
 
+@pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("base", ["generative", "uniform"])
-def test_bases_and_starts(base, start):
-    trainer, calls = run(replace(BRIEF, base=base, start=start, l1=0.05, l2=0.0))
+def test_bases_and_starts(base, start, scales):
+    trainer, calls = run(replace(BRIEF, base=base, start=start, scales=scales, l1=0.05, l2=0.0))
     for record in trainer.records:
         values = values_of(calls, record.level)
         assert values == sorted(values)
         assert values[-1] > values[0]
     if base == "generative":
         assert 0 < record.nonzero < record.parameters
+
+
+@pytest.mark.parametrize("base", ["generative", "uniform"])
+def test_all_scales_go_as_far_as_one(base):
+    """They can do what productions' own parameters can, and without a prior they do."""
+    settings = replace(BRIEF, base=base, l2=0.0, iterations=60, tolerance=1e-5)
+    settings = replace(settings, generative=replace(GENERATIVE, rounds=1))
+    own, all_of = (run(replace(settings, scales=scales))[0].records[-1] for scales in SCALES)
+    assert all_of.parameters > own.parameters
+    assert all_of.value <= own.value + 0.1 * abs(own.value) + 0.5
+
+
+def test_one_scale_is_that_of_the_level():
+    """At the coarsest level there is but one."""
+    generative = replace(GENERATIVE, rounds=0)
+    own, all_of = (
+        run(replace(BRIEF, generative=generative, scales=scales))[0] for scales in SCALES
+    )
+    assert own.parameters().to_bytes() == all_of.parameters().to_bytes()
+    assert own.records == all_of.records
+
+
+def test_the_parameters_of_levels():
+    trainer, _ = run(replace(BRIEF, scales="all", first_level=1))
+    assert list(trainer.trained) == [1, 2]
+    for number, theta in trainer.trained.items():
+        parameters = trainer.parameterization(number)
+        assert parameters.n_scales == number + 1
+        level, _ = parameters.refined(theta)
+        assert level == trainer.parameters().levels[number]
+
+
+# --- steps along the gradients of batches ---------------------------------------------------------
+BATCHES = replace(BRIEF, solver="adagrad", batch_size=5)
+
+
+@pytest.mark.parametrize("more", [{}, {"l1": 0.05, "l2": 0.0, "scales": "all"}], ids=str)
+def test_adagrad_trains_each_level(more):
+    trainer, calls = run(replace(BATCHES, **more))
+    batches = -(-data().n_trees // BATCHES.batch_size)
+    reached = run(replace(BRIEF, **more))[0].records
+    for record, its in zip(trainer.records, reached, strict=True):
+        values = values_of(calls, record.level)
+        assert len(values) == record.iterations == BATCHES.iterations
+        assert record.evaluations == batches * record.iterations
+        assert values[-1] > values[0]
+        assert record.forests.sentences == data().n_trees
+        assert record.parameters == its.parameters
+        assert -record.value <= record.log_likelihood < 0
+        # Of the same objective.
+        assert record.value < 3 * its.value
+
+
+def test_adagrad_reaches_the_optimum():
+    """Of the coarsest level, which is convex."""
+    generative = replace(GENERATIVE, rounds=0)
+    settings = replace(BRIEF, generative=generative, iterations=200, tolerance=1e-8)
+    values = [
+        run(replace(settings, solver=solver, batch_size=10))[0].records[0].value
+        for solver in SOLVERS
+    ]
+    assert values[1] == pytest.approx(values[0], rel=0.01)
+
+
+@pytest.mark.parametrize("stop", [-12, -9, -6, -5, -2, -1])
+@pytest.mark.parametrize(
+    "more",
+    [{"solver": "adagrad"}, {"scales": "all", "l1": 0.05}, {"base": "uniform", "start": "copy"}],
+    ids=str,
+)
+def test_other_interrupted_trainings_go_on(stop, more):
+    settings = replace(BATCHES, **{"solver": "lbfgs", **more})
+    whole, calls = run(settings)
+    stop %= len(calls) + 1
+    state, before = run(settings, stop=stop)
+    assert before == calls[:stop]
+    trainer, after = run(replace(settings, threads=2), state)
+    assert [*before, *after] == calls
+    assert trainer.parameters().to_bytes() == whole.parameters().to_bytes()
+    assert trainer.records == whole.records
+    assert trainer.value == whole.value
+
+
+@pytest.mark.parametrize("pruning", PRUNINGS)
+def test_adagrad_with_other_prunings(pruning):
+    settings = replace(BATCHES, generative=replace(GENERATIVE, rounds=1), pruning=pruning)
+    record = run(settings)[0].records[-1]
+    assert np.isfinite(record.value)
+    assert record.left_out == 0
+
+
+def test_steps_that_are_too_long():
+    with pytest.raises(StructlearnError, match="SL436"):
+        run(replace(BATCHES, learn_rate=1e6))
 
 
 def test_parameters_copied_are_those_of_what_is_refined():
@@ -238,6 +339,8 @@ def test_an_interrupted_training_goes_on(stop):
     [
         {"shards": 3},
         {"l2": 0.2},
+        {"scales": "all"},
+        {"solver": "adagrad"},
         {"generative": replace(GENERATIVE, seed=5)},
         {"generative": replace(GENERATIVE, rounds=1)},
         {"generative": replace(GENERATIVE, rounds=3)},

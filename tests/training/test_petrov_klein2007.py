@@ -69,9 +69,20 @@ def figures_of(part, run):
     return found
 
 
-def test_what_the_generative_grammars_are_kept_by_stays():
-    path = pk_models.grammar_path(Path(), "wsj", "train", TABLE1)
-    assert path == Path("grammars/wsj-train-4-0-7df30b0a34eb.bin")
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (TABLE1, "7df30b0a34eb"),
+        (ConditionalGrammar(), "generative-0-0.5-9fe5b874107e"),
+        (
+            ConditionalGrammar(generative=TABLE1, base="uniform", l1=0.5, l2=0.0),
+            "uniform-0.5-0-6f97849e7c40",
+        ),
+    ],
+)
+def test_what_grammars_are_kept_by_stays(settings, name):
+    path = pk_models.grammar_path(Path(), "wsj", "train", settings)
+    assert path == Path(f"grammars/wsj-train-4-0-{name}.bin")
 
 
 def test_grammars_are_kept_by_all_that_matters(tmp_path):
@@ -85,9 +96,13 @@ def test_grammars_are_kept_by_all_that_matters(tmp_path):
         path(l2=1.0),
         path(base="uniform"),
         path(iterations=4),
+        path(scales="all"),
+        path(solver="adagrad"),
+        path(learn_rate=0.1),
+        path(batch_size=32),
         path(generative=replace(GENERATIVE, split_iterations=3)),
     ]
-    assert len({path(), *others}) == 6
+    assert len({path(), *others}) == len(others) + 1
 
 
 def test_training_that_was_broken_goes_on(monkeypatch, tmp_path, trees):

@@ -24,6 +24,7 @@ from recording import ROOT
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
+from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.decode import ChartParser, Parse
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
@@ -140,6 +141,13 @@ def kept_grammar(
 ) -> tuple[LatentGrammar, Figures]:
     """As `grammar`, with the notes of `train` in place of the seconds."""
     path = grammar_path(work, corpus, split, settings)
+    return grammar_at(path, settings, lambda: TREES[corpus](corpora, split))
+
+
+def grammar_at(
+    path: Path, settings: Settings, trees: Callable[[], Sequence[Tree]]
+) -> tuple[LatentGrammar, Figures]:
+    """The grammar in this file and the notes beside it, from these trees unless it is there."""
     notes = path.with_suffix(".json")
     if path.exists():
         try:
@@ -148,9 +156,7 @@ def kept_grammar(
         except StructlearnError as error:
             print(f"{path.name} is trained anew: {error}", file=sys.stderr)
     path.parent.mkdir(parents=True, exist_ok=True)
-    trained, found = train(
-        TREES[corpus](corpora, split), settings, path.stem, path.with_suffix(".checkpoint")
-    )
+    trained, found = train(trees(), settings, path.stem, path.with_suffix(".checkpoint"))
     found["settings"] = _kept_settings(settings)
     write(notes, json.dumps(found, indent=2).encode())
     write(path, trained.to_bytes())
@@ -171,23 +177,37 @@ def grammar_path(work: Path, corpus: str, split: str, settings: Settings) -> Pat
 
 def _kept_settings(settings: Settings) -> Figures:
     """What the grammar depends on."""
-    if isinstance(settings, ConditionalGrammar):
-        generative = replace(settings.generative, threads=1)
-        settings = replace(settings, generative=generative, threads=1, folder=None)
-    return asdict(replace(settings, threads=1))
+    if not isinstance(settings, ConditionalGrammar):
+        return asdict(replace(settings, threads=1))
+    generative = replace(settings.generative, threads=1)
+    kept = asdict(replace(settings, generative=generative, threads=1, folder=None))
+    # Names from before there were these settings are those of their defaults.
+    for name in ("scales", "solver", "learn_rate", "batch_size"):
+        if kept[name] == getattr(ConditionalGrammar, name):
+            del kept[name]
+    return kept
 
 
 def train(
     trees: Sequence[Tree], settings: Settings, name: str, checkpoint: Path | None = None
 ) -> tuple[LatentGrammar, Figures]:
+    """Train with a progress bar. RETURNS: the grammar, and the notes of `run_training`."""
+    trainer, notes = run_training(settings, trees, name, checkpoint)
+    return trainer.parameters(), notes
+
+
+def run_training(
+    settings: Any, data: Sequence[Any], name: str, checkpoint: Path | None = None
+) -> tuple[Any, Figures]:
     """Train with a progress bar.
 
-    checkpoint: a file that the state is written to now and then, and read from if it is there.
-    RETURNS: the grammar, and notes: CPU and wall seconds, those before a break too, the peak memory
+    settings: any estimator of trees. checkpoint: a file that the state is written to now and then,
+    and read from if it is there.
+    RETURNS: the trainer, and notes: CPU and wall seconds, those before a break too, the peak memory
     of this process in MB, and the records of conditional levels.
     """
     clock = _Clock()
-    trainer = settings.trainer(None, [trees])
+    trainer = settings.trainer(None, [data])
     if checkpoint is not None and checkpoint.exists():
         before, state = checkpoint.read_bytes().split(b"\n", 1)
         if trainer.resume(state):
@@ -212,7 +232,7 @@ def train(
     notes = clock.read()
     if isinstance(settings, ConditionalGrammar):
         notes |= {"threads": settings.threads, "levels": [asdict(r) for r in trainer.records]}
-    return trainer.parameters(), notes
+    return trainer, notes
 
 
 class _Clock:
@@ -290,9 +310,10 @@ def under(prefix: str, figures: dict[str, float]) -> dict[str, float]:
 
 
 def ewt_grammar() -> LatentGrammar:
-    """The grammar of the default pipeline, as it is installed; training/train_default.py made it
-    with the settings that the tuning documents chose.
+    """The latent grammar of the default pipeline, as it is installed, without anchored scores;
+    training/train_default.py made it with the settings that the tuning documents chose.
     """
     from spacy_structlearn import load
 
-    return load().get_pipe("constituency_parser").parameters
+    parameters = load().get_pipe("constituency_parser").parameters
+    return parameters.grammar if isinstance(parameters, AnchoredGrammar) else parameters

@@ -1,0 +1,84 @@
+"""The benchmark of sparse blocks: all ways of an inside pass give the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sparse_blocks
+from pk_models import TABLE1
+
+from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
+from spacy_structlearn.trees.brackets import read_trees
+from spacy_structlearn.trees.normalize import normalize
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = ConditionalGrammar(
+    replace(TABLE1, rounds=2, split_iterations=2),
+    base="uniform",
+    scales="all",
+    l1=0.3,
+    l2=0.0,
+    iterations=5,
+    shards=1,
+)
+
+
+@pytest.fixture(scope="module")
+def trees():
+    found = [normalize(tree) for tree in read_trees(ROOT / "corpora" / "sample" / "sample.trees")]
+    return [tree for tree in found if len(tree.words()) < 15][:40]
+
+
+@pytest.mark.parametrize("many", [1, 10**9])
+def test_all_ways_agree(monkeypatch, trees, many):
+    monkeypatch.setattr(sparse_blocks, "MANY", many)
+    figures = sparse_blocks.measured(SETTINGS, trees, 4, None)
+    assert figures["error"] < 1e-5
+    assert figures["sentences"] == 10
+    assert figures["timed_share"] == (1 if many == 1 else 0)
+    assert ("ratio.sparse" in figures) == (many == 1)
+    assert figures["operations.dense_masked"] <= figures["operations.dense"]
+    assert figures["operations.sparse_masked"] <= figures["operations.sparse"]
+    assert 0 <= figures["finest_share"] <= figures["scales.2.share"] + 1
+    json.dumps(figures)
+
+
+def test_without_zeros_nothing_is_sparse(trees):
+    trainer = sparse_blocks.trained(SETTINGS, trees, None)
+    trainer._done[-1] = np.random.default_rng(0).normal(size=len(trainer._done[-1]))
+    assert sparse_blocks.shares(trainer)["finest_share"] == 1
+    figures = sparse_blocks.timed(trainer, sparse_blocks.sample(SETTINGS, trees, 4))
+    assert figures["error"] < 1e-4
+    assert figures["operations.sparse"] >= figures["operations.dense"]
+
+
+def test_blocks_are_those_of_the_grammar(trees):
+    trainer = sparse_blocks.trained(SETTINGS, trees, None)
+    level = trainer.parameters().levels[-1]
+    blocks = list(sparse_blocks.blocks_of(*sparse_blocks.last_level(trainer)))
+    assert len(blocks) == len(level.rules.binary)
+    for rule, block in enumerate(blocks):
+        wanted = level.binary_block(rule)
+        np.testing.assert_allclose(block.weights, wanted.reshape(len(wanted), -1), rtol=1e-4)
+        for change, own in zip(block.corrections, block.shapes, strict=True):
+            assert change.shape == (own[0], own[1] * own[2])
+
+
+def test_the_state_of_the_training_is_kept(monkeypatch, tmp_path, trees):
+    path = sparse_blocks.state_path(tmp_path, SETTINGS)
+    assert path == sparse_blocks.state_path(tmp_path, replace(SETTINGS, threads=2))
+    first = sparse_blocks.trained(SETTINGS, trees, path)
+    again = sparse_blocks.trained(SETTINGS, trees, path)
+    assert again.parameters() == first.parameters()
+    assert again.records == first.records
+
+
+def test_of_generative_bases_only_shares(trees):
+    settings = replace(SETTINGS, base="generative")
+    figures = sparse_blocks.measured(settings, trees, 4, None)
+    assert "error" not in figures
+    assert 0 <= figures["finest_share"] < 1

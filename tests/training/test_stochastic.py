@@ -1,0 +1,55 @@
+"""The benchmark of stochastic steps: both solvers have the same objective."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import stochastic
+from pk_models import TABLE1
+
+from spacy_structlearn.grammar.conditional import without_backoff
+from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
+from spacy_structlearn.trees.brackets import read_trees
+from spacy_structlearn.trees.normalize import normalize
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.2])
+def test_compared(l1):
+    found = [normalize(tree) for tree in read_trees(ROOT / "corpora" / "sample" / "sample.trees")]
+    trees = [tree for tree in found if len(tree.words()) < 15][:40]
+    generative = replace(TABLE1, rounds=1, split_iterations=2)
+    trainer = generative.trainer(None, [trees])
+    while trainer.step():
+        pass
+    settings = ConditionalGrammar(generative, l1=l1, l2=0.1, iterations=4, shards=2)
+    runs = dict(
+        stochastic.compared(
+            settings,
+            settings.encode([trees]),
+            without_backoff(trainer.parameters()),
+            1,
+            3,
+            [(10, 0.3), (20, 1.0)],
+        )
+    )
+    assert list(runs) == ["lbfgs", "adagrad.10-0_3", "adagrad.20-1"]
+    assert [len(run["points"]) for run in runs.values()] == [5, 4, 4]
+    least = min(run["value"] for run in runs.values())
+    for run in runs.values():
+        assert run["points"][0][0] == 0
+        # They start in the same place, and each gets better.
+        assert run["points"][0][1] == pytest.approx(runs["lbfgs"]["points"][0][1], rel=1e-5)
+        assert run["value"] < run["points"][0][1]
+        if run["value"] == least:
+            assert run["within_1"] <= run["cpu_s"]
+
+
+def test_summary():
+    points = [(0.0, 200.0), (1.0, 109.0), (2.0, 103.0), (3.0, 104.0)]
+    found = stochastic.summary(points, 100.0)
+    assert (found["value"], found["cpu_s"]) == (103.0, 2.0)
+    assert [found[f"within_{p}"] for p in stochastic.PERCENT] == [1.0, 2.0, None]
