@@ -238,6 +238,15 @@ MESSAGES = {
         "have the same tokens"
     ),
     "SL039": "there are no templates for the stage {stage!r}; there are some for: {known}",
+    "SL040": (
+        "A network in {architecture} cannot listen to the component {upstream!r}: it is trained by "
+        "itself, over all data at once; give it layers of its own, such as spacy.Tok2Vec.v2"
+    ),
+    "SL041": (
+        "The grammar of {architecture} cannot be a model {model!r}: name an architecture like "
+        "spacy_structlearn.LatentGrammar.v1 or spacy_structlearn.ConditionalGrammar.v1"
+    ),
+    "SL042": "BiLSTMEncoder.v1: {name} is {value}; it must be {wanted}",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for a bracket too many earlier in the file.",
@@ -374,6 +383,26 @@ MESSAGES = {
     "SL423": 'Give one tag for each word of each sentence, "" for none.',
     "SL424": "{right} of {number} brackets are right. A temperature needs right ones and wrong "
     "ones.",
+    "SL425": "A scorer gave scores of shape {shape} where {wanted} was wanted, or scores that are "
+    "NaN or +inf. Give one number, or -inf, for each item of the forests.",
+    "SL426": "A network scores the trees of one anchored grammar. Give the parser that, and no "
+    "other grammars beside it.",
+    "SL427": "There are tokens of {number} sentences, but {of} sentences.",
+    "SL430": "{text!r} is no template of features of a {kind}. Join terms like {examples} by |, or "
+    'give "bias".',
+    "SL431": "The template {text!r} is given twice. Leave one of the two out.",
+    "SL432": "{name} of span features must be {wanted}, not {value!r}.",
+    "SL433": "The parts of an anchored grammar do not fit together: {problem}.",
+    "SL434": "An anchored grammar cannot be trained on {problem}. Give trees, or pairs of tokens "
+    "and a tree, two of them or more.",
+    "SL435": "{number} of {of} sentences have no tokens, which the network reads. Give pairs of "
+    "tokens and a tree.",
+    "SL436": "No batch of sentences had a finite objective in a whole iteration. Choose a smaller "
+    "learning rate than {learn_rate}, or stronger priors.",
+    "SL438": "A network was given {found} where {wanted} was wanted. Give a row, and a token, for "
+    "each word of each sentence.",
+    "SL439": "A network for {wanted} symbols cannot score forests of {found} or more. Train it "
+    "with the grammar that it is to be used with.",
     # --- SL5xx: classification ----------------------------------------------------------------
     "SL501": "The variables {variables} make no table: {problem}. Give each column a name of its "
     "own.",

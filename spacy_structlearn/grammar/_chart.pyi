@@ -46,6 +46,13 @@ class Chart:
         others: list[Floats],
         offsets: NDArray[np.int64],
     ) -> tuple[Ints, Ints, Ints, Floats, NDArray[np.int64], Ints, Doubles]: ...
+    def hypergraphs(
+        self,
+        parser: Parser,
+        lexicon: list[Floats],
+        others: list[Floats],
+        offsets: NDArray[np.int64],
+    ) -> tuple[Ints, Ints, Ints, Doubles, Ints, Ints, NDArray[np.int64], Ints, Doubles]: ...
     def forest(
         self, parser: Parser, lexicon: list[Floats], others: list[Floats]
     ) -> dict[str, Any] | None: ...

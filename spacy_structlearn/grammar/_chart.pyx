@@ -158,8 +158,21 @@ cdef struct Forest:
     int root_size
 
 
+cdef struct Packed:
+    # The scored forests of several sentences as `hypergraph.Hypergraphs` has them.
+    Py_ssize_t n_items, n_begins, n_edges
+    Py_ssize_t items_size, begins_size, edges_size
+    int32_t* items  # (.., 3)
+    int32_t* begins
+    int32_t* tails  # (.., 2)
+    int32_t* made
+    int32_t* chain
+    double* scores
+
+
 cdef struct Work:
     Forest f
+    Packed packed
     # the chart of level 0: rows of n_pad floats; (i, j) by start or, transposed, by end
     int chart_words
     float* lower
@@ -316,6 +329,30 @@ cdef int reserve_out(Work* w, int n) noexcept nogil:
     return 0
 
 
+cdef int reserve_packed(Packed* p, Py_ssize_t items, Py_ssize_t begins, Py_ssize_t edges) noexcept nogil:
+    """Room for so many more."""
+    items += p.n_items
+    begins += p.n_begins
+    edges += p.n_edges
+    if items > p.items_size:
+        items += items // 2 + 256
+        if grow(<void**>&p.items, 3 * items, 4):
+            return -1
+        p.items_size = items
+    if begins > p.begins_size:
+        begins += begins // 2 + 256
+        if grow(<void**>&p.begins, begins, 4):
+            return -1
+        p.begins_size = begins
+    if edges > p.edges_size:
+        edges += edges // 2 + 1024
+        if (grow(<void**>&p.tails, 2 * edges, 4) or grow(<void**>&p.made, edges, 4)
+                or grow(<void**>&p.chain, edges, 4) or grow(<void**>&p.scores, edges, 8)):
+            return -1
+        p.edges_size = edges
+    return 0
+
+
 cdef int reserve_chart(Work* w, const Coarse* g, int n) noexcept nogil:
     """Room for a sentence of n words."""
     cdef size_t cells = <size_t>n * (n + 1) // 2
@@ -382,6 +419,8 @@ cdef void free_work(Work* w) noexcept nogil:
     free(w.m); free(w.w); free(w.wt); free(w.factor); free(w.grid)
     free(w.slot); free(w.first); free(w.next); free(w.touched)
     free(w.inside0); free(w.inside1); free(w.outside0); free(w.outside1); free(w.block)
+    free(w.packed.items); free(w.packed.begins); free(w.packed.tails)
+    free(w.packed.made); free(w.packed.chain); free(w.packed.scores)
     free(w.best_lower); free(w.best_upper); free(w.back_lower); free(w.back_upper); free(w.stack)
     free(w.seen)
     free(w.out_symbol); free(w.out_start); free(w.out_end); free(w.out_probability)
@@ -1307,6 +1346,96 @@ cdef int read_tree(const Coarse* c, const Fine* g, Work* w, int root, double log
     return PARSED
 
 
+cdef inline void pack_edge(Packed* p, int32_t* begins, int head, int first, int second, Py_ssize_t made,
+                           int chain, double score) noexcept nogil:
+    """Put an edge at the next free place of its head, begins[head + 1]."""
+    cdef Py_ssize_t e = p.n_edges + begins[head + 1]
+    begins[head + 1] += 1
+    p.tails[2 * e] = first
+    p.tails[2 * e + 1] = second
+    p.made[e] = <int32_t>made
+    p.chain[e] = chain
+    p.scores[e] = score
+
+
+cdef int pack_forest(const Coarse* c, Work* w, int n_grammars) noexcept nogil:
+    """Append the scored forest as a hypergraph; scores are means over the grammars.
+
+    The nodes of a cell are its tags, the lower nodes of its phrases, and their upper nodes; the
+    last node is the root. A node has its binary edges first, then unary ones, then the one that
+    takes over the lower node. Overwrites the back-pointers with the numbers of the nodes.
+    """
+    cdef Forest* f = &w.f
+    cdef Packed* p = &w.packed
+    cdef int cell, item, x, e, first, child, n_nodes = 0, n_edges
+    cdef double scale = 1.0 / n_grammars
+    cdef int32_t* lower = w.back_lower
+    cdef int32_t* upper = w.back_upper
+    cdef int32_t* begins
+    cdef int32_t* out
+    cdef bint tag
+    for cell in range(f.n_cells):
+        item = f.cell_item[cell]
+        while item < f.cell_item[cell + 1] and f.item_symbol[item] < c.n_tags:
+            upper[item] = n_nodes
+            n_nodes += 1
+            item += 1
+        first = item
+        for item in range(first, f.cell_item[cell + 1]):
+            lower[item] = n_nodes
+            n_nodes += 1
+        for item in range(first, f.cell_item[cell + 1]):
+            upper[item] = n_nodes
+            n_nodes += 1
+    n_nodes += 1
+    n_edges = f.n_edges + f.n_unaries + f.n_items + f.n_roots
+    if reserve_packed(p, f.n_items, n_nodes + 2, n_edges):
+        return OUT_OF_MEMORY
+    out = p.items + 3 * p.n_items
+    for item in range(f.n_items):
+        out[3 * item] = f.item_symbol[item]
+        out[3 * item + 1] = f.cell_i[f.item_cell[item]]
+        out[3 * item + 2] = f.cell_j[f.item_cell[item]]
+    # Numbers of edges two places behind their heads; summed up, each node's next place one behind.
+    begins = p.begins + p.n_begins
+    memset(begins, 0, <size_t>(n_nodes + 2) * 4)
+    for item in range(f.n_items):
+        begins[upper[item] + 2] += 1
+    for x in range(f.n_groups):
+        begins[lower[f.group_parent[x]] + 2] += f.group_edge[x + 1] - f.group_edge[x]
+    for x in range(f.n_unaries):
+        tag = f.item_symbol[f.unary_child[x]] < c.n_tags
+        begins[(lower if tag else upper)[f.unary_parent[x]] + 2] += 1
+    begins[n_nodes + 1] += f.n_roots
+    for x in range(n_nodes):
+        begins[x + 2] += begins[x + 1]
+    for x in range(f.n_groups):
+        item = f.group_parent[x]
+        for e in range(f.group_edge[x], f.group_edge[x + 1]):
+            pack_edge(p, begins, lower[item], upper[f.edge_left[e]], upper[f.edge_right[e]],
+                      p.n_items + item, -1, scale * f.edge_score[e])
+    for x in range(f.n_unaries):
+        item = f.unary_parent[x]
+        child = f.unary_child[x]
+        tag = f.item_symbol[child] < c.n_tags
+        pack_edge(p, begins, (lower if tag else upper)[item], (upper if tag else lower)[child], -1,
+                  p.n_items + item, f.unary_rule[x], scale * f.unary_score[x])
+    for item in range(f.n_items):
+        if f.item_symbol[item] < c.n_tags:
+            pack_edge(p, begins, upper[item], -1, -1, p.n_items + item, -1,
+                      scale * f.score_tag[item])
+        else:
+            pack_edge(p, begins, upper[item], lower[item], -1, -1, -1,
+                      scale * f.score_same[item])
+    for x in range(f.n_roots):
+        pack_edge(p, begins, n_nodes - 1, upper[f.root_item[x]], -1, -1, -1,
+                  scale * f.root_score[x])
+    p.n_items += f.n_items
+    p.n_begins += n_nodes + 1
+    p.n_edges += n_edges
+    return PARSED
+
+
 cdef int rule_of_edge(const Forest* f, int cell, int edge) noexcept nogil:
     cdef int low = f.cell_group[cell], high = f.cell_group[cell + 1], middle
     while high - low > 1:
@@ -1615,6 +1744,21 @@ cdef int parse_sentence(const Task* t, Work* w, int n, const float** lexicon, co
     return read_tree(t.coarse, g, w, root, log_z[0], n_grammars, log_probability)
 
 
+cdef int pack_sentence(const Task* t, Work* w, int n, const float** lexicon, const int* strides,
+                       const float** others, const int* other_strides, int* n_levels,
+                       double* log_z) noexcept nogil:
+    """Append the scored forest of n words to the packed ones."""
+    cdef float z = 0.0
+    cdef int status = search(t, w, n, lexicon, strides, &z, n_levels), n_grammars
+    if status != PARSED:
+        return status
+    n_grammars = score(t, w, n_levels[0], lexicon, strides, others, other_strides, &z)
+    if n_grammars == 0:
+        return OUT_OF_MEMORY
+    log_z[0] = log(<double>z) + LOG_2 * w.f.cell_e[w.f.n_cells - 1]
+    return pack_forest(t.coarse, w, n_grammars)
+
+
 # ---------------------------------------------------------------------------------------------
 # for Python
 # ---------------------------------------------------------------------------------------------
@@ -1826,14 +1970,60 @@ cdef class Chart:
         one after another; where each begins, int64 (sentences + 1); the levels that it went through
         (0 if there is no parse), log P(words) and log P(tree | words).
         """
+        self.work.n_out = 0
+        places, went, logs = self._batch(parser, lexicon, others, offsets, False)
+        return self._output() + (places[:, 0], went, logs)
+
+    def hypergraphs(self, Parser parser, list lexicon, list others, const int64_t[::1] offsets):
+        """The scored forests of a batch of sentences, none of which is empty, as hypergraphs.
+
+        The arguments are those of `parse`; the decoder, "variational" as a rule, says what the
+        scores are, of several grammars their mean. RETURNS: the arrays items, begins, tails,
+        scores, made and chain of `hypergraph.Hypergraphs`, for the sentences that have a parse;
+        where the items, begins and edges of each sentence begin, int64 (sentences + 1, 3); the
+        levels that it went through (0 if there is no parse), and log P(words).
+        """
+        cdef Packed* p = &self.work.packed
+        p.n_items = p.n_begins = p.n_edges = 0
+        places, went, logs = self._batch(parser, lexicon, others, offsets, True)
+        items = np.empty((p.n_items, 3), dtype=np.int32)
+        begins = np.empty(p.n_begins, dtype=np.int32)
+        tails = np.empty((p.n_edges, 2), dtype=np.int32)
+        scores = np.empty(p.n_edges)
+        made = np.empty(p.n_edges, dtype=np.int32)
+        chain = np.empty(p.n_edges, dtype=np.int32)
+        cdef int32_t[:, ::1] pairs
+        cdef int32_t[::1] single
+        cdef double[::1] double_view = scores
+        if p.n_edges:
+            pairs = items
+            memcpy(&pairs[0, 0], p.items, p.n_items * 12)
+            pairs = tails
+            memcpy(&pairs[0, 0], p.tails, p.n_edges * 8)
+            single = begins
+            memcpy(&single[0], p.begins, p.n_begins * 4)
+            single = made
+            memcpy(&single[0], p.made, p.n_edges * 4)
+            single = chain
+            memcpy(&single[0], p.chain, p.n_edges * 4)
+            memcpy(&double_view[0], p.scores, p.n_edges * 8)
+        return items, begins, tails, scores, made, chain, places, went, logs[:, 0]
+
+    def _batch(self, Parser parser, list lexicon, list others, const int64_t[::1] offsets,
+               bint packed):
+        """Parse each sentence, or append its forest to the packed ones.
+
+        RETURNS: where the output of each begins, int64 (sentences + 1, 3), by brackets in the first
+        column, or if packed by items, begins and edges; levels and logarithms as in `parse`.
+        """
         cdef int x, k, status = PARSED, n_sentences = offsets.shape[0] - 1, n_levels = parser.task.n_levels
         cdef int n_others = parser.task.n_grammars - 1, n, used
         cdef const float[:, ::1] view
         cdef unsigned int mode
-        begins = np.zeros(n_sentences + 1, dtype=np.int64)
+        places = np.zeros((n_sentences + 1, 3), dtype=np.int64)
         went = np.zeros(n_sentences, dtype=np.int32)
         logs = np.zeros((n_sentences, 2))
-        cdef int64_t[::1] begin = begins
+        cdef int64_t[:, ::1] place = places
         cdef int32_t[::1] through = went
         cdef double[:, ::1] log_of = logs
         cdef const float** first = <const float**>calloc(2 * (n_levels + n_others), sizeof(void*))
@@ -1849,7 +2039,6 @@ cdef class Chart:
                 view = lexicon[k] if k < n_levels else others[k - n_levels]
                 first[k] = &view[0, 0]
                 strides[k] = view.shape[1]
-            w.n_out = 0
             with nogil:
                 mode = flush_subnormals()
                 for x in range(n_sentences):
@@ -1859,19 +2048,29 @@ cdef class Chart:
                     used = 0
                     log_of[x, 0] = -INFINITY
                     log_of[x, 1] = -INFINITY
-                    status = parse_sentence(&parser.task, w, n, rows, strides, rows + n_levels,
-                                            strides + n_levels, &used, &log_of[x, 0], &log_of[x, 1])
+                    if packed:
+                        status = pack_sentence(&parser.task, w, n, rows, strides, rows + n_levels,
+                                               strides + n_levels, &used, &log_of[x, 0])
+                    else:
+                        status = parse_sentence(&parser.task, w, n, rows, strides, rows + n_levels,
+                                                strides + n_levels, &used, &log_of[x, 0],
+                                                &log_of[x, 1])
                     if status == OUT_OF_MEMORY:
                         break
                     through[x] = used if status == PARSED else 0
-                    begin[x + 1] = w.n_out
+                    if packed:
+                        place[x + 1, 0] = w.packed.n_items
+                        place[x + 1, 1] = w.packed.n_begins
+                        place[x + 1, 2] = w.packed.n_edges
+                    else:
+                        place[x + 1, 0] = w.n_out
                 restore_subnormals(mode)
         finally:
             free(first)
             free(strides)
         if status == OUT_OF_MEMORY:
             raise MemoryError
-        return self._output() + (begins, went, logs)
+        return places, went, logs
 
     def forest(self, Parser parser, list lexicon, list others):
         """The scored forest of one sentence, as arrays, for the k best trees; None if no parse.
@@ -1879,8 +2078,8 @@ cdef class Chart:
         lexicon, others: as in `parse`. RETURNS: a dict of: log_likelihood; levels, how many it went
         through; items, int32 (n, 3), symbol, start, end;
         tag_score, same_score, float64 (n); edges, int32 (m, 3), parent, left, right, and
-        edge_score; unaries, int32 (p, 2), parent, child, and unary_score; roots, int32 (q), and
-        root_score.
+        edge_score; unaries, int32 (p, 2), parent, child, unary_score, and unary_rules, int32 (p),
+        their places in the grammar; roots, int32 (q), and root_score.
         """
         cdef int k, status, used = 0, n_levels = parser.task.n_levels, root, x, e
         cdef int n_others = parser.task.n_grammars - 1
@@ -1914,10 +2113,12 @@ cdef class Chart:
         items = np.zeros((f.n_items, 3), dtype=np.int32)
         edges = np.zeros((f.n_edges, 3), dtype=np.int32)
         unaries = np.zeros((f.n_unaries, 2), dtype=np.int32)
+        unary_rules = np.zeros(f.n_unaries, dtype=np.int32)
         roots = np.zeros(f.n_roots, dtype=np.int32)
         cdef int32_t[:, ::1] item_view = items
         cdef int32_t[:, ::1] edge_view = edges
         cdef int32_t[:, ::1] unary_view = unaries
+        cdef int32_t[::1] rule_view = unary_rules
         for x in range(f.n_items):
             item_view[x, 0] = f.item_symbol[x]
             item_view[x, 1] = f.cell_i[f.item_cell[x]]
@@ -1930,6 +2131,7 @@ cdef class Chart:
         for x in range(f.n_unaries):
             unary_view[x, 0] = f.unary_parent[x]
             unary_view[x, 1] = f.unary_child[x]
+            rule_view[x] = f.unary_rule[x]
         for x in range(f.n_roots):
             roots[x] = f.root_item[x]
         return {
@@ -1942,6 +2144,7 @@ cdef class Chart:
             "edge_score": _doubles(f.edge_score, f.n_edges),
             "unaries": unaries,
             "unary_score": _doubles(f.unary_score, f.n_unaries),
+            "unary_rules": unary_rules,
             "roots": roots,
             "root_score": _doubles(f.root_score, f.n_roots),
         }

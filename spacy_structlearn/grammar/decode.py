@@ -7,22 +7,25 @@ among trees without substates by the posterior q of each production over its spa
     max_rule_sum       the largest sum of q: the expected number of right productions
     max_rule_product   the largest product of q (Petrov & Klein 2007b): the default
     variational        the largest product of q given its parent (Matsuzaki et al. 2005)
+    labelled_recall    the largest sum of the posteriors of brackets (Goodman 1996), each less what
+                       it costs, so that precision counts too: near the largest expected F1
 
 With several grammars of one treebank, members of one model or models of their own, the scores of
-all are added up (Petrov 2010). A tree always
-comes back: where nothing survives the thresholds they are lowered, then levels are left out; a
-sentence that not even the coarsest grammar can parse gets a flat tree, marked as failed.
+all are added up (Petrov 2010). With anchored scores (see `anchored`) what is left is scored anew,
+and q is of that model. A tree always comes back: where nothing survives the thresholds they are
+lowered, then levels are left out; a sentence that not even the coarsest grammar can parse gets a
+flat tree, marked as failed.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +33,18 @@ from numpy.typing import NDArray
 from ..errors import StructlearnError
 from ..trees.tree import Span, Tree
 from . import _chart
+from .hypergraph import Floats, Hypergraphs, Scorer, from_forest
 from .model import LatentGrammar, Level
+from .span_features import LinearScorer, SpanWeights
 
-DECODERS = tuple(_chart.DECODERS)
+LABELLED_RECALL = "labelled_recall"
+DECODERS = (*_chart.DECODERS, LABELLED_RECALL)
 # Posteriors below these are left out after each level of the cascade. The grammar of level 0 knows
 # little, so that much must pass it; the others are nearly always right about what is impossible.
 THRESHOLDS = (1e-4,) * 8
 EDGE_FACTOR = 0.1
 _BATCH_WORDS = 500
+T = TypeVar("T")
 # An entry by itself takes the time of about so many in a row: blocks with fewer are kept as lists.
 DENSE = 16
 
@@ -54,6 +61,8 @@ class Parse:
     are no probabilities, the second is log Z, the sum of the scores of all trees: it says nothing
     of how likely the sentence is. failed: whether the tree is only a makeshift, without a
     probability. root: the label above it.
+
+    With anchored scores probabilities and log_probability are of the model that has them.
     """
 
     labels: list[str]
@@ -78,31 +87,62 @@ class Parse:
         return Tree.from_spans(list(words), self.tags, spans)
 
 
+class Anchored(Protocol):
+    """What the parser reads of an `anchored.AnchoredGrammar`."""
+
+    grammar: LatentGrammar
+    weight: float
+    features: SpanWeights | None
+    temperature: float
+
+
 class ChartParser:
     """Parses with one latent grammar, or with several that are of one treebank.
 
-    decoder: one of `DECODERS`. levels: those of the (first) grammar that make the cascade, from 0
-    to its depth; None: all. thresholds: of posteriors, one for each level but the last.
-    threads: so many share the sentences of a batch. Memory grows with the square of the longest
-    sentence and its time faster: 250 words take 40 MB, 5,000 would take 16 GB.
+    grammars: LatentGrammar, or several of them, or one AnchoredGrammar. decoder: one of `DECODERS`.
+    levels: those of the (first) grammar that make the cascade, from 0 to its depth; None: all.
+    thresholds: of posteriors, one for each level but the last. threads: so many share the sentences
+    of a batch. network: adds its scores to those of an AnchoredGrammar.
+    Memory grows with the square of the longest sentence and its time faster: 250 words take 40 MB,
+    5,000 would take 16 GB.
     Raises StructlearnError SL420 for an empty grammar, SL421 for settings out of range, SL422 for
-    grammars of different symbols or rules.
+    grammars of different symbols or rules, SL426 for a network, or several grammars, that do not go
+    with what is given.
     """
 
     def __init__(
         self,
-        grammars: LatentGrammar | Sequence[LatentGrammar],
+        grammars: LatentGrammar | Anchored | Sequence[LatentGrammar],
         *,
         decoder: str = "max_rule_product",
         levels: Sequence[int] | None = None,
         thresholds: Sequence[float] = THRESHOLDS,
         edge_factor: float = EDGE_FACTOR,
         threads: int = 1,
+        network: Scorer | None = None,
     ):
+        self.weight: float | None = None  # of the grammar's scores, where there are others
+        self.scorers: list[Scorer] = []
+        if not isinstance(grammars, (LatentGrammar, Sequence)):
+            anchored, grammars = grammars, grammars.grammar
+            self.weight = anchored.weight
+            self.temperature = anchored.temperature
+            if anchored.features is not None:
+                self.scorers.append(LinearScorer(anchored.features))
+            if network is not None:
+                self.scorers.append(network)
+        elif network is not None:
+            raise StructlearnError("SL426")
         if isinstance(grammars, LatentGrammar):
             grammars = [grammars]
+        if not all(isinstance(grammar, LatentGrammar) for grammar in grammars):
+            raise StructlearnError("SL426")
         if not grammars or any(grammar.is_empty for grammar in grammars):
             raise StructlearnError("SL420")
+        if self.weight is None:
+            self.temperature = grammars[0].temperature
+            if decoder == LABELLED_RECALL:
+                self.weight = 1.0  # the kernel does not have it
         self.grammar = grammars[0]
         self.grammars = list(grammars)
         last = self.grammar.depth
@@ -137,20 +177,31 @@ class ChartParser:
             for level in range(grammar.depth, len(grammar.levels))
         ]
         compiled = {id(grammar): compile_grammar(grammar) for grammar in self.grammars}
-        self._parser = _chart.Parser(
-            [compiled[id(grammar)] for grammar, _ in self._finals],
-            self.levels,
-            [level for _, level in self._finals],
-            thresholds,
-            edge_factor,
-            decoder,
-        )
+
+        def parser(decoder: str) -> _chart.Parser:
+            return _chart.Parser(
+                [compiled[id(grammar)] for grammar, _ in self._finals],
+                self.levels,
+                [level for _, level in self._finals],
+                thresholds,
+                edge_factor,
+                decoder,
+            )
+
+        self._parser = parser("variational" if decoder == LABELLED_RECALL else decoder)
+        self._variational = parser("variational")  # its scores are those of forests
         # What a chart needs grows with the square of the longest sentence; it is used again.
         self._charts: SimpleQueue[_chart.Chart] = SimpleQueue()
         for _ in range(threads):
             self._charts.put(_chart.Chart())
         names = self.grammar.symbols.names
         self._names = np.array(names, dtype=object)
+        chains, unary = self.grammar.chains, self.grammar.rules.unary.tolist()
+        # The last one is of edges that are no unary productions.
+        between = [*(chains.get((top, bottom), ()) for top, bottom in unary), ()]
+        self._chain_lengths = np.array([len(chain) for chain in between], dtype=np.int64)
+        self._chain_begins = np.cumsum(self._chain_lengths) - self._chain_lengths
+        self._chain_symbols = np.array([x for chain in between for x in chain], dtype=np.int32)
 
     def parse(
         self,
@@ -158,36 +209,54 @@ class ChartParser:
         tags: Iterable[Sequence[str]] | None = None,
         *,
         tag_weight: float = np.inf,
+        tokens: Iterable[Any] | None = None,
     ) -> list[Parse]:
         """Parse sentences.
 
         sentences: the words of each. tags: a tag for each word, "" for none; tags that the grammar
         does not know are ignored. tag_weight: the score of a word with its given tag is raised by
-        so many nats; with infinity the tag is certain.
-        Raises StructlearnError SL423 if there is not one tag a word.
+        so many nats; with infinity the tag is certain. tokens: for each sentence what the network
+        reads; None if it reads words only.
+        Raises StructlearnError SL423 if there is not one tag a word, SL427 unless there are tokens
+        for each sentence, SL425 if a scorer gives what are no scores.
         """
-        sentences = [list(sentence) for sentence in sentences]
-        given: list[Sequence[str] | None] = [None] * len(sentences)
+        own = [list(sentence) for sentence in sentences]
+        given: list[Sequence[str] | None] = [None] * len(own)
         if tags is not None:
-            given = [list(own) for own in tags]
-            if [len(own) for own in given] != [len(sentence) for sentence in sentences]:
+            given = [list(row) for row in tags]
+            if [len(row) for row in given] != [len(sentence) for sentence in own]:
                 raise StructlearnError("SL423")
-        ends = np.cumsum([len(sentence) for sentence in sentences], dtype=np.int64)
-        cuts = np.flatnonzero(np.diff(ends // _BATCH_WORDS, prepend=0)) + 1
-        bounds = sorted({0, *cuts.tolist(), len(sentences)})
-        batches = [slice(*pair) for pair in pairwise(bounds)]
+        read = None if tokens is None else list(tokens)
+        if read is not None and len(read) != len(own):
+            raise StructlearnError("SL427", number=len(read), of=len(own))
 
         def run(batch: slice) -> list[Parse]:
-            return self._parse_batch(sentences[batch], given[batch], tag_weight)
+            more = None if read is None else read[batch]
+            return self._parse_batch(own[batch], given[batch], tag_weight, more)
 
-        if self.threads == 1 or len(batches) < 2:
-            found = map(run, batches)
-        else:
-            # Each takes the next batch when it is done with one, so that what holds the
-            # interpreter's lock in one thread goes on beside the kernel of another.
-            with ThreadPoolExecutor(self.threads) as pool:
-                found = pool.map(run, batches)
-        return [parse for parses in found for parse in parses]
+        return [parse for parses in self._in_batches(own, run) for parse in parses]
+
+    def forests(self, sentences: Iterable[Sequence[str]]) -> tuple[Hypergraphs, NDArray[np.int64]]:
+        """The forests that the cascade leaves of those sentences that it can parse.
+
+        Their scores are by the variational distribution of the grammar, log q of a production given
+        its parent; of several grammars the mean. RETURNS: the forests, and the numbers of their
+        sentences, int64.
+        """
+        own = [list(sentence) for sentence in sentences]
+        filled = [i for i, sentence in enumerate(own) if sentence]
+        words = [own[i] for i in filled]
+
+        def run(batch: slice) -> tuple[Hypergraphs, NDArray[np.int64]]:
+            part = words[batch]
+            offsets = np.cumsum([0, *map(len, part)])
+            found = self._forests(*self._scores(part, [None] * len(part), np.inf), offsets)
+            return found.graphs, found.numbers + batch.start
+
+        parts = list(self._in_batches(words, run))
+        numbers = np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in parts)])
+        graphs = Hypergraphs.joined([graphs for graphs, _ in parts])
+        return graphs, np.array(filled, dtype=np.int64)[numbers]
 
     def k_best(
         self,
@@ -196,38 +265,102 @@ class ChartParser:
         tags: Sequence[str] | None = None,
         *,
         tag_weight: float = np.inf,
+        tokens: Any | None = None,
     ) -> list[Parse]:
         """The k trees that the decoder likes best, best first; fewer if there are no more.
 
-        With the decoder "viterbi" the trees are ranked as by "max_rule_product". The arguments are
-        as in `parse`. Huang & Chiang (2005), algorithm 2.
+        With the decoder "viterbi" the trees are ranked as by "max_rule_product", but with anchored
+        scores by their probability. The arguments are as in `parse`.
         """
         sentence = list(sentence)
-        lexicon, others = self._scores([sentence], [tags], tag_weight)
-        parses = []
-        chart = self._charts.get()
-        try:
-            forest = chart.forest(self._parser, lexicon, others) if sentence else None
-            if forest is not None:
-                for root, choices in _KBest(forest, self.grammar.symbols.n_tags, k).trees():
-                    *arrays, log_probability = chart.read(self._parser, root, choices)
-                    parse = self._parses(*arrays, np.array([0, len(arrays[0])]))[0]
-                    parse.log_likelihood = forest["log_likelihood"]
-                    parse.log_probability = log_probability
-                    parse.levels = forest["levels"]
-                    parses.append(parse)
-        finally:
-            self._charts.put(chart)
+        parses: list[Parse] = []
+        if sentence:
+            lexicon, others = self._scores([sentence], [tags], tag_weight)
+            if self.weight is None:
+                parses = self._k_best(lexicon, others, k)
+            else:
+                own = None if tokens is None else [tokens]
+                parses = self._k_best_anchored(sentence, own, lexicon, others, k)
         if not parses:
             given = None if tags is None else [tags]
-            parses = self.parse([sentence], given, tag_weight=tag_weight)[:k]
+            read = None if tokens is None else [tokens]
+            parses = self.parse([sentence], given, tag_weight=tag_weight, tokens=read)[:k]
         return parses
+
+    def _k_best(
+        self, lexicon: list[NDArray[np.float32]], others: list[NDArray[np.float32]], k: int
+    ) -> list[Parse]:
+        parses = []
+        with self._borrowed_chart() as chart:
+            forest = chart.forest(self._parser, lexicon, others)
+            if forest is None:
+                return []
+            n_tags = self.grammar.symbols.n_tags
+            graphs, origins = from_forest(forest, n_tags)
+            for _, edges in graphs.k_best(graphs.scores, k)[0]:
+                root, choices = _choices(forest, n_tags, origins[edges])
+                *arrays, log_probability = chart.read(self._parser, root, choices)
+                parse = self._parses(*arrays, np.array([0, len(arrays[0])]))[0]
+                parse.log_likelihood = forest["log_likelihood"]
+                parse.log_probability = log_probability
+                parse.levels = forest["levels"]
+                parses.append(parse)
+        return parses
+
+    def _k_best_anchored(
+        self,
+        sentence: list[str],
+        tokens: list[Any] | None,
+        lexicon: list[NDArray[np.float32]],
+        others: list[NDArray[np.float32]],
+        k: int,
+    ) -> list[Parse]:
+        found = self._forests(lexicon, others, np.array([0, len(sentence)]))
+        if not len(found.numbers):
+            return []
+        scores = self._edge_scores(found, [sentence], tokens)
+        log_z, posteriors = found.graphs.inside_outside(scores)
+        symbols = self.grammar.symbols
+        gains = found.graphs.gains(scores, posteriors, self.decoder, symbols)
+        parses = []
+        for _, edges in found.graphs.k_best(gains, k)[0]:
+            parse = self._parses(*self._brackets(found.graphs, edges, posteriors))[0]
+            parse.log_likelihood = float(found.log_likelihoods[0])
+            parse.log_probability = float(scores[edges].sum() - log_z[0])
+            parse.levels = int(found.levels[0])
+            parses.append(parse)
+        return parses
+
+    def _in_batches(
+        self, sentences: Sequence[Sequence[str]], run: Callable[[slice], T]
+    ) -> Iterable[T]:
+        """What `run` makes of each batch of sentences, in the order of these."""
+        ends = np.cumsum([len(sentence) for sentence in sentences], dtype=np.int64)
+        cuts = np.flatnonzero(np.diff(ends // _BATCH_WORDS, prepend=0)) + 1
+        bounds = sorted({0, *cuts.tolist(), len(sentences)})
+        batches = [slice(*pair) for pair in pairwise(bounds)]
+        if self.threads == 1 or len(batches) < 2:
+            return map(run, batches)
+        # Each takes the next batch when it is done with one, so that what holds the
+        # interpreter's lock in one thread goes on beside the kernel of another.
+        with ThreadPoolExecutor(self.threads) as pool:
+            return pool.map(run, batches)
+
+    @contextmanager
+    def _borrowed_chart(self) -> Iterator[_chart.Chart]:
+        """Room to parse in, for as long as it is needed."""
+        chart = self._charts.get()
+        try:
+            yield chart
+        finally:
+            self._charts.put(chart)
 
     def _parse_batch(
         self,
         sentences: list[list[str]],
         tags: list[Sequence[str] | None],
         tag_weight: float,
+        tokens: list[Any] | None,
     ) -> list[Parse]:
         filled = [i for i, sentence in enumerate(sentences) if sentence]
         words = [sentences[i] for i in filled]
@@ -235,14 +368,15 @@ class ChartParser:
         parses: dict[int, Parse] = {}
         if filled:
             lexicon, others = self._scores(words, [tags[i] for i in filled], tag_weight)
-            chart = self._charts.get()
-            try:
-                *arrays, begins, levels, logs = chart.parse(self._parser, lexicon, others, offsets)
-            finally:
-                self._charts.put(chart)
-            found = self._parses(*arrays, begins)
+            if self.weight is None:
+                with self._borrowed_chart() as chart:
+                    found = chart.parse(self._parser, lexicon, others, offsets)
+            else:
+                own = None if tokens is None else [tokens[i] for i in filled]
+                found = self._anchored(words, own, lexicon, others, offsets)
+            *arrays, levels, logs = found
             for number, (parse, level, log) in enumerate(
-                zip(found, levels.tolist(), logs.tolist(), strict=True)
+                zip(self._parses(*arrays), levels.tolist(), logs.tolist(), strict=True)
             ):
                 parse.levels = level
                 parse.log_likelihood, parse.log_probability = log
@@ -254,6 +388,116 @@ class ChartParser:
                 nothing = np.empty(0, np.float32)
                 parses[i] = Parse([], [], [], nothing, [], root=self.grammar.symbols.root)
         return [parses[i] for i in range(len(sentences))]
+
+    def _anchored(
+        self,
+        words: list[list[str]],
+        tokens: list[Any] | None,
+        lexicon: list[NDArray[np.float32]],
+        others: list[NDArray[np.float32]],
+        offsets: NDArray[np.int64],
+    ) -> tuple[NDArray[Any], ...]:
+        """As `Chart.parse`, with anchored scores."""
+        found = self._forests(lexicon, others, offsets)
+        graphs, numbers = found.graphs, found.numbers
+        scores = self._edge_scores(found, words, tokens)
+        mask, log_z, posteriors = graphs.decode(scores, self.decoder, self.grammar.symbols)
+        edges = np.flatnonzero(mask)
+        *brackets, begins = self._brackets(graphs, edges, posteriors)
+        owner = np.searchsorted(graphs.edge_offsets, edges, side="right") - 1
+        # Where the scorers forbid every tree there is as little of a parse as without a forest.
+        possible = log_z > -np.inf
+        levels = np.where(possible, found.levels[numbers], 0)
+        logs = np.full((len(words), 2), -np.inf)
+        logs[numbers, 0] = found.log_likelihoods[numbers]
+        logs[numbers[possible], 1] = (
+            np.bincount(owner, scores[edges], len(graphs))[possible] - log_z[possible]
+        )
+        sizes = np.zeros(len(words) + 1, dtype=np.int64)
+        sizes[numbers + 1] = np.diff(begins)
+        through = np.zeros(len(words), dtype=np.int32)
+        through[numbers] = levels
+        return (*brackets, np.cumsum(sizes), through, logs)
+
+    def _forests(
+        self,
+        lexicon: list[NDArray[np.float32]],
+        others: list[NDArray[np.float32]],
+        offsets: NDArray[np.int64],
+    ) -> _Forests:
+        """The forests of a batch of sentences, none of which is empty."""
+        if len(offsets) == 1:
+            return _Forests(Hypergraphs.joined([]), offsets[:0], np.empty(0, np.int32), np.empty(0))
+        with self._borrowed_chart() as chart:
+            items, begins, tails, scores, made, chain, places, levels, logs = chart.hypergraphs(
+                self._variational, lexicon, others, offsets
+            )
+        numbers = np.flatnonzero(levels)
+        item_offsets, begin_offsets, edge_offsets = places[np.append(0, numbers + 1)].T
+        graphs = Hypergraphs(
+            items,
+            np.ascontiguousarray(item_offsets),
+            begin_offsets - np.arange(len(numbers) + 1),
+            np.ascontiguousarray(edge_offsets),
+            begins,
+            tails,
+            scores,
+            made,
+            np.diff(offsets)[numbers].astype(np.int32),
+            chain,
+        )
+        return _Forests(graphs, numbers, levels, logs)
+
+    def _edge_scores(
+        self, forests: _Forests, words: list[list[str]], tokens: list[Any] | None
+    ) -> Floats:
+        """The scores of edges by the grammar and all scorers."""
+        graphs = forests.graphs
+        sentences = [words[i] for i in forests.numbers]
+        read = None if tokens is None else [tokens[i] for i in forests.numbers]
+        total = np.zeros(len(graphs.items))
+        if len(graphs):
+            for scorer in self.scorers:
+                scores = scorer.scores(sentences, read, graphs)
+                if np.shape(scores) != total.shape:
+                    raise StructlearnError("SL425", shape=np.shape(scores), wanted=total.shape)
+                total += scores
+        assert self.weight is not None
+        return graphs.edge_scores(total, self.weight)
+
+    def _brackets(
+        self, graphs: Hypergraphs, edges: NDArray[np.int64], posteriors: Floats
+    ) -> tuple[NDArray[Any], ...]:
+        """The brackets and tags of one tree of each forest, as `Chart.parse` gives them.
+
+        edges: int64, ascending, of all trees. posteriors: float64 (E), of the edges.
+        """
+        edges = edges[graphs.made[edges] >= 0]
+        made, rules = graphs.made[edges], graphs.chain[edges]
+        # The labels that a chain has left out, below the symbol of its edge.
+        lengths = self._chain_lengths[rules]
+        above = np.repeat(np.arange(len(edges)), lengths)
+        depth = np.arange(len(above)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        symbols = np.append(
+            graphs.items[made, 0], self._chain_symbols[self._chain_begins[rules[above]] + depth]
+        )
+        own = graphs.item_posteriors(posteriors)[made]
+        probabilities = np.append(own, posteriors[edges[above]])
+        place = np.append(np.arange(len(edges)), above)
+        depth = np.append(np.zeros(len(edges), dtype=np.int64), depth + 1)
+        starts, ends = graphs.items[made[place], 1:].T
+        owner = np.searchsorted(graphs.edge_offsets, edges[place], side="right") - 1
+        # Over one span the node that is later in the hypergraph is the higher one.
+        order = np.lexsort((depth, -place, -ends, starts, owner))
+        order = order[symbols[order] < self.grammar.symbols.n_tags + self.grammar.symbols.n_phrases]
+        begins = np.searchsorted(owner[order], np.arange(len(graphs) + 1))
+        return (
+            symbols[order],
+            starts[order],
+            ends[order],
+            np.minimum(probabilities[order], 1.0).astype(np.float32),
+            begins,
+        )
 
     def _scores(
         self,
@@ -310,7 +554,7 @@ class ChartParser:
         tag_bounds = np.searchsorted(np.flatnonzero(is_tag), begins).tolist()
         labels, tags = names[bracket].tolist(), names[is_tag].tolist()
         first, last = starts[bracket].tolist(), ends[bracket].tolist()
-        calibrated = calibrate(probabilities[bracket], self.grammar.temperature)
+        calibrated = calibrate(probabilities[bracket], self.temperature)
         return [
             Parse(
                 labels[low:high],
@@ -331,6 +575,15 @@ class ChartParser:
         tags = [symbols.names[tag] for tag in scores[:, : symbols.n_tags].argmax(axis=1)]
         probability = np.zeros(1, np.float32)
         return Parse([label], [0], [len(tags)], probability, tags, failed=True, root=symbols.root)
+
+
+class _Forests(NamedTuple):
+    """Forests of a batch: of the sentences `numbers`, int64; levels and log P(words) of all."""
+
+    graphs: Hypergraphs
+    numbers: NDArray[np.int64]
+    levels: NDArray[np.int32]
+    log_likelihoods: Floats
 
 
 def compile_grammar(grammar: LatentGrammar) -> _chart.Grammar:
@@ -444,102 +697,34 @@ def _with_tags(
     return rows
 
 
-class _KBest:
-    """The k best trees of a scored forest.
+def _choices(
+    forest: Mapping[str, Any], n_tags: int, origins: NDArray[np.int64]
+) -> tuple[int, list[tuple[int, int, int]]]:
+    """The root and the choices of a tree, as `Chart.read` takes them, from its `origins`.
 
-    A vertex is the lower or the upper node of an item; its derivations are lists of vertices below
-    with a score of their own. Bottom up each vertex gets its k best trees, of which each is known
-    by a derivation and the ranks of its parts (Huang & Chiang 2005, algorithm 2).
+    origins: of its edges, as `from_forest` numbers them.
     """
-
-    def __init__(self, forest: dict[str, Any], n_tags: int, k: int):
-        items = forest["items"]
-        n = len(items)
-        self.n = n
-        self.k = k
-        self.is_tag = (items[:, 0] < n_tags).tolist()
-        # (score, choice, vertices below) by vertex: lower 0..n - 1, upper n..2n - 1, the root 2n.
-        self.derivations: list[list[tuple[float, int, tuple[int, ...]]]]
-        self.derivations = [[] for _ in range(2 * n + 1)]
-        edges = zip(forest["edges"].tolist(), forest["edge_score"].tolist(), strict=True)
-        for edge, ((parent, left, right), score) in enumerate(edges):
-            self.derivations[parent].append((score, edge, (n + left, n + right)))
-        unaries = zip(forest["unaries"].tolist(), forest["unary_score"].tolist(), strict=True)
-        for x, ((parent, child), score) in enumerate(unaries):
-            if self.is_tag[child]:
-                self.derivations[parent].append((score, -2 - x, (n + child,)))
+    is_tag = forest["items"][:, 0] < n_tags
+    phrases = np.flatnonzero(~is_tag)
+    sizes = [int(is_tag.sum()), len(forest["edges"]), len(forest["unaries"]), len(phrases)]
+    first_edge, first_unary, first_same, first_root = np.cumsum(sizes).tolist()
+    root = -1
+    lower: dict[int, int] = {}
+    upper: dict[int, int] = {}
+    for x in origins.tolist():
+        if x >= first_root:
+            root = x - first_root
+        elif x >= first_same:
+            upper[int(phrases[x - first_same])] = -1
+        elif x >= first_unary:
+            x -= first_unary
+            parent, child = forest["unaries"][x].tolist()
+            if is_tag[child]:
+                lower[parent] = -2 - x
             else:
-                self.derivations[n + parent].append((score, x, (child,)))
-        tag_score, same_score = forest["tag_score"].tolist(), forest["same_score"].tolist()
-        for item in range(n):
-            if self.is_tag[item]:
-                self.derivations[n + item].append((tag_score[item], -1, ()))
-            else:
-                self.derivations[n + item].append((same_score[item], -1, (item,)))
-        roots = zip(forest["roots"].tolist(), forest["root_score"].tolist(), strict=True)
-        for x, (item, score) in enumerate(roots):
-            self.derivations[2 * n].append((score, x, (n + item,)))
-        # The best trees of each vertex, as (score, derivation, ranks of the parts).
-        self.best: list[list[tuple[float, int, tuple[int, ...]]]] = [[] for _ in range(2 * n + 1)]
-        # The items of a cell are together, narrow cells first; of a cell first the lower nodes.
-        spans = [tuple(span) for span in items[:, 1:].tolist()]
-        begin = 0
-        while begin < n:
-            end = begin
-            while end < n and spans[end] == spans[begin]:
-                end += 1
-            for shift, tags in ((n, True), (0, False), (n, False)):
-                for item in range(begin, end):
-                    if self.is_tag[item] is tags:
-                        self._rank(shift + item)
-            begin = end
-        self._rank(2 * n)
-
-    def trees(self) -> Iterator[tuple[int, list[tuple[int, int, int]]]]:
-        """The root and the choices (item, edge, unary) of each tree, best first."""
-        for rank in range(len(self.best[2 * self.n])):
-            yield self._read(rank)
-
-    def _rank(self, vertex: int) -> None:
-        derivations, best = self.derivations[vertex], self.best
-        queue: list[tuple[float, int, tuple[int, ...]]] = []
-        seen: set[tuple[int, tuple[int, ...]]] = set()
-
-        def consider(derivation: int, ranks: tuple[int, ...]) -> None:
-            score, _, parts = derivations[derivation]
-            if (derivation, ranks) in seen:
-                return
-            seen.add((derivation, ranks))
-            for part, rank in zip(parts, ranks, strict=True):
-                if rank >= len(best[part]):
-                    return
-                score += best[part][rank][0]
-            heapq.heappush(queue, (-score, derivation, ranks))
-
-        for derivation, (_, _, parts) in enumerate(derivations):
-            consider(derivation, (0,) * len(parts))
-        while queue and len(best[vertex]) < self.k:
-            score, derivation, ranks = heapq.heappop(queue)
-            best[vertex].append((-score, derivation, ranks))
-            for place in range(len(ranks)):
-                bumped = tuple(rank + (i == place) for i, rank in enumerate(ranks))
-                consider(derivation, bumped)
-
-    def _read(self, rank: int) -> tuple[int, list[tuple[int, int, int]]]:
-        root = -1
-        lower: dict[int, int] = {}
-        upper: dict[int, int] = {}
-        stack = [(2 * self.n, rank)]
-        while stack:
-            vertex, rank = stack.pop()
-            _, derivation, ranks = self.best[vertex][rank]
-            _, choice, parts = self.derivations[vertex][derivation]
-            if vertex == 2 * self.n:
-                root = choice
-            elif vertex < self.n:
-                lower[vertex] = choice
-            elif not self.is_tag[vertex - self.n]:
-                upper[vertex - self.n] = choice
-            stack.extend(zip(parts, ranks, strict=True))
-        items = lower.keys() | upper.keys()
-        return root, [(item, lower.get(item, -1), upper.get(item, -1)) for item in sorted(items)]
+                upper[parent] = x
+        elif x >= first_edge:
+            x -= first_edge
+            lower[int(forest["edges"][x, 0])] = x
+    items = sorted(lower.keys() | upper.keys())
+    return root, [(item, lower.get(item, -1), upper.get(item, -1)) for item in items]

@@ -3,7 +3,8 @@
 As in tables 1 and 2 of Petrov et al. (2006): of a tag's subcategories the words that are likeliest
 under each, of a phrase's the productions. Subcategories are those of the last level of the cascade,
 numbered from 0; of a product of grammars those of the first. Of a conditional grammar (Petrov &
-Klein 2007) what is shown are weights: no probabilities, and not bounded by 1.
+Klein 2007) what is shown are weights: no probabilities, and not bounded by 1. Of an anchored one it
+is what the latent grammar in it has.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from heapq import nlargest
 import numpy as np
 from numpy.typing import NDArray
 
+from .anchored import AnchoredGrammar
 from .model import LatentGrammar, Level
 
+Grammar = LatentGrammar | AnchoredGrammar
 SMALLEST = 1e-4  # words that are less probable are not shown, unless all are
 _LARGEST = 1.001  # of probabilities, with what float32 has added to them
 _ROUNDED = 0.1  # what storage, and leaving out what is small, can change of a sum of probabilities
@@ -24,10 +27,11 @@ _ROUNDED = 0.1  # what storage, and leaving out what is small, can change of a s
 Subcategory = tuple[str, list[tuple[float, str]]]
 
 
-def describe(grammar: LatentGrammar) -> str:
+def describe(grammar: Grammar) -> str:
     """The sizes of a grammar, and how many subcategories each symbol has."""
     if grammar.is_empty:
         return "latent grammar, empty"
+    anchored = isinstance(grammar, AnchoredGrammar)
     symbols, level = grammar.symbols, grammar.levels[grammar.depth]
     members = f", first of a product of {grammar.members + 1}" if grammar.members else ""
     lexicon = grammar.lexicon
@@ -40,6 +44,12 @@ def describe(grammar: LatentGrammar) -> str:
     ]
     if is_conditional(grammar):
         lines.append("conditional: beside words and productions are weights, no probabilities")
+    if anchored:
+        own = f"{grammar.weight:.3g} times the score of the grammar"
+        lines.append(f"anchored: trees are scored again, and {own} is added")
+        if grammar.features is not None:
+            known = f"{len(grammar.features.vocabulary):,} words known"
+            lines.append(f"  {grammar.features.n_weights:,} weights of span features, {known}")
     for what, names, first in (
         ("tags", symbols.tags, 0),
         ("phrases", symbols.phrases, symbols.n_tags),
@@ -50,7 +60,7 @@ def describe(grammar: LatentGrammar) -> str:
     return "\n".join(lines)
 
 
-def is_conditional(grammar: LatentGrammar) -> bool:
+def is_conditional(grammar: Grammar) -> bool:
     """Whether the weights of the last level are visibly no probabilities.
 
     One is above 1, or those of the productions of a subcategory do not sum to 1.
@@ -77,12 +87,12 @@ def _sums(level: Level) -> NDArray[np.float64]:
     return sums
 
 
-def labels(grammar: LatentGrammar) -> tuple[str, ...]:
+def labels(grammar: Grammar) -> tuple[str, ...]:
     """The tags, then the phrases."""
     return grammar.symbols.tags + grammar.symbols.phrases
 
 
-def subcategories(grammar: LatentGrammar, label: str, top: int) -> Iterator[Subcategory]:
+def subcategories(grammar: Grammar, label: str, top: int) -> Iterator[Subcategory]:
     """The subcategories of a tag or a phrase, of both if there are two of this name.
 
     top: so many words, or productions, of each.
@@ -94,7 +104,7 @@ def subcategories(grammar: LatentGrammar, label: str, top: int) -> Iterator[Subc
         yield from _productions(grammar, symbols.phrase_index[label], top)
 
 
-def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
+def _words(grammar: Grammar, tag: int, top: int) -> Iterator[Subcategory]:
     """P(word | subcategory) of known words, or their weights."""
     number, lexicon = grammar.depth, grammar.lexicon
     sizes = lexicon.tag_substates[number]
@@ -118,7 +128,7 @@ def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
         )
 
 
-def _productions(grammar: LatentGrammar, phrase: int, top: int) -> Iterator[Subcategory]:
+def _productions(grammar: Grammar, phrase: int, top: int) -> Iterator[Subcategory]:
     """P(production | subcategory), or weights, binary and unary; @ is of an intermediate node."""
     level, rules, names = grammar.levels[grammar.depth], grammar.rules, grammar.symbols.names
     found: list[list[tuple[float, str]]] = [[] for _ in range(int(level.substates[phrase]))]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spacy_structlearn.grammar.em import treebank_grammar
+from spacy_structlearn.grammar.hypergraph import BRACKET_COST, LIKELIER
 from spacy_structlearn.grammar.model import LatentGrammar, Level
 from spacy_structlearn.grammar.symbols import Rules, Symbols, binarize, restore
 from spacy_structlearn.trees.brackets import load_trees
@@ -498,11 +499,43 @@ class Enumeration:
         if decoder == "viterbi":
             with np.errstate(divide="ignore"):
                 return np.array([np.log(tree.best) for tree in self.trees])
+        if decoder == "labelled_recall":
+            return self.labelled_recall(self.weights / self.total)
         worth = self.worth(decoder)
         return np.array([sum(worth[part] for part in tree.parts) for tree in self.trees])
 
+    def log_probabilities(self, decoder):
+        """Of each tree by what the decoder reads: the grammar, or its variational distribution."""
+        if decoder == "labelled_recall":
+            return self.scores("variational")
+        return np.log(self.weights / self.total)
+
+    def labelled_recall(self, p):
+        """What each tree is worth to the decoder of this name if these are their probabilities."""
+        symbols = self.grammar.symbols
+        of_node, of_part = defaultdict(float), defaultdict(float)
+        for tree, own in zip(self.trees, p, strict=True):
+            for node in tree.nodes:
+                of_node[node] += own
+            for part in tree.parts:
+                if part[0] not in ("lower", "upper"):
+                    of_part[part] += own
+        worth = {}
+        for node, own in of_node.items():
+            is_bracket = symbols.n_tags <= node[0] < symbols.n_tags + symbols.n_phrases
+            worth[node] = own - BRACKET_COST if is_bracket else own
+            if node[0] >= symbols.n_tags + symbols.n_phrases or node[0] == symbols.inserted_root:
+                worth[node] = 0.0
+        return np.array(
+            [
+                sum(worth[node] for node in tree.nodes)
+                + LIKELIER * sum(of_part.get(part, 0.0) for part in tree.parts)
+                for tree in self.trees
+            ]
+        )
+
     def worth(self, decoder):
-        """What each part of a tree is worth to a decoder other than "viterbi"."""
+        """What each part of a tree is worth to a decoder of productions."""
         q, rules, worth = self.q, self.level.rules, {}
         for part, value in q.items():
             kind, *place = part

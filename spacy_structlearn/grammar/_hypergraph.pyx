@@ -1,0 +1,198 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
+"""Kernel of hypergraphs: inside and outside scores, and the best derivation.
+
+Huang & Chiang (2005), section 2; Li & Eisner (2009), figures 2 and 3, in the logarithm. A
+hypergraph is a list of nodes in topological order, parts before wholes, the last of which is the
+root. Node v has the edges begins[v] up to begins[v + 1]; each has up to two tails, nodes before v,
+and a score, which is added to those of its tails. Several hypergraphs lie one after another: the
+nodes, edges and tails of each are numbered by themselves.
+"""
+
+from libc.math cimport INFINITY, exp, isnan, log
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+import numpy as np
+
+
+cdef inline double total(const int32_t* tails, double score, const double* below) noexcept nogil:
+    """The score of an edge and what is below it. tails: its two."""
+    if tails[0] >= 0:
+        score = score + below[tails[0]]
+    if tails[1] >= 0:
+        score = score + below[tails[1]]
+    return score
+
+
+cdef double inside(const int32_t* begins, const int32_t* tails, const double* scores,
+                   Py_ssize_t n_nodes, double* beta, double* given) noexcept nogil:
+    """log of the sum over the derivations of each node into `beta`; returns that of the root.
+
+    given: the probability of each edge, given its head.
+    """
+    cdef Py_ssize_t v, e
+    cdef double best, share
+    for v in range(n_nodes):
+        best = -INFINITY
+        for e in range(begins[v], begins[v + 1]):
+            given[e] = total(tails + 2 * e, scores[e], beta)
+            if given[e] > best:
+                best = given[e]
+        if best == -INFINITY:
+            beta[v] = best
+            for e in range(begins[v], begins[v + 1]):
+                given[e] = 0.0
+            continue
+        share = 0.0
+        for e in range(begins[v], begins[v + 1]):
+            given[e] = exp(given[e] - best)
+            share = share + given[e]
+        beta[v] = best + log(share)
+        share = 1.0 / share
+        for e in range(begins[v], begins[v + 1]):
+            given[e] = given[e] * share
+    return beta[n_nodes - 1]
+
+
+cdef void outside(const int32_t* begins, const int32_t* tails, Py_ssize_t n_nodes, double root,
+                  double* reach, double* posteriors) noexcept nogil:
+    """Posteriors of edges from their probabilities given their heads, in place.
+
+    root: the posterior of the last node. reach: room for that of each node.
+    """
+    cdef Py_ssize_t v, e
+    for v in range(n_nodes):
+        reach[v] = 0.0
+    reach[n_nodes - 1] = root
+    for v in range(n_nodes - 1, -1, -1):
+        for e in range(begins[v], begins[v + 1]):
+            posteriors[e] = posteriors[e] * reach[v]
+            if tails[2 * e] >= 0:
+                reach[tails[2 * e]] += posteriors[e]
+            if tails[2 * e + 1] >= 0:
+                reach[tails[2 * e + 1]] += posteriors[e]
+
+
+cdef double viterbi(const int32_t* begins, const int32_t* tails, const double* scores,
+                    Py_ssize_t n_nodes, double* best, int32_t* back,
+                    uint8_t* mask) noexcept nogil:
+    """Marks the edges of the best derivation in `mask`, of zeros, and returns its score.
+
+    Of equally good edges the first one is taken; none is marked if the score is -inf.
+    """
+    cdef Py_ssize_t v, e
+    cdef double score
+    for v in range(n_nodes):
+        best[v] = -INFINITY
+        back[v] = -1
+        for e in range(begins[v], begins[v + 1]):
+            score = total(tails + 2 * e, scores[e], best)
+            if score > best[v]:
+                best[v] = score
+                back[v] = <int32_t>e
+    # A node is reached from above before its turn comes: mark its best edge then.
+    if back[n_nodes - 1] >= 0:
+        mask[back[n_nodes - 1]] = 1
+    for v in range(n_nodes - 1, -1, -1):
+        e = back[v]
+        if e >= 0 and mask[e]:
+            if tails[2 * e] >= 0:
+                mask[back[tails[2 * e]]] = 1
+            if tails[2 * e + 1] >= 0:
+                mask[back[tails[2 * e + 1]]] = 1
+    return best[n_nodes - 1]
+
+
+def inside_outside(
+    const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
+    const int32_t[:, ::1] tails, const double[::1] scores,
+):
+    """log Z, float64 (s), and the posterior of each edge, float64 (E): 0 where log Z is -inf.
+
+    node_offsets, edge_offsets: int64 (s + 1). begins: int32 (nodes + s), tails: int32 (E, 2),
+    scores: float64 (E), see the module. Raises ValueError for arrays that are no hypergraphs, and
+    for scores that are NaN or +inf.
+    """
+    cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, most, e
+    most = _check(node_offsets, edge_offsets, begins, tails, scores)
+    cdef double[::1] beta = np.empty(most), z = np.empty(n), posterior = np.empty(scores.shape[0])
+    cdef const int32_t* begin
+    cdef const int32_t* tail
+    with nogil:
+        for x in range(n):
+            e = edge_offsets[x]
+            begin = &begins[node_offsets[x] + x]
+            tail = &tails[0, 0] + 2 * e
+            z[x] = inside(begin, tail, &scores[0] + e, node_offsets[x + 1] - node_offsets[x],
+                          &beta[0], &posterior[0] + e)
+            outside(begin, tail, node_offsets[x + 1] - node_offsets[x],
+                    0.0 if z[x] == -INFINITY else 1.0, &beta[0], &posterior[0] + e)
+    return np.asarray(z), np.asarray(posterior)
+
+
+def best(
+    const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
+    const int32_t[:, ::1] tails, const double[::1] scores,
+):
+    """The score of the best derivation of each, float64 (s), and its edges, a mask (E).
+
+    The arguments and errors are those of `inside_outside`. Where the score is -inf no edge is
+    marked.
+    """
+    cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, most, e
+    most = _check(node_offsets, edge_offsets, begins, tails, scores)
+    cdef double[::1] value = np.empty(most), top = np.empty(n)
+    cdef int32_t[::1] back = np.empty(most, dtype=np.int32)
+    mask = np.zeros(scores.shape[0], dtype=bool)
+    cdef uint8_t[::1] marked = mask.view(np.uint8)
+    with nogil:
+        for x in range(n):
+            e = edge_offsets[x]
+            top[x] = viterbi(&begins[node_offsets[x] + x], &tails[0, 0] + 2 * e, &scores[0] + e,
+                             node_offsets[x + 1] - node_offsets[x], &value[0], &back[0],
+                             &marked[0] + e)
+    return np.asarray(top), mask
+
+
+cdef Py_ssize_t _check(
+    const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
+    const int32_t[:, ::1] tails, const double[::1] scores,
+) except -1:
+    """The number of nodes of the largest; ValueError where an array would be left."""
+    cdef Py_ssize_t n = node_offsets.shape[0] - 1, n_edges = scores.shape[0], x, v, e, nodes, most = 1
+    cdef const int32_t* begin
+    cdef const int32_t* tail
+    cdef bint sound
+    sound = (n >= 0 and edge_offsets.shape[0] == n + 1 and tails.shape[0] == n_edges
+             and tails.shape[1] == 2)
+    sound = sound and node_offsets[0] == 0 and edge_offsets[0] == 0
+    sound = (sound and node_offsets[n] == begins.shape[0] - n and edge_offsets[n] == n_edges)
+    if sound:
+        for x in range(n):
+            sound = (sound and node_offsets[x] < node_offsets[x + 1] <= node_offsets[n]
+                     and edge_offsets[x] <= edge_offsets[x + 1])
+    if not sound:
+        raise ValueError("offsets must ascend from 0 to the number of nodes and of edges")
+    with nogil:
+        for x in range(n):
+            nodes = node_offsets[x + 1] - node_offsets[x]
+            most = max(most, nodes)
+            begin = &begins[node_offsets[x] + x]
+            tail = &tails[0, 0] + 2 * edge_offsets[x]
+            if begin[0] != 0 or begin[nodes] != edge_offsets[x + 1] - edge_offsets[x]:
+                sound = False
+            for v in range(nodes):
+                if begin[v] > begin[v + 1]:
+                    sound = False
+            if not sound:
+                break
+            for v in range(nodes):
+                for e in range(2 * begin[v], 2 * begin[v + 1]):
+                    if tail[e] < -1 or tail[e] >= v:
+                        sound = False
+        if sound:
+            for e in range(n_edges):
+                if isnan(scores[e]) or scores[e] == INFINITY:
+                    sound = False
+    if not sound:
+        raise ValueError("tails must be nodes before their heads, and scores numbers below inf")
+    return most

@@ -1,0 +1,348 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
+"""Kernel of linear scores of symbols over spans: hashed features, sums of weights, AdaGrad with L1.
+
+The weight of a feature of a span with a symbol stands at a place of one vector that is a hash of
+both (Weinberger et al. 2009). A word's symbols are read from a table of attributes; a template
+mixes those at some positions, relative to the first or the last word of the span, into one key.
+
+AdaGrad is that of Duchi, Hazan & Singer (2011), composite mirror descent with an L1 penalty, their
+section 5.1: with H = epsilon + sqrt(sum of squared gradients), a weight moves by - rate g / H and
+then towards 0 by rate l1 / H. Where there is no gradient H stays, so that the penalty of many steps
+is caught up with in one when a weight is next looked at; `rates` has the sums of the rates before
+each step. The table of a weight has four numbers side by side: the weight, the sum of squared
+gradients, the gradient of the present step, and the step up to which the penalty is in the weight.
+"""
+
+from libc.math cimport NAN, fabs, sqrt
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+import numpy as np
+
+ctypedef fused real:
+    float
+    double
+
+cdef enum:
+    LENGTH = -1  # codes of terms that are no attribute of a word
+    SHAPE = -2
+    MOST_RUNS = 8  # of the shape of a span; longer ones have none
+    FIELDS = 4  # of the table
+
+LENGTH_TERM, SHAPE_TERM = <int>LENGTH, <int>SHAPE
+
+
+cdef inline uint64_t mix(uint64_t state) noexcept nogil:
+    """The finaliser of splitmix64 (Steele et al. 2014): every bit changes half of the others."""
+    state += <uint64_t>0x9E3779B97F4A7C15
+    state = (state ^ (state >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    state = (state ^ (state >> 27)) * <uint64_t>0x94D049BB133111EB
+    return state ^ (state >> 31)
+
+
+cdef class Hasher:
+    """The places of the weights of a span's features, as described in `span_features`.
+
+    seeds: uint64 (n), of the templates, those of tags after those of spans. n_span: number of the
+    latter. starts: int32 (n + 1), where the terms of each begin. terms: int32 (m, 3): the column of
+    an attribute, or a code; 0 for a position relative to the first word and 1 for the last; how
+    many words further right. lengths: int32, ascending, the greatest length of each class but the
+    last. shape_column: the attribute of which the shape of a span is made. symbols: uint64, hashes
+    of the symbols; n_tags: so many of them are tags. bits: binary logarithm of the number of places.
+    """
+
+    cdef readonly object arrays
+    cdef const uint64_t[::1] seeds, symbols
+    cdef const int32_t[::1] starts, lengths
+    cdef const int32_t[:, ::1] terms
+    cdef Py_ssize_t n_span, n_tags, shape_column, n_columns
+    cdef int bits
+    cdef readonly Py_ssize_t width
+
+    def __init__(self, seeds, n_span, starts, terms, lengths, shape_column, symbols, n_tags, bits):
+        self.arrays = (
+            seeds, n_span, starts, terms, lengths, shape_column, symbols, n_tags, bits
+        )
+        self.seeds, self.starts, self.terms, self.lengths = seeds, starts, terms, lengths
+        self.symbols = symbols
+        self.n_span, self.n_tags, self.bits = n_span, n_tags, bits
+        self.shape_column = shape_column
+        self.width = max(n_span, len(seeds) - n_span)
+        self.n_columns = max(shape_column, max(terms[:, 0], default=-1)) + 1
+        if not (0 <= n_span <= len(seeds) and 0 <= n_tags <= len(symbols) and 1 <= bits <= 31):
+            raise ValueError("there are more templates of spans, tags or places than can be")
+        if len(starts) != len(seeds) + 1 or starts[0] != 0 or (np.diff(starts) < 0).any():
+            raise ValueError("starts must say where the terms of each template begin")
+        if terms.shape[1] != 3 or starts[len(seeds)] != len(terms):
+            raise ValueError("there must be three numbers for each term")
+        if shape_column < 0 or min(terms[:, 0], default=0) < SHAPE:
+            raise ValueError("a column is negative")
+
+    def __reduce__(self):
+        return Hasher, self.arrays
+
+    def places(
+        self, const uint64_t[:, ::1] words, const int64_t[::1] word_offsets,
+        const int32_t[:, ::1] items, const int64_t[::1] item_offsets,
+    ):
+        """The places of the weights of each item's features, int32 (n_items, width); -1 for none.
+
+        words: uint64 (n_words, n_columns), the attributes of the words. items: int32 (n_items, 3),
+        symbol, start and end; those over one span should stand together. word_offsets,
+        item_offsets: int64 (s + 1), where those of each sentence begin.
+        """
+        cdef Py_ssize_t n_sentences = word_offsets.shape[0] - 1, n_items = items.shape[0]
+        cdef Py_ssize_t s, i, t, begin, length, kind, first, n_templates
+        cdef Py_ssize_t width = self.width
+        cdef int shift = 64 - self.bits
+        cdef int32_t symbol, start, end
+        cdef int32_t[2] last_start
+        cdef int32_t[2] last_end
+        cdef uint64_t of_symbol
+        cdef bint sound = True
+        if words.shape[1] < self.n_columns or items.shape[1] != 3:
+            raise ValueError("a template reads a column that is not there")
+        _check_offsets(word_offsets, words.shape[0])
+        _check_offsets(item_offsets, n_items)
+        if item_offsets.shape[0] != n_sentences + 1:
+            raise ValueError("there must be words for each sentence")
+        out = np.full((n_items, width), -1, dtype=np.int32)
+        if n_items == 0 or width == 0:
+            return out
+        cdef int32_t[:, ::1] found = out
+        cdef uint64_t[:, ::1] keys = np.empty((2, width), dtype=np.uint64)
+        cdef unsigned char[:, ::1] has = np.empty((2, width), dtype=np.uint8)
+        with nogil:
+            for s in range(n_sentences):
+                begin = word_offsets[s]
+                length = word_offsets[s + 1] - begin
+                last_start[0] = last_start[1] = -1
+                last_end[0] = last_end[1] = -1
+                for i in range(item_offsets[s], item_offsets[s + 1]):
+                    symbol, start, end = items[i, 0], items[i, 1], items[i, 2]
+                    if not (0 <= symbol < self.symbols.shape[0] and 0 <= start < end <= length):
+                        sound = False
+                        break
+                    kind = symbol < self.n_tags
+                    first = self.n_span if kind else 0
+                    n_templates = self.seeds.shape[0] - self.n_span if kind else self.n_span
+                    if start != last_start[kind] or end != last_end[kind]:
+                        last_start[kind], last_end[kind] = start, end
+                        for t in range(n_templates):
+                            has[kind, t] = self.key(
+                                words, begin, length, start, end, first + t, &keys[kind, t]
+                            )
+                    of_symbol = self.symbols[symbol]
+                    for t in range(n_templates):
+                        if has[kind, t]:
+                            found[i, t] = <int32_t>(mix(keys[kind, t] ^ of_symbol) >> shift)
+        if not sound:
+            raise ValueError("an item has a symbol that is none or is not in its sentence")
+        return out
+
+    cdef bint key(
+        self, const uint64_t[:, ::1] words, Py_ssize_t begin, Py_ssize_t length, Py_ssize_t start,
+        Py_ssize_t end, Py_ssize_t template, uint64_t* key,
+    ) noexcept nogil:
+        """The key of a template at a span; returns whether it has one."""
+        cdef Py_ssize_t j, k, at
+        cdef int32_t column
+        cdef uint64_t state = self.seeds[template], value, previous
+        for j in range(self.starts[template], self.starts[template + 1]):
+            column = self.terms[j, 0]
+            if column == LENGTH:
+                value = 0
+                while value < <uint64_t>self.lengths.shape[0] and end - start > self.lengths[value]:
+                    value += 1
+            elif column == SHAPE:
+                value, previous, k = 0, 0, 0
+                for at in range(begin + start, begin + end):
+                    if words[at, self.shape_column] == previous:
+                        continue
+                    k += 1
+                    if k > MOST_RUNS:
+                        return False
+                    previous = words[at, self.shape_column]
+                    value = mix(value + previous)
+            else:
+                at = (end - 1 if self.terms[j, 1] else start) + self.terms[j, 2]
+                # Outside of the sentence there is one symbol for each distance.
+                if at < 0:
+                    value = mix(<uint64_t>at)
+                elif at >= length:
+                    value = mix(<uint64_t>(at - length + 1))
+                else:
+                    value = words[begin + at, column]
+            state = mix(state ^ value)
+        key[0] = state
+        return True
+
+
+def sums(const int32_t[:, ::1] places, const real[::1] weights):
+    """The sum of the weights at the places of each row, float64 (n). Places below 0 have none."""
+    cdef Py_ssize_t i, t
+    cdef double total
+    _check_places(places, weights.shape[0])
+    found = np.empty(places.shape[0])
+    cdef double[::1] out = found
+    with nogil:
+        for i in range(places.shape[0]):
+            total = 0.0
+            for t in range(places.shape[1]):
+                if places[i, t] >= 0:
+                    total = total + weights[places[i, t]]
+            out[i] = total
+    return found
+
+
+def scattered(const int32_t[:, ::1] places, const double[::1] values, Py_ssize_t size):
+    """The opposite of `sums`: at each place the sum of the values of its rows, float64 (size)."""
+    cdef Py_ssize_t i, t
+    _check_places(places, size)
+    if values.shape[0] != places.shape[0]:
+        raise ValueError("there must be a value for each row")
+    found = np.zeros(size)
+    cdef double[::1] out = found
+    with nogil:
+        for i in range(places.shape[0]):
+            if values[i] == 0.0:
+                continue
+            for t in range(places.shape[1]):
+                if places[i, t] >= 0:
+                    out[places[i, t]] += values[i]
+    return found
+
+
+# --- AdaGrad --------------------------------------------------------------------------------------
+
+
+cdef inline double current(
+    const float* slot, const double* rates, Py_ssize_t now, double l1, double epsilon
+) noexcept nogil:
+    """A weight with the penalty of the steps since it was last changed; NaN for a wrong step."""
+    cdef double weight = slot[0], penalty
+    if weight == 0.0:
+        return 0.0
+    if not 0.0 <= slot[3] <= now:
+        return NAN
+    penalty = l1 * (rates[now] - rates[<Py_ssize_t>slot[3]]) / (epsilon + sqrt(slot[1]))
+    if fabs(weight) <= penalty:
+        return 0.0
+    return weight - penalty if weight > 0 else weight + penalty
+
+
+def current_weights(
+    const float[:, ::1] table, const double[::1] rates, double l1, double epsilon
+):
+    """All weights as they are after len(rates) - 1 steps, float32 (n)."""
+    cdef Py_ssize_t i, now = rates.shape[0] - 1
+    _check_table(table, rates)
+    found = np.empty(table.shape[0], dtype=np.float32)
+    cdef float[::1] out = found
+    with nogil:
+        for i in range(table.shape[0]):
+            out[i] = <float>current(&table[i, 0], &rates[0], now, l1, epsilon)
+    return found
+
+
+def current_sums(
+    const int32_t[:, ::1] places, const float[:, ::1] table, const double[::1] rates, double l1,
+    double epsilon,
+):
+    """`sums` of the weights as they are after len(rates) - 1 steps."""
+    cdef Py_ssize_t i, t, now = rates.shape[0] - 1
+    cdef double total
+    _check_table(table, rates)
+    _check_places(places, table.shape[0])
+    found = np.empty(places.shape[0])
+    cdef double[::1] out = found
+    with nogil:
+        for i in range(places.shape[0]):
+            total = 0.0
+            for t in range(places.shape[1]):
+                if places[i, t] >= 0:
+                    total = total + current(
+                        &table[places[i, t], 0], &rates[0], now, l1, epsilon
+                    )
+            out[i] = total
+    return found
+
+
+def accumulate(
+    const int32_t[:, ::1] places, const double[::1] gradient, float[:, ::1] table
+):
+    """Add the gradient of each row to those of its places; returns the places, int32, each once
+    unless its gradient was 0 in between.
+    """
+    cdef Py_ssize_t i, t, n = 0
+    cdef float* slot
+    _check_places(places, table.shape[0])
+    if gradient.shape[0] != places.shape[0] or table.shape[1] != FIELDS:
+        raise ValueError("there must be a gradient for each row, and four numbers for each weight")
+    found = np.empty(np.count_nonzero(gradient) * places.shape[1], dtype=np.int32)
+    cdef int32_t[::1] touched = found
+    with nogil:
+        for i in range(places.shape[0]):
+            if gradient[i] == 0.0:
+                continue
+            for t in range(places.shape[1]):
+                if places[i, t] < 0:
+                    continue
+                slot = &table[places[i, t], 0]
+                if slot[2] == 0.0:
+                    touched[n] = places[i, t]
+                    n += 1
+                slot[2] += <float>gradient[i]
+    return found[:n].copy()
+
+
+def step(
+    const int32_t[::1] touched, float[:, ::1] table, const double[::1] rates, double l1,
+    double epsilon,
+):
+    """Change the weights at some places by their gradients, which become 0.
+
+    rates: float64 (steps + 1), with the sum of the rates after this step, the last one.
+    """
+    cdef Py_ssize_t i, after = rates.shape[0] - 1
+    cdef double rate, weight, width, penalty
+    cdef float* slot
+    _check_table(table, rates)
+    if after < 1:
+        raise ValueError("a step needs a rate")
+    if touched.shape[0]:
+        _check_places(np.asarray(touched)[:, None], table.shape[0])
+        if np.asarray(touched).min() < 0:
+            raise ValueError("a place is out of range")
+    rate = rates[after] - rates[after - 1]
+    with nogil:
+        for i in range(touched.shape[0]):
+            slot = &table[touched[i], 0]
+            if slot[2] == 0.0:
+                continue
+            weight = current(slot, &rates[0], after - 1, l1, epsilon)
+            slot[1] += slot[2] * slot[2]
+            width = epsilon + sqrt(slot[1])
+            weight -= rate * slot[2] / width
+            penalty = rate * l1 / width
+            if fabs(weight) <= penalty:
+                weight = 0.0
+            else:
+                weight += -penalty if weight > 0 else penalty
+            slot[0] = <float>weight
+            slot[2] = 0.0
+            slot[3] = <float>after
+
+
+def _check_offsets(offsets, n):
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[len(offsets) - 1] != n or (np.diff(offsets) < 0).any():
+        raise ValueError("offsets must begin at 0, ascend and end at the number of rows")
+
+
+def _check_places(places, n):
+    if places.shape[0] and places.shape[1] and np.asarray(places).max() >= n:
+        raise ValueError("a place is out of range")
+
+
+def _check_table(table, rates):
+    if table.shape[1] != FIELDS or rates.shape[0] == 0:
+        raise ValueError("there must be four numbers for each weight, and the rates")

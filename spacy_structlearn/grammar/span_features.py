@@ -1,0 +1,715 @@
+"""Scores of symbols over spans that are linear in features of the words at the ends of the span.
+
+Hall, Durrett & Klein (2014), "Less grammar, more features", section 5: a span is described by the
+words, suffixes and shapes at both ends, inside and outside, by its length and by the shape of the
+whole; each of these together with the symbol over it is a feature. As in Petrov & Klein (2008),
+"Sparse multi-scale grammars", section 3, an L1 penalty keeps few of the weights. Features at the
+split of a binary production are not among them, since what is scored is a symbol over a span.
+
+A feature has no name, only a place in one vector of weights, a hash of its template, of the symbols
+of its words and of the symbol over the span, so that a model holds no words, not even those it
+knows: these are hashes too. The hashes are part of the model format and must never change.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StructlearnError
+from ..optimize.owlqn import OWLQN
+from . import _span_features
+from .hypergraph import Floats, Hypergraphs, Mask
+from .model import STORAGES, Entries, dense, sparse
+from .symbols import Symbols, cumulative
+
+Sentences = Sequence[Sequence[str]]
+
+SPAN_TEMPLATES: tuple[str, ...] = (
+    "bias",
+    "LENGTH",
+    "SPAN",
+    *(
+        f"{attribute}[{position}]"
+        for attribute in ("WORD", "SUFFIX1", "SUFFIX2", "SUFFIX3", "SHAPE", "LENGTH|WORD")
+        for position in ("first", "last", "before", "after")
+    ),
+    "WORD[before]|WORD[after]",
+    "WORD[first]|WORD[last]",
+    "WORD[before]|WORD[first]",
+    "WORD[last]|WORD[after]",
+)
+"""The features of a span in Hall, Durrett & Klein (2014), but for those of its split."""
+
+TAG_TEMPLATES: tuple[str, ...] = (
+    "WORD[0]",
+    *(f"SUFFIX{n}[0]" for n in range(1, 6)),
+    *(f"PREFIX{n}[0]" for n in range(1, 4)),
+    "SHAPE[0]",
+    "SHAPE[-1]|SHAPE[0]",
+    "WORD[-1]",
+    "WORD[1]",
+    "SUFFIX3[-1]",
+    "SUFFIX3[1]",
+    "WORD[-1]|WORD[0]",
+    "WORD[0]|WORD[1]",
+)
+"""Features of a word and its neighbours for the tag above it."""
+
+LENGTHS = (1, 2, 3, 4, 5, 7, 10, 15, 25, 40)
+"""The greatest length of each class of lengths but the last."""
+
+_BIAS, _CLASS = "bias", "CLASS"
+_ATTRIBUTE = r"WORD|SUFFIX[1-9]|PREFIX[1-9]|SHAPE"
+_SPAN_TERM = re.compile(rf"({_ATTRIBUTE})\[(first|last|before|after)([+-][1-9]\d?)?\]")
+_TAG_TERM = re.compile(rf"({_ATTRIBUTE})\[(0|-?[1-9]\d?)\]")
+# Each name's end of the span, and how many words further right it is.
+_POSITIONS = {"first": (0, 0), "last": (1, 0), "before": (0, -1), "after": (1, 1)}
+_CACHE_SIZE = 100_000
+_LONGEST_SHAPE = 12
+
+
+class Templates:
+    """Templates of the features of spans and of tags.
+
+    spans: texts like "WORD[first]|SUFFIX3[after]", "LENGTH" or "bias". A term is an attribute of a
+    word at "first", "last", "before" or "after" the span, or so many words further: "WORD[last-1]".
+    Attributes are WORD (for rare words their SHAPE and SUFFIX3), SUFFIX1 to SUFFIX9 and PREFIX1 to
+    PREFIX9 (lower case, digits as 0) and SHAPE. LENGTH is the class of the length of the span, see
+    `LENGTHS`, SPAN its shape: a letter for each run of words that begin with a capital, with
+    another letter or with a digit, and each mark; spans of more than 8 runs have none. tags:
+    positions count from the word: "WORD[-1]". Outside of the sentence stands a symbol of its own
+    at each distance.
+    Raises StructlearnError SL430 for a malformed template, SL431 for one given twice.
+    """
+
+    def __init__(self, spans: Iterable[str], tags: Iterable[str]):
+        self.spans, self.tags = tuple(spans), tuple(tags)
+        self._terms = [
+            *(_parsed(text, "span") for text in self.spans),
+            *(_parsed(text, "tag") for text in self.tags),
+        ]
+        for texts in (self.spans, self.tags):
+            for i, text in enumerate(texts):
+                if text in texts[:i]:
+                    raise StructlearnError("SL431", text=text)
+        names = [name for terms in self._terms for name, _, _ in terms if isinstance(name, str)]
+        self.attributes: tuple[str, ...] = tuple(dict.fromkeys([_CLASS, *names]))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Templates):
+            return NotImplemented
+        return (self.spans, self.tags) == (other.spans, other.tags)
+
+    def __hash__(self) -> int:
+        return hash((self.spans, self.tags))
+
+    def hasher(self, n_tags: int, n_symbols: int, bits: int) -> _span_features.Hasher:
+        """What finds the places of features. bits: binary logarithm of the number of places."""
+        texts = [*(f"span:{text}" for text in self.spans), *(f"tag:{text}" for text in self.tags)]
+        columns = {name: i for i, name in enumerate(self.attributes)}
+        terms = [
+            (name if isinstance(name, int) else columns[name], end, offset)
+            for template in self._terms
+            for name, end, offset in template
+        ]
+        return _span_features.Hasher(
+            np.array([_hash(text) for text in texts], dtype=np.uint64),
+            len(self.spans),
+            np.cumsum([0, *(len(template) for template in self._terms)]).astype(np.int32),
+            np.array(terms, dtype=np.int32).reshape(-1, 3),
+            np.array(LENGTHS, dtype=np.int32),
+            columns[_CLASS],
+            np.array([_hash(f"symbol[{i}]") for i in range(n_symbols)], dtype=np.uint64),
+            n_tags,
+            bits,
+        )
+
+
+def _parsed(text: str, kind: str) -> list[tuple[str | int, int, int]]:
+    """The terms of a template: attribute or code, end of the span, and offset from there."""
+    terms: list[tuple[str | int, int, int]] = []
+    whole = {"LENGTH": _span_features.LENGTH_TERM, "SPAN": _span_features.SHAPE_TERM}
+    for term in [] if text == _BIAS else str(text).split("|"):
+        match = (_SPAN_TERM if kind == "span" else _TAG_TERM).fullmatch(term)
+        if match and kind == "span":
+            end, offset = _POSITIONS[match[2]]
+            terms.append((match[1], end, offset + int(match[3] or 0)))
+        elif match:
+            terms.append((match[1], 0, int(match[2])))
+        elif kind == "span" and term in whole:
+            terms.append((whole[term], 0, 0))
+        else:
+            examples = "WORD[first]" if kind == "span" else "WORD[-1]"
+            raise StructlearnError("SL430", text=text, kind=kind, examples=examples)
+    return terms
+
+
+@dataclass(frozen=True)
+class SpanFeatures:
+    """Linear scores of symbols over spans, learned by AdaGrad with an L1 penalty.
+
+    templates, tag_templates: of the features of spans and of tags, see `Templates`; None: the usual
+    ones. buckets: number of weights, a power of 2 from 2**8 to 2**30; features with symbols that
+    fall together share one. min_count: how often a word must be in the training data to be known.
+    l1: strength of the penalty; what is minimised is the mean loss of a sentence, in nats, plus l1
+    times the sum of the magnitudes of the weights. learn_rate, epsilon: of AdaGrad, see
+    `_span_features`.
+    Raises StructlearnError SL432 for a setting out of range, SL430 and SL431 as `Templates`.
+    """
+
+    templates: Sequence[str] | None = None
+    tag_templates: Sequence[str] | None = None
+    buckets: int = 2**20
+    min_count: int = 2
+    l1: float = 3e-4
+    learn_rate: float = 0.1
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("templates", "tag_templates"):
+            if (texts := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(texts))
+        for name, wanted, sound in (
+            ("buckets", "a power of 2 from 2**8 to 2**30", _is_size(self.buckets)),
+            ("min_count", "1 or more", self.min_count >= 1),
+            ("l1", "0 or more", 0 <= self.l1 < np.inf),
+            ("learn_rate", "above 0", 0 < self.learn_rate < np.inf),
+            ("epsilon", "above 0", 0 < self.epsilon < np.inf),
+        ):
+            if not sound:
+                value = getattr(self, name)
+                raise StructlearnError("SL432", name=name, wanted=wanted, value=value)
+        self._templates()
+
+    def _templates(self) -> Templates:
+        spans = SPAN_TEMPLATES if self.templates is None else self.templates
+        tags = TAG_TEMPLATES if self.tag_templates is None else self.tag_templates
+        return Templates(spans, tags)
+
+    def initialize(self, sentences: Iterable[Sequence[str]], symbols: Symbols) -> SpanWeights:
+        """Weights of zero. sentences: the words of the training data, of which it knows some."""
+        counts = Counter(word for sentence in sentences for word in sentence)
+        known = [_word_hash(word) for word, count in counts.items() if count >= self.min_count]
+        templates = self._templates()
+        return SpanWeights(
+            templates.spans,
+            templates.tags,
+            symbols.n_tags,
+            symbols.size,
+            self.buckets,
+            np.unique(np.array(known, dtype=np.uint64)),
+            Entries(np.empty(0, np.int64), np.empty(0, np.float32)),
+        )
+
+
+class SpanWeights:
+    """What is learned: the weights other than zero, and which words are known.
+
+    spans, tags: templates. n_tags, n_symbols: of the symbols that are scored, tags first. buckets:
+    number of weights. vocabulary: uint64, ascending, hashes of the known words. entries: weights
+    other than zero, either sign. storage: how `fields` writes them; see `LatentGrammar`.
+    Raises ValueError if the parts do not fit together, SL430 and SL431 as `Templates`.
+    """
+
+    def __init__(
+        self,
+        spans: Sequence[str],
+        tags: Sequence[str],
+        n_tags: int,
+        n_symbols: int,
+        buckets: int,
+        vocabulary: NDArray[np.uint64],
+        entries: Entries,
+        storage: str = "float32",
+    ):
+        self.templates = Templates(spans, tags)
+        self.n_tags, self.n_symbols, self.buckets = n_tags, n_symbols, buckets
+        self.vocabulary = vocabulary
+        self.entries = entries
+        self.storage = storage
+        problem = self._problem()
+        if problem:
+            raise ValueError(problem)
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights other than zero."""
+        return len(self.entries.places)
+
+    def dense(self) -> NDArray[np.float32]:
+        """All weights, float32 (buckets)."""
+        full = np.zeros(self.buckets, dtype=np.float32)
+        full[self.entries.places] = self.entries.values
+        return full
+
+    def with_weights(self, weights: NDArray[np.floating]) -> SpanWeights:
+        """The same with other weights, (buckets)."""
+        return self._replaced(entries=Entries.of(np.asarray(weights, dtype=np.float32)))
+
+    def without_words(self, words: Iterable[str]) -> SpanWeights:
+        """Weights that do not know these words, which are then judged as rare ones."""
+        gone = np.array([_word_hash(word) for word in words], dtype=np.uint64)
+        return self._replaced(vocabulary=self.vocabulary[~np.isin(self.vocabulary, gone)])
+
+    def compact(self, threshold: float = 1e-2, storage: str = "float16") -> SpanWeights:
+        """Fewer and rounder weights: those below the threshold in magnitude become zero.
+
+        Raises StructlearnError SL404 for an unknown storage.
+        """
+        if storage not in STORAGES:
+            raise StructlearnError("SL404", value=storage, known=", ".join(STORAGES))
+        places, values = self.entries
+        kept = np.abs(values) >= threshold
+        compacted = self._replaced(entries=Entries(places[kept], values[kept]), storage=storage)
+        return SpanWeights.from_fields(compacted.fields())
+
+    def fields(self) -> dict[str, Any]:
+        """What `serialization.pack` can store."""
+        places, values = self.entries
+        magnitudes = np.zeros(self.buckets, dtype=np.float32)
+        magnitudes[places] = np.abs(values)
+        return {
+            "spans": self.templates.spans,
+            "tags": self.templates.tags,
+            "n_tags": self.n_tags,
+            "n_symbols": self.n_symbols,
+            "buckets": self.buckets,
+            "vocabulary": self.vocabulary.view(np.int64),
+            "magnitudes": sparse(magnitudes, self.storage),
+            "negative": np.packbits(values < 0, bitorder="little"),
+            "storage": self.storage,
+        }
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> SpanWeights:
+        """What `fields` gave. Raises ValueError, TypeError or LookupError if it cannot be that."""
+        buckets, vocabulary = fields["buckets"], fields["vocabulary"]
+        if not _is_size(buckets) or vocabulary.dtype != np.int64:
+            raise ValueError("a wrong number of weights, or words that are no hashes")
+        places, values = Entries.of(dense(fields["magnitudes"], buckets))
+        negative = fields["negative"]
+        if negative.dtype != np.uint8 or negative.shape != ((len(places) + 7) // 8,):
+            raise ValueError("signs that do not fit the weights")
+        signs = np.unpackbits(negative, count=len(places), bitorder="little")
+        return cls(
+            fields["spans"],
+            fields["tags"],
+            fields["n_tags"],
+            fields["n_symbols"],
+            buckets,
+            vocabulary.view(np.uint64),
+            Entries(places, np.where(signs, -values, values)),
+            fields["storage"],
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SpanWeights):
+            return NotImplemented
+        names = ("n_tags", "n_symbols", "buckets", "storage")
+        return (
+            all(getattr(self, name) == getattr(other, name) for name in names)
+            and self.templates == other.templates
+            and np.array_equal(self.vocabulary, other.vocabulary)
+            and all(map(np.array_equal, self.entries, other.entries))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<SpanWeights: {self.n_weights} of {self.buckets}, {len(self.vocabulary)} words>"
+
+    def _replaced(self, **changes: Any) -> SpanWeights:
+        names = ("n_tags", "n_symbols", "buckets", "vocabulary", "entries", "storage")
+        parts = {name: getattr(self, name) for name in names} | changes
+        return SpanWeights(self.templates.spans, self.templates.tags, **parts)
+
+    def _problem(self) -> str | None:
+        counts = (self.n_tags, self.n_symbols)
+        if any(type(n) is not int for n in counts) or not 0 <= self.n_tags <= self.n_symbols:
+            return f"{self.n_tags} tags of {self.n_symbols} symbols"
+        if not _is_size(self.buckets) or self.storage not in STORAGES:
+            return f"{self.buckets} weights, stored as {self.storage!r}"
+        words = self.vocabulary
+        if words.dtype != np.uint64 or words.ndim != 1 or (words[1:] <= words[:-1]).any():
+            return "hashes of words that are not ascending"
+        places, values = self.entries
+        if places.shape != values.shape or places.ndim != 1 or not np.isfinite(values).all():
+            return "weights that are no numbers, or in no places"
+        if len(places) and not (
+            (np.diff(places) > 0).all() and places[0] >= 0 and places[-1] < self.buckets
+        ):
+            return "weights in places that are none"
+        return None
+
+
+class Featurizer:
+    """From words and items to the places of weights, for one set of `SpanWeights`.
+
+    What a word is, is kept for as many words as a text may have; several threads may ask.
+    """
+
+    def __init__(self, weights: SpanWeights):
+        templates = weights.templates
+        self._attributes = templates.attributes
+        self._known = frozenset(weights.vocabulary.tolist())
+        bits = weights.buckets.bit_length() - 1
+        self._hasher = templates.hasher(weights.n_tags, weights.n_symbols, bits)
+        self._lock = threading.Lock()
+        self._forget()
+
+    def places(self, sentences: Sentences, graphs: Hypergraphs) -> NDArray[np.int32]:
+        """Of each item the places of the weights of its features, int32 (I, n); -1 for none.
+
+        sentences: the words of each. Raises ValueError if the forests are not theirs.
+        """
+        offsets = cumulative(np.array([len(sentence) for sentence in sentences], dtype=np.int64))
+        if not np.array_equal(np.diff(offsets), graphs.n_words):
+            raise ValueError("the forests are not those of the sentences")
+        items = np.ascontiguousarray(graphs.items, dtype=np.int32)
+        return self._hasher.places(self._words(sentences), offsets, items, graphs.item_offsets)
+
+    def _words(self, sentences: Sentences) -> NDArray[np.uint64]:
+        """The hashes of the attributes of all words, uint64 (n_words, n_attributes)."""
+        with self._lock:
+            if len(self._index) > _CACHE_SIZE:
+                self._forget()
+            index = self._index
+            new = []
+            for sentence in sentences:
+                for word in sentence:
+                    if word not in index:
+                        index[word] = len(index)
+                        new.append(self._hashes(word))
+            if new:
+                self._table = np.concatenate([self._table, np.array(new, dtype=np.uint64)])
+            ids = [index[word] for sentence in sentences for word in sentence]
+            return self._table[ids] if ids else self._table[:0]
+
+    def _forget(self) -> None:
+        self._index: dict[str, int] = {}
+        self._table = np.empty((0, len(self._attributes)), dtype=np.uint64)
+
+    def _hashes(self, word: str) -> list[int]:
+        lower = "".join("0" if c.isdigit() else c for c in word.lower())
+        shape = _shape(word)
+        values = []
+        for name in self._attributes:
+            if name == _CLASS:
+                values.append(_hash(f"{name}={_letter(word[:1])}"))
+            elif name == "WORD":
+                values.append(self._identity(word, f"{shape}~{lower[-3:]}"))
+            elif name == "SHAPE":
+                values.append(_hash(f"{name}={shape}"))
+            else:
+                n = int(name[-1])
+                part = lower[-n:] if name.startswith("SUFFIX") else lower[:n]
+                values.append(_hash(f"{name}={part}"))
+        return values
+
+    def _identity(self, word: str, signature: str) -> int:
+        """The hash of a known word, of its lower case if that is known, or of its signature."""
+        for form in (word, word.lower()):
+            if (found := _word_hash(form)) in self._known:
+                return found
+        return _hash(f"SIGNATURE={signature}")
+
+
+class LinearScorer:
+    """Scores by `SpanWeights`, and their training.
+
+    weights: with which it begins. features: how to train them; None: only to score with them.
+    support: bool (buckets), which weights may be other than zero; None: all.
+    """
+
+    def __init__(
+        self,
+        weights: SpanWeights,
+        features: SpanFeatures | None = None,
+        support: NDArray[np.bool_] | None = None,
+    ):
+        self._model = weights
+        self._features = features or SpanFeatures()
+        self._support = support
+        self._featurizer = Featurizer(weights)
+        self._dense = weights.dense()
+        # In training: see `_span_features`, and the sums of the rates before and after each step.
+        self._table: NDArray[np.float32] | None = None
+        self._rates = np.zeros(1)
+        self._n_steps = 0
+        self._touched: list[NDArray[np.int32]] = []
+
+    @property
+    def weights(self) -> SpanWeights:
+        """The present weights."""
+        if self._table is None:
+            return self._model
+        found = _span_features.current_weights(self._table, *self._schedule())
+        return self._model.with_weights(found)
+
+    def scores(
+        self, sentences: Sentences, tokens: Sequence[Any] | None, graphs: Hypergraphs
+    ) -> Floats:
+        """The score of each item, float64 (I). tokens: not looked at."""
+        return self._sums(self._places(sentences, graphs))
+
+    def begin_update(
+        self, sentences: Sentences, tokens: Sequence[Any] | None, graphs: Hypergraphs
+    ) -> tuple[Floats, Callable[[Floats], None]]:
+        """`scores`, and what adds the gradient of a loss in respect of them, float64 (I)."""
+        if self._table is None:
+            self._table = np.zeros((self._model.buckets, 4), dtype=np.float32)
+            self._table[:, 0] = self._dense
+        places = self._places(sentences, graphs)
+
+        def backprop(gradient: Floats) -> None:
+            assert self._table is not None
+            gradient = np.ascontiguousarray(gradient, dtype=np.float64)
+            self._touched.append(_span_features.accumulate(places, gradient, self._table))
+
+        return self._sums(places), backprop
+
+    def finish_update(self, learn_rate_factor: float = 1.0) -> None:
+        """One step by the gradients that came since the last one; the rate is times the factor."""
+        if self._table is None:
+            return
+        n = self._n_steps
+        if n + 2 > len(self._rates):
+            self._rates = np.concatenate([self._rates, np.zeros(n + 64)])
+        rate = self._features.learn_rate * learn_rate_factor
+        self._rates[n + 1] = self._rates[n] + rate
+        self._n_steps += 1
+        for touched in self._touched:
+            _span_features.step(touched, self._table, *self._schedule())
+        self._touched = []
+
+    def state(self) -> dict[str, Any]:
+        """Weights and what AdaGrad knows of them, between two steps; for `load`."""
+        if self._table is None:
+            return {}
+        places = np.flatnonzero((self._table != 0).any(axis=1))
+        return {
+            "places": places.astype(np.int32),
+            "table": self._table[places],
+            "rates": self._rates[: self._n_steps + 1].copy(),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a `state`. Raises ValueError, TypeError or LookupError if it is none."""
+        self._touched = []
+        if not state:
+            self._table, self._n_steps = None, 0
+            return
+        places, table, rates = state["places"], state["table"], state["rates"]
+        sound = (
+            places.dtype == np.int32
+            and table.dtype == np.float32
+            and rates.dtype == np.float64
+            and table.shape == (len(places), 4)
+            and rates.ndim == 1
+            and len(rates) > 0
+        )
+        if not sound or (len(places) and not 0 <= places.min() <= places.max() < len(self._dense)):
+            raise ValueError("the state is not that of a scorer of spans")
+        self._table = np.zeros((self._model.buckets, 4), dtype=np.float32)
+        self._table[places] = table
+        self._rates, self._n_steps = rates.copy(), len(rates) - 1
+
+    def _places(self, sentences: Sentences, graphs: Hypergraphs) -> NDArray[np.int32]:
+        places = self._featurizer.places(sentences, graphs)
+        if self._support is not None:
+            places[~self._support[places]] = -1
+        return places
+
+    def _sums(self, places: NDArray[np.int32]) -> Floats:
+        if self._table is None:
+            return _span_features.sums(places, self._dense)
+        return _span_features.current_sums(places, self._table, *self._schedule())
+
+    def _schedule(self) -> tuple[Floats, float, float]:
+        rates = self._rates[: self._n_steps + 1]
+        return rates, self._features.l1, self._features.epsilon
+
+
+class LinearObjective:
+    """The mean loss of sentences, - log P(tree | words) in nats, as a function of the weights.
+
+    graphs: the forests of the sentences. gold: of the edges, bool (E), those of the trees. weights:
+    of which templates, words and buckets are taken. base: what the grammar's scores are multiplied
+    with. Parameters are the weights of features of gold items (supported features), ascending by
+    place; all others are zero. The penalty is not part of it.
+    """
+
+    def __init__(
+        self,
+        graphs: Hypergraphs,
+        sentences: Sentences,
+        gold: Mask,
+        weights: SpanWeights,
+        base: float = 1.0,
+    ):
+        self.graphs, self.sentences, self.weights, self.base = graphs, sentences, weights, base
+        self.gold = np.asarray(gold, dtype=np.bool_)
+        self._targets = graphs.item_posteriors(self.gold.astype(np.float64))
+        places = Featurizer(weights).places(sentences, graphs)
+        self.places = np.unique(places[self._targets > 0])
+        self.places = self.places[self.places >= 0]
+        column = np.full(weights.buckets + 1, -1, dtype=np.int32)
+        column[self.places] = np.arange(len(self.places), dtype=np.int32)
+        # The last one is for features that an item has not.
+        self._columns = column[places]
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of supported features."""
+        return len(self.places)
+
+    @property
+    def support(self) -> NDArray[np.bool_]:
+        """The places of parameters, bool (buckets)."""
+        found = np.zeros(self.weights.buckets, dtype=np.bool_)
+        found[self.places] = True
+        return found
+
+    def value_and_grad(self, parameters: Floats) -> tuple[float, Floats]:
+        """The mean loss and its gradient, float64 (n_parameters)."""
+        scores = self.graphs.edge_scores(_span_features.sums(self._columns, parameters), self.base)
+        log_z, posteriors = self.graphs.inside_outside(scores)
+        n = max(len(self.graphs), 1)
+        difference = self.graphs.item_posteriors(posteriors) - self._targets
+        gradient = _span_features.scattered(self._columns, difference / n, self.n_parameters)
+        return float(log_z.sum() - scores[self.gold].sum()) / n, gradient
+
+    def parameters(self, weights: SpanWeights) -> Floats:
+        """The parameters among the weights."""
+        return weights.dense()[self.places].astype(np.float64)
+
+    def weights_of(self, parameters: Floats) -> SpanWeights:
+        """Weights that have these parameters."""
+        full = np.zeros(self.weights.buckets, dtype=np.float32)
+        full[self.places] = parameters
+        return self.weights.with_weights(full)
+
+
+class Progress(NamedTuple):
+    """After so many CPU seconds of minimisation, the mean loss with the penalty, and how many
+    weights are other than zero.
+    """
+
+    seconds: float
+    value: float
+    n_weights: int
+
+
+def descend(
+    objective: LinearObjective,
+    features: SpanFeatures,
+    solver: str,
+    passes: int,
+    *,
+    batch_size: int = 32,
+    seed: int = 0,
+) -> Iterator[Progress]:
+    """Minimise the mean loss plus the penalty of `features`, with a report after each pass.
+
+    solver: "owlqn", of which a pass is one iteration, or "adagrad", in batches of sentences in
+    random order, the rate constant for half of the passes and then falling to 0.02 of itself. Both
+    have the same parameters, from zero. What the reports cost is not counted.
+    Raises StructlearnError SL432 for another solver.
+    """
+    if solver == "owlqn":
+        return _by_owlqn(objective, features, passes)
+    if solver == "adagrad":
+        return _by_adagrad(objective, features, passes, batch_size, seed)
+    raise StructlearnError("SL432", name="solver", wanted="owlqn or adagrad", value=solver)
+
+
+def _by_owlqn(
+    objective: LinearObjective, features: SpanFeatures, passes: int
+) -> Iterator[Progress]:
+    optimizer = OWLQN(np.zeros(objective.n_parameters), l1=features.l1)
+    spent = 0.0
+    for _ in range(passes):
+        start = time.process_time()
+        optimizer.step(objective.value_and_grad)
+        spent += time.process_time() - start
+        yield Progress(spent, float(optimizer.value or 0.0), int(np.count_nonzero(optimizer.x)))
+
+
+def _by_adagrad(
+    objective: LinearObjective, features: SpanFeatures, passes: int, batch_size: int, seed: int
+) -> Iterator[Progress]:
+    graphs, sentences = objective.graphs, objective.sentences
+    scorer = LinearScorer(
+        objective.weights.with_weights(np.zeros(objective.weights.buckets)),
+        features,
+        objective.support,
+    )
+    rng = np.random.default_rng(seed)
+    n = len(graphs)
+    n_steps = passes * -(-n // batch_size)
+    spent, step = 0.0, 0
+    for _ in range(passes):
+        start = time.process_time()
+        order = rng.permutation(n)
+        for first in range(0, n, batch_size):
+            chosen = order[first : first + batch_size]
+            batch = graphs.select(chosen)
+            edges = [
+                objective.gold[graphs.edge_offsets[x] : graphs.edge_offsets[x + 1]] for x in chosen
+            ]
+            targets = batch.item_posteriors(np.concatenate(edges).astype(np.float64))
+            scores, backprop = scorer.begin_update([sentences[x] for x in chosen], None, batch)
+            _, posteriors = batch.inside_outside(batch.edge_scores(scores, objective.base))
+            gradient = batch.item_posteriors(posteriors) - targets
+            gradient[np.abs(gradient) < 1e-5] = 0.0
+            backprop(gradient / len(chosen))
+            step += 1
+            scorer.finish_update(min(1.0, max(0.02, 2.0 * (1.0 - step / n_steps))))
+        spent += time.process_time() - start
+        parameters = objective.parameters(scorer.weights)
+        value = objective.value_and_grad(parameters)[0]
+        penalty = features.l1 * float(np.abs(parameters).sum())
+        yield Progress(spent, value + penalty, int(np.count_nonzero(parameters)))
+
+
+def _hash(text: str) -> int:
+    data = text.encode("utf8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
+
+
+def _word_hash(word: str) -> int:
+    return _hash(f"WORD={word}")
+
+
+def _letter(character: str) -> str:
+    """The class of a character: X, x or d, or the character itself."""
+    if character.isdigit():
+        return "d"
+    if character.isalpha():
+        return "X" if character.isupper() or character.istitle() else "x"
+    return character
+
+
+def _shape(word: str) -> str:
+    """A letter for each run of characters of one class, 12 at most."""
+    runs: list[str] = []
+    for letter in map(_letter, word):
+        if not runs or letter != runs[-1]:
+            if len(runs) == _LONGEST_SHAPE:
+                break
+            runs.append(letter)
+    return "".join(runs)
+
+
+def _is_size(buckets: Any) -> bool:
+    return type(buckets) is int and 2**8 <= buckets <= 2**30 and buckets & (buckets - 1) == 0
