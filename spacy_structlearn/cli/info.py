@@ -15,7 +15,7 @@ from ._pipelines import HELP, load
 if TYPE_CHECKING:
     from spacy.language import Language
 
-    from ..grammar.model import LatentGrammar
+    from ..grammar.describe import Grammar
 
 
 def info_cli(
@@ -55,7 +55,8 @@ def info_cli(
         raise StructlearnError("SL017", component=component, names=", ".join(nlp.pipe_names))
     parameters = getattr(nlp.get_pipe(component), "parameters", None)
     if hasattr(parameters, "lexicon"):
-        _show_grammar(component, parameters, top, label)
+        network = getattr(nlp.get_pipe(component), "network", None)
+        _show_grammar(component, parameters, top, label, network)
     elif hasattr(parameters, "describe") or hasattr(parameters, "strongest"):
         _show_features(component, parameters, top, label)
     else:
@@ -142,18 +143,22 @@ def _show_features(component: str, parameters: Any, top: int, label: str | None)
             msg.table(rows, header=(name, "feature"), divider=True, aligns=("r", "l"))
 
 
-def _show_grammar(component: str, grammar: LatentGrammar, top: int, label: str | None) -> None:
+def _show_grammar(
+    component: str, grammar: Grammar, top: int, label: str | None, network: Any | None
+) -> None:
     from ..grammar import describe
 
     if label is not None and label not in describe.labels(grammar):
         raise _unknown(component, label, describe.labels(grammar))
     print(describe.describe(grammar))
+    if network is not None and not grammar.is_empty:
+        print(f"  network of {network.n_parameters:,} parameters")
     for name in grammar.symbols.tags if label is None else [label]:
         for line in _subcategory_lines(grammar, name, top):
             print(line)
 
 
-def _subcategory_lines(grammar: LatentGrammar, label: str, top: int) -> Iterator[str]:
+def _subcategory_lines(grammar: Grammar, label: str, top: int) -> Iterator[str]:
     """Such as "NNS-1  years 0.05, months 0.03"."""
     from ..grammar.describe import subcategories
 

@@ -1,8 +1,9 @@
 """Architectures: each learner of the families as a `thinc.Model` that a config can name.
 
-The model has no thinc parameters. It holds two attributes: "parameters", the family's model object
-(arrays and strings, stored by thinc through the functions registered here), and "estimator", the
-settings by which they are learned (not stored: the config has them).
+The model holds two attributes: "parameters", the family's model object (arrays and strings, stored
+by thinc through the functions registered here), and "estimator", the settings by which they are
+learned (not stored: the config has them). It has no thinc parameters, but for those of the layers
+of a neural grammar.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import math
 from pathlib import Path
 from typing import Any
 
+from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.model import deserialize_attr, serialize_attr
+from thinc.types import Floats2d
 
 from ..classification.bayes_net import BayesNet
 from ..classification.estimators import BayesNetEstimator, LogLinearEstimator
@@ -348,6 +351,10 @@ def build_conditional_grammar(
     iterations: int = 50,
     iteration_tolerance: float = 1e-4,
     threshold: float = math.exp(-10),
+    scales: str = "own",
+    solver: str = "lbfgs",
+    learn_rate: float = 0.3,
+    batch_size: int = 64,
     shards: int = 4,
     grammars: int = 1,
     threads: int = 1,
@@ -369,6 +376,10 @@ def build_conditional_grammar(
         them falls below the tolerance.
     threshold: constituents of the training sentences with a posterior below it, at one level, are
         left out at the next.
+    scales: parameters of the productions of a level's "own" substates, or of those of "all" levels
+        up to it, which are added up (Petrov & Klein 2008).
+    solver: "lbfgs", or "adagrad", by steps of a few sentences each: an iteration is a pass through
+        all of them. Sooner at first, and less near to the optimum. batch_size, learn_rate: of it.
     shards: the sentences are cut in so many parts, on which the result depends by rounding errors.
     grammars: as in `build_latent_grammar`.
     threads: so many share the parts in training; the result is the same.
@@ -408,12 +419,221 @@ def build_conditional_grammar(
         iterations=iterations,
         tolerance=iteration_tolerance,
         threshold=threshold,
+        scales=scales,
+        solver=solver,
+        learn_rate=learn_rate,
+        batch_size=batch_size,
         shards=shards,
         threads=threads,
     )
     if grammars > 1:
         estimator = Product(estimator, grammars)
     return learner_model("conditional_grammar", LatentGrammar.empty(), estimator)
+
+
+def build_span_grammar(
+    grammar: Model | None = None,
+    templates: list[str] | None = None,
+    tag_templates: list[str] | None = None,
+    buckets: int = 2**20,
+    min_count: int = 2,
+    l1: float = 3e-4,
+    learn_rate: float = 0.1,
+    weight: float = 1.0,
+    fit_weight: bool = True,
+    folds: int = 5,
+    fold_grammars: int = 1,
+    threshold: float = 1e-4,
+    epochs: int = 6,
+    batch_size: int = 32,
+    seed: int = 0,
+    threads: int = 1,
+) -> Model:
+    """Latent grammar whose trees are scored again, by features of the words around each span.
+
+    A CRF over the trees that the grammar leaves of a sentence (Hall, Durrett & Klein 2014), which
+    learns from forests by grammars that have not seen the sentence. More accurate than the grammar,
+    and nearly as fast.
+    grammar: the architecture of the latent grammar, "spacy_structlearn.LatentGrammar.v1" or
+        "spacy_structlearn.ConditionalGrammar.v1", in a block of its own; None: the first, as it is.
+    templates, tag_templates, buckets, min_count, l1, learn_rate: see `span_features`.
+    weight: of the grammar's score of a tree, log P(tree | words). fit_weight: learn it too.
+    folds: the trees are cut in so many parts, and those of each are parsed by a grammar of the
+        others. fold_grammars: so many grammars each time, as a product.
+    threshold: posteriors below it are left out of the forests; those of parsing should be alike.
+    epochs: passes through the forests. batch_size: sentences in a step.
+    seed: of the order of the sentences. threads: so many share the sentences when forests are made;
+        the result is the same.
+    """
+    features = span_features(templates, tag_templates, buckets, min_count, l1, learn_rate)
+    settings = {
+        "folds": folds,
+        "fold_grammars": fold_grammars,
+        "threshold": threshold,
+        "features": features,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "weight": weight,
+        "fit_weight": fit_weight,
+        "seed": seed,
+        "threads": threads,
+    }
+    return _anchored_model("span_grammar", "spacy_structlearn.SpanGrammar.v1", grammar, settings)
+
+
+def build_neural_grammar(
+    tok2vec: Model[list[Doc], list[Floats2d]] | None = None,
+    grammar: Model | None = None,
+    features: Any | None = None,
+    hidden_width: int = 160,
+    dropout: float = 0.35,
+    learn_rate: float = 0.001,
+    l2: float = 0.01,
+    weight: float = 1.0,
+    fit_weight: bool = True,
+    folds: int = 5,
+    fold_grammars: int = 1,
+    threshold: float = 1e-4,
+    epochs: int = 6,
+    batch_size: int = 32,
+    seed: int = 0,
+    threads: int = 1,
+) -> Model:
+    """Latent grammar whose trees are scored again, by a small network over the words of each span.
+
+    A neural CRF (Durrett & Klein 2015) over the trees that the grammar leaves of a sentence, which
+    learns from forests by grammars that have not seen the sentence.
+    tok2vec: layers that make a row of each token of a sentence, such as "spacy.Tok2Vec.v2", in a
+        block of their own; no listener, because they are trained with the parser alone. They see
+        the sentence without white space, with the annotation of components before the parser. None:
+        "spacy_structlearn.BiLSTMEncoder.v1" over hashed norms, prefixes, suffixes and shapes.
+    features: linear scores beside, "spacy_structlearn.span_features.v1" in a block; None: none.
+    hidden_width: of the layer over a span. dropout: of all layers. learn_rate, l2: of Adam and of
+        its weight decay.
+    seed: of the first parameters, of dropout and of the order of the sentences.
+    The rest: see `build_span_grammar`.
+    RAISES: SL040 for a listener.
+    """
+    # Not above: only who trains or has trained one pays for the import.
+    from ..grammar.neural import Network, span_scorer
+
+    name = "spacy_structlearn.NeuralGrammar.v1"
+    if tok2vec is None:
+        tok2vec = _default_tok2vec(seed)
+    for node in tok2vec.walk():
+        # Those of spaCy and of its satellites have this in common, and no base class.
+        if hasattr(node, "upstream_name") or node.name.endswith("listener"):
+            upstream = getattr(node, "upstream_name", "*")
+            raise StructlearnError("SL040", architecture=name, upstream=upstream)
+    scorer = span_scorer(hidden_width)
+    network = Network(tok2vec, scorer, dropout=dropout, learn_rate=learn_rate, l2=l2, seed=seed)
+    settings = {
+        "folds": folds,
+        "fold_grammars": fold_grammars,
+        "threshold": threshold,
+        "features": features,
+        "network": network,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "weight": weight,
+        "fit_weight": fit_weight,
+        "seed": seed,
+        "threads": threads,
+    }
+    layers = {"tok2vec": tok2vec, "scorer": scorer}
+    return _anchored_model("neural_grammar", name, grammar, settings, layers)
+
+
+def span_features(
+    templates: list[str] | None = None,
+    tag_templates: list[str] | None = None,
+    buckets: int = 2**20,
+    min_count: int = 2,
+    l1: float = 3e-4,
+    learn_rate: float = 0.1,
+) -> Any:
+    """Linear scores of symbols over spans, for `build_neural_grammar`.
+
+    templates: what is asked of a span, such as "WORD[first]|SUFFIX3[after]" or "LENGTH"; see
+        `spacy_structlearn.grammar.span_features.Templates`. tag_templates: of the word below a tag,
+        such as "SUFFIX2[0]|WORD[-1]". None: the usual ones.
+    buckets: number of weights, a power of 2; features that fall together share one.
+    min_count: words seen less often in training are known by shape and suffix only.
+    l1: the penalty is l1 * |w|_1, of the mean loss of a sentence in nats. learn_rate: of AdaGrad.
+    """
+    # Not above, as in `build_neural_grammar`.
+    from ..grammar.span_features import SpanFeatures
+
+    return SpanFeatures(
+        templates=templates,
+        tag_templates=tag_templates,
+        buckets=buckets,
+        min_count=min_count,
+        l1=l1,
+        learn_rate=learn_rate,
+    )
+
+
+def build_bilstm_encoder(
+    width: int = 192, depth: int = 1, seed: int = 0
+) -> Model[list[Floats2d], list[Floats2d]]:
+    """Layers of long short-term memory in both directions, without torch.
+
+    For the block `encode` of "spacy.Tok2Vec.v2": it reads rows of a sentence's words, of any width,
+    and gives rows that know the whole sentence. Dropout is that of the architecture around it.
+    width: of the rows that it gives, even. depth: number of layers. seed: of their first
+    parameters.
+    RAISES: SL042 for a width or depth that is none.
+    """
+    from thinc.api import Dropout, chain, with_array
+
+    from ..grammar.bilstm import bilstm
+
+    for name, value, sound, wanted in (
+        ("width", width, width >= 2 and width % 2 == 0, "even, 2 or more"),
+        ("depth", depth, depth >= 1, "1 or more"),
+    ):
+        if not sound:
+            raise StructlearnError("SL042", name=name, value=value, wanted=wanted)
+    layers: list[Model] = [with_array(Dropout(0.0))]
+    for number in range(depth):
+        layers += [bilstm(width, seed=seed + number), with_array(Dropout(0.0))]
+    model: Model[list[Floats2d], list[Floats2d]] = chain(*layers)
+    model.set_dim("nO", width)
+    return model
+
+
+def _default_tok2vec(seed: int) -> Model[list[Doc], list[Floats2d]]:
+    from spacy.ml.models.tok2vec import MultiHashEmbed, build_Tok2Vec_model
+
+    attrs = ["NORM", "PREFIX", "SUFFIX", "SHAPE"]
+    embed = MultiHashEmbed(
+        width=96, attrs=attrs, rows=[5000, 1000, 2500, 2500], include_static_vectors=False
+    )
+    return build_Tok2Vec_model(embed, build_bilstm_encoder(seed=seed))
+
+
+def _anchored_model(
+    name: str,
+    architecture: str,
+    grammar: Model | None,
+    settings: dict[str, Any],
+    layers: dict[str, Model] | None = None,
+) -> Model:
+    """A model of a latent grammar with scores beside it. RAISES: SL041 if `grammar` holds none."""
+    from ..grammar.anchored import AnchoredEstimator, AnchoredGrammar
+
+    if grammar is None:
+        grammar = build_latent_grammar()
+    base = grammar.attrs.get("estimator")
+    if base is None or not isinstance(grammar.attrs.get("parameters"), LatentGrammar):
+        raise StructlearnError("SL041", architecture=architecture, model=grammar.name)
+    _store_by_its_own_bytes(AnchoredGrammar)
+    model = learner_model(name, AnchoredGrammar.empty(), AnchoredEstimator(base, **settings))
+    for ref, layer in (layers or {}).items():
+        model.layers.append(layer)
+        model.set_ref(ref, layer)
+    return model
 
 
 def build_bayes_net(

@@ -210,6 +210,9 @@ class BatchTrainable(TrainablePipe):
         self._set_labels(labels or found.union(self.labels))
         data = [gold for example in examples if (gold := self.gold_data(example)) is not None]
         self._training = _Training()
+        self._initialize(data)
+
+    def _initialize(self, data: list) -> None:
         self.parameters = self.estimator.initialize(data, self.labels, self.parameters)
 
     def update(
@@ -236,6 +239,9 @@ class BatchTrainable(TrainablePipe):
             losses[self.name] += self._training.trainer.value
             self.parameters = self._training.trainer.parameters()
         return losses
+
+    def finish_update(self, sgd: Any) -> None:
+        """Nothing: what is learned has its own steps, and spaCy's optimizer no part in it."""
 
     def fit(
         self,

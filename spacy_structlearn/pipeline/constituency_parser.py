@@ -29,7 +29,7 @@ from . import extensions
 from .batch_trainable import BatchTrainable
 from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, PARSE_FAILURES, lower_bound
 from .scorers import constituency_score
-from .tokens import read_tokens
+from .tokens import Tokens, read_tokens, sentence_docs
 
 DEFAULT_MODEL = """
 [model]
@@ -37,6 +37,7 @@ DEFAULT_MODEL = """
 """
 TAGS = ("ignore", "prior", "require")
 FALLBACK, CUT = "fallback", "cut"
+SAMPLED = 10  # sentences by which the layers of a network find out their sizes
 # Where a sentence is cut that is too long: after strong punctuation, or else after a comma.
 BOUNDARIES = (re.compile(r"[;:.!?…。；：！？]+|--+|[—–]"), re.compile(r"[,،、，]"))
 
@@ -118,9 +119,10 @@ def make_constituency_parser(
 
     model: an architecture over trees, such as "spacy_structlearn.LatentGrammar.v1".
     iterations_per_step: iterations of the learner in one `nlp.update`: of a latent grammar, whole
-        rounds of splitting, merging and smoothing; of a conditional one then whole levels.
-    decoder: which tree of the chart is taken: "max_rule_product", "max_rule_sum", "viterbi" or
-        "variational".
+        rounds of splitting, merging and smoothing; of a conditional one then whole levels; of a
+        neural or span grammar such rounds, then forests of a fold, then passes through all.
+    decoder: which tree of the chart is taken: "max_rule_product", "max_rule_sum", "viterbi",
+        "variational" or "labelled_recall", see `grammar.decode`.
     thresholds: posteriors below which nothing goes on to the next level of the grammar, one for
         each level but the last; None: the package's own. Higher is faster and less accurate.
     threads: so many share the sentences of a batch. Leave it at 1 under `n_process`.
@@ -214,18 +216,28 @@ class ConstituencyParser(BatchTrainable):
     def gold_labels(self, example: Example) -> Iterable[str]:
         return {span.label_ for span in example.reference.spans.get(CONSTITUENTS, ())}
 
-    def gold_data(self, example: Example) -> list[Tree] | None:
+    @property
+    def network(self) -> Any | None:
+        """What scores spans from the tokens of a sentence, beside the parameters; None: nothing."""
+        return getattr(self.estimator, "network", None)
+
+    def gold_data(self, example: Example) -> list[Tree] | list[tuple[Doc, Tree]] | None:
         """The trees of the reference, over its own words and with its own tags.
 
-        Sentences whose brackets make no tree, or that have words without a tag or no bracket at
-        all, are left out, and their number is logged. RAISES: SL022 if no word has a tag.
+        Where there is a network, a pair with the tokens of the predicted Doc, if they are the same
+        as those of the reference. Sentences whose brackets make no tree, or that have words without
+        a tag or no bracket at all, are left out, and their number is logged. RAISES: SL022 if no
+        word has a tag.
         """
         doc = example.reference
         if CONSTITUENTS not in doc.spans:
             return None
         if CONSTITUENT_TAGS not in doc.spans and not doc.has_annotation("TAG") and len(doc):
             raise StructlearnError("SL022", component=self.name, text=doc.text[:40])
-        return [tree for _, tree in gold_trees(doc, self.name)] or None
+        found = gold_trees(doc, self.name)
+        if self.network is None:
+            return [tree for _, tree in found] or None
+        return _with_tokens(example, found) or None
 
     def _take_in(self, examples: list[Example]) -> None:
         # `spacy train` shuffles the examples, and sums of floats depend on the order.
@@ -234,6 +246,12 @@ class ConstituencyParser(BatchTrainable):
     def initialize(self, get_examples: Callable, **kwargs: Any) -> None:
         super().initialize(get_examples, **kwargs)
         self._intern_symbols()
+
+    def _initialize(self, data: list) -> None:
+        super()._initialize(data)
+        if self.network is not None:
+            tokens = [own for part in data for own, _ in part]
+            self.network.initialize(tokens[:SAMPLED], self.parameters.symbols)
 
     def _answers(self) -> Iterable[str]:
         symbols = self.parameters.symbols
@@ -267,8 +285,12 @@ class ConstituencyParser(BatchTrainable):
             for begin, end in pairwise(tokens.offsets.tolist())
         ]
         pieces = [piece for ends in bounds for piece in pairwise(ends)]
-        parses = iter(self._parse(*([t[b:e] for b, e in pieces] for t in texts)))
         positions = tokens.positions.tolist()
+        words, *tags = ([text[b:e] for b, e in pieces] for text in texts)
+        own = None
+        if self.network is not None:
+            own = _pieces(docs, tokens, bounds, positions)
+        parses = iter(self._parse(words, *tags, tokens=own))
         readings = []
         for first, last in pairwise(tokens.docs.tolist()):
             reading = Reading([], [], [])
@@ -330,8 +352,10 @@ class ConstituencyParser(BatchTrainable):
                 "SL025", component=self.name, number=len(tokens), most=self.max_length
             )
         words = [token.text for token in tokens]
-        tags = [token.tag_ for token in tokens]
-        parses = self._parser().k_best(words, k, **self._tags(tags))
+        given = self._tags([token.tag_ for token in tokens])
+        if self.network is not None:
+            given["tokens"] = sentence_docs(tokens[0].doc, [[token.i for token in tokens]])[0]
+        parses = self._parser().k_best(words, k, **given)
         return [(parse.log_probability, parse.tree(words)) for parse in parses]
 
     def calibrate(self, examples: Iterable[Example]) -> float:
@@ -359,10 +383,15 @@ class ConstituencyParser(BatchTrainable):
         self.parameters.temperature = temperature
         return temperature
 
-    def _parse(self, words: list[list[str]], tags: list[list[str]] | None = None) -> list[Parse]:
+    def _parse(
+        self,
+        words: list[list[str]],
+        tags: list[list[str]] | None = None,
+        tokens: list[Doc] | None = None,
+    ) -> list[Parse]:
         if not words:
             return []
-        return self._parser().parse(words, **self._tags(tags))
+        return self._parser().parse(words, tokens=tokens, **self._tags(tags))
 
     def _tags(self, tags: list | None) -> dict[str, Any]:
         """What the chart parser is told of the tags."""
@@ -377,10 +406,12 @@ class ConstituencyParser(BatchTrainable):
             "thresholds": THRESHOLDS if self.thresholds is None else tuple(self.thresholds),
             "threads": self.threads,
         }
-        chart = self._chart
-        if chart.grammar is not self.parameters or chart.settings != settings:
-            chart.parser = ChartParser(self.parameters, **settings)
-            chart.grammar, chart.settings = self.parameters, settings
+        chart, grammar = self._chart, self.parameters
+        # The one setting of a grammar that is changed in place, by `calibrate`.
+        known = {**settings, "temperature": grammar.temperature}
+        if chart.grammar is not grammar or chart.settings != known:
+            chart.parser = ChartParser(grammar, network=self.network, **settings)
+            chart.grammar, chart.settings = grammar, known
         return chart.parser
 
 
@@ -404,6 +435,35 @@ def cut(words: Sequence[str], max_length: int) -> list[int]:
         )
         ends.append(begin)
     return [*ends, len(words)]
+
+
+def _pieces(
+    docs: Sequence[Doc], tokens: Tokens, bounds: list[list[int]], positions: list[int]
+) -> list[Doc]:
+    """A Doc of each piece. bounds: of the pieces of each sentence."""
+    return [
+        own
+        for doc, (first, last) in zip(docs, pairwise(tokens.docs.tolist()), strict=True)
+        for own in sentence_docs(
+            doc, [positions[b:e] for ends in bounds[first:last] for b, e in pairwise(ends)]
+        )
+    ]
+
+
+def _with_tokens(example: Example, found: list[tuple[Span, Tree]]) -> list[tuple[Doc, Tree]]:
+    """Each gold tree, and the tokens of its sentence as a Doc."""
+    reference, predicted = example.reference, example.predicted
+    same = [token.text for token in predicted] == [token.text for token in reference]
+    indices = [[token.i for token in sentence if not token.is_space] for sentence, _ in found]
+    pairs = []
+    owns = sentence_docs(predicted if same else reference, indices)
+    for own, (_, tree) in zip(owns, found, strict=True):
+        words = tree.words()
+        if [token.text for token in own] != words:
+            # Traces are tokens of the text, and not of the tree.
+            own = Doc(reference.vocab, words=words)
+        pairs.append((own, tree))
+    return pairs
 
 
 def _strings(docs: Sequence[Doc], ids: np.ndarray) -> list[str]:

@@ -2,12 +2,12 @@
 
 White space tokens are left out, because treebanks have none and no model should see them; a map
 back to the tokens of each Doc is kept. Strings are never touched: the ids are spaCy's own 64-bit
-hashes, equal on every machine.
+hashes, equal on every machine. Layers of spaCy read Docs, and get one of each sentence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,10 @@ SET_BY_COMPONENTS = {
     "DEP": "token.dep",
     "ENT_TYPE": "token.ent_type",
 }
+# What the Doc of a sentence has of that of the text, beside its words.
+_KEPT = [IDS[name] for name in ("NORM", "TAG", "POS", "LEMMA", "MORPH", "ENT_IOB", "ENT_TYPE")]
+_IOB = _KEPT.index(IDS["ENT_IOB"])
+_MISSING, _INSIDE, _OUTSIDE, _BEGIN = range(4)  # spaCy's codes of ENT_IOB
 
 
 @dataclass(frozen=True)
@@ -116,3 +120,27 @@ def template_columns(
     if parameters.is_empty or parameters.classes is None:
         return estimator.derive(tokens.columns)
     return parameters.derive(tokens.columns, closed=False)
+
+
+def sentence_docs(doc: Doc, sentences: Iterable[Sequence[int]]) -> list[Doc]:
+    """A Doc of each sentence by itself, for layers that must not see its neighbours.
+
+    It has words, spaces, norms, tags, lemmas, morphology and entities of the tokens; what the Doc
+    lacks is not set.
+    sentences: the tokens of each, ascending, without white space.
+    """
+    table = doc.to_array(_KEPT)
+    found = []
+    for indices in sentences:
+        tokens = [doc[index] for index in indices]
+        words = [token.text for token in tokens]
+        own = Doc(doc.vocab, words=words, spaces=[bool(token.whitespace_) for token in tokens])
+        if tokens:
+            part = table[list(indices)]
+            # The first token of an entity may be white space, or in another piece of a sentence.
+            before = np.concatenate([[_OUTSIDE], part[:-1, _IOB]])
+            orphan = (part[:, _IOB] == _INSIDE) & ((before == _OUTSIDE) | (before == _MISSING))
+            part[orphan, _IOB] = _BEGIN
+            own.from_array(_KEPT, part)
+        found.append(own)
+    return found

@@ -206,6 +206,34 @@ def test_info_says_that_weights_are_no_probabilities(run, conditional_model, spl
     assert [line for line in lines if line.startswith("NP-0 ")]
 
 
+@pytest.mark.parametrize(
+    ("architecture", "settings", "said"),
+    [
+        ("SpanGrammar", {"l1": 0.0}, "weights of span features, "),
+        ("NeuralGrammar", {"hidden_width": 4}, "  network of 1,"),
+    ],
+)
+def test_info_says_that_trees_are_scored_again(run, tmp_path, architecture, settings, said):
+    (tmp_path / "trees").write_text("\n".join(ATTACHED * 4), encoding="utf8")
+    nlp = spacy.blank("en")
+    grammar = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
+    model = {"@architectures": f"spacy_structlearn.{architecture}.v1", "grammar": grammar}
+    model |= {"folds": 2, "epochs": 1, "weight": 0.5, **settings}
+    parser = nlp.add_pipe("constituency_parser", config={"model": model})
+    examples = list(create_treebank_reader(tmp_path / "trees")(nlp))
+    parser.initialize(lambda: examples)
+    parser.fit(examples)
+    nlp.to_disk(tmp_path / "model")
+    arguments = ["--component", "constituency_parser"]
+    code, out, err = run("info", tmp_path / "model", *arguments)
+    assert (code, err) == (0, "")
+    assert "scored again, and 0.5 times the score of the grammar is added" in out
+    assert said in out
+    code, out, _ = run("info", tmp_path / "model", *arguments, "--label", "NP")
+    assert code == 0
+    assert [line for line in out.splitlines() if line.startswith("NP-0 ")]
+
+
 def test_words_of_a_conditional_grammar_are_ordered_by_weight(conditional_model):
     grammar = spacy.load(conditional_model).get_pipe("constituency_parser").parameters
     assert is_conditional(grammar)

@@ -99,7 +99,8 @@ CONDITIONAL = ["constituency_parser", "--architecture", "ConditionalGrammar"]
 
 
 def test_every_config_of_an_architecture_names_it():
-    assert ARCHITECTURES["constituency_parser"] == ["ConditionalGrammar"]
+    expected = ["ConditionalGrammar", "NeuralGrammar", "SpanGrammar"]
+    assert ARCHITECTURES["constituency_parser"] == expected
     for component, names in ARCHITECTURES.items():
         for name in names:
             config = load_config(CONFIGS / f"{component}.{name}.cfg")
@@ -113,13 +114,22 @@ def test_every_config_of_an_architecture_names_it():
             assert config == default
 
 
-def test_a_config_with_another_architecture(run):
-    code, out, err = run("init-config", *CONDITIONAL)
+@pytest.mark.parametrize(
+    ("architecture", "said"),
+    [
+        ("ConditionalGrammar", "conditional grammar"),
+        ("NeuralGrammar", "small network"),
+        ("SpanGrammar", "features of the words"),
+    ],
+)
+def test_a_config_with_another_architecture(run, architecture, said):
+    arguments = ["constituency_parser", "--architecture", architecture]
+    code, out, err = run("init-config", *arguments)
     assert (code, err) == (0, "")
-    assert out == (CONFIGS / "constituency_parser.ConditionalGrammar.cfg").read_text("utf8")
-    german = run("init-config", *CONDITIONAL, "--lang", "de", "--reader", "treebank")[1]
+    assert out == (CONFIGS / f"constituency_parser.{architecture}.cfg").read_text("utf8")
+    german = run("init-config", *arguments, "--lang", "de", "--reader", "treebank")[1]
     comment, _, rest = german.partition("[paths]")
-    assert "conditional grammar" in comment
+    assert said in " ".join(comment.replace("#", "").split())
     assert "DocBins" not in comment
     assert 'signature = "shape"' in rest
     assert "spacy_structlearn.Treebank.v1" in rest

@@ -1,0 +1,539 @@
+"""Neural grammars as spaCy sees them: settings, both doors to training, storage, odd input."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+import srsly
+from spacy import registry
+from spacy.cli.train import train as spacy_train
+from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
+from spacy.training.pretrain import get_tok2vec_ref
+from spacy.vocab import Vocab
+from thinc.api import Adam
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.anchored import AnchoredEstimator, AnchoredGrammar
+from spacy_structlearn.grammar.estimators import SplitMerge
+from spacy_structlearn.grammar.neural import Network
+from spacy_structlearn.grammar.product import Product
+from spacy_structlearn.grammar.span_features import SpanFeatures
+from spacy_structlearn.pipeline import batch_trainable, fitting
+from spacy_structlearn.pipeline.readers import create_treebank_reader, read_treebank
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
+FILES = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
+NAME = "spacy_structlearn.NeuralGrammar.v1"
+CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.NeuralGrammar.cfg"
+GRAMMAR = {
+    "@architectures": "spacy_structlearn.LatentGrammar.v1",
+    "rounds": 1,
+    "split_iterations": 3,
+    "merge_iterations": 2,
+    "smooth_iterations": 1,
+}
+ENCODE = {"@architectures": "spacy.MaxoutWindowEncoder.v2", "width": 16, "depth": 1}
+ENCODE |= {"window_size": 1, "maxout_pieces": 2}
+EMBED = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 16, "include_static_vectors": False}
+TOK2VEC = {"@architectures": "spacy.Tok2Vec.v2", "encode": ENCODE}
+TOK2VEC["embed"] = EMBED | {"attrs": ["NORM", "SUFFIX", "SHAPE"], "rows": [500, 200, 200]}
+FEW = {"grammar": GRAMMAR, "tok2vec": TOK2VEC, "hidden_width": 12, "folds": 2, "epochs": 3}
+FEW |= {"learn_rate": 0.01, "batch_size": 16}
+TEXT = "The old man took a key from his pocket. He opened the door."
+
+
+def treebank(nlp, limit=None):
+    return list(create_treebank_reader(SAMPLE / "sample.trees", **FILES)(nlp))[:limit]
+
+
+def blank(config=None, **settings):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    model = {"@architectures": NAME, **FEW, **settings}
+    nlp.add_pipe("constituency_parser", config={"model": model, **(config or {})})
+    return nlp
+
+
+def parser_of(nlp):
+    return nlp.get_pipe("constituency_parser")
+
+
+def trained(**settings):
+    nlp = blank(**settings)
+    examples = treebank(nlp)
+    parser_of(nlp).initialize(lambda: examples)
+    parser_of(nlp).fit(examples)
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def pickled():
+    return pickle.dumps(trained())
+
+
+@pytest.fixture
+def nlp(pickled):
+    """A trained parser, of which each test may change its own."""
+    return pickle.loads(pickled)
+
+
+def strings(doc):
+    return [s._.parse_string for s in doc.sents if not s.text.isspace()]
+
+
+def scores(doc):
+    return doc.spans["constituents"].attrs["scores"]
+
+
+def stored(nlp):
+    """The grammar, and the layers of the network."""
+    parser = parser_of(nlp)
+    layers = [parser.model.get_ref(name) for name in ("tok2vec", "scorer")]
+    return parser.parameters.to_bytes(), [layer.to_bytes() for layer in layers]
+
+
+# --- settings -------------------------------------------------------------------------------------
+def test_the_defaults():
+    model = registry.architectures.get(NAME)()
+    estimator = model.attrs["estimator"]
+    network = estimator.network
+    assert estimator == AnchoredEstimator(base=SplitMerge(), network=network)
+    assert model.attrs["parameters"] == AnchoredGrammar.empty()
+    assert model.layers == [network.tok2vec, network.scorer]
+    assert (network.scorer.get_dim("nH"), network.tok2vec.get_dim("nO")) == (160, 192)
+    assert (network.dropout, network.learn_rate, network.l2, network.seed) == (0.35, 0.001, 0.01, 0)
+
+
+def test_settings():
+    own = {"folds": 3, "fold_grammars": 2, "threshold": 1e-3, "epochs": 4, "batch_size": 5}
+    own |= {"weight": 0.5, "fit_weight": True, "seed": 7, "threads": 2}
+    net = {"dropout": 0.1, "learn_rate": 0.01, "l2": 0.5}
+    features = {"@misc": "spacy_structlearn.span_features.v1", "l1": 0.1, "min_count": 3}
+    features |= {"templates": ["WORD[first]"], "tag_templates": ["bias"], "buckets": 256}
+    nlp = blank(**own, **net, features=features, grammar=GRAMMAR | {"grammars": 2})
+    estimator = parser_of(nlp).estimator
+    network = estimator.network
+    assert [getattr(network, name) for name in net] == [0.1, 0.01, 0.5]
+    assert network.seed == 7
+    split = SplitMerge(rounds=1, split_iterations=3, merge_iterations=2, smooth_iterations=1)
+    linear = SpanFeatures(
+        templates=("WORD[first]",), tag_templates=("bias",), buckets=256, min_count=3, l1=0.1
+    )
+    assert estimator == AnchoredEstimator(
+        Product(split, 2), features=linear, network=network, **own
+    )
+
+
+def test_spacy_finds_the_layers_that_it_can_pretrain():
+    nlp = blank()
+    layer = get_tok2vec_ref(nlp, {"component": "constituency_parser", "layer": "tok2vec"})
+    assert layer is parser_of(nlp).network.tok2vec
+
+
+@pytest.mark.parametrize(
+    ("bad", "code"),
+    [
+        ({"hidden_width": 0}, "SL406.*hidden_width"),
+        ({"dropout": 1.0}, "SL406.*dropout"),
+        ({"learn_rate": -1.0}, "SL406.*learn_rate"),
+        ({"l2": -1.0}, "SL406.*l2"),
+        ({"folds": 1}, "SL406.*folds"),
+        ({"epochs": -1}, "SL406.*epochs"),
+        ({"threshold": 2.0}, "SL406.*threshold"),
+        ({"seed": -1}, "SL406.*seed"),
+        ({"grammar": GRAMMAR | {"rounds": -1}}, "SL406.*rounds"),
+        ({"grammar": {"@architectures": "spacy_structlearn.CRF.v1"}}, "SL041.*'crf'"),
+        ({"grammar": TOK2VEC}, "SL041"),
+        ({"grammar": {"@architectures": NAME, **FEW}}, "SL041.*'neural_grammar'"),
+        (
+            {"tok2vec": {"@architectures": "spacy.Tok2VecListener.v1", "width": 16}},
+            "SL040.*NeuralGrammar.*component '\\*'",
+        ),
+    ],
+)
+def test_bad_settings(bad, code):
+    with pytest.raises(StructlearnError, match=code):
+        blank(**bad)
+
+
+# --- training -------------------------------------------------------------------------------------
+def test_learns_the_sample(nlp):
+    found = nlp.evaluate(treebank(nlp))
+    for name in ("W_phrase", "b_phrase", "W_tag"):
+        parser_of(nlp).network.scorer.get_param(name)[:] = 0
+    without = nlp.evaluate(treebank(nlp))
+    assert found["constituents_f"] > without["constituents_f"] + 0.005
+
+
+def test_every_phase_is_reported(nlp):
+    other = blank()
+    examples = treebank(other)
+    parser = parser_of(other)
+    parser.initialize(lambda: examples)
+    calls = []
+    value = parser.fit(examples, on_iteration=lambda *call: calls.append(call))
+    assert len(calls) <= parser.estimator.max_iterations
+    # 2 rounds of each of 3 grammars, 2 folds, 3 epochs: of 11 steps the last has number 10.
+    assert calls[-1] == (10, value)
+    assert [number for number, _ in calls] == sorted(number for number, _ in calls)
+    assert np.isfinite([loss for _, loss in calls]).all()
+    assert stored(other) == stored(nlp)
+
+
+def test_update_ends_at_the_parser_of_fit(nlp):
+    stepwise = blank(threads=2)
+    examples = treebank(stepwise)
+    # Adam with weight decay, which must have no part in it.
+    sgd = stepwise.initialize(lambda: examples)
+    assert sgd.L2 > 0
+    losses = [stepwise.update(examples, sgd=sgd)["constituency_parser"] for _ in range(13)]
+    assert losses[-3] == losses[-2] == losses[-1]
+    assert not sgd.averages
+    assert stored(stepwise) == stored(nlp)
+
+
+def test_parameters_of_others_change_nothing(nlp):
+    before, expected = stored(nlp), strings(nlp(TEXT))
+    optimizer = nlp.resume_training()
+    assert isinstance(optimizer, Adam(0.001).__class__)
+    with nlp.use_params({}):
+        assert strings(nlp(TEXT)) == expected
+    parser_of(nlp).finish_update(optimizer)
+    assert stored(nlp) == before
+
+
+@pytest.mark.parametrize("step", [1, 5, 7, 8, 10])
+def test_an_interrupted_fit_goes_on_from_its_checkpoint(nlp, tmp_path, monkeypatch, step):
+    """In the grammar, that of a fold, in forests, and in the first and the last epoch."""
+    monkeypatch.setattr(batch_trainable, "CHECKPOINT_SECONDS", -1)
+    other = blank()
+    parser = parser_of(other)
+    examples = treebank(other)
+    parser.initialize(lambda: examples)
+    calls = []
+
+    def interrupt(number, value):
+        calls.append(number)
+        if calls.count(step) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        parser.fit(examples, on_iteration=interrupt, checkpoint=tmp_path / "state")
+    fresh = blank()
+    again = treebank(fresh)
+    parser_of(fresh).initialize(lambda: again)
+    for each, own in ((fresh, again), (other, examples)):
+        went_on = []
+        state = tmp_path / f"state{len(each.vocab)}"
+        state.write_bytes((tmp_path / "state").read_bytes())
+        parser_of(each).fit(
+            own, on_iteration=lambda n, _, to=went_on: to.append(n), checkpoint=state
+        )
+        assert went_on[0] == step
+        assert stored(each) == stored(nlp)
+        assert not state.exists()
+
+
+def test_training_again_ends_at_the_same_parser(nlp):
+    other = blank()
+    examples = treebank(other)
+    for _ in range(2):
+        parser_of(other).initialize(lambda: examples)
+        parser_of(other).fit(examples)
+        assert stored(other) == stored(nlp)
+    parser_of(other).fit(examples)
+    assert stored(other) == stored(nlp)
+
+
+def test_initialize_keeps_a_loaded_parser(nlp):
+    before = stored(nlp)
+    nlp.initialize()
+    assert stored(nlp) == before
+
+
+def test_training_on_fewer_symbols_than_were_announced():
+    other = blank(epochs=1)
+    examples = treebank(other)
+    parser = parser_of(other)
+    parser.initialize(lambda: examples)
+    announced = parser.network.scorer.get_dim("nO")
+    parser.fit(examples[:3])
+    symbols = parser.parameters.symbols
+    assert parser.network.scorer.get_dim("nO") == symbols.size < announced
+    assert other(TEXT)._.trees
+
+
+def test_sentences_without_tokens_of_their_own():
+    """Predicted Docs with other tokens, and gold trees with traces."""
+    other = blank(epochs=1)
+    examples = treebank(other, 3)
+    for example in examples:
+        example.predicted = Doc(other.vocab, words=["other", "words"])
+    data = parser_of(other).gold_data(examples[0])
+    assert [[t.text for t in own] for own, _ in data] == [tree.words() for _, tree in data]
+    words, tags = ["He", "*T*", "left"], ["PRP", "-NONE-", "VBD"]
+    doc = Doc(other.vocab, words=words, tags=tags, sent_starts=[True, False, False])
+    doc.spans["constituents"] = [Span(doc, 0, 3, "S")]
+    ((own, tree),) = parser_of(other).gold_data(Example(doc.copy(), doc))
+    assert [t.text for t in own] == tree.words() == ["He", "left"]
+
+
+def test_tokens_are_those_of_the_predicted_doc():
+    other = blank()
+    example = treebank(other, 1)[0]
+    example.predicted[0].lemma_ = "seen"
+    data = parser_of(other).gold_data(example)
+    assert data[0][0][0].lemma_ == "seen"
+
+
+def test_layers_may_read_what_other_components_set():
+    embed = EMBED | {"attrs": ["NORM", "TAG"], "rows": [500, 200]}
+    other = trained(tok2vec=TOK2VEC | {"embed": embed})
+    docs = [Doc(other.vocab, words=["He", "left", "."], tags=tags) for tags in (None, ["A"] * 3)]
+    first, second = (scores(parser_of(other)(doc)) for doc in docs)
+    assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"features": {"@misc": "spacy_structlearn.span_features.v1", "buckets": 2**12}},
+        {"grammar": GRAMMAR | {"grammars": 2}},
+        {
+            "grammar": GRAMMAR
+            | {"@architectures": "spacy_structlearn.ConditionalGrammar.v1", "iterations": 2}
+        },
+        {"fit_weight": True},
+        {"tok2vec": None},
+    ],
+    ids=["features", "product", "conditional", "weight", "default layers"],
+)
+def test_other_parts(settings, tmp_path):
+    other = trained(**settings, epochs=1, threads=2)
+    doc = other(TEXT)
+    assert strings(doc)[1].startswith("(S (NP (PRP He))")
+    other.to_disk(tmp_path / "model")
+    again = spacy.load(tmp_path / "model")
+    assert strings(again(TEXT)) == strings(doc)
+    np.testing.assert_array_equal(scores(again(TEXT)), scores(doc))
+
+
+# --- two doors ------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def overrides(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **FILES)]
+    DocBin(docs=docs[2:]).to_disk(folder / "train.spacy")
+    DocBin(docs=docs[:2]).to_disk(folder / "dev.spacy")
+    settings = {"grammar.rounds": 1, "folds": 2, "epochs": 2, "tok2vec.encode.depth": 1}
+    return {
+        **{f"paths.{name}": str(folder / f"{name}.spacy") for name in ("train", "dev")},
+        **{f"components.constituency_parser.model.{k}": v for k, v in settings.items()},
+    }
+
+
+def test_both_doors_end_at_the_same_parser(overrides, tmp_path):
+    config = spacy.util.load_config(CONFIG)
+    config["training"]["logger"] = {
+        "@loggers": "spacy.ConsoleLogger.v3",
+        "output_file": str(tmp_path / "log"),
+    }
+    config.to_disk(tmp_path / "config.cfg")
+    straight = fitting.train(CONFIG, tmp_path / "model", overrides=overrides, progress=False)
+    spacy_train(tmp_path / "config.cfg", tmp_path / "out", overrides=overrides)
+    steps = spacy.load(tmp_path / "out" / "model-last")
+    ours = stored(straight)
+    assert stored(steps) == ours
+    assert stored(spacy.load(tmp_path / "model")) == ours
+    performance = straight.meta["performance"]
+    assert 0.3 < performance["constituents_f"] < 1.0
+    for name, value in performance.items():
+        assert steps.meta["performance"][name] == pytest.approx(value, rel=1e-6)
+    logged = list(srsly.read_jsonl(tmp_path / "log"))
+    assert len(logged) >= 10
+    assert all(line["scores"]["constituents_f"] > 0 for line in logged)
+
+
+def test_the_config_is_that_of_the_defaults():
+    model = spacy.util.load_config(CONFIG, interpolate=True)["components"]["constituency_parser"]
+    nlp = spacy.blank("en")
+    nlp.add_pipe("constituency_parser", config={"model": model["model"]})
+    default = registry.architectures.get(NAME)().attrs["estimator"]
+    estimator = parser_of(nlp).estimator
+    assert estimator.network == default.network
+    assert estimator.epochs == default.epochs
+    assert [n.name for n in estimator.network.tok2vec.walk()] == [
+        n.name for n in default.network.tok2vec.walk()
+    ]
+
+
+# --- prediction -----------------------------------------------------------------------------------
+def test_a_parse_does_not_depend_on_its_neighbours(nlp):
+    texts = [sent.text for example in treebank(nlp, 4) for sent in example.reference.sents]
+    texts = [text for text in texts if text.endswith(".") and '"' not in text]
+    assert len(texts) > 20
+    together = nlp(" ".join(texts))
+    apart = [nlp(text) for text in texts]
+    assert [s for doc in apart for s in strings(doc)] == strings(together)
+    np.testing.assert_allclose(
+        np.concatenate([scores(doc) for doc in apart]), scores(together), atol=1e-5
+    )
+    piped = list(nlp.pipe(texts, batch_size=3))
+    assert [strings(doc) for doc in piped] == [strings(doc) for doc in apart]
+
+
+def test_white_space_is_not_seen(nlp):
+    plain, spaced = nlp("He opened the door."), nlp("He  opened \n the door.")
+    assert strings(plain) == strings(spaced)
+    np.testing.assert_array_equal(scores(plain), scores(spaced))
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n\n\t ", "dog", "!", "🙂 🙂", "\u200b", ") (", "a " * 600, "door, " * 300]
+)
+def test_odd_texts(nlp, text):
+    doc = nlp(text)
+    words = [token.text for token in doc if not token.is_space]
+    assert [word for tree in doc._.trees for word in tree.words()] == words
+    assert np.isfinite(scores(doc)).all()
+    assert (scores(doc) >= 0).all()
+    assert (scores(doc) <= 1).all()
+
+
+def test_no_docs(nlp):
+    assert parser_of(nlp).predict([]) == []
+    assert list(nlp.pipe([])) == []
+
+
+@pytest.mark.parametrize("decoder", ["max_rule_product", "max_rule_sum", "viterbi", "variational"])
+def test_every_decoder(nlp, decoder):
+    parser = parser_of(nlp)
+    parser.decoder = decoder
+    doc = nlp(TEXT)
+    best = parser.k_best(next(doc.sents), 3)
+    assert doc._.parse_failures == ()
+    assert strings(doc)[1] == "(S (NP (PRP He)) (VP (VBD opened) (NP (DT the) (NN door))) (. .))"
+    assert str(best[0][1]) == f"(TOP {strings(doc)[0]})"
+    assert sum(np.exp(log_probability) for log_probability, _ in best) <= 1 + 1e-9
+
+
+def test_tags(nlp):
+    parser = parser_of(nlp)
+    doc = nlp.make_doc("He opened the door .")
+    for token, tag in zip(doc, ["PRP", "VBD", "DT", "VB", "."], strict=True):
+        token.tag_ = tag
+    parser.tags = "require"
+    assert "(VB door)" in parser(doc)._.trees[0].__str__()
+    parser.tags, parser.tag_weight = "prior", 0.0
+    assert "(NN door)" in str(parser(doc)._.trees[0])
+    parser.tags, parser.set_tags = "ignore", True
+    assert [token.tag_ for token in parser(doc)] == ["PRP", "VBD", "DT", "NN", "."]
+
+
+def test_calibration(nlp):
+    parser = parser_of(nlp)
+    before = scores(nlp(TEXT))
+    temperature = parser.calibrate(treebank(nlp))
+    assert parser.parameters.temperature == temperature != 1.0
+    after = scores(nlp(TEXT))
+    assert ((after > before) == (temperature < 1)).all()
+    again = pickle.loads(pickle.dumps(nlp))
+    np.testing.assert_array_equal(scores(again(TEXT)), after)
+
+
+def test_memory_zone(nlp):
+    expected = strings(nlp(TEXT))
+    with nlp.memory_zone():
+        assert strings(nlp("Glumpf zwirbelte " + TEXT))[-1] == expected[-1]
+    assert strings(nlp(TEXT)) == expected
+
+
+# --- storage --------------------------------------------------------------------------------------
+@pytest.fixture(params=["disk", "bytes", "pickle"])
+def restored(request, nlp, tmp_path):
+    if request.param == "disk":
+        nlp.to_disk(tmp_path / "model")
+        return spacy.load(tmp_path / "model")
+    if request.param == "bytes":
+        return spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    nlp(TEXT)
+    return pickle.loads(pickle.dumps(nlp))
+
+
+def test_component_round_trip(nlp, restored):
+    ours, again = parser_of(nlp), parser_of(restored)
+    assert stored(restored) == stored(nlp)
+    assert again.labels == ours.labels
+    assert again.estimator == ours.estimator
+    # What is trained, stored and parsed with are the same layers.
+    assert isinstance(again.network, Network)
+    assert again.network.tok2vec is again.model.get_ref("tok2vec")
+    assert again.network.scorer is again.model.get_ref("scorer")
+    assert strings(restored(TEXT)) == strings(nlp(TEXT))
+    np.testing.assert_array_equal(scores(restored(TEXT)), scores(nlp(TEXT)))
+
+
+def test_a_model_of_another_width(nlp, tmp_path):
+    nlp.to_disk(tmp_path / "model")
+    config = spacy.util.load_config(tmp_path / "model" / "config.cfg")
+    config["components"]["constituency_parser"]["model"]["hidden_width"] = 13
+    config.to_disk(tmp_path / "model" / "config.cfg")
+    with pytest.raises(StructlearnError, match=r"SL08[02]"):
+        spacy.load(tmp_path / "model")
+
+
+def test_store_of_predictions(nlp):
+    doc = nlp(TEXT)
+    for again in (
+        Doc(nlp.vocab).from_bytes(doc.to_bytes()),
+        next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(nlp.vocab)),
+    ):
+        assert again._.trees == doc._.trees
+        np.testing.assert_array_equal(scores(again), scores(doc))
+
+
+def test_compact_grammars_parse_as_the_whole_one(nlp):
+    other = pickle.loads(pickle.dumps(nlp))
+    parser_of(other).parameters = parser_of(nlp).parameters.compact(1e-6, "float16")
+    assert strings(other(TEXT)) == strings(nlp(TEXT))
+    np.testing.assert_allclose(scores(other(TEXT)), scores(nlp(TEXT)), atol=0.02)
+
+
+def test_store_n_process_under_spawn(nlp, tmp_path):
+    nlp.to_disk(tmp_path / "model")
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import multiprocessing, sys, spacy\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.set_start_method('spawn')\n"
+        "    nlp = spacy.load(sys.argv[1])\n"
+        "    for doc in nlp.pipe([sys.argv[2]] * 4, n_process=2, batch_size=2):\n"
+        "        print([s._.parse_string for s in doc.sents],\n"
+        "              [round(s._.constituent_prob, 4) for s in doc.spans['constituents']])\n",
+        encoding="utf8",
+    )
+    run = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "model"), TEXT],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    doc = nlp(TEXT)
+    probs = [round(s._.constituent_prob, 4) for s in doc.spans["constituents"]]
+    assert run.stdout.splitlines() == [f"{strings(doc)} {probs}"] * 4
+
+
+def test_loading_one_imports_no_scipy(nlp, tmp_path):
+    nlp.to_disk(tmp_path / "model")
+    code = (
+        "import sys, spacy\n"
+        f"spacy.load({str(tmp_path / 'model')!r})({TEXT!r})\n"
+        "assert 'scipy' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
