@@ -29,6 +29,7 @@ from spacy_structlearn.classification import BayesNet, LogLinear
 from spacy_structlearn.classification.stages import Stages
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.prf import character_spans
+from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.model import LatentGrammar
 from spacy_structlearn.pipeline.batch_trainable import write_bytes
 from spacy_structlearn.pipeline.extensions import CONSTITUENTS, NP_CHUNKS, Frame, group_scores
@@ -115,10 +116,9 @@ def sizes(nlp: Language, folder: Path) -> dict[str, dict[str, float]]:
 
 def weights_of(component: Any) -> int:
     """The weights, probabilities and counts other than zero that a component has learned."""
-    if hasattr(component, "parameters"):
-        return n_weights(component.parameters)
     nodes = component.model.walk()
-    return sum(n.get_param(p).size for n in nodes for p in n.param_names if n.has_param(p))
+    layers = sum(n.get_param(p).size for n in nodes for p in n.param_names if n.has_param(p))
+    return layers + (n_weights(component.parameters) if hasattr(component, "parameters") else 0)
 
 
 @singledispatch
@@ -144,6 +144,12 @@ def _(grammar: LatentGrammar) -> int:
     own = sum(int(np.count_nonzero(array)) for array in arrays)
     # Those of the cascade, and the last of each further member of a product.
     return own + sum(level.n_productions for level in grammar.levels)
+
+
+@n_weights.register
+def _(anchored: AnchoredGrammar) -> int:
+    features = anchored.features
+    return n_weights(anchored.grammar) + (0 if features is None else features.n_weights)
 
 
 @n_weights.register

@@ -55,7 +55,9 @@ def train_parser(
     """
     paths = treebank(corpora, "train") | {"tune": corpora / "ewt" / "tune.txt"}
     overrides = {f"paths.{name}": str(path) for name, path in paths.items()}
-    overrides |= {f"components.{COMPONENT}.model.{key}": val for key, val in settings.items()}
+    model = f"components.{COMPONENT}.model"
+    places = {key: "." if key == "threads" else ".grammar." for key in settings}
+    overrides |= {f"{model}{places[key]}{key}": value for key, value in settings.items()}
     nlp = fitting.train(CONFIG, output, overrides=overrides)
     tune = create_treebank_reader(
         paths["trees"], paths["spaces"], paths["props"], include=paths["tune"]

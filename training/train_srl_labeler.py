@@ -31,7 +31,7 @@ from spacy_structlearn.pipeline.readers import create_docbin_reader
 CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 WORK = ROOT / "training" / "work"
 CONFIG = ROOT / "training" / "configs" / "srl_labeler.cfg"
-PARSER_CONFIG = ROOT / "training" / "configs" / "parser.cfg"
+PARSER_CONFIG = ROOT / "training" / "configs" / "grammar.cfg"
 COMPONENT = "srl_labeler"
 TREES = ("gold", "jackknifed", "both")
 SPANS = ["constituents", "constituent_tags"]

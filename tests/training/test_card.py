@@ -105,7 +105,9 @@ def test_weights_of_chains_are_those_that_are_described(nlp):
 
 
 def test_weights_of_grammars(nlp):
-    grammar = nlp.get_pipe("constituency_parser").parameters
+    anchored = nlp.get_pipe("constituency_parser").parameters
+    grammar = anchored.grammar
+    assert card.n_weights(anchored) == card.n_weights(grammar) + anchored.features.n_weights
     first, second = (card.n_weights(grammar.truncated(n)) for n in (1, 2))
     lexicon = grammar.lexicon.levels[1]
     further = grammar.levels[1].n_productions + sum(map(np.count_nonzero, lexicon))

@@ -1,0 +1,454 @@
+"""Beyond Petrov & Klein (2007): what else can be learned of the trees that a latent grammar leaves.
+
+    python corpora/fetch.py wsj_sample ewt craft
+    python training/train_default.py
+    python training/reproduce/parsing_best.py --jobs 2
+
+Writes training/results/parsing_best.json and a report beside it, parsing_best.md. Steps, of which
+--only runs some:
+
+generative            a grammar by splitting and merging; product_generative: four of them
+forests               the best trees of what the cascade of one grammar leaves, and how much it is
+span_features         linear features of spans (Hall, Durrett & Klein 2014), learned from forests by
+                      grammars of other folds; _seen: by the grammar that has seen the sentences;
+                      _xbar: beside the X-bar grammar; _batch: by OWL-QN; _dev: on EWT dev too
+lexicon               features of words and tags alone
+multi_scale           conditional grammars whose parameters are sums over levels (Petrov & Klein
+                      2008), and such with parameters of their own
+neural                a network in place of features, or (neural_features) beside them, as in the
+                      default parser; neural_cnn: with the layers of spaCy's tok2vec
+product_neural        four grammars, features and the network; product_best: eight, and twice both
+decoders              of one grammar with features and a network
+tagger                tags of the pipeline's tagger as a prior, and gold tags
+best                  the best of all these, chosen on WSJ dev and EWT's tuning documents
+
+WSJ is the sample, split as in petrov_klein2007.py; EWT's models are learned from the documents of
+train that `ewt/tune.txt` does not name, and scored on those. Those of `neural_features` and
+`product_neural` are the parsers that train_default.py trains, before and after it learns from the
+tuning documents too; the latter is scored on dev, with the temperature of the former. What is
+learned beside grammars is from forests by single ones, so that it is the same beside a product.
+Grammars alone are decoded by the max-rule product, other models as the default parser is. Figures
+are for sentences of gold tokens, without tags. Times are CPU time of the parser alone, on one
+thread, sizes those of what is shipped. All that is trained is kept in training/work, by its
+settings; training that is interrupted resumes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+# Before NumPy is there.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+import numpy as np
+import pb_report
+import srsly
+from paper_report import flat
+from pb_models import (
+    BOTH,
+    FEATURES,
+    NEURAL,
+    SETTINGS,
+    SPAN,
+    Learner,
+    Model,
+    Reader,
+    Run,
+    default_parser,
+    measured,
+    oracle,
+)
+from pk_discriminative import PUNCTUATION
+from pk_models import (
+    CORPORA,
+    TABLE1,
+    WORK,
+    Figures,
+    grammar_path,
+    run_training,
+    scored,
+    under,
+    write,
+)
+from spacy.language import Language
+from spacy.tokens import Doc
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+import train_default
+from recording import RESULTS, record
+from sparse_blocks import shares
+
+import spacy_structlearn
+from spacy_structlearn.evaluation.evalb import EvalbScore
+from spacy_structlearn.grammar.anchored import AnchoredGrammar
+from spacy_structlearn.grammar.decode import DECODERS, THRESHOLDS
+from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
+from spacy_structlearn.grammar.span_features import TAG_TEMPLATES, LinearObjective, descend
+from spacy_structlearn.optimize.owlqn import OWLQN
+from spacy_structlearn.trees.tree import Tree
+
+NAME = "parsing_best"
+FEW, MANY = 4, 8  # grammars of products: as the default parser has, and of the largest
+TAG_WEIGHTS = (0.5, 1.0, 2.0)
+# All splits are merged again: the X-bar grammar, after a level that prunes for it.
+XBAR = replace(SETTINGS["wsj"], rounds=1, merge_fraction=1.0)
+# What a lexicon can know of a word: nothing of its neighbours.
+OWN_WORD = tuple(text for text in TAG_TEMPLATES if text.count("[") == text.count("[0]"))
+LEXICON = replace(FEATURES, templates=(), tag_templates=OWN_WORD)
+PASSES = {"owlqn": 60, "adagrad": 12}
+MULTI_SCALE = ConditionalGrammar(replace(TABLE1, rounds=3), l1=1.0, l2=0.0)
+# Of the parser, for conditional grammars: what petrov_klein2007.py has chosen on WSJ dev.
+CONDITIONAL_THRESHOLD = 5e-3
+
+
+# --- grammars alone -------------------------------------------------------------------------------
+def generative(run: Run, step: str, number: int) -> Iterator[Figures]:
+    """The product of so many grammars; on EWT dev those of the default parser."""
+    model = run.generative("wsj", "train", number)
+    yield from measured(run, step, "wsj", {"dev": model, "test": model})
+    on_dev = default_parser(run, "train").plain()
+    models = {
+        "tune": run.generative("ewt", "fit", number),
+        "dev": on_dev.first() if number == 1 else on_dev,
+    }
+    yield from measured(run, step, "ewt", models)
+
+
+def forests(run: Run) -> Iterator[Figures]:
+    """What one grammar leaves of sentences that it has not seen."""
+    for corpus, train, split in (("wsj", "train", "dev"), ("ewt", "fit", "tune")):
+        grammar = run.generative(corpus, train, 1).latent
+        found = oracle(grammar, run.trees(corpus, split), corpus)
+        yield under(f"forests.{corpus}", found)
+
+
+def multi_scale(run: Run) -> Iterator[Figures]:
+    """Conditional grammars with a parameter for each production of each level, or of its own."""
+    for scales in ("own", "all"):
+        step = f"multi_scale.{scales}"
+        trainer, notes = _conditional(run, replace(MULTI_SCALE, scales=scales, threads=run.jobs))
+        whole = trainer.parameters()
+        thresholds = (THRESHOLDS[0], *[CONDITIONAL_THRESHOLD] * whole.depth)
+        for record_of in notes["levels"]:
+            level = record_of["level"]
+            model = Model(whole.truncated(level + 1))
+            result = _score(run, model.reader(thresholds=thresholds), "wsj", "dev")
+            found = {
+                "dev_f1": result.f1,
+                "dev_exact": result.complete_match,
+                "parameters": record_of["parameters"],
+                "nonzero": record_of["nonzero"],
+                "share": record_of["nonzero"] / max(record_of["parameters"], 1),
+                "iterations": record_of["iterations"],
+            }
+            yield under(f"{step}.wsj.levels.{level}", found)
+        if scales == "all":
+            yield under(f"{step}.wsj", shares(trainer))
+        model = Model(whole, cpu_s=notes["cpu_s"])
+        parts = {"dev": model, "test": model}
+        yield from measured(run, step, "wsj", parts, thresholds=thresholds)
+
+
+def _conditional(run: Run, settings: ConditionalGrammar) -> tuple[Any, Figures]:
+    """The trainer, which knows parameters and not only weights; its state is kept."""
+    trees = run.trees("wsj", "train")
+    split = "train" if run.limit is None else f"train{run.limit}"
+    name = grammar_path(run.work, "wsj", split, settings).stem
+    path = run.work / "multi_scale" / f"{name}.state"
+    notes = path.with_suffix(".json")
+    if path.exists():
+        trainer = settings.trainer(None, [trees])
+        if trainer.resume(path.read_bytes()):
+            return trainer, json.loads(notes.read_text(encoding="utf8"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    checkpoint = path.with_suffix(".checkpoint")
+    trainer, found = run_training(settings, trees, name, checkpoint)
+    write(notes, json.dumps(found, indent=2).encode())
+    write(path, trainer.to_bytes())
+    checkpoint.unlink(missing_ok=True)
+    return trainer, found
+
+
+# --- features and networks ------------------------------------------------------------------------
+def learned(
+    run: Run, step: str, learner: Learner, corpora: Sequence[str] = ("wsj", "ewt")
+) -> Iterator[Figures]:
+    """One grammar and what is learned beside it."""
+    if "wsj" in corpora:
+        model = run.learned("wsj", "train", learner)
+        yield from measured(run, step, "wsj", {"dev": model, "test": model})
+    if "ewt" in corpora:
+        model = run.learned("ewt", "fit", learner)
+        yield from measured(run, step, "ewt", {"tune": model})
+
+
+def span_features_dev(run: Run) -> Iterator[Figures]:
+    """As `span_features`, and on EWT dev, learned from all of train."""
+    models = {
+        "tune": run.learned("ewt", "fit", SPAN),
+        "dev": run.learned("ewt", "train", SPAN),
+    }
+    yield from measured(run, "span_features", "ewt", models)
+
+
+def span_features_batch(run: Run) -> Iterator[Figures]:
+    """The objective of features, with the penalty, after each pass of OWL-QN and of AdaGrad over
+    the forests of WSJ; and the parser that OWL-QN gives.
+    """
+    own = run.folds("wsj", "train")
+    sentences = [tree.words() for tree in own.trees]
+    zero = FEATURES.initialize(sentences, own.grammar.symbols)
+    target = own.graphs.closest(own.trees, own.grammar.symbols)
+    objective = LinearObjective(own.graphs, sentences, target, zero)
+    step = "span_features_batch"
+    optimizer = OWLQN(np.zeros(objective.n_parameters), l1=FEATURES.l1)
+    points: dict[str, list[tuple[float, float, int]]] = {"owlqn": [], "adagrad": []}
+    begun = time.process_time()
+    for _ in range(PASSES["owlqn"]):
+        more = optimizer.step(objective.value_and_grad)
+        n_weights = int(np.count_nonzero(optimizer.x))
+        points["owlqn"].append((time.process_time() - begun, float(optimizer.value), n_weights))
+        if not more:
+            break
+    for progress in descend(objective, FEATURES, "adagrad", PASSES["adagrad"]):
+        points["adagrad"].append(tuple(progress))
+    for solver, found in points.items():
+        seconds, value, n_weights = found[-1]
+        figures = {
+            "points": [[round(s, 2), round(v, 5), n] for s, v, n in found],
+            "cpu_s": seconds,
+            "objective": value,
+            "weights": n_weights,
+        }
+        yield under(f"{step}.{solver}", figures)
+    grammar = AnchoredGrammar(own.grammar, features=objective.weights_of(optimizer.x))
+    model = Model(grammar, cpu_s=own.cpu_s + points["owlqn"][-1][0])
+    yield from measured(run, step, "wsj", {"dev": model, "test": model})
+
+
+def neural_features(run: Run) -> Iterator[Figures]:
+    """One grammar, and what the default parser has beside."""
+    model = run.learned("wsj", "train", BOTH)
+    yield from measured(run, "neural_features", "wsj", {"dev": model, "test": model})
+    models = {
+        split: default_parser(run, train).first()
+        for split, train in (("tune", "fit"), ("dev", "train"))
+    }
+    yield from measured(run, "neural_features", "ewt", models)
+
+
+def product_neural(run: Run) -> Iterator[Figures]:
+    """Four grammars, and what the default parser has beside."""
+    model = _with_product(run, "wsj", "train", run.learned("wsj", "train", BOTH), FEW)
+    yield from measured(run, "product_neural", "wsj", {"dev": model, "test": model})
+    models = {
+        split: default_parser(run, train) for split, train in (("tune", "fit"), ("dev", "train"))
+    }
+    yield from measured(run, "product_neural", "ewt", models)
+
+
+def product_best(run: Run) -> Iterator[Figures]:
+    """Eight grammars, and two of what the default parser has beside, whose scores are averaged."""
+    other = replace(BOTH, seed=1)
+    for corpus, train, splits, first in (
+        ("wsj", "train", ("dev", "test"), run.learned("wsj", "train", BOTH)),
+        ("ewt", "fit", ("tune",), default_parser(run, "fit")),
+    ):
+        second = run.learned(corpus, train, other)
+        costs = None
+        if first.cpu_s is not None and second.cpu_s is not None:
+            # The grammars are the same ones.
+            costs = first.cpu_s + second.cpu_s - (second.notes or {})["grammars_cpu_s"]
+        both = replace(first, others=(second,), cpu_s=costs)
+        model = _with_product(run, corpus, train, both, MANY)
+        yield from measured(run, "product_best", corpus, dict.fromkeys(splits, model))
+
+
+def _with_product(run: Run, corpus: str, split: str, model: Model, number: int) -> Model:
+    """The model with so many grammars in place of the one that it has."""
+    grammars = run.generative(corpus, split, number)
+    costs = None
+    if model.cpu_s is not None and grammars.cpu_s is not None:
+        costs = model.cpu_s + grammars.cpu_s - run.generative(corpus, split, 1).cpu_s
+    return model.with_latent(grammars.latent, costs)
+
+
+# --- parsing otherwise ----------------------------------------------------------------------------
+def decoders(run: Run) -> Iterator[Figures]:
+    """One grammar, and what the default parser has beside, by each decoder."""
+    for corpus, split, model in (
+        ("wsj", "dev", run.learned("wsj", "train", BOTH)),
+        ("ewt", "tune", default_parser(run, "fit").first()),
+    ):
+        for name in DECODERS:
+            result = _score(run, model.reader(decoder=name), corpus, split)
+            figures = {f"{split}_f1": result.f1, f"{split}_exact": result.complete_match}
+            yield under(f"decoders.{name}.{corpus}", figures)
+
+
+def tagger(run: Run) -> Iterator[Figures]:
+    """EWT: tags of the pipeline's tagger as a prior, of the weight that is best on the tuning
+    documents, and gold tags; for the default parser, and for the first of its grammars alone.
+    """
+    docs = train_default.build_docs(run.corpora, run.work)
+    gold = {split: run.trees("ewt", split) for split in ("tune", "dev")}
+    taggers = {
+        "tune": train_default.train_tagger(docs, "fit", run.work),
+        "dev": spacy_structlearn.load(),
+    }
+    tags = {split: tagged(nlp, gold[split]) for split, nlp in taggers.items()}
+    for split, found in tags.items():
+        right = [
+            a == b
+            for own, tree in zip(found, gold[split], strict=True)
+            for a, b in zip(own, tree.tags(), strict=True)
+        ]
+        yield {f"tagger.ewt.{split}_accuracy": 100 * float(np.mean(right))}
+    for prefix, choose in (("", lambda model: model), ("generative_", _one_grammar)):
+        readers = {
+            split: choose(default_parser(run, train)).reader()
+            for split, train in (("tune", "fit"), ("dev", "train"))
+        }
+        step = f"{prefix}tagger"
+        scores = {}
+        for weight in (0.0, *TAG_WEIGHTS):
+            own = tags["tune"] if weight else None
+            scores[weight] = _score(run, readers["tune"], "ewt", "tune", own, weight)
+            name = f"{weight:g}".replace(".", "_")
+            yield {f"{step}.ewt.weights.{name}.tune_f1": scores[weight].f1}
+        best = max(TAG_WEIGHTS, key=lambda weight: scores[weight].f1)
+        on_dev = _score(run, readers["dev"], "ewt", "dev", tags["dev"], best)
+        figures = {
+            "weight": best,
+            "tune_f1": scores[best].f1,
+            "tune_exact": scores[best].complete_match,
+            "dev_f1": on_dev.f1,
+            "dev_exact": on_dev.complete_match,
+        }
+        yield under(f"{step}.ewt", figures)
+        for split, reader in readers.items():
+            own = [tree.tags() for tree in gold[split]]
+            result = _score(run, reader, "ewt", split, own, np.inf)
+            figures = {f"{split}_f1": result.f1, f"{split}_exact": result.complete_match}
+            yield under(f"{prefix}tagger_gold.ewt", figures)
+
+
+def _one_grammar(model: Model) -> Model:
+    return model.first().plain()
+
+
+def tagged(nlp: Language, gold: Sequence[Tree]) -> list[list[str]]:
+    """The tags that a pipeline gives to the words of these trees."""
+    docs = [Doc(nlp.vocab, words=tree.words()) for tree in gold]
+    for name, pipe in nlp.pipeline:
+        if name in ("tok2vec", "tagger", "chain_tagger"):
+            docs = list(pipe.pipe(docs))
+    return [[token.tag_ for token in doc] for doc in docs]
+
+
+def _score(
+    run: Run,
+    reader: Reader,
+    corpus: str,
+    split: str,
+    tags: list[list[str]] | None = None,
+    tag_weight: float = np.inf,
+) -> EvalbScore:
+    gold = run.trees(corpus, split)
+    parses = reader.parse([tree.words() for tree in gold], tags, tag_weight=tag_weight)
+    return scored(parses, gold, PUNCTUATION[corpus])
+
+
+# --- the best -------------------------------------------------------------------------------------
+SINGLE = ("generative", "span_features", "lexicon", "neural", "neural_cnn", "neural_features")
+PRODUCTS = ("product_generative", "product_neural", "product_best")
+DEFAULT = "product_neural"
+COSTS = ("ms_per_sentence", "train_cpu_s", "mb")
+
+
+def best(run: Run) -> Iterator[Figures]:
+    """The figures of the best steps: of one grammar, and of all. Chosen on WSJ dev, and on the
+    tuning documents of EWT among those that have been scored on its dev.
+    """
+    figures = flat(srsly.read_json(RESULTS / f"{NAME}.json"))
+    for name, steps in (("best_single", SINGLE), ("best_product", (*SINGLE, *PRODUCTS))):
+        for corpus, chosen, held_out in (("wsj", "dev", "test"), ("ewt", "tune", "dev")):
+            found = [s for s in steps if f"{s}.{corpus}.{held_out}_f1" in figures]
+            if found:
+                step = max(found, key=lambda s: figures[f"{s}.{corpus}.{chosen}_f1"])
+                yield under(name, {f"{corpus}.step": step, **_of(figures, step, corpus)})
+    yield {"default.step": DEFAULT}
+    for corpus in SETTINGS:
+        yield under("default", _of(figures, DEFAULT, corpus))
+
+
+def _of(figures: Figures, step: str, corpus: str) -> Figures:
+    """The scores and costs of a step on a corpus."""
+    names = [f"{split}_{what}" for split in ("tune", "dev", "test") for what in ("f1", "exact")]
+    keys = [f"{corpus}.{name}" for name in (*names, *COSTS)]
+    return {key: figures[f"{step}.{key}"] for key in keys if f"{step}.{key}" in figures}
+
+
+# --- the run --------------------------------------------------------------------------------------
+def _learned(step: str, *arguments: Any) -> Callable[[Run], Iterator[Figures]]:
+    return lambda run: learned(run, step, *arguments)
+
+
+STEPS: dict[str, Callable[[Run], Iterator[Figures]]] = {
+    "generative": partial(generative, step="generative", number=1),
+    "product_generative": partial(generative, step="product_generative", number=FEW),
+    "forests": forests,
+    "span_features": _learned("span_features", SPAN),
+    "span_features_seen": _learned("span_features_seen", replace(SPAN, seen=True), ["wsj"]),
+    "span_features_xbar": _learned("span_features_xbar", replace(SPAN, grammar=XBAR), ["wsj"]),
+    "span_features_batch": span_features_batch,
+    "lexicon": _learned("lexicon", Learner(features=LEXICON)),
+    "neural": _learned("neural", NEURAL),
+    "neural_cnn": _learned("neural_cnn", replace(NEURAL, network="cnn")),
+    "neural_features": neural_features,
+    "product_neural": product_neural,
+    "product_best": product_best,
+    "decoders": decoders,
+    "tagger": tagger,
+    "multi_scale": multi_scale,
+    "span_features_dev": span_features_dev,
+    "best": best,
+}
+OPTIONAL = ("span_features_dev",)  # only by name
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=STEPS, help="some steps")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, or threads of one")
+    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
+    parser.add_argument("--work", type=Path, default=WORK, help="what is kept")
+    parser.add_argument(
+        "--limit", type=int, help="so many trees of each part only; nothing is recorded"
+    )
+    args = parser.parse_args()
+    run = Run(args.corpora, args.work, args.jobs, args.limit)
+    for name in args.only or [step for step in STEPS if step not in OPTIONAL]:
+        for figures in STEPS[name](run):
+            if args.limit is None:
+                record(NAME, figures)
+            for key, value in figures.items():
+                if not isinstance(value, list):
+                    text = f"{value:.4f}" if isinstance(value, float) else value
+                    print(f"{key:44} {text}", flush=True)
+        if args.limit is None:
+            pb_report.write(RESULTS, NAME)
+
+
+if __name__ == "__main__":
+    main()
