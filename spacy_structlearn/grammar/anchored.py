@@ -93,8 +93,8 @@ class AnchoredGrammar:
     """A latent grammar, or a product, and what its trees are scored with beside it.
 
     grammar: parses first. weight: of the logarithm of its variational distribution. features:
-    linear scores; None: none. What a network scores with is no part of it. temperature: the power
-    to which posteriors of brackets are raised, a calibration, in place of the grammar's.
+    linear scores; None: none. What a network scores with is no part of it. temperature: posteriors
+    of brackets are raised to the power of one over it, a calibration, in place of the grammar's.
     Raises StructlearnError SL433 for a weight or a temperature that is none, or if the features are
     of other symbols.
     """
@@ -295,11 +295,6 @@ class AnchoredEstimator:
                 raise StructlearnError("SL406", name=name, wanted=wanted, value=value)
 
     @property
-    def needs_tokens(self) -> bool:
-        """Whether sentences must come with their tokens, as pairs (tokens, tree)."""
-        return self.network is not None
-
-    @property
     def fold_base(self) -> GrammarEstimator | Product:
         """How the grammars of the folds are learned."""
         single = self._single
@@ -371,7 +366,8 @@ def conditional_loss(
 
 def renumbered(graphs: Hypergraphs, old: LatentGrammar, new: LatentGrammar) -> Hypergraphs:
     """Forests by one grammar with the symbols and rules of another, which has all of them."""
-    to = np.array([_index(new.symbols)[key] for key in _keys(old.symbols)], dtype=np.int32)
+    index = _index(new.symbols)
+    to = np.array([index[key] for key in _index(old.symbols)], dtype=np.int32)
     items = graphs.items.copy()
     items[:, 0] = to[items[:, 0]]
     rules = {pair: rule for rule, pair in enumerate(map(tuple, new.rules.unary.tolist()))}
@@ -573,8 +569,10 @@ class AnchoredTrainer:
         self.value = self._loss / max(seen, 1)
         self.losses.append(self.value)
         self._batch, self._loss = 0, 0.0
-        if self._done and settings.network is not None:
-            settings.network.finish()
+        if self._done:
+            self._forests = None  # of all sentences: too much to be kept as long as the trainer
+            if settings.network is not None:
+                settings.network.finish()
 
     def _update(self, forests: _Forests, chosen: NDArray[np.int64], factor: float) -> None:
         """One step of all that is trained, towards the trees of some sentences."""
@@ -760,15 +758,11 @@ class _Forests:
         return self.graphs.select(chosen), np.concatenate(own)
 
 
-def _keys(symbols: Symbols) -> list[tuple[str, str]]:
-    """What tells each symbol apart: a tag and a phrase may have one name."""
+def _index(symbols: Symbols) -> dict[tuple[str, str], int]:
+    """The number of each symbol, by its kind too: a tag and a phrase may have one name."""
     sizes = (symbols.n_tags, symbols.n_phrases, len(symbols.intermediates))
     kinds = np.repeat(["tag", "phrase", "intermediate"], sizes).tolist()
-    return list(zip(kinds, symbols.names, strict=True))
-
-
-def _index(symbols: Symbols) -> dict[tuple[str, str], int]:
-    return {key: number for number, key in enumerate(_keys(symbols))}
+    return {key: n for n, key in enumerate(zip(kinds, symbols.names, strict=True))}
 
 
 def _outline(settings: Any) -> tuple[str, list[tuple[str, Any]]]:

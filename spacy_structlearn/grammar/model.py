@@ -197,7 +197,7 @@ class LatentGrammar:
     which the parser multiplies the end of the cascade (Petrov 2010); their ancestors are zeros.
     lexicon: words and tags, with as many levels. chains: labels
     to put back between (top, bottom) of a unary production; see `symbols`. binarization: "right" or
-    "left". temperature: the power to which posteriors of brackets are raised, a calibration.
+    "left". temperature: what the log odds of brackets are divided by, a calibration.
     storage: how `to_bytes` writes probabilities: "float32" (exact), "float16" or "log8" (their
     logarithms, in two bytes or in one: to 0.8 % or 4 %). Weights of conditional grammars may be
     above 1: "float16" is exact to 3 % beyond e^32, and "log8" needs two bytes for an array whose

@@ -370,6 +370,31 @@ class Network:
         return sum(array.size for array in self._parameters().values())
 
     # --- parameters ---------------------------------------------------------------------------
+    @property
+    def is_silent(self) -> bool:
+        """Whether all scores are 0, as before training."""
+        last = ("W_phrase", "b_phrase", "W_tag")
+        return not any(self.scorer.has_param(n) and self.scorer.get_param(n).any() for n in last)
+
+    def fits(self, symbols: Symbols) -> bool:
+        """Whether forests of these symbols can be scored."""
+        found = tuple(self.scorer.maybe_get_dim(name) for name in ("nT", "nO"))
+        return found == (symbols.n_tags, symbols.size)
+
+    def check(self) -> None:
+        """Raise ValueError if parameters, which were loaded, cannot be those of the layers."""
+        for name, array in self._parameters().items():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise ValueError(f"parameters {name} that are no numbers")
+        dims = {name: self.scorer.maybe_get_dim(name) for name in ("nI", "nH", "nT", "nO")}
+        width = self.tok2vec.maybe_get_dim("nO")
+        if None in dims.values() or width not in (None, dims["nI"]):
+            raise ValueError(f"layers of the sizes {dims} over rows of {width}")
+        for name, shape in _shapes(*dims.values()).items():
+            array = self.scorer.get_param(name) if self.scorer.has_param(name) else None
+            if array is None or array.shape != shape or array.dtype != np.float32:
+                raise ValueError(f"a parameter {name} that is not of the shape {shape}")
+
     def initialize(self, tokens: Sequence[Any], symbols: Symbols) -> None:
         """New parameters, the same for the same seed. tokens: of some sentences with words."""
         self._restore_ops()
@@ -389,8 +414,7 @@ class Network:
         self._forget()
         if start is not None:
             self._set(start)
-        dims = (symbols.n_tags, symbols.size)
-        if any(self.scorer.maybe_get_dim(d) != n for d, n in zip(("nT", "nO"), dims, strict=True)):
+        if not self.fits(symbols):
             self._new_scorer(tokens, symbols)
         self._drop_gradients()
 

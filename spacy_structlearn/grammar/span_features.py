@@ -47,8 +47,13 @@ SPAN_TEMPLATES: tuple[str, ...] = (
     "WORD[first]|WORD[last]",
     "WORD[before]|WORD[first]",
     "WORD[last]|WORD[after]",
+    *(f"TAG[{position}]" for position in ("first", "last", "before", "after")),
+    "TAG[before]|TAG[after]",
+    "TAG[first]|TAG[last]",
+    "TAG[before]|TAG[first]",
+    "TAG[last]|TAG[after]",
 )
-"""The features of a span in Hall, Durrett & Klein (2014), but for those of its split."""
+"""The features of a span in Hall, Durrett & Klein (2014), but for those of its split, and tags."""
 
 TAG_TEMPLATES: tuple[str, ...] = (
     "WORD[0]",
@@ -68,8 +73,8 @@ TAG_TEMPLATES: tuple[str, ...] = (
 LENGTHS = (1, 2, 3, 4, 5, 7, 10, 15, 25, 40)
 """The greatest length of each class of lengths but the last."""
 
-_BIAS, _CLASS = "bias", "CLASS"
-_ATTRIBUTE = r"WORD|SUFFIX[1-9]|PREFIX[1-9]|SHAPE"
+_BIAS, _CLASS, _TAG = "bias", "CLASS", "TAG"
+_ATTRIBUTE = r"WORD|SUFFIX[1-9]|PREFIX[1-9]|SHAPE|TAG"
 _SPAN_TERM = re.compile(rf"({_ATTRIBUTE})\[(first|last|before|after)([+-][1-9]\d?)?\]")
 _TAG_TERM = re.compile(rf"({_ATTRIBUTE})\[(0|-?[1-9]\d?)\]")
 # Each name's end of the span, and how many words further right it is.
@@ -84,11 +89,11 @@ class Templates:
     spans: texts like "WORD[first]|SUFFIX3[after]", "LENGTH" or "bias". A term is an attribute of a
     word at "first", "last", "before" or "after" the span, or so many words further: "WORD[last-1]".
     Attributes are WORD (for rare words their SHAPE and SUFFIX3), SUFFIX1 to SUFFIX9 and PREFIX1 to
-    PREFIX9 (lower case, digits as 0) and SHAPE. LENGTH is the class of the length of the span, see
-    `LENGTHS`, SPAN its shape: a letter for each run of words that begin with a capital, with
-    another letter or with a digit, and each mark; spans of more than 8 runs have none. tags:
-    positions count from the word: "WORD[-1]". Outside of the sentence stands a symbol of its own
-    at each distance.
+    PREFIX9 (lower case, digits as 0), SHAPE, and TAG, the likeliest one by the grammar. LENGTH is
+    the class of the length of the span, see `LENGTHS`, SPAN its shape: a letter for each run of
+    words that begin with a capital, with another letter or with a digit, and each mark; spans of
+    more than 8 runs have none. tags: positions count from the word: "WORD[-1]". Outside of the
+    sentence stands a symbol of its own at each distance.
     Raises StructlearnError SL430 for a malformed template, SL431 for one given twice.
     """
 
@@ -364,6 +369,10 @@ class Featurizer:
         self._known = frozenset(weights.vocabulary.tolist())
         bits = weights.buckets.bit_length() - 1
         self._hasher = templates.hasher(weights.n_tags, weights.n_symbols, bits)
+        self._n_tags = weights.n_tags
+        # The last one is of words without a tag, in forests that have lost it.
+        tags = [*range(weights.n_tags), -1]
+        self._tags = np.array([_hash(f"{_TAG}={tag}") for tag in tags], dtype=np.uint64)
         self._lock = threading.Lock()
         self._forget()
 
@@ -376,7 +385,13 @@ class Featurizer:
         if not np.array_equal(np.diff(offsets), graphs.n_words):
             raise ValueError("the forests are not those of the sentences")
         items = np.ascontiguousarray(graphs.items, dtype=np.int32)
-        return self._hasher.places(self._words(sentences), offsets, items, graphs.item_offsets)
+        words = self._words(sentences)
+        if _TAG in self._attributes:
+            # The symbols of words are kept, and those of their tags are of this sentence.
+            words[:, self._attributes.index(_TAG)] = self._tags[
+                likeliest_tags(graphs, self._n_tags)
+            ]
+        return self._hasher.places(words, offsets, items, graphs.item_offsets)
 
     def _words(self, sentences: Sentences) -> NDArray[np.uint64]:
         """The hashes of the attributes of all words, uint64 (n_words, n_attributes)."""
@@ -406,6 +421,8 @@ class Featurizer:
         for name in self._attributes:
             if name == _CLASS:
                 values.append(_hash(f"{name}={_letter(word[:1])}"))
+            elif name == _TAG:
+                values.append(0)
             elif name == "WORD":
                 values.append(self._identity(word, f"{shape}~{lower[-3:]}"))
             elif name == "SHAPE":
@@ -422,6 +439,25 @@ class Featurizer:
             if (found := _word_hash(form)) in self._known:
                 return found
         return _hash(f"SIGNATURE={signature}")
+
+
+def likeliest_tags(graphs: Hypergraphs, n_tags: int) -> NDArray[np.int64]:
+    """The tag of each word that has the highest posterior by the grammar, int64 (n_words).
+
+    n_tags: number of tags among the symbols. A word without any has -1.
+    """
+    # Without edges nothing is known of any tag.
+    posteriors = graphs.inside_outside(graphs.scores)[1] if len(graphs.scores) else graphs.scores
+    offsets = cumulative(graphs.n_words)
+    sentence = np.repeat(np.arange(len(graphs)), np.diff(graphs.item_offsets))
+    symbol, start, _ = graphs.items.T
+    own = np.flatnonzero(symbol < n_tags)
+    word = offsets[sentence[own]] + start[own]
+    order = np.lexsort((graphs.item_posteriors(posteriors)[own], word))
+    found = np.full(int(offsets[-1]), -1, dtype=np.int64)
+    # Of several values for one place the last one stays.
+    found[word[order]] = symbol[own[order]]
+    return found
 
 
 class LinearScorer:

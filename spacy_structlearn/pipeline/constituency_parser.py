@@ -26,7 +26,7 @@ from ..grammar.decode import DECODERS, THRESHOLDS, ChartParser, Parse, fit_tempe
 from ..trees.normalize import normalize
 from ..trees.tree import Tree
 from . import extensions
-from .batch_trainable import BatchTrainable
+from .batch_trainable import DAMAGE, BatchTrainable
 from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, PARSE_FAILURES, lower_bound
 from .scorers import constituency_score
 from .tokens import Tokens, read_tokens, sentence_docs
@@ -263,6 +263,15 @@ class ConstituencyParser(BatchTrainable):
         self._intern_symbols()
         return self
 
+    def _read_model(self, data: bytes, place: object) -> None:
+        super()._read_model(data, place)
+        # No checksum covers the layers.
+        if self.network is not None and not self.parameters.is_empty:
+            try:
+                self.network.check()
+            except DAMAGE as error:
+                raise self._damaged(place, error) from error
+
     def _intern_symbols(self) -> None:
         if not self.parameters.is_empty:
             symbols = self.parameters.symbols
@@ -365,7 +374,6 @@ class ConstituencyParser(BatchTrainable):
         RAISES: SL424 unless some predicted brackets are right and some are wrong.
         """
         self.require_parameters()
-        self.parameters.temperature = 1.0
         examples = [
             example
             for example in examples
@@ -373,14 +381,19 @@ class ConstituencyParser(BatchTrainable):
             and [t.text for t in example.predicted] == [t.text for t in example.reference]
         ]
         probabilities, right = [], []
-        readings = self.predict([example.predicted for example in examples])
+        parameters, temperature = self.parameters, self.parameters.temperature
+        parameters.temperature = 1.0
+        try:
+            readings = self.predict([example.predicted for example in examples])
+        finally:
+            parameters.temperature = temperature
         for example, reading in zip(examples, readings, strict=True):
             group = example.reference.spans[CONSTITUENTS]
             gold = {(span.label_, span.start, span.end) for span in group}
             probabilities += [bracket[3] for bracket in reading.brackets]
             right += [bracket[:3] in gold for bracket in reading.brackets]
         temperature = fit_temperature(np.array(probabilities), np.array(right, dtype=bool))
-        self.parameters.temperature = temperature
+        parameters.temperature = temperature
         return temperature
 
     def _parse(
@@ -410,9 +423,22 @@ class ConstituencyParser(BatchTrainable):
         # The one setting of a grammar that is changed in place, by `calibrate`.
         known = {**settings, "temperature": grammar.temperature}
         if chart.grammar is not grammar or chart.settings != known:
-            chart.parser = ChartParser(grammar, network=self.network, **settings)
+            chart.parser = ChartParser(grammar, network=self._scorer(), **settings)
             chart.grammar, chart.settings = grammar, known
         return chart.parser
+
+    def _scorer(self) -> Any | None:
+        """The network; None until it is one of the symbols of the grammar.
+
+        When training begins anew the grammar has other symbols at once, the network only when there
+        are forests to learn from. RAISES: SL439 if it will not be trained.
+        """
+        network, symbols = self.network, self.parameters.symbols
+        if network is None or network.fits(symbols):
+            return network
+        if self._training.trainer is None and not network.is_silent:
+            raise StructlearnError("SL439", wanted="other", found=symbols.size)
+        return None
 
 
 def cut(words: Sequence[str], max_length: int) -> list[int]:

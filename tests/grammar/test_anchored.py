@@ -535,8 +535,6 @@ def test_a_network_needs_tokens():
         trainer.step()
     with pytest.raises(StructlearnError, match=r"SL435.*1 of 6"):
         trainer.step()
-    assert settings().needs_tokens
-    assert not settings(network=None, fit_weight=True).needs_tokens
 
 
 def test_sentences_without_a_forest(monkeypatch):
@@ -702,6 +700,13 @@ def test_the_state_at_the_end():
     assert again.parameters() == whole.parameters()
     for name, array in parameters_of(whole).items():
         np.testing.assert_array_equal(parameters_of(again)[name], array)
+
+
+def test_forests_are_not_kept_when_training_is_over():
+    trainer, _ = done()
+    assert trainer._forests is None
+    assert not trainer._parts
+    assert not trainer.step()
 
 
 def test_training_that_begins_again_begins_with_the_network_as_it_was():

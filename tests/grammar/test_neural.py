@@ -454,7 +454,8 @@ def test_every_training_begins_alike():
 
 def test_parameters_from_elsewhere_are_the_beginning():
     net = network()
-    net.tok2vec.layers[1].layers[0].set_param("E", np.ones((50, WIDTH), np.float32))
+    embed = next(node for node in net.tok2vec.walk() if node.has_param("E"))
+    embed.set_param("E", np.ones((50, WIDTH), np.float32))
     before = parameters(net)
     for _ in range(2):
         net.prepare(WORDS, SYMBOLS)
@@ -471,6 +472,36 @@ def test_a_grammar_of_other_symbols_has_a_new_last_layer():
     assert net.scorer.get_dim("nO") == more.size
     assert not net.scores(WORDS, WORDS, GRAPHS).any()
     step(net)
+
+
+def test_which_symbols_it_is_for():
+    net = network()
+    assert net.fits(SYMBOLS)
+    assert not net.fits(Symbols(("A", "B", "C", "D"), ("L", "P"), (3,), "R"))
+    assert net.is_silent
+    step(net)
+    assert not net.is_silent
+    untrained = Network(tok2vec(), span_scorer(HIDDEN))
+    assert untrained.is_silent
+    assert not untrained.fits(SYMBOLS)
+
+
+@pytest.mark.parametrize("name", ["W_span", "edges", "lengths", "b_phrase", "W_tag"])
+def test_parameters_that_cannot_be(name):
+    net = network()
+    net.check()
+    sound = net.scorer.get_param(name)
+    for bad in (sound[:-1], sound.astype(np.int32), np.full_like(sound, np.nan), None):
+        net.scorer.set_param(name, bad)
+        with pytest.raises(ValueError, match=name):
+            net.check()
+    net.scorer.set_param(name, sound)
+    embed = next(node for node in net.tok2vec.walk() if node.has_param("E"))
+    embed.get_param("E")[0] = np.inf
+    with pytest.raises(ValueError, match="no numbers"):
+        net.check()
+    with pytest.raises(ValueError, match="sizes"):
+        Network(tok2vec(), span_scorer(HIDDEN)).check()
 
 
 def test_settings_and_storage():

@@ -32,11 +32,14 @@ from spacy_structlearn.grammar.span_features import (
     SpanWeights,
     Templates,
     descend,
+    likeliest_tags,
 )
 from spacy_structlearn.grammar.symbols import Symbols
 
 SYMBOLS = Symbols(("A", "N", "V"), ("L", "P"), (4,), "R")
-SMALL = SpanFeatures(buckets=2**12, min_count=1)
+# Tags are of the forests, and tested by themselves.
+OF_WORDS = tuple(text for text in SPAN_TEMPLATES if "TAG" not in text)
+SMALL = SpanFeatures(templates=OF_WORDS, buckets=2**12, min_count=1)
 MASK = 2**64 - 1
 
 
@@ -735,3 +738,53 @@ def test_the_hasher_checks_its_arrays():
     ):
         with pytest.raises(ValueError, match=r"."):
             hasher.places(*case)
+
+
+def test_tags_are_the_likeliest_ones_by_the_grammar():
+    """The symbols of TAG are those of the tag items with the highest posteriors."""
+    graphs, sentences, _, symbols = forests("sample")
+    n_tags = symbols.n_tags
+    found = likeliest_tags(graphs, n_tags)
+    assert len(found) == graphs.n_words.sum()
+    _, posteriors = graphs.inside_outside(graphs.scores)
+    own = graphs.item_posteriors(posteriors)
+    word = 0
+    for sentence, words in enumerate(sentences):
+        low, high = graphs.item_offsets[sentence : sentence + 2]
+        for place in range(len(words)):
+            here = [
+                (own[i], graphs.items[i, 0])
+                for i in range(low, high)
+                if graphs.items[i, 0] < n_tags and graphs.items[i, 1] == place
+            ]
+            assert found[word] == max(here)[1]
+            word += 1
+
+
+def test_features_of_tags():
+    """A template on TAG fires for the tag of the word, and for nothing else."""
+    graphs, sentences, _, symbols = forests("sample")
+    weights = SpanFeatures(templates=("TAG[first]|TAG[after]",), tag_templates=()).initialize(
+        sentences, symbols
+    )
+    places = Featurizer(weights).places(sentences, graphs)
+    tags = np.append(likeliest_tags(graphs, symbols.n_tags), -2)
+    offsets = np.cumsum([0, *map(len, sentences)])
+    seen = {}
+    for sentence, words in enumerate(sentences):
+        for i in range(*graphs.item_offsets[sentence : sentence + 2]):
+            symbol, start, end = graphs.items[i].tolist()
+            if symbol < symbols.n_tags:
+                assert places[i, 0] == -1
+                continue
+            after = tags[offsets[sentence] + end] if end < len(words) else -2
+            key = (symbol, tags[offsets[sentence] + start], after)
+            assert seen.setdefault(key, places[i, 0]) == places[i, 0]
+    # Hashes may fall together, but few do.
+    assert len(set(seen.values())) > 0.99 * len(seen)
+
+
+def test_words_whose_tags_are_lost_have_one_of_their_own():
+    found = likeliest_tags(graphs_of(every_item(2), (3, [])), 3)
+    assert len(found) == 5
+    assert (found[2:] == -1).all()

@@ -268,6 +268,34 @@ def test_training_on_fewer_symbols_than_were_announced():
     assert other(TEXT)._.trees
 
 
+def test_training_goes_on_with_other_symbols(nlp):
+    parser, examples = parser_of(nlp), treebank(nlp)
+    parser.initialize(lambda: examples[:2])
+    parser.fit(examples[:2])
+    known = parser.parameters.symbols.size
+    symbols = set()
+    for _ in range(12):
+        parser.update(examples)
+        # The network is of the grammar before until there are forests for it.
+        assert len(nlp(TEXT)._.trees) == 2
+        symbols.add(parser.network.scorer.get_dim("nO"))
+    assert symbols == {known, parser.parameters.symbols.size}
+
+
+def test_a_grammar_that_the_network_was_not_trained_with(nlp):
+    other = blank()
+    examples = treebank(other, 2)
+    parser_of(other).initialize(lambda: examples)
+    parser_of(nlp).parameters = parser_of(other).parameters
+    with pytest.raises(StructlearnError, match="SL439"):
+        nlp(TEXT)
+    # One that has learned nothing takes nothing away.
+    parser_of(other).parameters = (
+        pickle.loads(pickle.dumps(nlp)).get_pipe("constituency_parser").parameters
+    )
+    assert len(other(TEXT)._.trees) == 2
+
+
 def test_sentences_without_tokens_of_their_own():
     """Predicted Docs with other tokens, and gold trees with traces."""
     other = blank(epochs=1)
@@ -446,6 +474,13 @@ def test_calibration(nlp):
     np.testing.assert_array_equal(scores(again(TEXT)), after)
 
 
+def test_calibration_that_fails_changes_nothing(nlp):
+    parser_of(nlp).parameters.temperature = 1.25
+    with pytest.raises(StructlearnError, match="SL424"):
+        parser_of(nlp).calibrate([])
+    assert parser_of(nlp).parameters.temperature == 1.25
+
+
 def test_memory_zone(nlp):
     expected = strings(nlp(TEXT))
     with nlp.memory_zone():
@@ -485,6 +520,45 @@ def test_a_model_of_another_width(nlp, tmp_path):
     config.to_disk(tmp_path / "model" / "config.cfg")
     with pytest.raises(StructlearnError, match=r"SL08[02]"):
         spacy.load(tmp_path / "model")
+
+
+def _other_sizes(nodes, params):
+    nodes["dims"]["nO"] += 1
+
+
+def _other_shape(nodes, params):
+    params["W_phrase"] = params["W_phrase"][:, 1:].copy()
+
+
+def _other_type(nodes, params):
+    params["W_tag"] = params["W_tag"].astype(np.int32)
+
+
+def _no_array(nodes, params):
+    params["W_tag"] = "W_tag"
+
+
+def _no_number(nodes, params):
+    params["W_span"][3, 4] = np.nan
+
+
+def _nothing(nodes, params):
+    params["edges"] = None
+
+
+@pytest.mark.parametrize(
+    "change", [_other_sizes, _other_shape, _other_type, _no_array, _no_number, _nothing]
+)
+def test_damaged_layers(nlp, change):
+    parser = parser_of(nlp)
+    bytes_data = srsly.msgpack_loads(parser.to_bytes())
+    model = srsly.msgpack_loads(bytes_data["model"])
+    place = next(i for i, node in enumerate(model["nodes"]) if node["name"] == "span_scorer")
+    model["params"][place] = {name: array.copy() for name, array in model["params"][place].items()}
+    change(model["nodes"][place], model["params"][place])
+    bytes_data["model"] = srsly.msgpack_dumps(model)
+    with pytest.raises(StructlearnError, match=r"SL08[02]"):
+        parser_of(blank()).from_bytes(srsly.msgpack_dumps(bytes_data))
 
 
 def test_store_of_predictions(nlp):

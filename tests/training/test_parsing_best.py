@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +16,12 @@ import pytest
 import recording
 import tables
 from pb_models import Kept, Learner, Model, Run, Seen
+from spacy.util import registry
 
 from spacy_structlearn.grammar.anchored import AnchoredEstimator, AnchoredGrammar
 from spacy_structlearn.grammar.decode import DECODERS
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
-from spacy_structlearn.grammar.span_features import SpanFeatures
+from spacy_structlearn.grammar.span_features import SPAN_TEMPLATES, TAG_TEMPLATES, SpanFeatures
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 
@@ -28,12 +29,11 @@ ROOT = Path(__file__).resolve().parents[2]
 FEATURES = SpanFeatures(buckets=2**12)
 SPAN = Learner(features=FEATURES)
 NEURAL = Learner(network="default")
-BOTH = replace(NEURAL, features="default")
+BOTH = replace(NEURAL, features=FEATURES)
 CONFIG = """\
 [components]
 
 [components.constituency_parser]
-decoder = "labelled_recall"
 
 [components.constituency_parser.model]
 @architectures = "spacy_structlearn.NeuralGrammar.v1"
@@ -43,10 +43,6 @@ learn_rate = 0.01
 
 [components.constituency_parser.model.grammar]
 @architectures = "spacy_structlearn.LatentGrammar.v1"
-
-[components.constituency_parser.model.features]
-@misc = "spacy_structlearn.span_features.v1"
-buckets = 4096
 
 [components.constituency_parser.model.tok2vec]
 @architectures = "spacy.Tok2Vec.v2"
@@ -79,7 +75,7 @@ def small(monkeypatch, tmp_path, trees):
     parts |= dict.fromkeys(("tune", "dev", "test"), trees[40:52])
     for corpus in pk_models.TREES:
         monkeypatch.setitem(pk_models.TREES, corpus, lambda corpora, split: parts[split])
-    config = tmp_path / "parser.cfg"
+    config = tmp_path / "network.cfg"
     config.write_text(CONFIG, encoding="utf8")
     for name, value in {
         "in_process": lambda function, *arguments: function(*arguments),
@@ -88,7 +84,7 @@ def small(monkeypatch, tmp_path, trees):
             for corpus, settings in pb_models.SETTINGS.items()
         },
         "FOLDS": {"wsj": 2, "ewt": 2},
-        "CONFIG": config,
+        "NETWORK_CONFIG": config,
     }.items():
         monkeypatch.setattr(pb_models, name, value)
     own = parsing_best
@@ -96,13 +92,14 @@ def small(monkeypatch, tmp_path, trees):
         "SETTINGS": pb_models.SETTINGS,
         "FEATURES": FEATURES,
         "SPAN": SPAN,
+        "BOTH": BOTH,
         "PASSES": {"owlqn": 3, "adagrad": 2},
         "FEW": 2,
         "MANY": 3,
         "MULTI_SCALE": ConditionalGrammar(
             replace(pk_models.TABLE1, rounds=1, split_iterations=2), l1=0.5, l2=0.0, iterations=3
         ),
-        "default_parser": lambda run, split: run.learned("ewt", split, BOTH).with_latent(
+        "default_parser": lambda run, split: run.learned("ewt", split, SPAN).with_latent(
             run.generative("ewt", split, 2).latent
         ),
     }.items():
@@ -257,14 +254,38 @@ def test_learners_are_kept_apart(small):
     assert not list((small.work / "anchored").glob("*.checkpoint"))
 
 
-def test_the_config_must_have_a_network(small):
-    config = pb_models.CONFIG
-    config.write_text(CONFIG[: CONFIG.index("hidden_width")].replace("Neural", "Latent"), "utf8")
-    with pytest.raises(ValueError, match="has no network"):
-        small.learned("wsj", "train", NEURAL)
+def test_kept_features_have_their_templates_in_the_name():
+    """So that others are learned when the usual templates change."""
+    assert pb_models.FEATURES.templates == SPAN_TEMPLATES
+    assert pb_models.FEATURES.tag_templates == TAG_TEMPLATES
 
 
-def test_the_default_parser_must_have_a_network(small, monkeypatch, trees):
+def test_features_are_learned_as_the_default_parser_learns_them():
+    model = registry.resolve({"model": pb_models.component_block(pb_models.CONFIG)["model"]})
+    shipped = model["model"].attrs["estimator"]
+    own = pb_models.SPAN.estimator(shipped.base, pb_models.FOLDS["ewt"], shipped.threads)
+    assert replace(own, features=shipped.features) == shipped
+    for field in fields(shipped.features):
+        value = getattr(shipped.features, field.name)
+        if value is not None:
+            assert getattr(own.features, field.name) == value
+
+
+def test_networks_are_those_of_the_packaged_config():
+    estimator = BOTH.estimator(pb_models.SETTINGS["wsj"], 10, 1)
+    assert estimator.network is not None
+    assert estimator.features == FEATURES
+    assert NEURAL.estimator(pb_models.SETTINGS["wsj"], 10, 1).features is None
+
+
+def test_grammars_of_other_symbols_are_refused(small, trees):
+    model = small.learned("wsj", "train", SPAN)
+    fewer = small.kept("wsj", "train", pb_models.SETTINGS["wsj"]).grammar(trees[:3])[0]
+    with pytest.raises(ValueError, match="different symbols"):
+        model.with_latent(fewer)
+
+
+def test_the_default_parser_must_have_features(small, monkeypatch, trees):
     class Component:
         parameters, network = small.generative("ewt", "fit", 1).latent, None
 
@@ -276,12 +297,14 @@ def test_the_default_parser_must_have_a_network(small, monkeypatch, trees):
     monkeypatch.setattr(pb_models.train_default, "learn_parser", lambda *_: Pipeline())
     with pytest.raises(ValueError, match="train it again"):
         pb_models.default_parser(small, "train")
-    model = small.learned("ewt", "fit", NEURAL)
+    model = small.learned("ewt", "fit", SPAN)
+    Component.parameters = replace(model.grammar, features=None)
+    with pytest.raises(ValueError, match="train it again"):
+        pb_models.default_parser(small, "train")
     Component.parameters = replace(model.grammar, temperature=2.0)
-    Component.network = model.network
     found = pb_models.default_parser(small, "train")
     assert found.grammar == model.grammar
-    assert found.network is model.network
+    assert found.network is None
     assert found.plain().grammar == model.latent
 
 
@@ -345,16 +368,17 @@ def test_temperatures_are_of_the_first_part(small):
 SCORED = {
     "generative": (True, True),
     "product_generative": (True, True),
-    "span_features": (True, False),
+    "span_features": (True, True),
     "span_features_seen": (True, None),
     "span_features_xbar": (True, None),
     "lexicon": (True, False),
     "neural": (True, False),
     "neural_cnn": (True, False),
-    "neural_features": (True, True),
-    "product_neural": (True, True),
+    "neural_features": (True, False),
+    "product_features": (True, True),
+    "product_neural": (True, False),
+    "product_neural_dev": (False, True),
     "product_best": (True, False),
-    "span_features_dev": (False, True),
 }
 
 
@@ -449,16 +473,17 @@ def test_the_best_are_chosen_where_things_are_chosen(small):
             recording.record("parsing_best", {f"{step}.{corpus}.{split}_f1": value})
         # The best on what nothing is chosen by are the others.
         recording.record("parsing_best", {f"{step}.wsj.test_f1": -wsj, f"{step}.ewt.dev_f1": -ewt})
-    more = {"span_features.ewt.tune_f1": 99.0, "product_neural.ewt.tune_f1": 83.0}
-    more |= {"product_neural.ewt.dev_f1": 84.0}
+    # What has no figure on dev is not chosen.
+    more = {"lexicon.ewt.tune_f1": 99.0, "product_neural.ewt.tune_f1": 98.0}
+    more |= {"product_features.ewt.tune_f1": 83.0, "product_features.ewt.dev_f1": 84.0}
     recording.record("parsing_best", more)
     found = figures_of("best", small)
     assert found["best_single.wsj.step"] == found["best_single.ewt.step"] == "neural"
     assert found["best_single.wsj.test_f1"] == -82.0
     assert found["best_single.ewt.dev_f1"] == -81.0
     assert found["best_product.wsj.step"] == "neural"
-    assert found["best_product.ewt.step"] == "product_neural"
-    assert found["default.step"] == "product_neural"
+    assert found["best_product.ewt.step"] == "product_features"
+    assert found["default.step"] == "product_features"
     assert found["default.ewt.dev_f1"] == 84.0
 
 
@@ -522,7 +547,7 @@ def all_figures():
         "stochastic.2.adagrad.64-0_1.within_1": None,
         "best_single.wsj.step": "neural",
         "best_single.wsj.test_f1": 88.0,
-        "default.step": "product_neural",
+        "default.step": "product_features",
     }
     distinct = ("productions", "different", "substates", "merged", "between")
     others |= {f"multi_scale.all.wsj.distinct.{name}": 1000 for name in distinct}
@@ -547,7 +572,7 @@ def test_a_report_of_all_figures(monkeypatch, tmp_path):
         "| uniform-0.5-4 | 5.0 |  |  |  |",
         "| level 2, AdaGrad, 64-0.1 | 1,001.0 |  |  |  |  |",
         "| the best of one grammar, WSJ test | with a network | 88.00 |  |",
-        "The default pipeline has: four grammars with both.",
+        "The default pipeline has: four grammars with features of spans.",
     ):
         assert line in page.splitlines() or line in page, line
 
@@ -570,6 +595,9 @@ def test_the_table_of_the_readme_appears_when_all_is_measured(monkeypatch, tmp_p
     filled = tables.fill(page)
     widths = {line.count("|") for line in filled.splitlines() if line.startswith("|")}
     assert widths == {11}
-    assert "| with features of spans | 50.0 | 50.0 | 50.0 | 50.0 |  |  | 1,234 |" in filled
+    for text in ("with features of spans", "with features of spans, as the pipeline has it"):
+        assert f"| {text} | 50.0 | 50.0 | 50.0 | 50.0 | 50.0 | 50.0 | 1,234 |" in filled
+    both = "| with a network and features of spans | 50.0 | 50.0 | 50.0 | 50.0 |  |  | 1,234 |"
+    assert filled.count(both) == 2
     assert "| Berkeley 1.7 | 85.4 | 85.5 | 28.3 |  | 82.7 | 45.8 | 115 | 37.5 |  |" in filled
     assert tables.fill(filled) == filled

@@ -11,22 +11,26 @@ generative            a grammar by splitting and merging; product_generative: fo
 forests               the best trees of what the cascade of one grammar leaves, and how much it is
 span_features         linear features of spans (Hall, Durrett & Klein 2014), learned from forests by
                       grammars of other folds; _seen: by the grammar that has seen the sentences;
-                      _xbar: beside the X-bar grammar; _batch: by OWL-QN; _dev: on EWT dev too
+                      _xbar: beside the X-bar grammar; _batch: by OWL-QN
+product_features      the same features beside four grammars: the default parser
 lexicon               features of words and tags alone
 multi_scale           conditional grammars whose parameters are sums over levels (Petrov & Klein
                       2008), and such with parameters of their own
-neural                a network in place of features, or (neural_features) beside them, as in the
-                      default parser; neural_cnn: with the layers of spaCy's tok2vec
-product_neural        four grammars, features and the network; product_best: eight, and twice both
-decoders              of one grammar with features and a network
+neural                a network in place of features, or (neural_features) beside them: that of the
+                      package's config for NeuralGrammar; neural_cnn: with the layers of spaCy's
+                      tok2vec
+product_neural        four grammars, features and the network (_dev: on EWT dev too, only by name);
+                      product_best: eight, and twice both
+decoders              of one grammar with features
 tagger                tags of the pipeline's tagger as a prior, and gold tags
 best                  the best of all these, chosen on WSJ dev and EWT's tuning documents
 
 WSJ is the sample, split as in petrov_klein2007.py; EWT's models are learned from the documents of
-train that `ewt/tune.txt` does not name, and scored on those. Those of `neural_features` and
-`product_neural` are the parsers that train_default.py trains, before and after it learns from the
-tuning documents too; the latter is scored on dev, with the temperature of the former. What is
-learned beside grammars is from forests by single ones, so that it is the same beside a product.
+train that `ewt/tune.txt` does not name, and scored on those. Those of `product_features` are the
+parsers that train_default.py trains, before and after it learns from the tuning documents too; the
+latter is scored on dev, with the temperature of the former, and so is one grammar of it, or its
+grammars alone, for the other steps that have figures there. What is learned beside grammars is from
+forests by single ones, so that it is the same beside a product.
 Grammars alone are decoded by the max-rule product, other models as the default parser is. Figures
 are for sentences of gold tokens, without tags. Times are CPU time of the parser alone, on one
 thread, sizes those of what is shipped. All that is trained is kept in training/work, by its
@@ -99,6 +103,8 @@ from spacy_structlearn.trees.tree import Tree
 
 NAME = "parsing_best"
 FEW, MANY = 4, 8  # grammars of products: as the default parser has, and of the largest
+# Of each corpus: what is learned, and what is scored.
+PARTS = (("wsj", "train", ("dev", "test")), ("ewt", "fit", ("tune",)))
 TAG_WEIGHTS = (0.5, 1.0, 2.0)
 # All splits are merged again: the X-bar grammar, after a level that prunes for it.
 XBAR = replace(SETTINGS["wsj"], rounds=1, merge_fraction=1.0)
@@ -126,7 +132,7 @@ def generative(run: Run, step: str, number: int) -> Iterator[Figures]:
 
 def forests(run: Run) -> Iterator[Figures]:
     """What one grammar leaves of sentences that it has not seen."""
-    for corpus, train, split in (("wsj", "train", "dev"), ("ewt", "fit", "tune")):
+    for corpus, train, (split, *_) in PARTS:
         grammar = run.generative(corpus, train, 1).latent
         found = oracle(grammar, run.trees(corpus, split), corpus)
         yield under(f"forests.{corpus}", found)
@@ -184,19 +190,18 @@ def learned(
     run: Run, step: str, learner: Learner, corpora: Sequence[str] = ("wsj", "ewt")
 ) -> Iterator[Figures]:
     """One grammar and what is learned beside it."""
-    if "wsj" in corpora:
-        model = run.learned("wsj", "train", learner)
-        yield from measured(run, step, "wsj", {"dev": model, "test": model})
-    if "ewt" in corpora:
-        model = run.learned("ewt", "fit", learner)
-        yield from measured(run, step, "ewt", {"tune": model})
+    for corpus, train, splits in PARTS:
+        if corpus in corpora:
+            model = run.learned(corpus, train, learner)
+            yield from measured(run, step, corpus, dict.fromkeys(splits, model))
 
 
-def span_features_dev(run: Run) -> Iterator[Figures]:
-    """As `span_features`, and on EWT dev, learned from all of train."""
+def span_features(run: Run) -> Iterator[Figures]:
+    """One grammar with features; on EWT dev the first of the default parser."""
+    yield from learned(run, "span_features", SPAN, ["wsj"])
     models = {
         "tune": run.learned("ewt", "fit", SPAN),
-        "dev": run.learned("ewt", "train", SPAN),
+        "dev": default_parser(run, "train").first(),
     }
     yield from measured(run, "span_features", "ewt", models)
 
@@ -236,39 +241,40 @@ def span_features_batch(run: Run) -> Iterator[Figures]:
     yield from measured(run, step, "wsj", {"dev": model, "test": model})
 
 
-def neural_features(run: Run) -> Iterator[Figures]:
-    """One grammar, and what the default parser has beside."""
-    model = run.learned("wsj", "train", BOTH)
-    yield from measured(run, "neural_features", "wsj", {"dev": model, "test": model})
+def product_features(run: Run) -> Iterator[Figures]:
+    """Four grammars with features; on EWT the default parser."""
+    model = _with_product(run, "wsj", "train", run.learned("wsj", "train", SPAN), FEW)
+    yield from measured(run, "product_features", "wsj", {"dev": model, "test": model})
     models = {
-        split: default_parser(run, train).first()
-        for split, train in (("tune", "fit"), ("dev", "train"))
+        split: default_parser(run, train) for split, train in (("tune", "fit"), ("dev", "train"))
     }
-    yield from measured(run, "neural_features", "ewt", models)
+    yield from measured(run, "product_features", "ewt", models)
 
 
 def product_neural(run: Run) -> Iterator[Figures]:
-    """Four grammars, and what the default parser has beside."""
-    model = _with_product(run, "wsj", "train", run.learned("wsj", "train", BOTH), FEW)
-    yield from measured(run, "product_neural", "wsj", {"dev": model, "test": model})
+    """Four grammars with features and a network."""
+    for corpus, train, splits in PARTS:
+        model = _with_product(run, corpus, train, run.learned(corpus, train, BOTH), FEW)
+        yield from measured(run, "product_neural", corpus, dict.fromkeys(splits, model))
+
+
+def product_neural_dev(run: Run) -> Iterator[Figures]:
+    """As `product_neural`, on EWT dev too, with the grammars of the default parser."""
     models = {
-        split: default_parser(run, train) for split, train in (("tune", "fit"), ("dev", "train"))
+        "tune": _with_product(run, "ewt", "fit", run.learned("ewt", "fit", BOTH), FEW),
+        "dev": run.learned("ewt", "train", BOTH).with_latent(default_parser(run, "train").latent),
     }
     yield from measured(run, "product_neural", "ewt", models)
 
 
 def product_best(run: Run) -> Iterator[Figures]:
-    """Eight grammars, and two of what the default parser has beside, whose scores are averaged."""
-    other = replace(BOTH, seed=1)
-    for corpus, train, splits, first in (
-        ("wsj", "train", ("dev", "test"), run.learned("wsj", "train", BOTH)),
-        ("ewt", "fit", ("tune",), default_parser(run, "fit")),
-    ):
-        second = run.learned(corpus, train, other)
-        costs = None
-        if first.cpu_s is not None and second.cpu_s is not None:
-            # The grammars are the same ones.
-            costs = first.cpu_s + second.cpu_s - (second.notes or {})["grammars_cpu_s"]
+    """Eight grammars, and features and networks of two seeds, whose scores are averaged."""
+    for corpus, train, splits in PARTS:
+        first, second = (
+            run.learned(corpus, train, replace(BOTH, seed=seed)) for seed in (BOTH.seed, 1)
+        )
+        # The grammars are the same ones.
+        costs = first.cpu_s + second.cpu_s - second.notes["grammars_cpu_s"]
         both = replace(first, others=(second,), cpu_s=costs)
         model = _with_product(run, corpus, train, both, MANY)
         yield from measured(run, "product_best", corpus, dict.fromkeys(splits, model))
@@ -285,11 +291,9 @@ def _with_product(run: Run, corpus: str, split: str, model: Model, number: int) 
 
 # --- parsing otherwise ----------------------------------------------------------------------------
 def decoders(run: Run) -> Iterator[Figures]:
-    """One grammar, and what the default parser has beside, by each decoder."""
-    for corpus, split, model in (
-        ("wsj", "dev", run.learned("wsj", "train", BOTH)),
-        ("ewt", "tune", default_parser(run, "fit").first()),
-    ):
+    """One grammar with features, by each decoder."""
+    for corpus, train, (split, *_) in PARTS:
+        model = run.learned(corpus, train, SPAN)
         for name in DECODERS:
             result = _score(run, model.reader(decoder=name), corpus, split)
             figures = {f"{split}_f1": result.f1, f"{split}_exact": result.complete_match}
@@ -371,8 +375,8 @@ def _score(
 
 # --- the best -------------------------------------------------------------------------------------
 SINGLE = ("generative", "span_features", "lexicon", "neural", "neural_cnn", "neural_features")
-PRODUCTS = ("product_generative", "product_neural", "product_best")
-DEFAULT = "product_neural"
+PRODUCTS = ("product_generative", "product_features", "product_neural", "product_best")
+DEFAULT = "product_features"
 COSTS = ("ms_per_sentence", "train_cpu_s", "mb")
 
 
@@ -408,23 +412,24 @@ STEPS: dict[str, Callable[[Run], Iterator[Figures]]] = {
     "generative": partial(generative, step="generative", number=1),
     "product_generative": partial(generative, step="product_generative", number=FEW),
     "forests": forests,
-    "span_features": _learned("span_features", SPAN),
+    "span_features": span_features,
     "span_features_seen": _learned("span_features_seen", replace(SPAN, seen=True), ["wsj"]),
     "span_features_xbar": _learned("span_features_xbar", replace(SPAN, grammar=XBAR), ["wsj"]),
     "span_features_batch": span_features_batch,
+    "product_features": product_features,
     "lexicon": _learned("lexicon", Learner(features=LEXICON)),
     "neural": _learned("neural", NEURAL),
     "neural_cnn": _learned("neural_cnn", replace(NEURAL, network="cnn")),
-    "neural_features": neural_features,
+    "neural_features": _learned("neural_features", BOTH),
     "product_neural": product_neural,
     "product_best": product_best,
     "decoders": decoders,
     "tagger": tagger,
     "multi_scale": multi_scale,
-    "span_features_dev": span_features_dev,
+    "product_neural_dev": product_neural_dev,
     "best": best,
 }
-OPTIONAL = ("span_features_dev",)  # only by name
+OPTIONAL = ("product_neural_dev",)  # only by name
 
 
 def main() -> None:

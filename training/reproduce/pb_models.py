@@ -52,15 +52,23 @@ from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hypergraph import Hypergraphs, Scorer
 from spacy_structlearn.grammar.model import LatentGrammar, product
 from spacy_structlearn.grammar.neural import Network
-from spacy_structlearn.grammar.span_features import LinearScorer, SpanFeatures
+from spacy_structlearn.grammar.span_features import (
+    SPAN_TEMPLATES,
+    TAG_TEMPLATES,
+    LinearScorer,
+    SpanFeatures,
+)
+from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.architectures import build_span_grammar
 from spacy_structlearn.trees.tree import Tree
 
 # What is parsed first; folds whose sentences other grammars parse for what is learned beside it.
 SETTINGS = {"wsj": WSJ, "ewt": EWT}
 FOLDS = {"wsj": 10, "ewt": 5}
-FEATURES = SpanFeatures()
-CONFIG = train_parser.CONFIG  # of the default parser: its network, features and decoder
+# Those of the default parser; templates by name, because what is kept is known by its settings.
+FEATURES = SpanFeatures(SPAN_TEMPLATES, TAG_TEMPLATES)
+CONFIG = train_parser.CONFIG  # of the default parser: its decoder
+NETWORK_CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.NeuralGrammar.cfg"
 VOCAB = spacy.blank("en").vocab
 BINS = 10
 SAMPLED = 10  # sentences by which layers find out their sizes
@@ -167,14 +175,14 @@ class _Trainer:
 class Learner:
     """What is trained beside one grammar.
 
-    network: "default", that of the default parser; "cnn", with layers of spaCy in place of its own;
-    None. features: linear scores; "default", those of the default parser, if it has any. seed: of
-    the network. seen: the forests are by the grammar that has learned the sentences. grammar: the
-    settings of the grammar, if not those of the corpus.
+    network: "default", that of the package's config; "cnn", with layers of spaCy in place of its
+    own; None. features: of linear scores; None. seed: of the network. seen: the forests are by the
+    grammar that has learned the sentences. grammar: the settings of the grammar, if not those of
+    the corpus.
     """
 
     network: str | None = None
-    features: SpanFeatures | str | None = None
+    features: SpanFeatures | None = None
     seed: int = 0
     seen: bool = False
     grammar: SplitMerge | None = None
@@ -183,9 +191,7 @@ class Learner:
         """Of the config: the architecture with its network."""
         if self.network is None:
             return None
-        block = dict(component_block()["model"], seed=self.seed)
-        if "tok2vec" not in block:
-            raise ValueError(f"{CONFIG} has no network")
+        block = dict(component_block(NETWORK_CONFIG)["model"], seed=self.seed)
         tok2vec = block["tok2vec"]
         if self.network == "cnn":
             block["tok2vec"] = {**tok2vec, "encode": {**CNN, "width": tok2vec["embed"]["width"]}}
@@ -199,20 +205,24 @@ class Learner:
         model = (
             build_span_grammar() if block is None else registry.resolve({"model": block})["model"]
         )
-        own = model.attrs["estimator"]
-        if self.features != "default":
-            own = replace(own, features=self.features)
-        return replace(own, base=base, fold_grammars=1, folds=folds, threads=threads)
+        return replace(
+            model.attrs["estimator"],
+            base=base,
+            fold_grammars=1,
+            folds=folds,
+            features=self.features,
+            threads=threads,
+        )
 
 
 SPAN = Learner(features=FEATURES)
 NEURAL = Learner(network="default")
-BOTH = Learner(network="default", features="default")
+BOTH = Learner(network="default", features=FEATURES)
 
 
-def component_block() -> dict[str, Any]:
-    """The default parser, in its config."""
-    return load_config(CONFIG, interpolate=True)["components"][train_parser.COMPONENT]
+def component_block(config: Path) -> dict[str, Any]:
+    """The parser, in a config."""
+    return load_config(config, interpolate=True)["components"][train_parser.COMPONENT]
 
 
 @dataclass(frozen=True)
@@ -238,6 +248,8 @@ class Model:
     def with_latent(self, grammar: LatentGrammar, cpu_s: float | None = None) -> Model:
         """The same with another grammar of the same trees; cpu_s: of all."""
         own = self.grammar
+        if grammar.symbols != own.symbols:
+            raise ValueError("the grammars have different symbols")
         both = replace(own, grammar=grammar) if isinstance(own, AnchoredGrammar) else grammar
         return replace(self, grammar=both, cpu_s=cpu_s)
 
@@ -255,7 +267,7 @@ class Model:
         """
         grammar, network = self.grammar, self.network
         if isinstance(grammar, AnchoredGrammar):
-            settings = {"decoder": component_block()["decoder"], **settings}
+            settings = {"decoder": component_block(CONFIG)["decoder"], **settings}
             if self.others:
                 members = (self, *self.others)
                 weight = float(np.mean([own.grammar.weight for own in members]))
@@ -505,8 +517,8 @@ def default_parser(run: Run, split: str) -> Model:
     learn = train_default.held_out_parser if split == "fit" else train_default.learn_parser
     component = learn(run.corpora, run.work, run.jobs).get_pipe(train_parser.COMPONENT)
     grammar = component.parameters
-    if not isinstance(grammar, AnchoredGrammar) or component.network is None:
-        raise ValueError("the default parser in training/work has no network: train it again")
+    if not isinstance(grammar, AnchoredGrammar) or grammar.features is None:
+        raise ValueError("the default parser in training/work has no features: train it again")
     return Model(replace(grammar, temperature=1.0), component.network)
 
 

@@ -22,6 +22,7 @@ STEPS = {
     "neural_cnn": "with a network of convolutions",
     "neural_features": "with a network and features of spans",
     "product_generative": "four grammars",
+    "product_features": "four grammars with features of spans",
     "product_neural": "four grammars with both",
     "product_best": "eight grammars with two of both",
 }
@@ -153,11 +154,11 @@ def calibration(figures: Figures) -> Iterator[str]:
 
 
 def decoders(figures: Figures) -> Iterator[str]:
-    """Of one grammar with both."""
+    """Of one grammar with features."""
     keys = ("wsj.dev_f1", "wsj.dev_exact", "ewt.tune_f1", "ewt.tune_exact")
     names = list(_below(figures, "decoders."))
     if names:
-        yield from ("", "## Decoders of a grammar with a network and features")
+        yield from ("", "## Decoders of a grammar with features of spans")
         rows = [
             (
                 name.replace("_", " "),
