@@ -157,13 +157,13 @@ EXTRA = ("WORD[first+1]|PREFIX2[last-2]", "SHAPE[before-1]", "SUFFIX9[after+3]")
 
 def test_places_against_python():
     sentences = [["Tora", "ni", "neko", "3.5", "ni", "x-Y", "?"], ["Kieta"], ["The", "the"]]
-    features = replace(SMALL, templates=SPAN_TEMPLATES + EXTRA, min_count=2)
+    features = replace(SMALL, templates=OF_WORDS + EXTRA, min_count=2)
     weights = features.initialize(sentences, SYMBOLS)
     assert len(weights.vocabulary) == 1  # "ni"
     graphs = graphs_of(*(every_item(len(words)) for words in sentences))
     found = Featurizer(weights).places(sentences, graphs)
     assert found.dtype == np.int32
-    assert found.shape == (len(graphs.items), len(SPAN_TEMPLATES + EXTRA))
+    assert found.shape == (len(graphs.items), len(OF_WORDS + EXTRA))
     for x, words in enumerate(sentences):
         for i in range(*graphs.item_offsets[x : x + 2]):
             item = graphs.items[i].tolist()
