@@ -7,8 +7,8 @@ among trees without substates by the posterior q of each production over its spa
     max_rule_sum       the largest sum of q: the expected number of right productions
     max_rule_product   the largest product of q (Petrov & Klein 2007b): the default
     variational        the largest product of q given its parent (Matsuzaki et al. 2005)
-    labelled_recall    the largest sum of the posteriors of brackets (Goodman 1996), each less what
-                       it costs, so that precision counts too: near the largest expected F1
+    labelled_recall    the largest sum of the posteriors of brackets (Goodman 1996), each less one
+                       half, so that precision counts too: all that are likelier than not
 
 With several grammars of one treebank, members of one model or models of their own, the scores of
 all are added up (Petrov 2010). With anchored scores (see `anchored`) what is left is scored anew,
@@ -270,7 +270,8 @@ class ChartParser:
         """The k trees that the decoder likes best, best first; fewer if there are no more.
 
         With the decoder "viterbi" the trees are ranked as by "max_rule_product", but with anchored
-        scores by their probability. The arguments are as in `parse`.
+        scores by their probability; so they are with "labelled_recall", since a tree that has most
+        brackets of the best one may have next to no probability. The arguments are as in `parse`.
         """
         sentence = list(sentence)
         parses: list[Parse] = []
@@ -320,8 +321,8 @@ class ChartParser:
             return []
         scores = self._edge_scores(found, [sentence], tokens)
         log_z, posteriors = found.graphs.inside_outside(scores)
-        symbols = self.grammar.symbols
-        gains = found.graphs.gains(scores, posteriors, self.decoder, symbols)
+        decoder = "viterbi" if self.decoder == LABELLED_RECALL else self.decoder
+        gains = found.graphs.gains(scores, posteriors, decoder)
         parses = []
         for _, edges in found.graphs.k_best(gains, k)[0]:
             parse = self._parses(*self._brackets(found.graphs, edges, posteriors))[0]

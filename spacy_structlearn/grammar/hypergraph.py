@@ -29,9 +29,9 @@ from .symbols import Symbols
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 FLOOR = 1e-30  # of posteriors, before their logarithm is taken
-# What a bracket must gain to be worth it: the tree of the largest expected F1 has the largest sum
-# of posteriors if each bracket costs half of that F1 (Dinkelbach 1967), here about 0.84.
-BRACKET_COST = 0.42
+# What a bracket must gain to be worth it. Those that are likelier than not never cross each other,
+# so that all of them are in the tree; with less, some come together that hardly any tree has.
+BRACKET_COST = 0.5
 LIKELIER = 1e-3  # times the posterior of an edge: which of two trees with the same brackets it is
 # What the tree closest to a gold tree is to have, and what not.
 GOLD_BRACKET, WRONG_BRACKET, GOLD_TAG, TIE = 1.0, -0.6, 0.1, 1e-4
@@ -158,7 +158,7 @@ class Hypergraphs:
         "variational", the largest product of the posteriors of edges over those of their heads.
         "max_rule_sum", the largest sum of the posteriors of productions; "max_rule_product", the
         largest product of them. "labelled_recall", the largest sum of the posteriors of tags and
-        brackets (Goodman 1996), less what a bracket costs, which counts precision too; for it
+        brackets (Goodman 1996), of which each costs one half, so that precision counts too; for it
         alone, symbols: those of the grammar.
         """
         log_z, posteriors = self.inside_outside(scores)

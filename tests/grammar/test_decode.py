@@ -103,7 +103,9 @@ def test_decoders_differ():
 def test_k_best(n, shape, decoder):
     grammar, words, trees = few_trees(n, 2 if n == 1 else 30, 400, shape=shape, **SMALL)
     parser = ChartParser(grammar, decoder=decoder, thresholds=NEVER)
-    scores = trees.scores(decoder)
+    # Labelled recall ranks trees by their probability.
+    by_brackets = decoder == "labelled_recall"
+    scores = trees.log_probabilities(decoder) if by_brackets else trees.scores(decoder)
     order = np.argsort(-scores)
     everything = parser.k_best(words, 10_000)
     assert len(everything) == len(trees.trees)
@@ -122,7 +124,7 @@ def test_k_best(n, shape, decoder):
         fewer = parser.k_best(words, k)
         assert len(fewer) == min(k, len(everything))
         assert all(same(a, b) for a, b in zip(fewer, everything, strict=False))
-    assert same(everything[0], parser.parse([words])[0], atol=1e-6)
+    assert by_brackets or same(everything[0], parser.parse([words])[0], atol=1e-6)
 
 
 def test_k_best_of_viterbi_are_those_of_the_product():
@@ -139,7 +141,7 @@ def test_first_of_k_best_on_sentences(decoder):
         words = tree.words()
         best = parser.k_best(words, 8)
         assert len({key_of(parse) for parse in best}) == 8
-        if decoder != "viterbi":
+        if decoder not in ("viterbi", "labelled_recall"):
             assert same(best[0], parser.parse([words])[0], atol=1e-6)
 
 
@@ -154,7 +156,7 @@ def test_k_best_of_what_cannot_be_parsed():
 # --- labelled recall -----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("share", "spans"),
-    [(0.6, "AB"), (0.45, "AB"), (0.39, "B"), (0.05, "B")],
+    [(0.6, "AB"), (0.52, "AB"), (0.45, "B"), (0.05, "B")],
 )
 def test_a_bracket_has_its_price(share, spans):
     grammar = grammar_from(
