@@ -393,7 +393,6 @@ a tagger and multi-scale grammars, is made by `training/reproduce/parsing_best.p
                     ("product_generative", "four generative grammars", True),
                     ("product_features", "with features of spans, as the pipeline has it", True),
                     ("product_neural", "with a network and features of spans", False),
-                    ("product_best", "eight, with two of both", False),
                 )
             ),
             (
