@@ -281,7 +281,9 @@ def test_store_of_predictions(nlp):
 @pytest.mark.parametrize("storage", ["float32", "float16", "log8"])
 def test_compact_grammars_parse_as_the_whole_one(nlp, storage):
     other = pickle.loads(pickle.dumps(nlp))
-    parser_of(other).parameters = parser_of(nlp).parameters.compact(1e-6, storage)
+    # Trained on few trees, all weights of features are small.
+    small = parser_of(nlp).parameters.compact(1e-6, storage, feature_threshold=1e-5)
+    parser_of(other).parameters = small
     again = pickle.loads(pickle.dumps(other))
     assert parser_of(again).parameters == parser_of(other).parameters
     assert strings(again(TEXT)) == strings(nlp(TEXT))
