@@ -32,7 +32,7 @@ from .lexicon import Lexicon
 from .model import LatentGrammar, Level
 from .product import GrammarEstimator, GrammarTrainer, Product
 from .span_features import LinearScorer, SpanFeatures, SpanWeights
-from .symbols import Chains, Rules, Symbols, TreebankData, to_tree
+from .symbols import Chains, Rules, Symbols, TreebankData, renumbering, to_tree
 
 _KIND = "anchored_grammar"
 _STATE_KIND = "anchored_grammar_state"
@@ -366,8 +366,7 @@ def conditional_loss(
 
 def renumbered(graphs: Hypergraphs, old: LatentGrammar, new: LatentGrammar) -> Hypergraphs:
     """Forests by one grammar with the symbols and rules of another, which has all of them."""
-    index = _index(new.symbols)
-    to = np.array([index[key] for key in _index(old.symbols)], dtype=np.int32)
+    to = renumbering(old.symbols, new.symbols)
     items = graphs.items.copy()
     items[:, 0] = to[items[:, 0]]
     rules = {pair: rule for rule, pair in enumerate(map(tuple, new.rules.unary.tolist()))}
@@ -756,13 +755,6 @@ class _Forests:
         offsets = self.graphs.edge_offsets
         own = [self.target[slice(*offsets[x : x + 2].tolist())] for x in chosen.tolist()]
         return self.graphs.select(chosen), np.concatenate(own)
-
-
-def _index(symbols: Symbols) -> dict[tuple[str, str], int]:
-    """The number of each symbol, by its kind too: a tag and a phrase may have one name."""
-    sizes = (symbols.n_tags, symbols.n_phrases, len(symbols.intermediates))
-    kinds = np.repeat(["tag", "phrase", "intermediate"], sizes).tolist()
-    return {key: n for n, key in enumerate(zip(kinds, symbols.names, strict=True))}
 
 
 def _outline(settings: Any) -> tuple[str, list[tuple[str, Any]]]:

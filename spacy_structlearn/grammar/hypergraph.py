@@ -66,11 +66,6 @@ class Hypergraphs:
         return len(self.n_words)
 
     @classmethod
-    def from_forests(cls, forests: Sequence[Mapping[str, Any]], n_tags: int) -> Hypergraphs:
-        """The forests that `Chart.forest` makes, of sentences with at least one word."""
-        return cls.joined([from_forest(forest, n_tags)[0] for forest in forests])
-
-    @classmethod
     def joined(cls, parts: Sequence[Hypergraphs]) -> Hypergraphs:
         """All in one, in this order."""
         if not parts:

@@ -261,7 +261,7 @@ def concatenate(parts: Sequence[TreebankData]) -> TreebankData:
     forms: dict[tuple[str, bool], int] = {}
     nodes, words, counts = [], [], Counter()
     for part in parts:
-        to = _renumbering(part.symbols, symbols)
+        to = renumbering(part.symbols, symbols)
         mine = [forms.setdefault(form, len(forms)) for form in _forms(part)]
         nodes.append(to[part.symbol])
         form = np.full(part.n_nodes, -1, dtype=np.int32)
@@ -472,8 +472,8 @@ def _symbols(tags: list[str], phrases: list[str], split: set[str], root: str) ->
     return Symbols(tuple(tags), tuple(phrases), intermediates, root)
 
 
-def _renumbering(old: Symbols, new: Symbols) -> NDArray[np.int32]:
-    """New number of each old symbol."""
+def renumbering(old: Symbols, new: Symbols) -> NDArray[np.int32]:
+    """The number among new symbols, which hold all old ones, of each old one: int32 (old.size)."""
     first = new.n_tags + new.n_phrases
     places = {new.names[phrase]: first + i for i, phrase in enumerate(new.intermediates)}
     numbers = [new.tag_index[tag] for tag in old.tags]

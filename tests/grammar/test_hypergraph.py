@@ -14,7 +14,12 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar import _hypergraph
 from spacy_structlearn.grammar.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
-from spacy_structlearn.grammar.hypergraph import BRACKET_COST, LIKELIER, Hypergraphs
+from spacy_structlearn.grammar.hypergraph import (
+    BRACKET_COST,
+    LIKELIER,
+    Hypergraphs,
+    from_forest,
+)
 from spacy_structlearn.grammar.symbols import binarize
 from spacy_structlearn.trees.tree import Tree
 
@@ -195,7 +200,6 @@ def test_no_sentences():
     assert len(nothing.closest([], sample_grammar().symbols)) == 0
     assert nothing.item_posteriors(posteriors).dtype == np.float64
     assert len(nothing.item_posteriors(posteriors)) == 0
-    equal(Hypergraphs.from_forests([], 3), nothing)
     graph = random_graph(np.random.default_rng(0))
     equal(graph.select([]), nothing)
     equal(Hypergraphs.joined([nothing, graph, nothing]), graph)
@@ -359,7 +363,9 @@ def test_forests_of_the_kernel_are_those_of_numpy(shape, several):
             words = [sentences[number]]
             scores = parser._scores(words, [None], np.inf)
             expected.append(chart.forest(parser._parser, *scores))
-    parts = Hypergraphs.from_forests(expected, grammar.symbols.n_tags)
+    parts = Hypergraphs.joined(
+        [from_forest(forest, grammar.symbols.n_tags)[0] for forest in expected]
+    )
     scale = 1 / len(grammars)
     equal(graphs, replace(parts, scores=scale * parts.scores))
 
