@@ -16,133 +16,26 @@ Two lexicons, estimated by `LexiconLearner` and stored in one form (`Lexicon`):
   in the tie, and a signature by the next coarser one, in the first line.
 
 A signature function gives a chain from the finest to the coarsest class of a word; what was never
-seen is looked up further down the chain, and at its end is U itself. Functions are known by name,
-since a model file is data: register your own in `SIGNATURES` or `NORMALIZATIONS`.
+seen is looked up further down the chain, and at its end is U itself (see `trees.signatures`).
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import catalogue
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..trees.signatures import NORMALIZATIONS, SIGNATURES, registered
 from .symbols import TreebankData, cumulative
-
-Signature = Callable[[str, bool, Container[str]], Sequence[str]]
-Normalization = Callable[[str, int], Sequence[str]]
 
 KINDS = ("smoothed", "simple")
 UNSEEN = 0.001  # simple lexicon: what every tag gives to a signature that no word had
 _CACHE_SIZE = 100_000
-_ENGLISH_SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
-
-
-def english_signature(word: str, initial: bool, known: Container[str]) -> tuple[str, ...]:
-    """The unknown-word classes of Petrov et al. (2006): capitals, digits, dashes, suffixes.
-
-    initial: whether the word is the first of its sentence. known: the known words.
-    """
-    lowered = word.lower()
-    capitals = sum(c.isupper() for c in word)
-    parts = ["UNK"]
-    if word[:1].isupper():
-        if initial and capitals == 1:
-            parts.append("-INITC-KNOWNLC" if lowered in known else "-INITC")
-        else:
-            parts.append("-CAPS")
-    elif capitals and not word[:1].isalpha():
-        parts.append("-CAPS")
-    elif any(c.islower() for c in word):
-        parts.append("-LC")
-    digit, dash = any(c.isdigit() for c in word), "-" in word
-    if digit:
-        parts.append("-NUM")
-    if dash:
-        parts.append("-DASH")
-    if lowered.endswith("s") and len(word) >= 3 and lowered[-2] not in "siu":
-        parts.append("-s")
-    elif len(word) >= 5 and not dash and not (digit and capitals):
-        suffix = next((s for s in _ENGLISH_SUFFIXES if lowered.endswith(s)), None)
-        if suffix:
-            parts.append("-" + suffix)
-    return tuple("".join(parts[:n]) for n in range(len(parts), 0, -1))
-
-
-def shape_signature(word: str, initial: bool, known: Container[str]) -> tuple[str, ...]:
-    """Classes for any language: shape with the last three, two, one characters, then shape alone.
-
-    initial: whether the word is the first of its sentence. known: the known words.
-    """
-    letters = [c for c in word if c.isalpha()]
-    if not letters:
-        shape = "none"
-    elif word[:1].isupper():
-        title = not any(c.isupper() for c in letters[1:])
-        shape = ("Initial" if initial else "Title") if title else "CAPS"
-    else:
-        shape = "mixed" if any(c.isupper() for c in letters) else "lower"
-    if any(c.isdigit() for c in word):
-        shape += "+digit"
-    if letters and not word.isalnum():
-        shape += "+mark"
-    ending = "".join("0" if c.isdigit() else c for c in word.lower()[-3:])
-    suffixes = (f"{shape} {ending[-n:]}" for n in range(len(ending), 0, -1))
-    return (*suffixes, shape)
-
-
-_VARIANTS = (
-    ("``", '"', "“", "«", "„", "''"),
-    ("''", '"', "”", "»", "“", "``"),
-    ("'", "’", "‘", "`", "ʼ"),
-    ("`", "‘", "'", "’"),
-    ("--", "–", "—", "-", "―", "−"),
-    ("-", "‐", "‑", "–", "--"),
-    ("...", "…", ". . ."),
-    ("(", "[", "{"),
-    (")", "]", "}"),
-)
-# The group in which each spelling is looked up: its own, or the first that has it.
-_GROUPS = {form: i for i, group in reversed([*enumerate(_VARIANTS)]) for form in group}
-_GROUPS |= {group[0]: i for i, group in enumerate(_VARIANTS)} | {"”": 1, "»": 1, "’": 2}
-
-
-def typographic(word: str, before: int) -> tuple[str, ...]:
-    """Other spellings of quotes, dashes and brackets, the nearest first.
-
-    before: how often the word stands earlier in its sentence, since a plain quotation mark opens
-    and closes in turn. Within words apostrophes and hyphens are made plain, and compatibility
-    characters resolved.
-    """
-    group = before % 2 if word == '"' else _GROUPS.get(word)
-    found = [] if group is None else list(_VARIANTS[group])
-    plain = unicodedata.normalize("NFKC", word)
-    for variant, usual in (("’", "'"), ("ʼ", "'"), ("‐", "-"), ("‑", "-"), ("–", "-")):
-        plain = plain.replace(variant, usual)
-    found += [plain, plain.replace("'", "’")]
-    return tuple(form for form in dict.fromkeys(found) if form and form != word)
-
-
-# Other packages add theirs by entry points of the groups spacy_structlearn_signatures and
-# spacy_structlearn_normalizations.
-SIGNATURES = catalogue.create("spacy_structlearn", "signatures", entry_points=True)
-SIGNATURES.register("english", func=english_signature)
-SIGNATURES.register("shape", func=shape_signature)
-NORMALIZATIONS = catalogue.create("spacy_structlearn", "normalizations", entry_points=True)
-NORMALIZATIONS.register("typographic", func=typographic)
-
-
-def _registered(registry: catalogue.Registry, kind: str, name: str) -> Any:
-    if not isinstance(name, str) or name not in registry:
-        known = ", ".join(sorted(registry.get_all()))
-        raise StructlearnError("SL405", kind=kind, name=name, known=known)
-    return registry.get(name)
 
 
 class LexiconLevel(NamedTuple):
@@ -528,10 +421,10 @@ class Lexicon:
         self._find_functions()
 
     def _find_functions(self) -> None:
-        self._signature = _registered(SIGNATURES, "signature", self.signature)
+        self._signature = registered(SIGNATURES, "signature", self.signature)
         self._normalize = None
         if self.normalization:
-            self._normalize = _registered(NORMALIZATIONS, "normalization", self.normalization)
+            self._normalize = registered(NORMALIZATIONS, "normalization", self.normalization)
         self._unknown: dict[tuple[str, bool, int], int] = {}
         self._entries: dict[int, tuple[NDArray, NDArray, NDArray]] = {}
         self._whole: dict[int, NDArray[np.float32]] = {}
@@ -564,9 +457,9 @@ class LexiconSettings:
 
     def check(self) -> None:
         """Raises StructlearnError SL405 or SL406."""
-        _registered(SIGNATURES, "signature", self.signature)
+        registered(SIGNATURES, "signature", self.signature)
         if self.normalization:
-            _registered(NORMALIZATIONS, "normalization", self.normalization)
+            registered(NORMALIZATIONS, "normalization", self.normalization)
         for name, wanted, sound in (
             ("kind", "smoothed or simple", self.kind in KINDS),
             ("word_backoff", "unknown or signature", self.word_backoff in ("unknown", "signature")),

@@ -24,10 +24,11 @@ from hypothesis import strategies as st
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar import decode
 from spacy_structlearn.grammar.anchored import AnchoredGrammar
-from spacy_structlearn.grammar.decode import DECODERS, ChartParser, calibrate
+from spacy_structlearn.grammar.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.model import LatentGrammar, Level
 from spacy_structlearn.grammar.symbols import binarize
+from spacy_structlearn.trees.parse import calibrate
 from spacy_structlearn.trees.tree import Tree
 
 NEVER = (0.0,) * 7  # thresholds: nothing is pruned

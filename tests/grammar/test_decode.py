@@ -27,17 +27,12 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar import _chart, decode
-from spacy_structlearn.grammar.decode import (
-    DECODERS,
-    ChartParser,
-    Parse,
-    calibrate,
-    fit_temperature,
-)
+from spacy_structlearn.grammar.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.hypergraph import BRACKET_COST, LIKELIER
 from spacy_structlearn.grammar.model import LatentGrammar, Level
 from spacy_structlearn.grammar.symbols import binarize
+from spacy_structlearn.trees.parse import calibrate
 from spacy_structlearn.trees.tree import Tree
 
 NEVER = (0.0,) * 7  # thresholds: nothing is pruned
@@ -814,19 +809,6 @@ def test_determinism():
 
 
 # --- calibration ---------------------------------------------------------------------------------
-def test_calibration():
-    p = np.array([0.0, 1e-7, 0.2, 0.5, 0.9, 1.0, 1.0 + 1e-6])
-    np.testing.assert_array_equal(calibrate(p, 1.0), np.minimum(p, 1).astype(np.float32))
-    for temperature in (0.5, 2.0):
-        power = np.minimum(p, 1) ** (1 / temperature)
-        other = (1 - np.minimum(p, 1)) ** (1 / temperature)
-        found = calibrate(p, temperature)
-        np.testing.assert_allclose(found, power / (power + other), rtol=1e-5, atol=1e-9)
-        assert found.dtype == np.float32
-    # 1 - p, from which the odds are, is not rounded to 0.
-    assert calibrate(np.array([1 - 1e-7]), 5.0)[0] < 0.98
-
-
 def test_the_temperature_of_a_grammar():
     grammar = random_grammar(7)
     words = sentence(7, 6)
@@ -836,22 +818,6 @@ def test_the_temperature_of_a_grammar():
     assert key_of(warm) == key_of(plain)
     np.testing.assert_allclose(warm.probabilities, calibrate(plain.probabilities, 2.0), atol=1e-6)
     assert warm.log_probability == plain.log_probability
-
-
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.5])
-def test_fit_temperature(temperature):
-    rng = np.random.default_rng(0)
-    p = rng.beta(2, 1, size=40_000)
-    right = rng.random(len(p)) < calibrate(p, temperature)
-    assert fit_temperature(p, right) == pytest.approx(temperature, rel=0.05)
-
-
-def test_fit_temperature_of_certainties():
-    found = fit_temperature(np.array([0.0, 1.0, 1.0, 0.5]), np.array([True, True, True, False]))
-    assert np.isfinite(found)
-    for right in (np.ones(3, bool), np.zeros(3, bool), np.zeros(0, bool)):
-        with pytest.raises(StructlearnError, match="SL424"):
-            fit_temperature(np.full(len(right), 0.5), right)
 
 
 # --- settings ------------------------------------------------------------------------------------
@@ -890,11 +856,3 @@ def test_grammars_of_other_treebanks():
     for other in (random_grammar(1), random_grammar(0, n_tags=4), random_grammar(0, root="ROOT")):
         with pytest.raises(StructlearnError, match="SL422"):
             ChartParser([grammar, other])
-
-
-def test_a_parse_is_plain_data():
-    parse = Parse(["S", "NP"], [0, 0], [2, 1], np.array([1, 0.5], np.float32), ["t", "u"])
-    assert parse.spans == [("S", 0, 2), ("NP", 0, 1)]
-    assert str(parse.tree(["a", "b"])) == "(TOP (S (NP (t a)) (u b)))"
-    assert not parse.failed
-    assert parse.log_probability == -np.inf

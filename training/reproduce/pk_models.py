@@ -25,13 +25,14 @@ from recording import ROOT
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
 from spacy_structlearn.grammar.anchored import AnchoredGrammar
-from spacy_structlearn.grammar.decode import ChartParser, Parse
+from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
 from spacy_structlearn.grammar.lexicon import LexiconSettings
 from spacy_structlearn.grammar.model import LatentGrammar
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.parse import Parse
 from spacy_structlearn.trees.tree import Tree
 
 Figures = dict[str, Any]

@@ -1,0 +1,128 @@
+"""Classes of words by their spelling: what a parser knows of a word that it has never seen.
+
+A signature function gives a chain from the finest to the coarsest class of a word: those of Petrov
+et al. (2006) for English, and shapes with endings for any language. A normalisation function gives
+other spellings under which a word may be known. Functions are known by name, since a model file is
+data: register your own in `SIGNATURES` or `NORMALIZATIONS`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Container, Sequence
+from typing import Any
+
+import catalogue
+
+from ..errors import StructlearnError
+
+Signature = Callable[[str, bool, Container[str]], Sequence[str]]
+Normalization = Callable[[str, int], Sequence[str]]
+
+_ENGLISH_SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
+
+
+def english_signature(word: str, initial: bool, known: Container[str]) -> tuple[str, ...]:
+    """The unknown-word classes of Petrov et al. (2006): capitals, digits, dashes, suffixes.
+
+    initial: whether the word is the first of its sentence. known: the known words.
+    """
+    lowered = word.lower()
+    capitals = sum(c.isupper() for c in word)
+    parts = ["UNK"]
+    if word[:1].isupper():
+        if initial and capitals == 1:
+            parts.append("-INITC-KNOWNLC" if lowered in known else "-INITC")
+        else:
+            parts.append("-CAPS")
+    elif capitals and not word[:1].isalpha():
+        parts.append("-CAPS")
+    elif any(c.islower() for c in word):
+        parts.append("-LC")
+    digit, dash = any(c.isdigit() for c in word), "-" in word
+    if digit:
+        parts.append("-NUM")
+    if dash:
+        parts.append("-DASH")
+    if lowered.endswith("s") and len(word) >= 3 and lowered[-2] not in "siu":
+        parts.append("-s")
+    elif len(word) >= 5 and not dash and not (digit and capitals):
+        suffix = next((s for s in _ENGLISH_SUFFIXES if lowered.endswith(s)), None)
+        if suffix:
+            parts.append("-" + suffix)
+    return tuple("".join(parts[:n]) for n in range(len(parts), 0, -1))
+
+
+def shape_signature(word: str, initial: bool, known: Container[str]) -> tuple[str, ...]:
+    """Classes for any language: shape with the last three, two, one characters, then shape alone.
+
+    initial: whether the word is the first of its sentence. known: the known words.
+    """
+    letters = [c for c in word if c.isalpha()]
+    if not letters:
+        shape = "none"
+    elif word[:1].isupper():
+        title = not any(c.isupper() for c in letters[1:])
+        shape = ("Initial" if initial else "Title") if title else "CAPS"
+    else:
+        shape = "mixed" if any(c.isupper() for c in letters) else "lower"
+    if any(c.isdigit() for c in word):
+        shape += "+digit"
+    if letters and not word.isalnum():
+        shape += "+mark"
+    ending = "".join("0" if c.isdigit() else c for c in word.lower()[-3:])
+    suffixes = (f"{shape} {ending[-n:]}" for n in range(len(ending), 0, -1))
+    return (*suffixes, shape)
+
+
+_VARIANTS = (
+    ("``", '"', "“", "«", "„", "''"),
+    ("''", '"', "”", "»", "“", "``"),
+    ("'", "’", "‘", "`", "ʼ"),
+    ("`", "‘", "'", "’"),
+    ("--", "–", "—", "-", "―", "−"),
+    ("-", "‐", "‑", "–", "--"),
+    ("...", "…", ". . ."),
+    ("(", "[", "{"),
+    (")", "]", "}"),
+)
+# The group in which each spelling is looked up: its own, or the first that has it.
+_GROUPS = {form: i for i, group in reversed([*enumerate(_VARIANTS)]) for form in group}
+_GROUPS |= {group[0]: i for i, group in enumerate(_VARIANTS)} | {"”": 1, "»": 1, "’": 2}
+
+
+def typographic(word: str, before: int) -> tuple[str, ...]:
+    """Other spellings of quotes, dashes and brackets, the nearest first.
+
+    before: how often the word stands earlier in its sentence, since a plain quotation mark opens
+    and closes in turn. Within words apostrophes and hyphens are made plain, and compatibility
+    characters resolved.
+    """
+    group = before % 2 if word == '"' else _GROUPS.get(word)
+    found = [] if group is None else list(_VARIANTS[group])
+    plain = unicodedata.normalize("NFKC", word)
+    for variant, usual in (("’", "'"), ("ʼ", "'"), ("‐", "-"), ("‑", "-"), ("–", "-")):
+        plain = plain.replace(variant, usual)
+    found += [plain, plain.replace("'", "’")]
+    return tuple(form for form in dict.fromkeys(found) if form and form != word)
+
+
+# Other packages add theirs by entry points of the groups spacy_structlearn_signatures and
+# spacy_structlearn_normalizations.
+SIGNATURES = catalogue.create("spacy_structlearn", "signatures", entry_points=True)
+SIGNATURES.register("english", func=english_signature)
+SIGNATURES.register("shape", func=shape_signature)
+NORMALIZATIONS = catalogue.create("spacy_structlearn", "normalizations", entry_points=True)
+NORMALIZATIONS.register("typographic", func=typographic)
+
+
+def registered(registry: catalogue.Registry, kind: str, name: str) -> Any:
+    """The function of this name.
+
+    registry: SIGNATURES or NORMALIZATIONS. kind: what it is, for the message. Raises SL405 if there
+    is none.
+    """
+    if not isinstance(name, str) or name not in registry:
+        known = ", ".join(sorted(registry.get_all()))
+        raise StructlearnError("SL405", kind=kind, name=name, known=known)
+    return registry.get(name)
