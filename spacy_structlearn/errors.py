@@ -2,7 +2,8 @@
 
 A message names the place (file and line, component, attribute) and says how to mend it. Codes are
 never reused. SL0xx: components, configuration, models on disk; SL1xx: trees and corpus files;
-SL2xx: sequences and optimisation; SL3xx: evaluation; SL4xx: grammars; SL5xx: classification.
+SL2xx: sequences and optimisation; SL3xx: evaluation; SL4xx: grammars; SL5xx: classification;
+SL6xx: incremental sigmoid belief networks.
 """
 
 
@@ -439,4 +440,34 @@ MESSAGES = {
     "the main one last.",
     "SL540": "Cannot calibrate with {problem}. Give probabilities as rows, one column a source, "
     "and for each row whether it turned out to be true; both must be there.",
+    # --- SL60x: derivations and networks of sigmoid belief networks --------------------------
+    "SL600": "The symbols of derivations do not fit together: {problem}.",
+    "SL601": "There are no trees to find the symbols of derivations in. Check the reader of the "
+    "treebank.",
+    "SL602": "{name} of the symbols of derivations must be {wanted}, not {value!r}.",
+    "SL603": "The moves are no derivation: {problem}. Give those that `encode` or the parser gave, "
+    "with the words and tags of the same sentence.",
+    "SL604": "The parts of a sigmoid belief network do not fit together: {problem}.",
+    "SL605": "Weights cannot be stored as {value!r}. Choose one of {known}.",
+    # --- SL62x: their training ---------------------------------------------------------------
+    "SL620": "{name} of the training of a sigmoid belief network must be {wanted}, not {value!r}.",
+    "SL621": "A sigmoid belief network cannot be trained on {problem}. Give normalised trees, of "
+    "whose tags and labels `initialize` has seen all, and hold fewer of them out.",
+    "SL622": "The weights of the sigmoid belief network grew out of all bounds in epoch {epoch}: "
+    "set a learn_rate far below {value}, or a lower grad_clip.",
+    # --- SL63x: their search ------------------------------------------------------------------
+    "SL630": "There is no sigmoid belief network to parse with, or it is empty. Train one or load "
+    "one first.",
+    "SL631": "{name} of the search is {value!r}; it must be {wanted}.",
+    "SL632": 'Give one tag for each word of each sentence, "" for none.',
+    # --- SL64x: their means -------------------------------------------------------------------
+    "SL640": "No sigmoid belief network can be made with {problem}.",
+    "SL641": (
+        "Cannot compute with the derivations: there is {problem}; encode the trees with the "
+        "symbols of the same model"
+    ),
+    "SL642": (
+        "Derivation {sentence} is not legal at move {move}: encode its tree with the symbols of "
+        "the same model, and see that it is complete"
+    ),
 }

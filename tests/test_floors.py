@@ -30,7 +30,11 @@ FLOORS = {
 }
 NO_SPACY = {"about", "errors", "serialization", "optimize", "trees", "evaluation"}
 NO_SPACY |= {"sequence", "classification", "grammar", "isbn"}
-LAYERS = {"spacy_structlearn.grammar.bilstm", "spacy_structlearn.grammar.neural"}
+LAYERS = {
+    "spacy_structlearn.grammar.bilstm",
+    "spacy_structlearn.grammar.neural",
+    "spacy_structlearn.isbn.estimators",
+}
 
 
 def modules() -> dict[str, Path]:

@@ -1,0 +1,3 @@
+"""Trees by derivations: Titov & Henderson (2007), "Incremental Bayesian networks for structure
+prediction", and the left-corner derivations of Henderson (2003) that it builds on.
+"""

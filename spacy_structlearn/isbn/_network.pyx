@@ -1,0 +1,705 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
+"""Kernel of incremental sigmoid belief networks: log-likelihoods of derivations and their gradients.
+
+Titov & Henderson (2007): the means of a state's latent variables before its first decision are
+eq. 4, the distribution of a decision is eq. 5, the likelihood eq. 6. In the feed-forward
+approximation the means stay as they are while the elementary decisions of a move are made; in the
+mean field one they are found anew after each, by maximising eq. 8, and gradients go through the
+maximum by implicit differentiation (their section 5.3). The arithmetic is in _network.h.
+"""
+
+from libc.math cimport NAN, fabs, log
+from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+from ..errors import StructlearnError
+
+cdef extern from "_network.h":
+    const int PROJECT
+    const int SHIFT
+    const int N_MOVES
+    const int N_RELATIONS
+    const int SOLVER_VECTORS
+    const int MAX_ROWS
+    const double PHI_LIMIT
+
+    ctypedef struct isbn_t:
+        int n, n_labels, n_tags, n_items, n_signatures, max_projects, mean_field
+        int reads[4]
+        double tolerance
+        const int *item_offsets
+        int n_inputs, n_outputs
+        const double *recurrent
+        const double *inputs
+        const double *bias
+        const double *outputs
+        const double *output_bias
+
+    ctypedef struct leaf_t:
+        int tag, item, signature
+
+    ctypedef struct state_t:
+        int related[4]
+        int below, symbol, is_leaf, has_modifier, n_projects, n_words, move, label, is_done
+        leaf_t leaf, corner
+
+    ctypedef struct block_t:
+        const double *rows
+        const double *biases
+        int size, legal, first
+
+    ctypedef struct solver_t:
+        double *slopes
+
+    void set_sizes(isbn_t *net) noexcept nogil
+    void set_weights(isbn_t *net, const double *weights) noexcept nogil
+    void first_state(const isbn_t *net, state_t *state) noexcept nogil
+    int legal_moves(const isbn_t *net, const state_t *state, const state_t *below) noexcept nogil
+    void next_state(const state_t *state, int start, state_t *next, int number,
+                    const state_t *below, int move, int label, leaf_t leaf, int root) noexcept nogil
+    int input_rows(const isbn_t *net, const state_t *state, int *rows) noexcept nogil
+    void matvec(double *out, const double *m, const double *x, int rows, int n,
+                int add) noexcept nogil
+    void vecmat(double *out, const double *m, const double *w, int rows, int n) noexcept nogil
+    void add_outer(double *m, const double *w, const double *x, int rows, int n) noexcept nogil
+    void add_to(double *out, const double *x, double factor, int n) noexcept nogil
+    void clamp(double *phi, int n) noexcept nogil
+    void sigmoids(double *mu, const double *phi, int n) noexcept nogil
+    block_t move_block(const isbn_t *net, int legal) noexcept nogil
+    block_t label_block(const isbn_t *net) noexcept nogil
+    block_t tag_block(const isbn_t *net) noexcept nogil
+    block_t item_block(const isbn_t *net, int tag) noexcept nogil
+    int is_forced(const block_t *block) noexcept nogil
+    double softmax(const block_t *block, const double *mu, int n, double *p,
+                   double *scores) noexcept nogil
+    void set_solver(solver_t *s, double *room, int n) noexcept nogil
+    int update_means(const isbn_t *net, const block_t *block, const double *theta, int chosen,
+                     double *phi, double *mu, double *p, double log_sum, solver_t *s) noexcept nogil
+    void update_backward(const block_t *block, int chosen, const double *phi, const double *mu,
+                         const double *p, const double *g, double *h, int n, double *d_rows,
+                         double *d_biases, solver_t *s) noexcept nogil
+    void prior_means(const isbn_t *net, const state_t *state, double *phi, double *mu) noexcept nogil
+    int largest_block(const isbn_t *net) noexcept nogil
+    void dropout_mask(double *mask, int n, double rate, uint64_t seed, uint64_t sentence,
+                      uint64_t step) noexcept nogil
+
+cdef enum:
+    MOST_DECISIONS = 3  # elementary ones of a move: shift, tag, word
+    STAGES = 4  # of the means of a state: before each decision, and after the last
+    OUT_OF_MEMORY = -2
+
+MOST_STATE_SIZE = 4096
+
+
+cdef struct sentence_t:
+    # One derivation, as views of the arrays of many
+    const int8_t *moves
+    const int32_t *labels
+    const int32_t *tags
+    const int32_t *items
+    const int32_t *signatures
+    int n_moves, n_words
+    uint64_t number
+
+
+cdef struct decision_t:
+    block_t block
+    int chosen
+    int64_t before, after  # places in `probs`: distributions before and after the update
+
+
+cdef struct step_t:
+    int n_decisions
+    int legal
+    double log_probs[3]
+    decision_t decisions[3]
+
+
+# What forward leaves for backward, of one derivation
+cdef struct work_t:
+    state_t *states  # (m + 1)
+    step_t *steps  # (m)
+    double *phi  # (m, STAGES, n)
+    double *mu  # (m, STAGES, n)
+    double *read  # (m + 1, n): final means as later states read them, by the number that follows
+    double *mask  # (m + 1, n): of dropout
+    double *d_read  # (m + 1, n)
+    double *probs
+    double *g
+    double *h
+    double *room
+    solver_t solver
+    double dropout
+    uint64_t seed
+
+
+cdef int64_t room_of(const isbn_t *net, const sentence_t *s) noexcept nogil:
+    """Numbers of `probs` that a derivation takes."""
+    cdef int64_t total = 0
+    cdef int t, word = 0
+    for t in range(s.n_moves):
+        total += N_MOVES
+        if s.moves[t] == PROJECT:
+            total += net.n_labels
+        elif s.moves[t] == SHIFT and word < s.n_words:
+            total += net.n_tags
+            total += net.item_offsets[s.tags[word] + 1] - net.item_offsets[s.tags[word]]
+            word += 1
+    return 2 * total
+
+
+cdef int allocate(const isbn_t *net, int64_t n_moves, int64_t n_probs, work_t *w) noexcept nogil:
+    cdef int64_t n = net.n, m = n_moves + 1
+    memset(w, 0, sizeof(work_t))
+    w.states = <state_t *> malloc(m * sizeof(state_t))
+    w.steps = <step_t *> malloc(m * sizeof(step_t))
+    w.phi = <double *> malloc(m * STAGES * n * sizeof(double))
+    w.mu = <double *> malloc(m * STAGES * n * sizeof(double))
+    w.read = <double *> malloc(m * n * sizeof(double))
+    w.mask = <double *> malloc(m * n * sizeof(double))
+    w.d_read = <double *> malloc(m * n * sizeof(double))
+    w.probs = <double *> malloc((n_probs + 1) * sizeof(double))
+    w.g = <double *> malloc(n * sizeof(double))
+    w.h = <double *> malloc(n * sizeof(double))
+    w.room = <double *> malloc((SOLVER_VECTORS * n + largest_block(net)) * sizeof(double))
+    if (w.states == NULL or w.steps == NULL or w.phi == NULL or w.mu == NULL or w.read == NULL
+            or w.mask == NULL or w.d_read == NULL or w.probs == NULL or w.g == NULL or w.h == NULL
+            or w.room == NULL):
+        release(w)
+        return OUT_OF_MEMORY
+    set_solver(&w.solver, w.room, net.n)
+    return 0
+
+
+cdef void release(work_t *w) noexcept nogil:
+    free(w.states)
+    free(w.steps)
+    free(w.phi)
+    free(w.mu)
+    free(w.read)
+    free(w.mask)
+    free(w.d_read)
+    free(w.probs)
+    free(w.g)
+    free(w.h)
+    free(w.room)
+
+
+cdef int advance(const isbn_t *net, const sentence_t *s, int t, int word, work_t *w) noexcept nogil:
+    """State t + 1 from state t, and the block of each decision. RETURNS: 0 if it is illegal."""
+    cdef state_t *state = w.states + t
+    cdef const state_t *below = NULL
+    cdef step_t *step = w.steps + t
+    cdef int move = s.moves[t], label = -1
+    cdef leaf_t leaf
+    leaf.tag = leaf.item = leaf.signature = -1
+    if state.below >= 0:
+        below = w.states + state.below
+    step.legal = legal_moves(net, state, below)
+    if not step.legal >> move & 1:
+        return 0
+    step.n_decisions = 1
+    step.decisions[0].block = move_block(net, step.legal)
+    step.decisions[0].chosen = move
+    if move == PROJECT:
+        label = s.labels[t]
+        if label < 0:
+            return 0
+        step.n_decisions = 2
+        step.decisions[1].block = label_block(net)
+        step.decisions[1].chosen = label
+    elif move == SHIFT:
+        if word >= s.n_words:
+            return 0
+        leaf.tag = s.tags[word]
+        leaf.item = s.items[word]
+        leaf.signature = s.signatures[word]
+        step.n_decisions = 3
+        step.decisions[1].block = tag_block(net)
+        step.decisions[1].chosen = leaf.tag
+        step.decisions[2].block = item_block(net, leaf.tag)
+        step.decisions[2].chosen = leaf.item - net.item_offsets[leaf.tag]
+    next_state(state, t, w.states + t + 1, t + 1, below, move, label, leaf, net.n_labels)
+    return 1
+
+
+cdef double forward(const isbn_t *net, const sentence_t *s, work_t *w, int *wrong) noexcept nogil:
+    """Log-likelihood of a derivation. wrong: the number of an illegal move, otherwise -1."""
+    cdef int n = net.n, t, k, tau, word = 0, related
+    cdef int64_t used = 0
+    cdef double total = 0.0, log_sum
+    cdef double *phi
+    cdef double *mu
+    cdef double *p
+    cdef step_t *step
+    cdef decision_t *decision
+    cdef state_t *state
+    wrong[0] = -1
+    first_state(net, w.states)
+    for t in range(s.n_moves):
+        state = w.states + t
+        step = w.steps + t
+        if not advance(net, s, t, word, w):
+            wrong[0] = t
+            return NAN
+        if s.moves[t] == SHIFT:
+            word += 1
+        phi = w.phi + <int64_t> t * STAGES * n
+        mu = w.mu + <int64_t> t * STAGES * n
+        memset(phi, 0, n * sizeof(double))
+        for tau in range(N_RELATIONS):
+            related = state.related[tau]
+            if related >= 0:
+                matvec(phi, net.recurrent + <int64_t> tau * n * n, w.read + <int64_t> related * n,
+                       n, n, 1)
+        prior_means(net, state, phi, mu)
+        for k in range(step.n_decisions):
+            decision = step.decisions + k
+            p = w.probs + used
+            decision.before = used
+            used += decision.block.size
+            log_sum = softmax(&decision.block, mu, n, p, NULL)
+            step.log_probs[k] = log(p[decision.chosen])
+            total += step.log_probs[k]
+            if net.mean_field:
+                decision.after = used
+                used += decision.block.size
+                memcpy(w.probs + decision.after, p, decision.block.size * sizeof(double))
+                memcpy(mu + n, mu, n * sizeof(double))
+                update_means(net, &decision.block, phi, decision.chosen, phi + n, mu + n,
+                             w.probs + decision.after, log_sum, &w.solver)
+                phi += n
+                mu += n
+        memcpy(w.read + <int64_t> (t + 1) * n, mu, n * sizeof(double))
+        if w.dropout > 0:
+            p = w.mask + <int64_t> (t + 1) * n
+            dropout_mask(p, n, w.dropout, w.seed, s.number, t)
+            for k in range(n):
+                w.read[<int64_t> (t + 1) * n + k] *= p[k]
+    if word != s.n_words:
+        wrong[0] = s.n_moves
+    elif net.n_labels and not w.states[s.n_moves].is_done:
+        wrong[0] = s.n_moves
+    return total
+
+
+cdef void backward(const isbn_t *net, const sentence_t *s, work_t *w, double scale,
+                   double *gradient) noexcept nogil:
+    """Add scale times the gradient of the log-likelihood to that of all weights."""
+    cdef int n = net.n, t, k, d, tau, related, r, count, size
+    cdef int64_t wide = n
+    cdef double *d_recurrent = gradient
+    cdef double *d_inputs = d_recurrent + N_RELATIONS * wide * wide
+    cdef double *d_bias = d_inputs + net.n_inputs * wide
+    cdef double *d_outputs = d_bias + wide
+    cdef double *d_output_bias = d_outputs + net.n_outputs * wide
+    cdef double *g = w.g
+    cdef double *h = w.h
+    cdef double *phi
+    cdef double *mu
+    cdef double *p
+    cdef double *scores
+    cdef step_t *step
+    cdef decision_t *decision
+    cdef state_t *state
+    cdef int rows[12]
+    memset(w.d_read, 0, (s.n_moves + 1) * wide * sizeof(double))
+    for t in range(s.n_moves - 1, -1, -1):
+        state = w.states + t
+        step = w.steps + t
+        memcpy(g, w.d_read + (t + 1) * wide, n * sizeof(double))
+        if w.dropout > 0:
+            for k in range(n):
+                g[k] *= w.mask[(t + 1) * wide + k]
+        memset(h, 0, n * sizeof(double))
+        count = step.n_decisions if net.mean_field else 0
+        phi = w.phi + (<int64_t> t * STAGES + count) * n
+        mu = w.mu + (<int64_t> t * STAGES + count) * n
+        for k in range(step.n_decisions - 1, -1, -1):
+            decision = step.decisions + k
+            size = decision.block.size
+            if net.mean_field:
+                update_backward(&decision.block, decision.chosen, phi, mu,
+                                w.probs + decision.after, g, h, n,
+                                d_outputs + decision.block.first * wide,
+                                d_output_bias + decision.block.first, &w.solver)
+                memset(g, 0, n * sizeof(double))
+                phi -= n
+                mu -= n
+            if is_forced(&decision.block):
+                continue
+            # d log q(a) / d score_d = [d = a] - q_d; the distribution is not needed any more.
+            scores = w.probs + decision.before
+            for d in range(size):
+                scores[d] = -scale * scores[d]
+            scores[decision.chosen] += scale
+            add_outer(d_outputs + decision.block.first * wide, scores, mu, size, n)
+            add_to(d_output_bias + decision.block.first, scores, 1.0, size)
+            vecmat(g, decision.block.rows, scores, size, n)
+        for k in range(n):
+            if fabs(phi[k]) < PHI_LIMIT:
+                h[k] += mu[k] * (1.0 - mu[k]) * g[k]
+            else:
+                h[k] = 0.0
+        add_to(d_bias, h, 1.0, n)
+        count = input_rows(net, state, rows)
+        for r in range(count):
+            add_to(d_inputs + rows[r] * wide, h, 1.0, n)
+        for tau in range(N_RELATIONS):
+            related = state.related[tau]
+            if related >= 0:
+                add_outer(d_recurrent + tau * wide * wide, h, w.read + related * wide, n, n)
+                vecmat(w.d_read + related * wide, net.recurrent + tau * wide * wide, h, n, n)
+
+
+cdef class Network:
+    """The shape of a network, and what is computed with weights of this shape.
+
+    state_size: n, latent variables of a state. n_labels, n_tags: L and T. item_offsets: int32
+    (T + 1), the items of each tag. n_signatures: S. max_projects: moves of this kind in a row.
+    features: which blocks of inputs are used, of "abcd". mean_field: whether means are found anew
+    after each decision. tolerance: of their natural parameters. With no labels the network is one
+    of sequences: only shifts are legal.
+    weights: float64 (n_weights): recurrent (4, n, n), inputs (n_inputs, n), bias (n), outputs
+    (n_outputs, n) and output_bias (n_outputs), one after the other.
+    RAISES: SL640 for sizes out of range.
+    """
+
+    cdef isbn_t net
+    cdef const int32_t[::1] offsets
+    cdef readonly str features
+    cdef readonly int64_t n_weights
+
+    def __init__(
+        self,
+        int64_t state_size,
+        int64_t n_labels,
+        int64_t n_tags,
+        item_offsets,
+        int64_t n_signatures=0,
+        int64_t max_projects=0,
+        str features="abcd",
+        bint mean_field=False,
+        double tolerance=1e-8,
+    ):
+        cdef int k
+        cdef isbn_t net
+        offsets = np.ascontiguousarray(item_offsets, dtype=np.int32)
+        problem = ""
+        if not 1 <= state_size <= MOST_STATE_SIZE:
+            problem = f"a state size of {state_size}"
+        elif n_tags < 1 or n_labels < 0 or n_signatures < 0 or max_projects < 0:
+            problem = "a negative number of symbols, or no tags"
+        elif offsets.shape != (n_tags + 1,) or offsets[0] != 0 or (np.diff(offsets) < 1).any():
+            problem = "item_offsets that do not give each tag an item"
+        elif max(n_labels, n_tags, n_signatures, max_projects, int(offsets[n_tags])) > 2**24:
+            problem = "more than 2^24 symbols"
+        elif not set(features) <= set("abcd"):
+            problem = f"features {features!r}"
+        elif not tolerance > 0:
+            problem = f"a tolerance of {tolerance}"
+        if problem:
+            raise StructlearnError("SL640", problem=problem)
+        memset(&net, 0, sizeof(isbn_t))
+        net.n = <int> state_size
+        net.n_labels, net.n_tags = <int> n_labels, <int> n_tags
+        net.n_items, net.n_signatures = <int> offsets[n_tags], <int> n_signatures
+        net.max_projects = <int> max_projects
+        net.mean_field = mean_field
+        net.tolerance = tolerance
+        for k in range(4):
+            net.reads[k] = "abcd"[k] in features
+        set_sizes(&net)
+        self.offsets = offsets
+        net.item_offsets = <const int *> &self.offsets[0]
+        self.net = net
+        self.features = features
+        self.n_weights = (N_RELATIONS * net.n + net.n_inputs + net.n_outputs + 1) * <int64_t> net.n
+        self.n_weights += net.n_outputs
+
+    @property
+    def state_size(self):
+        return self.net.n
+
+    @property
+    def n_inputs(self):
+        return self.net.n_inputs
+
+    @property
+    def n_outputs(self):
+        return self.net.n_outputs
+
+    @property
+    def mean_field(self):
+        return bool(self.net.mean_field)
+
+    cdef object check(self, const double[::1] weights, const int64_t[::1] offsets,
+                      const int64_t[::1] word_offsets, const int8_t[::1] moves,
+                      const int32_t[::1] labels, const int32_t[::1] tags, const int32_t[::1] items,
+                      const int32_t[::1] signatures, const int64_t[::1] sentences):
+        """Raise SL641 unless all indices of these sentences are in range."""
+        cdef int64_t i, k, number, n_sentences = offsets.shape[0] - 1, n_words = tags.shape[0]
+        cdef const char *problem = NULL
+        if weights.shape[0] != self.n_weights:
+            problem = "weights of another network"
+        elif n_sentences < 0 or word_offsets.shape[0] != offsets.shape[0]:
+            problem = "offsets of different numbers of sentences"
+        elif labels.shape[0] != moves.shape[0]:
+            problem = "not one label for each move"
+        elif items.shape[0] != n_words or signatures.shape[0] != n_words:
+            problem = "not one tag, item and signature for each word"
+        elif moves.shape[0] >= 2**31 or n_words >= 2**31:
+            problem = "too many moves or words"
+        else:
+            for i in range(sentences.shape[0]):
+                number = sentences[i]
+                if not 0 <= number < n_sentences:
+                    problem = "a sentence that is not there"
+                    break
+                if not (0 <= offsets[number] <= offsets[number + 1] <= moves.shape[0]
+                        and 0 <= word_offsets[number] <= word_offsets[number + 1] <= n_words):
+                    problem = "offsets out of range"
+                    break
+                for k in range(offsets[number], offsets[number + 1]):
+                    if not (0 <= moves[k] < N_MOVES and -1 <= labels[k] < self.net.n_labels):
+                        problem = "a move or label out of range"
+                for k in range(word_offsets[number], word_offsets[number + 1]):
+                    if not (0 <= tags[k] < self.net.n_tags
+                            and self.offsets[tags[k]] <= items[k] < self.offsets[tags[k] + 1]
+                            and -1 <= signatures[k] < self.net.n_signatures):
+                        problem = "a tag, item or signature out of range"
+        if problem != NULL:
+            raise StructlearnError("SL641", problem=problem.decode())
+
+    cdef int run(self, const double[::1] weights, const int64_t[::1] offsets,
+                 const int64_t[::1] word_offsets, const int8_t[::1] moves,
+                 const int32_t[::1] labels, const int32_t[::1] tags, const int32_t[::1] items,
+                 const int32_t[::1] signatures, const int64_t[::1] sentences, double *out,
+                 double *gradient, double scale, double dropout, uint64_t seed,
+                 int64_t *at) noexcept nogil:
+        """All sentences; `out` gets log-likelihoods. RETURNS: 0, OUT_OF_MEMORY, or 1 where move
+        at[1] of sentence at[0] is illegal."""
+        cdef isbn_t net = self.net
+        cdef work_t w
+        cdef sentence_t s
+        cdef int64_t i, number, most = 0, n_probs = 0, probs
+        cdef int wrong = -1, status = 0
+        set_weights(&net, &weights[0])
+        for i in range(sentences.shape[0]):
+            s = self.sentence(offsets, word_offsets, moves, labels, tags, items, signatures,
+                              sentences[i])
+            most = max(most, s.n_moves)
+            probs = room_of(&net, &s)
+            n_probs = max(n_probs, probs)
+        status = allocate(&net, most, n_probs, &w)
+        if status:
+            return status
+        w.dropout, w.seed = dropout, seed
+        for i in range(sentences.shape[0]):
+            number = sentences[i]
+            s = self.sentence(offsets, word_offsets, moves, labels, tags, items, signatures, number)
+            out[i] = forward(&net, &s, &w, &wrong)
+            if wrong >= 0:
+                at[0], at[1] = number, wrong
+                status = 1
+                break
+            if gradient != NULL:
+                backward(&net, &s, &w, scale, gradient)
+        release(&w)
+        return status
+
+    cdef sentence_t sentence(self, const int64_t[::1] offsets, const int64_t[::1] word_offsets,
+                             const int8_t[::1] moves, const int32_t[::1] labels,
+                             const int32_t[::1] tags, const int32_t[::1] items,
+                             const int32_t[::1] signatures, int64_t number) noexcept nogil:
+        cdef sentence_t s
+        cdef int64_t first = offsets[number], word = word_offsets[number]
+        memset(&s, 0, sizeof(sentence_t))
+        s.n_moves = <int> (offsets[number + 1] - first)
+        s.n_words = <int> (word_offsets[number + 1] - word)
+        s.number = <uint64_t> number
+        # Where there is none, a view has no first element to point to.
+        if s.n_moves:
+            s.moves, s.labels = &moves[first], &labels[first]
+        if s.n_words:
+            s.tags, s.items, s.signatures = &tags[word], &items[word], &signatures[word]
+        return s
+
+    def log_likelihoods(self, const double[::1] weights, const int64_t[::1] offsets,
+                        const int64_t[::1] word_offsets, const int8_t[::1] moves,
+                        const int32_t[::1] labels, const int32_t[::1] tags,
+                        const int32_t[::1] items, const int32_t[::1] signatures,
+                        const int64_t[::1] sentences, double[::1] out):
+        """log P of each derivation, eq. 6, into `out` (k), in nats.
+
+        offsets, word_offsets: (N + 1), where the moves and words of each sentence begin. moves,
+        labels: (moves); a label is -1 but for projects. tags, items, signatures: (words).
+        sentences: (k), which are asked for. The GIL is released. RAISES: SL641 for an index out of
+        range, SL642 for a move that is not legal.
+        """
+        cdef int status
+        cdef int64_t at[2]
+        self.check(weights, offsets, word_offsets, moves, labels, tags, items, signatures, sentences)
+        if out.shape[0] != sentences.shape[0]:
+            raise StructlearnError("SL641", problem="not one place for each result")
+        if not sentences.shape[0]:
+            return
+        with nogil:
+            status = self.run(weights, offsets, word_offsets, moves, labels, tags, items, signatures,
+                              sentences, &out[0], NULL, 1.0, 0.0, 0, at)
+        raise_for(status, at[0], at[1])
+
+    def add_gradient(self, const double[::1] weights, const int64_t[::1] offsets,
+                     const int64_t[::1] word_offsets, const int8_t[::1] moves,
+                     const int32_t[::1] labels, const int32_t[::1] tags, const int32_t[::1] items,
+                     const int32_t[::1] signatures, const int64_t[::1] sentences,
+                     double[::1] gradient, double dropout=0.0, uint64_t seed=0, double scale=1.0):
+        """Add `scale` times the gradient of the sum of the log-likelihoods to `gradient` (n_weights).
+
+        dropout: so large a share of the final means is 0 where later states read them, and the
+        others are larger in turn; which ones follows from `seed` and the number of the sentence.
+        The rest: see `log_likelihoods`. RETURNS: the sum of the log-likelihoods.
+        """
+        cdef int status
+        cdef int64_t at[2]
+        cdef double[::1] out
+        self.check(weights, offsets, word_offsets, moves, labels, tags, items, signatures, sentences)
+        if gradient.shape[0] != self.n_weights:
+            raise StructlearnError("SL641", problem="a gradient of another size than the weights")
+        if not 0 <= dropout < 1:
+            raise StructlearnError("SL641", problem=f"a dropout of {dropout}")
+        if not sentences.shape[0]:
+            return 0.0
+        values = np.empty(sentences.shape[0])
+        out = values
+        with nogil:
+            status = self.run(weights, offsets, word_offsets, moves, labels, tags, items, signatures,
+                              sentences, &out[0], &gradient[0], scale, dropout, seed, at)
+        raise_for(status, at[0], at[1])
+        return float(values.sum())
+
+    def trace(self, const double[::1] weights, const int64_t[::1] offsets,
+              const int64_t[::1] word_offsets, const int8_t[::1] moves, const int32_t[::1] labels,
+              const int32_t[::1] tags, const int32_t[::1] items, const int32_t[::1] signatures,
+              int64_t number):
+        """What is computed of one sentence of m moves.
+
+        RETURNS: phi and means (m, 4, n), natural parameters and means before each elementary
+        decision and, of the mean field, after the last, NaN where there is none; final (m, n), what
+        later states read; log_probs (m, 3), of the elementary decisions, 0 where there is none;
+        legal (m), a bit for each legal move. RAISES: as `log_likelihoods`.
+        """
+        cdef isbn_t net = self.net
+        cdef work_t w
+        cdef sentence_t s
+        cdef int wrong = -1, t, k, i, stages
+        cdef double[:, :, ::1] phi, means
+        cdef double[:, ::1] final, log_probs
+        cdef int64_t[::1] legal
+        cdef const int64_t[::1] sentences = np.array([number], dtype=np.int64)
+        self.check(weights, offsets, word_offsets, moves, labels, tags, items, signatures, sentences)
+        set_weights(&net, &weights[0])
+        s = self.sentence(offsets, word_offsets, moves, labels, tags, items, signatures, number)
+        if allocate(&net, s.n_moves, room_of(&net, &s), &w):
+            raise MemoryError
+        forward(&net, &s, &w, &wrong)
+        found = {
+            "phi": np.full((s.n_moves, STAGES, net.n), np.nan),
+            "means": np.full((s.n_moves, STAGES, net.n), np.nan),
+            "final": np.empty((s.n_moves, net.n)),
+            "log_probs": np.zeros((s.n_moves, MOST_DECISIONS)),
+            "legal": np.empty(s.n_moves, dtype=np.int64),
+        }
+        phi, means, final = found["phi"], found["means"], found["final"]
+        log_probs, legal = found["log_probs"], found["legal"]
+        if wrong < 0:
+            for t in range(s.n_moves):
+                legal[t] = w.steps[t].legal
+                for k in range(w.steps[t].n_decisions):
+                    log_probs[t, k] = w.steps[t].log_probs[k]
+                stages = w.steps[t].n_decisions + 1 if net.mean_field else 1
+                for i in range(net.n):
+                    final[t, i] = w.read[<int64_t> (t + 1) * net.n + i]
+                    for k in range(stages):
+                        phi[t, k, i] = w.phi[(<int64_t> t * STAGES + k) * net.n + i]
+                        means[t, k, i] = w.mu[(<int64_t> t * STAGES + k) * net.n + i]
+        release(&w)
+        raise_for(1 if wrong >= 0 else 0, number, wrong)
+        return found
+
+
+cdef object raise_for(int status, int64_t sentence, int64_t move):
+    if status == OUT_OF_MEMORY:
+        raise MemoryError
+    if status:
+        raise StructlearnError("SL642", sentence=sentence, move=move)
+
+
+cdef object solver_block(const double[::1] theta, const double[:, ::1] rows,
+                         const double[::1] biases, int64_t chosen, block_t *block):
+    if rows.shape[0] < 1 or rows.shape[1] != theta.shape[0] or theta.shape[0] < 1:
+        raise StructlearnError("SL641", problem="rows that are not one for each alternative")
+    if biases.shape[0] != rows.shape[0] or not 0 <= chosen < rows.shape[0]:
+        raise StructlearnError("SL641", problem="biases, or a decision, of other alternatives")
+    block.rows, block.biases = &rows[0, 0], &biases[0]
+    block.size, block.legal, block.first = <int> rows.shape[0], -1, 0
+
+
+def update(const double[::1] theta, const double[:, ::1] rows, const double[::1] biases,
+           int64_t chosen, double tolerance=1e-10):
+    """The means after a decision was seen: the maximum of eq. 8, by Newton's method.
+
+    theta: (n), natural parameters (log odds) of the means before, between -15 and 15. rows: (m, n)
+    and biases: (m), weights of the alternatives. chosen: the decision. tolerance: of the natural
+    parameters. RETURNS: phi and mu (n), natural parameters and means, and the number of steps.
+    RAISES: SL641 for shapes that do not fit.
+    """
+    cdef isbn_t net
+    cdef block_t block
+    cdef solver_t solver
+    cdef double[::1] phi, mu, p, room
+    cdef int steps
+    cdef double log_sum
+    solver_block(theta, rows, biases, chosen, &block)
+    memset(&net, 0, sizeof(isbn_t))
+    net.n = <int> theta.shape[0]
+    net.tolerance = tolerance
+    clamped = np.clip(theta, -PHI_LIMIT, PHI_LIMIT)
+    phi, mu, p = clamped, np.empty(net.n), np.empty(block.size)
+    room = np.empty(SOLVER_VECTORS * net.n + block.size)
+    set_solver(&solver, &room[0], net.n)
+    sigmoids(&mu[0], &phi[0], net.n)
+    log_sum = softmax(&block, &mu[0], net.n, &p[0], NULL)
+    steps = update_means(&net, &block, &phi[0], <int> chosen, &phi[0], &mu[0], &p[0], log_sum,
+                         &solver)
+    return np.asarray(phi), np.asarray(mu), steps
+
+
+def update_gradient(const double[::1] phi, const double[:, ::1] rows, const double[::1] biases,
+                    int64_t chosen, const double[::1] d_mu):
+    """Back through `update`, by implicit differentiation.
+
+    phi: (n), what `update` gave. d_mu: (n), the gradient of something with respect to mu. RETURNS:
+    its gradients with respect to theta (n), rows (m, n) and biases (m). RAISES: SL641 for shapes
+    that do not fit.
+    """
+    cdef block_t block
+    cdef solver_t solver
+    cdef double[::1] mu, p, room, h, d_biases
+    cdef double[:, ::1] d_rows
+    cdef int n = <int> phi.shape[0]
+    solver_block(phi, rows, biases, chosen, &block)
+    if d_mu.shape[0] != phi.shape[0]:
+        raise StructlearnError("SL641", problem="a gradient of another size than the means")
+    mu, p, h = np.empty(n), np.empty(block.size), np.zeros(n)
+    room = np.empty(SOLVER_VECTORS * n + block.size)
+    d_rows, d_biases = np.zeros((block.size, n)), np.zeros(block.size)
+    set_solver(&solver, &room[0], n)
+    sigmoids(&mu[0], &phi[0], n)
+    softmax(&block, &mu[0], n, &p[0], NULL)
+    update_backward(&block, <int> chosen, &phi[0], &mu[0], &p[0], &d_mu[0], &h[0], n, &d_rows[0, 0],
+                    &d_biases[0], &solver)
+    return np.asarray(h), np.asarray(d_rows), np.asarray(d_biases)

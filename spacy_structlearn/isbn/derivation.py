@@ -1,0 +1,911 @@
+"""From trees to left-corner derivations and back, and the symbols that derivations are made of.
+
+Titov & Henderson (2007), section 3, after Henderson (2003): a tree is built by four moves on a
+stack of nodes that holds only ROOT at first. S is a stack, X and Y are nodes, w is a word with its
+tag:
+
+    shift(w)      S -> S, w         w is the next leaf
+    project(Y)    S, X -> S, Y      Y becomes the parent of X, its leftmost child
+    attach        S, Y, X -> S, Y   X becomes the next child of Y
+    modify        S, Y, X -> S, Y   X becomes a modifier of Y
+
+A derivation ends where a node is attached to ROOT. Modifiers undo Chomsky adjunction: a phrase X of
+two children of which the first is itself a phrase X, as in (X (X a b) c), becomes one phrase X with
+the modifier c. Frequent unary chains of labels are fused into one label. A move is made of
+elementary decisions: which of the four, then the label of the new phrase, or the tag of the word
+and then the word among those of its tag, where rare words share one item, the tag's unknown one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StructlearnError
+from ..trees.signatures import NORMALIZATIONS, SIGNATURES, Normalization, Signature, registered
+from ..trees.tree import Tree
+
+MOVES = SHIFT, PROJECT, ATTACH, MODIFY = 0, 1, 2, 3
+RELATIONS = SELF, ANCESTOR, LEFT_CHILD, RECENT_CHILD = 0, 1, 2, 3
+FEATURES = "abcd"
+ROOT = "TOP"
+# How much of the distribution of signatures over all tags each tag's own is mixed with, in tokens.
+_BACKGROUND = 1.0
+_CACHE_SIZE = 100_000
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """All that decisions are made of, each under one index.
+
+    tags: ascending. chains: of each label of phrases the labels that it is fused of, topmost first;
+    ascending. words: of each tag its words that have an item of their own, ascending, after "", the
+    item of all others; with no labels ("sequence mode", in which words are shifted and nothing
+    else) a tag may lack that. Items are numbered through all tags. signatures: classes of words
+    without an item of their own, of which the first, "", is that of words in no other; empty: not
+    used. They are found by the function registered as signature_kind; normalization: the function
+    of other spellings under which a word is looked up, or "". root: the label above trees, which is
+    no label of phrases unless one of this name had to be inserted over several children.
+    max_projects: so many moves of this kind at most come in a row. top_label: the phrase most often
+    right below the root.
+    Raises StructlearnError SL600 if these do not fit together, SL405 for functions that are not
+    registered.
+    """
+
+    tags: tuple[str, ...] = ()
+    chains: tuple[tuple[str, ...], ...] = ()
+    words: tuple[tuple[str, ...], ...] = ()
+    signatures: tuple[str, ...] = ()
+    signature_kind: str = ""
+    normalization: str = ""
+    root: str = ROOT
+    max_projects: int = 0
+    top_label: str = ROOT
+
+    def __post_init__(self) -> None:
+        problem = self._problem()
+        if problem:
+            raise StructlearnError("SL600", problem=problem)
+        if self.signature_kind:
+            registered(SIGNATURES, "signature", self.signature_kind)
+        if self.normalization:
+            registered(NORMALIZATIONS, "normalization", self.normalization)
+
+    @property
+    def n_tags(self) -> int:
+        """Number of tags, T."""
+        return len(self.tags)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels, L: fused chains and those of one label."""
+        return len(self.chains)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items, V: words under their tags, and the unknown ones."""
+        return int(self.item_offsets[-1])
+
+    @property
+    def n_signatures(self) -> int:
+        """Number of signatures, S."""
+        return len(self.signatures)
+
+    @cached_property
+    def item_offsets(self) -> NDArray[np.int32]:
+        """Where the items of each tag begin, int32 (T + 1)."""
+        return np.cumsum([0, *map(len, self.words)], dtype=np.int32)
+
+    @cached_property
+    def unknown(self) -> NDArray[np.int32]:
+        """The item of each tag for words without one of their own, int32 (T); -1: there is none."""
+        has = [bool(words) and words[0] == "" for words in self.words]
+        return np.where(np.array(has, dtype=bool), self.item_offsets[:-1], -1).astype(np.int32)
+
+    @cached_property
+    def phrases(self) -> tuple[str, ...]:
+        """The labels that phrases have, ascending; the root's if it is in a chain."""
+        return tuple(sorted({label for chain in self.chains for label in chain}))
+
+    @cached_property
+    def tag_index(self) -> dict[str, int]:
+        """Id of each tag."""
+        return {tag: i for i, tag in enumerate(self.tags)}
+
+    @cached_property
+    def chain_index(self) -> dict[tuple[str, ...], int]:
+        """Label of each chain."""
+        return {chain: i for i, chain in enumerate(self.chains)}
+
+    @cached_property
+    def input_blocks(self) -> dict[str, slice]:
+        """The rows of inputs that stand for what a state reads, by names such as "a.moves".
+
+        a: the last move, with its label or its word. b: the top of the stack. c: the last word that
+        was shifted. d: the leftmost word below the top.
+        """
+        leaf = {"tags": self.n_tags, "items": self.n_items, "signatures": self.n_signatures}
+        parts = {
+            "a": {"moves": len(MOVES), "labels": self.n_labels, **leaf},
+            "b": {"labels": self.n_labels, "root": 1, "tags": self.n_tags},
+            "c": leaf,
+            "d": leaf,
+        }
+        return _blocks({f"{x}.{name}": size for x in parts for name, size in parts[x].items()})
+
+    @cached_property
+    def output_blocks(self) -> dict[str, slice]:
+        """The rows of outputs of moves, labels, tags and items, by these names."""
+        sizes = {"moves": len(MOVES), "labels": self.n_labels}
+        return _blocks({**sizes, "tags": self.n_tags, "items": self.n_items})
+
+    @property
+    def n_inputs(self) -> int:
+        """Rows of inputs, R."""
+        return self.input_blocks["d.signatures"].stop
+
+    @property
+    def n_outputs(self) -> int:
+        """Rows of outputs, D."""
+        return self.output_blocks["items"].stop
+
+    def item(self, tag: int, word: str, initial: bool = False, before: int = 0) -> tuple[int, int]:
+        """The item of a word under a tag, and its signature.
+
+        tag: its id. initial: whether the word is the first of its sentence. before: how often it
+        stands earlier there. RETURNS: the item, -1 if the word has none of its own and the tag no
+        unknown one; the signature, -1 for a word with an item of its own, or if there are none.
+        """
+        form = self._form(word, before)
+        found = -1 if form is None else self._items[tag].get(form, -1)
+        if found >= 0:
+            return found, -1
+        return int(self.unknown[tag]), self.signature(word, initial)
+
+    def signature(self, word: str, initial: bool = False) -> int:
+        """The signature that a word has where it has no item of its own; -1 if there are none.
+
+        initial: whether it is the first of its sentence.
+        """
+        if not self.signatures:
+            return -1
+        key = word, initial
+        found = self._cache.get(key)
+        if found is None:
+            index = self._signature_index
+            chain = self._signature_function(word, initial, self.known)
+            found = next((index[name] for name in chain if name in index), 0)
+            if len(self._cache) >= _CACHE_SIZE:
+                self._cache.clear()
+            self._cache[key] = found
+        return found
+
+    def candidates(self, words: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """What the words of a sentence may be shifted as.
+
+        words: a list or tuple. RETURNS: items, int32 (n, T), of each word under each tag, -1 where
+        there is none; signatures, int32 (n), that go with the unknown ones among them.
+        """
+        items = np.tile(self.unknown, (len(words), 1))
+        signatures = np.full(len(words), -1, dtype=np.int32)
+        for i, word in enumerate(words):
+            form = word if word in self.known else self._form(word, words[:i].count(word))
+            if form is not None:
+                for tag, item in self._items_of[form]:
+                    items[i, tag] = item
+            signatures[i] = self.signature(word, i == 0)
+        return items, signatures
+
+    def segments(self, chain: tuple[str, ...]) -> tuple[int, ...] | None:
+        """The labels that a unary chain is projected by, the lowest first.
+
+        From its bottom upwards, always the longest known one. chain: labels of phrases, topmost
+        first. RETURNS: None if one of these is not known.
+        """
+        return _segments(chain, self.chain_index)
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """The words that have an item of their own under some tag."""
+        return frozenset(word for words in self.words for word in words if word)
+
+    @cached_property
+    def _items(self) -> list[dict[str, int]]:
+        return [
+            {word: first + i for i, word in enumerate(words) if word}
+            for first, words in zip(self.item_offsets.tolist(), self.words, strict=False)
+        ]
+
+    @cached_property
+    def _items_of(self) -> dict[str, list[tuple[int, int]]]:
+        found: dict[str, list[tuple[int, int]]] = {word: [] for word in self.known}
+        for tag, items in enumerate(self._items):
+            for word, item in items.items():
+                found[word].append((tag, item))
+        return found
+
+    @cached_property
+    def _signature_index(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.signatures)}
+
+    @cached_property
+    def _cache(self) -> dict[tuple[str, bool], int]:
+        return {}
+
+    @cached_property
+    def _forms(self) -> dict[tuple[str, int], str | None]:
+        return {}
+
+    # A registry searches all entry points each time that it is asked.
+    @cached_property
+    def _signature_function(self) -> Signature:
+        return SIGNATURES.get(self.signature_kind)
+
+    @cached_property
+    def _normalize(self) -> Normalization:
+        return NORMALIZATIONS.get(self.normalization)
+
+    def _form(self, word: str, before: int) -> str | None:
+        """The spelling under which a word is known, or None."""
+        if word in self.known:
+            return word
+        if not self.normalization:
+            return None
+        key = word, before & 1
+        if key not in self._forms:
+            if len(self._forms) >= _CACHE_SIZE:
+                self._forms.clear()
+            spellings = self._normalize(*key)
+            self._forms[key] = next((form for form in spellings if form in self.known), None)
+        return self._forms[key]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what is remembered: a registered function need not be one that can be pickled.
+        return self.to_fields()
+
+    def to_fields(self) -> dict[str, Any]:
+        """What is to be stored."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_fields(cls, stored: dict[str, Any]) -> Symbols:
+        """The symbols that `to_fields` described, where tuples may have become lists.
+
+        Raises StructlearnError SL600 or SL405, or TypeError for fields of another kind.
+        """
+        return cls(
+            **stored
+            | {
+                "tags": tuple(stored["tags"]),
+                "chains": tuple(tuple(chain) for chain in stored["chains"]),
+                "words": tuple(tuple(words) for words in stored["words"]),
+                "signatures": tuple(stored["signatures"]),
+            }
+        )
+
+    def _problem(self) -> str | None:
+        texts = [self.signature_kind, self.normalization, self.root, self.top_label]
+        texts += [*self.tags, *self.signatures]
+        texts += [text for group in (*self.chains, *self.words) for text in group]
+        if not all(isinstance(text, str) for text in texts):
+            return "a name that is no string"
+        # "" is before all other words.
+        for names in (self.tags, self.chains, *self.words):
+            if list(names) != sorted(set(names)):
+                return "tags, labels or words of a tag that are not ascending"
+        if not all(self.chains):
+            return "a label without a name"
+        if any((label,) not in self.chain_index for chain in self.chains for label in chain):
+            return "a chain of labels of which one is no label by itself"
+        if len(self.words) != len(self.tags) or not all(self.words):
+            return "a tag without words"
+        if self.chains and (self.unknown < 0).any():
+            return "a tag without an item for unknown words"
+        if len(set(self.signatures)) != len(self.signatures):
+            return "a signature that occurs twice"
+        if self.signatures and self.signatures[0] != "":
+            return 'signatures of which the first is not ""'
+        if self.signatures and not self.signature_kind:
+            return "signatures without the function that finds them"
+        if type(self.max_projects) is not int or self.max_projects < bool(self.chains):
+            return f"{self.max_projects} projects in a row"
+        return None
+
+
+def _blocks(sizes: dict[str, int]) -> dict[str, slice]:
+    ends = np.cumsum([0, *sizes.values()]).tolist()
+    return {name: slice(ends[i], ends[i + 1]) for i, name in enumerate(sizes)}
+
+
+def _segments(chain: tuple[str, ...], index: dict[tuple[str, ...], int]) -> tuple[int, ...] | None:
+    found = []
+    end = len(chain)
+    while end:
+        begin = next((i for i in range(end) if chain[i:end] in index), end)
+        if begin == end:
+            return None
+        found.append(index[chain[begin:end]])
+        end = begin
+    return tuple(found)
+
+
+@dataclass(eq=False)
+class Derivations:
+    """The derivations of many sentences.
+
+    offsets: int64 (N + 1), where the moves of each begin. word_offsets: int64 (N + 1), where its
+    words do. moves: int8 (n_moves). labels: int32 (n_moves), of a project, otherwise -1. tags,
+    items, signatures: int32 (n_words); a signature is -1 where the word has an item of its own, and
+    where there are none.
+    """
+
+    offsets: NDArray[np.int64]
+    word_offsets: NDArray[np.int64]
+    moves: NDArray[np.int8]
+    labels: NDArray[np.int32]
+    tags: NDArray[np.int32]
+    items: NDArray[np.int32]
+    signatures: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All arrays in the order of the fields, as the kernels take them."""
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    def subset(self, indices: NDArray[np.integer] | Sequence[int]) -> Derivations:
+        """Some of the derivations, by their numbers, in this order."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        offsets, moves = _places(self.offsets, chosen)
+        word_offsets, words = _places(self.word_offsets, chosen)
+        return Derivations(
+            offsets,
+            word_offsets,
+            self.moves[moves],
+            self.labels[moves],
+            self.tags[words],
+            self.items[words],
+            self.signatures[words],
+        )
+
+    @staticmethod
+    def concatenate(parts: Sequence[Derivations]) -> Derivations:
+        """All derivations of `parts`, one or more, of the same symbols, one after another."""
+        joined = []
+        for offsets in ([p.offsets for p in parts], [p.word_offsets for p in parts]):
+            joined.append(_cumulative(np.concatenate([np.diff(o) for o in offsets])))
+        names = [field.name for field in fields(Derivations)][2:]
+        return Derivations(
+            *joined, *(np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        )
+
+
+def _places(
+    offsets: NDArray[np.int64], chosen: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the chosen parts begin among themselves, and the places of their elements."""
+    begins = offsets[:-1][chosen]
+    own = _cumulative(offsets[1:][chosen] - begins)
+    return own, np.arange(own[-1]) + np.repeat(begins - own[:-1], np.diff(own))
+
+
+def _cumulative(sizes: NDArray[np.integer]) -> NDArray[np.int64]:
+    ends = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=ends[1:])
+    return ends
+
+
+class _Walk(NamedTuple):
+    """Trees as moves, before unary chains are cut into labels.
+
+    codes: int64, -1 - move, or 2 i for the project that begins chain i, the lowest of its labels,
+    and 2 i + 1 for the projects above, if it has several. offsets: int64 (N + 1), of the codes;
+    word_offsets: of words and tags. chains: labels, topmost first. tops: how often a label stands
+    right below the root.
+    """
+
+    codes: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    word_offsets: NDArray[np.int64]
+    words: list[str]
+    tags: list[str]
+    chains: list[tuple[str, ...]]
+    tops: Counter[str]
+
+    def moves(
+        self, segments: Sequence[tuple[int, ...] | None]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int32]]:
+        """Offsets, moves and labels, given the labels of each chain, lowest first.
+
+        Where a chain has none, the label is -1.
+        """
+        own = [labels or (-1,) for labels in segments]
+        lengths = np.array([size for x in own for size in (1, len(x) - 1)], dtype=np.int64)
+        begins = _cumulative(lengths)
+        flat = np.array([label for x in own for label in x], dtype=np.int32)
+        is_chain = self.codes >= 0
+        sizes = np.ones(len(self.codes), dtype=np.int64)
+        sizes[is_chain] = lengths[self.codes[is_chain]]
+        ends = _cumulative(sizes)
+        codes = np.repeat(self.codes, sizes)
+        moves = np.where(codes >= 0, PROJECT, -1 - codes).astype(np.int8)
+        labels = np.full(len(codes), -1, dtype=np.int32)
+        if len(flat):
+            place = np.arange(len(codes)) - np.repeat(ends[:-1], sizes)
+            projects = codes >= 0
+            labels[projects] = flat[begins[codes[projects]] + place[projects]]
+        return ends[self.offsets], moves, labels
+
+
+def _walk(trees: Iterable[Tree], root: str) -> _Walk:
+    shift, attach, modify = -1 - SHIFT, -1 - ATTACH, -1 - MODIFY
+    codes: list[int] = []
+    words: list[str] = []
+    tags: list[str] = []
+    chains: dict[tuple[str, ...], int] = {}
+    tops: Counter[str] = Counter()
+    offsets, word_offsets = [0], [0]
+    for tree in trees:
+        top = tree
+        if tree.label == root and len(tree.children) == 1:
+            top = tree.children[0]
+        # A root with several children stays: it is then a phrase below the root.
+        if top.word is None and (top is not tree or top.label != root):
+            tops[top.label] += 1
+        work: list[Tree | int] = [attach, top]
+        while work:
+            item = work.pop()
+            if type(item) is int:
+                codes.append(item)
+                continue
+            if item.word is not None:
+                codes.append(shift)
+                words.append(item.word)
+                tags.append(item.label)
+                continue
+            labels = []
+            while True:
+                label, children = item.label, item.children
+                modifiers = []  # the last one first
+                while len(children) == 2 and children[0].label == label:
+                    if children[0].word is not None:
+                        break
+                    modifiers.append(children[1])
+                    children = children[0].children
+                labels.append(label)
+                if modifiers or len(children) != 1 or children[0].word is not None:
+                    break
+                item = children[0]
+            chain = chains.setdefault(tuple(labels), len(chains))
+            if len(labels) > 1:
+                work.append(2 * chain + 1)
+            for child in modifiers:
+                work += (modify, child)
+            for child in children[:0:-1]:
+                work += (attach, child)
+            work += (2 * chain, children[0])
+        offsets.append(len(codes))
+        word_offsets.append(len(words))
+    return _Walk(
+        np.array(codes, dtype=np.int64),
+        np.array(offsets, dtype=np.int64),
+        np.array(word_offsets, dtype=np.int64),
+        words,
+        tags,
+        list(chains),
+        tops,
+    )
+
+
+def symbols_of(
+    trees: Iterable[Tree],
+    *,
+    threshold: int = 10,
+    min_unknown: int = 5,
+    fuse: int = 50,
+    signature: str = "",
+    normalization: str = "",
+    root: str = ROOT,
+) -> tuple[Symbols, NDArray[np.float64]]:
+    """The symbols of the derivations of normalised trees (`trees.normalize`).
+
+    threshold: a word has an item of its own under a tag with which it is seen so often.
+    min_unknown: the rarest words of a tag lose theirs again until so many tokens of it have none,
+    as Henderson (2004) does. fuse: two labels, one above the other in a unary chain, become one
+    label while a pair occurs so often, the most frequent first; 0: none do. signature,
+    normalization: names of registered functions, "" for none; of the signatures those are kept that
+    `threshold` words without an item have. root: the label above the trees.
+    RETURNS: the symbols, and log P(signature | tag, word without an item), float64 (T, S): relative
+    frequencies, with one token more that is distributed as over all tags.
+    Raises StructlearnError SL601 for no trees, SL602 for a setting out of range, SL405 for a
+    function that is not registered.
+    """
+    for name, value, least in (
+        ("threshold", threshold, 1),
+        ("min_unknown", min_unknown, 0),
+        ("fuse", fuse, 0),
+    ):
+        if type(value) is not int or value < least:
+            raise StructlearnError("SL602", name=name, wanted=f"{least} or more", value=value)
+    if signature:
+        registered(SIGNATURES, "signature", signature)
+    walk = _walk(trees, root)
+    if len(walk.offsets) == 1:
+        raise StructlearnError("SL601")
+    tags = tuple(sorted(set(walk.tags)))
+    # Without any label there would be no moves but shifts.
+    chains = _fused(walk, fuse) or ((root,),)
+    segments = [_segments(chain, {c: i for i, c in enumerate(chains)}) for chain in walk.chains]
+    _, moves, _ = walk.moves(segments)
+    symbols = Symbols(
+        tags,
+        chains,
+        _vocabulary(walk, tags, threshold, min_unknown),
+        normalization=normalization,
+        root=root,
+        max_projects=max(int(_runs(moves).max()), 1),
+        top_label=min(walk.tops, key=lambda label: (-walk.tops[label], label), default=root),
+    )
+    if not signature:
+        return symbols, np.zeros((len(tags), 0))
+    return _with_signatures(symbols, walk, signature, threshold)
+
+
+def _fused(walk: _Walk, fuse: int) -> tuple[tuple[str, ...], ...]:
+    """The labels: all single ones, and the chains that are frequent enough."""
+    begun = walk.codes[(walk.codes >= 0) & (walk.codes % 2 == 0)] // 2
+    counts = np.bincount(begun, minlength=len(walk.chains)).tolist()
+    known = {(label,) for chain in walk.chains for label in chain}
+    branching = [x for x in zip(walk.chains, counts, strict=True) if len(x[0]) > 1]
+    while fuse:
+        names = sorted(known)
+        index = {chain: i for i, chain in enumerate(names)}
+        pairs: Counter[tuple[str, ...]] = Counter()
+        for chain, count in branching:
+            segments = _segments(chain, index)
+            assert segments is not None
+            for lower, upper in pairwise(segments):
+                pairs[names[upper] + names[lower]] += count
+        best = min(pairs, key=lambda pair: (-pairs[pair], pair), default=())
+        if pairs[best] < fuse:
+            break
+        known.add(best)
+    return tuple(sorted(known))
+
+
+def _runs(moves: NDArray[np.int8]) -> NDArray[np.int64]:
+    """Of each move, how many projects in a row end with it."""
+    places = np.arange(1, len(moves) + 1)
+    return places - np.maximum.accumulate(np.where(moves == PROJECT, 0, places))
+
+
+def _vocabulary(
+    walk: _Walk, tags: tuple[str, ...], threshold: int, min_unknown: int
+) -> tuple[tuple[str, ...], ...]:
+    counts: dict[str, list[tuple[int, str]]] = {tag: [] for tag in tags}
+    for (tag, word), count in Counter(zip(walk.tags, walk.words, strict=True)).items():
+        counts[tag].append((count, word))
+    words = []
+    for tag in tags:
+        kept = []
+        n_unknown = 0
+        for count, word in sorted(counts[tag]):
+            # An empty word is the name of the unknown item.
+            if count < threshold or n_unknown < min_unknown or not word:
+                n_unknown += count
+            else:
+                kept.append(word)
+        words.append(("", *sorted(kept)))
+    return tuple(words)
+
+
+def _with_signatures(
+    symbols: Symbols, walk: _Walk, kind: str, threshold: int
+) -> tuple[Symbols, NDArray[np.float64]]:
+    function: Signature = SIGNATURES.get(kind)
+    tags, items, _ = _leaves(symbols, walk)
+    rare = np.flatnonzero(items == symbols.unknown[tags])
+    starts = set(walk.word_offsets.tolist())
+    tokens = [(walk.words[i], i in starts) for i in rare.tolist()]
+    types = {key: function(*key, symbols.known) for key in dict.fromkeys(tokens)}
+    counts: Counter[str] = Counter()
+    for key, count in Counter(tokens).items():
+        for name in dict.fromkeys(types[key]):
+            counts[name] += count
+    kept = sorted(name for name, count in counts.items() if count >= threshold and name)
+    found = replace(symbols, signatures=("", *kept), signature_kind=kind)
+    ids = np.array([found.signature(*key) for key in tokens], dtype=np.int64)
+    table = np.zeros((symbols.n_tags, found.n_signatures))
+    np.add.at(table, (tags[rare], ids), 1.0)
+    background = table.sum(axis=0) + 1.0
+    table += _BACKGROUND * background / background.sum()
+    return found, np.log(table / table.sum(axis=1, keepdims=True))
+
+
+def _leaves(
+    symbols: Symbols, walk: _Walk
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Tags, items and signatures of all words; -1 for a tag, and so an item, that is not known."""
+    index, own = symbols.tag_index, symbols._items
+    tags = [index.get(tag, -1) for tag in walk.tags]
+    items = [
+        own[tag].get(word, -1) if tag >= 0 else -1
+        for tag, word in zip(tags, walk.words, strict=True)
+    ]
+    signatures = np.full(len(tags), -1, dtype=np.int32)
+    found = np.array(items, dtype=np.int32)
+    begins = np.repeat(walk.word_offsets[:-1], np.diff(walk.word_offsets)).tolist()
+    for i in np.flatnonzero(found < 0).tolist():
+        if tags[i] >= 0:
+            word, begin = walk.words[i], begins[i]
+            before = walk.words[begin:i].count(word)
+            found[i], signatures[i] = symbols.item(tags[i], word, i == begin, before)
+    return np.array(tags, dtype=np.int32), found, signatures
+
+
+def encode(trees: Iterable[Tree], symbols: Symbols) -> tuple[Derivations, NDArray[np.int64]]:
+    """The derivations of normalised trees.
+
+    A unary chain that is no label is projected by its parts. A tree is left out if it has a tag or
+    a label that the symbols lack, or more projects in a row than they allow.
+    RETURNS: the derivations, and the numbers of their trees, int64, ascending.
+    """
+    walk = _walk(trees, symbols.root)
+    segments = [symbols.segments(chain) for chain in walk.chains]
+    offsets, moves, labels = walk.moves(segments)
+    tags, items, signatures = _leaves(symbols, walk)
+    every = Derivations(offsets, walk.word_offsets, moves, labels, tags, items, signatures)
+    projects = moves == PROJECT
+    wrong = (projects & (labels < 0)) | (_runs(moves) > symbols.max_projects)
+    bad = np.zeros(len(every), dtype=bool)
+    bad[np.searchsorted(offsets, np.flatnonzero(wrong), side="right") - 1] = True
+    bad[np.searchsorted(walk.word_offsets, np.flatnonzero(items < 0), side="right") - 1] = True
+    kept = np.flatnonzero(~bad)
+    return (every if len(kept) == len(every) else every.subset(kept)), kept
+
+
+class _Open:
+    """A phrase of the stack of `decode`, whose children are not all known."""
+
+    __slots__ = ("children", "label", "modifiers")
+
+    def __init__(self, label: int, child: Tree):
+        self.label = label
+        self.children = [child]
+        self.modifiers: list[Tree] = []
+
+
+def decode(
+    symbols: Symbols,
+    moves: NDArray[np.integer] | Sequence[int],
+    labels: NDArray[np.integer] | Sequence[int],
+    words: Sequence[str],
+    tags: Sequence[str],
+) -> Tree:
+    """The normalised tree that a derivation stands for: what `encode` was given.
+
+    moves, labels: (m), as in `Derivations`. words, tags: of the sentence.
+    Raises StructlearnError SL603 if the moves are no derivation of so many words.
+    """
+    chains = symbols.chains
+
+    def closed(node: Tree | _Open) -> Tree:
+        if isinstance(node, Tree):
+            return node
+        *upper, label = chains[node.label]
+        tree = _phrase(label, node.children)
+        for modifier in node.modifiers:
+            tree = Tree(label, (tree, modifier))
+        for label in reversed(upper):
+            tree = _phrase(label, (tree,))
+        return tree
+
+    if len(moves) != len(labels) or len(words) != len(tags):
+        raise StructlearnError("SL603", problem="not one label for each move, or tag for each word")
+    pairs = zip(np.asarray(moves).tolist(), np.asarray(labels).tolist(), strict=True)
+    leaves = iter(zip(tags, words, strict=True))
+    stack: list[Tree | _Open] = []
+    done = None
+    number = 0
+    try:
+        for move, label in pairs:
+            if done is not None:
+                raise IndexError
+            if move == SHIFT:
+                tag, word = next(leaves)
+                stack.append(Tree(tag, (), word))
+            elif move == PROJECT:
+                if label < 0:
+                    raise IndexError
+                stack[-1] = _Open(label, closed(stack[-1]))
+            elif move == ATTACH:
+                node = closed(stack.pop())
+                if stack:
+                    stack[-1].children.append(node)
+                else:
+                    done = node
+            elif move == MODIFY:
+                node = closed(stack.pop())
+                stack[-1].modifiers.append(node)
+            else:
+                raise IndexError
+            number += 1
+    except (IndexError, AttributeError, StopIteration):
+        raise StructlearnError("SL603", problem=f"move {number} is not possible") from None
+    if done is None or next(leaves, None) is not None:
+        raise StructlearnError("SL603", problem="they end before the tree is complete")
+    return _phrase(symbols.root, (done,))
+
+
+def _phrase(label: str, children: Sequence[Tree]) -> Tree:
+    """A phrase, which over a phrase of the same label alone is this one."""
+    if len(children) == 1 and children[0].word is None and children[0].label == label:
+        return children[0]
+    return Tree(label, children)
+
+
+class _Node:
+    """A node of the stack of `_Automaton`. latest: the last state in which it was on top."""
+
+    __slots__ = ("corner", "is_leaf", "latest", "left", "modified", "row")
+
+    def __init__(self, row: int, corner: int, left: _Node | None = None, is_leaf: bool = False):
+        self.row = row
+        self.corner = corner  # the number of its leftmost word, -1 for none
+        self.left = left
+        self.is_leaf = is_leaf
+        self.modified = False
+        self.latest = -1
+
+
+class _Automaton:
+    """The stack of a derivation, its states and what is legal, as plainly as can be.
+
+    Rows of nodes are those of block b of the inputs.
+    """
+
+    def __init__(self, symbols: Symbols):
+        self.symbols = symbols
+        self.stack = [_Node(symbols.n_labels, -1)]
+        self.n_states = 0
+        self.n_words = 0
+        self.run = 0
+        self.is_done = False
+        self.last = -1
+        self.enter()
+
+    def enter(self) -> None:
+        """Begin the state after a move: `relations` are the states that it reads, -1 for none."""
+        top = self.stack[-1]
+        self.relations = [-1] * len(RELATIONS)
+        self.relations[SELF] = top.latest
+        if len(self.stack) > 1:
+            self.relations[ANCESTOR] = self.stack[-2].latest
+        if top.left is not None:
+            self.relations[LEFT_CHILD] = top.left.latest
+        if self.last in (PROJECT, ATTACH, MODIFY):
+            self.relations[RECENT_CHILD] = self.n_states - 1
+        top.latest = self.n_states
+        self.n_states += 1
+
+    def legal(self) -> NDArray[np.bool_]:
+        mask = np.zeros(len(MOVES), dtype=bool)
+        top = self.stack[-1]
+        if self.is_done:
+            return mask
+        mask[SHIFT] = not top.is_leaf or not self.symbols.n_labels
+        if len(self.stack) > 1 and self.symbols.n_labels:
+            below = self.stack[-2]
+            mask[PROJECT] = self.run < self.symbols.max_projects
+            mask[ATTACH] = not below.modified
+            mask[MODIFY] = len(self.stack) > 2
+        return mask
+
+    def make(self, move: int, row: int) -> None:
+        """Make a legal move. row: of the new node, for a shift or project."""
+        top = self.stack[-1]
+        if move == SHIFT:
+            self.stack.append(_Node(row, self.n_words, is_leaf=True))
+            self.n_words += 1
+        elif move == PROJECT:
+            self.stack[-1] = _Node(row, top.corner, top)
+        else:
+            self.stack.pop()
+            self.stack[-1].modified |= move == MODIFY
+            self.is_done = len(self.stack) == 1
+        self.run = self.run + 1 if move == PROJECT else 0
+        self.last = move
+        if not self.is_done:
+            self.enter()
+
+
+def legal(symbols: Symbols, moves: Iterable[int]) -> NDArray[np.bool_]:
+    """Which moves may follow, bool (4); none where the derivation is complete.
+
+    moves: those so far. Raises StructlearnError SL603 if one of these was not legal.
+    """
+    automaton = _Automaton(symbols)
+    for number, move in enumerate(moves):
+        if not automaton.legal()[move]:
+            raise StructlearnError("SL603", problem=f"move {number} is not possible")
+        automaton.make(move, 0)
+    return automaton.legal()
+
+
+class Replay(NamedTuple):
+    """What each state of a derivation of m moves reads.
+
+    relations: int32 (m, 4), the states that it is linked to by each of `RELATIONS`, -1 for none.
+    rows: of each state its rows of the inputs (`Symbols.input_blocks`). legal: bool (m, 4), the
+    moves that could be made there.
+    """
+
+    relations: NDArray[np.int32]
+    rows: tuple[tuple[int, ...], ...]
+    legal: NDArray[np.bool_]
+
+
+def replay(
+    symbols: Symbols, derivations: Derivations, number: int, features: str = FEATURES
+) -> Replay:
+    """The states of one derivation, by its number.
+
+    features: the blocks of inputs that are read. Raises StructlearnError SL603 for a move that is
+    not legal.
+    """
+    first, end = derivations.offsets[number : number + 2].tolist()
+    words = slice(*derivations.word_offsets[number : number + 2].tolist())
+    columns = (derivations.tags, derivations.items, derivations.signatures)
+    leaves = np.stack([column[words] for column in columns], axis=1).tolist()
+    blocks = {name: block.start for name, block in symbols.input_blocks.items()}
+
+    def leaf_rows(block: str, leaf: int) -> list[int]:
+        if leaf < 0:
+            return []
+        names = ("tags", "items", "signatures")
+        pairs = zip(names, leaves[leaf], strict=True)
+        return [blocks[f"{block}.{name}"] + value for name, value in pairs if value >= 0]
+
+    automaton = _Automaton(symbols)
+    relations, rows, masks = [], [], []
+    last, label = -1, -1
+    for move, new in zip(
+        derivations.moves[first:end].tolist(), derivations.labels[first:end].tolist(), strict=True
+    ):
+        top = automaton.stack[-1]
+        newest = automaton.n_words - 1
+        read: dict[str, list[int]] = {name: [] for name in FEATURES}
+        if last >= 0:
+            read["a"].append(blocks["a.moves"] + last)
+        if last == PROJECT:
+            read["a"].append(blocks["a.labels"] + label)
+        if last == SHIFT:
+            read["a"] += leaf_rows("a", newest)
+        read["b"].append(blocks["b.labels"] + top.row)
+        read["c"] += leaf_rows("c", newest)
+        read["d"] += leaf_rows("d", top.corner)
+        mask = automaton.legal()
+        if not mask[move]:
+            raise StructlearnError("SL603", problem=f"move {len(rows)} is not possible")
+        relations.append(automaton.relations)
+        rows.append(tuple(row for name in FEATURES if name in features for row in read[name]))
+        masks.append(mask)
+        row = new
+        if move == SHIFT:
+            row = blocks["b.tags"] - blocks["b.labels"] + leaves[automaton.n_words][0]
+        automaton.make(move, row)
+        last, label = move, new
+    return Replay(
+        np.array(relations, dtype=np.int32).reshape(-1, len(RELATIONS)),
+        tuple(rows),
+        np.array(masks, dtype=bool).reshape(-1, len(MOVES)),
+    )

@@ -1,0 +1,753 @@
+"""Derivations of trees: the transforms, vocabulary, legality, states, and that all comes back."""
+
+import pickle
+import time
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.isbn.derivation import (
+    ANCESTOR,
+    ATTACH,
+    LEFT_CHILD,
+    MODIFY,
+    PROJECT,
+    RECENT_CHILD,
+    SELF,
+    SHIFT,
+    Derivations,
+    Symbols,
+    decode,
+    encode,
+    legal,
+    replay,
+    symbols_of,
+)
+from spacy_structlearn.trees.brackets import load_trees, parse_tree, read_trees
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.tree import Tree
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
+MARY = "(TOP (S (NP (NNP Mary)) (VP (VBZ runs) (RB often))))"
+# One of each relation, and a modifier.
+CHAIN = "(TOP (S (NP (NP (D a) (N b)) (PP (P of) (N c))) (VP (V d))))"
+
+
+def parsed(*texts):
+    return [parse_tree(text) for text in texts]
+
+
+def sample():
+    return [normalize(tree) for tree in load_trees(SAMPLE)]
+
+
+def moves_of(symbols, derivations, number=0):
+    """The moves of a derivation as they are written: shift a, project S+VP, attach, modify."""
+    first, end = derivations.offsets[number : number + 2]
+    names = []
+    for move, label in zip(
+        derivations.moves[first:end], derivations.labels[first:end], strict=True
+    ):
+        name = ("shift", "project", "attach", "modify")[move]
+        names.append(f"{name} {'+'.join(symbols.chains[label])}" if move == PROJECT else name)
+        assert (label >= 0) == (move == PROJECT)
+    return names
+
+
+def decoded(symbols, derivations, number, tree):
+    first, end = derivations.offsets[number : number + 2]
+    moves, labels = derivations.moves[first:end], derivations.labels[first:end]
+    return decode(symbols, moves, labels, tree.words(), tree.tags())
+
+
+def round_trip(trees, **settings):
+    """Symbols and derivations of trees that all come back, by legal moves only."""
+    symbols, _ = symbols_of(trees, **settings)
+    derivations, kept = encode(trees, symbols)
+    assert kept.tolist() == list(range(len(trees)))
+    for number, tree in enumerate(trees):
+        assert decoded(symbols, derivations, number, tree) == tree
+        replay(symbols, derivations, number)
+    return symbols, derivations
+
+
+# --- moves ----------------------------------------------------------------------------------------
+def test_the_example_of_the_paper():
+    symbols, derivations = round_trip(parsed(MARY), fuse=0)
+    expected = "shift, project NP, project S, shift, project VP, shift, attach, attach, attach"
+    assert moves_of(symbols, derivations) == expected.split(", ")
+    assert symbols.max_projects == 2
+    assert symbols.top_label == "S"
+
+
+def test_adjunction_is_undone_by_modify():
+    symbols, derivations = round_trip(parsed("(TOP (X (X (X (A a) (A b)) (B c)) (C d)))"))
+    expected = "shift, project X, shift, attach, shift, modify, shift, modify, attach"
+    assert moves_of(symbols, derivations) == expected.split(", ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(TOP (X (X (A a) (A b)) (B c) (C d)))",  # three children
+        "(TOP (X (A a) (X (A b) (A c))))",  # the second child
+        "(TOP (X (X a) (B b)))",  # a tag of the same name
+        "(TOP (X (Y (X (A a) (A b))) (B c)))",  # not the child itself
+    ],
+)
+def test_what_is_no_adjunction(text):
+    _, derivations = round_trip(parsed(text))
+    assert MODIFY not in derivations.moves.tolist()
+
+
+def test_fused_chains():
+    trees = parsed(*["(TOP (S (VP (V a))))"] * 3, "(TOP (SBAR (S (VP (V a)))))", "(TOP (VP (V a)))")
+    symbols, derivations = round_trip(trees, fuse=4)
+    assert symbols.chains == (("S",), ("S", "VP"), ("SBAR",), ("VP",))
+    assert moves_of(symbols, derivations) == ["shift", "project S+VP", "attach"]
+    assert moves_of(symbols, derivations, 3)[1:3] == ["project S+VP", "project SBAR"]
+    assert symbols.max_projects == 2
+    symbols, derivations = round_trip(trees, fuse=5)
+    assert symbols.chains == (("S",), ("SBAR",), ("VP",))
+    assert symbols.max_projects == 3
+    symbols, derivations = round_trip(trees, fuse=1)
+    assert moves_of(symbols, derivations, 3) == ["shift", "project SBAR+S+VP", "attach"]
+    assert symbols.max_projects == 1
+    assert round_trip(trees, fuse=0)[0].chains == (("S",), ("SBAR",), ("VP",))
+
+
+def test_the_most_frequent_pair_is_fused_first():
+    # B over C is in 5 chains, A over B in 3 besides one that is longer.
+    long, often, seldom = "(TOP (A (B (C (t w)))))", "(TOP (B (C (t w))))", "(TOP (A (B (t w))))"
+    trees = parsed(*[long] * 2, *[often] * 3, *[seldom] * 2)
+    assert ("A", "B") not in round_trip(trees, fuse=3)[0].chains
+    assert ("B", "C") in round_trip(trees, fuse=3)[0].chains
+    # What is left of the long chains is A over B+C.
+    assert ("A", "B", "C") in round_trip(trees, fuse=2)[0].chains
+
+
+def test_a_phrase_with_a_modifier_is_the_bottom_of_its_chain():
+    text = "(TOP (S (VP (VP (V a) (N b)) (PP c))))"
+    symbols, derivations = round_trip(parsed(text), fuse=1)
+    assert moves_of(symbols, derivations)[1:] == [
+        "project S+VP",
+        "shift",
+        "attach",
+        "shift",
+        "modify",
+        "attach",
+    ]
+    text = "(TOP (S (S (VP (V a) (N b))) (PP c)))"
+    symbols, derivations = round_trip(parsed(text), fuse=1)
+    assert ("S", "VP") not in symbols.chains
+    assert moves_of(symbols, derivations)[3:] == [
+        "attach",
+        "project S",
+        "shift",
+        "modify",
+        "attach",
+    ]
+
+
+def test_a_chain_that_is_no_label_is_projected_by_its_parts():
+    symbols, _ = symbols_of(
+        parsed(*["(TOP (S (VP (V a))))"] * 3, "(TOP (X (Y (Z (V a)))))", "(TOP (Z (V a)))"), fuse=3
+    )
+    tree = parse_tree("(TOP (X (S (VP (V a)))))")
+    derivations, _ = encode([tree], symbols)
+    assert moves_of(symbols, derivations) == ["shift", "project S+VP", "project X", "attach"]
+    assert decoded(symbols, derivations, 0, tree) == tree
+    assert symbols.segments(("S", "VP")) == (symbols.chain_index["S", "VP"],)
+    assert symbols.segments(("S", "Q")) is None
+
+
+def test_the_root_over_several_children_over_a_word_and_missing():
+    texts = ["(TOP (A (t a)) (B (t b)))", "(TOP (t a))", "(A (t a) (t b))", "(t a)"]
+    trees = parsed(*texts)
+    symbols, _ = symbols_of(trees)
+    derivations, kept = encode(trees, symbols)
+    assert kept.tolist() == [0, 1, 2, 3]
+    expected = ["shift", "project A", "project TOP", "shift", "project B", "attach", "attach"]
+    assert moves_of(symbols, derivations) == expected
+    assert moves_of(symbols, derivations, 1) == ["shift", "attach"]
+    found = [str(decoded(symbols, derivations, i, tree)) for i, tree in enumerate(trees)]
+    assert found == [*texts[:2], "(TOP (A (t a) (t b)))", "(TOP (t a))"]
+    assert symbols.phrases == ("A", "B", "TOP")
+    assert symbols.top_label == "A"
+    bare, _ = round_trip(parsed("(TOP (t a))"))
+    assert (bare.top_label, bare.chains, bare.max_projects) == ("TOP", (("TOP",),), 1)
+    assert symbols_of(parsed("(TOP (t a) (t b))"))[0].top_label == "TOP"
+    assert symbols_of(parsed("(R (t a) (t b))"), root="R")[0].top_label == "R"
+
+
+def test_another_root():
+    tree = parse_tree("(R (A (t a)) (A (t b)))")
+    symbols, _ = round_trip([tree], root="R")
+    assert symbols.phrases == ("A", "R")
+
+
+def test_trees_that_the_symbols_cannot_say_are_left_out():
+    symbols, _ = symbols_of(parsed("(TOP (A (B (t a) (u b))))"), fuse=0)
+    trees = parsed(
+        "(TOP (A (t a)))",
+        "(TOP (A (x a)))",  # a tag
+        "(TOP (B (u b)))",
+        "(TOP (A (X (t a) (t b))))",  # a label
+        "(TOP (A (B (t a) (t b))))",
+        "(TOP (A (B (A (t a)))))",  # three projects in a row
+        "(TOP (B (B (t a) (t b)) (t b)))",
+    )
+    derivations, kept = encode(trees, symbols)
+    assert kept.tolist() == [0, 2, 4, 6]
+    assert len(derivations) == 4
+    for number, i in enumerate(kept):
+        assert decoded(symbols, derivations, number, trees[i]) == trees[i]
+    nothing, kept = encode([], symbols)
+    assert len(nothing) == len(kept) == 0
+
+
+def test_deep_trees_need_no_recursion():
+    tree = Tree.leaf("T", "t")
+    for i in range(5_000):
+        tree = Tree("AB"[i % 2], [tree, Tree.leaf("T", "t")])
+    other = Tree("A", [tree])
+    for _ in range(5_000):
+        other = Tree("A", [other, Tree.leaf("T", "t")])
+    right = Tree.leaf("T", "t")
+    for _ in range(5_000):
+        right = Tree("C", [Tree.leaf("T", "t"), right])
+    trees = [Tree("TOP", [found]) for found in (tree, other, right)]
+    symbols, _ = symbols_of(trees)
+    derivations, _ = encode(trees, symbols)
+    for number, found in enumerate(trees):
+        assert decoded(symbols, derivations, number, found) == found
+
+
+def test_decoding_collapses_unary_repeats():
+    symbols, _ = symbols_of(parsed("(TOP (A (B (t a))))", "(TOP (t a) (t b))"), fuse=0)
+    a, b, top = (symbols.chain_index[(name,)] for name in ("A", "B", "TOP"))
+    moves, labels = [SHIFT, PROJECT, PROJECT, PROJECT, ATTACH], [-1, b, b, a, -1]
+    assert str(decode(symbols, moves, labels, ["w"], ["t"])) == "(TOP (A (B (t w))))"
+    labels = [-1, a, top, top, -1]
+    assert str(decode(symbols, moves, labels, ["w"], ["t"])) == "(TOP (A (t w)))"
+
+
+@pytest.mark.parametrize(
+    ("moves", "labels", "words"),
+    [
+        ([], [], []),
+        ([SHIFT], [-1], ["w"]),
+        ([SHIFT, ATTACH], [-1, -1], ["w", "w"]),
+        ([SHIFT, ATTACH], [-1, -1], []),
+        ([SHIFT, ATTACH, SHIFT, ATTACH], [-1] * 4, ["w", "w"]),
+        ([SHIFT, PROJECT, ATTACH], [-1, 7, -1], ["w"]),
+        ([SHIFT, PROJECT, ATTACH], [-1, -1, -1], ["w"]),
+        ([SHIFT, SHIFT, ATTACH, ATTACH], [-1] * 4, ["w", "w"]),
+        ([SHIFT, MODIFY], [-1] * 2, ["w"]),
+        ([ATTACH], [-1], []),
+        ([SHIFT, 4], [-1, -1], ["w"]),
+        ([SHIFT, ATTACH], [-1], ["w"]),
+    ],
+)
+def test_what_is_no_derivation(moves, labels, words):
+    symbols, _ = symbols_of(parsed("(TOP (A (t a)))"))
+    with pytest.raises(StructlearnError, match="SL603"):
+        decode(symbols, moves, labels, words, ["t"] * len(words))
+
+
+# --- vocabulary -----------------------------------------------------------------------------------
+def words_of(symbols, tag):
+    return symbols.words[symbols.tag_index[tag]]
+
+
+def tagged(*counts):
+    """A tree for each word of (tag, word, how often)."""
+    return [
+        Tree("TOP", [Tree("A", [Tree.leaf(tag, word)])])
+        for tag, word, count in counts
+        for _ in range(count)
+    ]
+
+
+def test_rare_words_share_an_item():
+    trees = tagged(
+        ("N", "cat", 4), ("N", "dog", 3), ("N", "emu", 2), ("V", "cat", 3), ("V", "go", 5)
+    )
+    symbols, _ = symbols_of(trees, threshold=3, min_unknown=0)
+    assert symbols.words == (("", "cat", "dog"), ("", "cat", "go"))
+    assert symbols.item_offsets.tolist() == [0, 3, 6]
+    assert symbols.item_offsets.dtype == np.int32
+    assert symbols.unknown.tolist() == [0, 3]
+    assert symbols.n_items == 6
+    noun, verb = 0, 1
+    assert [symbols.item(noun, word)[0] for word in ("cat", "dog", "emu", "go", "")] == [
+        1,
+        2,
+        0,
+        0,
+        0,
+    ]
+    assert [symbols.item(verb, word)[0] for word in ("cat", "dog", "go")] == [4, 3, 5]
+    derivations, _ = encode(trees, symbols)
+    assert derivations.items.tolist() == [1] * 4 + [2] * 3 + [0] * 2 + [4] * 3 + [5] * 5
+    assert set(derivations.signatures.tolist()) == {-1}
+
+
+def test_unknown_items_have_some_tokens():
+    counts = ("N", "a", 4), ("N", "b", 3), ("N", "c", 3), ("N", "d", 9), ("V", "only", 9)
+    trees = tagged(*counts, ("V", "rare", 1))
+    assert words_of(symbols_of(trees, threshold=3, min_unknown=4)[0], "N") == ("", "a", "d")
+    assert words_of(symbols_of(trees, threshold=3, min_unknown=3)[0], "N") == ("", "a", "c", "d")
+    assert words_of(symbols_of(trees, threshold=3, min_unknown=1)[0], "V") == ("", "only")
+    assert words_of(symbols_of(trees, threshold=3, min_unknown=2)[0], "V") == ("",)
+
+
+def test_signatures():
+    trees = tagged(
+        ("N", "cats", 2), ("N", "dogs", 1), ("N", "emu", 1), ("V", "goes", 3), ("V", "see", 9)
+    )
+    symbols, log_probs = symbols_of(trees, threshold=3, min_unknown=4, signature="english")
+    # Seen 3 times are UNK-INITC... no: none has a capital; -LC-s 3 + 3, -LC 1 + 6, UNK 7.
+    assert symbols.signatures == ("", "UNK", "UNK-LC", "UNK-LC-s")
+    assert words_of(symbols, "V") == ("",)
+    s, plain = 3, 2
+    assert symbols.item(0, "cats") == (0, s)
+    assert symbols.item(0, "emu", initial=True) == (0, plain)
+    assert symbols.item(1, "Word") == (1, 1)
+    derivations, _ = encode(trees, symbols)
+    assert derivations.signatures.tolist() == [s] * 3 + [plain] + [s] * 3 + [plain] * 9
+    counts = np.array([[0, 0, 1, 3], [0, 0, 9, 3]], dtype=float)
+    background = counts.sum(axis=0) + 1
+    expected = counts + background / background.sum()
+    np.testing.assert_allclose(np.exp(log_probs), expected / expected.sum(axis=1, keepdims=True))
+    assert log_probs.dtype == np.float64
+    plain, none = symbols_of(trees)
+    assert plain.signatures == ()
+    assert none.shape == (2, 0)
+    assert plain.item(0, "unheard") == (0, -1)
+
+
+def test_a_word_with_an_item_has_no_signature():
+    trees = tagged(("N", "cat", 9), ("N", "emu", 5), ("V", "go", 9), ("V", "see", 5))
+    symbols, _ = symbols_of(trees, threshold=6, signature="shape")
+    assert symbols.item(0, "cat")[1] == -1
+    assert symbols.item(1, "cat")[1] >= 0
+    items, signatures = symbols.candidates(["cat", "emu"])
+    assert items[0].tolist() == [symbols.item(0, "cat")[0], symbols.unknown[1]]
+    assert signatures[0] == symbols.item(1, "cat", initial=True)[1]
+
+
+def test_other_spellings_of_known_words():
+    trees = tagged(("Q", "``", 9), ("Q", "''", 9), ("N", "don't", 9), ("N", "rare", 5))
+    symbols, _ = symbols_of(trees, min_unknown=0, threshold=6, normalization="typographic")
+    n, q = 0, 1
+    assert symbols.item(n, "don’t") == symbols.item(n, "don't")
+    assert symbols.item(q, '"', before=0) == symbols.item(q, "``")
+    assert symbols.item(q, '"', before=1) == symbols.item(q, "''")
+    assert symbols.item(q, "don’t")[0] == symbols.unknown[q]
+    words = ['"', "don’t", '"', "rare"]
+    tree = Tree("TOP", [Tree("A", [Tree.leaf("NQ"[word == '"'], word) for word in words])])
+    expected = [symbols.item(q, "``"), symbols.item(n, "don't"), symbols.item(q, "''")]
+    assert encode([tree], symbols)[0].items.tolist()[:3] == [item for item, _ in expected]
+    items, _ = symbols.candidates(words)
+    assert items[[0, 1, 2], [q, n, q]].tolist() == [item for item, _ in expected]
+    plain, _ = symbols_of(trees, min_unknown=0, threshold=6)
+    assert plain.item(n, "don’t")[0] == plain.unknown[n]
+
+
+@given(st.lists(st.sampled_from(["the", "market", "The", "unheard", '"', "“", ".", "5", ""])))
+@settings(max_examples=50, deadline=None)
+def test_candidates_are_the_items_of_each_tag(words):
+    symbols = sample_symbols()
+    items, signatures = symbols.candidates(words)
+    assert items.shape == (len(words), symbols.n_tags)
+    for i, word in enumerate(words):
+        for tag in range(symbols.n_tags):
+            item, signature = symbols.item(tag, word, i == 0, words[:i].count(word))
+            assert items[i, tag] == item
+            assert signature == (signatures[i] if item == symbols.unknown[tag] else -1)
+
+
+_SAMPLE_SYMBOLS = []
+
+
+def sample_symbols():
+    if not _SAMPLE_SYMBOLS:
+        settings = {"threshold": 3, "fuse": 3}
+        found, _ = symbols_of(sample(), signature="shape", normalization="typographic", **settings)
+        _SAMPLE_SYMBOLS.append(found)
+    return _SAMPLE_SYMBOLS[0]
+
+
+def test_rows_of_inputs_and_outputs_lie_one_after_another():
+    symbols = sample_symbols()
+    for blocks, size in (
+        (symbols.input_blocks, symbols.n_inputs),
+        (symbols.output_blocks, symbols.n_outputs),
+    ):
+        slices = list(blocks.values())
+        assert slices[0].start == 0
+        assert slices[-1].stop == size
+        assert all(a.stop == b.start for a, b in pairwise(slices))
+    sizes = {name: block.stop - block.start for name, block in symbols.input_blocks.items()}
+    labels, tags = symbols.n_labels, symbols.n_tags
+    leaf = [tags, symbols.n_items, symbols.n_signatures]
+    assert list(sizes.values()) == [4, labels, *leaf, labels, 1, tags, *leaf, *leaf]
+    assert symbols.n_signatures > 1
+    sizes = [block.stop - block.start for block in symbols.output_blocks.values()]
+    assert sizes == [4, labels, tags, symbols.n_items]
+
+
+def test_symbols_are_stored_and_travel():
+    symbols = sample_symbols()
+    fields = symbols.to_fields()
+    assert Symbols.from_fields(fields) == symbols
+    lists = {
+        name: [list(x) if isinstance(x, tuple) else x for x in value]
+        if isinstance(value, tuple)
+        else value
+        for name, value in fields.items()
+    }
+    assert Symbols.from_fields(lists) == symbols
+    again = pickle.loads(pickle.dumps(symbols))
+    assert again == symbols
+    assert again.item(0, "unheard") == symbols.item(0, "unheard")
+
+
+GOOD = {
+    "tags": ("N", "V"),
+    "chains": (("A",), ("A", "B"), ("B",)),
+    "words": (("", "cat"), ("",)),
+    "max_projects": 2,
+}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tags": ("V", "N")},
+        {"tags": ("N", "N")},
+        {"tags": ("N", 3)},
+        {"tags": ("N",)},
+        {"chains": (("B",), ("A",))},
+        {"chains": (("A",), ("A",))},
+        {"chains": ((), ("A",))},
+        {"chains": (("A",), ("A", "B"))},
+        {"words": (("", "cat", "cat"), ("",))},
+        {"words": (("", "dog", "cat"), ("",))},
+        {"words": (("", "cat"), ())},
+        {"words": (("cat",), ("",))},
+        {"words": (("", "cat", ""), ("",))},
+        {"signatures": ("a",), "signature_kind": "shape"},
+        {"signatures": ("", "a", "a"), "signature_kind": "shape"},
+        {"signatures": ("", "a")},
+        {"max_projects": 0},
+        {"max_projects": 2.0},
+        {"root": None},
+    ],
+)
+def test_symbols_that_do_not_fit_together(wrong):
+    Symbols(**GOOD)
+    with pytest.raises(StructlearnError, match="SL600"):
+        Symbols(**GOOD | wrong)
+
+
+@pytest.mark.parametrize("name", ["signature_kind", "normalization"])
+def test_functions_that_are_not_registered(name):
+    with pytest.raises(StructlearnError, match="SL405"):
+        Symbols(**GOOD | {name: "no such"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("threshold", 0), ("min_unknown", -1), ("fuse", -1), ("fuse", 1.5)]
+)
+def test_settings_out_of_range(name, value):
+    with pytest.raises(StructlearnError, match=f"SL602.*{name}"):
+        symbols_of(sample(), **{name: value})
+
+
+def test_symbols_of_nothing():
+    with pytest.raises(StructlearnError, match="SL601"):
+        symbols_of([])
+    with pytest.raises(StructlearnError, match="SL405"):
+        symbols_of(sample(), signature="no such")
+    assert Symbols().n_items == Symbols().n_labels == 0
+
+
+# --- arrays of many -------------------------------------------------------------------------------
+def assert_same(a, b):
+    for x, y in zip(a.arrays, b.arrays, strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_array_equal(x, y)
+
+
+def test_subsets_and_their_concatenation():
+    trees = sample()
+    symbols = sample_symbols()
+    every, _ = encode(trees, symbols)
+    types = [np.int64, np.int64, np.int8, np.int32, np.int32, np.int32, np.int32]
+    assert [array.dtype for array in every.arrays] == types
+    assert len(every) == len(trees)
+    chosen = [3, 0, 7, 3]
+    some = every.subset(chosen)
+    assert_same(some, encode([trees[i] for i in chosen], symbols)[0])
+    assert_same(some.subset(np.array([], dtype=np.int64)), encode([], symbols)[0])
+    parts = [every.subset([i]) for i in range(len(trees))]
+    assert_same(Derivations.concatenate(parts), every)
+    assert_same(Derivations.concatenate([every.subset([]), some]), some)
+
+
+# --- what is legal --------------------------------------------------------------------------------
+def names(mask):
+    return {name for name, on in zip("spam", mask, strict=True) if on}
+
+
+@pytest.mark.parametrize(
+    ("moves", "expected"),
+    [
+        ([], "s"),
+        ([SHIFT], "pa"),  # a word over the root
+        ([SHIFT, ATTACH], ""),
+        ([SHIFT, PROJECT], "spa"),
+        ([SHIFT, PROJECT, PROJECT], "sa"),  # as many as there may be
+        ([SHIFT, PROJECT, SHIFT], "pam"),
+        ([SHIFT, PROJECT, PROJECT, SHIFT, ATTACH], "spa"),
+        ([SHIFT, PROJECT, SHIFT, MODIFY], "spa"),
+        ([SHIFT, PROJECT, SHIFT, MODIFY, SHIFT], "pm"),  # after a modifier only such
+        ([SHIFT, PROJECT, SHIFT, PROJECT], "spam"),
+        ([SHIFT, PROJECT, SHIFT, MODIFY, SHIFT, MODIFY, ATTACH], ""),
+    ],
+)
+def test_legal_moves(moves, expected):
+    symbols = Symbols(**GOOD)
+    assert names(legal(symbols, moves)) == set(expected)
+
+
+def test_moves_that_were_not_legal():
+    for moves in ([ATTACH], [SHIFT, SHIFT], [SHIFT, ATTACH, SHIFT], [SHIFT, MODIFY]):
+        with pytest.raises(StructlearnError, match="SL603"):
+            legal(Symbols(**GOOD), moves)
+
+
+def test_in_a_sequence_words_are_shifted_and_nothing_else():
+    symbols = Symbols(tags=("x", "y"), words=(("0", "1"), ("0", "1", "2")))
+    assert names(legal(symbols, [])) == names(legal(symbols, [SHIFT] * 3)) == {"s"}
+    assert symbols.unknown.tolist() == [-1, -1]
+    assert symbols.item(1, "2") == (4, -1)
+    assert symbols.item(0, "2") == (-1, -1)
+    size = 3
+    derivations = Derivations(
+        np.array([0, size]),
+        np.array([0, size]),
+        np.zeros(size, np.int8),
+        np.full(size, -1, np.int32),
+        np.array([0, 1, 0], np.int32),
+        np.array([1, 4, 0], np.int32),
+        np.full(size, -1, np.int32),
+    )
+    found = replay(symbols, derivations, 0)
+    assert found.relations[:, ANCESTOR].tolist() == [-1, 0, 1]
+    assert (np.delete(found.relations, ANCESTOR, axis=1) == -1).all()
+    blocks = {name: block.start for name, block in symbols.input_blocks.items()}
+    assert found.rows[0] == (blocks["b.root"],)
+    assert found.rows[2] == (
+        blocks["a.moves"] + SHIFT,
+        blocks["a.tags"] + 1,
+        blocks["a.items"] + 4,
+        blocks["b.tags"] + 1,
+        *(blocks[f"{x}.{name}"] + i for x in "cd" for name, i in (("tags", 1), ("items", 4))),
+    )
+    assert (found.legal == [True, False, False, False]).all()
+
+
+# --- states ---------------------------------------------------------------------------------------
+def test_the_states_of_an_example():
+    symbols, derivations = round_trip(parsed(CHAIN), fuse=0)
+    # 0 shift a, 1 project NP, 2 shift b, 3 attach, 4 shift of, 5 project PP, 6 shift c, 7 attach,
+    # 8 modify, 9 project S, 10 shift d, 11 project VP, 12 attach, 13 attach
+    expected = (
+        "shift, project NP, shift, attach, shift, project PP, shift, attach, modify, project S"
+    )
+    assert moves_of(symbols, derivations)[:10] == expected.split(", ")
+    found = replay(symbols, derivations, 0)
+    relations = {
+        0: (-1, -1, -1, -1),  # ROOT
+        1: (-1, 0, -1, -1),  # a
+        2: (-1, 0, 1, 1),  # NP over a
+        3: (-1, 2, -1, -1),  # b
+        4: (2, 0, 1, 3),  # NP over a, b
+        6: (-1, 4, 5, 5),  # PP over of
+        8: (6, 4, 5, 7),  # PP over of, c
+        9: (4, 0, 1, 8),  # NP with its modifier
+        10: (-1, 0, 9, 9),  # S over NP
+        13: (10, 0, 9, 12),  # S over NP, VP
+    }
+    for state, expected in relations.items():
+        order = SELF, ANCESTOR, LEFT_CHILD, RECENT_CHILD
+        assert tuple(found.relations[state][list(order)].tolist()) == expected, state
+
+    def row(name, *what):
+        return symbols.input_blocks[name].start + symbols_index(symbols, name, *what)
+
+    def word(block, tag):
+        return row(f"{block}.tags", tag), row(f"{block}.items", tag)
+
+    assert found.rows[0] == (row("b.root"),)
+    noun = word("c", "N")
+    assert found.rows[9] == (row("a.moves", MODIFY), row("b.labels", "NP"), *noun, *word("d", "D"))
+    assert found.rows[10][:3] == (
+        row("a.moves", PROJECT),
+        row("a.labels", "S"),
+        row("b.labels", "S"),
+    )
+    assert found.rows[11] == (
+        row("a.moves", SHIFT),
+        *word("a", "V"),
+        row("b.tags", "V"),
+        *word("c", "V"),
+        *word("d", "V"),
+    )
+    assert names(found.legal[9]) == set("spa")
+    some = replay(symbols, derivations, 0, features="bd")
+    assert some.rows[9] == (row("b.labels", "NP"), *word("d", "D"))
+
+
+def symbols_index(symbols, name, *what):
+    """The place of a label, or of the tag of a word, in its block of inputs."""
+    kind = name.split(".")[1]
+    if kind == "root":
+        return 0
+    if kind == "moves":
+        return what[0]
+    if kind == "labels":
+        return symbols.chain_index[what]
+    tag = symbols.tag_index[what[0]]
+    return tag if kind == "tags" else int(symbols.unknown[tag])
+
+
+def test_signatures_are_read_with_unknown_words():
+    trees = tagged(("N", "cat", 9), ("N", "emus", 6))
+    symbols, _ = symbols_of(trees, threshold=6, min_unknown=6, signature="shape")
+    derivations, _ = encode(trees, symbols)
+    known, unknown = replay(symbols, derivations, 0), replay(symbols, derivations, 9)
+    assert len(known.rows[1]) == 1 + 2 + 1 + 2 + 2
+    assert len(unknown.rows[1]) == 1 + 3 + 1 + 3 + 3
+    signature = symbols.item(0, "emus", initial=True)[1]
+    starts = [symbols.input_blocks[f"{x}.signatures"].start for x in "acd"]
+    assert {start + signature for start in starts} <= set(unknown.rows[1])
+
+
+def relations_by_definition(moves):
+    """Related states of each state: of a node that is related, the latest with it on top."""
+    stack, children, tops, states = ["root"], {}, [], []
+    last = None
+    for number, move in enumerate(moves):
+        top = stack[-1]
+
+        def latest(node, tops=tuple(tops)):
+            return max((t for t, other in enumerate(tops) if other == node), default=-1)
+
+        below = latest(stack[-2]) if len(stack) > 1 else -1
+        own = children.get(top, [])
+        left = latest(own[0]) if own else -1
+        recent = latest(own[-1]) if last in (PROJECT, ATTACH, MODIFY) else -1
+        states.append((latest(top), below, left, recent))
+        tops.append(top)
+        if move == SHIFT:
+            stack.append(number)
+        elif move == PROJECT:
+            children[number] = [stack.pop()]
+            stack.append(number)
+        else:
+            node = stack.pop()
+            children.setdefault(stack[-1], []).append(node)
+        last = move
+    return states
+
+
+# --- any tree -------------------------------------------------------------------------------------
+LABELS = st.sampled_from("AB")
+LEAVES = st.builds(Tree.leaf, st.sampled_from(["A", "t"]), st.sampled_from(["w", "v", '"', "”"]))
+TREES = st.recursive(
+    LEAVES, lambda below: st.builds(Tree, LABELS, st.lists(below, min_size=1, max_size=4))
+)
+NORMAL = st.builds(
+    lambda children: normalize(Tree("TOP", children)), st.lists(TREES, min_size=1, max_size=3)
+)
+
+
+@given(st.lists(NORMAL, min_size=1, max_size=6), st.integers(0, 3), st.sampled_from(["", "shape"]))
+@settings(deadline=None)
+def test_any_tree_comes_back(trees, fuse, signature):
+    settings = {"threshold": 2, "min_unknown": 0, "normalization": "typographic"}
+    symbols, derivations = round_trip(trees, fuse=fuse, signature=signature, **settings)
+    for number in range(len(trees)):
+        first, end = derivations.offsets[number : number + 2]
+        moves = derivations.moves[first:end].tolist()
+        relations = replay(symbols, derivations, number).relations
+        assert list(map(tuple, relations.tolist())) == relations_by_definition(moves)
+    assert replace(symbols, max_projects=symbols.max_projects + 1) != symbols
+
+
+@given(st.data())
+@settings(deadline=None)
+def test_any_legal_moves_make_a_normal_tree(data):
+    symbols = Symbols(**GOOD)
+    moves, labels, n_words = [], [], 0
+    while (mask := legal(symbols, moves)).any():
+        allowed = np.flatnonzero(mask).tolist()
+        # Few words, so that it ends.
+        if n_words >= 4 and allowed != [SHIFT]:
+            allowed = [move for move in allowed if move in (ATTACH, MODIFY)]
+        move = data.draw(st.sampled_from(allowed))
+        moves.append(move)
+        labels.append(data.draw(st.integers(0, 2)) if move == PROJECT else -1)
+        n_words += move == SHIFT
+    words = [f"w{i}" for i in range(n_words)]
+    tree = decode(symbols, moves, labels, words, ["N"] * n_words)
+    assert tree.words() == words
+    assert tree.label == "TOP"
+    assert normalize(tree) == tree
+    derivations, kept = encode([tree], replace(symbols, max_projects=9))
+    assert kept.tolist() == [0]
+    assert decoded(symbols, derivations, 0, tree) == tree
+
+
+def test_the_sample_comes_back():
+    symbols, derivations = round_trip(sample(), fuse=3)
+    assert MODIFY in derivations.moves.tolist()
+    assert any(len(chain) > 1 for chain in symbols.chains)
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    ("corpus", "files", "counts", "seconds"),
+    [
+        ("wsj_sample", ["trees.mrg.gz"], (3914, 94084, 5267), 5),
+        ("ewt", ["train.trees.gz"], (12543, 204586, 10173), 10),
+        ("ewt", ["dev.trees.gz"], (1974, 24969, 1178), 5),
+        ("craft", ["train.trees.gz", "dev.trees.gz"], (21731, 561032, 30159), 40),
+    ],
+)
+def test_every_tree_of_the_corpora_comes_back(corpora, corpus, files, counts, seconds):
+    trees = [normalize(tree) for file in files for tree in read_trees(corpora / corpus / file)]
+    trees = [tree for tree in trees if tree is not None]
+    begun = time.process_time()
+    symbols, _ = symbols_of(trees)
+    derivations, kept = encode(trees, symbols)
+    assert len(kept) == len(trees) == counts[0]
+    moves, labels = derivations.moves.tolist(), derivations.labels.tolist()
+    for tree, (first, end) in zip(trees, pairwise(derivations.offsets.tolist()), strict=True):
+        again = decode(symbols, moves[first:end], labels[first:end], tree.words(), tree.tags())
+        assert again == tree
+    assert time.process_time() - begun < seconds
+    assert np.count_nonzero(derivations.moves == SHIFT) == counts[1]
+    assert np.count_nonzero(derivations.moves == MODIFY) == counts[2]
+    for number in range(0, len(trees), 50):
+        replay(symbols, derivations, number)

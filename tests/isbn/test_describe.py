@@ -1,0 +1,91 @@
+"""What is shown of a network: sizes, and what is alike to it."""
+
+import numpy as np
+import pytest
+
+from spacy_structlearn.isbn.derivation import Symbols
+from spacy_structlearn.isbn.describe import describe, labels, neighbours
+from spacy_structlearn.isbn.model import ISBN
+
+NN = ("", "dollar", "month", "week", "year")
+
+
+@pytest.fixture
+def model():
+    """Rows of outputs as plain as a compass."""
+    symbols = Symbols(
+        tags=("NN", "RB", "VB"),
+        chains=(("NP",), ("NP", "QP"), ("QP",), ("S",)),
+        words=(NN, ("", "now"), ("", "be")),
+        signatures=("", "-s"),
+        signature_kind="shape",
+        max_projects=2,
+        top_label="S",
+    )
+    network = ISBN.initialize(symbols, np.log(np.full((3, 2), 0.5)), state_size=2, beam=7)
+    parts, blocks = network.parts(), symbols.output_blocks
+    # Three tags in three directions from their mean; the second and the third are nearer.
+    parts["outputs"][blocks["tags"]] = [[-2, 0], [1, 1], [1, -1]]
+    parts["outputs"][blocks["labels"]] = [[1, 0], [1, 1], [-1, 0], [-1, -1]]
+    own = slice(blocks["items"].start, blocks["items"].start + len(NN))
+    # Around (100, 100), which is in all rows and so in no probability.
+    parts["outputs"][own] = [[100, 101], [100, 99], [101, 100], [101, 101], [98, 99]]
+    parts["output_bias"][own] = [9, 1, 3, 1.5, 3]
+    return network
+
+
+def test_sizes(model):
+    lines = describe(model).splitlines()
+    assert lines == [
+        "sigmoid belief network of 3 tags and 4 phrases, 1 of them fused chains",
+        f"2 units a state, feed_forward means, {model.n_weights:,} weights; beam 7, branching 10",
+        "6 words with their tags, unknown words of 2 classes (shape)",
+        "  tags: NN 4, RB 1, VB 1",
+    ]
+    assert describe(ISBN.empty()) == "sigmoid belief network, empty"
+    assert labels(ISBN.empty()) == ()
+    assert [*neighbours(ISBN.empty(), 5)] == []
+
+
+def test_a_network_without_classes_of_unknown_words():
+    symbols = Symbols(tags=("A",), chains=(("X",),), words=(("",),), max_projects=1)
+    model = ISBN.initialize(symbols, np.zeros((1, 0)), state_size=2, means="mean_field")
+    found = describe(model)
+    assert "mean_field means" in found
+    assert "0 words with their tags, unknown words of no classes" in found
+    # Nothing else is there to be alike.
+    assert [*neighbours(model, 5)] == [("A", []), ("X", [])]
+
+
+def test_tags_and_phrases_that_are_alike(model):
+    found = dict(neighbours(model, 3))
+    assert tuple(found) == labels(model) == ("NN", "RB", "VB", "NP", "NP+QP", "QP", "S")
+    assert found["NP"] == [
+        (pytest.approx(np.sqrt(0.5)), "NP+QP"),
+        (pytest.approx(-np.sqrt(0.5)), "S"),
+        (pytest.approx(-1), "QP"),
+    ]
+    assert found["RB"] == [(pytest.approx(0, abs=1e-9), "VB"), (pytest.approx(-np.sqrt(0.5)), "NN")]
+    assert dict(neighbours(model, 1))["RB"] == found["RB"][:1]
+    assert [*neighbours(model, 3, "QP")] == [("QP", found["QP"])]
+
+
+def test_words_that_are_alike(model):
+    tag, *words = neighbours(model, 3, "NN")
+    assert tag[0] == "NN"
+    # By their biases and half the sum of their rows; the unknown word is not shown.
+    assert [name for name, _ in words] == ["NN/month", "NN/week", "NN/year"]
+    rows = np.array([[100, 101], [100, 99], [101, 100], [101, 101], [98, 99]], dtype=float)
+    rows -= rows.mean(axis=0)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    for name, found in words:
+        index = NN.index(name.partition("/")[2])
+        expected = {NN[i]: rows[i] @ rows[index] for i in range(1, 5) if i != index}
+        assert {word: cosine for cosine, word in found} == pytest.approx(expected)
+        assert [cosine for cosine, _ in found] == sorted(expected.values(), reverse=True)
+
+
+def test_rows_that_are_all_the_same_are_like_none(model):
+    model.parts()["outputs"][model.symbols.output_blocks["tags"]] = 3.0
+    found = dict(neighbours(model, 2))
+    assert [cosine for cosine, _ in found["NN"]] == [0, 0]

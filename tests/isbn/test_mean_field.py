@@ -1,0 +1,380 @@
+"""Means that maximise the bound (eqs. 7 and 8): the paper's coordinate ascent, and gradients."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from networks import (
+    LIMIT,
+    Decision,
+    coordinate_ascent,
+    excess,
+    finite_differences,
+    lower_bound,
+    newton,
+    sigma,
+    slope,
+)
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.isbn import mean_field
+from spacy_structlearn.isbn.mean_field import bound, full_update, update, update_gradient
+
+
+def random_decisions(seed, n=6, m=9, scale=2.0, count=1, prior=1.0):
+    """Natural parameters, and decisions among m alternatives each."""
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(scale=prior, size=n)
+    made = [
+        Decision(rng.normal(scale=scale, size=(m, n)), rng.normal(size=m), int(rng.integers(m)))
+        for _ in range(count)
+    ]
+    return theta, made
+
+
+def undamped(theta, seen, steps=1000):
+    """The fixed-point iteration of the stationarity condition."""
+    phi = theta
+    for _ in range(steps):
+        phi = np.clip(slope(sigma(phi), theta, seen), -LIMIT, LIMIT)
+    return phi
+
+
+SIZES = st.integers(1, 9), st.integers(1, 13)
+SCALES = st.sampled_from([0.1, 1.0, 2.0, 4.0, 8.0])
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+# --- the references ------------------------------------------------------------------------------
+@pytest.mark.parametrize("scale", [0.5, 2.0, 6.0])
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_newton_is_coordinate_ascent(scale, count):
+    """Two ways to the maximum of the reference, and nothing near is better."""
+    for seed in range(3):
+        theta, seen = random_decisions(seed, n=5, m=6, scale=scale, count=count, prior=5.0)
+        phi = newton(theta, seen)
+        np.testing.assert_allclose(phi, coordinate_ascent(theta, seen), atol=1e-9)
+        best = lower_bound(sigma(phi), np.clip(theta, -LIMIT, LIMIT), seen)
+        rng = np.random.default_rng(seed)
+        for step in (1e-3, 0.1, 3.0):
+            near = np.clip(phi + rng.normal(scale=step, size=(30, 5)), -LIMIT, LIMIT)
+            for other in near:
+                assert lower_bound(sigma(other), np.clip(theta, -LIMIT, LIMIT), seen) <= best
+
+
+def test_slope_is_the_derivative_of_the_bound():
+    theta, seen = random_decisions(0, count=3)
+    mu = np.random.default_rng(1).uniform(0.2, 0.8, size=6)
+    wanted = slope(mu, theta, seen) - np.log(mu / (1 - mu))
+    found = finite_differences(lambda x: lower_bound(x, theta, seen), mu, step=1e-3)
+    np.testing.assert_allclose(found, wanted, rtol=1e-8)
+
+
+# --- eq. 8 ---------------------------------------------------------------------------------------
+@settings(deadline=None, max_examples=60)
+@given(SEEDS, *SIZES, SCALES, st.sampled_from([0.3, 3.0, 12.0]))
+def test_update_is_coordinate_ascent(seed, n, m, scale, prior):
+    theta, seen = random_decisions(seed, n, m, scale, prior=prior)
+    phi, mu, _ = update(theta, *seen[0])
+    assert excess(phi, theta, seen) <= 1e-9
+    assert (np.abs(phi) <= LIMIT).all()
+    np.testing.assert_allclose(mu, sigma(phi), rtol=1e-14)
+    np.testing.assert_allclose(phi, coordinate_ascent(theta, seen), atol=1e-8)
+
+
+@settings(deadline=None, max_examples=100)
+@given(SEEDS, st.integers(1, 60), st.integers(2, 40), SCALES, st.sampled_from([0.3, 3.0, 15.0]))
+def test_large_updates(seed, n, m, scale, prior):
+    """So many alternatives that a sweep over the means would take long."""
+    theta, seen = random_decisions(seed, n, m, scale, prior=prior)
+    phi, _, steps = update(theta, *seen[0], 1e-9)
+    assert excess(phi, theta, seen) <= 1.01e-9
+    assert steps <= 50
+    np.testing.assert_allclose(sigma(phi), sigma(newton(theta, seen)), atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", [18, 55, 145])
+def test_very_strong_rows(seed):
+    """Where a direction that is not found well enough leads nowhere."""
+    theta, seen = random_decisions(seed, 50, 30, 16.0, prior=15.0)
+    phi, _, steps = update(theta, *seen[0], 1e-9)
+    assert excess(phi, theta, seen) <= 1.01e-9
+    assert steps <= 50
+
+
+@settings(deadline=None, max_examples=60)
+@given(SEEDS, *SIZES, SCALES, st.sampled_from([0.3, 3.0, 12.0]))
+def test_the_bound_rises(seed, n, m, scale, prior):
+    """A wider tolerance only ends the same steps earlier: so these are the steps in turn."""
+    theta, seen = random_decisions(seed, n, m, scale, prior=prior)
+    theta = np.clip(theta, -LIMIT, LIMIT)
+    values, counts = [lower_bound(sigma(theta), theta, seen)], [0]
+    for tolerance in np.geomspace(1e3, 1e-10, 60):
+        phi, _, steps = update(theta, *seen[0], tolerance)
+        values.append(lower_bound(sigma(phi), theta, seen))
+        counts.append(steps)
+    assert counts == sorted(counts)
+    assert np.diff(values).min() >= -1e-12 * (1 + abs(values[-1]))
+
+
+@pytest.mark.parametrize(("seed", "scale"), [(0, 2.0), (4, 2.0), (28, 2.0), (2, 4.0), (26, 4.0)])
+def test_oscillation(seed, scale):
+    """Where the undamped iteration never ends."""
+    theta, seen = random_decisions(seed, scale=scale)
+    assert excess(undamped(theta, seen), theta, seen) > 0.5
+    phi, _, steps = update(theta, *seen[0])
+    assert excess(phi, theta, seen) <= 1e-9
+    assert 1 <= steps <= 15
+
+
+def test_update_by_hand():
+    """One mean, and two alternatives that it chooses between: phi = w (1 - sigma(w mu))."""
+    w = 3.0
+    phi, mu, _ = update(np.zeros(1), np.array([[w], [0.0]]), np.zeros(2), 0)
+    assert phi[0] == pytest.approx(w * (1 - sigma(w * mu[0])), abs=1e-10)
+    assert 0.5 < mu[0] < sigma(w)
+    # The other one is evidence against it.
+    phi, mu, _ = update(np.zeros(1), np.array([[w], [0.0]]), np.zeros(2), 1)
+    assert phi[0] == pytest.approx(-w * sigma(w * mu[0]), abs=1e-10)
+
+
+@given(SEEDS, st.integers(1, 9))
+def test_one_alternative_says_nothing(seed, n):
+    theta, [decision] = random_decisions(seed, n, 1, prior=10.0)
+    phi, mu, steps = update(theta, *decision)
+    assert steps == 0
+    np.testing.assert_array_equal(phi, np.clip(theta, -LIMIT, LIMIT))
+    np.testing.assert_allclose(mu, sigma(phi), rtol=1e-14)
+    g = np.arange(1.0, n + 1)
+    d_theta, d_rows, d_biases = update_gradient(phi, *decision, g)
+    np.testing.assert_allclose(
+        d_theta, np.where(np.abs(phi) < LIMIT, g * mu * (1 - mu), 0.0), rtol=1e-9
+    )
+    assert not d_rows.any()
+    assert not d_biases.any()
+
+
+def test_equal_alternatives_say_nothing():
+    rows = np.tile(np.arange(5.0), (3, 1))
+    theta = np.linspace(-2, 2, 5)
+    np.testing.assert_allclose(update(theta, rows, np.zeros(3), 1)[0], theta, atol=1e-9)
+
+
+def test_an_impossible_alternative_is_as_good_as_none():
+    theta, [decision] = random_decisions(0)
+    rows, biases, chosen = decision
+    expected = update(theta, rows, biases, chosen)[0]
+    more = np.vstack([rows, np.full((1, 6), 5.0)]), np.append(biases, -800.0)
+    np.testing.assert_allclose(update(theta, *more, chosen)[0], expected, atol=1e-9)
+
+
+def saturating(seed, strength=8.0):
+    """A decision that draws some means beyond the limits."""
+    theta, [decision] = random_decisions(seed, n=7, m=5)
+    rows, biases, chosen = decision
+    theta[:2] = 14.0, -13.5
+    rows[chosen, :2] += strength, -strength
+    # The first of these means is nearly 1: without this the choice would have been no surprise.
+    biases[chosen] -= strength + 2.0
+    return theta, rows, biases, chosen
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_saturation(seed):
+    theta, *decision = saturating(seed)
+    phi, mu, _ = update(theta, *decision)
+    seen = [Decision(*decision)]
+    np.testing.assert_allclose(phi, coordinate_ascent(theta, seen), atol=1e-8)
+    assert excess(phi, theta, seen) <= 1e-9
+    beyond = np.abs(slope(mu, theta, seen)) > LIMIT
+    np.testing.assert_array_equal(beyond, np.abs(phi) == LIMIT)
+
+
+def test_saturation_happens():
+    """At each limit, with the other means free."""
+    found = np.array([update(*saturating(seed))[0] for seed in range(8)])
+    assert (found == LIMIT).any()
+    assert (found == -LIMIT).any()
+    assert (np.abs(found[:, 2:]) < LIMIT).all()
+
+
+@pytest.mark.parametrize("theta", [40.0, -40.0, 1e300, np.inf, -np.inf])
+def test_prior_beyond_the_limits(theta):
+    """As at the limit."""
+    values, [decision] = random_decisions(3)
+    values[2] = theta
+    phi, mu, _ = update(values, *decision)
+    assert np.isfinite(phi).all()
+    values[2] = np.sign(theta) * LIMIT
+    expected = update(values, *decision)
+    np.testing.assert_array_equal(phi, expected[0])
+    np.testing.assert_array_equal(mu, expected[1])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308])
+def test_weights_that_are_no_numbers_end(bad):
+    theta, [decision] = random_decisions(3)
+    decision.rows[2, 1] = bad
+    phi, mu, _ = update(theta, *decision)
+    assert phi.shape == mu.shape == (6,)
+
+
+# --- gradients -----------------------------------------------------------------------------------
+def check_gradients(theta, rows, biases, chosen, rtol=1e-8):
+    rng = np.random.default_rng(0)
+    g = rng.normal(size=len(theta))
+    phi, _, _ = update(theta, rows, biases, chosen, 1e-13)
+    found = update_gradient(phi, rows, biases, chosen, g)
+
+    def value(theta, rows, biases):
+        return g @ update(theta, rows, biases, chosen, 1e-13)[1]
+
+    given = theta, rows, biases
+    for place, own in enumerate(given):
+
+        def function(x, place=place):
+            return value(*given[:place], x, *given[place + 1 :])
+
+        wanted = finite_differences(function, own)
+        atol = 1e-12 + rtol * np.abs(wanted).max()
+        np.testing.assert_allclose(found[place], wanted, rtol=0, atol=atol)
+    return phi, found
+
+
+@settings(deadline=None, max_examples=30)
+@given(SEEDS, *SIZES, st.sampled_from([0.1, 1.0, 2.0]))
+def test_gradients(seed, n, m, scale):
+    theta, [decision] = random_decisions(seed, n, m, scale)
+    check_gradients(theta, *decision)
+
+
+@pytest.mark.parametrize("seed", [0, 4, 28])
+def test_gradients_where_the_undamped_iteration_oscillates(seed):
+    theta, [decision] = random_decisions(seed, scale=2.0)
+    phi, _ = check_gradients(theta, *decision)
+    assert np.abs(phi - theta).max() > 1
+
+
+def test_gradients_by_the_equations():
+    """Implicit differentiation written out: (D^-1 + C) d_theta = g, and the rest from d_theta."""
+    theta, [(rows, biases, chosen)] = random_decisions(5)
+    phi, mu, _ = update(theta, rows, biases, chosen, 1e-13)
+    g = np.linspace(-1, 2, 6)
+    p = np.exp(rows @ mu + biases)
+    p /= p.sum()
+    centred = rows - p @ rows
+    covariance = (centred.T * p) @ centred
+    d_theta = np.linalg.solve(np.diag(1 / (mu * (1 - mu))) + covariance, g)
+    pull = p * (centred @ d_theta)
+    d_rows = -np.outer(p, d_theta) - np.outer(pull, mu)
+    d_rows[chosen] += d_theta
+    found = update_gradient(phi, rows, biases, chosen, g)
+    for a, b in zip(found, (d_theta, d_rows, -pull), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gradients_of_saturated_means(seed):
+    theta, *decision = saturating(seed, strength=30.0)
+    phi, (d_theta, *_) = check_gradients(theta, *decision)
+    held = np.abs(phi) == LIMIT
+    assert held.any()
+    assert not d_theta[held].any()
+    assert d_theta[~held].all()
+
+
+# --- eq. 7 ---------------------------------------------------------------------------------------
+@settings(deadline=None, max_examples=60)
+@given(SEEDS, *SIZES, st.integers(0, 5))
+def test_bound(seed, n, m, count):
+    theta, seen = random_decisions(seed, n, m, count=count)
+    mu = np.random.default_rng(seed).uniform(0.01, 0.99, size=n)
+    made = [mean_field.Decision(*decision) for decision in seen]
+    assert bound(mu, theta, made) == pytest.approx(lower_bound(mu, theta, seen), rel=1e-11)
+
+
+def test_bound_is_the_likelihood_where_decisions_do_not_depend_on_the_state():
+    """Up to the normaliser of the prior, which eq. 7 leaves out as a constant."""
+    theta, seen = random_decisions(0, n=4, m=3, count=2)
+    made = [mean_field.Decision(np.zeros((3, 4)), *decision[1:]) for decision in seen]
+    mu = full_update(theta, made)
+    np.testing.assert_allclose(mu, sigma(theta), rtol=1e-12)
+    exact = sum(biases[chosen] - np.logaddexp.reduce(biases) for _, biases, chosen in seen)
+    normaliser = np.logaddexp(0, theta).sum()
+    assert bound(mu, theta, made) - normaliser == pytest.approx(exact, rel=1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(SEEDS, *SIZES, st.integers(0, 5), SCALES, st.sampled_from([0.3, 3.0, 12.0]))
+def test_full_update_is_coordinate_ascent(seed, n, m, count, scale, prior):
+    theta, seen = random_decisions(seed, n, m, scale, count, prior)
+    mu = full_update(theta, [mean_field.Decision(*decision) for decision in seen])
+    np.testing.assert_allclose(mu, sigma(newton(theta, seen)), atol=1e-9)
+    if scale <= 2:
+        np.testing.assert_allclose(mu, sigma(coordinate_ascent(theta, seen)), atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_full_update_where_the_undamped_iteration_oscillates(seed):
+    """Nine decisions, as far apart as those of a model that has learned much."""
+    theta, seen = random_decisions(seed, count=9)
+    assert excess(undamped(theta, seen), theta, seen) > 1
+    mu = full_update(theta, [mean_field.Decision(*decision) for decision in seen])
+    np.testing.assert_allclose(mu, sigma(coordinate_ascent(theta, seen)), atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_full_update_at_the_limits(seed):
+    theta, *decision = saturating(seed, strength=30.0)
+    found = full_update(theta, [mean_field.Decision(*decision)])
+    np.testing.assert_allclose(found, sigma(newton(theta, [Decision(*decision)])), atol=1e-10)
+
+
+def test_full_update_of_one_decision_is_the_update():
+    theta, [decision] = random_decisions(7)
+    mu = full_update(theta, [mean_field.Decision(*decision)])
+    np.testing.assert_allclose(mu, update(theta, *decision)[1], atol=1e-9)
+
+
+def test_incremental_updates_are_near_full_ones():
+    """With rows that are small: then the order in which decisions are seen matters little."""
+    theta, seen = random_decisions(8, scale=0.1, count=3)
+    made = [mean_field.Decision(*decision) for decision in seen]
+    phi = theta
+    for decision in seen:
+        phi, mu, _ = update(phi, *decision)
+    full = full_update(theta, made)
+    moved = np.abs(full - sigma(theta)).max()
+    assert moved > 0.02
+    assert 1e-6 < np.abs(full - mu).max() < 0.02 * moved
+    np.testing.assert_allclose(full_update(theta, made[::-1]), full, atol=1e-9)
+
+
+# --- what does not fit ---------------------------------------------------------------------------
+WRONG = {
+    "no means": lambda t, r, b, c: (t[:0], r[:, :0], b, c),
+    "rows of other means": lambda t, r, b, c: (t, np.ascontiguousarray(r[:, :-1]), b, c),
+    "no rows": lambda t, r, b, c: (t, r[:0], b[:0], 0),
+    "too few biases": lambda t, r, b, c: (t, r, b[:-1], c),
+    "too many biases": lambda t, r, b, c: (t, r, np.append(b, 0.0), c),
+    "an alternative too many": lambda t, r, b, c: (t, r, b, len(b)),
+    "a negative alternative": lambda t, r, b, c: (t, r, b, -1),
+    "a very large alternative": lambda t, r, b, c: (t, r, b, 2**32),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_shapes(name):
+    theta, [decision] = random_decisions(0)
+    wrong = WRONG[name](theta, *decision)
+    with pytest.raises(StructlearnError, match="SL641"):
+        update(*wrong)
+    with pytest.raises(StructlearnError, match="SL641"):
+        update_gradient(*wrong, np.ones(len(wrong[0])))
+
+
+@pytest.mark.parametrize("n", [0, 5, 7])
+def test_gradient_of_another_size(n):
+    theta, [decision] = random_decisions(0)
+    with pytest.raises(StructlearnError, match="SL641"):
+        update_gradient(theta, *decision, np.ones(n))

@@ -1,0 +1,255 @@
+"""The parts of a network, how it begins, how it is stored, and what cannot be one."""
+
+import copy
+import pickle
+from dataclasses import replace
+
+import catalogue
+import numpy as np
+import pytest
+
+from spacy_structlearn import serialization
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.isbn.derivation import Symbols
+from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.trees.signatures import SIGNATURES
+
+SYMBOLS = Symbols(
+    tags=("N", "V"),
+    chains=(("A",), ("A", "B"), ("B",)),
+    words=(("", "cat", "dog"), ("",)),
+    signatures=("", "lower", "lower s"),
+    signature_kind="shape",
+    normalization="typographic",
+    max_projects=2,
+    top_label="A",
+)
+LOG_PROBS = np.log(np.array([[0.2, 0.3, 0.5], [0.5, 0.25, 0.25]]))
+# 4 moves, 3 labels, 2 tags, 4 items, 3 signatures; a label, the root or a tag; twice a word.
+N_INPUTS = (4 + 3 + 2 + 4 + 3) + (3 + 1 + 2) + 2 * (2 + 4 + 3)
+N_OUTPUTS = 4 + 3 + 2 + 4
+
+
+def network(state_size=5, **settings):
+    return ISBN.initialize(SYMBOLS, LOG_PROBS, state_size=state_size, **settings)
+
+
+def test_parts_are_views_of_the_weights_in_their_order():
+    model = network()
+    shapes = {
+        "recurrent": (4, 5, 5),
+        "inputs": (N_INPUTS, 5),
+        "bias": (5,),
+        "outputs": (N_OUTPUTS, 5),
+        "output_bias": (N_OUTPUTS,),
+    }
+    assert model.shapes == shapes
+    vector = np.arange(model.n_weights, dtype=np.float64)
+    parts = model.parts(vector)
+    assert {name: part.shape for name, part in parts.items()} == shapes
+    flat = np.concatenate([part.reshape(-1) for part in parts.values()])
+    np.testing.assert_array_equal(flat, vector)
+    parts["bias"][2] = -1
+    assert (vector == -1).sum() == 1
+    own = model.parts()
+    own["outputs"][0, 0] = 7
+    assert (model.weights == 7).sum() == 1
+
+
+def test_kernels_agree_on_the_size():
+    for features in ("abcd", "a", ""):
+        kernel = network(features=features, means="mean_field").network()
+        assert kernel.n_weights == network().n_weights
+        assert (kernel.n_inputs, kernel.n_outputs) == (N_INPUTS, N_OUTPUTS)
+        assert kernel.mean_field
+        assert kernel.features == features
+    model = network()
+    assert not model.network().mean_field
+    assert model.network() is model.network()
+
+
+def test_random_weights():
+    model = network(state_size=30, seed=3)
+    assert model == network(state_size=30, seed=3)
+    assert model != network(state_size=30, seed=4)
+    parts = model.parts()
+    for name, summed in (("recurrent", 120), ("inputs", 10), ("outputs", 30)):
+        largest = np.abs(parts[name]).max()
+        assert 0.9 < largest / np.sqrt(3 / summed) <= 1
+        assert abs(parts[name].mean()) < 0.1 * largest
+    assert not parts["bias"].any()
+    assert not parts["output_bias"].any()
+    half = network(state_size=30, seed=3, scale=0.5)
+    np.testing.assert_allclose(half.weights, 0.5 * model.weights, rtol=1e-6)
+
+
+def test_settings_are_kept():
+    settings = {"means": "mean_field", "features": "bd", "beam": 3, "branching": 4}
+    model = network(**settings)
+    assert {name: getattr(model, name) for name in settings} == settings
+    assert model.temperature == 1.0
+    assert model.derivations
+    assert model.top_label == "A"
+    assert model.input_blocks == SYMBOLS.input_blocks
+
+
+def changed(**fields):
+    model = network()
+    for name, value in fields.items():
+        setattr(model, name, value)
+    return model
+
+
+OTHERS = {
+    "weights": network(seed=1).weights,
+    "signature_log_probs": LOG_PROBS[::-1].astype(np.float32),
+    "symbols": replace(SYMBOLS, root="ROOT"),
+    "means": "mean_field",
+    "features": "acd",
+    "temperature": 2.0,
+    "beam": 5,
+    "branching": 5,
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_all_that_there_is_comes_back(name):
+    model = changed(**{name: OTHERS[name]})
+    data = model.to_bytes()
+    again = ISBN.from_bytes(data)
+    assert again == model
+    assert again != network()
+    assert again.to_bytes() == data
+    assert again.weights.dtype == again.signature_log_probs.dtype == np.float32
+
+
+def test_a_network_travels():
+    model = network()
+    model.network()
+    assert pickle.loads(pickle.dumps(model)) == model
+    other = copy.deepcopy(model)
+    other.temperature = 3.0
+    assert model.temperature == 1.0
+    assert other != model
+    assert model != 3
+
+
+def test_the_empty_network():
+    model = ISBN.empty()
+    assert model.is_empty
+    assert not network().is_empty
+    assert ISBN.from_bytes(model.to_bytes()) == model
+    assert model.top_label == "TOP"
+    assert "0 labels" in repr(model)
+
+
+def test_with_weights():
+    model = network(beam=4)
+    other = model.with_weights(np.ones(model.n_weights))
+    assert (other.weights == 1).all()
+    assert other.beam == 4
+    assert other.with_weights(model.weights) == model
+
+
+def test_half_precision():
+    model = network(state_size=20)
+    small = model.compact()
+    np.testing.assert_allclose(small.weights, model.weights, rtol=5e-4, atol=1e-7)
+    assert small.weights.dtype == np.float32
+    assert ISBN.from_bytes(small.to_bytes()) == small
+    assert len(small.to_bytes()) < 0.6 * len(model.to_bytes())
+    assert small.compact() == small
+    assert small.compact("float32").storage == "float32"
+    with pytest.raises(StructlearnError, match=r"SL605.*int8"):
+        model.compact("int8")
+    model.weights[0] = 1e6
+    with pytest.raises(StructlearnError, match="SL604"):
+        model.compact()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"weights": np.zeros(3)},
+        {"weights": np.full(network().n_weights, np.nan)},
+        {"weights": np.zeros((network().n_weights, 1))},
+        {"state_size": 4},
+        {"state_size": 0, "weights": np.zeros(N_OUTPUTS)},
+        {"state_size": 5.0},
+        {"means": "median"},
+        {"features": "ba"},
+        {"features": "abe"},
+        {"features": ["a"]},
+        {"temperature": 0.0},
+        {"temperature": np.inf},
+        {"beam": 0},
+        {"branching": 0},
+        {"branching": True},
+        {"storage": "int8"},
+        {"signature_log_probs": np.zeros((2, 2))},
+        {"signature_log_probs": np.full((2, 3), -np.inf)},
+        {"signature_log_probs": np.full((2, 3), 0.1)},
+    ],
+)
+def test_parts_that_do_not_fit_together(wrong):
+    fields = {
+        "symbols": SYMBOLS,
+        "state_size": 5,
+        "means": "feed_forward",
+        "weights": network().weights,
+        "signature_log_probs": LOG_PROBS,
+    }
+    ISBN(**fields)
+    with pytest.raises(StructlearnError, match="SL604"):
+        ISBN(**fields | wrong)
+
+
+def stored(**fields):
+    _, found = serialization.unpack(network().to_bytes(), "isbn", {1})
+    return serialization.pack("isbn", 1, found | fields)
+
+
+def test_files_that_are_none():
+    assert ISBN.from_bytes(stored()) == network()
+    symbols = SYMBOLS.to_fields()
+    for wrong in (
+        {"weights": network().weights[:-1]},
+        {"weights": network().weights.astype(np.float64)},
+        {"weights": "none"},
+        {"storage": "float16"},
+        {"storage": "float128x"},
+        {"state_size": 2**40},
+        {"beam": None},
+        {"more": 1},
+        {"symbols": {}},
+        {"symbols": symbols | {"tags": ["V", "N"]}},
+        {"symbols": symbols | {"tags": 3}},
+        {"symbols": symbols | {"tags": [3, 4]}},
+        {"symbols": symbols | {"words": ["", ""]}},
+        {"symbols": symbols | {"max_projects": "2"}},
+        {"symbols": symbols | {"more": 1}},
+        {"symbols": [1]},
+    ):
+        with pytest.raises(StructlearnError, match="SL054"):
+            ISBN.from_bytes(stored(**wrong))
+    data = network().to_bytes()
+    with pytest.raises(StructlearnError, match="SL051"):
+        ISBN.from_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(StructlearnError, match="SL052"):
+        ISBN.from_bytes(serialization.pack("latent_grammar", 1, {}))
+    with pytest.raises(StructlearnError, match="SL053"):
+        ISBN.from_bytes(serialization.pack("isbn", 2, {}))
+
+
+def test_a_signature_that_is_not_registered_here():
+    SIGNATURES.register("length", func=lambda word, initial, known: (str(len(word)),))
+    try:
+        symbols = replace(SYMBOLS, signature_kind="length")
+        model = ISBN.initialize(symbols, LOG_PROBS, state_size=2)
+        assert symbols.item(0, "unheard")[1] == 0
+        data = model.to_bytes()
+        assert pickle.loads(pickle.dumps(model)) == model
+    finally:
+        catalogue._remove(("spacy_structlearn", "signatures", "length"))
+    with pytest.raises(StructlearnError, match=r"SL405.*length"):
+        ISBN.from_bytes(data)

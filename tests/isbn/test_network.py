@@ -1,0 +1,864 @@
+"""The kernel of sigmoid belief networks against NumPy, finite differences and enumeration."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from networks import (
+    LIMIT,
+    finite_differences,
+    make_symbols,
+    numpy_trace,
+    parts,
+    random_problem,
+    with_symbols,
+)
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.isbn._network import Network
+from spacy_structlearn.isbn.derivation import (
+    ATTACH,
+    MODIFY,
+    PROJECT,
+    SHIFT,
+    Derivations,
+    legal,
+    replay,
+)
+
+BITS = 1 << np.arange(4)
+
+
+@st.composite
+def problems(draw, sizes=(1, 2, 3, 4, 5, 8, 13), scales=(0.3, 1.0, 3.0), longest=25):
+    n_labels = draw(st.sampled_from([0, 1, 2, 5]))
+    symbols = make_symbols(
+        n_labels,
+        tuple(draw(st.lists(st.sampled_from([1, 2, 4, 9]), min_size=1, max_size=4))),
+        draw(st.sampled_from([0, 1, 3])),
+        draw(st.integers(1, 3)),
+    )
+    least = 1 if n_labels else 0
+    lengths = draw(st.lists(st.integers(least, longest), min_size=1, max_size=3))
+    return random_problem(
+        draw(st.integers(0, 2**32 - 1)),
+        symbols,
+        lengths=lengths,
+        size=draw(st.sampled_from(sizes)),
+        mean_field=draw(st.booleans()),
+        features="".join(sorted(draw(st.sets(st.sampled_from("abcd"))))),
+        scale=draw(st.sampled_from(scales)),
+    )
+
+
+def check_trace(problem, number, atol=1e-9):
+    wanted = numpy_trace(problem, number)
+    network = problem.network()
+    found = network.trace(problem.weights, *problem.derivations.arrays, number)
+    eta = np.clip(wanted.eta, -LIMIT, LIMIT)
+    np.testing.assert_allclose(found["phi"][:, 0], eta, atol=atol, rtol=0)
+    for name in ("means", "final", "log_probs"):
+        np.testing.assert_allclose(found[name], getattr(wanted, name), atol=atol, rtol=0)
+    phi, means = found["phi"], found["means"]
+    np.testing.assert_allclose(np.log(means / (1 - means)), phi, atol=1e-8)
+    np.testing.assert_array_equal(found["legal"], wanted.legal @ BITS)
+    return wanted
+
+
+def check_gradient(value, gradient, problem, rtol=1e-8):
+    """All parts of the weights, against differences of value(weights)."""
+    wanted = finite_differences(value, problem.weights)
+    expected = parts(problem.symbols, problem.size, wanted)
+    found = parts(problem.symbols, problem.size, gradient)
+    for name, part in expected.items():
+        atol = 1e-10 + rtol * np.abs(part).max()
+        np.testing.assert_allclose(found[name], part, rtol=0, atol=atol, err_msg=name)
+
+
+# --- against NumPy -------------------------------------------------------------------------------
+@settings(deadline=None, max_examples=60)
+@given(problems())
+def test_trace_is_numpy(problem):
+    total = 0.0
+    for number in range(len(problem.derivations)):
+        total += check_trace(problem, number).log_probs.sum()
+    assert problem.log_likelihood() == pytest.approx(total, rel=1e-10, abs=1e-9)
+
+
+@pytest.mark.parametrize("mean_field", [False, True])
+@pytest.mark.parametrize("size", [1, 3, 4, 7, 8, 40, 81])
+def test_state_sizes(mean_field, size):
+    """Vectors of every length, and blocks from one alternative to hundreds."""
+    symbols = make_symbols(70, (300, 1, 2, *[9] * 12), 5, 3)
+    problem = random_problem(
+        size, symbols, lengths=(12,), size=size, mean_field=mean_field, scale=0.5
+    )
+    check_trace(problem, 0)
+
+
+def test_what_is_compared_has_every_move_and_relation():
+    """Else the other tests of this file would pass for less than they say."""
+    for seed in range(3):
+        problem = random_problem(seed)
+        states = replay(problem.symbols, problem.derivations, 2)
+        moves = problem.derivations.moves[problem.derivations.offsets[2] :]
+        assert set(moves.tolist()) == {SHIFT, PROJECT, ATTACH, MODIFY}
+        assert (states.relations >= 0).any(axis=0).all()
+        assert (states.relations < 0).any(axis=0).all()
+        assert len({tuple(mask) for mask in states.legal}) >= 4
+
+
+@pytest.mark.parametrize("mean_field", [False, True])
+def test_one_relation_at_a_time(mean_field):
+    for tau in range(4):
+        problem = random_problem(tau, mean_field=mean_field)
+        recurrent = parts(problem.symbols, problem.size, problem.weights)["recurrent"]
+        recurrent[np.arange(4) != tau] = 0
+        check_trace(problem, 2)
+
+
+@pytest.mark.parametrize("mean_field", [False, True])
+def test_saturated_states(mean_field):
+    """eta beyond the limits, in both directions."""
+    problem = random_problem(1, mean_field=mean_field)
+    problem.weights[:] *= 20
+    wanted = check_trace(problem, 2, atol=1e-8)
+    assert (wanted.eta > LIMIT).any()
+    assert (wanted.eta < -LIMIT).any()
+
+
+def test_means_are_found_to_the_tolerance():
+    problem = random_problem(2, scale=2.0)
+    exact = problem.log_likelihood()
+    errors = [abs(problem.log_likelihood(tolerance=t) - exact) for t in (10.0, 0.1, 1e-3, 1e-6)]
+    assert errors[0] > 1e-3
+    assert errors[1] > errors[3]
+    assert errors[3] < 1e-6
+
+
+def test_means_are_as_the_approximation_says():
+    problem = random_problem(3, mean_field=True)
+    given = problem.weights, *problem.derivations.arrays, 2
+    incremental = problem.network().trace(*given)
+    plain = problem._replace(mean_field=False)
+    forward = plain.network().trace(*given)
+    assert problem.network().mean_field
+    assert not plain.network().mean_field
+    np.testing.assert_array_equal(forward["final"], forward["means"][:, 0])
+    assert np.isnan(forward["means"][:, 1:]).all()
+    # The first shift is forced: that move says nothing, but its tag and its word do.
+    first = incremental["means"][0]
+    np.testing.assert_array_equal(first[0], first[1])
+    assert np.abs(first[1] - first[2]).max() > 0.01
+    assert np.abs(first[2] - first[3]).max() > 0.01
+    np.testing.assert_array_equal(incremental["final"][0], first[3])
+    assert incremental["log_probs"][0, 0] == 0.0
+    assert problem.log_likelihood() != pytest.approx(plain.log_likelihood(), abs=0.1)
+
+
+def test_each_block_of_inputs_is_used():
+    problem = random_problem(4, make_symbols(3, (2, 3), 2))
+    values = [
+        problem._replace(features=features).log_likelihood()
+        for features in ("", "a", "b", "c", "d", "ab", "abc", "abcd")
+    ]
+    assert len({round(value, 6) for value in values}) == len(values)
+    assert problem._replace(features="dcba").log_likelihood() == values[-1]
+
+
+def test_sentences_in_any_order():
+    problem = random_problem(5, lengths=(5, 1, 9, 14))
+    network = problem.network()
+    arrays = problem.derivations.arrays
+    alone = np.array(
+        [network.trace(problem.weights, *arrays, i)["log_probs"].sum() for i in range(4)]
+    )
+    numbers = np.array([3, 0, 3, 1, 2])
+    out = np.empty(5)
+    network.log_likelihoods(problem.weights, *arrays, numbers, out)
+    np.testing.assert_allclose(out, alone[numbers], rtol=1e-14)
+    gradient = np.zeros(network.n_weights)
+    value = network.add_gradient(problem.weights, *arrays, numbers, gradient)
+    assert value == pytest.approx(out.sum(), rel=1e-14)
+    total = np.zeros(network.n_weights)
+    for number in numbers:
+        network.add_gradient(problem.weights, *arrays, np.array([number]), total)
+    np.testing.assert_allclose(gradient, total, rtol=1e-12, atol=1e-12)
+
+
+# --- probabilities -------------------------------------------------------------------------------
+def all_moves(symbols, longest):
+    """(moves, whether they are complete): complete ones and those of `longest` moves."""
+    work = [[]]
+    while work:
+        moves = work.pop()
+        allowed = np.flatnonzero(legal(symbols, moves)).tolist()
+        if not allowed or len(moves) == longest:
+            yield moves, not allowed
+        else:
+            work += [[*moves, move] for move in allowed]
+
+
+def all_derivations(symbols, moves):
+    """These moves with every choice of labels and words."""
+    leaves = [
+        (tag, item, -1)
+        for tag in range(symbols.n_tags)
+        for item in range(*symbols.item_offsets[tag : tag + 2])
+    ]
+    labels = [range(symbols.n_labels) if move == PROJECT else [-1] for move in moves]
+    for own_labels in product(*labels):
+        for words in product(leaves, repeat=moves.count(SHIFT)):
+            yield Derivations(
+                np.array([0, len(moves)]),
+                np.array([0, len(words)]),
+                np.array(moves, dtype=np.int8),
+                np.array(own_labels, dtype=np.int32),
+                *np.array(words, dtype=np.int32).T.copy(),
+            )
+
+
+@pytest.mark.parametrize("mean_field", [False, True])
+@pytest.mark.parametrize(
+    ("n_labels", "items", "longest"), [(1, (2,), 5), (2, (1, 1), 5), (1, (1,), 7)]
+)
+def test_probabilities_sum_to_one(mean_field, n_labels, items, longest):
+    """Of the complete derivations, and of all ways to begin a longer one."""
+    symbols = make_symbols(n_labels, items, max_projects=2)
+    complete, begun = [], []
+    for moves, is_complete in all_moves(symbols, longest):
+        (complete if is_complete else begun).extend(all_derivations(symbols, moves))
+    problem = random_problem(0, symbols, lengths=(1,), size=3, mean_field=mean_field)
+    weights = parts(symbols, 3, problem.weights)
+    weights["output_bias"][ATTACH] += 3.0
+    derivations = Derivations.concatenate(complete)
+    out = np.empty(len(derivations))
+    problem.network().log_likelihoods(
+        problem.weights, *derivations.arrays, np.arange(len(derivations)), out
+    )
+    open_mass = 0.0
+    for derivation in begun:
+        log_probs = numpy_trace(problem._replace(derivations=derivation), 0).log_probs
+        open_mass += np.exp(log_probs.sum())
+    assert len(complete) > 10
+    assert 0.3 < np.exp(out).sum() < 1
+    assert np.exp(out).sum() + open_mass == pytest.approx(1.0, abs=1e-11)
+
+
+@pytest.mark.parametrize("mean_field", [False, True])
+def test_probabilities_of_sequences_sum_to_one(mean_field):
+    """All sequences of one length."""
+    symbols = make_symbols(0, (1, 2))
+    problem = random_problem(0, symbols, lengths=(5,), size=4, mean_field=mean_field, scale=2.0)
+    derivations = Derivations.concatenate(list(all_derivations(symbols, [SHIFT] * 5)))
+    assert len(derivations) == 3**5
+    values = np.empty(3**5)
+    network = problem.network()
+    network.log_likelihoods(problem.weights, *derivations.arrays, np.arange(3**5), values)
+    assert np.exp(values).sum() == pytest.approx(1.0, abs=1e-12)
+    assert values.std() > 0.1
+
+
+# --- gradients -----------------------------------------------------------------------------------
+@settings(deadline=None, max_examples=25)
+@given(problems(sizes=(1, 3, 5), scales=(0.3, 1.0, 2.0), longest=12))
+def test_gradient(problem):
+    value, gradient = problem.gradient()
+    assert value == pytest.approx(problem.log_likelihood(), rel=1e-12, abs=1e-12)
+    check_gradient(problem.log_likelihood, gradient, problem)
+
+
+GRADIENTS = {
+    "plain": {},
+    "signatures": {"symbols": make_symbols(3, (2, 3), 3)},
+    "one label": {"symbols": make_symbols(1, (2,), max_projects=1)},
+    "sequences": {"symbols": make_symbols(0, (2, 3))},
+    "sequences, signatures": {"symbols": make_symbols(0, (2, 3), 2)},
+    "no inputs": {"features": ""},
+    "last decision": {"features": "a", "symbols": make_symbols(3, (2, 3), 3)},
+    "top": {"features": "b"},
+    "leaves": {"features": "cd", "symbols": make_symbols(3, (2, 3), 3)},
+    "strong": {"scale": 3.0},
+    "wide": {"size": 9},
+    "many": {"symbols": make_symbols(12, (11, 1, 1, 1, 9)), "lengths": (30,), "size": 3},
+}
+
+
+@pytest.mark.parametrize("mean_field", [False, True])
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradient_of(name, mean_field):
+    problem = random_problem(11, mean_field=mean_field, **{"lengths": (9, 1, 16)} | GRADIENTS[name])
+    _, gradient = problem.gradient()
+    check_gradient(problem.log_likelihood, gradient, problem)
+    # A row that no state reads has no gradient, all others have one.
+    symbols = problem.symbols
+    numbers = range(len(problem.derivations))
+    read = {
+        row
+        for number in numbers
+        for rows in replay(symbols, problem.derivations, number, problem.features).rows
+        for row in rows
+    }
+    inputs = parts(symbols, problem.size, gradient)["inputs"]
+    np.testing.assert_array_equal(np.flatnonzero(inputs.any(axis=1)), sorted(read))
+
+
+@pytest.mark.parametrize("mean_field", [False, True])
+def test_gradient_of_saturated_states(mean_field):
+    """Some means are at the limits whatever else is so: nothing flows through them."""
+    problem = random_problem(12, mean_field=mean_field)
+    weights = parts(problem.symbols, problem.size, problem.weights)
+    weights["bias"][:2] = 70.0, -70.0
+    _, gradient = problem.gradient()
+    check_gradient(problem.log_likelihood, gradient, problem)
+    found = parts(problem.symbols, problem.size, gradient)
+    assert not found["bias"][:2].any()
+    assert found["bias"][2:].all()
+    assert not found["recurrent"][:, :2].any()
+    assert found["recurrent"][:, 2:, 0].any()
+
+
+@pytest.mark.parametrize("mean_field", [False, True])
+def test_gradient_of_the_reference(mean_field):
+    """Of the NumPy log-likelihood, along a few directions."""
+    problem = random_problem(13, mean_field=mean_field, lengths=(10,))
+    _, gradient = problem.gradient()
+    directions = np.random.default_rng(0).normal(size=(4, len(gradient))) / 10
+
+    def value(steps):
+        moved = problem._replace(weights=problem.weights + steps @ directions)
+        return numpy_trace(moved, 0).log_probs.sum()
+
+    wanted = finite_differences(value, np.zeros(4))
+    np.testing.assert_allclose(directions @ gradient, wanted, rtol=1e-8)
+
+
+def test_scale_and_sum():
+    """What was there stays."""
+    problem = random_problem(14)
+    value, gradient = problem.gradient()
+    before = np.random.default_rng(0).normal(size=len(gradient))
+    found = before.copy()
+    numbers = np.arange(3)
+    given = problem.weights, *problem.derivations.arrays, numbers, found
+    assert problem.network().add_gradient(*given, scale=-0.25) == value
+    np.testing.assert_allclose(found, before - 0.25 * gradient, rtol=1e-12, atol=1e-12)
+
+
+def test_gradient_is_the_same_each_time():
+    problem = random_problem(15)
+    first = problem.gradient(dropout=0.5, seed=3)
+    second = problem.gradient(dropout=0.5, seed=3)
+    assert first[0] == second[0]
+    np.testing.assert_array_equal(first[1], second[1])
+
+
+# --- dropout -------------------------------------------------------------------------------------
+def dropout_masks(size, dropout, seed, sentence, n_steps):
+    """The factors of the final means of the first steps of a sentence, (n_steps, size).
+
+    From gradients of sequences of which only the last state is not at the limits of its means: that
+    of the matrix of relation ANCESTOR is the outer product of that state's and what it reads.
+    """
+    symbols = make_symbols(0, (1, 2))
+    rng = np.random.default_rng(0)
+    found = []
+    for step in range(n_steps):
+        moves = [SHIFT] * (step + 2)
+        words = with_symbols(rng, symbols, [[SHIFT]] * sentence + [moves])
+        words.tags[:], words.items[:] = 0, 0
+        words.tags[sentence + step :], words.items[sentence + step :] = 1, 2
+        problem = random_problem(0, symbols, lengths=(1,), size=size, mean_field=False)
+        weights = parts(symbols, size, problem.weights)
+        weights["recurrent"][:] = 0
+        # The top of the state after tag 1 is this tag, before any word ROOT.
+        block = symbols.input_blocks
+        weights["inputs"][:] = 0
+        weights["inputs"][block["b.root"]] = weights["inputs"][block["b.tags"]][0] = 50.0
+        weights["bias"][:] = 0
+        problem = problem._replace(derivations=words, features="b")
+        gradient = np.zeros(len(problem.weights))
+        problem.network().add_gradient(
+            problem.weights,
+            *words.arrays,
+            np.array([sentence]),
+            gradient,
+            dropout=dropout,
+            seed=seed,
+        )
+        own = parts(symbols, size, gradient)
+        read = own["recurrent"][1] / own["bias"][:, None]
+        np.testing.assert_allclose(read, np.tile(read[0], (size, 1)), rtol=1e-6)
+        found.append(read[0])
+    return np.round(found, 5)
+
+
+@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.8])
+def test_masks(dropout):
+    masks = dropout_masks(40, dropout, 7, 2, 12)
+    kept = 1 / (1 - dropout)
+    assert {0.0, round(kept, 5)} == set(masks.ravel().tolist())
+    assert abs((masks == 0).mean() - dropout) < 4 * np.sqrt(dropout * (1 - dropout) / masks.size)
+    assert len({tuple(mask) for mask in masks}) == 12
+
+
+def agreement(one, other):
+    return (one == other).mean()
+
+
+def test_masks_differ_by_seed_sentence_and_step():
+    """Half of the entries agree by chance; no mask is another one moved along, either."""
+    base = dropout_masks(200, 0.5, 7, 2, 4)
+    np.testing.assert_array_equal(dropout_masks(200, 0.5, 7, 2, 4), base)
+    others = [
+        dropout_masks(200, 0.5, seed, sentence, 4)
+        for seed, sentence in ((8, 2), (7, 3), (9, 2), (7, 1), (8, 1), (7 + 2**40, 2))
+    ]
+    for number, other in enumerate([*others, np.roll(base, 1, axis=0)]):
+        for shift in range(-4, 5):
+            first = max(0, shift), 200 + min(0, shift)
+            second = max(0, -shift), 200 + min(0, -shift)
+            found = agreement(base[:, slice(*first)], other[:, slice(*second)])
+            assert 0.38 < found < 0.62, (number, shift)
+
+
+@settings(deadline=None, max_examples=10)
+@given(problems(sizes=(3, 5), longest=10), st.integers(0, 2**64 - 1))
+def test_gradient_with_dropout(problem, seed):
+    _, gradient = problem.gradient(dropout=0.4, seed=seed)
+
+    def value(weights):
+        return problem._replace(weights=weights).gradient(dropout=0.4, seed=seed)[0]
+
+    check_gradient(value, gradient, problem)
+
+
+@pytest.mark.parametrize("mean_field", [False, True])
+def test_dropout_is_numpy_with_these_masks(mean_field):
+    problem = random_problem(16, mean_field=mean_field, lengths=(5, 14))
+    first, end = problem.derivations.offsets[1:]
+    masks = dropout_masks(5, 0.5, 21, 1, end - first)
+    given = (
+        problem.weights,
+        *problem.derivations.arrays,
+        np.array([1]),
+        np.zeros_like(problem.weights),
+    )
+    value = problem.network().add_gradient(*given, dropout=0.5, seed=21)
+    assert value == pytest.approx(numpy_trace(problem, 1, masks).log_probs.sum(), rel=1e-9)
+    assert value != pytest.approx(numpy_trace(problem, 1).log_probs.sum(), rel=1e-3)
+
+
+# --- threads -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("mean_field", [False, True])
+def test_threads(mean_field):
+    """Many at once, with the same network and weights, find what one finds."""
+    problem = random_problem(17, lengths=range(1, 60), mean_field=mean_field)
+    network = problem.network()
+    shards = np.array_split(np.tile(np.arange(59), 8), 32)
+
+    def run(numbers):
+        gradient, out = np.zeros(network.n_weights), np.empty(len(numbers))
+        given = problem.weights, *problem.derivations.arrays, numbers
+        value = network.add_gradient(*given, gradient, dropout=0.2, seed=1)
+        network.log_likelihoods(*given, out)
+        return value, gradient, out
+
+    wanted = [run(numbers) for numbers in shards]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(run, shards))
+    for one, other in zip(wanted, found, strict=True):
+        assert one[0] == other[0]
+        np.testing.assert_array_equal(one[1], other[1])
+        np.testing.assert_array_equal(one[2], other[2])
+
+
+@pytest.mark.parametrize("method", ["add_gradient", "log_likelihoods"])
+def test_other_threads_go_on(method):
+    problem = random_problem(18, size=40, lengths=(60,) * 4)
+    network = problem.network()
+    numbers = np.tile(np.arange(4), 80)
+    out = np.zeros(network.n_weights if method == "add_gradient" else len(numbers))
+    given = problem.weights, *problem.derivations.arrays, numbers, out
+    thread = threading.Thread(target=getattr(network, method), args=given)
+    turns = 0
+    thread.start()
+    while thread.is_alive():
+        time.sleep(0.001)
+        turns += 1
+    assert out.any()
+    assert turns > 10
+
+
+# --- what is not legal ---------------------------------------------------------------------------
+def complete_after(problem, moves):
+    """The problem with these moves, whatever they are, as its second sentence."""
+    derivations = with_symbols(np.random.default_rng(1), problem.symbols, [[SHIFT, ATTACH], moves])
+    return problem._replace(derivations=derivations)
+
+
+def every_method(problem, number):
+    """The three ways into the kernel, as calls."""
+    network = problem.network()
+    given = problem.weights, *problem.derivations.arrays
+    numbers = np.array([number])
+    gradient = np.zeros(network.n_weights)
+    return (
+        lambda: network.log_likelihoods(*given, numbers, np.empty(1)),
+        lambda: network.add_gradient(*given, numbers, gradient),
+        lambda: network.trace(*given, number),
+    )
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.data())
+def test_illegal_moves(seed, max_projects, data):
+    """The kernel finds legal what `legal` does, and says which move is not."""
+    symbols = make_symbols(2, (2, 1), max_projects=max_projects)
+    problem = random_problem(seed, symbols, lengths=(15,), size=2)
+    moves = problem.derivations.moves.tolist()
+    at = data.draw(st.integers(0, len(moves)))
+    allowed = legal(symbols, moves[:at])
+    for move in range(4):
+        changed = complete_after(problem, [*moves[:at], move])
+        is_whole = bool(allowed[move] and not legal(symbols, [*moves[:at], move]).any())
+        # Legal but not the end: then what is wrong is that nothing follows.
+        place = at + 1 if allowed[move] else at
+        for call in every_method(changed, 1):
+            if is_whole:
+                call()
+            else:
+                with pytest.raises(StructlearnError, match=rf"SL642.* 1 .* move {place}\b"):
+                    call()
+
+
+def test_incomplete_derivations():
+    problem = random_problem(0)
+    for moves in ([], [SHIFT], [SHIFT, PROJECT, SHIFT, ATTACH]):
+        changed = complete_after(problem, moves)
+        for call in every_method(changed, 1):
+            with pytest.raises(StructlearnError, match=rf"SL642.*move {len(moves)}\b"):
+                call()
+
+
+def altered(derivations, **arrays):
+    names = ("offsets", "word_offsets", "moves", "labels", "tags", "items", "signatures")
+    own = {name: np.array(getattr(derivations, name)) for name in names}
+    return Derivations(**own | arrays)
+
+
+@pytest.mark.parametrize("n_words", [0, 2, 4])
+def test_more_or_fewer_words_than_shifts(n_words):
+    problem = complete_after(
+        random_problem(0), [SHIFT, PROJECT, SHIFT, ATTACH, SHIFT, ATTACH, ATTACH]
+    )
+    derivations = problem.derivations
+    offsets = np.array([0, 1, 1 + n_words])
+    words = {
+        name: np.resize(getattr(derivations, name), 1 + n_words)
+        for name in ("tags", "items", "signatures")
+    }
+    changed = problem._replace(derivations=altered(derivations, word_offsets=offsets, **words))
+    for call in every_method(changed, 1):
+        with pytest.raises(StructlearnError, match="SL642"):
+            call()
+    for call in every_method(problem, 1):
+        call()
+
+
+def test_projects_need_labels():
+    problem = complete_after(random_problem(0), [SHIFT, PROJECT, ATTACH])
+    labels = np.full(5, -1, dtype=np.int32)
+    changed = problem._replace(derivations=altered(problem.derivations, labels=labels))
+    for call in every_method(changed, 1):
+        with pytest.raises(StructlearnError, match=r"SL642.*move 1\b"):
+            call()
+
+
+def test_only_shifts_are_legal_in_sequences():
+    problem = random_problem(0, make_symbols(0, (2, 3)), lengths=(3, 0))
+    for move in (PROJECT, ATTACH, MODIFY):
+        moves = np.array([SHIFT, move, SHIFT], dtype=np.int8)
+        changed = problem._replace(derivations=altered(problem.derivations, moves=moves))
+        for call in every_method(changed, 0):
+            with pytest.raises(StructlearnError, match=r"SL642.*move 1\b"):
+                call()
+    # An empty sequence is complete.
+    assert problem.network().trace(problem.weights, *problem.derivations.arrays, 1)[
+        "log_probs"
+    ].shape == (0, 3)
+    for call in every_method(problem, 1):
+        call()
+
+
+# --- what does not fit ---------------------------------------------------------------------------
+def place(name, index, value):
+    """An array with one other value."""
+
+    def change(given):
+        array = np.array(given[name])
+        array[index] = value
+        return {name: array}
+
+    return change
+
+
+def cut(name, by=1):
+    return lambda given: {name: given[name][:-by].copy()}
+
+
+def longer(name):
+    return lambda given: {name: np.append(given[name], given[name][-1:])}
+
+
+ARRAYS = ("offsets", "word_offsets", "moves", "labels", "tags", "items", "signatures")
+LOW, HIGH = -(2**31), 2**31 - 1
+WRONG = {
+    "weights of another size": cut("weights"),
+    "more weights": longer("weights"),
+    "no weights": lambda given: {"weights": np.empty(0)},
+    "moves end early": cut("moves"),
+    "labels end early": cut("labels"),
+    "tags end early": cut("tags"),
+    "items end early": cut("items"),
+    "signatures end early": cut("signatures"),
+    "moves and labels end early": lambda given: cut("moves")(given) | cut("labels")(given),
+    "words end early": lambda given: {
+        name: given[name][:-1].copy() for name in ("tags", "items", "signatures")
+    },
+    "offsets of fewer sentences": cut("offsets"),
+    "word_offsets of fewer sentences": cut("word_offsets"),
+    "no offsets": lambda given: {name: np.empty(0, np.int64) for name in ARRAYS[:2]},
+    "offsets beyond the end": place("offsets", -1, 10**6),
+    "offsets far beyond the end": place("offsets", -1, 2**62),
+    "offsets before the start": place("offsets", -2, -1),
+    "falling offsets": place("offsets", -2, 10**6),
+    "word_offsets beyond the end": place("word_offsets", -1, 10**6),
+    "word_offsets before the start": place("word_offsets", -2, -(2**62)),
+    "falling word_offsets": place("word_offsets", -2, 2**40),
+    "a move too many": place("moves", -1, 4),
+    "a negative move": place("moves", -1, -1),
+    "the lowest move": place("moves", -1, -128),
+    "a label too many": place("labels", -1, 3),
+    "a negative label": place("labels", -1, -2),
+    "the highest label": place("labels", -1, HIGH),
+    "a tag too many": place("tags", -1, 2),
+    "a negative tag": place("tags", -1, -1),
+    "the lowest tag": place("tags", -1, LOW),
+    "an item of another tag": lambda given: (
+        place("items", -1, 0)(given) | place("tags", -1, 1)(given)
+    ),
+    "an item too many": place("items", -1, 5),
+    "a negative item": place("items", -1, -1),
+    "the highest item": place("items", -1, HIGH),
+    "a signature too many": place("signatures", -1, 2),
+    "a negative signature": place("signatures", -1, -2),
+    "the highest signature": place("signatures", -1, HIGH),
+}
+
+
+def given_of(problem):
+    return {name: getattr(problem.derivations, name) for name in ARRAYS} | {
+        "weights": problem.weights
+    }
+
+
+def with_given(problem, given):
+    derivations = Derivations(**{name: given[name] for name in ARRAYS})
+    return problem._replace(derivations=derivations, weights=given["weights"])
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_out_of_range(name):
+    problem = random_problem(0, make_symbols(3, (2, 3), 2), lengths=(9, 13))
+    given = given_of(problem)
+    changed = with_given(problem, given | WRONG[name](given))
+    for call in every_method(changed, 1):
+        with pytest.raises(StructlearnError, match="SL641"):
+            call()
+
+
+def test_sentences_that_are_not_there():
+    problem = random_problem(0)
+    for number in (-1, 3, 2**62, -(2**62)):
+        for call in every_method(problem, number):
+            with pytest.raises(StructlearnError, match="SL641"):
+                call()
+
+
+def test_other_sentences_do_not_matter():
+    """Offsets that end before the arrays do; a derivation that is not asked for may be wrong."""
+    problem = random_problem(0)
+    wanted = problem.network().trace(problem.weights, *problem.derivations.arrays, 0)
+    given = given_of(problem)
+    last = {name: given[name].copy() for name in ("moves", "tags")}
+    last["moves"][-1], last["tags"][-1] = 17, HIGH
+    cut_off = {name: given[name][:-1].copy() for name in ("offsets", "word_offsets")}
+    for more in (last, cut_off):
+        changed = with_given(problem, given | more)
+        found = changed.network().trace(changed.weights, *changed.derivations.arrays, 0)
+        np.testing.assert_array_equal(found["log_probs"], wanted["log_probs"])
+
+
+def test_no_sentences():
+    problem = random_problem(0)
+    network = problem.network()
+    nobody = np.empty(0, dtype=np.int64)
+    gradient = np.ones(network.n_weights)
+    arrays = problem.derivations.arrays
+    network.log_likelihoods(problem.weights, *arrays, nobody, np.empty(0))
+    assert network.add_gradient(problem.weights, *arrays, nobody, gradient) == 0.0
+    assert (gradient == 1).all()
+    none = problem.derivations.subset([])
+    assert network.add_gradient(problem.weights, *none.arrays, nobody, gradient) == 0.0
+
+
+def test_results_of_another_size():
+    problem = random_problem(0)
+    network = problem.network()
+    given = problem.weights, *problem.derivations.arrays, np.arange(3)
+    for size in (0, 2, 4):
+        with pytest.raises(StructlearnError, match="SL641"):
+            network.log_likelihoods(*given, np.empty(size))
+    for size in (0, network.n_weights - 1, network.n_weights + 1):
+        with pytest.raises(StructlearnError, match="SL641"):
+            network.add_gradient(*given, np.zeros(size))
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, 2.0, np.nan, np.inf])
+def test_dropout_out_of_range(dropout):
+    problem = random_problem(0)
+    with pytest.raises(StructlearnError, match="SL641"):
+        problem.gradient(dropout=dropout)
+
+
+def test_arrays_of_another_type():
+    """No array is converted without notice."""
+    problem = random_problem(0)
+    for name, array in given_of(problem).items():
+        changed = given_of(problem) | {name: array.astype(np.float32)}
+        for call in every_method(with_given(problem, changed), 0):
+            with pytest.raises(ValueError, match="dtype"):
+                call()
+        changed = given_of(problem) | {name: array[None]}
+        for call in every_method(with_given(problem, changed), 0):
+            with pytest.raises(ValueError, match="dimensions"):
+                call()
+
+
+NUMBERS = st.sampled_from([LOW, -129, -2, -1, 0, 1, 2, 3, 4, 5, 100, 127, 2**16, HIGH])
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.integers(0, 9), st.integers(0, 3), st.booleans(), st.data())
+def test_any_numbers(seed, n_labels, mean_field, data):
+    """A result or an error of ours, whatever is in the arrays."""
+    symbols = make_symbols(n_labels, (2, 3), 2)
+    problem = random_problem(seed, symbols, lengths=(4, 8), size=2, mean_field=mean_field)
+    given = {name: np.array(array) for name, array in given_of(problem).items()}
+    for _ in range(data.draw(st.integers(1, 3))):
+        array = given[data.draw(st.sampled_from(ARRAYS))]
+        index = data.draw(st.integers(0, len(array) - 1))
+        info = np.iinfo(array.dtype)
+        array[index] = min(max(data.draw(NUMBERS), info.min), info.max)
+    for number in range(2):
+        for call in every_method(with_given(problem, given), number):
+            try:
+                call()
+            except StructlearnError as error:
+                assert "SL64" in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308, -1e308])
+@pytest.mark.parametrize("mean_field", [False, True])
+def test_weights_that_are_no_numbers_end(mean_field, bad):
+    """In a value that is no number either, or in any; the search for means ends."""
+    problem = random_problem(0, mean_field=mean_field)
+    for weights in parts(problem.symbols, problem.size, problem.weights).values():
+        kept = weights.flat[3]
+        weights.flat[3] = bad
+        value, gradient = problem.gradient()
+        assert not value > 0
+        assert gradient.shape == problem.weights.shape
+        weights.flat[3] = kept
+    assert np.isfinite(problem.gradient()[0])
+
+
+# --- networks ------------------------------------------------------------------------------------
+def test_sizes():
+    symbols = make_symbols(5, (2, 3), 4)
+    network = Network(7, 5, 2, symbols.item_offsets, 4, 3, "abd", mean_field=True)
+    assert network.state_size == 7
+    assert network.features == "abd"
+    assert network.n_inputs == symbols.n_inputs
+    assert network.n_outputs == symbols.n_outputs == 4 + 5 + 2 + 5
+    assert network.n_weights == 4 * 49 + 7 * network.n_inputs + 7 + 8 * network.n_outputs
+
+
+GOOD = {
+    "state_size": 3,
+    "n_labels": 2,
+    "n_tags": 2,
+    "item_offsets": [0, 2, 3],
+    "n_signatures": 0,
+    "max_projects": 2,
+    "features": "abcd",
+    "mean_field": True,
+    "tolerance": 1e-8,
+}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"state_size": 0},
+        {"state_size": -1},
+        {"state_size": 10**6},
+        {"state_size": 2**40},
+        {"n_labels": -1},
+        {"n_labels": 2**31},
+        {"n_tags": 0},
+        {"n_tags": -2},
+        {"n_tags": 3},
+        {"n_tags": 2**40},
+        {"item_offsets": [0, 2]},
+        {"item_offsets": [0, 2, 2]},
+        {"item_offsets": [0, 3, 2]},
+        {"item_offsets": [1, 2, 3]},
+        {"item_offsets": []},
+        {"item_offsets": [[0, 2, 3]]},
+        {"item_offsets": [0, 2, 2**30]},
+        {"n_tags": 4, "item_offsets": [0, 2**31 - 1, -(2**31), -1, 10]},
+        {"item_offsets": np.array([0, 2, 2**32 + 3])},
+        {"n_signatures": -1},
+        {"n_signatures": 2**31},
+        {"max_projects": -1},
+        {"max_projects": 2**33},
+        {"features": "abx"},
+        {"features": "ABCD"},
+        {"tolerance": 0.0},
+        {"tolerance": -1e-8},
+        {"tolerance": np.nan},
+    ],
+    ids=str,
+)
+def test_networks_that_cannot_be(bad):
+    Network(**GOOD)
+    with pytest.raises(StructlearnError, match="SL640"):
+        Network(**GOOD | bad)
+
+
+def test_networks_keep_their_own_offsets():
+    """What is checked once must not change."""
+    problem = random_problem(0, make_symbols(2, (2, 3)))
+    offsets = problem.symbols.item_offsets.copy()
+    network = Network(5, 2, 2, offsets, 0, 2, "abcd", True)
+    given = problem.weights, *problem.derivations.arrays, 2
+    wanted = network.trace(*given)["log_probs"]
+    offsets[1:] = 2**30
+    np.testing.assert_array_equal(network.trace(*given)["log_probs"], wanted)
