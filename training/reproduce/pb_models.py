@@ -41,13 +41,7 @@ import train_parser
 
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.grammar.anchored import AnchoredEstimator, AnchoredGrammar, renumbered
-from spacy_structlearn.grammar.decode import (
-    THRESHOLDS,
-    ChartParser,
-    Parse,
-    calibrate,
-    fit_temperature,
-)
+from spacy_structlearn.grammar.decode import THRESHOLDS, ChartParser
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hypergraph import Hypergraphs, Scorer
 from spacy_structlearn.grammar.model import LatentGrammar, product
@@ -60,6 +54,7 @@ from spacy_structlearn.grammar.span_features import (
 )
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.architectures import build_span_grammar
+from spacy_structlearn.trees.parse import Parse, calibrate, fit_temperature
 from spacy_structlearn.trees.tree import Tree
 
 # What is parsed first; folds whose sentences other grammars parse for what is learned beside it.

@@ -1,0 +1,1038 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
+"""Kernel of the search for the likeliest derivations of given words.
+
+Titov & Henderson (2007), section 6.2, with the beam of Henderson (2003): best-first between two
+words, on the logarithm of the probability; the first hypotheses that come to shift a word, so many
+as the beam is wide, are those that the search goes on with. It is lazy: a move waits with the
+probability of its first elementary decision, an upper bound, and the others are computed when it is
+first in turn. Since a state is considered in the order of its alternatives, its `branching` best
+ones are simply the first.
+
+The other search is that of Stern, Fried & Klein (2017): hypotheses advance together, move by move,
+those of a layer being the best that follow from the one before, and shifts go on to the next word
+even if they are not among these. Theirs is for derivations from the top down and ends when there
+are enough of them. From the left corner up a word comes after more moves in some derivations than
+in others; so this one ends when nothing in the layer can still become one of the best.
+
+A node of the search is a state and the way to it, so that hypotheses share what they have in
+common, also the products of the recurrent weights with the means of a state, which are computed
+once, when a later state first asks for them. After each word the nodes that no hypothesis came
+through are used again. Entries of one score are taken in the order in which they were made.
+"""
+
+from libc.math cimport INFINITY, isfinite, log
+from libc.stdint cimport int8_t, int32_t, int64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memmove, memset
+
+import numpy as np
+
+cdef extern from "_network.h":
+    const int SHIFT
+    const int PROJECT
+    const int ATTACH
+    const int MODIFY
+    const int N_MOVES
+    const int N_RELATIONS
+    const int SOLVER_VECTORS
+
+    ctypedef struct isbn_t:
+        int n, n_labels, n_tags, n_items, n_signatures, max_projects, mean_field
+        int reads[4]
+        double tolerance
+        const int *item_offsets
+        int n_inputs, n_outputs
+        const double *recurrent
+
+    ctypedef struct leaf_t:
+        int tag, item, signature
+
+    ctypedef struct state_t:
+        int related[4]
+        int below, symbol, is_leaf, has_modifier, n_projects, n_words, move, label, is_done
+        leaf_t leaf, corner
+
+    ctypedef struct block_t:
+        int size
+
+    ctypedef struct solver_t:
+        double *slopes
+
+    void set_sizes(isbn_t *net) noexcept nogil
+    void set_weights(isbn_t *net, const double *weights) noexcept nogil
+    void first_state(const isbn_t *net, state_t *state) noexcept nogil
+    int legal_moves(const isbn_t *net, const state_t *state, const state_t *below) noexcept nogil
+    void next_state(const state_t *state, int start, state_t *next, int number,
+                    const state_t *below, int move, int label, leaf_t leaf, int root) noexcept nogil
+    void matvec(double *out, const double *m, const double *x, int rows, int n,
+                int add) noexcept nogil
+    void add_to(double *out, const double *x, double factor, int n) noexcept nogil
+    block_t move_block(const isbn_t *net, int legal) noexcept nogil
+    block_t label_block(const isbn_t *net) noexcept nogil
+    block_t tag_block(const isbn_t *net) noexcept nogil
+    block_t item_block(const isbn_t *net, int tag) noexcept nogil
+    double softmax(const block_t *block, const double *mu, int n, double *p,
+                   double *scores) noexcept nogil
+    void set_solver(solver_t *s, double *room, int n) noexcept nogil
+    int update_means(const isbn_t *net, const block_t *block, const double *theta, int chosen,
+                     double *phi, double *mu, double *p, double log_sum, solver_t *s) noexcept nogil
+    void prior_means(const isbn_t *net, const state_t *state, double *phi,
+                     double *mu) noexcept nogil
+    int largest_block(const isbn_t *net) noexcept nogil
+
+cdef enum:
+    # What an entry of the agenda has still to be asked
+    OPEN  # nothing: a state that the words before have led to
+    SHIFT_ANY  # tag and word of a shift
+    SHIFT_TAG  # its word
+    SHIFT_WORD  # nothing
+    PROJECT_ANY  # label
+    MAKE  # nothing: any other move
+
+cdef enum:
+    # Vectors of a node, each of n doubles. PRIOR: means before the first decision. The mean field
+    # has more: natural parameters of the prior; both after the first decision of a shift and of a
+    # project; and READ, the final means of the state before, as they are after the move to here.
+    FF_PRIOR = 0
+    FF_PRODUCTS = 1
+    FF_VECTORS = 5
+    MF_PRIOR_PHI = 0
+    MF_PRIOR = 1
+    MF_SHIFT_PHI = 2
+    MF_SHIFT = 3
+    MF_PROJECT_PHI = 4
+    MF_PROJECT = 5
+    MF_READ_PHI = 6
+    MF_READ = 7
+    MF_PRODUCTS = 8
+    MF_VECTORS = 12
+
+cdef enum:
+    FIRST_CAPACITY = 256  # of nodes
+    KEPT_BYTES = 33554432  # of vectors that outlive a search
+    HAS_READ = 16  # the other bits of `made` are the products
+
+cdef enum:
+    DONE = 0
+    OUT_OF_MEMORY = -1
+
+
+cdef struct node_t:
+    state_t state
+    double score  # log P of the moves so far, with what speaks for the tags of the words
+    int parent
+    int taken  # of the alternatives here
+    int candidate  # of the word shifted to get here
+    int made
+    int kept  # the last word after which it was
+
+
+cdef struct entry_t:
+    double score  # a bound of all that may come of it
+    double exact  # of what has been decided
+    int64_t order
+    int node
+    int value  # move, label or candidate
+    int kind
+
+
+cdef struct room_t:
+    # Arrays that grow, and are used again for the next sentence
+    node_t *nodes
+    double *vectors
+    int *spare
+    int64_t capacity, stride
+    int n_nodes, n_spare
+    entry_t *heap
+    int64_t heap_capacity, n_heap, order
+    double *p
+    double *solver_room
+    int64_t p_capacity, solver_capacity
+
+
+cdef struct search_t:
+    isbn_t net
+    room_t *room
+    solver_t solver
+    int n_words
+    const int64_t *offsets
+    const int32_t *tags
+    const int32_t *items
+    const int32_t *signatures
+    const double *bonus
+    double *best_bonus  # of each word
+    int beam, branching, k, synchronous
+    int64_t max_pops, limit
+    double margin
+    int64_t pops, all_pops
+    int n_capped
+    int only_ends  # whether shifts and what completes a derivation are all that is considered
+    int *found  # nodes that have shifted the word, or that are complete, best first
+    int n_found
+    int *layer  # states that advance together
+    int n_layer
+    double *ranked  # (branching)
+    int *ranks
+
+
+# --- room ----------------------------------------------------------------------------------------
+cdef void forget(room_t *r) noexcept nogil:
+    free(r.nodes)
+    free(r.vectors)
+    free(r.spare)
+    free(r.heap)
+    free(r.p)
+    free(r.solver_room)
+    memset(r, 0, sizeof(room_t))
+
+
+cdef int grow(room_t *r) noexcept nogil:
+    """Room for twice the nodes. RETURNS: whether there is."""
+    cdef int64_t capacity = max(2 * r.capacity, <int64_t> FIRST_CAPACITY)
+    cdef void *fresh
+    if capacity > 2**30:
+        return 0
+    fresh = realloc(r.nodes, capacity * sizeof(node_t))
+    if fresh == NULL:
+        return 0
+    r.nodes = <node_t *> fresh
+    fresh = realloc(r.spare, capacity * sizeof(int))
+    if fresh == NULL:
+        return 0
+    r.spare = <int *> fresh
+    fresh = realloc(r.vectors, capacity * r.stride * sizeof(double))
+    if fresh == NULL:
+        return 0
+    r.vectors = <double *> fresh
+    r.capacity = capacity
+    return 1
+
+
+cdef int set_room(search_t *s) noexcept nogil:
+    """Empty the room for a new sentence. RETURNS: whether there is enough to begin with."""
+    cdef room_t *r = s.room
+    cdef int64_t n = s.net.n, largest = largest_block(&s.net)
+    cdef int64_t stride = n * (MF_VECTORS if s.net.mean_field else FF_VECTORS)
+    cdef void *fresh
+    if r.stride != stride:
+        forget(r)
+        r.stride = stride
+    if r.p_capacity < largest:
+        fresh = realloc(r.p, largest * sizeof(double))
+        if fresh == NULL:
+            return 0
+        r.p, r.p_capacity = <double *> fresh, largest
+    if r.solver_capacity < SOLVER_VECTORS * n + largest:
+        fresh = realloc(r.solver_room, (SOLVER_VECTORS * n + largest) * sizeof(double))
+        if fresh == NULL:
+            return 0
+        r.solver_room, r.solver_capacity = <double *> fresh, SOLVER_VECTORS * n + largest
+    set_solver(&s.solver, r.solver_room, s.net.n)
+    r.n_nodes = r.n_spare = 0
+    r.n_heap = r.order = 0
+    return 1
+
+
+cdef int new_node(room_t *r, int parent, double score) noexcept nogil:
+    """RETURNS: its number; OUT_OF_MEMORY. Pointers into nodes and vectors are lost."""
+    cdef int number
+    cdef node_t *node
+    if r.n_spare:
+        r.n_spare -= 1
+        number = r.spare[r.n_spare]
+    else:
+        if r.n_nodes == r.capacity and not grow(r):
+            return OUT_OF_MEMORY
+        number = r.n_nodes
+        r.n_nodes += 1
+    node = r.nodes + number
+    node.parent, node.score = parent, score
+    node.taken = node.made = node.kept = 0
+    node.candidate = -1
+    return number
+
+
+cdef void keep_paths(search_t *s, int word) noexcept nogil:
+    """Make the nodes spare that none of those found came through."""
+    cdef room_t *r = s.room
+    cdef int i, number
+    for i in range(s.n_found):
+        number = s.found[i]
+        while number >= 0 and r.nodes[number].kept != word + 1:
+            r.nodes[number].kept = word + 1
+            number = r.nodes[number].parent
+    # Low numbers are used first, so that vectors stay in the cache.
+    r.n_spare = 0
+    for number in range(r.n_nodes - 1, -1, -1):
+        if r.nodes[number].kept != word + 1:
+            r.spare[r.n_spare] = number
+            r.n_spare += 1
+
+
+cdef inline double *vector(room_t *r, int number, int which, int n) noexcept nogil:
+    return r.vectors + number * r.stride + <int64_t> which * n
+
+
+# --- agenda --------------------------------------------------------------------------------------
+cdef inline int comes_before(const entry_t *a, const entry_t *b) noexcept nogil:
+    return a.score > b.score or (a.score == b.score and a.order < b.order)
+
+
+cdef int push(room_t *r, double score, double exact, int kind, int node, int value) noexcept nogil:
+    """RETURNS: whether there was room."""
+    cdef entry_t entry
+    cdef int64_t place, above, capacity
+    cdef void *fresh
+    if r.n_heap == r.heap_capacity:
+        capacity = max(2 * r.heap_capacity, <int64_t> FIRST_CAPACITY)
+        fresh = realloc(r.heap, capacity * sizeof(entry_t))
+        if fresh == NULL:
+            return 0
+        r.heap, r.heap_capacity = <entry_t *> fresh, capacity
+    entry.score, entry.exact, entry.order = score, exact, r.order
+    entry.kind, entry.node, entry.value = kind, node, value
+    r.order += 1
+    place = r.n_heap
+    r.n_heap += 1
+    while place > 0:
+        above = (place - 1) >> 1
+        if not comes_before(&entry, r.heap + above):
+            break
+        r.heap[place] = r.heap[above]
+        place = above
+    r.heap[place] = entry
+    return 1
+
+
+cdef entry_t pop(room_t *r) noexcept nogil:
+    cdef entry_t first = r.heap[0], last
+    cdef int64_t place = 0, below
+    r.n_heap -= 1
+    if r.n_heap:
+        last = r.heap[r.n_heap]
+        while True:
+            below = 2 * place + 1
+            if below >= r.n_heap:
+                break
+            if below + 1 < r.n_heap and comes_before(r.heap + below + 1, r.heap + below):
+                below += 1
+            if not comes_before(r.heap + below, &last):
+                break
+            r.heap[place] = r.heap[below]
+            place = below
+        r.heap[place] = last
+    return first
+
+
+# --- states and means ----------------------------------------------------------------------------
+cdef inline int legal_here(search_t *s, int number) noexcept nogil:
+    cdef const state_t *below = NULL
+    cdef const state_t *state = &s.room.nodes[number].state
+    if state.below >= 0:
+        below = &s.room.nodes[state.below].state
+    return legal_moves(&s.net, state, below)
+
+
+cdef int follow(search_t *s, int parent, double score, int move, int label,
+                int candidate) noexcept nogil:
+    """The node of what follows a move. RETURNS: its number; OUT_OF_MEMORY."""
+    cdef room_t *r = s.room
+    cdef int number = new_node(r, parent, score)
+    cdef state_t *state
+    cdef const state_t *below = NULL
+    cdef leaf_t leaf
+    if number < 0:
+        return OUT_OF_MEMORY
+    leaf.tag = leaf.item = leaf.signature = -1
+    if candidate >= 0:
+        leaf.tag, leaf.item = s.tags[candidate], s.items[candidate]
+        leaf.signature = s.signatures[candidate]
+    state = &r.nodes[parent].state
+    if state.below >= 0:
+        below = &r.nodes[state.below].state
+    next_state(state, parent, &r.nodes[number].state, number, below, move, label, leaf,
+               s.net.n_labels)
+    r.nodes[number].candidate = candidate
+    return number
+
+
+cdef void decide(search_t *s, const block_t *block, int chosen, const double *phi,
+                 const double *mu, double *new_phi, double *new_mu) noexcept nogil:
+    """The mean field after a decision."""
+    cdef double log_sum = softmax(block, mu, s.net.n, s.room.p, NULL)
+    memmove(new_mu, mu, s.net.n * sizeof(double))
+    update_means(&s.net, block, phi, chosen, new_phi, new_mu, s.room.p, log_sum, &s.solver)
+
+
+cdef void end_step(search_t *s, int number) noexcept nogil:
+    """The final means of the state before a node, of the mean field."""
+    cdef room_t *r = s.room
+    cdef node_t *node = r.nodes + number
+    cdef int n = s.net.n, move = node.state.move, chosen, parent = node.parent
+    cdef double *phi = vector(r, number, MF_READ_PHI, n)
+    cdef double *mu = vector(r, number, MF_READ, n)
+    cdef block_t block
+    if node.made & HAS_READ or parent < 0:
+        return
+    node.made |= HAS_READ
+    if move == SHIFT:
+        block = item_block(&s.net, node.state.leaf.tag)
+        chosen = node.state.leaf.item - s.net.item_offsets[node.state.leaf.tag]
+        decide(s, &block, chosen, phi, mu, phi, mu)
+    elif move == PROJECT:
+        block = label_block(&s.net)
+        decide(s, &block, node.state.label, vector(r, parent, MF_PROJECT_PHI, n),
+               vector(r, parent, MF_PROJECT, n), phi, mu)
+    else:
+        block = move_block(&s.net, legal_here(s, parent))
+        decide(s, &block, move, vector(r, parent, MF_PRIOR_PHI, n),
+               vector(r, parent, MF_PRIOR, n), phi, mu)
+
+
+cdef const double *product(search_t *s, int tau, int number) noexcept nogil:
+    """J^tau times the final means that are kept under a number."""
+    cdef room_t *r = s.room
+    cdef int n = s.net.n, owner = number, prior = MF_READ, first = MF_PRODUCTS
+    cdef double *out
+    if not s.net.mean_field:
+        # They do not depend on the move.
+        owner, prior, first = r.nodes[number].parent, FF_PRIOR, FF_PRODUCTS
+    out = vector(r, owner, first + tau, n)
+    if not r.nodes[owner].made >> tau & 1:
+        r.nodes[owner].made |= 1 << tau
+        matvec(out, s.net.recurrent + <int64_t> tau * n * n, vector(r, owner, prior, n), n, n, 0)
+    return out
+
+
+cdef int prior_of(search_t *s, int number, double *p) noexcept nogil:
+    """The means of a state before its first decision, and P(move) into p (N_MOVES).
+
+    RETURNS: the legal moves, a bit each.
+    """
+    cdef room_t *r = s.room
+    cdef node_t *node = r.nodes + number
+    cdef int n = s.net.n, tau, related, legal
+    cdef block_t block
+    cdef double *mu = vector(r, number, MF_PRIOR if s.net.mean_field else FF_PRIOR, n)
+    # The feed-forward approximation does not need phi any more: the solver is not used.
+    cdef double *phi = vector(r, number, MF_PRIOR_PHI, n) if s.net.mean_field else r.solver_room
+    if s.net.mean_field:
+        end_step(s, number)
+    memset(phi, 0, n * sizeof(double))
+    for tau in range(N_RELATIONS):
+        related = node.state.related[tau]
+        if related >= 0:
+            add_to(phi, product(s, tau, related), 1.0, n)
+    prior_means(&s.net, &node.state, phi, mu)
+    legal = legal_here(s, number)
+    block = move_block(&s.net, legal)
+    softmax(&block, mu, n, p, NULL)
+    return legal
+
+
+cdef inline int ends_too_early(search_t *s, int number) noexcept nogil:
+    """Whether attaching the top would end the derivation before the last word."""
+    cdef const state_t *state = &s.room.nodes[number].state
+    return (state.n_words < s.n_words
+            and s.room.nodes[state.below].state.symbol == s.net.n_labels)
+
+
+# --- entries -------------------------------------------------------------------------------------
+cdef int expand(search_t *s, int number) noexcept nogil:
+    """Put the moves of a state into the agenda. RETURNS: DONE; OUT_OF_MEMORY."""
+    cdef room_t *r = s.room
+    cdef double p[4]
+    cdef int legal = prior_of(s, number, p), move, word = r.nodes[number].state.n_words
+    cdef double score = r.nodes[number].score, exact
+    s.pops += 1
+    for move in range(N_MOVES):
+        if not legal >> move & 1:
+            continue
+        exact = score + log(p[move])
+        if move == SHIFT:
+            if word == s.n_words:
+                continue
+            if not push(r, exact + s.best_bonus[word], exact, SHIFT_ANY, number, 0):
+                return OUT_OF_MEMORY
+        elif move == PROJECT:
+            if not push(r, exact, exact, PROJECT_ANY, number, 0):
+                return OUT_OF_MEMORY
+        elif move == MODIFY or not ends_too_early(s, number):
+            if not push(r, exact, exact, MAKE, number, move):
+                return OUT_OF_MEMORY
+    return DONE
+
+
+cdef int tags_of(search_t *s, int number, double exact) noexcept nogil:
+    """A shift is first in turn: its tags. RETURNS: DONE; OUT_OF_MEMORY."""
+    cdef room_t *r = s.room
+    cdef int n = s.net.n, word = r.nodes[number].state.n_words
+    cdef int64_t c
+    cdef double score
+    cdef const double *mu
+    cdef block_t block
+    if s.net.mean_field:
+        block = move_block(&s.net, legal_here(s, number))
+        decide(s, &block, SHIFT, vector(r, number, MF_PRIOR_PHI, n),
+               vector(r, number, MF_PRIOR, n), vector(r, number, MF_SHIFT_PHI, n),
+               vector(r, number, MF_SHIFT, n))
+        mu = vector(r, number, MF_SHIFT, n)
+    else:
+        mu = vector(r, number, FF_PRIOR, n)
+    block = tag_block(&s.net)
+    softmax(&block, mu, n, r.p, NULL)
+    for c in range(s.offsets[word], s.offsets[word + 1]):
+        score = exact + log(r.p[s.tags[c]])
+        if not push(r, score + s.bonus[c], score, SHIFT_TAG, number, <int> c):
+            return OUT_OF_MEMORY
+    return DONE
+
+
+cdef int word_of(search_t *s, int parent, int candidate, double exact) noexcept nogil:
+    """A shift with its tag is first in turn: its word. RETURNS: DONE; OUT_OF_MEMORY."""
+    cdef room_t *r = s.room
+    cdef int n = s.net.n, tag = s.tags[candidate]
+    cdef int number = follow(s, parent, 0.0, SHIFT, -1, candidate)
+    cdef const double *mu
+    cdef block_t block
+    cdef double score
+    if number < 0:
+        return OUT_OF_MEMORY
+    if s.net.mean_field:
+        block = tag_block(&s.net)
+        decide(s, &block, tag, vector(r, parent, MF_SHIFT_PHI, n),
+               vector(r, parent, MF_SHIFT, n), vector(r, number, MF_READ_PHI, n),
+               vector(r, number, MF_READ, n))
+        mu = vector(r, number, MF_READ, n)
+    else:
+        mu = vector(r, parent, FF_PRIOR, n)
+    block = item_block(&s.net, tag)
+    softmax(&block, mu, n, r.p, NULL)
+    score = exact + log(r.p[s.items[candidate] - s.net.item_offsets[tag]]) + s.bonus[candidate]
+    r.nodes[number].score = score
+    return DONE if push(r, score, score, SHIFT_WORD, number, 0) else OUT_OF_MEMORY
+
+
+cdef int labels_of(search_t *s, int number, double exact) noexcept nogil:
+    """A project is first in turn: its `branching` best labels. RETURNS: DONE; OUT_OF_MEMORY."""
+    cdef room_t *r = s.room
+    cdef int n = s.net.n, label, place, count = 0
+    cdef double p
+    cdef const double *mu
+    cdef block_t block
+    if s.net.mean_field:
+        block = move_block(&s.net, legal_here(s, number))
+        decide(s, &block, PROJECT, vector(r, number, MF_PRIOR_PHI, n),
+               vector(r, number, MF_PRIOR, n), vector(r, number, MF_PROJECT_PHI, n),
+               vector(r, number, MF_PROJECT, n))
+        mu = vector(r, number, MF_PROJECT, n)
+    else:
+        mu = vector(r, number, FF_PRIOR, n)
+    block = label_block(&s.net)
+    softmax(&block, mu, n, r.p, NULL)
+    for label in range(s.net.n_labels):
+        p = r.p[label]
+        if count == s.branching:
+            if p <= s.ranked[count - 1]:
+                continue
+            count -= 1
+        place = count
+        while place > 0 and s.ranked[place - 1] < p:
+            s.ranked[place], s.ranks[place] = s.ranked[place - 1], s.ranks[place - 1]
+            place -= 1
+        s.ranked[place], s.ranks[place] = p, label
+        count += 1
+    for place in range(count):
+        p = exact + log(s.ranked[place])
+        if not push(r, p, p, MAKE, number, N_MOVES + s.ranks[place]):
+            return OUT_OF_MEMORY
+    return DONE
+
+
+cdef int take(search_t *s, const entry_t *entry) noexcept nogil:
+    """The first entry in turn, whatever it is. RETURNS: DONE; OUT_OF_MEMORY."""
+    cdef room_t *r = s.room
+    cdef int move = entry.value, label = -1, number, parent
+    if entry.kind == SHIFT_ANY:
+        return tags_of(s, entry.node, entry.exact)
+    if entry.kind == SHIFT_TAG:
+        return word_of(s, entry.node, entry.value, entry.exact)
+    parent = r.nodes[entry.node].parent if entry.kind == SHIFT_WORD else entry.node
+    if entry.kind == SHIFT_WORD:
+        if r.nodes[parent].taken < s.branching or s.only_ends:
+            r.nodes[parent].taken += 1
+            s.found[s.n_found] = entry.node
+            s.n_found += 1
+        return DONE
+    if s.only_ends and not (entry.kind == MAKE and move == ATTACH
+                            and r.nodes[r.nodes[parent].state.below].state.symbol
+                            == s.net.n_labels):
+        return DONE
+    if entry.kind == OPEN:
+        return expand(s, entry.node)
+    if entry.kind == PROJECT_ANY:
+        return labels_of(s, entry.node, entry.exact)
+    if r.nodes[parent].taken >= s.branching and not s.only_ends:
+        return DONE
+    r.nodes[parent].taken += 1
+    if move >= N_MOVES:
+        move, label = PROJECT, move - N_MOVES
+    number = follow(s, parent, entry.score, move, label, -1)
+    if number < 0:
+        return OUT_OF_MEMORY
+    if r.nodes[number].state.is_done:
+        s.found[s.n_found] = number
+        s.n_found += 1
+        return DONE
+    if s.synchronous:
+        s.layer[s.n_layer] = number
+        s.n_layer += 1
+        return DONE
+    return expand(s, number)
+
+
+# --- search --------------------------------------------------------------------------------------
+cdef int best_first(search_t *s, int is_last) noexcept nogil:
+    """Take entries until the beam is full, or at the end until enough derivations are complete.
+
+    RETURNS: DONE; OUT_OF_MEMORY.
+    """
+    cdef room_t *r = s.room
+    cdef entry_t entry
+    cdef int most = max(s.beam, s.k) if is_last else s.beam, status, i, number
+    for i in range(s.n_found):
+        number = s.found[i]
+        if not push(r, r.nodes[number].score, r.nodes[number].score, OPEN, number, 0):
+            return OUT_OF_MEMORY
+    s.n_found = 0
+    s.pops = 0
+    s.only_ends = 0
+    while r.n_heap and s.n_found < most:
+        if is_last and s.n_found >= s.k and (
+            s.n_found >= s.beam
+            or (s.n_found and r.heap[0].score <= r.nodes[s.found[0]].score - s.margin)
+        ):
+            break
+        entry = pop(r)
+        status = take(s, &entry)
+        if status != DONE:
+            return status
+        if s.pops >= s.limit and not s.only_ends:
+            # No state that was seen may lack its shift.
+            s.only_ends = 1
+            s.n_capped += 1
+    s.all_pops += s.pops
+    r.n_heap = 0
+    return DONE
+
+
+cdef void rank(search_t *s, int first, int most) noexcept nogil:
+    """Sort the nodes found, of which those before `first` are sorted, and keep the best."""
+    cdef room_t *r = s.room
+    cdef int i, place, number
+    for i in range(first, s.n_found):
+        number = s.found[i]
+        place = i
+        while place > 0 and r.nodes[s.found[place - 1]].score < r.nodes[number].score:
+            s.found[place] = s.found[place - 1]
+            place -= 1
+        s.found[place] = number
+    s.n_found = min(s.n_found, most)
+
+
+cdef inline int is_behind(const search_t *s, double score, int n_found, int most,
+                          int is_last) noexcept nogil:
+    """Whether nothing will come of a score, after so many of those found: they are sorted."""
+    cdef const node_t *nodes = s.room.nodes
+    if n_found == most and score <= nodes[s.found[most - 1]].score:
+        return 1
+    return (is_last and n_found and n_found >= s.k
+            and score <= nodes[s.found[0]].score - s.margin)
+
+
+cdef int in_layers(search_t *s, int is_last) noexcept nogil:
+    """As `best_first`, but hypotheses advance together, move by move."""
+    cdef room_t *r = s.room
+    cdef entry_t entry
+    cdef int most = max(s.beam, s.k) if is_last else s.beam, i, before
+    s.n_layer = s.n_found
+    for i in range(s.n_found):
+        s.layer[i] = s.found[i]
+    s.n_found = 0
+    s.pops = 0
+    while s.n_layer:
+        if s.pops >= s.limit and (s.n_found or is_last):
+            s.n_capped += 1
+            break
+        for i in range(s.n_layer):
+            if expand(s, s.layer[i]) != DONE:
+                return OUT_OF_MEMORY
+        s.n_layer, before = 0, s.n_found
+        s.only_ends = 0
+        while r.n_heap and s.n_found - before < most:
+            if s.n_layer + s.n_found - before >= 2 * most:
+                s.only_ends = 1
+            entry = pop(r)
+            if is_behind(s, entry.score, before, most, is_last):
+                break
+            if take(s, &entry) != DONE:
+                return OUT_OF_MEMORY
+        r.n_heap = 0
+        rank(s, before, most)
+    s.all_pops += s.pops
+    return DONE
+
+
+cdef int complete(search_t *s, int number) noexcept nogil:
+    """Attach, in one way or the other, whatever is on the stack. RETURNS: DONE; OUT_OF_MEMORY."""
+    cdef room_t *r = s.room
+    cdef double p[4]
+    cdef int legal, move
+    while not r.nodes[number].state.is_done:
+        legal = prior_of(s, number, p)
+        move = ATTACH
+        if not legal >> ATTACH & 1 or (legal >> MODIFY & 1 and p[MODIFY] > p[ATTACH]):
+            move = MODIFY
+        number = follow(s, number, r.nodes[number].score + log(p[move]), move, -1, -1)
+        if number < 0:
+            return OUT_OF_MEMORY
+    s.found[0] = number
+    s.n_found = 1
+    return DONE
+
+
+cdef int run(search_t *s, int *is_makeshift) noexcept nogil:
+    """RETURNS: DONE; OUT_OF_MEMORY."""
+    cdef room_t *r = s.room
+    cdef int word, number, is_last, status, best = -1
+    is_makeshift[0] = 0
+    if not set_room(s):
+        return OUT_OF_MEMORY
+    number = new_node(r, -1, 0.0)
+    if number < 0:
+        return OUT_OF_MEMORY
+    first_state(&s.net, &r.nodes[number].state)
+    s.found[0] = number
+    s.n_found = 1
+    for word in range(s.n_words + (s.net.n_labels > 0)):
+        best = s.found[0]
+        is_last = word == s.n_words or (s.net.n_labels == 0 and word == s.n_words - 1)
+        s.limit = s.max_pops
+        if is_last:
+            # No more than a node a word is left to be attached.
+            s.limit += <int64_t> max(s.beam, s.k) * s.n_words
+        status = in_layers(s, is_last) if s.synchronous else best_first(s, is_last)
+        if status != DONE:
+            return status
+        if word == s.n_words:
+            break
+        if not s.n_found:
+            return DONE
+        keep_paths(s, word)
+    if not s.n_found:
+        is_makeshift[0] = 1
+        return complete(s, best)
+    return DONE
+
+
+cdef class Room:
+    """Memory for one search at a time, which the next one uses again."""
+
+    cdef room_t room
+
+    def __cinit__(self):
+        memset(&self.room, 0, sizeof(room_t))
+
+    def __dealloc__(self):
+        forget(&self.room)
+
+
+cdef int path_length(const room_t *r, int number) noexcept nogil:
+    cdef int length = 0
+    while r.nodes[number].parent >= 0:
+        length += 1
+        number = r.nodes[number].parent
+    return length
+
+
+cdef class Searcher:
+    """A network with its weights, to search with. Arguments but the first: see `_network.Network`.
+
+    weights: float64 (n_weights). RAISES: ValueError for weights of another network.
+    """
+
+    cdef isbn_t net
+    cdef const double[::1] weights
+    cdef const int32_t[::1] item_offsets
+
+    def __init__(self, const double[::1] weights, int state_size, int n_labels, int n_tags,
+                 const int32_t[::1] item_offsets, int n_signatures=0, int max_projects=0,
+                 str features="abcd", bint mean_field=False, double tolerance=1e-8):
+        cdef int k
+        cdef int64_t size
+        memset(&self.net, 0, sizeof(isbn_t))
+        if item_offsets.shape[0] != n_tags + 1 or n_tags < 1 or state_size < 1:
+            raise ValueError("there must be tags, each with its items, and latent variables")
+        self.net.n, self.net.n_labels, self.net.n_tags = state_size, n_labels, n_tags
+        self.net.n_items, self.net.n_signatures = item_offsets[n_tags], n_signatures
+        self.net.max_projects, self.net.mean_field = max_projects, mean_field
+        self.net.tolerance = tolerance
+        for k in range(4):
+            self.net.reads[k] = "abcd"[k] in features
+        set_sizes(&self.net)
+        size = (N_RELATIONS * self.net.n + self.net.n_inputs + self.net.n_outputs + 1)
+        size = size * self.net.n + self.net.n_outputs
+        if weights.shape[0] != size:
+            raise ValueError(f"{weights.shape[0]} weights, not {size}")
+        self.weights, self.item_offsets = weights, item_offsets
+        self.net.item_offsets = <const int *> &self.item_offsets[0]
+        set_weights(&self.net, &self.weights[0])
+
+    def search(self, const int64_t[::1] offsets, const int32_t[::1] tags,
+               const int32_t[::1] items, const int32_t[::1] signatures, const double[::1] bonus,
+               int beam, int branching, int k, int64_t max_pops, double margin, Room room,
+               bint synchronous=False):
+        """The likeliest derivations of a sentence of n words, best first.
+
+        offsets: int64 (n + 1), where the candidates of each word begin, one or more: tags, items
+        and signatures (-1: none), int32, and bonus, float64, what is added to the score where the
+        word is shifted so; not above 0. beam: so many hypotheses are left after each word.
+        branching: so many alternatives of a state are considered. max_pops: so many states between
+        two words, and after the last one so many more as it takes to attach all that is left; then
+        only shifts are considered, and what completes a derivation. After the last word the search
+        goes on until k derivations are complete, and then until `beam` of them are or what is left
+        is `margin` nats less likely than the best. room: of one search at a time. synchronous:
+        whether hypotheses advance together. The GIL is released.
+        RETURNS: scores, float64 (m), log P of each, and what its candidates add; moves, int8, and
+        labels, int32, of all; where those of each begin, int64 (m + 1); the candidates of its
+        words, int32 (m, n); whether there would have been none, so that the one there is was made
+        by attaching whatever was left; the number of states, and of times that they were too many.
+        There is none if max_pops does not even allow for a state after each word.
+        RAISES: ValueError for arrays that do not fit together, MemoryError.
+        """
+        cdef search_t s
+        cdef int64_t n_words = offsets.shape[0] - 1, c, place
+        cdef int i, m, number, status = OUT_OF_MEMORY, is_makeshift = 0
+        cdef double best
+        cdef const node_t *node
+        self.check(offsets, tags, items, signatures, bonus)
+        if beam < 1 or branching < 1 or k < 0 or max_pops < 1 or not margin >= 0:
+            raise ValueError("beam, branching and max_pops must be 1 or more")
+        memset(&s, 0, sizeof(search_t))
+        s.net, s.room = self.net, &room.room
+        s.n_words = <int> n_words
+        s.offsets, s.tags, s.items = &offsets[0], &tags[0], &items[0]
+        s.signatures, s.bonus = &signatures[0], &bonus[0]
+        s.beam, s.branching, s.k = beam, branching, k
+        s.max_pops, s.margin = max_pops, margin
+        s.synchronous = synchronous
+        s.layer = <int *> malloc(2 * <size_t> max(beam, k) * sizeof(int))
+        s.found = <int *> malloc(2 * <size_t> max(beam, k) * sizeof(int))
+        s.ranked = <double *> malloc(<size_t> branching * sizeof(double))
+        s.ranks = <int *> malloc(<size_t> branching * sizeof(int))
+        s.best_bonus = <double *> malloc(n_words * sizeof(double))
+        try:
+            if (s.found != NULL and s.layer != NULL and s.ranked != NULL and s.ranks != NULL
+                    and s.best_bonus != NULL):
+                with nogil:
+                    for i in range(s.n_words):
+                        best = -INFINITY
+                        for c in range(s.offsets[i], s.offsets[i + 1]):
+                            best = max(best, s.bonus[c])
+                        s.best_bonus[i] = best
+                    status = run(&s, &is_makeshift)
+            if status != DONE:
+                raise MemoryError
+            return self.results(&s, is_makeshift)
+        finally:
+            free(s.found)
+            free(s.layer)
+            free(s.ranked)
+            free(s.ranks)
+            free(s.best_bonus)
+            if room.room.capacity * room.room.stride * <int64_t> sizeof(double) > KEPT_BYTES:
+                forget(&room.room)
+
+    cdef object check(self, const int64_t[::1] offsets, const int32_t[::1] tags,
+                      const int32_t[::1] items, const int32_t[::1] signatures,
+                      const double[::1] bonus):
+        cdef int64_t n_words = offsets.shape[0] - 1, n = tags.shape[0], i
+        sound = n_words >= 1 and n < 2**31 and offsets[0] == 0 and offsets[n_words] == n
+        sound = sound and items.shape[0] == signatures.shape[0] == bonus.shape[0] == n
+        if sound:
+            for i in range(n_words):
+                if offsets[i] >= offsets[i + 1]:
+                    sound = False
+        if sound:
+            for i in range(n):
+                if not (0 <= tags[i] < self.net.n_tags
+                        and self.item_offsets[tags[i]] <= items[i] < self.item_offsets[tags[i] + 1]
+                        and -1 <= signatures[i] < self.net.n_signatures
+                        and bonus[i] <= 0 and isfinite(bonus[i])):
+                    sound = False
+        if not sound:
+            raise ValueError("each word must have candidates that the network knows")
+
+    cdef object results(self, search_t *s, int is_makeshift):
+        cdef room_t *r = s.room
+        cdef int i, number, word
+        cdef int64_t place
+        cdef double[::1] scores
+        cdef int64_t[::1] begins
+        cdef int8_t[::1] moves
+        cdef int32_t[::1] labels
+        cdef int32_t[:, ::1] words
+        lengths = [path_length(r, s.found[i]) for i in range(s.n_found)]
+        found = (
+            np.empty(s.n_found),
+            np.empty(sum(lengths), dtype=np.int8),
+            np.empty(sum(lengths), dtype=np.int32),
+            np.cumsum([0, *lengths], dtype=np.int64),
+            np.empty((s.n_found, s.n_words), dtype=np.int32),
+        )
+        scores, moves, labels, begins, words = found
+        for i in range(s.n_found):
+            number = s.found[i]
+            scores[i] = r.nodes[number].score
+            place = begins[i + 1]
+            word = s.n_words
+            while r.nodes[number].parent >= 0:
+                place -= 1
+                moves[place] = <int8_t> r.nodes[number].state.move
+                labels[place] = r.nodes[number].state.label
+                if r.nodes[number].candidate >= 0:
+                    word -= 1
+                    words[i, word] = r.nodes[number].candidate
+                number = r.nodes[number].parent
+        return (*found, bool(is_makeshift), s.all_pops, s.n_capped)
+
+
+# --- brackets ------------------------------------------------------------------------------------
+cdef struct open_t:
+    # A node of the stack; label -1: a word
+    int label
+    int first  # word
+    int end  # of its children, once it has a modifier
+    int n_children
+    int child  # the phrase that its first child is, -1 for a word
+    int modifiers  # the last one's end and the one before, in a list
+
+
+cdef struct bracket_t:
+    int phrase, first, end
+
+
+cdef inline int add_bracket(bracket_t *out, int count, int phrase, int first,
+                            int end) noexcept nogil:
+    """One more, where it belongs: by first word, -end, and the later ones first. RETURNS: count."""
+    cdef int place = count
+    while place > 0 and (out[place - 1].first > first
+                         or (out[place - 1].first == first and out[place - 1].end <= end)):
+        out[place] = out[place - 1]
+        place -= 1
+    out[place].phrase, out[place].first, out[place].end = phrase, first, end
+    return count + 1
+
+
+def brackets(const int64_t[::1] offsets, const int8_t[::1] moves, const int32_t[::1] labels,
+             const int64_t[::1] chain_offsets, const int32_t[::1] chains, int root):
+    """The phrases of trees, as `derivation.decode` makes them, in pre-order.
+
+    offsets, moves, labels: of complete derivations, as in `Derivations`. chains: int32, the phrases
+    of each label, topmost first, where chain_offsets, int64 (L + 1), say. root: the phrase that is
+    none above a tree; -1: there is no such.
+    RETURNS: phrase, first word and end, int32 (n, 3), and where those of each tree begin, int64.
+    RAISES: ValueError for moves that are not possible.
+    """
+    cdef int64_t i, m, k, n_trees = offsets.shape[0] - 1, used
+    cdef int n_open, n_words, n_modifiers, count, label, end, child, is_sound = 1, most = 0
+    cdef int widest = 0
+    cdef open_t *stack = NULL
+    cdef open_t *top
+    cdef int *modifiers = NULL  # (end, the one before) of each
+    cdef bracket_t *out = NULL
+    cdef int32_t[:, ::1] found
+    cdef int64_t[::1] begins
+    for i in range(chain_offsets.shape[0] - 1):
+        widest = max(widest, <int> (chain_offsets[i + 1] - chain_offsets[i]))
+    for i in range(n_trees):
+        most = max(most, <int> (offsets[i + 1] - offsets[i]))
+    parts = []
+    sizes = np.zeros(n_trees + 1, dtype=np.int64)
+    begins = sizes
+    stack = <open_t *> malloc((most + 1) * sizeof(open_t))
+    modifiers = <int *> malloc((most + 1) * 2 * sizeof(int))
+    out = <bracket_t *> malloc((<int64_t> most + 1) * (widest + 1) * sizeof(bracket_t))
+    try:
+        if stack == NULL or modifiers == NULL or out == NULL:
+            raise MemoryError
+        for i in range(n_trees):
+            n_open = n_words = n_modifiers = count = 0
+            for m in range(offsets[i], offsets[i + 1]):
+                if moves[m] == SHIFT:
+                    top = stack + n_open
+                    n_open += 1
+                    top.label, top.first, top.modifiers = -1, n_words, -1
+                    n_words += 1
+                    continue
+                if not n_open or (moves[m] == MODIFY and n_open < 2):
+                    is_sound = 0
+                    break
+                # The top is complete.
+                top = stack + n_open - 1
+                label, child, end = top.label, -1, n_words
+                if label >= 0:
+                    child = chains[chain_offsets[label + 1] - 1]
+                    if top.modifiers >= 0:
+                        end = top.end
+                    if top.n_children > 1 or top.child != child:
+                        count = add_bracket(out, count, child, top.first, end)
+                    k = top.modifiers
+                    while k >= 0:
+                        count = add_bracket(out, count, child, top.first, modifiers[2 * k])
+                        k = modifiers[2 * k + 1]
+                    for k in range(chain_offsets[label + 1] - 2, chain_offsets[label] - 1, -1):
+                        if chains[k] != child:
+                            child = chains[k]
+                            count = add_bracket(out, count, child, top.first, n_words)
+                if moves[m] == PROJECT:
+                    if not 0 <= labels[m] < chain_offsets.shape[0] - 1:
+                        is_sound = 0
+                        break
+                    top.label, top.child, top.n_children, top.modifiers = labels[m], child, 1, -1
+                    continue
+                n_open -= 1
+                if not n_open:
+                    # Attached to the root: the end.
+                    if count and child == root:
+                        count -= 1
+                        for k in range(count):
+                            out[k] = out[k + 1]
+                    continue
+                end = top.first
+                top = stack + n_open - 1
+                if top.label < 0:
+                    is_sound = 0
+                    break
+                if moves[m] == ATTACH:
+                    top.n_children += 1
+                else:
+                    if top.modifiers < 0:
+                        top.end = end
+                    modifiers[2 * n_modifiers] = n_words
+                    modifiers[2 * n_modifiers + 1] = top.modifiers
+                    top.modifiers = n_modifiers
+                    n_modifiers += 1
+            if not is_sound or n_open:
+                raise ValueError("the moves are no derivation")
+            part = np.empty((count, 3), dtype=np.int32)
+            found = part
+            for k in range(count):
+                found[k, 0], found[k, 1], found[k, 2] = out[k].phrase, out[k].first, out[k].end
+            parts.append(part)
+            begins[i + 1] = begins[i] + count
+    finally:
+        free(stack)
+        free(modifiers)
+        free(out)
+    return np.concatenate([np.empty((0, 3), dtype=np.int32), *parts]), sizes

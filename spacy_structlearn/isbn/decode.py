@@ -1,0 +1,407 @@
+"""Sentences to trees: the likeliest derivations of a sigmoid belief network, and what they say.
+
+Titov & Henderson (2007), section 6.2: a beam of hypotheses after each word, best-first search
+between two words; the search itself is in the kernel, `_search`. After the last word it goes on
+until several derivations are complete. What is asked of all trees of a sentence is asked of these:
+the probability of a tree given the words is its share of their sum, that of a bracket the sum of
+the trees that have it. Derivations of one tree, with a chain fused or not, are added up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StructlearnError
+from ..trees.parse import Parse, calibrate
+from ..trees.tree import Tree
+from . import _search
+from .derivation import encode
+from .model import ISBN
+
+# Which tree is taken: the one of most expected brackets, or the most probable one. The names are
+# those of the decoders of grammars, most of which have nothing to choose by here.
+MOST_BRACKETS = ("max_rule_sum", "labelled_recall")
+MOST_PROBABLE = ("viterbi", "max_rule_product", "variational")
+DECODERS = (*MOST_PROBABLE, *MOST_BRACKETS)
+# What a bracket must be more probable than to be worth having.
+BRACKET_COST = 0.5
+SEARCHES = ("best_first", "word_synchronous")
+# Beams and numbers of trees up to here.
+_MOST = 1_000_000
+# States between two words are so many at most, times the beam. With more of them the best-first
+# search is slower and hardly better: the beam fills with the ways to shift of one hypothesis.
+_POPS = 50
+# An unknown item says that a word is one of the rare ones of its tag, and not which one. A word
+# that is known with another tag, where it is told from all others, is one in some thousands.
+_RARE_COST = 8.0
+# Trees that are so many nats less likely than the best have no part in probabilities.
+_MARGIN = 12.0
+_BATCH_WORDS = 200
+
+Floats = NDArray[np.float64]
+
+
+class DerivationParser:
+    """Parses with one sigmoid belief network.
+
+    decoder: one of `DECODERS`. "labelled_recall" and "max_rule_sum" take the tree of most expected
+    brackets, each less one half, so that precision counts too; the others the most probable tree.
+    threads: so many share the sentences of a batch. beam: so many hypotheses are kept after each
+    word. branching: so many alternatives of each state are considered. None: as the model has it.
+    search: between two words, "best_first", as in the paper, or "word_synchronous", where
+    hypotheses advance together, move by move (Stern, Fried & Klein 2017). Time and memory grow with
+    the length of a sentence.
+    Raises StructlearnError SL630 for an empty model, SL631 for settings out of range.
+    """
+
+    def __init__(
+        self,
+        model: ISBN,
+        *,
+        decoder: str = "viterbi",
+        threads: int = 1,
+        beam: int | None = None,
+        branching: int | None = None,
+        search: str = SEARCHES[0],
+    ):
+        if model.is_empty:
+            raise StructlearnError("SL630")
+        beam = model.beam if beam is None else beam
+        branching = model.branching if branching is None else branching
+        for name, value, wanted, sound in (
+            ("decoder", decoder, "one of " + ", ".join(DECODERS), decoder in DECODERS),
+            ("threads", threads, "1 or more", threads >= 1),
+            ("beam", beam, f"from 1 to {_MOST:,}", 1 <= beam <= _MOST),
+            ("branching", branching, f"from 1 to {_MOST:,}", 1 <= branching <= _MOST),
+            ("search", search, " or ".join(SEARCHES), search in SEARCHES),
+        ):
+            if not sound:
+                raise StructlearnError("SL631", name=name, value=value, wanted=wanted)
+        self.model = model
+        self.decoder = decoder
+        self.threads = threads
+        self.beam = beam
+        self.branching = branching
+        self.search = search
+        symbols = model.symbols
+        self._searcher = _search.Searcher(
+            model.weights.astype(np.float64),
+            model.state_size,
+            symbols.n_labels,
+            symbols.n_tags,
+            symbols.item_offsets,
+            symbols.n_signatures,
+            symbols.max_projects,
+            features=model.features,
+            mean_field=model.means == "mean_field",
+        )
+        # A signature is no more probable than 1, whatever rounding makes of it.
+        self._signature_log_probs = np.minimum(model.signature_log_probs.astype(np.float64), 0.0)
+        index = {label: i for i, label in enumerate(symbols.phrases)}
+        lengths = [len(chain) for chain in symbols.chains]
+        self._chain_offsets = np.cumsum([0, *lengths], dtype=np.int64)
+        chained = [index[label] for chain in symbols.chains for label in chain]
+        self._chains = np.array(chained, dtype=np.int32)
+        self._root = index.get(symbols.root, -1)
+        # What a search needs is used again by the next one.
+        self._rooms: SimpleQueue[_search.Room] = SimpleQueue()
+        for _ in range(threads):
+            self._rooms.put(_search.Room())
+
+    def parse(
+        self,
+        sentences: Iterable[Sequence[str]],
+        tags: Iterable[Sequence[str]] | None = None,
+        *,
+        tag_weight: float = np.inf,
+        tokens: Iterable[Any] | None = None,
+    ) -> list[Parse]:
+        """Parse sentences.
+
+        sentences: the words of each. tags: a tag for each word, "" for none; tags that the model
+        does not know are ignored. tag_weight: the score of a word with any other than its given tag
+        is lowered by so many nats; with infinity the tag is certain. tokens: are not read.
+        Raises StructlearnError SL631 for a tag_weight below 0, SL632 unless there is one tag a
+        word.
+        """
+        own = [list(sentence) for sentence in sentences]
+        given: list[Sequence[str] | None] = [None] * len(own)
+        if tags is not None:
+            given = [list(row) for row in tags]
+            if [len(row) for row in given] != [len(sentence) for sentence in own]:
+                raise StructlearnError("SL632")
+        self._check(tag_weight)
+
+        def run(batch: slice) -> list[Parse]:
+            pairs = zip(own[batch], given[batch], strict=True)
+            return [self._parse(words, row, tag_weight) for words, row in pairs]
+
+        return [parse for parses in self._in_batches(own, run) for parse in parses]
+
+    def k_best(
+        self,
+        sentence: Sequence[str],
+        k: int,
+        tags: Sequence[str] | None = None,
+        *,
+        tag_weight: float = np.inf,
+        tokens: Any | None = None,
+    ) -> list[Parse]:
+        """The k most probable trees of those that are found, best first; fewer if no more are.
+
+        With a wider beam more are found. The arguments and errors are as in `parse`.
+        """
+        words = list(sentence)
+        given = None if tags is None else list(tags)
+        k = min(k, _MOST)
+        if given is not None and len(given) != len(words):
+            raise StructlearnError("SL632")
+        self._check(tag_weight)
+        if not words or k < 1:
+            return [self._parse(words, given, tag_weight)][: max(k, 0)]
+        wanted = k
+        while True:
+            found = self._found(words, given, tag_weight, wanted)
+            if found is None:
+                return [self._makeshift(words, given)]
+            # Several of the derivations may be of one tree.
+            if len(found.trees) >= k or found.n_derivations < wanted:
+                return [self._read(found, tree) for tree in found.trees[:k]]
+            wanted *= 2
+
+    def _check(self, tag_weight: float) -> None:
+        if not tag_weight >= 0:
+            raise StructlearnError(
+                "SL631", name="tag_weight", value=tag_weight, wanted="0 or more nats"
+            )
+
+    def _in_batches(
+        self, sentences: Sequence[Sequence[str]], run: Callable[[slice], list[Parse]]
+    ) -> Iterable[list[Parse]]:
+        """What `run` makes of each batch of sentences, in the order of these."""
+        ends = np.cumsum([len(sentence) for sentence in sentences], dtype=np.int64)
+        cuts = np.flatnonzero(np.diff(ends // _BATCH_WORDS, prepend=0)) + 1
+        bounds = sorted({0, *cuts.tolist(), len(sentences)})
+        batches = [slice(*pair) for pair in pairwise(bounds)]
+        if self.threads == 1 or len(batches) < 2:
+            return map(run, batches)
+        # Each takes the next batch when it is done with one: sentences differ in what they cost.
+        with ThreadPoolExecutor(self.threads) as pool:
+            return pool.map(run, batches)
+
+    @contextmanager
+    def _borrowed_room(self) -> Iterator[_search.Room]:
+        """Room to search in, for as long as it is needed."""
+        room = self._rooms.get()
+        try:
+            yield room
+        finally:
+            self._rooms.put(room)
+
+    def _parse(self, words: list[str], given: Sequence[str] | None, tag_weight: float) -> Parse:
+        if not words:
+            nothing = np.empty(0, np.float32)
+            return Parse([], [], [], nothing, [], root=self.model.symbols.root)
+        found = self._found(words, given, tag_weight, 1)
+        if found is None:
+            return self._makeshift(words, given)
+        best = found.trees[0]
+        if self.decoder in MOST_BRACKETS:
+            best = max(found.trees, key=found.worth)
+        return self._read(found, best)
+
+    def _found(
+        self, words: list[str], given: Sequence[str] | None, tag_weight: float, k: int
+    ) -> _Found | None:
+        """The trees that the search finds; None if there is no way to make the words."""
+        candidates = self._candidates(words, given, tag_weight)
+        if candidates is None:
+            return None
+        with self._borrowed_room() as room:
+            scores, moves, labels, begins, chosen, is_makeshift, *_ = self._searcher.search(
+                *candidates,
+                beam=self.beam,
+                branching=self.branching,
+                k=k,
+                max_pops=_POPS * self.beam,
+                margin=_MARGIN,
+                room=room,
+                synchronous=self.search != SEARCHES[0],
+            )
+        if self.model.symbols.n_labels:
+            brackets, bounds = _search.brackets(
+                begins, moves, labels, self._chain_offsets, self._chains, self._root
+            )
+        else:
+            brackets, bounds = np.empty((0, 3), np.int32), np.zeros(len(scores) + 1, np.int64)
+        top = scores.max()
+        log_likelihood = float(top + np.log(np.exp(scores - top).sum()))
+        shares = np.exp(scores - log_likelihood).tolist()
+        tags = candidates.tags[chosen]
+        sizes = np.array([(len(words) + 1) ** 2, len(words) + 1, 1], dtype=np.int64)
+        keys = (brackets @ sizes).tolist()
+        trees: dict[tuple[bytes, bytes], _Tree] = {}
+        of_bracket: dict[Any, float] = {}
+        for i, (low, high) in enumerate(pairwise(bounds.tolist())):
+            own = _numbered(keys[low:high])
+            for key in own:
+                of_bracket[key] = of_bracket.get(key, 0.0) + shares[i]
+            name = brackets[low:high].tobytes(), tags[i].tobytes()
+            if name not in trees:
+                trees[name] = _Tree(own, brackets[low:high], tags[i])
+            trees[name].share += shares[i]
+        ranked = sorted(trees.values(), key=lambda tree: -tree.share)
+        return _Found(ranked, of_bracket, log_likelihood, len(scores), is_makeshift)
+
+    def _candidates(
+        self, words: list[str], given: Sequence[str] | None, tag_weight: float
+    ) -> _Candidates | None:
+        """What each word may be shifted as; None if one of them may not."""
+        symbols = self.model.symbols
+        items, signatures = symbols.candidates(words)
+        unknown = items == symbols.unknown
+        allowed = possible = items >= 0
+        known = possible & ~unknown
+        bonus = np.where(known.any(axis=1, keepdims=True) & unknown, -_RARE_COST, 0.0)
+        if given is not None:
+            own = np.array([symbols.tag_index.get(tag, -1) for tag in given])
+            rows = np.flatnonzero(own >= 0)
+            rows = rows[possible[rows, own[rows]]]
+            if np.isinf(tag_weight):
+                allowed = possible.copy()
+                allowed[rows] = False
+                allowed[rows, own[rows]] = True
+            else:
+                bonus[rows] -= tag_weight
+            bonus[rows, own[rows]] = 0.0
+        if symbols.n_signatures:
+            bonus += np.where(unknown, self._signature_log_probs[:, signatures].T, 0.0)
+        counts = allowed.sum(axis=1)
+        if not counts.all():
+            return None
+        tags = np.nonzero(allowed)[1]
+        return _Candidates(
+            np.concatenate([[0], np.cumsum(counts)]),
+            tags.astype(np.int32),
+            items[allowed],
+            np.where(unknown, signatures[:, None], -1)[allowed].astype(np.int32),
+            bonus[allowed],
+        )
+
+    def _read(self, found: _Found, tree: _Tree) -> Parse:
+        symbols = self.model.symbols
+        phrases, names = symbols.phrases, symbols.tags
+        probabilities = np.zeros(len(tree.keys))
+        if not found.is_makeshift:
+            probabilities[:] = [found.of_bracket[key] for key in tree.keys]
+        labels, starts, ends = tree.brackets.T.tolist()
+        return Parse(
+            [phrases[label] for label in labels],
+            starts,
+            ends,
+            calibrate(probabilities, self.model.temperature),
+            [names[tag] for tag in tree.tags.tolist()],
+            log_probability=-np.inf if found.is_makeshift else float(np.log(tree.share)),
+            log_likelihood=found.log_likelihood,
+            failed=found.is_makeshift,
+            root=symbols.root,
+        )
+
+    def _makeshift(self, words: list[str], given: Sequence[str] | None) -> Parse:
+        """A flat tree, with the given tags as far as there are such."""
+        symbols = self.model.symbols
+        tags = [symbols.tags[0]] * len(words) if given is None else list(given)
+        tags = [tag if tag in symbols.tag_index else symbols.tags[0] for tag in tags]
+        brackets = [(symbols.top_label, 0, len(words))] if symbols.n_labels else []
+        labels, starts, ends = ([bracket[i] for bracket in brackets] for i in range(3))
+        nothing = np.zeros(len(labels), np.float32)
+        return Parse(labels, starts, ends, nothing, tags, failed=True, root=symbols.root)
+
+
+class _Candidates(NamedTuple):
+    """See `_search.Searcher.search`."""
+
+    offsets: NDArray[np.int64]
+    tags: NDArray[np.int32]
+    items: NDArray[np.int32]
+    signatures: NDArray[np.int32]
+    bonus: Floats
+
+
+@dataclass(eq=False)
+class _Tree:
+    """A tree that was found. keys: of its brackets, in their order. share: P(tree | words)."""
+
+    keys: list[Any]
+    brackets: NDArray[np.int32]
+    tags: NDArray[np.int32]
+    share: float = 0.0
+
+
+class _Found(NamedTuple):
+    """All that was found of a sentence. trees: the most probable first. of_bracket: P(bracket)."""
+
+    trees: list[_Tree]
+    of_bracket: dict[Any, float]
+    log_likelihood: float
+    n_derivations: int
+    is_makeshift: bool
+
+    def worth(self, tree: _Tree) -> float:
+        """The expected number of right brackets, less what they cost."""
+        return sum(self.of_bracket[key] - BRACKET_COST for key in tree.keys)
+
+
+def _numbered(keys: list[int]) -> list[Any]:
+    """Different keys, where a tree has the same bracket again in a unary chain."""
+    if len(set(keys)) == len(keys):
+        return keys
+    seen: Counter[int] = Counter()
+    found: list[Any] = []
+    for key in keys:
+        found.append((key, seen[key]) if seen[key] else key)
+        seen[key] += 1
+    return found
+
+
+def joint_log_probabilities(model: ISBN, trees: Iterable[Tree], threads: int = 1) -> Floats:
+    """log P(tree, words) of normalised trees, by their derivations that `encode` gives.
+
+    threads: so many share the trees. RETURNS: float64 (N), in nats; -inf for a tree with a tag or a
+    label that the model lacks. Raises StructlearnError SL630 for an empty model.
+    """
+    if model.is_empty:
+        raise StructlearnError("SL630")
+    own = list(trees)
+    derivations, kept = encode(own, model.symbols)
+    network, weights = model.network(), model.weights.astype(np.float64)
+    values = np.empty(len(kept))
+
+    def run(numbers: NDArray[np.int64]) -> None:
+        first, end = numbers[0], numbers[-1] + 1
+        network.log_likelihoods(weights, *derivations.arrays, numbers, values[first:end])
+
+    shards = [x for x in np.array_split(np.arange(len(kept)), 4 * threads) if len(x)]
+    if threads == 1:
+        for shard in shards:
+            run(shard)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(run, shards))
+    words = np.flatnonzero(derivations.signatures >= 0)
+    owner = np.searchsorted(derivations.word_offsets, words, side="right") - 1
+    more = model.signature_log_probs[derivations.tags[words], derivations.signatures[words]]
+    values += np.bincount(owner, more.astype(np.float64), len(kept))
+    scores = np.full(len(own), -np.inf)
+    scores[kept] = values
+    return scores

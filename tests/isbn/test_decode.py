@@ -1,0 +1,483 @@
+"""The parser of sigmoid belief networks: what it makes of the derivations that are found."""
+
+import functools
+import math
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from searches import Network, Sentence, enumerate_all, symbols
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.isbn import _search
+from spacy_structlearn.isbn.decode import (
+    BRACKET_COST,
+    DECODERS,
+    MOST_BRACKETS,
+    SEARCHES,
+    DerivationParser,
+    joint_log_probabilities,
+)
+from spacy_structlearn.isbn.derivation import decode, encode, symbols_of
+from spacy_structlearn.isbn.feed_forward import log_likelihoods
+from spacy_structlearn.isbn.model import ISBN, MEANS
+from spacy_structlearn.trees.brackets import load_trees, parse_tree
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.parse import Parse, calibrate
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
+
+
+@functools.cache
+def trees():
+    return [normalize(tree) for tree in load_trees(SAMPLE)]
+
+
+@functools.cache
+def short():
+    return [tree for tree in trees() if len(tree.words()) <= 12][:12]
+
+
+@functools.cache
+def model(means="feed_forward", signature="shape", scale=2.0, **settings):
+    """A network with random weights for the sample: it knows nothing, but what that is."""
+    own, log_probs = symbols_of(
+        trees(),
+        threshold=2,
+        min_unknown=1,
+        fuse=5,
+        signature=signature,
+        normalization="typographic",
+    )
+    return ISBN.initialize(own, log_probs, state_size=8, means=means, scale=scale, **settings)
+
+
+def sequence_model(means="feed_forward"):
+    """Labels of a sequence: there is nothing but tags and their words."""
+    own = symbols(0, n_tags=3, seed=4)
+    shape = own.n_tags, own.n_signatures
+    return ISBN.initialize(own, np.zeros(shape), state_size=4, means=means, scale=4.0, seed=1)
+
+
+def sentences():
+    return [tree.words() for tree in short()], [tree.tags() for tree in short()]
+
+
+def key_of(parse):
+    return tuple(parse.spans), tuple(parse.tags)
+
+
+def same(a, b):
+    assert key_of(a) == key_of(b)
+    assert (a.failed, a.root) == (b.failed, b.root)
+    assert a.log_probability == b.log_probability
+    assert a.log_likelihood == b.log_likelihood
+    np.testing.assert_array_equal(a.probabilities, b.probabilities)
+
+
+class Spy:
+    """A kernel that tells what it has found."""
+
+    def __init__(self, parser):
+        self.kernel, parser._searcher = parser._searcher, self
+        self.seen = []
+
+    def search(self, *given, **settings):
+        self.given, self.settings = given, settings
+        self.found = self.kernel.search(*given, **settings)
+        self.seen.append(self.found)
+        return self.found
+
+
+# --- what is made of derivations -----------------------------------------------------------------
+def few_labels(means):
+    """A network of few labels, where much may be derived in several ways, and sentences for it."""
+    own = symbols(5, n_tags=2, seed=3)
+    log_probs = np.zeros((own.n_tags, 0))
+    own = ISBN.initialize(own, log_probs, state_size=6, means=means, scale=1.5, seed=3)
+    return own, [["w0"], ["w1", "w2"], ["w0", "w3", "w1"]], [["t1"], ["t0", "t1"], ["t0"] * 3]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("means", MEANS)
+def test_parses_against_the_derivations(means, search):
+    """Each tree, its probability and those of its brackets, by the derivations one by one."""
+    merged = repeated = canonical = 0
+    for own, sentences_, given in ((model(means), *sentences()), few_labels(means)):
+        parser = DerivationParser(own, search=search)
+        spy = Spy(parser)
+        for words, tags in zip(sentences_, given, strict=True):
+            parses = parser.k_best(words, 30, tags)
+            scores, moves, labels, begins, chosen, is_makeshift, *_ = spy.found
+            assert not is_makeshift
+            weights = np.exp(scores - np.logaddexp.reduce(scores))
+            of_tree, of_bracket = defaultdict(float), defaultdict(float)
+            for i, weight in enumerate(weights):
+                part = slice(*begins[i : i + 2])
+                names = [own.symbols.tags[tag] for tag in spy.given[1][chosen[i]]]
+                assert names == tags
+                tree = decode(own.symbols, moves[part], labels[part], words, names)
+                of_tree[tree] += weight
+                spans = tree.spans()[1:]
+                for x, span in enumerate(spans):
+                    of_bracket[span, spans[:x].count(span)] += weight
+                repeated += len(set(spans)) < len(spans)
+                derivations, kept = encode([tree], own.symbols)
+                pairs = (derivations.moves, moves[part]), (derivations.labels, labels[part])
+                if len(kept) and all(np.array_equal(*pair) for pair in pairs):
+                    canonical += 1
+                    (joint,) = joint_log_probabilities(own, [tree])
+                    assert scores[i] == pytest.approx(joint, abs=1e-5)
+            merged += len(of_tree) < len(scores)
+            assert len(parses) == min(len(of_tree), 30)
+            # Some trees may be as likely as each other.
+            ranked = sorted(of_tree.values(), reverse=True)[:30]
+            for parse, share in zip(parses, ranked, strict=True):
+                assert not parse.failed
+                assert parse.root == "TOP"
+                assert parse.log_likelihood == pytest.approx(np.logaddexp.reduce(scores))
+                assert parse.log_probability == pytest.approx(math.log(share))
+                assert share == pytest.approx(of_tree[parse.tree(words)])
+                spans = parse.spans
+                wanted = [of_bracket[span, spans[:x].count(span)] for x, span in enumerate(spans)]
+                np.testing.assert_allclose(parse.probabilities, wanted, atol=1e-6)
+    # Or the sentences do not show what they should.
+    assert merged
+    assert repeated
+    assert canonical > 50
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_decoders(decoder):
+    own = model()
+    parser = DerivationParser(own, decoder=decoder)
+    choices = set()
+    for words in sentences()[0]:
+        # All that `parse` looks at.
+        seen = parser._found(words, None, np.inf, 1)
+        every = [parser._read(seen, tree) for tree in seen.trees]
+        found = parser.parse([words])[0]
+        values = [parse.log_probability for parse in every]
+        if decoder in MOST_BRACKETS:
+            values = [(parse.probabilities - BRACKET_COST).sum() for parse in every]
+        best = int(np.argmax(values))
+        choices.add(best)
+        assert key_of(found) == key_of(every[best])
+        assert found.log_probability == pytest.approx(every[best].log_probability, abs=1e-4)
+    assert (len(choices) > 1) is (decoder in MOST_BRACKETS)
+
+
+def test_probabilities_have_the_temperature():
+    words = sentences()[0]
+    own = model()
+    plain = DerivationParser(own).parse(words)
+    own.temperature = 2.0
+    try:
+        warm = DerivationParser(own).parse(words)
+    finally:
+        own.temperature = 1.0
+    for a, b in zip(plain, warm, strict=True):
+        assert key_of(a) == key_of(b)
+        assert a.log_probability == b.log_probability
+        np.testing.assert_allclose(b.probabilities, calibrate(a.probabilities, 2.0), atol=1e-5)
+
+
+def test_k_best():
+    parser = DerivationParser(model())
+    words, tags = (x[0] for x in sentences())
+    many = parser.k_best(words, 40, tags)
+    assert len(many) == 40
+    assert len({key_of(parse) for parse in many}) == 40
+    logs = [parse.log_probability for parse in many]
+    assert logs == sorted(logs, reverse=True)
+    assert sum(map(math.exp, logs)) <= 1 + 1e-9
+    assert parser.k_best(words, 0, tags) == []
+    # The same search as that of `parse`.
+    same(parser.k_best(words, 1, tags)[0], parser.parse([words], [tags])[0])
+    for a, b in zip(parser.k_best(words, 5, tags), many, strict=False):
+        assert key_of(a) == key_of(b)
+
+
+def test_sequences():
+    """The labels of a sequence, against all of them."""
+    for means in MEANS:
+        own = sequence_model(means)
+        parser = DerivationParser(own, beam=200, branching=50)
+        spy = Spy(parser)
+        for words in (["w0"], ["w1", "w9", "w2", "w0"], ["w2"] * 4):
+            parses = parser.k_best(words, 10**6)
+            given = Sentence(*spy.given)
+            network = Network(own.symbols, 4, own.weights.astype(np.float64), means == "mean_field")
+            wanted = enumerate_all(network, given)
+            assert len(parses) == len(wanted) == 3 ** len(words)
+            total = np.logaddexp.reduce([score for score, _ in wanted])
+            for parse, (score, moves) in zip(parses, wanted, strict=True):
+                assert parse.tags == [f"t{move.leaf[0]}" for move in moves]
+                assert parse.spans == []
+                assert parse.log_likelihood == pytest.approx(total, abs=1e-6)
+                assert parse.log_probability == pytest.approx(score - total, abs=1e-6)
+            assert key_of(parser.parse([words])[0]) == key_of(parses[0])
+
+
+# --- tags ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("search", SEARCHES)
+def test_tags_that_are_required(search):
+    words, tags = sentences()
+    own = model(signature="")
+    parser = DerivationParser(own, search=search)
+    free = parser.parse(words)
+    assert [parse.tags for parse in free] != tags
+    assert [parse.tags for parse in parser.parse(words, tags)] == tags
+    # One tag of each, the others are not known or not given.
+    for gap in ("", "no tag"):
+        some = [[row[0], *[gap] * (len(row) - 1)] for row in tags]
+        found = parser.parse(words, some)
+        assert [parse.tags[0] for parse in found] == [row[0] for row in tags]
+        assert [parse.tags for parse in found] != tags
+    nothing = [[""] * len(row) for row in tags]
+    for a, b in zip(parser.parse(words, nothing), free, strict=True):
+        same(a, b)
+
+
+def test_tags_that_are_preferred():
+    words, tags = sentences()
+    parser = DerivationParser(model())
+    right = []
+    for weight in (0.0, 1.0, 4.0, 20.0):
+        found = parser.parse(words, tags, tag_weight=weight)
+        pairs = zip(found, tags, strict=True)
+        right.append(
+            sum(x == y for parse, row in pairs for x, y in zip(parse.tags, row, strict=True))
+        )
+    assert right == sorted(right)
+    assert right[0] < right[-1] == sum(map(len, tags))
+    # Certain, in the end.
+    for a, b in zip(
+        parser.parse(words, tags, tag_weight=1e9), parser.parse(words, tags), strict=True
+    ):
+        assert key_of(a) == key_of(b)
+        assert a.log_likelihood == pytest.approx(b.log_likelihood)
+
+
+def test_a_bonus_is_what_it_says():
+    """Lower by the weight for each word that has another tag."""
+    words, tags = (x[0] for x in sentences())
+    parser = DerivationParser(model(signature=""))
+    spy = Spy(parser)
+    parser.parse([words], [tags], tag_weight=3.0)
+    offsets, ids, items, signatures, bonus = spy.given
+    known = model(signature="").symbols
+    for i, (word, tag) in enumerate(zip(words, tags, strict=True)):
+        part = slice(*offsets[i : i + 2])
+        assert ids[part].tolist() == list(range(known.n_tags))
+        forms = [known.item(t, word, i == 0, words[:i].count(word))[0] for t in ids[part].tolist()]
+        assert items[part].tolist() == forms
+        assert (signatures[part] == -1).all()
+        rare = items[part] == known.unknown
+        cost = np.where(rare & (~rare).any(), 8.0, 0.0)
+        own = known.tag_index[tag]
+        wanted = -cost - np.where(ids[part] == own, 0.0, 3.0)
+        wanted[own] = 0.0
+        np.testing.assert_allclose(bonus[part], wanted)
+
+
+def test_signatures_tell_tags_apart():
+    words = ["Flurbing", "quixly", "1999"]
+    own = model()
+    parser = DerivationParser(own)
+    spy = Spy(parser)
+    parser.parse([words])
+    offsets, ids, _, signatures, bonus = spy.given
+    for i, word in enumerate(words):
+        part = slice(*offsets[i : i + 2])
+        signature = own.symbols.signature(word, i == 0)
+        assert signature >= 0
+        assert (signatures[part] == signature).all()
+        np.testing.assert_allclose(bonus[part], own.signature_log_probs[ids[part], signature])
+
+
+# --- whatever comes ------------------------------------------------------------------------------
+def test_nothing_to_parse():
+    for own in (model(), sequence_model()):
+        parser = DerivationParser(own)
+        assert parser.parse([]) == []
+        assert parser.parse([], []) == []
+        first, middle, last = parser.parse([["w0"], [], ["w1"]], [[""], [], [""]])
+        assert len(first.tags) == len(last.tags) == 1
+        assert (middle.labels, middle.tags, middle.failed) == ([], [], False)
+        assert middle.log_probability == -np.inf
+        assert [key_of(parse) for parse in parser.k_best([], 3)] == [((), ())]
+        assert parser.k_best([], 0) == []
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("means", MEANS)
+@pytest.mark.parametrize(
+    "words",
+    [["."], ["", " ", "\n"], ["\ud800", "🦄", "a\x00b"], ["(", ")"] * 5, ["zzz"] * 60],
+    ids=["one", "empty", "odd", "brackets", "unknown"],
+)
+def test_any_words(words, means, search):
+    parser = DerivationParser(model(means), search=search)
+    parse = parser.parse([words])[0]
+    assert isinstance(parse, Parse)
+    assert not parse.failed
+    assert parse.tree(words).words() == words
+    assert np.isfinite(parse.log_likelihood)
+    assert ((parse.probabilities >= 0) & (parse.probabilities <= 1)).all()
+    assert parse.probabilities.dtype == np.float32
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_very_long_sentences(search):
+    words = [word for tree in trees() for word in tree.words()] * 3
+    words = words[:300]
+    parser = DerivationParser(model(beam=5), search=search)
+    parse = parser.parse([words])[0]
+    assert not parse.failed
+    assert parse.tree(words).words() == words
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_there_is_always_a_tree(search):
+    """Where projecting is nearly certain, nothing is complete before all is put together."""
+    own = model(scale=0.0, beam=2)
+    weights = own.weights.copy()
+    own.parts(weights)["output_bias"][:4] = 0.0, 12.0, -30.0, -10.0
+    changed = ISBN(
+        type(own.symbols)(**own.symbols.to_fields() | {"max_projects": 1000}),
+        own.state_size,
+        own.means,
+        weights,
+        own.signature_log_probs,
+        beam=2,
+    )
+    words = sentences()[0][0]
+    parse = DerivationParser(changed, search=search).parse([words])[0]
+    assert parse.failed
+    assert parse.log_probability == -np.inf
+    assert np.isfinite(parse.log_likelihood)
+    assert not parse.probabilities.any()
+    assert parse.tree(words).words() == words
+    (again,) = DerivationParser(changed, search=search).k_best(words, 5)
+    same(again, parse)
+
+
+def test_words_that_cannot_be_made():
+    """In a sequence a tag may have no item for unknown words."""
+    own = sequence_model()
+    fields = own.symbols.to_fields() | {"words": (("a",), ("b",), ("b", "c"))}
+    known = type(own.symbols)(**fields)
+    own = ISBN.initialize(known, np.zeros((3, 0)), state_size=3)
+    parser = DerivationParser(own)
+    fine, wrong, forced = parser.parse(
+        [["a", "b"], ["a", "z"], ["a", "b"]], [["", ""], ["t2", "t1"], ["t0", "t2"]]
+    )
+    assert not fine.failed
+    assert fine.tags[0] == "t0"
+    assert forced.tags == ["t0", "t2"]
+    assert wrong.failed
+    assert (wrong.tags, wrong.spans) == (["t2", "t1"], [])
+    assert wrong.log_likelihood == -np.inf
+    assert [parse.failed for parse in parser.k_best(["z"], 3)] == [True]
+
+
+@pytest.mark.parametrize("means", MEANS)
+def test_threads_do_not_change_anything(means):
+    # More than one batch.
+    words, tags = (5 * x for x in sentences())
+    own = model(means)
+    alone = DerivationParser(own, beam=3).parse(words, tags)
+    for a, b in zip(
+        alone, DerivationParser(own, beam=3, threads=3).parse(words, tags), strict=True
+    ):
+        same(a, b)
+    for a, b in zip(alone, DerivationParser(own, beam=3).parse(words, tags), strict=True):
+        same(a, b)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"decoder": "variational_"},
+        {"threads": 0},
+        {"beam": 0},
+        {"beam": 10**7},
+        {"branching": 0},
+        {"search": "greedy"},
+    ],
+)
+def test_settings_out_of_range(settings):
+    (name,) = settings
+    with pytest.raises(StructlearnError, match=f"SL631.*{name}"):
+        DerivationParser(model(), **settings)
+
+
+def test_what_cannot_be_parsed_with_or_from():
+    for function in (DerivationParser, lambda own: joint_log_probabilities(own, [])):
+        with pytest.raises(StructlearnError, match="SL630"):
+            function(ISBN.empty())
+    parser = DerivationParser(model())
+    for tags in ([["NN"]], [["NN", "NN"], []]):
+        with pytest.raises(StructlearnError, match="SL632"):
+            parser.parse([["a", "b"]], tags)
+    with pytest.raises(StructlearnError, match="SL632"):
+        parser.k_best(["a", "b"], 2, ["NN"])
+    for weight in (-1.0, np.nan):
+        with pytest.raises(StructlearnError, match=r"SL631.*tag_weight"):
+            parser.parse([["a"]], tag_weight=weight)
+        with pytest.raises(StructlearnError, match=r"SL631.*tag_weight"):
+            parser.k_best(["a"], 2, tag_weight=weight)
+
+
+def test_beam_and_branching_are_the_models_own():
+    words = sentences()[0]
+    own = model(beam=2, branching=3)
+    narrow = DerivationParser(own).parse(words)
+    for a, b in zip(
+        narrow, DerivationParser(model(), beam=2, branching=3).parse(words), strict=True
+    ):
+        same(a, b)
+    wide = DerivationParser(own, beam=10, branching=10).parse(words)
+    assert [parse.log_likelihood for parse in wide] != [parse.log_likelihood for parse in narrow]
+
+
+# --- joint probabilities -------------------------------------------------------------------------
+@pytest.mark.parametrize("means", MEANS)
+@pytest.mark.parametrize("signature", ["", "shape"])
+def test_joint_log_probabilities(means, signature):
+    own = model(means, signature)
+    odd = parse_tree("(TOP (S (NP (NN tree)) (VP (ZZ grows))))")
+    given = [trees()[0], odd, *trees()[1:]]
+    found = joint_log_probabilities(own, given)
+    assert found[1] == -np.inf
+    derivations, kept = encode(given, own.symbols)
+    assert kept.tolist() == [0, *range(2, len(given))]
+    wanted = log_likelihoods(own.network(), own.weights.astype(np.float64), derivations)
+    for i, number in enumerate(kept):
+        part = slice(*derivations.word_offsets[i : i + 2])
+        pairs = zip(derivations.tags[part], derivations.signatures[part], strict=True)
+        more = sum(own.signature_log_probs[pair] for pair in pairs if pair[1] >= 0)
+        assert found[number] == pytest.approx(wanted[i] + more, rel=1e-6)
+    assert bool(signature) is bool((derivations.signatures >= 0).any())
+    np.testing.assert_array_equal(joint_log_probabilities(own, given, threads=3), found)
+    np.testing.assert_array_equal(joint_log_probabilities(own, iter(given[:2])), found[:2])
+    assert joint_log_probabilities(own, []).shape == (0,)
+    assert joint_log_probabilities(own, [odd]).tolist() == [-np.inf]
+
+
+def test_rooms_are_given_back():
+    parser = DerivationParser(model(), threads=2)
+
+    class Broken:
+        def search(self, *given, **settings):
+            raise MemoryError
+
+    kernel, parser._searcher = parser._searcher, Broken()
+    for _ in range(3):
+        with pytest.raises(MemoryError):
+            parser.parse([["a"]])
+    parser._searcher = kernel
+    assert parser._rooms.qsize() == 2
+    assert isinstance(parser._rooms.get(), _search.Room)
