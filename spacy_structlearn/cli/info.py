@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
 
     from ..grammar.describe import Grammar
+    from ..isbn.model import ISBN
 
 
 def info_cli(
@@ -41,7 +42,9 @@ def info_cli(
     With --component: the size of the model and the strongest features of each label; of a Bayesian
     network its structure; of a model in several stages each stage, and the features of the last; of
     a grammar the subcategories of each tag with their likeliest words, and with --label those of a
-    phrase with their likeliest productions; of a conditional grammar those of the greatest weight.
+    phrase with their likeliest productions; of a conditional grammar those of the greatest weight;
+    of a sigmoid belief network which tags and phrases are alike to it, and with --label which words
+    of a tag.
 
     Features of single words, tags and classes are shown by name; conjunctions have none.
     """
@@ -57,6 +60,8 @@ def info_cli(
     if hasattr(parameters, "lexicon"):
         network = getattr(nlp.get_pipe(component), "network", None)
         _show_grammar(component, parameters, top, label, network)
+    elif hasattr(parameters, "derivations"):
+        _show_isbn(component, parameters, top, label)
     elif hasattr(parameters, "describe") or hasattr(parameters, "strongest"):
         _show_features(component, parameters, top, label)
     else:
@@ -156,6 +161,16 @@ def _show_grammar(
     for name in grammar.symbols.tags if label is None else [label]:
         for line in _subcategory_lines(grammar, name, top):
             print(line)
+
+
+def _show_isbn(component: str, model: ISBN, top: int, label: str | None) -> None:
+    from ..isbn import describe
+
+    if label is not None and label not in describe.labels(model):
+        raise _unknown(component, label, describe.labels(model))
+    print(describe.describe(model))
+    for name, found in describe.neighbours(model, top, label):
+        print(f"{name:8} " + ", ".join(f"{other} {cosine:.2f}" for cosine, other in found))
 
 
 def _subcategory_lines(grammar: Grammar, label: str, top: int) -> Iterator[str]:

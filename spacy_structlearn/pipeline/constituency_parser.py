@@ -3,8 +3,9 @@ bracket.
 
 The trees are those of the Penn Treebank (Marcus, Santorini & Marcinkiewicz 1993) without traces and
 function tags. The learner is any architecture over trees; the default is the grammar with latent
-annotations of Petrov & Klein (2007). Whatever the text, each sentence gets a tree; where it is not
-what the grammar says, `doc._.parse_failures` tells.
+annotations of Petrov & Klein (2007), and there is the incremental sigmoid belief network of Titov &
+Henderson (2007). Whatever the text, each sentence gets a tree; where it is not what the model says,
+`doc._.parse_failures` tells.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from spacy.language import Language
@@ -22,8 +23,9 @@ from spacy.training import Example
 from thinc.api import Config, Model
 
 from ..errors import StructlearnError
-from ..grammar.decode import DECODERS, THRESHOLDS, ChartParser, Parse, fit_temperature
+from ..grammar.decode import DECODERS, THRESHOLDS, ChartParser
 from ..trees.normalize import normalize
+from ..trees.parse import Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
 from .batch_trainable import DAMAGE, BatchTrainable
@@ -120,15 +122,20 @@ def make_constituency_parser(
     model: an architecture over trees, such as "spacy_structlearn.LatentGrammar.v1".
     iterations_per_step: iterations of the learner in one `nlp.update`: of a latent grammar, whole
         rounds of splitting, merging and smoothing; of a conditional one then whole levels; of a
-        neural or span grammar such rounds, then forests of a fold, then passes through all.
+        neural or span grammar such rounds, then forests of a fold, then passes through all; of a
+        sigmoid belief network passes through the sentences.
     decoder: which tree of the chart is taken: "max_rule_product", "max_rule_sum", "viterbi",
-        "variational" or "labelled_recall", see `grammar.decode`.
+        "variational" or "labelled_recall", see `grammar.decode`. Of the trees that the search of a
+        sigmoid belief network finds, "max_rule_sum" and "labelled_recall" take the one that is
+        expected to have most brackets right, all others the most probable one.
     thresholds: posteriors below which nothing goes on to the next level of the grammar, one for
-        each level but the last; None: the package's own. Higher is faster and less accurate.
+        each level but the last; None: the package's own. Higher is faster and less accurate. A
+        sigmoid belief network has no levels and no use for them: its search is as wide as its
+        `beam` and its `branching`.
     threads: so many share the sentences of a batch. Leave it at 1 under `n_process`.
     tags: what becomes of `token.tag`: "ignore" it, take it as a "prior", which raises the score of
         the word with this tag by `tag_weight` nats, or "require" that the tree has it. Tags that
-        the grammar does not know are ignored.
+        the model does not know are ignored.
     tag_weight: of such a prior, 0 or more.
     set_tags: write the parser's tags to `token.tag`, replacing what is there.
     max_length: longer sentences are cut into pieces of at most so many words.
@@ -151,16 +158,43 @@ def make_constituency_parser(
     )
 
 
-class _Chart:
-    """The chart parser of the present grammar and settings. Never travels: pickling drops it."""
+class SentenceParser(Protocol):
+    """What both families parse with: see `grammar.decode.ChartParser`."""
+
+    def parse(
+        self,
+        sentences: Iterable[Sequence[str]],
+        tags: Iterable[Sequence[str]] | None = None,
+        *,
+        tag_weight: float = np.inf,
+        tokens: Iterable[Any] | None = None,
+    ) -> list[Parse]:
+        """A tree for each sentence."""
+        ...
+
+    def k_best(
+        self,
+        sentence: Sequence[str],
+        k: int,
+        tags: Sequence[str] | None = None,
+        *,
+        tag_weight: float = np.inf,
+        tokens: Any | None = None,
+    ) -> list[Parse]:
+        """The k best trees of a sentence."""
+        ...
+
+
+class _Held:
+    """What parses with the present parameters and settings. Never travels: pickling drops it."""
 
     def __init__(self) -> None:
-        self.grammar: Any = None
+        self.parameters: Any = None
         self.settings: dict[str, Any] = {}
-        self.parser: ChartParser | None = None
+        self.parser: SentenceParser | None = None
 
     def __reduce__(self) -> tuple:
-        return (_Chart, ())
+        return (_Held, ())
 
 
 class ConstituencyParser(BatchTrainable):
@@ -168,7 +202,7 @@ class ConstituencyParser(BatchTrainable):
     Doc as one sentence, and `token.tag` if it is told to.
     """
 
-    parameter = "levels"
+    parameter = "symbols"  # tags and phrases: both families of models of trees have them
 
     def __init__(
         self,
@@ -205,7 +239,7 @@ class ConstituencyParser(BatchTrainable):
         self.tag_weight = tag_weight
         self.set_tags = set_tags
         self.max_length = max_length
-        self._chart = _Chart()
+        self._held = _Held()
         self._intern((FALLBACK, CUT))
 
     # --- training -----------------------------------------------------------------------------
@@ -259,7 +293,7 @@ class ConstituencyParser(BatchTrainable):
 
     def _loaded(self) -> ConstituencyParser:
         super()._loaded()
-        self._chart = _Chart()
+        self._held = _Held()
         self._intern_symbols()
         return self
 
@@ -312,7 +346,7 @@ class ConstituencyParser(BatchTrainable):
         """Add one sentence, parsed in pieces, to the reading of its Doc."""
         first, end = pieces[0][0], pieces[-1][-1] + 1
         if len(pieces) > 1:
-            # No grammar vouches for the bracket that joins the pieces.
+            # No model vouches for the bracket that joins the pieces.
             reading.brackets.append((self.parameters.top_label, first, end, 0.0))
             reading.failures.append((CUT, first, end))
         for piece, parse in zip(pieces, parses, strict=False):
@@ -343,6 +377,7 @@ class ConstituencyParser(BatchTrainable):
     def k_best(self, doclike: Doc | Span, k: int = 5) -> list[tuple[float, Tree]]:
         """The k best trees of a sentence, in the order of the decoder.
 
+        A sigmoid belief network ranks those that its search finds by their probability.
         doclike: a Doc of one sentence, or any Span, which is read as one sentence.
         RETURNS: log P(tree | words) and the tree of each; none for white space.
         RAISES: SL024 for a Doc of several sentences, SL025 for one of more than `max_length` words,
@@ -407,25 +442,37 @@ class ConstituencyParser(BatchTrainable):
         return self._parser().parse(words, tokens=tokens, **self._tags(tags))
 
     def _tags(self, tags: list | None) -> dict[str, Any]:
-        """What the chart parser is told of the tags."""
+        """What the parser is told of the tags."""
         if self.tags == "ignore":
             return {}
         return {"tags": tags, "tag_weight": self.tag_weight if self.tags == "prior" else np.inf}
 
-    def _parser(self) -> ChartParser:
-        """The chart parser, made anew when grammar or settings are others."""
-        settings = {
-            "decoder": self.decoder,
-            "thresholds": THRESHOLDS if self.thresholds is None else tuple(self.thresholds),
-            "threads": self.threads,
-        }
-        chart, grammar = self._chart, self.parameters
-        # The one setting of a grammar that is changed in place, by `calibrate`.
-        known = {**settings, "temperature": grammar.temperature}
-        if chart.grammar is not grammar or chart.settings != known:
-            chart.parser = ChartParser(grammar, network=self._scorer(), **settings)
-            chart.grammar, chart.settings = grammar, known
-        return chart.parser
+    def _parser(self) -> SentenceParser:
+        """What parses with the parameters, made anew when they or the settings are others.
+
+        The one place where the two families differ: a grammar has levels, whose chart is thinned
+        out by thresholds; of a sigmoid belief network derivations are searched.
+        """
+        held, parameters = self._held, self.parameters
+        searched = hasattr(parameters, "derivations")
+        settings: dict[str, Any] = {"decoder": self.decoder, "threads": self.threads}
+        if searched:
+            settings |= {"beam": parameters.beam, "branching": parameters.branching}
+        else:
+            thresholds = THRESHOLDS if self.thresholds is None else tuple(self.thresholds)
+            settings["thresholds"] = thresholds
+        # Changed in place, by `calibrate`.
+        known = {**settings, "temperature": parameters.temperature}
+        if held.parameters is not parameters or held.settings != known:
+            if searched:
+                # Not above: only who has trained one pays for the import.
+                from ..isbn.decode import DerivationParser
+
+                held.parser = DerivationParser(parameters, **settings)
+            else:
+                held.parser = ChartParser(parameters, network=self._scorer(), **settings)
+            held.parameters, held.settings = parameters, known
+        return held.parser
 
     def _scorer(self) -> Any | None:
         """The network; None until it is one of the symbols of the grammar.

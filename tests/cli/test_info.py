@@ -234,6 +234,56 @@ def test_info_says_that_trees_are_scored_again(run, tmp_path, architecture, sett
     assert [line for line in out.splitlines() if line.startswith("NP-0 ")]
 
 
+@pytest.fixture(scope="module")
+def network_model(tmp_path_factory):
+    """A parser with a sigmoid belief network: its directory."""
+    path = tmp_path_factory.mktemp("cli_network")
+    (path / "trees").write_text("\n".join(ATTACHED * 10), encoding="utf8")
+    nlp = spacy.blank("en")
+    settings = {"@architectures": "spacy_structlearn.ISBN.v1", "state_size": 8, "threshold": 1}
+    settings |= {"epochs": 10, "fuse": 10, "min_unknown": 0}
+    parser = nlp.add_pipe("constituency_parser", config={"model": settings})
+    examples = list(create_treebank_reader(path / "trees")(nlp))
+    parser.initialize(lambda: examples)
+    parser.fit(examples)
+    nlp.to_disk(path / "model")
+    return str(path / "model")
+
+
+def test_info_shows_what_is_alike_to_a_network(run, network_model):
+    arguments = ["--component", "constituency_parser"]
+    code, out, err = run("info", network_model, *arguments)
+    assert (code, err) == (0, "")
+    head, sizes, words, tags, *lines = out.splitlines()
+    assert head == "sigmoid belief network of 6 tags and 4 phrases, 0 of them fused chains"
+    assert sizes.startswith("8 units a state, feed_forward means, ")
+    assert sizes.endswith(" weights; beam 10, branching 10")
+    assert re.fullmatch(r"8 words with their tags, unknown words of \d classes \(shape\)", words)
+    assert tags == "  tags: IN 2, NNS 2, . 1, NN 1, PRP 1, VBD 1"
+    model = spacy.load(network_model).get_pipe("constituency_parser").parameters
+    names = [line.split()[0] for line in lines]
+    assert names == [*model.symbols.tags, "NP", "PP", "S", "VP"]
+    for line in lines:
+        cosines = [float(x) for x in re.findall(r"-?\d\.\d\d", line)]
+        assert len(cosines) == (3 if line.split()[0] in ("NP", "PP", "S", "VP") else 5)
+        assert cosines == sorted(cosines, reverse=True)
+        assert all(-1 <= cosine <= 1 for cosine in cosines)
+
+
+def test_info_shows_which_words_of_a_tag_are_alike(run, network_model):
+    arguments = ["--component", "constituency_parser", "--label", "NNS"]
+    lines = run("info", network_model, *arguments, "--top", "1")[1].splitlines()[4:]
+    tag, word = lines
+    assert tag.startswith("NNS ")
+    assert word.split()[:2] in (["NNS/bowls", "spoons"], ["NNS/spoons", "bowls"])
+    lines = run("info", network_model, *arguments)[1].splitlines()[4:]
+    assert {line.split()[0] for line in lines} == {"NNS", "NNS/bowls", "NNS/spoons"}
+    assert all(line.split()[1] in ("bowls", "spoons") for line in lines[1:])
+    error = one_line_error(run("info", network_model, *arguments[:2], "--label", "QP"))
+    assert "SL032" in error
+    assert "NP, PP, S, VP" in error
+
+
 def test_words_of_a_conditional_grammar_are_ordered_by_weight(conditional_model):
     grammar = spacy.load(conditional_model).get_pipe("constituency_parser").parameters
     assert is_conditional(grammar)

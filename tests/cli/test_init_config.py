@@ -95,11 +95,8 @@ def test_readers_that_do_not_suit_are_one_line(run, component, reader):
 
 
 # --- other architectures --------------------------------------------------------------------------
-CONDITIONAL = ["constituency_parser", "--architecture", "ConditionalGrammar"]
-
-
 def test_every_config_of_an_architecture_names_it():
-    expected = ["ConditionalGrammar", "NeuralGrammar", "SpanGrammar"]
+    expected = ["ConditionalGrammar", "ISBN", "NeuralGrammar", "SpanGrammar"]
     assert ARCHITECTURES["constituency_parser"] == expected
     for component, names in ARCHITECTURES.items():
         for name in names:
@@ -108,9 +105,11 @@ def test_every_config_of_an_architecture_names_it():
             model = config["components"][component].pop("model")
             assert model["@architectures"] == f"spacy_structlearn.{name}.v1"
             assert default["components"][component].pop("model") != model
-            # All else is the same, but for the number of steps, and what a chart parser prunes.
+            # All else is the same, but for the number of steps, and how to look for a tree.
             assert config["training"].pop("max_steps") != default["training"].pop("max_steps")
-            config["components"][component].pop("thresholds", None)
+            for own in (config, default):
+                own["components"][component].pop("thresholds", None)
+                own["components"][component].pop("decoder")
             assert config == default
 
 
@@ -118,6 +117,7 @@ def test_every_config_of_an_architecture_names_it():
     ("architecture", "said"),
     [
         ("ConditionalGrammar", "conditional grammar"),
+        ("ISBN", "sigmoid belief network"),
         ("NeuralGrammar", "small network"),
         ("SpanGrammar", "features of the words"),
     ],
@@ -145,10 +145,18 @@ def test_an_architecture_without_a_config_is_a_wrong_use(run, component, archite
     assert known in err
 
 
-def test_training_a_conditional_grammar(run, corpora, tmp_path):
+@pytest.mark.parametrize(
+    ("architecture", "settings"),
+    [
+        ("ConditionalGrammar", {"rounds": 1}),
+        ("ISBN", {"threshold": 1, "epochs": 60, "learn_rate": 0.02, "batch_size": 1}),
+    ],
+)
+def test_training_with_another_architecture(run, corpora, tmp_path, architecture, settings):
     config = tmp_path / "config.cfg"
-    run("init-config", *CONDITIONAL, "--reader", "treebank", "-o", config)
-    settings = {"components.constituency_parser.model.rounds": 1}
+    arguments = ["constituency_parser", "--architecture", architecture, "--reader", "treebank"]
+    run("init-config", *arguments, "-o", config)
+    settings = {f"components.constituency_parser.model.{k}": v for k, v in settings.items()}
     options = [f"--{k}={v}" for k, v in (corpora[Reader.treebank] | settings).items()]
     code, out, err = run("train", config, "-o", tmp_path / "model", *options)
     assert (code, err) == (0, "")

@@ -18,7 +18,6 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.decode import Parse
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.model import LatentGrammar
 from spacy_structlearn.grammar.symbols import binarize
@@ -28,6 +27,7 @@ from spacy_structlearn.pipeline.constituency_parser import ConstituencyParser, c
 from spacy_structlearn.pipeline.readers import create_treebank_reader, set_gold_spans, to_example
 from spacy_structlearn.trees.brackets import parse_tree, read_trees
 from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.parse import Parse
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 FILES = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}

@@ -1,0 +1,613 @@
+"""Sigmoid belief networks as spaCy sees them: settings, training, storage, odd input."""
+
+import dataclasses
+import os
+import pickle
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from spacy import registry
+from spacy.cli.train import train as spacy_train
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.decode import ChartParser
+from spacy_structlearn.isbn.decode import DerivationParser
+from spacy_structlearn.isbn.estimators import ISBNEstimator
+from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.pipeline import batch_trainable, fitting
+from spacy_structlearn.pipeline.constituency_parser import ConstituencyParser
+from spacy_structlearn.pipeline.readers import (
+    create_treebank_reader,
+    read_treebank,
+    set_gold_spans,
+    to_example,
+)
+from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.normalize import normalize
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
+FILES = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
+NAME = "spacy_structlearn.ISBN.v1"
+CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.ISBN.cfg"
+FEW = {"state_size": 24, "threshold": 1, "min_unknown": 1, "fuse": 20, "epochs": 20}
+FEW |= {"batch_size": 4, "learn_rate": 0.01}
+TEXT = "The old man took a key from his pocket. He opened the door."
+
+
+def treebank(nlp):
+    return list(create_treebank_reader(SAMPLE / "sample.trees", **FILES)(nlp))
+
+
+def blank(parser=None, **settings):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    model = {"@architectures": NAME, **FEW, **settings}
+    nlp.add_pipe("constituency_parser", config={"model": model, **(parser or {})})
+    return nlp
+
+
+def parser_of(nlp):
+    return nlp.get_pipe("constituency_parser")
+
+
+def trained(**settings):
+    nlp = blank(**settings)
+    examples = treebank(nlp)
+    parser_of(nlp).initialize(lambda: examples)
+    parser_of(nlp).fit(examples)
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def pickled():
+    return pickle.dumps(trained())
+
+
+@pytest.fixture
+def nlp(pickled):
+    """A trained parser, of which each test may change its own."""
+    return pickle.loads(pickled)
+
+
+@pytest.fixture(scope="module")
+def pickled_unsure():
+    nlp = blank(epochs=10)
+    examples = treebank(nlp)[:5]
+    parser_of(nlp).initialize(lambda: examples)
+    parser_of(nlp).fit(examples)
+    return pickle.dumps(nlp)
+
+
+@pytest.fixture
+def unsure(pickled_unsure):
+    """One that knows little of half of the sample, and documents of the other half."""
+    nlp = pickle.loads(pickled_unsure)
+    return nlp, treebank(nlp)[5:7]
+
+
+def strings(doc):
+    return [s._.parse_string for s in doc.sents if not s.text.isspace()]
+
+
+def scores(doc):
+    return doc.spans["constituents"].attrs["scores"]
+
+
+def stored(nlp):
+    return parser_of(nlp).parameters.to_bytes()
+
+
+# --- settings -------------------------------------------------------------------------------------
+def test_the_defaults():
+    model = registry.architectures.get(NAME)()
+    assert model.attrs["estimator"] == ISBNEstimator()
+    assert model.attrs["parameters"] == ISBN.empty()
+    assert model.layers == []
+
+
+def test_settings():
+    own = {"means": "mean_field", "state_size": 12, "threshold": 3, "min_unknown": 2, "fuse": 7}
+    own |= {"signature": "english", "normalization": "", "features": "abd", "epochs": 4}
+    own |= {"batch_size": 5, "optimizer": "sgd", "learn_rate": 0.1, "l2": 0.01, "dropout": 0.2}
+    own |= {"grad_clip": 2.0, "averages": False, "validation": 0.25, "seed": 7, "beam": 6}
+    own |= {"branching": 8, "shards": 3, "threads": 2}
+    assert own.keys() == {field.name for field in dataclasses.fields(ISBNEstimator)}
+    estimator = parser_of(blank(**own)).estimator
+    assert estimator == ISBNEstimator(**own)
+    defaults = dataclasses.asdict(ISBNEstimator())
+    assert not [name for name, value in own.items() if defaults[name] == value]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"means": "exact"},
+        {"state_size": 0},
+        {"features": "abx"},
+        {"optimizer": "lbfgs"},
+        {"learn_rate": -1.0},
+        {"dropout": 1.0},
+        {"validation": 1.0},
+        {"signature": "elvish"},
+        {"beam": 0},
+        {"threads": 0},
+    ],
+)
+def test_bad_settings(bad):
+    with pytest.raises(StructlearnError, match=next(iter(bad))):
+        blank(**bad)
+
+
+@pytest.mark.parametrize("component", ["np_chunker", "chain_tagger", "pp_attacher", "srl_labeler"])
+def test_other_components_refuse_one(component):
+    with pytest.raises(StructlearnError, match=f"SL029.*{component}.*'isbn'"):
+        spacy.blank("en").add_pipe(component, config={"model": {"@architectures": NAME}})
+
+
+def test_an_untrained_one_says_so():
+    with pytest.raises(StructlearnError, match="SL002"):
+        blank()("A dog slept.")
+
+
+# --- training -------------------------------------------------------------------------------------
+def test_learns_the_sample(nlp):
+    found = nlp.evaluate(treebank(nlp))
+    assert found["constituents_f"] > 0.9
+    assert found["constituents_tag_acc"] > 0.95
+    parser = parser_of(nlp)
+    assert set(parser.labels) == set(parser.parameters.symbols.phrases) - {"TOP"}
+    assert (parser.parameters.beam, parser.parameters.branching) == (10, 10)
+
+
+def test_mean_field_learns_the_sample():
+    nlp = trained(means="mean_field", state_size=12)
+    assert parser_of(nlp).parameters.means == "mean_field"
+    assert nlp.evaluate(treebank(nlp)[:3])["constituents_f"] > 0.8
+    assert nlp(TEXT)._.parse_failures == ()
+
+
+def test_update_ends_at_the_network_of_fit():
+    straight, stepwise = trained(epochs=3), blank(epochs=3, threads=2)
+    examples = treebank(stepwise)
+    sgd = stepwise.initialize(lambda: examples)
+    losses = [stepwise.update(examples, sgd=sgd)["constituency_parser"] for _ in range(4)]
+    assert losses[0] > losses[1] > losses[2] == losses[3]
+    assert stored(stepwise) == stored(straight)
+
+
+def test_updates_by_parts_of_the_corpus_end_there_too():
+    straight, stepwise = trained(epochs=3), blank(epochs=3)
+    examples = treebank(stepwise)
+    sgd = stepwise.initialize(lambda: examples)
+    for part in (examples[:4], examples[4:], examples, examples, examples):
+        stepwise.update(part, sgd=sgd)
+    assert stored(stepwise) == stored(straight)
+
+
+def test_the_order_of_the_examples_makes_no_difference():
+    straight, other = trained(epochs=2), blank(epochs=2)
+    examples = treebank(other)
+    random.Random(0).shuffle(examples)
+    parser_of(other).initialize(lambda: treebank(other))
+    parser_of(other).fit(examples)
+    assert stored(other) == stored(straight)
+
+
+@pytest.mark.parametrize("settings", [{}, {"validation": 0.03}])
+@pytest.mark.parametrize("step", [0, 2])
+def test_an_interrupted_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch, settings, step):
+    """From within the first epoch, and from within a later one."""
+    monkeypatch.setattr(batch_trainable, "CHECKPOINT_SECONDS", -1)
+    straight, other = trained(epochs=3, **settings), blank(epochs=3, **settings)
+    parser = parser_of(other)
+    examples = treebank(other)
+    parser.initialize(lambda: examples)
+    calls = []
+
+    def interrupt(number, value):
+        assert np.isfinite(value)
+        calls.append(number)
+        if calls.count(step) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        parser.fit(examples, on_iteration=interrupt, checkpoint=tmp_path / "state")
+    assert (tmp_path / "state").exists()
+    went_on = []
+    parser.fit(examples, on_iteration=lambda n, _: went_on.append(n), checkpoint=tmp_path / "state")
+    assert went_on[0] == step
+    assert stored(other) == stored(straight)
+    assert not (tmp_path / "state").exists()
+
+
+def test_initialize_keeps_a_loaded_network(nlp):
+    before = parser_of(nlp).parameters
+    nlp.initialize()
+    assert parser_of(nlp).parameters is before
+
+
+def test_another_treebank_with_other_labels():
+    """No label, tag or language is wired in, and no tag of the tokens is needed."""
+    trees = [
+        "(CLAUSE (NOM (N kala)) (PRED (V ui)))",
+        "(CLAUSE (NOM (A iso) (N kala)) (PRED (V ui)))",
+    ]
+    nlp = spacy.blank("fi")
+    docs = []
+    for text in trees:
+        tree = normalize(parse_tree(text))
+        doc = Doc(nlp.vocab, words=tree.words(), tags=tree.tags())
+        set_gold_spans(doc, "constituents", tree.spans()[1:])
+        docs.append(doc)
+    examples = [to_example(doc, tags=False) for doc in docs] * 10
+    model = {"@architectures": NAME, **FEW, "epochs": 40}
+    nlp.add_pipe("constituency_parser", config={"model": model})
+    nlp.initialize(lambda: examples)
+    parser_of(nlp).fit(examples)
+    assert nlp("iso kala ui")._.trees == (normalize(parse_tree(trees[1])),)
+    assert nlp("kala ui")._.trees == (normalize(parse_tree(trees[0])),)
+
+
+# --- two doors ------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def overrides(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **FILES)]
+    DocBin(docs=docs[2:]).to_disk(folder / "train.spacy")
+    DocBin(docs=docs[:2]).to_disk(folder / "dev.spacy")
+    # Some settings are not in the config, and cannot be overridden.
+    settings = {k: v for k, v in FEW.items() if k not in ("min_unknown", "fuse")} | {"epochs": 5}
+    return {
+        "training.max_steps": 5,
+        **{f"paths.{name}": str(folder / f"{name}.spacy") for name in ("train", "dev")},
+        **{f"components.constituency_parser.model.{k}": v for k, v in settings.items()},
+    }
+
+
+def test_both_doors_end_at_the_same_parser(overrides, tmp_path):
+    straight = fitting.train(CONFIG, tmp_path / "model", overrides=overrides, progress=False)
+    spacy_train(CONFIG, tmp_path / "out", overrides=overrides)
+    steps = spacy.load(tmp_path / "out" / "model-last")
+    assert stored(steps) == stored(straight) == stored(spacy.load(tmp_path / "model"))
+    performance = straight.meta["performance"]
+    assert 0.2 < performance["constituents_f"] < 1.0
+    for name, value in performance.items():
+        assert steps.meta["performance"][name] == pytest.approx(value, rel=1e-6)
+
+
+def test_progress_is_shown_up_to_the_end(overrides, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    fitting.train(CONFIG, overrides=overrides)
+    shown = capsys.readouterr().err
+    assert "loss=" in shown
+    assert "100%" in shown
+
+
+# --- odd input ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n\n\t ", "dog", "!", "🙂 🙂", "\u200b", ") (", "a " * 600, "door, " * 300]
+)
+def test_odd_texts(nlp, text):
+    doc = nlp(text)
+    words = [token.text for token in doc if not token.is_space]
+    assert [word for tree in doc._.trees for word in tree.words()] == words
+    assert np.isfinite(scores(doc)).all()
+    assert (scores(doc) >= 0).all()
+    assert (scores(doc) <= 1).all()
+
+
+def test_long_sentences_are_cut(nlp):
+    parser = parser_of(nlp)
+    parser.max_length = 4
+    doc = nlp("He opened the door , and she took the key from his pocket .")
+    assert next((s.label_, s.text) for s in doc._.parse_failures) == ("cut", doc.text)
+    assert doc[:]._.constituent_prob == 0
+    assert doc[:]._.labels[0] == parser.parameters.top_label == "S"
+
+
+def test_white_space_changes_nothing(nlp):
+    spread = nlp("\n The old  man \n took a\tkey from his pocket . \n\n He opened the door. ")
+    plain = nlp("The old man took a key from his pocket . He opened the door.")
+    assert strings(spread) == strings(plain)
+    np.testing.assert_array_equal(scores(spread), scores(plain))
+
+
+def test_pipe_equals_call(nlp):
+    many = [TEXT, "", "He opened the door."] * 3
+    expected = [strings(nlp(text)) for text in many]
+    assert [strings(doc) for doc in nlp.pipe(many, batch_size=4)] == expected
+    parser_of(nlp).threads = 2
+    assert [strings(doc) for doc in nlp.pipe(many, batch_size=9)] == expected
+
+
+def test_threads_take_turns(nlp):
+    expected = strings(nlp(TEXT))
+    with ThreadPoolExecutor(4) as pool:
+        docs = list(pool.map(nlp, [TEXT] * 12))
+    assert [strings(doc) for doc in docs] == [expected] * 12
+
+
+def test_memory_zone(nlp):
+    with nlp.memory_zone():
+        nlp("An unheard-of zyzzyva slept under the table.")
+    assert strings(nlp(TEXT))[0].startswith("(S (NP ")
+
+
+def test_a_parser_in_another_pipeline(nlp):
+    other = spacy.blank("en")
+    other.add_pipe("sentencizer")
+    other.add_pipe("constituency_parser", source=nlp)
+    text = "The zorkish man opened the blicketing door."
+    assert strings(other(text)) == strings(nlp(text))
+
+
+# --- settings of the component --------------------------------------------------------------------
+def test_parses_text(nlp):
+    doc = nlp(TEXT)
+    assert doc._.parse_failures == ()
+    assert strings(doc)[1] == "(S (NP (PRP He)) (VP (VBD opened) (NP (DT the) (NN door))) (. .))"
+    for bracket, score in zip(doc.spans["constituents"], scores(doc), strict=True):
+        assert 0.0 < score <= 1.0
+        assert bracket._.constituent_prob == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    "decoder", ["max_rule_product", "max_rule_sum", "viterbi", "variational", "labelled_recall"]
+)
+def test_every_decoder(unsure, decoder):
+    nlp, examples = unsure
+    parser = parser_of(nlp)
+    parser.decoder = decoder
+    by_brackets = decoder in ("max_rule_sum", "labelled_recall")
+    differ = 0
+    for example in examples:
+        doc = parser(example.predicted)
+        for sentence in doc.sents:
+            best = parser.k_best(sentence, 50)
+            assert sum(np.exp(log_probability) for log_probability, _ in best) <= 1 + 1e-9
+            taken = [str(tree) for _, tree in best].index(f"(TOP {sentence._.parse_string})")
+            assert taken == 0 or by_brackets
+            differ += taken > 0
+    assert bool(differ) == by_brackets
+
+
+def test_k_best(nlp):
+    parser = parser_of(nlp)
+    doc = nlp("He opened the door.")
+    readings = parser.k_best(doc, 5)
+    logs = [log for log, _ in readings]
+    assert len({tree for _, tree in readings}) == len(readings) == 5
+    assert readings[0][1] == doc._.trees[0]
+    assert logs == sorted(logs, reverse=True)
+    assert all(log < 0 for log in logs)
+    assert parser.k_best(doc[2:4], 1)[0][1].words() == ["the", "door"]
+    assert parser.k_best(nlp(" \n"), 3) == []
+    with pytest.raises(StructlearnError, match="SL024"):
+        parser.k_best(nlp(TEXT))
+
+
+def test_settings_may_change_between_texts(nlp):
+    parser = parser_of(nlp)
+    first = parser._parser()
+    assert isinstance(first, DerivationParser)
+    assert parser._parser() is first
+    # Of grammars alone.
+    parser.thresholds = [0.5]
+    assert parser._parser() is first
+    parser.parameters.beam = 3
+    second = parser._parser()
+    assert second is not first
+    assert len(nlp(TEXT)._.trees) == 2
+    parser.decoder = "labelled_recall"
+    assert parser._parser() is not second
+
+
+def test_a_component_takes_models_of_both_families(nlp):
+    parser = parser_of(nlp)
+    grammar = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
+    other = spacy.blank("en").add_pipe("constituency_parser", config={"model": grammar})
+    examples = treebank(nlp)
+    other.initialize(lambda: examples)
+    other.fit(examples)
+    network, parser.parameters = parser.parameters, other.parameters
+    assert isinstance(parser._parser(), ChartParser)
+    trees = strings(nlp(TEXT))
+    parser.parameters = network
+    assert isinstance(parser._parser(), DerivationParser)
+    assert trees[1] == strings(nlp(TEXT))[1]
+
+
+def test_tags_of_the_tokens(nlp):
+    parser = parser_of(nlp)
+    doc = nlp.get_pipe("sentencizer")(nlp.make_doc("He opened the door."))
+    given = ["PRP", "NN", "DT", "NN", "."]
+    for token, tag in zip(doc, given, strict=True):
+        token.tag_ = tag
+    found = {}
+    for tags, weight in (("ignore", 0.0), ("prior", 0.0), ("prior", 50.0), ("require", 0.0)):
+        parser.tags, parser.tag_weight = tags, weight
+        found[tags, weight] = parser(doc)._.trees[0].tags()
+    assert found["ignore", 0.0] == found["prior", 0.0] == ["PRP", "VBD", "DT", "NN", "."]
+    assert found["prior", 50.0] == found["require", 0.0] == given
+    assert [token.tag_ for token in doc] == given
+
+
+def test_tags_that_the_network_does_not_know_are_ignored(nlp):
+    parser = parser_of(nlp)
+    doc = nlp.get_pipe("sentencizer")(nlp.make_doc("He opened the door."))
+    for token, tag in zip(doc, ["PRON", "VBD", "DET", "NOUN", "PUNCT"], strict=True):
+        token.tag_ = tag
+    parser.tags = "require"
+    assert parser(doc)._.trees[0].tags() == ["PRP", "VBD", "DT", "NN", "."]
+
+
+def test_tags_are_written_if_asked_for(nlp):
+    parser_of(nlp).set_tags = True
+    doc = nlp("He opened the door. \n")
+    assert [token.tag_ for token in doc] == ["PRP", "VBD", "DT", "NN", ".", ""]
+    assert strings(doc) == ["(S (NP (PRP He)) (VP (VBD opened) (NP (DT the) (NN door))) (. .))"]
+
+
+def test_calibration(unsure):
+    nlp, examples = unsure
+    parser = parser_of(nlp)
+    raw = np.concatenate([scores(parser(example.predicted)) for example in examples])
+    temperature = parser.calibrate(examples)
+    assert temperature == parser.parameters.temperature != 1.0
+    fitted = np.concatenate([scores(parser(example.predicted)) for example in examples])
+    # Odds that are even, or beyond all doubt, stay as they are.
+    moved = (np.abs(raw - 0.5) > 1e-4) & (raw > 1e-4) & (raw < 1 - 1e-4)
+    assert moved.mean() > 0.3
+    assert ((fitted < raw) == ((raw > 0.5) == (temperature > 1)))[moved].all()
+    again = ConstituencyParser(nlp.vocab, parser.model.copy()).from_bytes(parser.to_bytes())
+    assert again.parameters.temperature == temperature
+
+
+# --- storage --------------------------------------------------------------------------------------
+@pytest.fixture(params=["disk", "bytes", "pickle"])
+def restored(request, nlp, tmp_path):
+    if request.param == "disk":
+        nlp.to_disk(tmp_path / "model")
+        return spacy.load(tmp_path / "model")
+    if request.param == "bytes":
+        return spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    nlp(TEXT)  # there is a search now, which must not travel
+    return pickle.loads(pickle.dumps(nlp))
+
+
+def test_component_round_trip(nlp, restored):
+    ours, again = parser_of(nlp), parser_of(restored)
+    assert stored(restored) == stored(nlp)
+    assert again.parameters == ours.parameters
+    assert again.labels == ours.labels
+    assert again.estimator == ours.estimator
+    assert strings(restored(TEXT)) == strings(nlp(TEXT))
+    np.testing.assert_array_equal(scores(restored(TEXT)), scores(nlp(TEXT)))
+
+
+def test_an_untrained_one_is_stored_and_trained_later(tmp_path):
+    nlp = blank(epochs=1)
+    nlp.to_disk(tmp_path / "model")
+    other = spacy.load(tmp_path / "model")
+    assert parser_of(other).parameters.is_empty
+    examples = treebank(other)
+    parser_of(other).initialize(lambda: examples)
+    parser_of(other).fit(examples)
+    assert stored(other) == stored(trained(epochs=1))
+
+
+def test_store_of_predictions(nlp):
+    doc = nlp(TEXT)
+    for again in (
+        Doc(nlp.vocab).from_bytes(doc.to_bytes()),
+        next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(nlp.vocab)),
+        doc.copy(),
+        pickle.loads(pickle.dumps(doc)),
+    ):
+        assert again._.trees == doc._.trees
+        np.testing.assert_array_equal(scores(again), scores(doc))
+    joined = Doc.from_docs([doc, nlp("Run!"), doc])
+    assert joined._.trees == doc._.trees + nlp("Run!")._.trees + doc._.trees
+
+
+def test_a_compact_network_parses_as_the_whole_one(nlp):
+    other = pickle.loads(pickle.dumps(nlp))
+    parser_of(other).parameters = parser_of(nlp).parameters.compact("float16")
+    assert len(stored(other)) < 0.6 * len(stored(nlp))
+    again = pickle.loads(pickle.dumps(other))
+    assert parser_of(again).parameters == parser_of(other).parameters
+    assert strings(again(TEXT)) == strings(nlp(TEXT))
+    np.testing.assert_allclose(scores(again(TEXT)), scores(nlp(TEXT)), atol=0.02)
+
+
+def test_store_n_process_under_spawn(nlp, tmp_path):
+    nlp.to_disk(tmp_path / "model")
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import multiprocessing, sys, spacy\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.set_start_method('spawn')\n"
+        "    nlp = spacy.load(sys.argv[1])\n"
+        "    for doc in nlp.pipe([sys.argv[2]] * 4, n_process=2, batch_size=2):\n"
+        "        print([s._.parse_string for s in doc.sents],\n"
+        "              [round(s._.constituent_prob, 5) for s in doc.spans['constituents']])\n",
+        encoding="utf8",
+    )
+    run = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "model"), TEXT],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    doc = nlp(TEXT)
+    probs = [round(s._.constituent_prob, 5) for s in doc.spans["constituents"]]
+    assert run.stdout.splitlines() == [f"{strings(doc)} {probs}"] * 4
+
+
+def test_a_model_that_is_damaged(nlp, tmp_path):
+    parser_of(nlp).to_disk(tmp_path / "parser", exclude=["vocab"])
+    file = tmp_path / "parser" / "model"
+    whole, rng = file.read_bytes(), random.Random(0)
+    other = parser_of(blank())
+    places = [*range(90), *(rng.randrange(len(whole)) for _ in range(60))]
+    for place in places:
+        changed = bytearray(whole)
+        changed[place] ^= 1 << rng.randrange(8)
+        file.write_bytes(changed)
+        with pytest.raises(StructlearnError, match=r"SL08[02]") as error:
+            other.from_disk(tmp_path / "parser", exclude=["vocab"])
+        assert str(file) in str(error.value)
+    file.write_bytes(whole)
+    for size in (len(whole) - 1, len(whole) // 2, 1):
+        os.truncate(file, size)
+        with pytest.raises(StructlearnError, match=r"SL080") as error:
+            other.from_disk(tmp_path / "parser", exclude=["vocab"])
+        assert str(file) in str(error.value)
+    assert other.parameters.is_empty
+    file.write_bytes(whole)
+    other.from_disk(tmp_path / "parser", exclude=["vocab"])
+    assert other.parameters == parser_of(nlp).parameters
+
+
+def test_the_model_of_a_grammar(nlp, tmp_path):
+    """Each family refuses to load what the other has written."""
+    parser_of(nlp).to_disk(tmp_path / "network", exclude=["vocab"])
+    other = spacy.blank("en").add_pipe("constituency_parser")
+    with pytest.raises(StructlearnError, match="SL082"):
+        other.from_disk(tmp_path / "network", exclude=["vocab"])
+
+
+# --- imports --------------------------------------------------------------------------------------
+def loaded_modules(code, folder):
+    """What Python has imported after this code."""
+    code = f"import sys\n{code}\nprint(*sys.modules, sep='\\n')"
+    run = subprocess.run(
+        [sys.executable, "-c", code], check=True, cwd=folder, capture_output=True, text=True
+    )
+    return set(run.stdout.splitlines())
+
+
+def test_a_pipeline_without_one_does_not_import_it(tmp_path):
+    found = loaded_modules(
+        f"import spacy_structlearn\nspacy_structlearn.load()({TEXT!r})", tmp_path
+    )
+    assert "spacy_structlearn.pipeline.constituency_parser" in found
+    assert not [name for name in found if name.startswith("spacy_structlearn.isbn")]
+    assert "scipy" not in found
+
+
+def test_loading_one_imports_no_scipy(nlp, tmp_path):
+    nlp.to_disk(tmp_path / "model")
+    code = f"import spacy\nspacy.load({str(tmp_path / 'model')!r})({TEXT!r})"
+    found = loaded_modules(code, tmp_path)
+    assert "spacy_structlearn.isbn._search" in found
+    assert "scipy" not in found
