@@ -175,7 +175,7 @@ class DerivationParser:
             if found is None:
                 return [self._makeshift(words, given)]
             # Several of the derivations may be of one tree.
-            if len(found.trees) >= k or found.n_derivations < wanted:
+            if len(found.trees) >= k or found.n_derivations < wanted or wanted > _MOST:
                 return [self._read(found, tree) for tree in found.trees[:k]]
             wanted *= 2
 

@@ -75,9 +75,9 @@ class ISBNEstimator:
     normalization: str = "typographic"
     features: str = FEATURES
     epochs: int = 20
-    batch_size: int = 8
-    optimizer: str = "adam"
-    learn_rate: float = 0.002
+    batch_size: int = 1
+    optimizer: str = "sgd"
+    learn_rate: float = 0.1
     l2: float = 1e-4
     dropout: float = 0.1
     grad_clip: float = 5.0

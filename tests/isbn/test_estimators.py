@@ -34,7 +34,7 @@ TOY = """
 (TOP (P (P (L (N inu) (A ga)) (V naita)) (L (N mori) (A ni))))
 """
 SMALL = {"state_size": 6, "threshold": 1, "min_unknown": 1, "fuse": 3}
-SMALL |= {"epochs": 4, "batch_size": 2, "learn_rate": 0.05}
+SMALL |= {"epochs": 4, "batch_size": 2, "optimizer": "adam", "learn_rate": 0.05}
 # One update an epoch, which is a step up the gradient and nothing else.
 PLAIN = {"optimizer": "sgd", "batch_size": 100, "averages": False}
 PLAIN |= {"l2": 0.0, "dropout": 0.0, "grad_clip": 0.0}

@@ -38,7 +38,7 @@ FILES = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
 NAME = "spacy_structlearn.ISBN.v1"
 CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.ISBN.cfg"
 FEW = {"state_size": 24, "threshold": 1, "min_unknown": 1, "fuse": 20, "epochs": 20}
-FEW |= {"batch_size": 4, "learn_rate": 0.01}
+FEW |= {"batch_size": 4, "optimizer": "adam", "learn_rate": 0.01}
 TEXT = "The old man took a key from his pocket. He opened the door."
 
 
@@ -116,7 +116,7 @@ def test_the_defaults():
 def test_settings():
     own = {"means": "mean_field", "state_size": 12, "threshold": 3, "min_unknown": 2, "fuse": 7}
     own |= {"signature": "english", "normalization": "", "features": "abd", "epochs": 4}
-    own |= {"batch_size": 5, "optimizer": "sgd", "learn_rate": 0.1, "l2": 0.01, "dropout": 0.2}
+    own |= {"batch_size": 5, "optimizer": "adam", "learn_rate": 0.05, "l2": 0.01, "dropout": 0.2}
     own |= {"grad_clip": 2.0, "averages": False, "validation": 0.25, "seed": 7, "beam": 6}
     own |= {"branching": 8, "shards": 3, "threads": 2}
     assert own.keys() == {field.name for field in dataclasses.fields(ISBNEstimator)}
