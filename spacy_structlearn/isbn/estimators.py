@@ -10,7 +10,7 @@ rate and a decay that fall to 0 in a straight line.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from functools import partial
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import SGD, Adam, Optimizer
+from thinc.api import SGD, Adam
 
 from .. import serialization
 from ..errors import StructlearnError
@@ -35,7 +35,9 @@ OPTIMIZERS = ("adam", "sgd")
 REPORTS = 20  # calls of `on_iteration` in an epoch, at most
 VALIDATION_BEAM = 5
 LEAST_FACTOR = 1 / 64  # of the learning rate; below, training ends
-_KEY = (0, "weights")  # under which the optimiser holds what it knows of the weights
+# Weights that the optimiser is given at once. What it puts between is then small enough to be kept
+# by the allocator; fresh pages for each update would take most of the time.
+_BLOCK = 2**14
 
 Callback = Callable[[int, str, int, float], None]
 Data = Sequence[Tree | Sequence[Tree] | Derivations]
@@ -212,8 +214,9 @@ class ISBNTrainer:
         self._data = data.derivations.subset(order[n_held:])
         self.left_out = data.left_out
         self._constants = _signature_sums(self._data, self._start.signature_log_probs)
-        self._weights: NDArray[np.float32] = self._start.weights.copy()
-        self._optimizer = self._new_optimizer()
+        self._set_vectors(self._first_vectors(), 0)
+        self._wide = np.empty(self._network.n_weights)
+        self._narrow = np.empty(self._network.n_weights, dtype=np.float32)
         self._best: dict[str, Any] | None = None
         self._gradients: list[NDArray[np.float64]] = []
         self._fingerprint: str | None = None
@@ -295,17 +298,29 @@ class ISBNTrainer:
         shards = [dealt[i :: settings.shards] for i in range(min(settings.shards, len(batch)))]
         while len(self._gradients) < len(shards):
             self._gradients.append(np.empty(self._network.n_weights))
-        weights = self._weights.astype(np.float64)
-        work = partial(self._add_gradient, weights, dropout_seed, -1 / len(batch))
+        np.copyto(self._wide, self._weights)
+        work = partial(self._add_gradient, self._wide, dropout_seed, -1 / len(batch))
         value = sum(run(work, shards, self._gradients)) + self._constants[batch].sum()
         self._sum += float(value)
         summed = self._gradients[0]
         for other in self._gradients[1 : len(shards)]:
             summed += other
-        gradient = summed.astype(np.float32)
+        gradient = self._narrow
+        np.copyto(gradient, summed, casting="same_kind")
+        if settings.grad_clip:
+            length = np.linalg.norm(gradient)
+            if length >= settings.grad_clip:
+                gradient *= settings.grad_clip / length
         optimizer.learn_rate = settings.learn_rate * self.factor
         optimizer.L2 = settings.l2 * self.factor
-        self._weights, _ = optimizer(_KEY, self._weights, gradient)
+        for key, block in self._blocks():
+            optimizer(key, self._weights[block], gradient[block])
+        self._n_updates += 1
+
+    def _blocks(self) -> Iterator[tuple[tuple[int, str], slice]]:
+        """Parts of the weights, and the names under which the optimiser knows them."""
+        for begin in range(0, len(self._weights), _BLOCK):
+            yield (begin, "weights"), slice(begin, begin + _BLOCK)
 
     def _add_gradient(
         self,
@@ -347,40 +362,48 @@ class ISBNTrainer:
             found += len(parse.spans)
         return 2 * right / max(wanted + found, 1)
 
-    def _new_optimizer(self) -> Optimizer:
+    def _first_vectors(self) -> dict[str, NDArray[np.float32]]:
+        """Weights before the first update, and what the optimiser knows of them."""
+        weights = self._start.weights
+        vectors = {"weights": weights}
+        if self.settings.optimizer == "adam":
+            vectors |= {"mom1": np.zeros_like(weights), "mom2": np.zeros_like(weights)}
+        if self.settings.averages:
+            # thinc's would begin at 0, which is still to be seen after a dozen of updates.
+            vectors["averages"] = weights
+        return vectors
+
+    def _set_vectors(self, vectors: dict[str, NDArray[np.float32]], n_updates: int) -> None:
+        """Go on from copies of these, with a new optimiser, which works on them in place."""
         settings = self.settings
         # thinc's decay is decoupled for both: after the step, weights lose learn_rate * L2 of
-        # themselves. For SGD that is the gradient of the prior, except that it is not clipped.
+        # themselves. For SGD that is the gradient of the prior, except that it is not clipped. Its
+        # own clipping would be of each block.
         make = Adam if settings.optimizer == "adam" else SGD
         optimizer = make(
             settings.learn_rate,
             L2=settings.l2,
             L2_is_weight_decay=True,
-            grad_clip=settings.grad_clip,
+            grad_clip=0.0,
             use_averages=settings.averages,
         )
-        if optimizer.averages is not None:
-            # They would begin at 0, which is still to be seen after a dozen of updates.
-            optimizer.averages[_KEY] = self._weights.copy()
-        return optimizer
+        own = {name: self._checked(vectors[name]).copy() for name in self._first_vectors()}
+        self._vectors, self._weights = own, own["weights"]
+        self._optimizer, self._n_updates = optimizer, n_updates
+        for key, block in self._blocks():
+            for name in own.keys() - {"weights"}:
+                getattr(optimizer, name)[key] = own[name][block]
+            optimizer.nr_update[key] = n_updates
 
     # --- state --------------------------------------------------------------------------------
     def _state(self) -> dict[str, Any]:
         """Weights and optimiser; a copy."""
-        optimizer = self._optimizer
-        held = {"mom1": optimizer.mom1, "mom2": optimizer.mom2, "averages": optimizer.averages}
-        arrays = {name: own[_KEY].copy() for name, own in held.items() if own and _KEY in own}
-        n_updates = optimizer.nr_update[_KEY]
-        return {"weights": self._weights.copy(), "n_updates": n_updates, **arrays}
+        arrays = {name: vector.copy() for name, vector in self._vectors.items()}
+        return {"n_updates": self._n_updates, **arrays}
 
     def _set(self, state: dict[str, Any]) -> None:
         """Go back, or on, to a state. Raises ValueError if it is of another network."""
-        optimizer = self._new_optimizer()
-        for name in ("mom1", "mom2", "averages"):
-            if name in state:
-                getattr(optimizer, name)[_KEY] = self._checked(state[name]).copy()
-        optimizer.nr_update[_KEY] = state["n_updates"]
-        self._optimizer, self._weights = optimizer, self._checked(state["weights"]).copy()
+        self._set_vectors(state, state["n_updates"])
 
     def _learned(self, state: dict[str, Any]) -> NDArray[np.float32]:
         return state["averages" if self.settings.averages else "weights"]

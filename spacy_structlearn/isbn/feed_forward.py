@@ -9,8 +9,6 @@ whichever way its means are found; see `mean_field` for the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,41 +50,3 @@ def log_likelihoods(network: Network, weights: Floats, derivations: Derivations)
     everything = np.arange(len(derivations), dtype=np.int64)
     network.log_likelihoods(weights, *derivations.arrays, everything, values)
     return values
-
-
-def value_and_grad(
-    network: Network,
-    weights: Floats,
-    derivations: Derivations,
-    shards: Sequence[NDArray[np.int64]],
-    *,
-    dropout: float = 0.0,
-    seed: int = 0,
-    pool: Executor | None = None,
-    room: Floats | None = None,
-) -> tuple[float, Floats]:
-    """The sum of the log-likelihoods of some derivations and its gradient.
-
-    shards: the numbers of the derivations, in parts that share the work; what comes out depends on
-    them by rounding errors, and not on how many threads the pool has. dropout, seed: see
-    `Network.add_gradient`. room: (shards, n_weights), to be used again. RETURNS: nats, and
-    (n_weights). RAISES: as `log_likelihoods`.
-    """
-    if room is None:
-        room = np.empty((len(shards), network.n_weights))
-    given = derivations.arrays
-
-    def run(shard: int) -> float:
-        gradient = room[shard]
-        gradient.fill(0.0)
-        return network.add_gradient(
-            weights, *given, shards[shard], gradient, dropout=dropout, seed=seed
-        )
-
-    numbers = range(len(shards))
-    values: Iterable[float] = map(run, numbers) if pool is None else pool.map(run, numbers)
-    total = sum(values)
-    gradient = room[0]
-    for other in room[1 : len(shards)]:
-        gradient += other
-    return total, gradient
