@@ -39,6 +39,8 @@ ROOT = "TOP"
 # How much of the distribution of signatures over all tags each tag's own is mixed with, in tokens.
 _BACKGROUND = 1.0
 _CACHE_SIZE = 100_000
+# With hundreds of them a network learns by heart which rare words its few trees have.
+_MOST_SIGNATURES = 64
 
 
 @dataclass(frozen=True)
@@ -523,7 +525,8 @@ def symbols_of(
     as Henderson (2004) does. fuse: two labels, one above the other in a unary chain, become one
     label while a pair occurs so often, the most frequent first; 0: none do. signature,
     normalization: names of registered functions, "" for none; of the signatures those are kept that
-    `threshold` words without an item have. root: the label above the trees.
+    `threshold` words without an item have, and no more than the 64 most frequent. root: the label
+    above the trees.
     RETURNS: the symbols, and log P(signature | tag, word without an item), float64 (T, S): relative
     frequencies, with one token more that is distributed as over all tags.
     Raises StructlearnError SL601 for no trees, SL602 for a setting out of range, SL405 for a
@@ -621,7 +624,8 @@ def _with_signatures(
     for key, count in Counter(tokens).items():
         for name in dict.fromkeys(types[key]):
             counts[name] += count
-    kept = sorted(name for name, count in counts.items() if count >= threshold and name)
+    frequent = sorted((-count, name) for name, count in counts.items() if count >= threshold)
+    kept = sorted([name for _, name in frequent if name][:_MOST_SIGNATURES])
     found = replace(symbols, signatures=("", *kept), signature_kind=kind)
     ids = np.array([found.signature(*key) for key in tokens], dtype=np.int64)
     table = np.zeros((symbols.n_tags, found.n_signatures))
