@@ -540,7 +540,7 @@ static UNUSED int update_means(const isbn_t *net, const block_t *block, const do
             s->slopes[k] = fixed ? 0.0 : sqrt(mu[k] * (1.0 - mu[k]));
             s->wbar[k] = s->slopes[k] * s->force[k];
         }
-        accuracy = residual < 0.1 ? residual : 0.1;
+        accuracy = residual < 0.01 ? residual : 0.01;
         solve(block, p, s->wbar, n, accuracy < 1e-8 ? 1e-8 : accuracy, s);
         for (k = 0; k < n; k++)
             delta[k] = s->slopes[k] == 0.0 ? 0.0 : s->force[k] - s->applied[k];
@@ -553,8 +553,9 @@ static UNUSED int update_means(const isbn_t *net, const block_t *block, const do
             sigmoids(mu, phi, n);
             fresh_sum = softmax(block, mu, n, p, NULL);
             residual = forces(block, theta, chosen, phi, p, n, s);
-            /* Close to the optimum the residual falls by itself, and L need not be computed. */
-            if (residual <= 0.5 * before) {
+            /* Close to the optimum the residual falls by itself, and L need not be computed. Farther
+               off it may fall where L does: it leaves out means that are held at a limit. */
+            if (before < 1.0 && residual <= 0.5 * before) {
                 log_sum = fresh_sum;
                 break;
             }
@@ -574,7 +575,7 @@ static UNUSED int update_means(const isbn_t *net, const block_t *block, const do
 }
 
 /* Back through update_means. g (n): dF/dmu of the new means; h (n): dF/dphi of them. p: the
-   distribution at the new means. factor: of what is added to the gradients. OUT: h becomes dF/dtheta.
+   distribution at the new means. OUT: h becomes dF/dtheta.
    d_rows, d_biases: of the block; may be NULL together. */
 static UNUSED void update_backward(const block_t *block, int chosen, const double *phi,
                                    const double *mu, const double *p, const double *g, double *h,
@@ -637,18 +638,22 @@ static UNUSED int largest_block(const isbn_t *net)
 
 /* --- dropout ----------------------------------------------------------------------------------- */
 
+static UNUSED uint64_t mixed(uint64_t x)
+{
+    uint64_t z = x + 0x9E3779B97F4A7C15ULL;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return z ^ (z >> 31);
+}
+
 /* mask[k] = 0 or 1 / (1 - rate), a function of seed and place alone (splitmix64) */
 static UNUSED void dropout_mask(double *mask, int n, double rate, uint64_t seed, uint64_t sentence,
                                 uint64_t step)
 {
-    uint64_t x = seed * 0x9E3779B97F4A7C15ULL + sentence * 0xBF58476D1CE4E5B9ULL
-                 + step * 0x94D049BB133111EBULL;
+    uint64_t x = mixed(mixed(mixed(seed) + sentence) + step);
     int k;
     for (k = 0; k < n; k++) {
-        uint64_t z = (x += 0x9E3779B97F4A7C15ULL);
-        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-        z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-        z ^= z >> 31;
+        uint64_t z = mixed(x + k);
         mask[k] = (double)(z >> 11) * (1.0 / 9007199254740992.0) < rate ? 0.0 : 1.0 / (1.0 - rate);
     }
 }

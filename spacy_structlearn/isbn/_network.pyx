@@ -387,7 +387,7 @@ cdef class Network:
     ):
         cdef int k
         cdef isbn_t net
-        offsets = np.ascontiguousarray(item_offsets, dtype=np.int32)
+        offsets = np.array(item_offsets, dtype=np.int64)
         problem = ""
         if not 1 <= state_size <= MOST_STATE_SIZE:
             problem = f"a state size of {state_size}"
@@ -413,7 +413,7 @@ cdef class Network:
         for k in range(4):
             net.reads[k] = "abcd"[k] in features
         set_sizes(&net)
-        self.offsets = offsets
+        self.offsets = offsets.astype(np.int32)
         net.item_offsets = <const int *> &self.offsets[0]
         self.net = net
         self.features = features
@@ -561,7 +561,8 @@ cdef class Network:
 
         dropout: so large a share of the final means is 0 where later states read them, and the
         others are larger in turn; which ones follows from `seed` and the number of the sentence.
-        The rest: see `log_likelihoods`. RETURNS: the sum of the log-likelihoods.
+        The rest: see `log_likelihoods`. RETURNS: the sum of the log-likelihoods. Where an error is
+        raised, a part of the sum may be in `gradient`.
         """
         cdef int status
         cdef int64_t at[2]

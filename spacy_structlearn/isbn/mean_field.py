@@ -59,8 +59,10 @@ def full_update(eta: Floats, seen: Sequence[Decision], tolerance: float = 1e-10)
     phi = start
     target = start + sum(rows[chosen] for rows, _, chosen in seen)
 
-    def force(mu: Floats, phi: Floats) -> tuple[Floats, Floats]:
-        """Minus the gradient of L, and the sum of the covariances of the rows."""
+    def force(mu: Floats, phi: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Minus the gradient of L, the sum of the covariances of the rows, and which means are held
+        at a limit.
+        """
         value, covariance = phi - target, np.zeros((len(mu), len(mu)))
         for rows, biases, _ in seen:
             p = decision_probabilities(mu, rows, biases)
@@ -68,15 +70,15 @@ def full_update(eta: Floats, seen: Sequence[Decision], tolerance: float = 1e-10)
             value = value + mean
             covariance += (rows * p[:, None]).T @ rows - np.outer(mean, mean)
         out = ((phi >= LIMIT) & (value < 0)) | ((phi <= -LIMIT) & (value > 0))
-        return np.where(out, 0.0, value), covariance
+        return np.where(out, 0.0, value), covariance, out
 
     mu = means(phi)
     for _ in range(_STEPS):
-        gradient, covariance = force(mu, phi)
+        gradient, covariance, held = force(mu, phi)
         if np.abs(gradient).max() <= tolerance:
             break
-        jacobian = np.eye(len(mu)) + covariance * (mu * (1 - mu))
-        step = np.linalg.solve(jacobian, gradient)
+        jacobian = np.eye(len(mu)) + covariance * np.where(held, 0.0, mu * (1 - mu))
+        step = np.where(held, 0.0, np.linalg.solve(jacobian, gradient))
         before, size = bound(mu, start, seen), 1.0
         for _ in range(_HALVINGS):
             phi_next = np.clip(phi - size * step, -LIMIT, LIMIT)

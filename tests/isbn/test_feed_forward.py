@@ -1,6 +1,4 @@
-"""Feed-forward means, distributions of decisions, and likelihoods with their gradients."""
-
-from concurrent.futures import ThreadPoolExecutor
+"""Feed-forward means, distributions of decisions, and likelihoods of derivations."""
 
 import numpy as np
 import pytest
@@ -16,11 +14,11 @@ from networks import (
 )
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.isbn.derivation import PROJECT
 from spacy_structlearn.isbn.feed_forward import (
     decision_probabilities,
     log_likelihoods,
     means,
-    value_and_grad,
 )
 
 
@@ -95,77 +93,15 @@ def test_log_likelihoods_of_nothing():
     assert log_likelihoods(problem.network(), problem.weights, nothing).shape == (0,)
 
 
-def gradient_of(problem, shards, **options):
-    network = problem.network()
-    return value_and_grad(network, problem.weights, problem.derivations, shards, **options)
-
-
-@pytest.mark.parametrize("mean_field", [False, True])
-def test_value_and_grad(mean_field):
-    """Sums over all derivations, in whatever shards."""
-    problem = random_problem(2, lengths=(3, 9, 1, 14, 6), mean_field=mean_field)
-    value, gradient = problem.gradient(dropout=0.3, seed=9)
-    everything = np.arange(5)
-    for parts in (1, 2, 5, 7):
-        shards = np.array_split(everything, parts)
-        found = gradient_of(problem, shards, dropout=0.3, seed=9)
-        assert found[0] == pytest.approx(value, rel=1e-13)
-        np.testing.assert_allclose(found[1], gradient, rtol=1e-10, atol=1e-12)
-    other = gradient_of(problem, [everything], dropout=0.3, seed=10)
-    assert other[0] != pytest.approx(value, rel=1e-3)
-    plain = gradient_of(problem, [everything])
-    wanted = log_likelihoods(problem.network(), problem.weights, problem.derivations)
-    assert plain[0] == pytest.approx(wanted.sum(), rel=1e-13)
-
-
-def test_some_derivations():
-    problem = random_problem(3, lengths=(3, 9, 1, 14, 6))
-    value, gradient = gradient_of(problem, [np.array([3, 1]), np.array([4])])
-    own = problem._replace(derivations=problem.derivations.subset([1, 3, 4])).gradient()
-    assert value == pytest.approx(own[0], rel=1e-13)
-    np.testing.assert_allclose(gradient, own[1], rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("mean_field", [False, True])
-def test_threads_do_not_change_the_result(mean_field):
-    """Not by the last bit."""
-    problem = random_problem(4, lengths=range(1, 40), mean_field=mean_field)
-    shards = np.array_split(np.arange(39), 8)
-    value, gradient = gradient_of(problem, shards, dropout=0.2, seed=1)
-    for threads in (1, 2, 8):
-        with ThreadPoolExecutor(threads) as pool:
-            found = gradient_of(problem, shards, dropout=0.2, seed=1, pool=pool)
-        assert found[0] == value
-        np.testing.assert_array_equal(found[1], gradient)
-
-
-def test_room_is_used_again():
-    """Whatever was in it, and however many rows it has."""
-    problem = random_problem(5)
-    shards = [np.array([0, 1]), np.array([2])]
-    value, gradient = gradient_of(problem, shards)
-    room = np.full((3, len(problem.weights)), np.nan)
-    for _ in range(2):
-        found = gradient_of(problem, shards, room=room)
-        assert found[0] == value
-        np.testing.assert_array_equal(found[1], gradient)
-    assert np.shares_memory(found[1], room)
-
-
 def test_errors_come_through():
     problem = random_problem(6)
-    derivations = problem.derivations
-    shards = [np.array([0]), np.array([2])]
+    network, derivations = problem.network(), problem.derivations
     with pytest.raises(StructlearnError, match="SL641"):
-        log_likelihoods(problem.network(), problem.weights[1:], derivations)
+        log_likelihoods(network, problem.weights[1:], derivations)
     derivations.moves[-1] = 9
     with pytest.raises(StructlearnError, match="SL641"):
-        log_likelihoods(problem.network(), problem.weights, derivations)
-    with ThreadPoolExecutor(2) as pool, pytest.raises(StructlearnError, match="SL641"):
-        gradient_of(problem, shards, pool=pool)
+        log_likelihoods(network, problem.weights, derivations)
     # A project with no label, where the tree was to be complete.
-    derivations.moves[-1] = 1
+    derivations.moves[-1] = PROJECT
     with pytest.raises(StructlearnError, match="SL642"):
-        log_likelihoods(problem.network(), problem.weights, derivations)
-    with pytest.raises(StructlearnError, match="SL642"):
-        gradient_of(problem, shards)
+        log_likelihoods(network, problem.weights, derivations)
