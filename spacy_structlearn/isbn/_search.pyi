@@ -5,7 +5,9 @@ Doubles = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Numbers = NDArray[np.int64]
 
-class Room: ...
+class Room:
+    @property
+    def capacity(self) -> int: ...
 
 class Searcher:
     def __init__(

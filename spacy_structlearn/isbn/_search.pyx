@@ -746,6 +746,11 @@ cdef class Room:
     def __dealloc__(self):
         forget(&self.room)
 
+    @property
+    def capacity(self):
+        """Number of nodes that there is memory for."""
+        return self.room.capacity
+
 
 cdef int path_length(const room_t *r, int number) noexcept nogil:
     cdef int length = 0

@@ -11,6 +11,7 @@ from networks import make_symbols, random_moves, shapes, with_symbols
 from searches import (
     Move,
     Network,
+    Sentence,
     derivations,
     enumerate_all,
     search,
@@ -21,7 +22,7 @@ from searches import (
 )
 
 from spacy_structlearn.isbn import _network, _search
-from spacy_structlearn.isbn.derivation import SHIFT, Symbols, decode, legal
+from spacy_structlearn.isbn.derivation import ATTACH, MODIFY, SHIFT, Symbols, decode, legal
 
 WIDE = 1_000_000
 PLAIN = {False: search, True: synchronous_search}
@@ -182,20 +183,44 @@ def test_a_wider_beam_is_no_worse():
     assert np.mean(np.array(gains) < 0) < 0.2
 
 
+@pytest.mark.parametrize("k", [1, 3])
+def test_what_is_far_behind_the_best_is_left_out(k):
+    """But for the k that are wanted whatever they are."""
+    cut = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        own = symbols(4, seed=seed)
+        network = Network(own, 5, weights_of(own, 5, rng))
+        words = sentence(own, 4, rng)
+        every, all_found, _ = run(network, words, 12, 10, k)
+        for margin in (0.2, 1.0, 2.0):
+            scores, found, _ = run(network, words, 12, 10, k, margin=margin)
+            n = max(k, int((every > every[0] - margin).sum()))
+            assert found == all_found[:n]
+            np.testing.assert_array_equal(scores, every[:n])
+            cut += k < n < len(every)
+    assert cut > 5
+
+
 @pytest.mark.parametrize("synchronous", [False, True])
-def test_what_is_not_finished_is_put_together(synchronous):
+@pytest.mark.parametrize("mean_field", [False, True])
+def test_what_is_not_finished_is_put_together(mean_field, synchronous):
     """Projecting is nearly certain, and there may be many in a row."""
-    own = make_symbols(2, (2,), max_projects=1000)
-    network = Network(own, 2, np.zeros(sum(map(np.prod, shapes(own, 2).values()))))
-    network.parts["output_bias"][:4] = 0.0, 20.0, -20.0, -5.0
-    words = sentence(own, 5, np.random.default_rng(0), bonus=False)
+    rng = np.random.default_rng(0)
+    own = make_symbols(2, (2, 3), max_projects=1000)
+    network = Network(own, 3, weights_of(own, 3, rng, 0.3), mean_field)
+    network.parts["output_bias"][:4] = 0.0, 30.0, -30.0, -10.0
+    words = sentence(own, 5, rng)
     scores, (moves,), (is_makeshift, n_states, n_capped) = run(
         network, words, 3, 10, 3, 40, synchronous=synchronous
     )
     assert is_makeshift
     assert n_capped == 5  # only before the first word there is nothing to project
-    assert n_states < 6 * 50
-    np.testing.assert_allclose(scores, likelihoods(network, words, [moves]))
+    assert n_states < 6 * 60
+    np.testing.assert_allclose(scores, likelihoods(network, words, [moves]), atol=1e-8)
+    # Modifying is more likely than attaching, and there are so many left.
+    last = [move.move for move in moves][-5:]
+    assert last == [SHIFT, MODIFY, MODIFY, MODIFY, ATTACH] or last[1:] == [MODIFY] * 3 + [ATTACH]
     assert not legal(own, [move.move for move in moves]).any()
 
 
@@ -215,18 +240,17 @@ def test_odd_weights(scale, mean_field, synchronous):
     np.testing.assert_allclose(first[0], likelihoods(network, words, first[1]), rtol=1e-6)
 
 
-def test_entries_of_one_score_come_in_their_order():
-    """Project the first label, then the second, and so on: all of them are as likely."""
-    own = make_symbols(4, (1,), max_projects=1)
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_of_equals_the_first_is_taken(synchronous):
+    """All tags are as likely, and all labels are."""
+    own = make_symbols(4, (1, 1, 1), max_projects=1)
     network = Network(own, 1, np.zeros(sum(map(np.prod, shapes(own, 1).values()))))
-    network.parts["output_bias"][:4] = 0.0, 0.0, -10.0, -10.0
-    words = sentence(own, 1, np.random.default_rng(0), bonus=False)
-    scores, found, _ = run(network, words, 4, 10, 4)
-    assert [[move.label for move in moves] for moves in found[1:]] == [
-        [-1, label, -1] for label in range(3)
-    ]
-    assert found[0] == (found[0][0], Move(2, -1))
-    assert len(set(scores[1:].tolist())) == 1
+    network.parts["output_bias"][:4] = 0.0, 20.0, 0.0, 0.0
+    one = np.zeros(3, dtype=np.int32)
+    every = np.arange(3, dtype=np.int32)
+    words = Sentence(np.array([0, 3]), every, every, one - 1, one.astype(np.float64))
+    _, (moves,), _ = run(network, words, 1, 1, 1, synchronous=synchronous)
+    assert [(move.label, move.leaf) for move in moves] == [(-1, (0, 0, -1)), (0, None), (-1, None)]
 
 
 def test_long_sentences_in_the_room_of_others():
@@ -247,6 +271,18 @@ def test_long_sentences_in_the_room_of_others():
         sequences = moves_of(found, words)
         assert all(sum(m.move == SHIFT for m in moves) == n_words for moves in sequences)
         np.testing.assert_allclose(found[0], likelihoods(network, words, sequences), rtol=1e-9)
+
+
+@pytest.mark.parametrize("mean_field", [False, True])
+def test_memory_is_for_what_hypotheses_came_through(mean_field):
+    rng = np.random.default_rng(0)
+    own = symbols(5, n_tags=3, seed=1)
+    network = Network(own, 2, weights_of(own, 2, rng, 0.3), mean_field)
+    words = sentence(own, 400, rng)
+    room = _search.Room()
+    _, moves, *_, n_states, _ = searcher(network).search(*words, 1, 10, 1, 100, 12.0, room)
+    assert n_states > 5000
+    assert len(moves) <= room.capacity < n_states / 2
 
 
 @pytest.mark.parametrize("synchronous", [False, True])
