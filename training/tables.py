@@ -476,8 +476,8 @@ Titov & Henderson (2007): incremental sigmoid belief networks, trained on senten
 words and scored on such. The paper has the Wall Street Journal; here tags are those of a tagger,
 too, on the WSJ sample gold ones. Grammars of the package have learned the same sentences and get
 the same tags; the last row takes the best trees of the product and ranks them by the probabilities
-of grammars and networks. [All of it](training/results/titov_henderson2007.md), with sequences of
-random networks, sentences of all lengths and settings one by one, is made by
+of grammars and networks. [All of it](training/results/titov_henderson2007.md), with the paper's own
+training, gold tags and tags that parsers find, and sequences of random networks, is made by
 `training/reproduce/titov_henderson2007.py`.""",
         "header": [
             "sentences of at most 15 words",
