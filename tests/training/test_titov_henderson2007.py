@@ -71,7 +71,7 @@ def small(monkeypatch, tmp_path, trees):
         (th_parsing, "K", (2, 4)),
         (th_parsing, "WEIGHTS", (0.0, 0.5)),
         (th_parsing, "BIASES", (0.0, 0.5)),
-        (th_parsing, "BEAMS", (1, 3)),
+        (th_parsing, "SEARCHED", {**th_parsing.SEARCHED, "beam": (1, 3)}),
         (th_parsing, "SWEEPS", {"state_size": {str(n): {"state_size": n} for n in (3, 4)}}),
         (titov_henderson2007, "measure", lambda name, *files: run_worker(name, *files)),
     ):

@@ -88,9 +88,12 @@ SWEEPS: dict[str, dict[str, dict[str, Any]]] = {
         "english": {"signature": "english", "normalization": "typographic"},
     },
 }
-BEAMS = (1, 2, 5, 10, 20, 50)
-DECODERS = ("viterbi", "labelled_recall")
-BEAM, DECODER = "beam", "decoder"  # sweeps too, of parsing only
+# Sweeps too, of parsing only: arguments of the parser.
+SEARCHED: dict[str, tuple[Any, ...]] = {
+    "beam": (1, 2, 5, 10, 20, 50),
+    "decoder": ("viterbi", "labelled_recall"),
+    "search": ("best_first", "word_synchronous"),
+}
 K = (20, 50)
 # Of the networks' log-probabilities beside the grammar's, and of each bracket.
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
@@ -497,18 +500,14 @@ def beyond(run: Short, sweeps: Sequence[str] | None = None) -> Iterator[Figures]
     """Settings one at a time, on the tuning documents of EWT. sweeps: some of them only."""
     fit, choose, _, _ = PARTS["ewt"]
     base = {name: chosen(run, "ewt", name) for name in MEANS}
-    for what in sweeps or [*SWEEPS, BEAM, DECODER]:
+    for what in sweeps or [*SWEEPS, *SEARCHED]:
         if what in SWEEPS:
             yield from _trainings(run, what, base)
             continue
         for name, one in base.items():
             model, _ = network(run, "ewt", fit, one)
-            for value in BEAMS if what == BEAM else DECODERS:
-                parser = (
-                    DerivationParser(model, beam=value)
-                    if isinstance(value, int)
-                    else DerivationParser(model, decoder=value)
-                )
+            for value in SEARCHED[what]:
+                parser = DerivationParser(model, **{what: value})
                 result, ms = evaluated(run, parser, "ewt", choose, MAIN_TAGS["ewt"])
                 found = {f"{choose}_f1": result.f1, "ms_per_token": ms}
                 yield under(f"beyond.{what}.{value}.{name}", found)

@@ -52,9 +52,8 @@ import th_report
 from pk_models import CORPORA, WORK, Figures, under, write
 from th_models import LONGEST, NAME, PARTS, Short, tagger_tags
 from th_parsing import (
-    BEAM,
-    DECODER,
     MEANS,
+    SEARCHED,
     SWEEPS,
     Plan,
     beyond,
@@ -212,7 +211,7 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     parser.add_argument("--work", type=Path, default=WORK, help="what is kept")
     parser.add_argument(
-        "--sweeps", nargs="+", choices=[*SWEEPS, BEAM, DECODER], help="some of those of `beyond`"
+        "--sweeps", nargs="+", choices=[*SWEEPS, *SEARCHED], help="some of those of `beyond`"
     )
     parser.add_argument(
         "--limit", type=int, help="so many trees of each part only; nothing is recorded"
