@@ -149,7 +149,7 @@ def test_an_architecture_without_a_config_is_a_wrong_use(run, component, archite
     ("architecture", "settings"),
     [
         ("ConditionalGrammar", {"rounds": 1}),
-        ("ISBN", {"threshold": 1, "epochs": 60, "learn_rate": 0.02, "batch_size": 1}),
+        ("ISBN", {"threshold": 1, "epochs": 60}),
     ],
 )
 def test_training_with_another_architecture(run, corpora, tmp_path, architecture, settings):

@@ -15,7 +15,7 @@ are of the package's networks as they are, with biases and a row for each pair o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pk_models import Figures, under
 from th_models import Short
-from thinc.api import SGD
+from thinc.api import Adam
 
 from spacy_structlearn.evaluation.mcnemar import mcnemar
 from spacy_structlearn.isbn.decode import DerivationParser
@@ -312,41 +312,39 @@ def draw(number: int, limit: int | None = None) -> Task:
 # --- learning -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Learning:
-    """On-line training by stochastic gradients: learning rate and weight decay are lowered whenever
-    the development sequence is labelled worse than an epoch before.
+    """On-line training: learning rate and weight decay are lowered whenever the development
+    sequence is labelled worse than by the best weights before, to which training goes back.
 
     biases: whether networks are those of the package as they are. learn_rates: that are tried.
     restarts: so many first weights for each. l2: the decay: weights shrink by learn_rate * l2 of
     themselves in an update. batch_size: pieces in an update. factor: what both are multiplied by.
-    least: below this share of the first rate training ends. epochs: at most. grad_clip: the longest
-    gradient. scale: of first weights, see `ISBN.initialize`.
+    least: below this share of the first rate training ends. epochs: at most. scale: of first
+    weights, see `ISBN.initialize`.
     """
 
     biases: bool = False
-    learn_rates: tuple[float, ...] = (0.1, 0.2)
-    restarts: int = 3
+    learn_rates: tuple[float, ...] = (0.05,)
+    restarts: int = 2
     l2: float = 1e-3
-    batch_size: int = 1
-    factor: float = 0.85
+    batch_size: int = 4
+    factor: float = 0.7
     least: float = 1 / 64
     epochs: int = 100
-    grad_clip: float = 5.0
     scale: float = 1.0
 
 
-# Before the names of figures.
 LEARNING = {"": Learning(), "biases.": Learning(biases=True)}
 
 
 class Learned(NamedTuple):
-    """A network, log P of an element and its label in the development sequence, how it was trained,
-    and how long."""
+    """A network, its accuracy on the development sequence, the epochs it took to be as good as it
+    became, and what it was learned with."""
 
     model: ISBN
-    log_likelihood: float
+    accuracy: float
+    epochs: int
     learn_rate: float
     seed: int
-    epochs: int
 
 
 def encode(sequences: Sequences) -> Derivations:
@@ -408,18 +406,18 @@ def label(model: ISBN, elements: Ids, beam: int = BEAM) -> Ids:
 def train(
     means: str, parts: dict[str, Sequences], settings: Learning, learn_rate: float, seed: int
 ) -> Learned:
-    """One network. means: one of `MEANS`."""
+    """One network, as it was when it labelled the development sequence best."""
     model = first(means, seed, settings.scale)
     weights = model.weights.copy()
     if not settings.biases:
         tie(model, weights, np.mean)
     network, data = model.network(), encode(parts["train"]).arrays
     n_pieces, dev = len(parts["train"].labels), parts["dev"]
-    optimizer = SGD(learn_rate, grad_clip=settings.grad_clip, use_averages=False)
+    optimizer = Adam(learn_rate, grad_clip=0.0, use_averages=False)
     rng = np.random.default_rng(seed)
     gradient = np.empty(network.n_weights)
-    factor, accuracy, epoch = 1.0, 0.0, 0
-    while factor > settings.least and epoch < settings.epochs:
+    factor, best = 1.0, Learned(model, -1.0, 0, learn_rate, seed)
+    for epoch in range(1, settings.epochs + 1):
         optimizer.learn_rate = learn_rate * factor
         optimizer.L2 = settings.l2 * factor
         for batch in np.array_split(rng.permutation(n_pieces), -(-n_pieces // settings.batch_size)):
@@ -429,38 +427,33 @@ def train(
             if not settings.biases:
                 tie(model, gradient, np.sum)
             weights, _ = optimizer((0, "weights"), weights, gradient.astype(np.float32))
-        before = accuracy
-        accuracy = dev.accuracy(label(model.with_weights(weights), dev.elements, DEV_BEAM))
-        if accuracy < before:
-            factor *= settings.factor
-        epoch += 1
-    log_likelihoods = np.empty(len(dev.labels))
-    held_out, numbers = encode(dev).arrays, np.arange(len(dev.labels))
-    network.log_likelihoods(weights.astype(np.float64), *held_out, numbers, log_likelihoods)
-    value = float(log_likelihoods.sum() / dev.labels.size)
-    return Learned(model.with_weights(weights), value, learn_rate, seed, epoch)
+        found = model.with_weights(weights.copy())
+        accuracy = dev.accuracy(label(found, dev.elements, DEV_BEAM))
+        if accuracy >= best.accuracy:
+            best = best._replace(model=found, accuracy=accuracy, epochs=epoch)
+            continue
+        factor *= settings.factor
+        if factor < settings.least:
+            break
+        weights = best.model.weights.copy()
+    return best
 
 
 def learn(means: str, parts: dict[str, Sequences], settings: Learning) -> Learned:
-    """Of all learning rates and first weights the network that makes the development sequence most
-    probable, which tells more than how many of its labels are right.
-    """
+    """The best on the development sequence of all learning rates and first weights."""
     runs = [
         train(means, parts, settings, learn_rate, seed)
         for learn_rate in settings.learn_rates
         for seed in range(settings.restarts)
     ]
-    return max(runs, key=lambda run: run.log_likelihood)
+    return max(runs, key=lambda run: run.accuracy)
 
 
 # --- experiments ----------------------------------------------------------------------------------
-def experiment(
-    number: int, limit: int | None = None, learning: Mapping[str, Learning] = LEARNING
-) -> Figures:
+def experiment(number: int, limit: int | None = None) -> Figures:
     """All of one experiment: accuracies on the test sequence, reductions of errors, tests.
 
-    number: which networks and sequences are drawn follows from it. limit: as of `draw`. learning:
-    how, by what comes before the names of the figures.
+    number: which networks and sequences are drawn follows from it. limit: as of `draw`.
     """
     begun = time.process_time()
     task = draw(number, limit)
@@ -474,7 +467,7 @@ def experiment(
     }
     found: Figures = {f"{name}.acc": test.accuracy(own) for name, own in answers.items()}
     found["drawn"] = task.drawn
-    for prefix, settings in learning.items():
+    for prefix, settings in LEARNING.items():
         for means in MEANS:
             start = time.process_time()
             learned = learn(means, task.parts, settings)
@@ -483,10 +476,10 @@ def experiment(
                 f"{prefix}{means}",
                 {
                     "acc": test.accuracy(answers[means]),
-                    "dev_log_likelihood": learned.log_likelihood,
+                    "dev_acc": learned.accuracy,
+                    "epochs": learned.epochs,
                     "learn_rate": learned.learn_rate,
                     "seed": learned.seed,
-                    "epochs": learned.epochs,
                     "train_s": time.process_time() - start,
                 },
             )
@@ -506,17 +499,17 @@ def experiment(
 
 def reductions(figures: Figures, prefix: str) -> Figures:
     """Of the errors above the sampler's, in percent: how many fewer nn makes than the unigram
-    model, and mf than nn; 0 where there are no such errors.
+    model, and mf than nn.
     """
     plain, best = figures["unigram.acc"], figures["gibbs.acc"]
     nn, mf = (figures[f"{prefix}{means}.acc"] for means in MEANS)
     return {
-        f"{prefix}nn_error_reduction": 100 * (nn - plain) / (best - plain) if best > plain else 0.0,
-        f"{prefix}mf_over_nn_error_reduction": 100 * (mf - nn) / (best - nn) if best > nn else 0.0,
+        f"{prefix}nn_error_reduction": 100 * (nn - plain) / (best - plain),
+        f"{prefix}mf_over_nn_error_reduction": 100 * (mf - nn) / (best - nn),
     }
 
 
-def summary(experiments: Sequence[Figures], prefixes: Iterable[str] = LEARNING) -> Figures:
+def summary(experiments: list[Figures]) -> Figures:
     """Means over experiments; reductions are so too, and, `of_means`, computed of mean accuracies.
 
     mf_wins: in how many mf is more accurate than nn. mf_significant, nn_significant: in how many
@@ -526,43 +519,36 @@ def summary(experiments: Sequence[Figures], prefixes: Iterable[str] = LEARNING) 
     found: Figures = {
         key: float(np.mean([figures[key] for figures in experiments])) for key in names
     }
-    for prefix in prefixes:
+    for prefix in LEARNING:
         for key, value in reductions(found, prefix).items():
             found[f"{key}_of_means"] = value
         ahead = [figures[f"{prefix}mf.acc"] - figures[f"{prefix}nn.acc"] for figures in experiments]
-        sure = [figures[f"{prefix}p"] < SIGNIFICANT for figures in experiments]
-        found |= {
-            f"{prefix}mf_wins": sum(gain > 0 for gain in ahead),
-            f"{prefix}mf_significant": sum(g > 0 and s for g, s in zip(ahead, sure, strict=True)),
-            f"{prefix}nn_significant": sum(g < 0 and s for g, s in zip(ahead, sure, strict=True)),
-        }
-    for key in ("drawn", "seconds"):
-        found[key] = sum(figures[key] for figures in experiments)
+        clear = [figures[f"{prefix}p"] < SIGNIFICANT for figures in experiments]
+        found[f"{prefix}mf_wins"] = sum(gain > 0 for gain in ahead)
+        for means, sign in (("mf", 1), ("nn", -1)):
+            pairs = zip(ahead, clear, strict=True)
+            found[f"{prefix}{means}_significant"] = sum(sure and sign * x > 0 for x, sure in pairs)
+    found["drawn"] = sum(figures["drawn"] for figures in experiments)
+    found["seconds"] = sum(figures["seconds"] for figures in experiments)
     return found
 
 
-def run(
-    seeds: int = EXPERIMENTS,
-    jobs: int = 1,
-    limit: int | None = None,
-    learning: Mapping[str, Learning] = LEARNING,
-) -> Iterator[Figures]:
+def run(seeds: int = EXPERIMENTS, jobs: int = 1, limit: int | None = None) -> Iterator[Figures]:
     """Figures of each experiment as it is done, and in the end of all.
 
-    seeds: how many there are. jobs: processes. limit: so many pieces of each part only. learning:
-    as of `experiment`.
+    seeds: how many there are. jobs: processes. limit: so many pieces of each part only.
     """
-    one = partial(experiment, limit=limit, learning=learning)
-    done = []
+    experiments = []
     with ExitStack() as stack:
-        each: Callable[..., Iterator[Figures]] = map
+        # `map` of a pool begins all of them at once.
+        each = map
         if jobs > 1:
             pool = ProcessPoolExecutor(jobs, get_context("spawn"))
             each = stack.enter_context(pool).map
-        for number, figures in enumerate(each(one, range(seeds))):
-            done.append(figures)
+        for number, figures in enumerate(each(partial(experiment, limit=limit), range(seeds))):
+            experiments.append(figures)
             yield under(f"artificial.experiments.{number}", figures)
-    yield under("artificial", summary(done, learning))
+    yield under("artificial", summary(experiments))
 
 
 def artificial(part: Short) -> Iterator[Figures]:

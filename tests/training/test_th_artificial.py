@@ -1,0 +1,299 @@
+"""The artificial experiment of Titov & Henderson (2007), with small networks and few sequences."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import th_artificial
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from th_artificial import BeliefNetwork, Learning, Sequences
+
+# State size, labels, elements: small enough to enumerate everything.
+TINY = 2, 3, 3
+SMALL = 3, 4, 5
+SPREADS = 2.0, 1.0, 2.0
+QUICK = Learning(learn_rates=(0.1,), restarts=1, epochs=3)
+
+
+def tiny(seed, sizes=TINY, spreads=SPREADS):
+    return BeliefNetwork.random(np.random.default_rng(seed), spreads, sizes)
+
+
+def joint(network, elements):
+    """P(labels, elements) of all sequences of labels, by enumeration, one after the other."""
+    n_states, n_labels, _ = network.log_emissions.shape
+    found = {}
+    for labels in product(range(n_labels), repeat=len(elements)):
+        total = 0.0
+        for states in product(range(n_states), repeat=len(elements)):
+            log_p = network.log_initial[states[0]]
+            for t, (s, y, x) in enumerate(zip(states, labels, elements, strict=True)):
+                log_p += network.log_emissions[s, y, x]
+                if t + 1 < len(elements):
+                    log_p += network.log_transitions[s, y, x, states[t + 1]]
+            total += np.exp(log_p)
+        found[labels] = total
+    return found
+
+
+def test_probabilities_are_those_of_the_equations():
+    network = tiny(0)
+    s, y, x, after = 2, 1, 2, 1
+    state = network.states[s]
+    assert state.tolist() == [0, 1]
+    eta = network.recurrent @ state + network.label_inputs[y] + network.element_inputs[x]
+    on = 1 / (1 + np.exp(-eta))
+    wanted = on[0] * (1 - on[1])  # of the state 1, 0
+    assert network.log_transitions[s, y, x, after] == pytest.approx(np.log(wanted))
+    scores = np.exp(network.label_outputs @ state)
+    wanted = scores[y] / scores.sum()
+    scores = np.exp(network.element_outputs[y] @ state)
+    wanted *= scores[x] / scores.sum()
+    assert network.log_emissions[s, y, x] == pytest.approx(np.log(wanted))
+
+
+@given(st.integers(0, 2**32))
+def test_probabilities_sum_to_one(seed):
+    network = tiny(seed, spreads=(50.0, 50.0, 50.0))
+    assert np.allclose(np.exp(network.log_transitions).sum(axis=-1), 1)
+    assert np.allclose(np.exp(network.log_emissions).sum(axis=(1, 2)), 1)
+    assert np.exp(network.log_initial).sum() == pytest.approx(1)
+
+
+def test_samples_are_as_frequent_as_they_are_probable():
+    network, n = tiny(1), 100_000
+    found = network.sample(n, 2, np.random.default_rng(0))
+    assert found.labels.shape == found.elements.shape == (n, 2)
+    for elements in product(range(TINY[2]), repeat=2):
+        for labels, p in joint(network, elements).items():
+            count = ((found.labels == labels) & (found.elements == elements)).all(axis=1).sum()
+            assert abs(count - n * p) < 5 * np.sqrt(n * p * (1 - p)) + 1
+    again = network.sample(n, 2, np.random.default_rng(0))
+    assert (again.labels == found.labels).all()
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=10, deadline=None)
+def test_exact_posteriors_are_those_of_enumeration(seed):
+    network = tiny(seed)
+    elements = np.array(list(product(range(3), repeat=3)))
+    found = th_artificial.posteriors(network, elements)
+    for i in range(0, len(elements), 5):
+        wanted = np.zeros(found.shape[1:])
+        for labels, p in joint(network, elements[i]).items():
+            wanted[np.arange(3), labels] += p
+        assert np.allclose(found[i], wanted / wanted.sum(axis=1, keepdims=True))
+
+
+def test_a_wide_search_finds_the_most_probable_labels():
+    elements = np.array(list(product(range(3), repeat=3)))
+    differ = 0
+    for seed in range(5):
+        network = tiny(seed)
+        found = th_artificial.searched(network, elements, beam=27)
+        narrow = th_artificial.searched(network, elements, beam=1)
+        differ += int((found != narrow).sum())
+        for row, labels in zip(elements[::4], found[::4], strict=True):
+            table = joint(network, row)
+            assert tuple(labels) == max(table, key=table.get)
+    assert differ
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gibbs_sampling_agrees_with_exact_posteriors(seed):
+    network = tiny(seed, SMALL)
+    elements = network.sample(20, 7, np.random.default_rng(seed)).elements
+    wanted = th_artificial.posteriors(network, elements)
+    sampling = {"chains": 4, "burn_in": 50}
+    error = {}
+    for sweeps in (20, 2000):
+        rng = np.random.default_rng(1)
+        found = th_artificial.gibbs(network, elements, rng, sweeps=sweeps, **sampling)
+        assert np.allclose(found.sum(axis=2), 1)
+        error[sweeps] = np.sqrt(((found - wanted) ** 2).mean())
+    # Errors fall with the root of the number of samples: here by a factor of 10.
+    assert error[2000] < 0.01
+    assert error[2000] < error[20] / 3
+
+
+def test_gibbs_sampling_of_impossible_beginnings():
+    # Most states cannot follow one another.
+    network = tiny(0, SMALL, (2000.0, 2000.0, 3.0))
+    sequences = network.sample(10, 6, np.random.default_rng(0))
+    found = th_artificial.gibbs(
+        network, sequences.elements, np.random.default_rng(0), chains=1, burn_in=5, sweeps=5
+    )
+    assert np.isfinite(found).all()
+
+
+def test_the_unigram_model():
+    train = Sequences(np.array([[0, 1, 1], [2, 2, 0]]), np.array([[0, 0, 0], [1, 2, 2]]))
+    found = th_artificial.unigram(train, np.array([[1, 0, 2, 3]]))
+    # Equally frequent labels, and an element that was never seen: the first label.
+    assert found.tolist() == [[2, 1, 0, 0]]
+
+
+def test_a_task_is_not_trivial(monkeypatch):
+    for name, value in (("CHAINS", 2), ("BURN_IN", 10), ("SWEEPS", 20)):
+        monkeypatch.setattr(th_artificial, name, value)
+    task = th_artificial.draw(3, limit=40)
+    assert set(task.parts) == {"train", "dev", "test"}
+    for own in task.parts.values():
+        assert own.labels.shape == own.elements.shape == (40, th_artificial.PIECE)
+    dev = task.parts["dev"]
+    best = dev.accuracy(th_artificial.posteriors(task.network, dev.elements).argmax(axis=2))
+    plain = dev.accuracy(th_artificial.unigram(task.parts["train"], dev.elements))
+    assert best > 69
+    assert best - plain > 2
+    again = th_artificial.draw(3, limit=40)
+    assert again.drawn == task.drawn
+    for name, own in task.parts.items():
+        assert (own.elements == again.parts[name].elements).all()
+    assert not (task.parts["train"].elements == task.parts["test"].elements).all()
+
+
+# --- learning -------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def parts():
+    rng = np.random.default_rng(2)
+    network = BeliefNetwork.random(rng)
+    return {name: network.sample(n, 30, rng) for name, n in {"train": 80, "dev": 20}.items()}
+
+
+def log_likelihood(model, weights, sequences):
+    out = np.empty(len(sequences.labels))
+    arrays = th_artificial.encode(sequences).arrays
+    model.network().log_likelihoods(weights, *arrays, np.arange(len(out)), out)
+    return out.sum()
+
+
+@pytest.mark.parametrize("means", ["nn", "mf"])
+def test_pieces_are_encoded_as_sequences(parts, means):
+    # In a network without weights all labels and all elements are equally probable.
+    model = th_artificial.first(means)
+    found = log_likelihood(model, np.zeros(len(model.weights)), parts["dev"])
+    assert found == pytest.approx(-np.log(6 * 8) * parts["dev"].labels.size)
+
+
+@pytest.mark.parametrize("means", ["nn", "mf"])
+def test_tied_gradients_are_those_of_the_papers_parameters(parts, means):
+    model = th_artificial.first(means, seed=1)
+    weights = model.weights.astype(np.float64)
+    th_artificial.tie(model, weights, np.mean)
+    inputs = model.parts(weights)["inputs"][model.symbols.input_blocks["a.items"]]
+    rows = inputs.reshape(6, 8, -1)
+    assert (rows == rows[:1]).all()
+    assert np.ptp(rows[0]) > 0
+    gradient = np.zeros_like(weights)
+    some = Sequences(parts["dev"].labels[:3], parts["dev"].elements[:3])
+    arrays = th_artificial.encode(some).arrays
+    model.network().add_gradient(weights, *arrays, np.arange(3), gradient)
+    th_artificial.tie(model, gradient, np.sum)
+    split = model.parts(gradient)
+    assert not split["bias"].any()
+    assert not split["output_bias"].any()
+    steps = split["inputs"][model.symbols.input_blocks["a.items"]].reshape(6, 8, -1)
+    for x, i in ((0, 1), (5, 3)):
+        values = []
+        for sign in (1, -1):
+            # The one parameter is that of an element under all labels.
+            rows[:, x, i] += sign * 1e-4
+            values.append(log_likelihood(model, weights, some))
+            rows[:, x, i] -= sign * 1e-4
+        wanted = (values[0] - values[1]) / 2e-4
+        assert abs(wanted) > 1e-3
+        assert steps[:, x, i] == pytest.approx(np.full(6, wanted), rel=1e-4)
+
+
+@pytest.mark.parametrize("means", ["nn", "mf"])
+@pytest.mark.parametrize("biases", [False, True])
+def test_what_is_learned_is_better_than_the_unigram_model(parts, means, biases):
+    wanted = Learning(learn_rates=(0.02, 0.05), restarts=1, epochs=8, biases=biases)
+    found = th_artificial.learn(means, parts, wanted)
+    runs = [th_artificial.train(means, parts, wanted, rate, 0) for rate in (0.02, 0.05)]
+    assert found.accuracy == max(run.accuracy for run in runs)
+    dev = parts["dev"]
+    accuracy = dev.accuracy(th_artificial.label(found.model, dev.elements))
+    assert accuracy > dev.accuracy(th_artificial.unigram(parts["train"], dev.elements))
+    split = found.model.parts()
+    assert split["output_bias"].any() == biases
+    rows = split["inputs"][found.model.symbols.input_blocks["a.items"]].reshape(6, 8, -1)
+    assert (rows == rows[:1]).all() != biases
+
+
+def test_training_goes_back_where_labels_get_worse(parts, monkeypatch):
+    wanted = Learning(factor=0.5, least=1 / 4, epochs=50, learn_rates=(0.05,), restarts=1)
+    accuracies = iter([10, 20, 15, 16, 12, 30])
+    monkeypatch.setattr(Sequences, "accuracy", lambda own, labels: next(accuracies))
+    found = th_artificial.train("nn", parts, wanted, 0.05, 0)
+    # The rate is halved after the third epoch, the fourth and the fifth, and is then too low.
+    assert (found.epochs, found.accuracy) == (2, 20)
+    assert next(accuracies) == 30
+
+
+# --- experiments ----------------------------------------------------------------------------------
+@pytest.fixture
+def quick(monkeypatch):
+    for name, value in (("CHAINS", 1), ("BURN_IN", 5), ("SWEEPS", 10)):
+        monkeypatch.setattr(th_artificial, name, value)
+
+
+def test_all_figures_are_there(quick, monkeypatch):
+    few = Learning(restarts=1, epochs=2)
+    own = {"": few, "biases.": Learning(biases=True, restarts=1, epochs=2)}
+    monkeypatch.setattr(th_artificial, "LEARNING", own)
+    found = list(th_artificial.run(seeds=2, limit=10))
+    one, other, last = found
+    for number, figures in enumerate((one, other)):
+        start = f"artificial.experiments.{number}."
+        assert all(key.startswith(start) for key in figures)
+        for name in ("unigram", "nn", "mf", "gibbs", "exact", "search", "biases.nn", "biases.mf"):
+            assert 0 < figures[f"{start}{name}.acc"] <= 100
+            mean = last[f"artificial.{name}.acc"]
+            both = [f"artificial.experiments.{i}.{name}.acc" for i in range(2)]
+            assert mean == pytest.approx((one[both[0]] + other[both[1]]) / 2)
+    assert {key.removeprefix("artificial.") for key in last} >= {
+        "nn_error_reduction",
+        "nn_error_reduction_of_means",
+        "mf_over_nn_error_reduction",
+        "mf_over_nn_error_reduction_of_means",
+        "mf_wins",
+        "mf_significant",
+        "biases.mf_wins",
+        "seconds",
+    }
+
+
+def test_the_summary(monkeypatch):
+    monkeypatch.setattr(th_artificial, "LEARNING", {"": Learning()})
+
+    def figures(unigram, nn, mf, gibbs, p):
+        found = {
+            "unigram.acc": unigram,
+            "nn.acc": nn,
+            "mf.acc": mf,
+            "gibbs.acc": gibbs,
+            "p": p,
+            "drawn": 2,
+            "seconds": 1.5,
+        }
+        return found | th_artificial.reductions(found, "")
+
+    experiments = [
+        figures(70.0, 76.0, 78.0, 80.0, 0.01),
+        figures(70.0, 78.0, 77.0, 80.0, 0.04),
+        figures(80.0, 88.0, 89.0, 90.0, 0.2),
+        figures(70.0, 75.0, 75.0, 80.0, 1.0),
+    ]
+    found = th_artificial.summary(experiments)
+    assert found["nn.acc"] == pytest.approx(79.25)
+    assert found["nn_error_reduction"] == pytest.approx((60 + 80 + 80 + 50) / 4)
+    assert found["mf_over_nn_error_reduction"] == pytest.approx((50 - 50 + 50 + 0) / 4)
+    assert found["nn_error_reduction_of_means"] == pytest.approx(100 * 6.75 / 10)
+    assert found["mf_over_nn_error_reduction_of_means"] == pytest.approx(100 * 0.5 / 3.25)
+    assert found["mf_wins"] == 2
+    assert found["mf_significant"] == found["nn_significant"] == 1
+    assert (found["drawn"], found["seconds"]) == (8, 6.0)
