@@ -213,6 +213,7 @@ class ISBNTrainer:
         self._held: list[Tree] = held if self._given is None else list(self._given)
         self._data = data.derivations.subset(order[n_held:])
         self.left_out = data.left_out
+        self._lengths = np.diff(self._data.offsets)
         self._constants = _signature_sums(self._data, self._start.signature_log_probs)
         self._set_vectors(self._first_vectors(), 0)
         self._wide = np.empty(self._network.n_weights)
@@ -294,7 +295,7 @@ class ISBNTrainer:
         """One step of the optimiser, by the mean log-likelihood of some sentences."""
         settings, optimizer = self.settings, self._optimizer
         # The longest first, and dealt out in turn: each shard has about as much to do.
-        dealt = batch[np.argsort(-np.diff(self._data.offsets)[batch], kind="stable")]
+        dealt = batch[np.argsort(-self._lengths[batch], kind="stable")]
         shards = [dealt[i :: settings.shards] for i in range(min(settings.shards, len(batch)))]
         while len(self._gradients) < len(shards):
             self._gradients.append(np.empty(self._network.n_weights))

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from ._network import Network
 
 Floats = NDArray[np.float64]
+LIMIT = 15.0  # of natural parameters, here and in the kernel
 
 
 def means(eta: Floats) -> Floats:
     """sigma(eta), the means of a state (section 5.1). eta: (..., n), eq. 4."""
-    return 1.0 / (1.0 + np.exp(-np.clip(eta, -15.0, 15.0)))
+    return 1.0 / (1.0 + np.exp(-np.clip(eta, -LIMIT, LIMIT)))
 
 
 def decision_probabilities(

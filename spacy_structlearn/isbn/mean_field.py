@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._network import update, update_gradient
-from .feed_forward import decision_probabilities, means
+from .feed_forward import LIMIT, decision_probabilities, means
 
 __all__ = ["Decision", "bound", "full_update", "update", "update_gradient"]
 
 Floats = NDArray[np.float64]
-LIMIT = 15.0  # of natural parameters
 _STEPS = 100
 _HALVINGS = 40
 
