@@ -386,10 +386,8 @@ static UNUSED int is_forced(const block_t *block)
     return (block->legal & (block->legal - 1)) == 0;
 }
 
-/* p[d] = P(d | mu), eq. 5. RETURNS: the logarithm of the sum; scores, if not NULL, are the
-   logarithms of the unnormalised. */
-static UNUSED double softmax(const block_t *block, const double *mu, int n, double *p,
-                             double *scores)
+/* p[d] = P(d | mu), eq. 5. RETURNS: the logarithm of the sum. */
+static UNUSED double softmax(const block_t *block, const double *mu, int n, double *p)
 {
     double top = -INFINITY, sum = 0.0;
     int d, size = block->size;
@@ -400,7 +398,6 @@ static UNUSED double softmax(const block_t *block, const double *mu, int n, doub
             if (!(block->legal >> d & 1)) p[d] = -INFINITY;
     for (d = 0; d < size; d++)
         if (p[d] > top) top = p[d];
-    if (scores != NULL) memcpy(scores, p, size * sizeof(double));
     for (d = 0; d < size; d++) p[d] -= top;
     exponentials(p, size);
     if (block->legal >= 0)
@@ -551,7 +548,7 @@ static UNUSED int update_means(const isbn_t *net, const block_t *block, const do
             for (k = 0; k < n; k++) phi[k] = old_phi[k] - size_of_step * delta[k];
             clamp(phi, n);
             sigmoids(mu, phi, n);
-            fresh_sum = softmax(block, mu, n, p, NULL);
+            fresh_sum = softmax(block, mu, n, p);
             residual = forces(block, theta, chosen, phi, p, n, s);
             /* Close to the optimum the residual falls by itself, and L need not be computed. Farther
                off it may fall where L does: it leaves out means that are held at a limit. */
@@ -576,7 +573,7 @@ static UNUSED int update_means(const isbn_t *net, const block_t *block, const do
 
 /* Back through update_means. g (n): dF/dmu of the new means; h (n): dF/dphi of them. p: the
    distribution at the new means. OUT: h becomes dF/dtheta.
-   d_rows, d_biases: of the block; may be NULL together. */
+   d_rows, d_biases: of the block. */
 static UNUSED void update_backward(const block_t *block, int chosen, const double *phi,
                                    const double *mu, const double *p, const double *g, double *h,
                                    int n, double *d_rows, double *d_biases, solver_t *s)
@@ -599,7 +596,6 @@ static UNUSED void update_backward(const block_t *block, int chosen, const doubl
     for (k = 0; k < n; k++) s->wbar[k] = s->slopes[k] * (g[k] - s->product[k]);
     solve(block, p, s->wbar, n, 1e-12, s);
     for (k = 0; k < n; k++) h[k] += s->slopes[k] * s->x[k];
-    if (d_rows == NULL) return;
     /* dW_a += a; dW_d -= p_d a + p_d ((W_d - wbar) a) mu */
     matvec(s->scores, block->rows, h, size, n, 0);
     for (d = 0; d < size; d++) mean += p[d] * s->scores[d];

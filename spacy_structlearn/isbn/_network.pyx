@@ -73,8 +73,7 @@ cdef extern from "_network.h":
     block_t tag_block(const isbn_t *net) noexcept nogil
     block_t item_block(const isbn_t *net, int tag) noexcept nogil
     int is_forced(const block_t *block) noexcept nogil
-    double softmax(const block_t *block, const double *mu, int n, double *p,
-                   double *scores) noexcept nogil
+    double softmax(const block_t *block, const double *mu, int n, double *p) noexcept nogil
     void set_solver(solver_t *s, double *room, int n) noexcept nogil
     int update_means(const isbn_t *net, const block_t *block, const double *theta, int chosen,
                      double *phi, double *mu, double *p, double log_sum, solver_t *s) noexcept nogil
@@ -261,7 +260,7 @@ cdef double forward(const isbn_t *net, const sentence_t *s, work_t *w, int *wron
             p = w.probs + used
             decision.before = used
             used += decision.block.size
-            log_sum = softmax(&decision.block, mu, n, p, NULL)
+            log_sum = softmax(&decision.block, mu, n, p)
             step.log_probs[k] = log(p[decision.chosen])
             total += step.log_probs[k]
             if net.mean_field:
@@ -673,7 +672,7 @@ def update(const double[::1] theta, const double[:, ::1] rows, const double[::1]
     room = np.empty(SOLVER_VECTORS * net.n + block.size)
     set_solver(&solver, &room[0], net.n)
     sigmoids(&mu[0], &phi[0], net.n)
-    log_sum = softmax(&block, &mu[0], net.n, &p[0], NULL)
+    log_sum = softmax(&block, &mu[0], net.n, &p[0])
     steps = update_means(&net, &block, &phi[0], <int> chosen, &phi[0], &mu[0], &p[0], log_sum,
                          &solver)
     return np.asarray(phi), np.asarray(mu), steps
@@ -700,7 +699,7 @@ def update_gradient(const double[::1] phi, const double[:, ::1] rows, const doub
     d_rows, d_biases = np.zeros((block.size, n)), np.zeros(block.size)
     set_solver(&solver, &room[0], n)
     sigmoids(&mu[0], &phi[0], n)
-    softmax(&block, &mu[0], n, &p[0], NULL)
+    softmax(&block, &mu[0], n, &p[0])
     update_backward(&block, <int> chosen, &phi[0], &mu[0], &p[0], &d_mu[0], &h[0], n, &d_rows[0, 0],
                     &d_biases[0], &solver)
     return np.asarray(h), np.asarray(d_rows), np.asarray(d_biases)

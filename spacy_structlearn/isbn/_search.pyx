@@ -71,8 +71,7 @@ cdef extern from "_network.h":
     block_t label_block(const isbn_t *net) noexcept nogil
     block_t tag_block(const isbn_t *net) noexcept nogil
     block_t item_block(const isbn_t *net, int tag) noexcept nogil
-    double softmax(const block_t *block, const double *mu, int n, double *p,
-                   double *scores) noexcept nogil
+    double softmax(const block_t *block, const double *mu, int n, double *p) noexcept nogil
     void set_solver(solver_t *s, double *room, int n) noexcept nogil
     int update_means(const isbn_t *net, const block_t *block, const double *theta, int chosen,
                      double *phi, double *mu, double *p, double log_sum, solver_t *s) noexcept nogil
@@ -359,7 +358,7 @@ cdef int follow(search_t *s, int parent, double score, int move, int label,
 cdef void decide(search_t *s, const block_t *block, int chosen, const double *phi,
                  const double *mu, double *new_phi, double *new_mu) noexcept nogil:
     """The mean field after a decision."""
-    cdef double log_sum = softmax(block, mu, s.net.n, s.room.p, NULL)
+    cdef double log_sum = softmax(block, mu, s.net.n, s.room.p)
     memmove(new_mu, mu, s.net.n * sizeof(double))
     update_means(&s.net, block, phi, chosen, new_phi, new_mu, s.room.p, log_sum, &s.solver)
 
@@ -426,7 +425,7 @@ cdef int prior_of(search_t *s, int number, double *p) noexcept nogil:
     prior_means(&s.net, &node.state, phi, mu)
     legal = legal_here(s, number)
     block = move_block(&s.net, legal)
-    softmax(&block, mu, n, p, NULL)
+    softmax(&block, mu, n, p)
     return legal
 
 
@@ -480,7 +479,7 @@ cdef int tags_of(search_t *s, int number, double exact) noexcept nogil:
     else:
         mu = vector(r, number, FF_PRIOR, n)
     block = tag_block(&s.net)
-    softmax(&block, mu, n, r.p, NULL)
+    softmax(&block, mu, n, r.p)
     for c in range(s.offsets[word], s.offsets[word + 1]):
         score = exact + log(r.p[s.tags[c]])
         if not push(r, score + s.bonus[c], score, SHIFT_TAG, number, <int> c):
@@ -507,7 +506,7 @@ cdef int word_of(search_t *s, int parent, int candidate, double exact) noexcept 
     else:
         mu = vector(r, parent, FF_PRIOR, n)
     block = item_block(&s.net, tag)
-    softmax(&block, mu, n, r.p, NULL)
+    softmax(&block, mu, n, r.p)
     score = exact + log(r.p[s.items[candidate] - s.net.item_offsets[tag]]) + s.bonus[candidate]
     r.nodes[number].score = score
     return DONE if push(r, score, score, SHIFT_WORD, number, 0) else OUT_OF_MEMORY
@@ -529,7 +528,7 @@ cdef int labels_of(search_t *s, int number, double exact) noexcept nogil:
     else:
         mu = vector(r, number, FF_PRIOR, n)
     block = label_block(&s.net)
-    softmax(&block, mu, n, r.p, NULL)
+    softmax(&block, mu, n, r.p)
     for label in range(s.net.n_labels):
         p = r.p[label]
         if count == s.branching:
