@@ -14,12 +14,10 @@ knows: these are hashes too. The hashes are part of the model format and must ne
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +29,7 @@ from . import _span_features
 from .hypergraph import Floats, Hypergraphs, Mask
 from .model import STORAGES, Entries, dense, sparse
 from .symbols import Symbols, cumulative
+from .word_attributes import CLASS, WORD_ATTRIBUTE, WordAttributes, hash_of, word_hash
 
 Sentences = Sequence[Sequence[str]]
 
@@ -73,14 +72,12 @@ TAG_TEMPLATES: tuple[str, ...] = (
 LENGTHS = (1, 2, 3, 4, 5, 7, 10, 15, 25, 40)
 """The greatest length of each class of lengths but the last."""
 
-_BIAS, _CLASS, _TAG = "bias", "CLASS", "TAG"
-_ATTRIBUTE = r"WORD|SUFFIX[1-9]|PREFIX[1-9]|SHAPE|TAG"
+_BIAS, _TAG = "bias", "TAG"
+_ATTRIBUTE = rf"{WORD_ATTRIBUTE}|{_TAG}"
 _SPAN_TERM = re.compile(rf"({_ATTRIBUTE})\[(first|last|before|after)([+-][1-9]\d?)?\]")
 _TAG_TERM = re.compile(rf"({_ATTRIBUTE})\[(0|-?[1-9]\d?)\]")
 # Each name's end of the span, and how many words further right it is.
 _POSITIONS = {"first": (0, 0), "last": (1, 0), "before": (0, -1), "after": (1, 1)}
-_CACHE_SIZE = 100_000
-_LONGEST_SHAPE = 12
 
 
 class Templates:
@@ -108,7 +105,7 @@ class Templates:
                 if text in texts[:i]:
                     raise StructlearnError("SL431", text=text)
         names = [name for terms in self._terms for name, _, _ in terms if isinstance(name, str)]
-        self.attributes: tuple[str, ...] = tuple(dict.fromkeys([_CLASS, *names]))
+        self.attributes: tuple[str, ...] = tuple(dict.fromkeys([CLASS, *names]))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Templates):
@@ -128,13 +125,13 @@ class Templates:
             for name, end, offset in template
         ]
         return _span_features.Hasher(
-            np.array([_hash(text) for text in texts], dtype=np.uint64),
+            np.array([hash_of(text) for text in texts], dtype=np.uint64),
             len(self.spans),
             np.cumsum([0, *(len(template) for template in self._terms)]).astype(np.int32),
             np.array(terms, dtype=np.int32).reshape(-1, 3),
             np.array(LENGTHS, dtype=np.int32),
-            columns[_CLASS],
-            np.array([_hash(f"symbol[{i}]") for i in range(n_symbols)], dtype=np.uint64),
+            columns[CLASS],
+            np.array([hash_of(f"symbol[{i}]") for i in range(n_symbols)], dtype=np.uint64),
             n_tags,
             bits,
         )
@@ -204,7 +201,7 @@ class SpanFeatures:
     def initialize(self, sentences: Iterable[Sequence[str]], symbols: Symbols) -> SpanWeights:
         """Weights of zero. sentences: the words of the training data, of which it knows some."""
         counts = Counter(word for sentence in sentences for word in sentence)
-        known = [_word_hash(word) for word, count in counts.items() if count >= self.min_count]
+        known = [word_hash(word) for word, count in counts.items() if count >= self.min_count]
         templates = self._templates()
         return SpanWeights(
             templates.spans,
@@ -263,7 +260,7 @@ class SpanWeights:
 
     def without_words(self, words: Iterable[str]) -> SpanWeights:
         """Weights that do not know these words, which are then judged as rare ones."""
-        gone = np.array([_word_hash(word) for word in words], dtype=np.uint64)
+        gone = np.array([word_hash(word) for word in words], dtype=np.uint64)
         return self._replaced(vocabulary=self.vocabulary[~np.isin(self.vocabulary, gone)])
 
     def compact(self, threshold: float = 1e-2, storage: str = "float16") -> SpanWeights:
@@ -360,21 +357,19 @@ class SpanWeights:
 class Featurizer:
     """From words and items to the places of weights, for one set of `SpanWeights`.
 
-    What a word is, is kept for as many words as a text may have; several threads may ask.
+    Several threads may ask.
     """
 
     def __init__(self, weights: SpanWeights):
         templates = weights.templates
         self._attributes = templates.attributes
-        self._known = frozenset(weights.vocabulary.tolist())
+        self._words = WordAttributes(self._attributes, weights.vocabulary.tolist())
         bits = weights.buckets.bit_length() - 1
         self._hasher = templates.hasher(weights.n_tags, weights.n_symbols, bits)
         self._n_tags = weights.n_tags
         # The last one is of words without a tag, in forests that have lost it.
         tags = [*range(weights.n_tags), -1]
-        self._tags = np.array([_hash(f"{_TAG}={tag}") for tag in tags], dtype=np.uint64)
-        self._lock = threading.Lock()
-        self._forget()
+        self._tags = np.array([hash_of(f"{_TAG}={tag}") for tag in tags], dtype=np.uint64)
 
     def places(self, sentences: Sentences, graphs: Hypergraphs) -> NDArray[np.int32]:
         """Of each item the places of the weights of its features, int32 (I, n); -1 for none.
@@ -385,60 +380,13 @@ class Featurizer:
         if not np.array_equal(np.diff(offsets), graphs.n_words):
             raise ValueError("the forests are not those of the sentences")
         items = np.ascontiguousarray(graphs.items, dtype=np.int32)
-        words = self._words(sentences)
+        words = self._words.hashes(sentences)
         if _TAG in self._attributes:
             # The symbols of words are kept, and those of their tags are of this sentence.
             words[:, self._attributes.index(_TAG)] = self._tags[
                 likeliest_tags(graphs, self._n_tags)
             ]
         return self._hasher.places(words, offsets, items, graphs.item_offsets)
-
-    def _words(self, sentences: Sentences) -> NDArray[np.uint64]:
-        """The hashes of the attributes of all words, uint64 (n_words, n_attributes)."""
-        with self._lock:
-            if len(self._index) > _CACHE_SIZE:
-                self._forget()
-            index = self._index
-            new = []
-            for sentence in sentences:
-                for word in sentence:
-                    if word not in index:
-                        index[word] = len(index)
-                        new.append(self._hashes(word))
-            if new:
-                self._table = np.concatenate([self._table, np.array(new, dtype=np.uint64)])
-            ids = [index[word] for sentence in sentences for word in sentence]
-            return self._table[ids] if ids else self._table[:0]
-
-    def _forget(self) -> None:
-        self._index: dict[str, int] = {}
-        self._table = np.empty((0, len(self._attributes)), dtype=np.uint64)
-
-    def _hashes(self, word: str) -> list[int]:
-        lower = "".join("0" if c.isdigit() else c for c in word.lower())
-        shape = _shape(word)
-        values = []
-        for name in self._attributes:
-            if name == _CLASS:
-                values.append(_hash(f"{name}={_letter(word[:1])}"))
-            elif name == _TAG:
-                values.append(0)
-            elif name == "WORD":
-                values.append(self._identity(word, f"{shape}~{lower[-3:]}"))
-            elif name == "SHAPE":
-                values.append(_hash(f"{name}={shape}"))
-            else:
-                n = int(name[-1])
-                part = lower[-n:] if name.startswith("SUFFIX") else lower[:n]
-                values.append(_hash(f"{name}={part}"))
-        return values
-
-    def _identity(self, word: str, signature: str) -> int:
-        """The hash of a known word, of its lower case if that is known, or of its signature."""
-        for form in (word, word.lower()):
-            if (found := _word_hash(form)) in self._known:
-                return found
-        return _hash(f"SIGNATURE={signature}")
 
 
 def likeliest_tags(graphs: Hypergraphs, n_tags: int) -> NDArray[np.int64]:
@@ -716,35 +664,6 @@ def _by_adagrad(
         value = objective.value_and_grad(parameters)[0]
         penalty = features.l1 * float(np.abs(parameters).sum())
         yield Progress(spent, value + penalty, int(np.count_nonzero(parameters)))
-
-
-def _hash(text: str) -> int:
-    data = text.encode("utf8", "surrogatepass")
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
-
-
-def _word_hash(word: str) -> int:
-    return _hash(f"WORD={word}")
-
-
-def _letter(character: str) -> str:
-    """The class of a character: X, x or d, or the character itself."""
-    if character.isdigit():
-        return "d"
-    if character.isalpha():
-        return "X" if character.isupper() or character.istitle() else "x"
-    return character
-
-
-def _shape(word: str) -> str:
-    """A letter for each run of characters of one class, 12 at most."""
-    runs: list[str] = []
-    for letter in map(_letter, word):
-        if not runs or letter != runs[-1]:
-            if len(runs) == _LONGEST_SHAPE:
-                break
-            runs.append(letter)
-    return "".join(runs)
 
 
 def _is_size(buckets: Any) -> bool:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar import _span_features, span_features
+from spacy_structlearn.grammar import _span_features, word_attributes
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hypergraph import Hypergraphs
@@ -35,6 +35,7 @@ from spacy_structlearn.grammar.span_features import (
     likeliest_tags,
 )
 from spacy_structlearn.grammar.symbols import Symbols
+from spacy_structlearn.grammar.word_attributes import hash_of
 
 SYMBOLS = Symbols(("A", "N", "V"), ("L", "P"), (4,), "R")
 # Tags are of the forests, and tested by themselves.
@@ -98,7 +99,7 @@ def mix(state):
 
 
 def hashed(text):
-    return span_features._hash(text)
+    return hash_of(text)
 
 
 def attribute(name, word, known):
@@ -245,7 +246,7 @@ def test_words_that_are_not_to_be_known():
 
 
 def test_the_words_that_are_kept_are_bounded(monkeypatch):
-    monkeypatch.setattr(span_features, "_CACHE_SIZE", 3)
+    monkeypatch.setattr(word_attributes, "_CACHE_SIZE", 3)
     weights = SMALL.initialize([], SYMBOLS)
     featurizer = Featurizer(weights)
     for text in (["a", "b"], ["c", "d"], ["e", "f"], ["a", "f"]):
