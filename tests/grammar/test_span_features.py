@@ -253,7 +253,7 @@ def test_the_words_that_are_kept_are_bounded(monkeypatch):
         graphs = graphs_of(every_item(2))
         wanted = Featurizer(weights).places([text], graphs)
         assert np.array_equal(featurizer.places([text], graphs), wanted)
-    assert len(featurizer._index) <= 4
+    assert len(featurizer._words._index) <= 4
 
 
 def test_threads_share_a_scorer():
