@@ -404,6 +404,12 @@ MESSAGES = {
     "each word of each sentence.",
     "SL439": "A network for {wanted} symbols cannot score forests of {found} or more. Train it "
     "with the grammar that it is to be used with.",
+    "SL440": "The grammar gives no distribution of trees: {problem}.",
+    "SL441": "{text!r} is no template of features of fragments: {problem}. Begin with RULE, LABEL "
+    "or TAG and join, by |, PARENT, GRANDPARENT and SIBLING, or terms like WORD[first].",
+    "SL442": "{name} of features of fragments must be {wanted}, not {value!r}.",
+    "SL443": "What a product of {members} grammars expects has no closed form. Take one grammar as "
+    "the base of M-estimation.",
     # --- SL5xx: classification ----------------------------------------------------------------
     "SL501": "The variables {variables} make no table: {problem}. Give each column a name of its "
     "own.",

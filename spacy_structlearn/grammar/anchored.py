@@ -27,6 +27,7 @@ from ..errors import StructlearnError
 from ..trees.tree import Tree
 from .decode import ChartParser
 from .estimators import Callback, SplitMerge
+from .fragment_weights import FragmentWeights
 from .hypergraph import Floats, Hypergraphs, Mask, Scorer
 from .lexicon import Lexicon
 from .model import LatentGrammar, Level
@@ -95,6 +96,7 @@ class AnchoredGrammar:
     grammar: parses first. weight: of the logarithm of its variational distribution. features:
     linear scores; None: none. What a network scores with is no part of it. temperature: posteriors
     of brackets are raised to the power of one over it, a calibration, in place of the grammar's.
+    fragments: scores of what is no symbol over a span alone, see `fragments`; None: none.
     Raises StructlearnError SL433 for a weight or a temperature that is none, or if the features are
     of other symbols.
     """
@@ -103,6 +105,7 @@ class AnchoredGrammar:
     weight: float = 1.0
     features: SpanWeights | None = None
     temperature: float = 1.0
+    fragments: FragmentWeights | None = None
 
     def __post_init__(self) -> None:
         self.weight, self.temperature = float(self.weight), float(self.temperature)
@@ -111,10 +114,11 @@ class AnchoredGrammar:
             problem = f"a weight of {self.weight}"
         elif not 0 < self.temperature < np.inf:
             problem = f"a temperature of {self.temperature}"
-        elif self.features is not None:
-            found = (self.features.n_tags, self.features.n_symbols)
-            if found != (self.symbols.n_tags, self.symbols.size):
-                problem = f"features of {found[0]} tags of {found[1]} symbols"
+        for own in (self.features, self.fragments):
+            if own is not None and (own.n_tags, own.n_symbols) != self._sizes:
+                problem = f"features of {own.n_tags} tags of {own.n_symbols} symbols"
+        if self.fragments is not None and self.fragments.binarization != self.binarization:
+            problem = f"features of trees binarised to the {self.fragments.binarization}"
         if problem:
             raise StructlearnError("SL433", problem=problem)
 
@@ -127,6 +131,10 @@ class AnchoredGrammar:
     def is_empty(self) -> bool:
         """Whether nothing can be parsed."""
         return self.grammar.is_empty
+
+    @property
+    def _sizes(self) -> tuple[int, int]:
+        return self.symbols.n_tags, self.symbols.size
 
     @property
     def symbols(self) -> Symbols:
@@ -185,11 +193,12 @@ class AnchoredGrammar:
 
     def without_words(self, words: Collection[str]) -> AnchoredGrammar:
         """A grammar that does not know these words; see `LatentGrammar.without_words`."""
-        features = self.features
+        features, fragments = self.features, self.fragments
         return replace(
             self,
             grammar=self.grammar.without_words(words),
             features=None if features is None else features.without_words(words),
+            fragments=None if fragments is None else fragments.without_words(words),
         )
 
     def compact(
@@ -204,21 +213,23 @@ class AnchoredGrammar:
         threshold, storage: see `LatentGrammar.compact`. feature_threshold: weights of features
         that are smaller become zero.
         """
-        features = self.features
-        return replace(
-            self,
-            grammar=self.grammar.compact(threshold, storage),
-            features=None if features is None else features.compact(feature_threshold, storage),
+        features, fragments = (
+            None if own is None else own.compact(feature_threshold, storage)
+            for own in (self.features, self.fragments)
         )
+        grammar = self.grammar.compact(threshold, storage)
+        return replace(self, grammar=grammar, features=features, fragments=fragments)
 
     def to_bytes(self) -> bytes:
         """The grammar as bytes, the same for equal grammars."""
-        own = {
+        own: dict[str, Any] = {
             "grammar": _stored(self.grammar.to_bytes()),
             "weight": self.weight,
             "features": None if self.features is None else self.features.fields(),
             "temperature": self.temperature,
         }
+        if self.fragments is not None:
+            own["fragments"] = self.fragments.fields()
         return serialization.pack(_KIND, _VERSION, own)
 
     @classmethod
@@ -230,12 +241,13 @@ class AnchoredGrammar:
         """
         _, own = serialization.unpack(data, _KIND, {_VERSION})
         try:
-            features = own["features"]
+            features, fragments = own["features"], own.get("fragments")
             return cls(
                 LatentGrammar.from_bytes(own["grammar"].tobytes()),
                 own["weight"],
                 None if features is None else SpanWeights.from_fields(features),
                 own["temperature"],
+                None if fragments is None else FragmentWeights.from_fields(fragments),
             )
         except StructlearnError as error:
             if error.code == "SL405":
@@ -375,6 +387,67 @@ def renumbered(graphs: Hypergraphs, old: LatentGrammar, new: LatentGrammar) -> H
     return replace(graphs, items=items, chain=np.array(places, dtype=np.int32)[graphs.chain])
 
 
+@dataclass
+class TrainingForests:
+    """Parsed sentences: their forests and numbers, the edges that make their trees, and the loss
+    of these, summed, if all scores are 0."""
+
+    graphs: Hypergraphs
+    numbers: NDArray[np.int64]
+    target: Mask
+    loss: float
+
+    @classmethod
+    def joined(cls, parts: Sequence[TrainingForests]) -> TrainingForests:
+        return cls(
+            Hypergraphs.joined([part.graphs for part in parts]),
+            np.concatenate([part.numbers for part in parts]),
+            np.concatenate([part.target for part in parts]),
+            sum(part.loss for part in parts),
+        )
+
+    def select(self, chosen: NDArray[np.int64]) -> tuple[Hypergraphs, Mask]:
+        offsets = self.graphs.edge_offsets
+        own = [self.target[slice(*offsets[x : x + 2].tolist())] for x in chosen.tolist()]
+        return self.graphs.select(chosen), np.concatenate(own)
+
+
+def training_forests(
+    grammar: LatentGrammar,
+    full: LatentGrammar,
+    words: Sequence[Sequence[str]],
+    trees: Sequence[Tree],
+    numbers: NDArray[np.int64],
+    *,
+    threshold: float,
+    threads: int = 1,
+    report: Callable[[int, float], None] | None = None,
+) -> TrainingForests:
+    """The forests that a grammar leaves of sentences, and in each the tree closest to the gold one.
+
+    grammar: parses; full: whose symbols and rules the forests are to have, all of those of
+    `grammar` and maybe more. words, trees: of all sentences; numbers: which of these to parse, in
+    ascending order. threshold: of posteriors. report: called now and then with how many are done,
+    and the mean loss of these if all scores were 0.
+    """
+    thresholds = (threshold,) * max(grammar.depth, 1)
+    parser = ChartParser(AnchoredGrammar(grammar), thresholds=thresholds, threads=threads)
+    found: list[TrainingForests] = []
+    done, parsed, loss = 0, 0, 0.0
+    for part in np.array_split(numbers, min(REPORTS, len(numbers))):
+        graphs, own = parser.forests([words[number] for number in part])
+        graphs = renumbered(graphs, grammar, full)
+        kept = part[own]
+        target = graphs.closest([trees[number] for number in kept], full.symbols)
+        found.append(TrainingForests(graphs, kept, target, -float(graphs.scores[target].sum())))
+        done += len(part)
+        parsed += len(kept)
+        loss += found[-1].loss
+        if report is not None:
+            report(done, loss / max(parsed, 1))
+    return TrainingForests.joined(found)
+
+
 def batches(
     lengths: NDArray[np.integer], batch_size: int, rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
@@ -423,8 +496,8 @@ class AnchoredTrainer:
         self._full: LatentGrammar | None = None
         self._current: GrammarTrainer | None = self._grammar_trainer(0)
         self._n_forests = 0  # folds that have had theirs; after `resume` they are made again
-        self._parts: list[_Forests] = []
-        self._forests: _Forests | None = None
+        self._parts: list[TrainingForests] = []
+        self._forests: TrainingForests | None = None
         self._scorers: list[TrainedScorer] | None = None
         self._weight, self._squares = self.settings.weight, 0.0
         self._batch, self._loss = 0, 0.0
@@ -519,30 +592,26 @@ class AnchoredTrainer:
         if not self.losses:
             self.value = sum(part.loss for part in self._parts) / max(parsed, 1)
         if folds == self._n_folds:
-            self._forests, self._parts = _Forests.joined(self._parts), []
+            self._forests, self._parts = TrainingForests.joined(self._parts), []
 
-    def _held_out(self, fold: int) -> _Forests:
+    def _held_out(self, fold: int) -> TrainingForests:
         """The sentences of a fold, parsed by the grammar of the others."""
         assert self._full is not None
-        settings, data, full = self.settings, self._data, self._full
-        grammar = LatentGrammar.from_bytes(self._grammars[fold + 1].tobytes())
-        thresholds = (settings.threshold,) * max(grammar.depth, 1)
-        parser = ChartParser(
-            AnchoredGrammar(grammar), thresholds=thresholds, threads=settings.threads
-        )
         begin, end = self._bounds[fold : fold + 2]
-        found: list[_Forests] = []
-        parsed, loss = 0, 0.0
-        for part in np.array_split(np.arange(begin, end), min(REPORTS, end - begin)):
-            graphs, own = parser.forests([data.words[number] for number in part])
-            graphs = renumbered(graphs, grammar, full)
-            numbers = part[own]
-            target = graphs.closest([data.trees[number] for number in numbers], full.symbols)
-            found.append(_Forests(graphs, numbers, target, -float(graphs.scores[target].sum())))
-            parsed += len(numbers)
-            loss += found[-1].loss
-            self._report(fold + 1, "forests", int(part[-1]) + 1 - begin, -loss / max(parsed, 1))
-        return _Forests.joined(found)
+
+        def report(done: int, loss: float) -> None:
+            self._report(fold + 1, "forests", done, -loss)
+
+        return training_forests(
+            LatentGrammar.from_bytes(self._grammars[fold + 1].tobytes()),
+            self._full,
+            self._data.words,
+            self._data.trees,
+            np.arange(begin, end),
+            threshold=self.settings.threshold,
+            threads=self.settings.threads,
+            report=report,
+        )
 
     # --- epochs -------------------------------------------------------------------------------
     def _epoch(self) -> None:
@@ -573,7 +642,7 @@ class AnchoredTrainer:
             if settings.network is not None:
                 settings.network.finish()
 
-    def _update(self, forests: _Forests, chosen: NDArray[np.int64], factor: float) -> None:
+    def _update(self, forests: TrainingForests, chosen: NDArray[np.int64], factor: float) -> None:
         """One step of all that is trained, towards the trees of some sentences."""
         assert self._scorers is not None
         settings, data = self.settings, self._data
@@ -677,7 +746,7 @@ class AnchoredTrainer:
         """Equal for equal trees and settings; threads make no difference."""
         if self._fingerprint is None:
             digest = blake2b(digest_size=16)
-            digest.update(repr(_outline(self.settings)).encode())
+            digest.update(repr(outline(self.settings)).encode())
             for tree in self._data.trees:
                 digest.update(str(tree).encode("utf8", "surrogatepass") + b"\n")
             self._fingerprint = digest.hexdigest()
@@ -732,32 +801,7 @@ def _is_sentence(item: Any) -> bool:
     return isinstance(item, Tree)
 
 
-@dataclass
-class _Forests:
-    """Parsed sentences: their forests and numbers, the edges that make their trees, and the loss
-    of these, summed, if all scores are 0."""
-
-    graphs: Hypergraphs
-    numbers: NDArray[np.int64]
-    target: Mask
-    loss: float
-
-    @classmethod
-    def joined(cls, parts: Sequence[_Forests]) -> _Forests:
-        return cls(
-            Hypergraphs.joined([part.graphs for part in parts]),
-            np.concatenate([part.numbers for part in parts]),
-            np.concatenate([part.target for part in parts]),
-            sum(part.loss for part in parts),
-        )
-
-    def select(self, chosen: NDArray[np.int64]) -> tuple[Hypergraphs, Mask]:
-        offsets = self.graphs.edge_offsets
-        own = [self.target[slice(*offsets[x : x + 2].tolist())] for x in chosen.tolist()]
-        return self.graphs.select(chosen), np.concatenate(own)
-
-
-def _outline(settings: Any) -> tuple[str, list[tuple[str, Any]]]:
+def outline(settings: Any) -> tuple[str, list[tuple[str, Any]]]:
     """The type and the values of settings, of those that make a difference to the result."""
     found = []
     for part in fields(settings):
@@ -765,7 +809,7 @@ def _outline(settings: Any) -> tuple[str, list[tuple[str, Any]]]:
         if part.name == "network" and value is not None:
             value = value.settings
         if part.name not in ("threads", "folder"):
-            found.append((part.name, _outline(value) if is_dataclass(value) else value))
+            found.append((part.name, outline(value) if is_dataclass(value) else value))
     return type(settings).__name__, found
 
 

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from ..errors import StructlearnError
 from ..trees.parse import Parse, calibrate
 from . import _chart
+from .fragment_weights import FragmentScorer, FragmentWeights
 from .hypergraph import Floats, Hypergraphs, Scorer, from_forest
 from .model import LatentGrammar, Level
 from .span_features import LinearScorer, SpanWeights
@@ -55,6 +56,7 @@ class Anchored(Protocol):
     weight: float
     features: SpanWeights | None
     temperature: float
+    fragments: FragmentWeights | None
 
 
 class ChartParser:
@@ -84,6 +86,7 @@ class ChartParser:
     ):
         self.weight: float | None = None  # of the grammar's scores, where there are others
         self.scorers: list[Scorer] = []
+        self.fragments: FragmentScorer | None = None
         if not isinstance(grammars, (LatentGrammar, Sequence)):
             anchored, grammars = grammars, grammars.grammar
             self.weight = anchored.weight
@@ -92,6 +95,8 @@ class ChartParser:
                 self.scorers.append(LinearScorer(anchored.features))
             if network is not None:
                 self.scorers.append(network)
+            if anchored.fragments is not None:
+                self.fragments = FragmentScorer(anchored.fragments, grammars.symbols)
         elif network is not None:
             raise StructlearnError("SL426")
         if isinstance(grammars, LatentGrammar):
@@ -280,13 +285,13 @@ class ChartParser:
         found = self._forests(lexicon, others, np.array([0, len(sentence)]))
         if not len(found.numbers):
             return []
-        scores = self._edge_scores(found, [sentence], tokens)
-        log_z, posteriors = found.graphs.inside_outside(scores)
+        graphs, scores = self._scored(found, [sentence], tokens)
+        log_z, posteriors = graphs.inside_outside(scores)
         decoder = "viterbi" if self.decoder == LABELLED_RECALL else self.decoder
-        gains = found.graphs.gains(scores, posteriors, decoder)
+        gains = graphs.gains(scores, posteriors, decoder)
         parses = []
-        for _, edges in found.graphs.k_best(gains, k)[0]:
-            parse = self._parses(*self._brackets(found.graphs, edges, posteriors))[0]
+        for _, edges in graphs.k_best(gains, k)[0]:
+            parse = self._parses(*self._brackets(graphs, edges, posteriors))[0]
             parse.log_likelihood = float(found.log_likelihoods[0])
             parse.log_probability = float(scores[edges].sum() - log_z[0])
             parse.levels = int(found.levels[0])
@@ -361,8 +366,8 @@ class ChartParser:
     ) -> tuple[NDArray[Any], ...]:
         """As `Chart.parse`, with anchored scores."""
         found = self._forests(lexicon, others, offsets)
-        graphs, numbers = found.graphs, found.numbers
-        scores = self._edge_scores(found, words, tokens)
+        numbers = found.numbers
+        graphs, scores = self._scored(found, words, tokens)
         mask, log_z, posteriors = graphs.decode(scores, self.decoder, self.grammar.symbols)
         edges = np.flatnonzero(mask)
         *brackets, begins = self._brackets(graphs, edges, posteriors)
@@ -410,10 +415,13 @@ class ChartParser:
         )
         return _Forests(graphs, numbers, levels, logs)
 
-    def _edge_scores(
+    def _scored(
         self, forests: _Forests, words: list[list[str]], tokens: list[Any] | None
-    ) -> Floats:
-        """The scores of edges by the grammar and all scorers."""
+    ) -> tuple[Hypergraphs, Floats]:
+        """The forests, with the scores of their edges by the grammar and all scorers.
+
+        Where there are features of fragments the forests are refined as these ask.
+        """
         graphs = forests.graphs
         sentences = [words[i] for i in forests.numbers]
         read = None if tokens is None else [tokens[i] for i in forests.numbers]
@@ -425,7 +433,11 @@ class ChartParser:
                     raise StructlearnError("SL425", shape=np.shape(scores), wanted=total.shape)
                 total += scores
         assert self.weight is not None
-        return graphs.edge_scores(total, self.weight)
+        scores = graphs.edge_scores(total, self.weight)
+        if self.fragments is None or not len(graphs):
+            return graphs, scores
+        refined, own = self.fragments.scores(sentences, graphs)
+        return refined.graphs, scores[refined.edges] + own
 
     def _brackets(
         self, graphs: Hypergraphs, edges: NDArray[np.int64], posteriors: Floats

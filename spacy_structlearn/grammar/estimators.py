@@ -12,7 +12,6 @@ from dataclasses import astuple, dataclass, field, replace
 from hashlib import blake2b
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import serialization
 from ..errors import StructlearnError
@@ -327,19 +326,12 @@ class SplitMergeTrainer:
 
     def fingerprint(self) -> str:
         """Equal for equal data and settings; how many rounds and threads makes no difference."""
-        data = self._data
-        digest = blake2b(digest_size=16)
         kept = [
             s
             for name, s in zip(self._names(), astuple(self.settings), strict=True)
             if name not in ("rounds", "threads")
         ]
-        texts = (kept, data.symbols.names, data.symbols.n_tags, data.symbols.root, data.forms)
-        digest.update(repr(texts).encode("utf8", "surrogatepass"))
-        arrays: list[NDArray] = [data.symbol, data.left, data.right, data.production, data.offsets]
-        for array in (*arrays, data.initial, data.pairs):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        return blake2b(repr((kept, self._data.digest())).encode(), digest_size=16).hexdigest()
 
     def _names(self) -> list[str]:
         return list(self.settings.__dataclass_fields__)

@@ -542,6 +542,25 @@ def dense(fields: dict[str, Any], size: int) -> NDArray[np.float32]:
     return full
 
 
+def signed(entries: Entries, size: int, storage: str) -> dict[str, Any]:
+    """Values of either sign in a vector of this size: what `sparse` makes of their magnitudes, and
+    which are negative."""
+    magnitudes = np.zeros(size, dtype=np.float32)
+    magnitudes[entries.places] = np.abs(entries.values)
+    negative = np.packbits(entries.values < 0, bitorder="little")
+    return {"magnitudes": sparse(magnitudes, storage), "negative": negative}
+
+
+def from_signed(fields: dict[str, Any], size: int) -> Entries:
+    """The values that `signed` stored. Raises ValueError if they cannot be of such a vector."""
+    places, values = Entries.of(dense(fields["magnitudes"], size))
+    negative = fields["negative"]
+    if negative.dtype != np.uint8 or negative.shape != ((len(places) + 7) // 8,):
+        raise ValueError("signs that do not fit the weights")
+    signs = np.unpackbits(negative, count=len(places), bitorder="little")
+    return Entries(places, np.where(signs, -values, values))
+
+
 def _entries(fields: dict[str, Any], size: int) -> Entries:
     """What `sparse` stored. Raises ValueError if it cannot be of a vector of this size."""
     stored = fields["values"]

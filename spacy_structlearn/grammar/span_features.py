@@ -27,7 +27,7 @@ from ..errors import StructlearnError
 from ..optimize.owlqn import OWLQN
 from . import _span_features
 from .hypergraph import Floats, Hypergraphs, Mask
-from .model import STORAGES, Entries, dense, sparse
+from .model import STORAGES, Entries, from_signed, signed
 from .symbols import Symbols, cumulative
 from .word_attributes import CLASS, WORD_ATTRIBUTE, WordAttributes, hash_of, word_hash
 
@@ -277,9 +277,6 @@ class SpanWeights:
 
     def fields(self) -> dict[str, Any]:
         """What `serialization.pack` can store."""
-        places, values = self.entries
-        magnitudes = np.zeros(self.buckets, dtype=np.float32)
-        magnitudes[places] = np.abs(values)
         return {
             "spans": self.templates.spans,
             "tags": self.templates.tags,
@@ -287,8 +284,7 @@ class SpanWeights:
             "n_symbols": self.n_symbols,
             "buckets": self.buckets,
             "vocabulary": self.vocabulary.view(np.int64),
-            "magnitudes": sparse(magnitudes, self.storage),
-            "negative": np.packbits(values < 0, bitorder="little"),
+            **signed(self.entries, self.buckets, self.storage),
             "storage": self.storage,
         }
 
@@ -298,11 +294,6 @@ class SpanWeights:
         buckets, vocabulary = fields["buckets"], fields["vocabulary"]
         if not _is_size(buckets) or vocabulary.dtype != np.int64:
             raise ValueError("a wrong number of weights, or words that are no hashes")
-        places, values = Entries.of(dense(fields["magnitudes"], buckets))
-        negative = fields["negative"]
-        if negative.dtype != np.uint8 or negative.shape != ((len(places) + 7) // 8,):
-            raise ValueError("signs that do not fit the weights")
-        signs = np.unpackbits(negative, count=len(places), bitorder="little")
         return cls(
             fields["spans"],
             fields["tags"],
@@ -310,7 +301,7 @@ class SpanWeights:
             fields["n_symbols"],
             buckets,
             vocabulary.view(np.uint64),
-            Entries(places, np.where(signs, -values, values)),
+            from_signed(fields, buckets),
             fields["storage"],
         )
 

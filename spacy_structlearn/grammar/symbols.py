@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,6 +199,17 @@ class TreebankData:
             roots=self.roots[trees],
             chain_counts={},
         )
+
+    def digest(self) -> str:
+        """A hash of the trees."""
+        digest = blake2b(digest_size=16)
+        symbols = self.symbols
+        texts = (self.binarization, symbols.names, symbols.n_tags, symbols.root, self.forms)
+        digest.update(repr(texts).encode("utf8", "surrogatepass"))
+        arrays = (self.symbol, self.left, self.right, self.production, self.offsets)
+        for array in (*arrays, self.initial, self.pairs):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
     @cached_property
     def is_word(self) -> NDArray[np.bool_]:

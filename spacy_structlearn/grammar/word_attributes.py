@@ -48,7 +48,7 @@ class WordAttributes:
                         index[word] = len(index)
                         new.append(self._of(word))
             if new:
-                rows = np.array(new, dtype=np.uint64).reshape(-1, len(self.names))
+                rows = np.array(new, dtype=np.uint64).reshape(len(new), len(self.names))
                 self._table = np.concatenate([self._table, rows])
             ids = [index[word] for sentence in sentences for word in sentence]
             return self._table[ids] if ids else self._table[:0]

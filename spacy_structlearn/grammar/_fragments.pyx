@@ -1,0 +1,83 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
+"""Kernel of features known by their hashes: mixing two hashes into one, and finding places.
+
+Places are found in a table with open addressing (Knuth 1998, algorithm 6.4L): a key is looked for
+from where its upper bits point to, one slot after another, up to an empty one.
+"""
+
+from libc.stdint cimport int32_t, uint64_t
+
+import numpy as np
+
+
+cdef inline uint64_t mixed(uint64_t state, uint64_t value) noexcept nogil:
+    """The finaliser of splitmix64 (Steele et al. 2014) of both: every bit changes half of all."""
+    state = state * <uint64_t>0xD1342543DE82EF95 + value + <uint64_t>0x9E3779B97F4A7C15
+    state = (state ^ (state >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    state = (state ^ (state >> 27)) * <uint64_t>0x94D049BB133111EB
+    return state ^ (state >> 31)
+
+
+def mix(const uint64_t[::1] keys, const uint64_t[::1] values):
+    """A hash of each pair, uint64 (n); the order of the two matters.
+
+    keys, values: uint64 (n). Raises ValueError if there are not as many of both.
+    """
+    cdef Py_ssize_t i, n = keys.shape[0]
+    if values.shape[0] != n:
+        raise ValueError("keys and values are not as many")
+    found = np.empty(n, dtype=np.uint64)
+    cdef uint64_t[::1] out = found
+    with nogil:
+        for i in range(n):
+            out[i] = mixed(keys[i], values[i])
+    return found
+
+
+cdef class Table:
+    """Finds the places of keys.
+
+    keys: uint64 (n), distinct. Raises ValueError if they are not.
+    """
+
+    cdef uint64_t[::1] slots
+    cdef int32_t[::1] places
+    cdef int shift
+
+    def __init__(self, const uint64_t[::1] keys):
+        cdef Py_ssize_t i, slot, n = keys.shape[0]
+        cdef int bits = 3
+        while (<Py_ssize_t>1 << bits) < 2 * n:
+            bits += 1
+        self.shift = 64 - bits
+        self.slots = np.zeros(<Py_ssize_t>1 << bits, dtype=np.uint64)
+        self.places = np.full(<Py_ssize_t>1 << bits, -1, dtype=np.int32)
+        cdef bint twice = False
+        with nogil:
+            for i in range(n):
+                slot = self.slot(keys[i])
+                if self.places[slot] >= 0:
+                    twice = True
+                    break
+                self.slots[slot] = keys[i]
+                self.places[slot] = <int32_t>i
+        if twice:
+            raise ValueError("a key is there twice")
+
+    cdef inline Py_ssize_t slot(self, uint64_t key) noexcept nogil:
+        """Where a key is, or the empty slot where it would be."""
+        cdef Py_ssize_t last = self.slots.shape[0] - 1
+        cdef Py_ssize_t slot = <Py_ssize_t>(key >> self.shift)
+        while self.places[slot] >= 0 and self.slots[slot] != key:
+            slot = (slot + 1) & last
+        return slot
+
+    def find(self, const uint64_t[::1] keys):
+        """The place of each of other keys, int32 (m); -1 for one that is not there."""
+        cdef Py_ssize_t i, m = keys.shape[0]
+        found = np.empty(m, dtype=np.int32)
+        cdef int32_t[::1] out = found
+        with nogil:
+            for i in range(m):
+                out[i] = self.places[self.slot(keys[i])]
+        return found

@@ -1,0 +1,396 @@
+"""Features of contiguous fragments of trees: productions, what stands above them, and their words.
+
+Smith, Vail & Lafferty (2007), section 4.1.2: how often a PCFG expects a contiguous fragment has a
+closed form (see `pcfg`), so that a model of such features can be trained without parsing. A
+template names a part of the tree and what is looked at from there:
+
+    RULE, LABEL, TAG        a production of phrases; the label of a phrase, or the @X between; a tag
+    PARENT, GRANDPARENT     the phrases above (those of X for @X)
+    SIBLING                 inside a binarised phrase the label of the child before (X -> c @X)
+    WORD[first] ...         an attribute of a word at an end of the span ("first", "last"), beside
+                            its split ("left", "right") or just outside ("before", "after")
+
+Attributes are those of `word_attributes`, and TAG, the tag over the word. All that a template looks
+at is joined to the part by a path in the tree, so the fragment is contiguous once the productions
+on that path are summed out. A feature is known by a 64-bit hash of its template, its symbols, as
+numbers, and the hashes of its attributes; the hashes are part of the model format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StructlearnError
+from . import _fragments
+from .annotation import node_items, with_ancestors, with_edge_tags
+from .hypergraph import Hypergraphs
+from .symbols import Symbols, TreebankData, cumulative
+from .word_attributes import WORD_ATTRIBUTE, WordAttributes, hash_of
+
+Sentences = Sequence[Sequence[str]]
+Hashes = NDArray[np.uint64]
+
+FRAGMENT_TEMPLATES: tuple[str, ...] = (
+    "RULE",
+    "RULE|PARENT",
+    "RULE|PARENT|GRANDPARENT",
+    "RULE|SIBLING",
+    "RULE|SIBLING|PARENT",
+    "LABEL|PARENT|GRANDPARENT",
+    "TAG|PARENT",
+    "TAG|PARENT|GRANDPARENT",
+    *(f"RULE|TAG[{position}]" for position in ("first", "last", "left", "right")),
+    *(f"RULE|WORD[{position}]" for position in ("first", "last", "left", "right")),
+    *(
+        f"LABEL|{attribute}[{position}]"
+        for attribute in ("WORD", "SUFFIX3", "SHAPE")
+        for position in ("first", "last", "before", "after")
+    ),
+    "LABEL|WORD[before]|WORD[first]",
+    "LABEL|WORD[after]|WORD[last]",
+    *(f"TAG|SUFFIX{n}[first]" for n in range(1, 5)),
+    "TAG|PREFIX2[first]",
+    "TAG|SHAPE[first]",
+    "TAG|WORD[first]",
+    "TAG|WORD[before]",
+    "TAG|WORD[after]",
+)
+"""The features that the paper and Hall, Durrett & Klein (2014) suggest."""
+
+POSITIONS = ("first", "last", "left", "right", "before", "after")
+RULE, LABEL, TAG = "RULE", "LABEL", "TAG"
+_RELATIONS = ("PARENT", "GRANDPARENT", "SIBLING")
+_TERM = re.compile(rf"({WORD_ATTRIBUTE}|{TAG})\[({'|'.join(POSITIONS)})\]")
+# Which child of a binary production a position belongs to; those outside belong to neither.
+_CHILD = {"first": 0, "left": 0, "last": 1, "right": 1}
+BOUNDARY = hash_of("BOUNDARY")
+
+
+@dataclass(frozen=True)
+class Template:
+    """What one template asks for.
+
+    part: "RULE", "LABEL" or "TAG". depth: how many phrases above, 0 to 2; sibling: whether the
+    child before. words: attribute and position of each term.
+    """
+
+    text: str
+    part: str
+    depth: int = 0
+    sibling: bool = False
+    words: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Template:
+        """The template that a text describes.
+
+        Raises StructlearnError SL441 for one that is malformed, or whose expectation does not
+        factorise: relations beside words, or two words of one child, or of one span that is not
+        split.
+        """
+        part, *terms = str(text).split("|")
+        relations = [term for term in terms if term in _RELATIONS]
+        matches = [_TERM.fullmatch(term) for term in terms if term not in _RELATIONS]
+        words = tuple((m[1], m[2]) for m in matches if m is not None)
+        sides = [_CHILD.get(position, 2) for _, position in words]
+        inside = {position for _, position in words} - {"before", "after"}
+        problem = None
+        if part not in (RULE, LABEL, TAG) or len(words) < len(matches):
+            problem = "it is malformed"
+        elif len(set(relations)) < len(relations) or (
+            "GRANDPARENT" in relations and "PARENT" not in relations
+        ):
+            problem = "PARENT comes before GRANDPARENT, each once"
+        elif part == TAG and "SIBLING" in relations:
+            problem = "tags have no SIBLING"
+        elif "GRANDPARENT" in relations and "SIBLING" in relations:
+            problem = "SIBLING goes with PARENT at most"
+        elif relations and words:
+            problem = "it has relations and words"
+        elif part != RULE and inside & {"left", "right"}:
+            problem = "only a RULE has words at its split"
+        elif len(set(sides)) < len(sides) or (part != RULE and len(inside) > 1):
+            problem = "two of its words are not independent of each other"
+        elif part == TAG and "last" in inside:
+            problem = "the word of a TAG is its first one"
+        elif any(name == TAG and place not in inside for name, place in words):
+            problem = "only tags inside of the span are part of it"
+        if problem:
+            raise StructlearnError("SL441", text=text, problem=problem)
+        depth = relations.count("PARENT") + relations.count("GRANDPARENT")
+        return cls(str(text), part, depth, "SIBLING" in relations, words)
+
+    @property
+    def binary_only(self) -> bool:
+        """Whether unary productions have no such feature."""
+        inside = {position for _, position in self.words} - {"before", "after"}
+        return bool(inside & {"left", "right"}) or len(inside) > 1
+
+
+class Templates:
+    """Several templates, in order.
+
+    Raises StructlearnError SL441 as `Template.parse`, SL431 for one given twice.
+    """
+
+    def __init__(self, texts: Iterable[str]):
+        self.texts = tuple(str(text) for text in texts)
+        self.all = tuple(Template.parse(text) for text in self.texts)
+        for i, text in enumerate(self.texts):
+            if text in self.texts[:i]:
+                raise StructlearnError("SL431", text=text)
+        names = [name for template in self.all for name, _ in template.words if name != TAG]
+        self.attributes = tuple(dict.fromkeys(names))
+        self.local = tuple(t for t in self.all if not t.depth and not t.sibling)
+        self.above = tuple(t for t in self.all if t.depth or t.sibling)
+
+    @property
+    def depth(self) -> int:
+        """How many phrases above are looked at."""
+        return max((template.depth for template in self.all), default=0)
+
+    @property
+    def sibling(self) -> bool:
+        """Whether siblings are looked at."""
+        return any(template.sibling for template in self.all)
+
+    @property
+    def tags(self) -> bool:
+        """Whether tags of words inside are looked at."""
+        return any(name == TAG for template in self.all for name, _ in template.words)
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Where features may be: the productions of trees or forests, as columns of one table.
+
+    symbol, left, right: int32 (n), of the production; left is -1 for a tag, right unless there are
+    two children. relations: int32 (n, 3), parent, grandparent and sibling as in
+    `pcfg.Expectations.annotated`. words: int64 (n, 6), the rows of the words at `POSITIONS` in a
+    table that has a row for the boundary before each sentence and one at the end; -1 for none.
+    tags: int32 (n, 4), the tags over the first four of these; -1 for none.
+    """
+
+    symbol: NDArray[np.int32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    relations: NDArray[np.int32]
+    words: NDArray[np.int64]
+    tags: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.symbol)
+
+    def of(self, template: Template, relations: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which of them have a feature of the template, bool (n). relations: int32 (n, 3)."""
+        if template.part == TAG:
+            return self.left < 0
+        found = self.right >= 0 if template.binary_only else self.left >= 0
+        return found & (relations[:, 2] > 0) if template.sibling else found
+
+    def select(self, chosen: NDArray[Any]) -> Sites:
+        """Some of them."""
+        names = ("symbol", "left", "right", "relations", "words", "tags")
+        return Sites(*(getattr(self, name)[chosen] for name in names))
+
+
+def sites_of_trees(data: TreebankData) -> tuple[Sites, NDArray[np.int64]]:
+    """The productions of binarised trees, one for each node, and the tree of each, int64 (n)."""
+    n = data.n_nodes
+    tree = np.repeat(np.arange(data.n_trees), np.diff(data.offsets))
+    is_word = data.is_word
+    nodes = np.arange(n)
+    # The word at the end of each path down the left, or down the right, by doubling its steps.
+    first = _ends(np.where(is_word, nodes, data.left))
+    last = _ends(np.where(is_word, nodes, np.where(data.right >= 0, data.right, data.left)))
+    rows = np.full(n, -1, dtype=np.int64)
+    rows[is_word] = np.arange(is_word.sum()) + tree[is_word] + 1
+    first, last = rows[first], rows[last]
+    split = np.where(data.is_binary, first[data.right], -1)
+    left_end = np.where(data.is_binary, split - 1, -1)
+    places = np.stack([first, last, left_end, split, first - 1, last + 1], axis=1)
+    tag_of_row = np.full(int(is_word.sum()) + data.n_trees + 1, -1, dtype=np.int32)
+    tag_of_row[rows[is_word]] = data.symbol[is_word]
+    # The last row is a boundary, without a tag, and so is what is nowhere.
+    tags = tag_of_row[places[:, :4]]
+    symbol = data.symbol
+    own = np.where(is_word, -1, symbol[data.left]).astype(np.int32)
+    other = np.where(data.is_binary, symbol[data.right], -1).astype(np.int32)
+    relations = _relations(data, nodes)
+    return Sites(symbol, own, other, relations, places, tags), tree
+
+
+def _ends(step: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where one stands after as many steps as can be made; an end leads to itself."""
+    while True:
+        further = step[step]
+        if np.array_equal(further, step):
+            return step
+        step = further
+
+
+def _relations(data: TreebankData, nodes: NDArray[np.int64]) -> NDArray[np.int32]:
+    symbols = data.symbols
+    n_tags, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
+    above = np.full(len(nodes), -1, dtype=np.int64)
+    sister = np.full(len(nodes), -1, dtype=np.int32)
+    for child, other in ((data.left, data.right), (data.right, data.left)):
+        has = child >= 0
+        above[child[has]] = nodes[has]
+        both = has & (other >= 0)
+        sister[child[both]] = data.symbol[other[both]]
+    between = data.symbol >= last
+    # The phrase that an intermediate is part of; others are that themselves.
+    phrase = _ends(np.where(between, above, nodes))
+    # Over the top stands the root, as a node beyond the last one.
+    over = phrase[np.append(above, -1)[phrase]]
+    root = above[phrase] < 0
+    own = np.where(data.symbol[phrase] < n_tags, 0, data.symbol[phrase] - n_tags + 1)
+    parent = np.where(root, 0, own[over])
+    grandparent = np.where(root, 0, parent[over])
+    sibling = np.where(between, sister + 1, 0)
+    return np.stack([parent, grandparent, sibling], axis=1).astype(np.int32)
+
+
+class Forests:
+    """Forests in which each feature belongs to an edge, and the productions of these.
+
+    graphs: the forests refined: nodes are told apart by the tags at the ends of their spans and by
+    what stands above them, as far as templates ask. local: int64 (E), for each edge of `graphs`
+    its row in `sites`, for features that do not look up, -1 for an edge that makes nothing.
+    relations: int32 (E, 3), what stands above it. edges: int64 (E), the edge of the forests given.
+    """
+
+    def __init__(
+        self, graphs: Hypergraphs, templates: Templates, symbols: Symbols, binarization: str
+    ):
+        edges = np.arange(len(graphs.scores))
+        tags = None
+        if templates.tags:
+            tagged = with_edge_tags(graphs, symbols.n_tags)
+            graphs, edges, tags = tagged.graphs, np.asarray(tagged.edges), tagged.states
+        production = np.flatnonzero(graphs.made >= 0)
+        self.sites = _sites_of_edges(graphs, production, tags)
+        rows = np.full(len(edges), -1, dtype=np.int64)
+        rows[production] = np.arange(len(production))
+        if templates.above:
+            refined = with_ancestors(
+                graphs, symbols, binarization, depth=templates.depth, sibling=templates.sibling
+            )
+            source = np.asarray(refined.edges)
+            graphs, edges, rows = refined.graphs, edges[source], rows[source]
+            self.relations = refined.states[_heads(graphs)]
+        else:
+            self.relations = np.zeros((len(edges), 3), dtype=np.int32)
+        self.graphs, self.edges, self.local = graphs, edges, rows
+
+
+def _heads(graphs: Hypergraphs) -> NDArray[np.int64]:
+    """The node that each edge makes, int64 (E), of all sentences."""
+    sizes = np.diff(graphs.begins)
+    # Between two sentences stands the end of the first.
+    ends = (graphs.node_offsets[1:-1] + np.arange(1, max(len(graphs), 1)) - 1).astype(np.int64)
+    return np.repeat(np.arange(int(graphs.node_offsets[-1])), np.delete(sizes, ends))
+
+
+def _sites_of_edges(
+    graphs: Hypergraphs, edges: NDArray[np.int64], tags: NDArray[np.int32] | None
+) -> Sites:
+    """The productions of edges. tags: int32 (N, 2), the first and the last of each node."""
+    sentence = np.repeat(np.arange(len(graphs)), np.diff(graphs.edge_offsets))[edges]
+    tails = graphs.tails[edges].astype(np.int64)
+    has = tails >= 0
+    tails = np.where(has, tails + graphs.node_offsets[sentence][:, None], 0)
+    items = graphs.items
+    own = items[graphs.made[edges]]
+    below = items[node_items(graphs)[tails]] if len(tails) else np.zeros((0, 2, 3), np.int32)
+    # Each sentence follows a boundary.
+    base = (cumulative(graphs.n_words)[:-1] + np.arange(len(graphs)) + 1)[sentence]
+    first, last = base + own[:, 1], base + own[:, 2] - 1
+    split = np.where(has[:, 1], base + below[:, 1, 1], -1)
+    left_end = np.where(has[:, 1], split - 1, -1)
+    words = np.stack([first, last, left_end, split, first - 1, last + 1], axis=1)
+    found = np.full((len(edges), 4), -1, dtype=np.int32)
+    if tags is not None:
+        two = has[:, 1]
+        lower = tags[tails]
+        is_tag = ~has[:, 0]
+        found[:, 0] = np.where(is_tag, own[:, 0], lower[:, 0, 0])
+        found[:, 1] = np.where(is_tag, own[:, 0], np.where(two, lower[:, 1, 1], lower[:, 0, 1]))
+        found[two, 2] = lower[two, 0, 1]
+        found[two, 3] = lower[two, 1, 0]
+    return Sites(
+        np.ascontiguousarray(own[:, 0]),
+        np.where(has[:, 0], below[:, 0, 0], -1).astype(np.int32),
+        np.where(has[:, 1], below[:, 1, 0], -1).astype(np.int32),
+        np.zeros((len(edges), 3), dtype=np.int32),
+        words,
+        found,
+    )
+
+
+class FeatureHasher:
+    """From productions to the hashes of their features.
+
+    templates: those of the features. vocabulary: uint64, hashes of the known words. n_tags: number
+    of tags among the symbols. Several threads may ask at once.
+    """
+
+    def __init__(self, templates: Templates, vocabulary: Hashes, n_tags: int):
+        self.templates = templates
+        self.n_tags = n_tags
+        self._words = WordAttributes(templates.attributes, vocabulary.tolist())
+        self._columns = {name: i for i, name in enumerate(templates.attributes)}
+        self._seeds = {t.text: np.uint64(hash_of(f"fragment:{t.text}")) for t in templates.all}
+
+    def attributes(self, sentences: Sentences) -> Hashes:
+        """Those of the words, uint64 (n_words + n_sentences + 1, n); see `Sites`."""
+        hashes = self._words.hashes(sentences)
+        sizes = [len(sentence) for sentence in sentences]
+        rows = np.full((len(hashes) + len(sizes) + 1, hashes.shape[1]), BOUNDARY, np.uint64)
+        sentence = np.repeat(np.arange(len(sizes)), sizes)
+        rows[np.arange(len(hashes)) + sentence + 1] = hashes
+        return rows
+
+    def parts(self, sites: Sites) -> dict[str, Hashes]:
+        """The hash of the production and of the label of each site, as `keys` takes them."""
+        label = _mixed(np.uint64(0), sites.symbol)
+        return {LABEL: label, TAG: label, RULE: _mixed(_mixed(label, sites.left), sites.right)}
+
+    def keys(
+        self,
+        template: Template,
+        sites: Sites,
+        part: Hashes,
+        relations: NDArray[np.int32],
+        attributes: Hashes,
+    ) -> Hashes:
+        """The feature of a template at each site, all of which have one: uint64 (n).
+
+        part: of each, see `parts`. relations: int32 (n, 3). attributes: see `attributes`.
+        """
+        keys = part ^ self._seeds[template.text]
+        for column in range(template.depth):
+            keys = _mixed(keys, relations[:, column])
+        if template.sibling:
+            keys = _mixed(keys, relations[:, 2])
+        for name, position in template.words:
+            place = POSITIONS.index(position)
+            if name == TAG:
+                keys = _mixed(keys, sites.tags[:, place])
+            else:
+                rows = sites.words[:, place]
+                keys = _fragments.mix(keys, attributes[rows, self._columns[name]])
+        return keys
+
+
+def _mixed(keys: Any, numbers: NDArray[np.int32]) -> Hashes:
+    """Keys that depend on small numbers from -1 on, too."""
+    keys = np.broadcast_to(keys, numbers.shape)
+    return _fragments.mix(np.ascontiguousarray(keys), (numbers + np.int32(2)).astype(np.uint64))

@@ -1,0 +1,470 @@
+"""M-estimation of grammars: a log-linear model of trees, trained without parsing a sentence.
+
+Smith, Vail & Lafferty (2007), section 4.1.2, which describes it for PCFGs: the model is a base
+grammar q0, corrected by features of fragments of trees (equation 2),
+
+    p_w(x, y) = q0(x, y) exp(w.f(x, y)) / Z(w)
+
+and w minimises the objective of `optimize.m_estimation` (equation 3), for which two things are
+gathered once: how often each feature is in each tree of the treebank (`Statistics.counts`), and how
+often q0 expects it (`expectations`). From there on an iteration is one pass over sparse counts. To
+parse, the forest that q0 leaves is scored anew by q0 and the features (`fragment_weights`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from .. import serialization
+from ..errors import StructlearnError
+from ..optimize.lbfgs import LBFGS
+from ..optimize.m_estimation import DualCoordinateDescent
+from ..trees.tree import Tree
+from .anchored import REPORTS, AnchoredGrammar, TrainingForests, outline, training_forests
+from .estimators import Callback, SplitMerge
+from .expectations import FragmentExpectations, Words
+from .fragment_objective import FragmentObjective
+from .fragment_weights import FragmentFeatures, FragmentScorer, FragmentWeights
+from .fragments import BOUNDARY, FeatureHasher, sites_of_trees
+from .hypergraph import Floats
+from .model import LatentGrammar
+from .product import GrammarEstimator, GrammarTrainer, Product
+from .symbols import TreebankData, to_tree
+
+_KIND = "m_estimated_grammar_state"
+_VERSION = 1
+STARTS = ("m_estimate", "zero")
+PASSES = 10  # through the trees in a step
+ITERATIONS = 10  # of L-BFGS in a step
+LBFGS_MEMORY = 10
+
+
+class Statistics:
+    """What M-estimation needs of a treebank, for every strength of the regulariser.
+
+    features: which there are. grammar: q0, learned of the same trees. data: these.
+    Attributes: weights, all 0; counts, F, float64 (n_trees, n_features), in SciPy's CSR format;
+    expectations, E, float64 (n_features); expected: what they come from.
+    Raises StructlearnError SL440 or SL443, see `FragmentExpectations`.
+    """
+
+    def __init__(self, features: FragmentFeatures, grammar: LatentGrammar, data: TreebankData):
+        sentences = words_of(data)
+        templates = features.texts()
+        vocabulary = features.vocabulary(sentences)
+        symbols = grammar.symbols
+        hasher = FeatureHasher(templates, vocabulary, symbols.n_tags)
+        sites, tree = sites_of_trees(data)
+        attributes = hasher.attributes(sentences)
+        parts = hasher.parts(sites)
+        self.expected = FragmentExpectations(grammar, _distinct(sentences, hasher), BOUNDARY)
+        rows, columns, keys, expectations = [], [], [], []
+        n = 0
+        for template in templates.all:
+            own = np.flatnonzero(sites.of(template, sites.relations))
+            chosen = sites.select(own)
+            part = parts[template.part][own]
+            found = hasher.keys(template, chosen, part, chosen.relations, attributes)
+            distinct, first, which, counts = np.unique(
+                found, return_index=True, return_inverse=True, return_counts=True
+            )
+            frequent = counts >= features.min_count
+            number = np.cumsum(frequent) - 1 + n
+            kept = frequent[which]
+            rows.append(tree[own[kept]])
+            columns.append(number[which[kept]])
+            keys.append(distinct[frequent])
+            examples = sites.select(own[first[frequent]])
+            expectations.append(self.expected.of(template, examples, attributes))
+            n += len(keys[-1])
+        # The keys of all templates ascending.
+        order = np.argsort(np.concatenate(keys))
+        rank = np.empty(n, dtype=np.int32)
+        rank[order] = np.arange(n, dtype=np.int32)
+        row, column = np.concatenate(rows), rank[np.concatenate(columns)]
+        ones = np.ones(len(row))
+        self.counts = scipy.sparse.coo_array((ones, (row, column)), (data.n_trees, n)).tocsr()
+        self.expectations: Floats = np.concatenate(expectations)[order]
+        self.weights = FragmentWeights(
+            templates.texts,
+            symbols.n_tags,
+            symbols.size,
+            data.binarization,
+            vocabulary,
+            np.concatenate(keys)[order],
+            np.zeros(n, dtype=np.float32),
+        )
+
+    def optimizer(self, c: float, *, tolerance: float, seed: int = 0) -> DualCoordinateDescent:
+        """The minimisation of the objective with this regulariser."""
+        return DualCoordinateDescent(
+            self.counts, self.expectations, c=c, tolerance=tolerance, seed=seed
+        )
+
+
+def words_of(data: TreebankData) -> list[list[str]]:
+    """The words of each tree."""
+    forms = [data.forms[form] for form in data.pairs[data.production[data.is_word], 1].tolist()]
+    ends = np.append(0, np.cumsum(data.is_word))[data.offsets].tolist()
+    return [forms[begin:end] for begin, end in pairwise(ends)]
+
+
+def _distinct(sentences: Sequence[Sequence[str]], hasher: FeatureHasher) -> Words:
+    counts: dict[str, int] = {}
+    for sentence in sentences:
+        for word in sentence:
+            counts[word] = counts.get(word, 0) + 1
+    texts = list(counts)
+    # Of one sentence, the boundaries at both ends left out.
+    hashes = hasher.attributes([texts])[1:-1]
+    return Words(texts, np.array(list(counts.values())), hasher.templates.attributes, hashes)
+
+
+@dataclass(frozen=True)
+class MEstimation:
+    """How an M-estimated grammar is learned.
+
+    base: of q0, one grammar. features: which there are. c: the variance of the prior on their
+    weights; tolerance: of the duality gap; max_passes: through the trees, at most.
+    conditional_iterations: so many of L-BFGS on the conditional likelihood follow, which parses the
+    treebank; 0: none. conditional_c: the variance of the prior there. start: of these iterations,
+    "m_estimate", or "zero", which leaves the M-estimate out. folds: for these the sentences are cut
+    in so many blocks, in the order given, and those of each are parsed by a grammar of the others;
+    1: q0 parses all. threshold: posteriors below are pruned in the forests; it should be that of
+    parsing. seed: of the order of the trees. threads: so many share the forests; the result is the
+    same.
+    Raises StructlearnError SL406 for a setting out of range, SL443 for a product of grammars.
+    """
+
+    base: GrammarEstimator = field(default_factory=lambda: SplitMerge(rounds=0))
+    features: FragmentFeatures = field(default_factory=FragmentFeatures)
+    c: float = 2.0
+    tolerance: float = 1e-4
+    max_passes: int = 200
+    conditional_iterations: int = 0
+    conditional_c: float = 1000.0
+    start: str = "m_estimate"
+    folds: int = 5
+    threshold: float = 1e-2
+    seed: int = 0
+    threads: int = 1
+
+    attributes = ("ORTH",)
+
+    def __post_init__(self) -> None:
+        for name, wanted, sound in (
+            ("c", "more than 0, and finite", 0 < self.c < np.inf),
+            ("tolerance", "0 or more", 0 <= self.tolerance < np.inf),
+            ("max_passes", "0 or more", self.max_passes >= 0),
+            ("conditional_iterations", "0 or more", self.conditional_iterations >= 0),
+            ("conditional_c", "more than 0, and finite", 0 < self.conditional_c < np.inf),
+            ("start", " or ".join(STARTS), self.start in STARTS),
+            ("folds", "1 or more", self.folds >= 1),
+            ("threshold", "0 to 1", 0 <= self.threshold <= 1),
+            ("seed", "0 or more", self.seed >= 0),
+            ("threads", "1 or more", self.threads >= 1),
+        ):
+            if not sound:
+                value = getattr(self, name)
+                raise StructlearnError("SL406", name=name, wanted=wanted, value=value)
+        if isinstance(self.base, Product):
+            raise StructlearnError("SL443", members=self.base.grammars)
+
+    @property
+    def max_iterations(self) -> int:
+        """Calls of `on_iteration` and steps after which there is another, at most."""
+        found = self.base.max_iterations + 1 + self.max_passes + self.max_passes // PASSES + 1
+        if self.conditional_iterations:
+            fold = self.base.max_iterations + REPORTS + 2
+            found += self.folds * fold + 2 * self.conditional_iterations
+        return found
+
+    def encode(self, data: Sequence[Tree | Sequence[Tree] | TreebankData]) -> TreebankData:
+        """All trees of `data`; see `SplitMerge`."""
+        return self.base.encode(data)
+
+    def initialize(
+        self,
+        data: Sequence[Tree | Sequence[Tree] | TreebankData],
+        labels: Sequence[str] = (),
+        previous: AnchoredGrammar | None = None,
+    ) -> AnchoredGrammar:
+        """The treebank grammar, without features; see `SplitMerge`."""
+        return AnchoredGrammar(self.base.initialize(data, labels))
+
+    def trainer(
+        self,
+        parameters: AnchoredGrammar | None,
+        data: Sequence[Tree | Sequence[Tree] | TreebankData],
+    ) -> MEstimationTrainer:
+        """Training from the treebank grammar on; it follows from the data alone."""
+        return MEstimationTrainer(self, self.encode(data))
+
+
+class MEstimationTrainer:
+    """q0, then the M-estimate, then what may follow: forests, and conditional likelihood.
+
+    A step is a round of q0, some passes through the trees, the forests of a fold, or some
+    iterations of L-BFGS. value: of a grammar, see its own trainer; then the objective of
+    M-estimation; of forests the mean loss in nats a sentence if all weights were 0; then the
+    conditional objective. n_iterations: steps so far. left_out: sentences without a forest.
+    on_iteration: called between the parts of a step with a number, the phase, the iteration in it,
+    and minus a value: in the phases of the grammars' own trainers the number is that of the fold,
+    from 1, or 0 for q0, in "m_estimation" 0, in "forests" that of the fold, and in "conditional" 0.
+    """
+
+    def __init__(self, settings: MEstimation, data: TreebankData):
+        self.settings = settings
+        self.on_iteration: Callback | None = None
+        self._begin(data)
+
+    def _begin(self, data: TreebankData) -> None:
+        self._data = data
+        self._trees: list[Tree] = []
+        self._words: list[list[str]] = []
+        self._base: GrammarTrainer | None = self.settings.base.trainer(None, [data])
+        self._grammar: LatentGrammar | None = None
+        self._statistics: Statistics | None = None
+        self._dual: DualCoordinateDescent | None = None
+        self._weights: FragmentWeights | None = None
+        self._estimated = self.settings.start == "zero"
+        folds = min(self.settings.folds, data.n_trees)
+        self._bounds = [data.n_trees * fold // max(folds, 1) for fold in range(folds + 1)]
+        self._forests: list[TrainingForests] = []
+        self._n_forests = 0  # folds that have had theirs; after `resume` they are made again
+        self._objective: FragmentObjective | None = None
+        self._optimizer: LBFGS | None = None
+        self._climbed = False
+        self.left_out = 0
+        self.value = 0.0
+        self.n_iterations = 0
+
+    def add(self, data: Sequence[Tree | Sequence[Tree] | TreebankData]) -> None:
+        """More trees: training begins again; see `SplitMergeTrainer.add`."""
+        self._begin(self.settings.encode([self._data, *data]))
+
+    def step(self) -> bool:
+        """A part of the training. Returns False once all is done.
+
+        Raises StructlearnError SL440 if the base is no distribution of trees.
+        """
+        if self._done:
+            return False
+        if self._grammar is None:
+            self._round()
+        elif not self._estimated:
+            self._estimate()
+        elif self._n_forests < self._n_folds:
+            self._make_forests(self._n_forests + 1)
+        else:
+            self._climb()
+        self.n_iterations += 1
+        if self._done:
+            self._close()
+        return not self._done
+
+    def parameters(self) -> AnchoredGrammar:
+        """The grammar so far."""
+        grammar = self._grammar
+        if grammar is None:
+            assert self._base is not None
+            return AnchoredGrammar(self._base.parameters())
+        return AnchoredGrammar(grammar, fragments=self._current_weights())
+
+    def _current_weights(self) -> FragmentWeights | None:
+        if self._dual is not None:
+            return self._gather().weights.with_weights(self._dual.w)
+        if self._optimizer is not None and self._weights is not None:
+            return self._weights.with_weights(self._optimizer.x)
+        return self._weights
+
+    # --- steps --------------------------------------------------------------------------------
+    @property
+    def _n_folds(self) -> int:
+        return len(self._bounds) - 1
+
+    @property
+    def _done(self) -> bool:
+        if self._grammar is None or not self._estimated:
+            return False
+        return not self.settings.conditional_iterations or self._climbed
+
+    def _round(self) -> None:
+        assert self._base is not None
+        base = self._base
+        base.on_iteration = lambda _, phase, i, value: self._report(0, phase, i, value)
+        more = base.step()
+        self.value = base.value
+        if not more:
+            self._grammar = base.parameters()
+            self._base = None
+
+    def _gather(self) -> Statistics:
+        if self._statistics is None:
+            assert self._grammar is not None
+            self._statistics = Statistics(self.settings.features, self._grammar, self._data)
+        return self._statistics
+
+    def _estimate(self) -> None:
+        settings = self.settings
+        statistics = self._gather()
+        if self._dual is None:
+            tolerance, seed = settings.tolerance, settings.seed
+            self._dual = statistics.optimizer(settings.c, tolerance=tolerance, seed=seed)
+        dual = self._dual
+        for _ in range(PASSES):
+            more = dual.n_iterations < settings.max_passes and dual.step()
+            self.value = dual.value
+            self._report(0, "m_estimation", dual.n_iterations, -self.value)
+            if not more or dual.n_iterations >= settings.max_passes:
+                self._estimated = True
+                self._weights = statistics.weights.with_weights(dual.w)
+                self._dual = self._statistics = None
+                break
+
+    def _make_forests(self, folds: int) -> None:
+        """Those of so many folds that are not there yet."""
+        if not self._trees:
+            self._trees = [to_tree(self._data, number) for number in range(self._data.n_trees)]
+            self._words = words_of(self._data)
+        while len(self._forests) < folds:
+            self._forests.append(self._forests_of(len(self._forests)))
+        self._n_forests = folds
+        parsed = sum(len(part.numbers) for part in self._forests)
+        self.left_out = self._bounds[folds] - parsed
+        self.value = sum(part.loss for part in self._forests) / max(parsed, 1)
+
+    def _forests_of(self, fold: int) -> TrainingForests:
+        settings, grammar = self.settings, self._grammar
+        assert grammar is not None
+        begin, end = self._bounds[fold : fold + 2]
+        parser = grammar
+        if self._n_folds > 1:
+            trainer = settings.base.trainer(None, [self._trees[:begin] + self._trees[end:]])
+            trainer.on_iteration = lambda _, phase, i, value: self._report(
+                fold + 1, phase, i, value
+            )
+            while trainer.step():
+                pass
+            parser = trainer.parameters()
+        return training_forests(
+            parser,
+            grammar,
+            self._words,
+            self._trees,
+            np.arange(begin, end),
+            threshold=settings.threshold,
+            threads=settings.threads,
+            report=lambda done, loss: self._report(fold + 1, "forests", done, -loss),
+        )
+
+    def _climb(self) -> None:
+        settings = self.settings
+        if self._weights is None:
+            self._weights = self._gather().weights
+            self._statistics = None
+        if self._objective is None:
+            self._make_forests(self._n_forests)
+            assert self._grammar is not None
+            self._objective = FragmentObjective(
+                TrainingForests.joined(self._forests),
+                self._words,
+                FragmentScorer(self._weights, self._grammar.symbols),
+                c=settings.conditional_c,
+                threads=settings.threads,
+            )
+            self._forests = []
+        if self._optimizer is None:
+            self._optimizer = LBFGS(self._weights.values, memory=LBFGS_MEMORY)
+        optimizer = self._optimizer
+        for _ in range(ITERATIONS):
+            more = optimizer.step(self._objective.value_and_grad)
+            self.value = float(optimizer.value or 0.0)
+            self._report(0, "conditional", optimizer.n_iterations, -self.value)
+            if not more or optimizer.n_iterations >= settings.conditional_iterations:
+                self._climbed = True
+                break
+
+    def _close(self) -> None:
+        """Let go of what only training needs."""
+        self._statistics, self._trees, self._words = None, [], []
+        if self._objective is not None:
+            self._objective.close()
+            self._objective = None
+
+    def _report(self, number: int, phase: str, iteration: int, value: float) -> None:
+        if self.on_iteration is not None:
+            self.on_iteration(number, phase, iteration, value)
+
+    # --- state --------------------------------------------------------------------------------
+    def to_bytes(self) -> bytes:
+        """The state of the training, to go on bit for bit with the same data and settings.
+
+        Counts, expectations and forests are no part of it: they are made again.
+        """
+        base, grammar, dual, optimizer = self._base, self._grammar, self._dual, self._optimizer
+        own = {
+            "fingerprint": self._identity(),
+            "base": None if base is None else _stored(base.to_bytes()),
+            "grammar": None if grammar is None else _stored(grammar.to_bytes()),
+            "dual": None if dual is None else _stored(dual.to_bytes()),
+            "estimated": self._estimated,
+            "weights": None if self._weights is None else self._weights.values,
+            "n_forests": self._n_forests,
+            "optimizer": None if optimizer is None else _stored(optimizer.to_bytes()),
+            "climbed": self._climbed,
+            "n_iterations": self.n_iterations,
+            "value": self.value,
+        }
+        return serialization.pack(_KIND, _VERSION, own)
+
+    def resume(self, state: bytes) -> bool:
+        """Go on from `to_bytes`. Returns False if the state is of other data or settings.
+
+        What is no part of it is made again by the next step. Raises StructlearnError SL050 to SL054
+        if the bytes are no such state.
+        """
+        _, own = serialization.unpack(state, _KIND, {_VERSION})
+        if own.get("fingerprint") != self._identity():
+            return False
+        try:
+            self._begin(self._data)
+            if own["grammar"] is None:
+                assert self._base is not None
+                if not self._base.resume(own["base"].tobytes()):
+                    return False
+            else:
+                self._grammar = LatentGrammar.from_bytes(own["grammar"].tobytes())
+                self._base = None
+            if own["dual"] is not None:
+                statistics = self._gather()
+                self._dual = DualCoordinateDescent.from_bytes(
+                    own["dual"].tobytes(), statistics.counts, statistics.expectations
+                )
+            if own["weights"] is not None:
+                self._weights = self._gather().weights.with_weights(own["weights"])
+            if own["optimizer"] is not None:
+                self._optimizer = LBFGS.from_bytes(own["optimizer"].tobytes())
+            self._estimated, self._climbed = own["estimated"], own["climbed"]
+            self._n_forests = own["n_forests"]
+            self.n_iterations, self.value = own["n_iterations"], own["value"]
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+        return True
+
+    def _identity(self) -> str:
+        """Equal for equal trees and settings, but for threads and how long to train."""
+        same = replace(self.settings, max_passes=0, conditional_iterations=0)
+        text = repr((outline(same), self._data.digest()))
+        return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _stored(data: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(data, dtype=np.uint8)
