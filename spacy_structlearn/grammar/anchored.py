@@ -399,6 +399,7 @@ class TrainingForests:
 
     @classmethod
     def joined(cls, parts: Sequence[TrainingForests]) -> TrainingForests:
+        """All in one, in this order."""
         return cls(
             Hypergraphs.joined([part.graphs for part in parts]),
             np.concatenate([part.numbers for part in parts]),
@@ -407,6 +408,7 @@ class TrainingForests:
         )
 
     def select(self, chosen: NDArray[np.int64]) -> tuple[Hypergraphs, Mask]:
+        """Some of the forests, by their places, and the edges of their trees."""
         offsets = self.graphs.edge_offsets
         own = [self.target[slice(*offsets[x : x + 2].tolist())] for x in chosen.tolist()]
         return self.graphs.select(chosen), np.concatenate(own)
