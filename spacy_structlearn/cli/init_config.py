@@ -71,8 +71,8 @@ def init_config_cli(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What it learns with, if not the usual: ConditionalGrammar, SpanGrammar, "
-            "NeuralGrammar or ISBN, for constituency_parser.",
+            help="What it learns with, if not the usual: ConditionalGrammar, MEstimatedGrammar, "
+            "SpanGrammar, NeuralGrammar or ISBN, for constituency_parser.",
         ),
     ] = None,
     lang: Annotated[str, typer.Option(help="The language, as spaCy abbreviates it.")] = "en",

@@ -39,29 +39,21 @@ Hashes = NDArray[np.uint64]
 FRAGMENT_TEMPLATES: tuple[str, ...] = (
     "RULE",
     "RULE|PARENT",
-    "RULE|PARENT|GRANDPARENT",
     "RULE|SIBLING",
-    "RULE|SIBLING|PARENT",
     "LABEL|PARENT|GRANDPARENT",
     "TAG|PARENT",
-    "TAG|PARENT|GRANDPARENT",
     *(f"RULE|TAG[{position}]" for position in ("first", "last", "left", "right")),
     *(f"RULE|WORD[{position}]" for position in ("first", "last", "left", "right")),
     *(
         f"LABEL|{attribute}[{position}]"
-        for attribute in ("WORD", "SUFFIX3", "SHAPE")
+        for attribute in ("WORD", "SUFFIX3")
         for position in ("first", "last", "before", "after")
     ),
-    "LABEL|WORD[before]|WORD[first]",
-    "LABEL|WORD[after]|WORD[last]",
-    *(f"TAG|SUFFIX{n}[first]" for n in range(1, 5)),
-    "TAG|PREFIX2[first]",
-    "TAG|SHAPE[first]",
-    "TAG|WORD[first]",
+    *(f"TAG|{attribute}[first]" for attribute in ("SUFFIX2", "SUFFIX3", "PREFIX2", "SHAPE")),
     "TAG|WORD[before]",
     "TAG|WORD[after]",
 )
-"""The features that the paper and Hall, Durrett & Klein (2014) suggest."""
+"""Local substructures, as the paper has them, and ends of spans (Hall, Durrett & Klein 2014)."""
 
 POSITIONS = ("first", "last", "left", "right", "before", "after")
 RULE, LABEL, TAG = "RULE", "LABEL", "TAG"
@@ -104,7 +96,8 @@ class Template:
         if part not in (RULE, LABEL, TAG) or len(words) < len(matches):
             problem = "it is malformed"
         elif len(set(relations)) < len(relations) or (
-            "GRANDPARENT" in relations and "PARENT" not in relations
+            "GRANDPARENT" in relations
+            and "PARENT" not in relations[: relations.index("GRANDPARENT")]
         ):
             problem = "PARENT comes before GRANDPARENT, each once"
         elif part == TAG and "SIBLING" in relations:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from .. import serialization
 from ..errors import StructlearnError
-from ..optimize.lbfgs import LBFGS
+from ..optimize.lbfgs import LBFGS, Vector
 from ..optimize.m_estimation import DualCoordinateDescent
 from ..trees.tree import Tree
 from .anchored import REPORTS, AnchoredGrammar, TrainingForests, outline, training_forests
@@ -102,11 +102,26 @@ class Statistics:
             np.zeros(n, dtype=np.float32),
         )
 
-    def optimizer(self, c: float, *, tolerance: float, seed: int = 0) -> DualCoordinateDescent:
-        """The minimisation of the objective with this regulariser."""
-        return DualCoordinateDescent(
-            self.counts, self.expectations, c=c, tolerance=tolerance, seed=seed
-        )
+    def optimizer(
+        self, c: float, *, scaling: float = 0.0, tolerance: float = 1e-4, seed: int = 0
+    ) -> DualCoordinateDescent:
+        """The minimisation of the objective with this regulariser; for `estimate`.
+
+        The prior variance of a feature that is in a tree m times on the average is c / m^scaling.
+        """
+        scales = self._scales(scaling)
+        counts = self.counts if not scaling else (self.counts * scales).tocsr()
+        expectations = self.expectations * scales
+        return DualCoordinateDescent(counts, expectations, c=c, tolerance=tolerance, seed=seed)
+
+    def estimate(self, w: Vector, scaling: float = 0.0) -> FragmentWeights:
+        """The weights of features from those of an `optimizer` with the same scaling."""
+        return self.weights.with_weights(w * self._scales(scaling))
+
+    def _scales(self, scaling: float) -> Vector:
+        """What features are multiplied by, so that one prior is right for all: float64 (n)."""
+        means = np.asarray(self.counts.sum(axis=0)) / self.counts.shape[0]
+        return means ** (-scaling / 2.0)
 
 
 def words_of(data: TreebankData) -> list[list[str]]:
@@ -131,8 +146,10 @@ def _distinct(sentences: Sequence[Sequence[str]], hasher: FeatureHasher) -> Word
 class MEstimation:
     """How an M-estimated grammar is learned.
 
-    base: of q0, one grammar. features: which there are. c: the variance of the prior on their
-    weights; tolerance: of the duality gap; max_passes: through the trees, at most.
+    base: of q0, one grammar. features: which there are. c: the variance of the prior on the weight
+    of a feature that is once in a tree; of one that is there m times, on the average, it is
+    c / m^scaling, since what is rare has to be far from q0 to matter; 0: the paper's, c for all.
+    tolerance: of the duality gap; max_passes: through the trees, at most.
     conditional_iterations: so many of L-BFGS on the conditional likelihood follow, which parses the
     treebank; 0: none. conditional_c: the variance of the prior there. start: of these iterations,
     "m_estimate", or "zero", which leaves the M-estimate out. folds: for these the sentences are cut
@@ -145,7 +162,8 @@ class MEstimation:
 
     base: GrammarEstimator = field(default_factory=lambda: SplitMerge(rounds=0))
     features: FragmentFeatures = field(default_factory=FragmentFeatures)
-    c: float = 2.0
+    c: float = 1.0
+    scaling: float = 0.75
     tolerance: float = 1e-4
     max_passes: int = 200
     conditional_iterations: int = 0
@@ -161,6 +179,7 @@ class MEstimation:
     def __post_init__(self) -> None:
         for name, wanted, sound in (
             ("c", "more than 0, and finite", 0 < self.c < np.inf),
+            ("scaling", "0 or more", 0 <= self.scaling < np.inf),
             ("tolerance", "0 or more", 0 <= self.tolerance < np.inf),
             ("max_passes", "0 or more", self.max_passes >= 0),
             ("conditional_iterations", "0 or more", self.conditional_iterations >= 0),
@@ -280,7 +299,7 @@ class MEstimationTrainer:
 
     def _current_weights(self) -> FragmentWeights | None:
         if self._dual is not None:
-            return self._gather().weights.with_weights(self._dual.w)
+            return self._gather().estimate(self._dual.w, self.settings.scaling)
         if self._optimizer is not None and self._weights is not None:
             return self._weights.with_weights(self._optimizer.x)
         return self._weights
@@ -316,8 +335,7 @@ class MEstimationTrainer:
         settings = self.settings
         statistics = self._gather()
         if self._dual is None:
-            tolerance, seed = settings.tolerance, settings.seed
-            self._dual = statistics.optimizer(settings.c, tolerance=tolerance, seed=seed)
+            self._dual = self._new_dual(statistics)
         dual = self._dual
         for _ in range(PASSES):
             more = dual.n_iterations < settings.max_passes and dual.step()
@@ -325,9 +343,18 @@ class MEstimationTrainer:
             self._report(0, "m_estimation", dual.n_iterations, -self.value)
             if not more or dual.n_iterations >= settings.max_passes:
                 self._estimated = True
-                self._weights = statistics.weights.with_weights(dual.w)
+                self._weights = statistics.estimate(dual.w, settings.scaling)
                 self._dual = self._statistics = None
                 break
+
+    def _new_dual(self, statistics: Statistics) -> DualCoordinateDescent:
+        settings = self.settings
+        return statistics.optimizer(
+            settings.c,
+            scaling=settings.scaling,
+            tolerance=settings.tolerance,
+            seed=settings.seed,
+        )
 
     def _make_forests(self, folds: int) -> None:
         """Those of so many folds that are not there yet."""
@@ -444,9 +471,9 @@ class MEstimationTrainer:
                 self._grammar = LatentGrammar.from_bytes(own["grammar"].tobytes())
                 self._base = None
             if own["dual"] is not None:
-                statistics = self._gather()
+                new = self._new_dual(self._gather()).objective
                 self._dual = DualCoordinateDescent.from_bytes(
-                    own["dual"].tobytes(), statistics.counts, statistics.expectations
+                    own["dual"].tobytes(), new.counts, new.expectations
                 )
             if own["weights"] is not None:
                 self._weights = self._gather().weights.with_weights(own["weights"])

@@ -544,6 +544,67 @@ def build_neural_grammar(
     return _anchored_model("neural_grammar", name, grammar, settings, layers)
 
 
+def build_m_estimated_grammar(
+    grammar: Model | None = None,
+    templates: list[str] | None = None,
+    min_count: int = 2,
+    min_word_count: int = 2,
+    c: float = 2.0,
+    tolerance: float = 1e-4,
+    max_passes: int = 200,
+    conditional_iterations: int = 0,
+    conditional_c: float = 1000.0,
+    start: str = "m_estimate",
+    folds: int = 5,
+    threshold: float = 1e-2,
+    seed: int = 0,
+    threads: int = 1,
+) -> Model:
+    """Grammar corrected by features of fragments of trees (Smith, Vail & Lafferty 2007).
+
+    M-estimation: how often the grammar expects each feature has a closed form, and the treebank is
+    counted once, so that no sentence is parsed in training.
+    grammar: the architecture of the grammar that is corrected, "spacy_structlearn.LatentGrammar.v1"
+        in a block of its own; None: the treebank grammar, without any splitting.
+    templates: of features, such as "RULE|PARENT" or "LABEL|WORD[first]"; see `grammar.fragments`.
+        None: the usual ones. min_count: features seen less often in training are left out.
+        min_word_count: words seen less often are unknown ones.
+    c: the penalty is |w|^2 / 2c. tolerance, max_passes: training ends when the objective is known
+        to be within this of its minimum, or after so many passes through the trees.
+    conditional_iterations: so many of L-BFGS follow, which make the trees likely given the words:
+        more accurate, and the training sentences are parsed for it. 0: none. conditional_c: of the
+        penalty there. start: of these, "m_estimate", or "zero", without M-estimation before.
+    folds, threshold, of forests for these iterations: the trees are cut in so many parts, and those
+        of each are parsed by a grammar of the others; 1: the grammar of all parses all. Posteriors
+        below the threshold are left out; those of parsing should be alike.
+    seed: of the order of the trees. threads: so many share the forests; the result is the same.
+    RAISES: SL443 for a product of grammars.
+    """
+    # Not above, as in `build_pseudolikelihood`.
+    from ..grammar.anchored import AnchoredGrammar
+    from ..grammar.fragment_weights import FragmentFeatures
+    from ..grammar.m_estimation import MEstimation
+
+    if grammar is None:
+        grammar = build_latent_grammar(rounds=0)
+    _store_by_its_own_bytes(AnchoredGrammar)
+    estimator = MEstimation(
+        base=_grammar_estimator("spacy_structlearn.MEstimatedGrammar.v1", grammar),
+        features=FragmentFeatures(templates, min_count, min_word_count),
+        c=c,
+        tolerance=tolerance,
+        max_passes=max_passes,
+        conditional_iterations=conditional_iterations,
+        conditional_c=conditional_c,
+        start=start,
+        folds=folds,
+        threshold=threshold,
+        seed=seed,
+        threads=threads,
+    )
+    return learner_model("m_estimated_grammar", AnchoredGrammar.empty(), estimator)
+
+
 def span_features(
     templates: list[str] | None = None,
     tag_templates: list[str] | None = None,
@@ -623,17 +684,21 @@ def _anchored_model(
     """A model of a latent grammar with scores beside it. RAISES: SL041 if `grammar` holds none."""
     from ..grammar.anchored import AnchoredEstimator, AnchoredGrammar
 
-    if grammar is None:
-        grammar = build_latent_grammar()
-    base = grammar.attrs.get("estimator")
-    if base is None or not isinstance(grammar.attrs.get("parameters"), LatentGrammar):
-        raise StructlearnError("SL041", architecture=architecture, model=grammar.name)
+    base = _grammar_estimator(architecture, grammar or build_latent_grammar())
     _store_by_its_own_bytes(AnchoredGrammar)
     model = learner_model(name, AnchoredGrammar.empty(), AnchoredEstimator(base, **settings))
     for ref, layer in (layers or {}).items():
         model.layers.append(layer)
         model.set_ref(ref, layer)
     return model
+
+
+def _grammar_estimator(architecture: str, grammar: Model) -> Any:
+    """How the grammar of a block is learned. RAISES: SL041 if `grammar` holds none."""
+    base = grammar.attrs.get("estimator")
+    if base is None or not isinstance(grammar.attrs.get("parameters"), LatentGrammar):
+        raise StructlearnError("SL041", architecture=architecture, model=grammar.name)
+    return base
 
 
 def build_isbn(
