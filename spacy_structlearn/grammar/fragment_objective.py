@@ -27,11 +27,11 @@ _MOST_SHARDS = 16
 
 
 class FragmentObjective:
-    """The mean loss of sentences in nats, and |w|^2 / 2c.
+    """The mean loss of n sentences in nats, and l2 |w|^2 / n.
 
     forests: of the sentences, with the trees to be learned; sentences: the words of all that these
-    are numbered by. scorer: with the features. c: the variance of a Gaussian prior on the weights,
-    of the mean loss. threads: so many share the forests; the result is the same, bit for bit.
+    are numbered by. scorer: with the features. l2: strength of the penalty. threads: so many share
+    the forests; the result is the same, bit for bit.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class FragmentObjective:
         sentences: Sequence[Sequence[str]],
         scorer: FragmentScorer,
         *,
-        c: float,
+        l2: float,
         threads: int = 1,
     ):
-        self.c = c
         n = len(forests.numbers)
+        self._l2 = l2 / max(n, 1)
         size = len(scorer.weights)
         cuts = [np.arange(n)[first : first + _BATCH] for first in range(0, n, _BATCH)]
         parts = []
@@ -64,7 +64,7 @@ class FragmentObjective:
     def value_and_grad(self, w: Vector) -> tuple[float, Vector]:
         """The objective at w, float64 (n_features), and its gradient, float64 (n_features)."""
         value, gradient = self._engine.value_and_grad(w)
-        return value + float(w @ w) / (2.0 * self.c), gradient + w / self.c
+        return value + self._l2 * float(w @ w), gradient + 2.0 * self._l2 * w
 
     def close(self) -> None:
         """Let go of the forests and of threads."""

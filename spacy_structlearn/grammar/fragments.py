@@ -40,7 +40,6 @@ FRAGMENT_TEMPLATES: tuple[str, ...] = (
     "RULE",
     "RULE|PARENT",
     "RULE|SIBLING",
-    "LABEL|PARENT|GRANDPARENT",
     "TAG|PARENT",
     *(f"RULE|TAG[{position}]" for position in ("first", "last", "left", "right")),
     *(f"RULE|WORD[{position}]" for position in ("first", "last", "left", "right")),

@@ -151,12 +151,12 @@ class MEstimation:
     c / m^scaling, since what is rare has to be far from q0 to matter; 0: the paper's, c for all.
     tolerance: of the duality gap; max_passes: through the trees, at most.
     conditional_iterations: so many of L-BFGS on the conditional likelihood follow, which parses the
-    treebank; 0: none. conditional_c: the variance of the prior there. start: of these iterations,
-    "m_estimate", or "zero", which leaves the M-estimate out. folds: for these the sentences are cut
-    in so many blocks, in the order given, and those of each are parsed by a grammar of the others;
-    1: q0 parses all. threshold: posteriors below are pruned in the forests; it should be that of
-    parsing. seed: of the order of the trees. threads: so many share the forests; the result is the
-    same.
+    treebank; 0: none. l2: the penalty there, beside the sum over sentences, is l2 |w|^2, without
+    one half. start: of these iterations, "m_estimate", or "zero", which leaves the M-estimate out.
+    folds: for these the sentences are cut in so many blocks, in the order given, and those of each
+    are parsed by a grammar of the others; 1: q0 parses all. threshold: posteriors below are pruned
+    in the forests; it should be that of parsing. seed: of the order of the trees. threads: so many
+    share the forests; the result is the same.
     Raises StructlearnError SL406 for a setting out of range, SL443 for a product of grammars.
     """
 
@@ -167,7 +167,7 @@ class MEstimation:
     tolerance: float = 1e-4
     max_passes: int = 200
     conditional_iterations: int = 0
-    conditional_c: float = 1000.0
+    l2: float = 1.0
     start: str = "m_estimate"
     folds: int = 5
     threshold: float = 1e-2
@@ -183,7 +183,7 @@ class MEstimation:
             ("tolerance", "0 or more", 0 <= self.tolerance < np.inf),
             ("max_passes", "0 or more", self.max_passes >= 0),
             ("conditional_iterations", "0 or more", self.conditional_iterations >= 0),
-            ("conditional_c", "more than 0, and finite", 0 < self.conditional_c < np.inf),
+            ("l2", "0 or more", 0 <= self.l2 < np.inf),
             ("start", " or ".join(STARTS), self.start in STARTS),
             ("folds", "1 or more", self.folds >= 1),
             ("threshold", "0 to 1", 0 <= self.threshold <= 1),
@@ -404,7 +404,7 @@ class MEstimationTrainer:
                 TrainingForests.joined(self._forests),
                 self._words,
                 FragmentScorer(self._weights, self._grammar.symbols),
-                c=settings.conditional_c,
+                l2=settings.l2,
                 threads=settings.threads,
             )
             self._forests = []
