@@ -246,8 +246,8 @@ def climb(
 ) -> tuple[FragmentWeights, list[Figures], list[float]]:
     """Conditional likelihood from these weights on.
 
-    RETURNS: the weights at the end; scores on a split, if one is given, on the way, with CPU seconds
-    so far; and the objective after each iteration.
+    RETURNS: the weights at the end; scores on a split, if one is given, on the way, with CPU
+    seconds so far; and the objective after each iteration.
     """
     optimizer = LBFGS(start.values)
     clock, curve, values = Clock(), [], []
