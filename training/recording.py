@@ -26,13 +26,24 @@ def record(name: str, figures: dict[str, Any]) -> None:
         table = results
         for parent in parents:
             table = table.setdefault(parent, {})
-        table[last] = round(value, 6) if isinstance(value, float) else value
+        table[last] = _rounded(value)
     results["commit"] = _commit()
     results["machine"] = machine()
     RESULTS.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".json.new")
     srsly.write_json(fresh, {key: results[key] for key in sorted(results)}, indent=2)
     os.replace(fresh, path)
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers to six digits after the point; those that are less to three that count."""
+    if isinstance(value, float):
+        return round(value, 6) if abs(value) >= 1e-5 else float(f"{value:.3g}")
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return value
 
 
 def _commit() -> str:

@@ -50,6 +50,11 @@ def describe(grammar: Grammar) -> str:
         if grammar.features is not None:
             known = f"{len(grammar.features.vocabulary):,} words known"
             lines.append(f"  {grammar.features.n_weights:,} weights of span features, {known}")
+        if grammar.fragments is not None:
+            fragments = grammar.fragments
+            known = f"{len(fragments.vocabulary):,} words known"
+            counts = f"{len(fragments):,} features of fragments, {fragments.n_weights:,} of them"
+            lines.append(f"  {counts} with weights other than zero, {known}")
     for what, names, first in (
         ("tags", symbols.tags, 0),
         ("phrases", symbols.phrases, symbols.n_tags),

@@ -4,7 +4,8 @@ Smith, Vail & Lafferty (2007), section 4.1.2: the outside quantity of the top of
 the probabilities of its productions, times the inside quantities of its leaves. What stands above a
 node divides its outside quantity (`Expectations.annotated`); what word stands at an end of a span,
 or beside it, is a left or right corner, summed over all paths that lead there (`Expectations.first`
-and so on). All of this is a few linear systems; no sentence is ever parsed.
+and so on). All of this is a few linear systems; no sentence is ever parsed. The distribution is
+that of the grammar by itself, with chains of unary productions that the parser would not build.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ class MEstimation:
     c: float = 1.0
     scaling: float = 0.75
     tolerance: float = 1e-4
-    max_passes: int = 200
+    max_passes: int = 50
     conditional_iterations: int = 0
     l2: float = 1.0
     start: str = "m_estimate"
@@ -260,7 +260,6 @@ class MEstimationTrainer:
         self._n_forests = 0  # folds that have had theirs; after `resume` they are made again
         self._objective: FragmentObjective | None = None
         self._optimizer: LBFGS | None = None
-        self._climbed = False
         self.left_out = 0
         self.value = 0.0
         self.n_iterations = 0
@@ -314,6 +313,15 @@ class MEstimationTrainer:
         if self._grammar is None or not self._estimated:
             return False
         return not self.settings.conditional_iterations or self._climbed
+
+    @property
+    def _climbed(self) -> bool:
+        """Whether conditional likelihood is as high as it is to get."""
+        optimizer = self._optimizer
+        if optimizer is None:
+            return False
+        most = self.settings.conditional_iterations
+        return optimizer.status != "running" or optimizer.n_iterations >= most
 
     def _round(self) -> None:
         assert self._base is not None
@@ -412,11 +420,10 @@ class MEstimationTrainer:
             self._optimizer = LBFGS(self._weights.values, memory=LBFGS_MEMORY)
         optimizer = self._optimizer
         for _ in range(ITERATIONS):
-            more = optimizer.step(self._objective.value_and_grad)
+            optimizer.step(self._objective.value_and_grad)
             self.value = float(optimizer.value or 0.0)
             self._report(0, "conditional", optimizer.n_iterations, -self.value)
-            if not more or optimizer.n_iterations >= settings.conditional_iterations:
-                self._climbed = True
+            if self._climbed:
                 break
 
     def _close(self) -> None:
@@ -446,7 +453,6 @@ class MEstimationTrainer:
             "weights": None if self._weights is None else self._weights.values,
             "n_forests": self._n_forests,
             "optimizer": None if optimizer is None else _stored(optimizer.to_bytes()),
-            "climbed": self._climbed,
             "n_iterations": self.n_iterations,
             "value": self.value,
         }
@@ -479,16 +485,15 @@ class MEstimationTrainer:
                 self._weights = self._gather().weights.with_weights(own["weights"])
             if own["optimizer"] is not None:
                 self._optimizer = LBFGS.from_bytes(own["optimizer"].tobytes())
-            self._estimated, self._climbed = own["estimated"], own["climbed"]
-            self._n_forests = own["n_forests"]
+            self._estimated, self._n_forests = own["estimated"], own["n_forests"]
             self.n_iterations, self.value = own["n_iterations"], own["value"]
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
         return True
 
     def _identity(self) -> str:
-        """Equal for equal trees and settings, but for threads and how long to train."""
-        same = replace(self.settings, max_passes=0, conditional_iterations=0)
+        """Equal for equal trees and settings, but for threads and conditional_iterations."""
+        same = replace(self.settings, conditional_iterations=0)
         text = repr((outline(same), self._data.digest()))
         return blake2b(text.encode(), digest_size=16).hexdigest()
 

@@ -549,11 +549,12 @@ def build_m_estimated_grammar(
     templates: list[str] | None = None,
     min_count: int = 2,
     min_word_count: int = 2,
-    c: float = 2.0,
+    c: float = 1.0,
+    scaling: float = 0.75,
     tolerance: float = 1e-4,
-    max_passes: int = 200,
+    max_passes: int = 50,
     conditional_iterations: int = 0,
-    conditional_c: float = 1000.0,
+    l2: float = 1.0,
     start: str = "m_estimate",
     folds: int = 5,
     threshold: float = 1e-2,
@@ -569,14 +570,17 @@ def build_m_estimated_grammar(
     templates: of features, such as "RULE|PARENT" or "LABEL|WORD[first]"; see `grammar.fragments`.
         None: the usual ones. min_count: features seen less often in training are left out.
         min_word_count: words seen less often are unknown ones.
-    c: the penalty is |w|^2 / 2c. tolerance, max_passes: training ends when the objective is known
-        to be within this of its minimum, or after so many passes through the trees.
+    c: the variance of the prior on the weight of a feature that is in a tree once, on the average;
+        of one that is there m times it is c / m^scaling. scaling: 0 for the paper's, c for all.
+    tolerance, max_passes: training ends when the objective is known to be within this of its
+        minimum, or after so many passes through the trees.
     conditional_iterations: so many of L-BFGS follow, which make the trees likely given the words:
-        more accurate, and the training sentences are parsed for it. 0: none. conditional_c: of the
-        penalty there. start: of these, "m_estimate", or "zero", without M-estimation before.
-    folds, threshold, of forests for these iterations: the trees are cut in so many parts, and those
-        of each are parsed by a grammar of the others; 1: the grammar of all parses all. Posteriors
-        below the threshold are left out; those of parsing should be alike.
+        more accurate, and the training sentences are parsed for it. 0: none. l2: the penalty there
+        is l2 * |w|^2, without one half. start: of these, "m_estimate", or "zero", without
+        M-estimation before.
+    folds: the trees are cut in so many parts, and those of each are parsed by a grammar of the
+        others; 1: all by that of all. threshold: posteriors below it are left out of the forests;
+        those of parsing should be alike. Both are for these iterations.
     seed: of the order of the trees. threads: so many share the forests; the result is the same.
     RAISES: SL443 for a product of grammars.
     """
@@ -592,10 +596,11 @@ def build_m_estimated_grammar(
         base=_grammar_estimator("spacy_structlearn.MEstimatedGrammar.v1", grammar),
         features=FragmentFeatures(templates, min_count, min_word_count),
         c=c,
+        scaling=scaling,
         tolerance=tolerance,
         max_passes=max_passes,
         conditional_iterations=conditional_iterations,
-        conditional_c=conditional_c,
+        l2=l2,
         start=start,
         folds=folds,
         threshold=threshold,

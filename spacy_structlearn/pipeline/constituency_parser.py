@@ -122,8 +122,9 @@ def make_constituency_parser(
     model: an architecture over trees, such as "spacy_structlearn.LatentGrammar.v1".
     iterations_per_step: iterations of the learner in one `nlp.update`: of a latent grammar, whole
         rounds of splitting, merging and smoothing; of a conditional one then whole levels; of a
-        neural or span grammar such rounds, then forests of a fold, then passes through all; of a
-        sigmoid belief network passes through the sentences.
+        neural or span grammar such rounds, then forests of a fold, then passes through all; of an
+        M-estimated one such rounds, then ten passes through the trees each, then forests of a fold
+        and ten iterations each; of a sigmoid belief network passes through the sentences.
     decoder: which tree of the chart is taken: "max_rule_product", "max_rule_sum", "viterbi",
         "variational" or "labelled_recall", see `grammar.decode`. Of the trees that the search of a
         sigmoid belief network finds, "max_rule_sum" and "labelled_recall" take the one that is

@@ -96,7 +96,7 @@ def test_readers_that_do_not_suit_are_one_line(run, component, reader):
 
 # --- other architectures --------------------------------------------------------------------------
 def test_every_config_of_an_architecture_names_it():
-    expected = ["ConditionalGrammar", "ISBN", "NeuralGrammar", "SpanGrammar"]
+    expected = ["ConditionalGrammar", "ISBN", "MEstimatedGrammar", "NeuralGrammar", "SpanGrammar"]
     assert ARCHITECTURES["constituency_parser"] == expected
     for component, names in ARCHITECTURES.items():
         for name in names:
@@ -118,6 +118,7 @@ def test_every_config_of_an_architecture_names_it():
     [
         ("ConditionalGrammar", "conditional grammar"),
         ("ISBN", "sigmoid belief network"),
+        ("MEstimatedGrammar", "features of fragments of trees"),
         ("NeuralGrammar", "small network"),
         ("SpanGrammar", "features of the words"),
     ],
@@ -150,6 +151,7 @@ def test_an_architecture_without_a_config_is_a_wrong_use(run, component, archite
     [
         ("ConditionalGrammar", {"rounds": 1}),
         ("ISBN", {"threshold": 1, "epochs": 60}),
+        ("MEstimatedGrammar", {"min_count": 1}),
     ],
 )
 def test_training_with_another_architecture(run, corpora, tmp_path, architecture, settings):
