@@ -30,7 +30,7 @@ from ..trees.tree import Tree
 from .anchored import REPORTS, AnchoredGrammar, TrainingForests, outline, training_forests
 from .estimators import Callback, SplitMerge
 from .expectations import FragmentExpectations, Words
-from .fragment_objective import FragmentObjective
+from .fragment_objective import FragmentObjective, shrunk
 from .fragment_weights import FragmentFeatures, FragmentScorer, FragmentWeights
 from .fragments import BOUNDARY, FeatureHasher, sites_of_trees
 from .hypergraph import Floats
@@ -152,11 +152,11 @@ class MEstimation:
     tolerance: of the duality gap; max_passes: through the trees, at most.
     conditional_iterations: so many of L-BFGS on the conditional likelihood follow, which parses the
     treebank; 0: none. l2: the penalty there, beside the sum over sentences, is l2 |w|^2, without
-    one half. start: of these iterations, "m_estimate", or "zero", which leaves the M-estimate out.
-    folds: for these the sentences are cut in so many blocks, in the order given, and those of each
-    are parsed by a grammar of the others; 1: q0 parses all. threshold: posteriors below are pruned
-    in the forests; it should be that of parsing. seed: of the order of the trees. threads: so many
-    share the forests; the result is the same.
+    one half. start: of these iterations, "m_estimate", of which some fraction is taken, or "zero",
+    which leaves the M-estimate out. folds: for these the sentences are cut in so many blocks, in
+    the order given, and those of each are parsed by a grammar of the others; 1: q0 parses all.
+    threshold: posteriors below are pruned in the forests; it should be that of parsing. seed: of
+    the order of the trees. threads: so many share the forests; the result is the same.
     Raises StructlearnError SL406 for a setting out of range, SL443 for a product of grammars.
     """
 
@@ -417,7 +417,10 @@ class MEstimationTrainer:
             )
             self._forests = []
         if self._optimizer is None:
-            self._optimizer = LBFGS(self._weights.values, memory=LBFGS_MEMORY)
+            start = self._weights.values
+            if settings.start == "m_estimate":
+                start = shrunk(self._objective, start)
+            self._optimizer = LBFGS(start, memory=LBFGS_MEMORY)
         optimizer = self._optimizer
         for _ in range(ITERATIONS):
             optimizer.step(self._objective.value_and_grad)
@@ -483,6 +486,7 @@ class MEstimationTrainer:
                 )
             if own["weights"] is not None:
                 self._weights = self._gather().weights.with_weights(own["weights"])
+                self._statistics = None
             if own["optimizer"] is not None:
                 self._optimizer = LBFGS.from_bytes(own["optimizer"].tobytes())
             self._estimated, self._n_forests = own["estimated"], own["n_forests"]

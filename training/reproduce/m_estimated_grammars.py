@@ -8,9 +8,11 @@ and .png. Section 4.1.2 of the paper says how it is done and has no figures. Ste
 runs some:
 
 identities   what the treebank's own grammar expects, and what the treebank has
-wsj_xbar ... the base grammar q0, alone (q0), with the M-estimate of features of fragments (m_est;
-             m_est_paper: one prior for all features), and with their weights by conditional
-             likelihood (discriminative), from 0 and from the M-estimate
+wsj_xbar ... the base grammar q0, alone (q0), and with M-estimates of features of fragments (m_est;
+             m_est_paper: one prior for all features)
+wsj_xbar_conditional ... weights of the same features by conditional likelihood (discriminative); on
+             EWT also _tune, learned without the tuning documents, and scored there
+wsj_xbar_initialiser ... from the M-estimate, and again from 0
 sizes        all of it with fewer sentences of WSJ, under the X-bar grammar
 templates    groups of templates one at a time, by both, and three of them chosen by either
 ratios       of CPU time, from the figures that are there
@@ -65,7 +67,7 @@ from recording import RESULTS, record
 from spacy_structlearn.grammar.anchored import AnchoredGrammar, TrainingForests, training_forests
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.estimators import SplitMerge
-from spacy_structlearn.grammar.fragment_objective import FragmentObjective
+from spacy_structlearn.grammar.fragment_objective import FragmentObjective, shrunk
 from spacy_structlearn.grammar.fragment_weights import (
     FragmentFeatures,
     FragmentScorer,
@@ -97,7 +99,6 @@ GRID = {
 }
 ITERATIONS = 100  # of L-BFGS at most, as in the paper's figure 1
 SCORED = (5, 10, 20, 40, 60, 80, 100)  # after which the parser is scored
-STARTS = ("zero", "m_est")
 NEAR = (0.05, 0.01)  # of what is lost from 0 to the end: how near the end is near enough
 GROUPS = {
     "parent": ("RULE|PARENT", "TAG|PARENT"),
@@ -228,6 +229,9 @@ class Part:
             scorer = FragmentScorer(weights, self.grammar.symbols)
             return FragmentObjective(forests, words, scorer, l2=l2)
 
+    def scores(self, weights: FragmentWeights | None, splits: Sequence[str]) -> Figures:
+        return {k: v for split in splits for k, v in self.score(weights, split).items()}
+
     def score(self, weights: FragmentWeights | None, split: str) -> Figures:
         grammar = AnchoredGrammar(self.grammar, fragments=weights)
         thresholds = (SETTINGS.threshold,) * max(self.grammar.depth, 1)
@@ -309,12 +313,12 @@ def identities(run: Run) -> Iterator[Figures]:
 
 
 def estimates(run: Run, corpus: str, base: str) -> Iterator[Figures]:
-    """All estimates on a corpus, under a base."""
+    """q0 and the M-estimates, with the priors that are best on what settings are chosen on."""
     where = f"{corpus}.{base}"
     learned, tuned = CHOOSING[corpus]
     part = Part(run, corpus, learned, base)
     statistics = part.statistics(SETTINGS.features)
-    found = {"q0": part.score(None, tuned)}
+    yield under(f"{where}.q0", part.score(None, tuned))
     grid = []
     for scaling, variances in GRID.items():
         for c in variances:
@@ -322,75 +326,84 @@ def estimates(run: Run, corpus: str, base: str) -> Iterator[Figures]:
             f1 = part.score(weights, tuned)[f"{tuned}_f1"]
             grid.append({"scaling": scaling, "c": c, f"{tuned}_f1": f1, **costs})
     yield {f"{where}.grid": grid}
-    rows = {
-        "m_est": max(grid, key=lambda row: row[f"{tuned}_f1"]),
-        "m_est_paper": max(
-            (row for row in grid if not row["scaling"]), key=lambda row: row[f"{tuned}_f1"]
-        ),
-    }
-    same = CHOOSING[corpus][0] == SCORING[corpus][0]
-    yield from climbs(part, statistics, rows["m_est"], tuned, where, final=same)
-    if not same:
-        for name, row in rows.items():
-            yield under(f"{where}.{name}", {f"{tuned}_f1": row[f"{tuned}_f1"]})
-        yield under(f"{where}.q0", found["q0"])
-        part = Part(run, corpus, SCORING[corpus][0], base)
+    papers = [row for row in grid if not row["scaling"]]
+    learned, splits = SCORING[corpus]
+    if learned != part.split:
+        part = Part(run, corpus, learned, base)
         statistics = part.statistics(SETTINGS.features)
-    splits = SCORING[corpus][1]
-    costs = part.clocks
-    for name, row in rows.items():
+    for name, rows in (("m_est", grid), ("m_est_paper", papers)):
+        row = max(rows, key=lambda row: row[f"{tuned}_f1"])
         weights, passes = part.m_estimate(statistics, row["scaling"], row["c"])
-        spent = {"cpu_s": costs["counting"].seconds + passes["passes_cpu_s"], **passes}
-        chosen = {"scaling": row["scaling"], "c": row["c"], "features": len(weights)}
-        figures = {k: v for split in splits for k, v in part.score(weights, split).items()}
-        yield under(f"{where}.{name}", {**figures, **spent, **chosen})
-    figures = {k: v for split in splits for k, v in part.score(None, split).items()}
-    yield under(f"{where}.q0", {**figures, "cpu_s": costs["q0"].seconds})
-    if not same:
-        yield from climbs(part, statistics, None, splits[0], where, final=True)
+        spent = part.clock("counting").seconds + passes["passes_cpu_s"]
+        yield under(
+            f"{where}.{name}",
+            {
+                **{k: row[k] for k in (f"{tuned}_f1", "scaling", "c")},
+                **part.scores(weights, splits),
+                **passes,
+                "cpu_s": spent,
+                "features": len(weights),
+            },
+        )
+    figures = part.scores(None, splits)
+    yield under(f"{where}.q0", {**figures, "cpu_s": part.clock("q0").seconds})
 
 
-def climbs(
-    part: Part,
-    statistics: Statistics,
-    estimate: Figures | None,
-    split: str,
-    where: str,
-    *,
-    final: bool,
+def conditional(
+    run: Run, corpus: str, base: str, learned: str, splits: Sequence[str]
 ) -> Iterator[Figures]:
-    """Conditional likelihood from 0, and from the M-estimate if there is one."""
-    objective = part.objective(statistics.weights, SETTINGS.l2)
-    yield {f"{where}.edges_per_sentence.{part.split}": objective.n_edges / len(part.trees)}
-    losses: dict[str, list[float]] = {}
-    for start in STARTS[: 1 if estimate is None else 2]:
-        weights = statistics.weights
-        if start == "m_est":
-            assert estimate is not None
-            weights, _ = part.m_estimate(statistics, estimate["scaling"], estimate["c"])
-        weights, curve, losses[start] = climb(part, objective, weights, ITERATIONS, split)
-        key = f"{where}.curve.{start}" if estimate is not None else f"{where}.curve.final"
-        yield {key: curve}
-        if start == "zero":
-            spent = {
-                name: part.clocks[name].seconds for name in ("forests", "features", "iterations")
-            }
-            name = f"{where}.discriminative"
-            if final:
-                scores = [part.score(weights, s) for s in SCORING[part.corpus][1]]
-                yield under(name, {k: v for found in scores for k, v in found.items()})
-                yield under(name, {f"{part_of}_cpu_s": s for part_of, s in spent.items()})
-                yield {
-                    f"{name}.cpu_s": sum(spent.values()),
-                    f"{name}.iterations": len(losses[start]),
-                }
-            else:
-                yield {f"{name}.{split}_f1": curve[-1]["f1"]}
-        else:
-            yield {f"{where}.from_m_est.{split}_f1": curve[-1]["f1"]}
+    """Conditional likelihood, scored on the way on the first of the splits."""
+    where = f"{corpus}.{base}"
+    part = Part(run, corpus, learned, base)
+    weights = part.statistics(SETTINGS.features).weights
+    objective = part.objective(weights, SETTINGS.l2)
+    weights, rows, losses = climb(part, objective, weights, ITERATIONS, splits[0])
     objective.close()
-    if estimate is not None:
-        yield under(f"{where}.initialiser", _saved(losses))
+    yield {f"{where}.curve.{splits[0]}": rows}
+    seconds = {key: part.clock(key).seconds for key in ("forests", "features", "iterations")}
+    yield under(
+        f"{where}.discriminative",
+        {
+            **part.scores(weights, splits),
+            **{f"{key}_cpu_s": value for key, value in seconds.items()},
+            "cpu_s": sum(seconds.values()),
+            "iterations": len(losses),
+            "edges_per_sentence": objective.n_edges / len(part.trees),
+        },
+    )
+
+
+def tuned(run: Run, corpus: str, base: str) -> Iterator[Figures]:
+    """Conditional likelihood where settings are chosen."""
+    learned, split = CHOOSING[corpus]
+    for figures in conditional(run, corpus, base, learned, (split,)):
+        # The costs that count are those of all sentences.
+        own = f"{corpus}.{base}.discriminative.{split}_"
+        yield {k: v for k, v in figures.items() if "curve" in k or k.startswith(own)}
+
+
+def final(run: Run, corpus: str, base: str) -> Iterator[Figures]:
+    """Conditional likelihood with all sentences."""
+    learned, splits = SCORING[corpus]
+    yield from conditional(run, corpus, base, learned, splits)
+
+
+def initialiser(run: Run, corpus: str, base: str) -> Iterator[Figures]:
+    """Conditional likelihood from 0, and from the M-estimate with the settings of the package."""
+    where = f"{corpus}.{base}"
+    learned, tuned = CHOOSING[corpus]
+    part = Part(run, corpus, learned, base)
+    statistics = part.statistics(SETTINGS.features)
+    objective = part.objective(statistics.weights, SETTINGS.l2)
+    estimate, _ = part.m_estimate(statistics, SETTINGS.scaling, SETTINGS.c)
+    start = estimate.with_weights(shrunk(objective, estimate.values))
+    losses: dict[str, list[float]] = {}
+    _, _, losses["zero"] = climb(part, objective, statistics.weights, ITERATIONS, None)
+    _, rows, losses["m_est"] = climb(part, objective, start, ITERATIONS, tuned)
+    objective.close()
+    scale = float(np.abs(start.values).max() / np.abs(estimate.values).max())
+    yield {f"{where}.curve.from_m_est": rows}
+    yield under(f"{where}.initialiser", {"scale": scale, **_saved(losses)})
 
 
 def _saved(losses: dict[str, list[float]]) -> Figures:
@@ -431,7 +444,7 @@ def ratios(run: Run) -> Iterator[Figures]:
 
 def _same_f1(key: str, own: Figures, split: str, ours: float) -> Figures:
     """What it takes conditional likelihood to be as good as the M-estimate."""
-    curve = own["curve"].get("final", own["curve"]["zero"])
+    curve = own["curve"].get(split, [])
     before = sum(own["discriminative"][f"{name}_cpu_s"] for name in ("forests", "features"))
     good = [row["cpu_s"] for row in curve if row["f1"] >= own["m_est"][f"{split}_f1"]]
     return {f"{key}.same_f1": (before + good[0]) / ours} if good else {}
@@ -502,9 +515,15 @@ def _by_both(part: Part, texts: Sequence[str]) -> tuple[dict[str, float], dict[s
 STEPS: dict[str, Callable[[Run], Iterator[Figures]]] = {
     "identities": identities,
     **{
-        f"{corpus}_{base}": partial(estimates, corpus=corpus, base=base)
+        f"{corpus}_{base}{name}": partial(step, corpus=corpus, base=base)
         for base in BASES
         for corpus in CHOOSING
+        for name, step in (
+            ("", estimates),
+            *((("_tune", tuned),) if corpus == "ewt" else ()),
+            ("_conditional", final),
+            ("_initialiser", initialiser),
+        )
     },
     "sizes": sizes,
     "templates": templates,

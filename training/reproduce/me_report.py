@@ -20,7 +20,8 @@ ESTIMATES = {
     "discriminative": "conditional likelihood, same features",
 }
 COLOURS = {"q0": "black", "m_est_paper": "tab:orange", "m_est": "tab:red"}
-STARTS = {"zero": "conditional likelihood, from 0", "m_est": "the same, from the M-estimate"}
+STARTS = {"zero": "conditional likelihood", "m_est": "the same, from the M-estimate"}
+CHOSEN = {"wsj": "dev", "ewt": "tune"}  # what settings are chosen on
 HEAD = """\
 # M-estimated grammars
 
@@ -163,7 +164,7 @@ def priors(figures: Figures, values: Figures) -> Iterator[str]:
     for base, title in BASES.items():
         for corpus, name in CORPORA.items():
             grid = figures.get(corpus, {}).get(base, {}).get("grid", [])
-            what = "tune_f1" if corpus == "ewt" else "dev_f1"
+            what = f"{CHOSEN[corpus]}_f1"
             for scaling in sorted({row["scaling"] for row in grid}):
                 best = max((r for r in grid if r["scaling"] == scaling), key=lambda r: r[what])
                 rows.append(
@@ -207,7 +208,7 @@ def plot(figures: Figures, values: Figures, path: Path) -> bool:
         (corpus, base)
         for base in BASES
         for corpus in CORPORA
-        if figures.get(corpus, {}).get(base, {}).get("curve", {}).get("zero")
+        if CHOSEN[corpus] in figures.get(corpus, {}).get(base, {}).get("curve", {})
     ]
     if not panels:
         return False
@@ -224,11 +225,12 @@ def plot(figures: Figures, values: Figures, path: Path) -> bool:
     )
     for axis, (corpus, base) in zip(axes[0], panels, strict=True):
         own = figures[corpus][base]
-        what = "tune_f1" if corpus == "ewt" else "dev_f1"
+        what = f"{CHOSEN[corpus]}_f1"
         parts = own.get("discriminative", {})
         before = sum(parts.get(f"{part}_cpu_s", 0.0) for part in ("forests", "features"))
+        curves = {"zero": own["curve"][CHOSEN[corpus]], "m_est": own["curve"].get("from_m_est")}
         for start, text in STARTS.items():
-            rows = own["curve"].get(start, [])
+            rows = curves[start]
             if rows:
                 seconds = [before + row["cpu_s"] for row in rows]
                 axis.plot(seconds, [row["f1"] for row in rows], "o-", ms=3, label=text)
