@@ -43,10 +43,7 @@ def node_items(graphs: Hypergraphs) -> NDArray[np.int32]:
     one has the item of that, and a lower node that nothing makes has the item of the upper one.
     """
     lasts = graphs.node_offsets[1:] - 1
-    # Between two sentences stands the end of one and the begin of the next.
-    sizes = np.delete(np.diff(graphs.begins), lasts[:-1] + np.arange(1, len(graphs)))
-    n_nodes = len(sizes)
-    heads = np.repeat(np.arange(n_nodes), sizes)
+    n_nodes, heads = int(graphs.node_offsets[-1]), graphs.heads
     items = np.full(n_nodes, -1, dtype=np.int32)
     making = graphs.made >= 0
     items[heads[making]] = graphs.made[making]

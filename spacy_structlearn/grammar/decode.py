@@ -33,7 +33,7 @@ from ..errors import StructlearnError
 from ..trees.parse import Parse, calibrate
 from . import _chart
 from .fragment_weights import FragmentScorer, FragmentWeights
-from .hypergraph import Floats, Hypergraphs, Scorer, from_forest
+from .hypergraph import Floats, Hypergraphs, Scorer, from_forest, together
 from .model import LatentGrammar, Level
 from .span_features import LinearScorer, SpanWeights
 
@@ -285,13 +285,13 @@ class ChartParser:
         found = self._forests(lexicon, others, np.array([0, len(sentence)]))
         if not len(found.numbers):
             return []
-        graphs, scores = self._scored(found, [sentence], tokens)
+        graphs, scores, sources = self._scored(found, [sentence], tokens)
         log_z, posteriors = graphs.inside_outside(scores)
         decoder = "viterbi" if self.decoder == LABELLED_RECALL else self.decoder
-        gains = graphs.gains(scores, posteriors, decoder)
+        gains = graphs.gains(scores, posteriors, decoder, sources=sources)
         parses = []
         for _, edges in graphs.k_best(gains, k)[0]:
-            parse = self._parses(*self._brackets(graphs, edges, posteriors))[0]
+            parse = self._parses(*self._brackets(graphs, edges, posteriors, sources))[0]
             parse.log_likelihood = float(found.log_likelihoods[0])
             parse.log_probability = float(scores[edges].sum() - log_z[0])
             parse.levels = int(found.levels[0])
@@ -367,10 +367,11 @@ class ChartParser:
         """As `Chart.parse`, with anchored scores."""
         found = self._forests(lexicon, others, offsets)
         numbers = found.numbers
-        graphs, scores = self._scored(found, words, tokens)
-        mask, log_z, posteriors = graphs.decode(scores, self.decoder, self.grammar.symbols)
+        graphs, scores, sources = self._scored(found, words, tokens)
+        symbols = self.grammar.symbols
+        mask, log_z, posteriors = graphs.decode(scores, self.decoder, symbols, sources)
         edges = np.flatnonzero(mask)
-        *brackets, begins = self._brackets(graphs, edges, posteriors)
+        *brackets, begins = self._brackets(graphs, edges, posteriors, sources)
         owner = np.searchsorted(graphs.edge_offsets, edges, side="right") - 1
         # Where the scorers forbid every tree there is as little of a parse as without a forest.
         possible = log_z > -np.inf
@@ -417,10 +418,11 @@ class ChartParser:
 
     def _scored(
         self, forests: _Forests, words: list[list[str]], tokens: list[Any] | None
-    ) -> tuple[Hypergraphs, Floats]:
+    ) -> tuple[Hypergraphs, Floats, NDArray[np.int64] | None]:
         """The forests, with the scores of their edges by the grammar and all scorers.
 
-        Where there are features of fragments the forests are refined as these ask.
+        Where there are features of fragments the forests are refined as these ask; the third tells
+        of what each edge is then a copy.
         """
         graphs = forests.graphs
         sentences = [words[i] for i in forests.numbers]
@@ -435,16 +437,21 @@ class ChartParser:
         assert self.weight is not None
         scores = graphs.edge_scores(total, self.weight)
         if self.fragments is None or not len(graphs):
-            return graphs, scores
+            return graphs, scores, None
         refined, own = self.fragments.scores(sentences, graphs)
-        return refined.graphs, scores[refined.edges] + own
+        return refined.graphs, scores[refined.edges] + own, refined.edges
 
     def _brackets(
-        self, graphs: Hypergraphs, edges: NDArray[np.int64], posteriors: Floats
+        self,
+        graphs: Hypergraphs,
+        edges: NDArray[np.int64],
+        posteriors: Floats,
+        sources: NDArray[np.int64] | None,
     ) -> tuple[NDArray[Any], ...]:
         """The brackets and tags of one tree of each forest, as `Chart.parse` gives them.
 
-        edges: int64, ascending, of all trees. posteriors: float64 (E), of the edges.
+        edges: int64, ascending, of all trees. posteriors: float64 (E), of the edges. sources: see
+        `Hypergraphs.decode`.
         """
         edges = edges[graphs.made[edges] >= 0]
         made, rules = graphs.made[edges], graphs.chain[edges]
@@ -456,7 +463,7 @@ class ChartParser:
             graphs.items[made, 0], self._chain_symbols[self._chain_begins[rules[above]] + depth]
         )
         own = graphs.item_posteriors(posteriors)[made]
-        probabilities = np.append(own, posteriors[edges[above]])
+        probabilities = np.append(own, together(posteriors, sources)[edges[above]])
         place = np.append(np.arange(len(edges)), above)
         depth = np.append(np.zeros(len(edges), dtype=np.int64), depth + 1)
         starts, ends = graphs.items[made[place], 1:].T

@@ -35,6 +35,8 @@ class FragmentFeatures:
     def __post_init__(self) -> None:
         if self.templates is not None:
             object.__setattr__(self, "templates", tuple(self.templates))
+            if not self.templates:
+                raise StructlearnError("SL442", name="templates", wanted="one or more", value=())
         for name in ("min_count", "min_word_count"):
             value = getattr(self, name)
             if value < 1:

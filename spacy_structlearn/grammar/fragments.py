@@ -277,18 +277,10 @@ class Forests:
             )
             source = np.asarray(refined.edges)
             graphs, edges, rows = refined.graphs, edges[source], rows[source]
-            self.relations = refined.states[_heads(graphs)]
+            self.relations = refined.states[graphs.heads]
         else:
             self.relations = np.zeros((len(edges), 3), dtype=np.int32)
         self.graphs, self.edges, self.local = graphs, edges, rows
-
-
-def _heads(graphs: Hypergraphs) -> NDArray[np.int64]:
-    """The node that each edge makes, int64 (E), of all sentences."""
-    sizes = np.diff(graphs.begins)
-    # Between two sentences stands the end of the first.
-    ends = (graphs.node_offsets[1:-1] + np.arange(1, max(len(graphs), 1)) - 1).astype(np.int64)
-    return np.repeat(np.arange(int(graphs.node_offsets[-1])), np.delete(sizes, ends))
 
 
 def _sites_of_edges(

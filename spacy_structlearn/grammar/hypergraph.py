@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -109,6 +110,31 @@ class Hypergraphs:
             self.chain[edges],
         )
 
+    @cached_property
+    def heads(self) -> NDArray[np.int64]:
+        """The node that each edge makes, counted through all sentences, int64 (E)."""
+        # Between two sentences stands the end of one and the begin of the next.
+        between = self.node_offsets[1:-1] + np.arange(len(self) - 1)
+        sizes = np.delete(np.diff(self.begins), between)
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    def thinned(self, kept: Mask) -> Hypergraphs:
+        """The same nodes with some of the edges. kept: which, a mask (E)."""
+        ends = np.zeros(int(self.node_offsets[-1]) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(self.heads[kept], minlength=len(ends) - 1), out=ends[1:])
+        sizes = np.diff(self.node_offsets) + 1
+        nodes = np.arange(len(self.begins)) - np.repeat(np.arange(len(self)), sizes)
+        own = ends[self.node_offsets]
+        return replace(
+            self,
+            edge_offsets=own,
+            begins=(ends[nodes] - np.repeat(own[:-1], sizes)).astype(np.int32),
+            tails=self.tails[kept],
+            scores=self.scores[kept],
+            made=self.made[kept],
+            chain=self.chain[kept],
+        )
+
     def edge_scores(self, item_scores: Floats, weight: float) -> Floats:
         """weight times the grammar's score of an edge, and the score of the item that it makes.
 
@@ -145,7 +171,11 @@ class Hypergraphs:
         return _hypergraph.best(*self._structure, _doubles(scores))
 
     def decode(
-        self, scores: Floats, decoder: str, symbols: Symbols | None = None
+        self,
+        scores: Floats,
+        decoder: str,
+        symbols: Symbols | None = None,
+        sources: NDArray[np.integer] | None = None,
     ) -> tuple[Mask, Floats, Floats]:
         """The edges of the best trees, a mask (E), and what `inside_outside` gives for `scores`.
 
@@ -154,24 +184,32 @@ class Hypergraphs:
         "max_rule_sum", the largest sum of the posteriors of productions; "max_rule_product", the
         largest product of them. "labelled_recall", the largest sum of the posteriors of tags and
         brackets (Goodman 1996), of which each costs one half, so that precision counts too; for it
-        alone, symbols: those of the grammar.
+        alone, symbols: those of the grammar. sources: of forests whose nodes were split (see
+        `annotation`), (E), of what each edge is a copy: a production is then all copies of one.
         """
         log_z, posteriors = self.inside_outside(scores)
-        return self.best(self.gains(scores, posteriors, decoder, symbols))[1], log_z, posteriors
+        gains = self.gains(scores, posteriors, decoder, symbols, sources)
+        return self.best(gains)[1], log_z, posteriors
 
     def gains(
-        self, scores: Floats, posteriors: Floats, decoder: str, symbols: Symbols | None = None
+        self,
+        scores: Floats,
+        posteriors: Floats,
+        decoder: str,
+        symbols: Symbols | None = None,
+        sources: NDArray[np.integer] | None = None,
     ) -> Floats:
         """What each edge adds to the sum that a decoder makes the largest, float64 (E).
 
-        scores, posteriors: float64 (E), of the edges. decoder, symbols: see `decode`.
+        scores, posteriors: float64 (E), of the edges. decoder, symbols, sources: see `decode`.
         """
         if decoder in ("viterbi", "variational"):
             return scores
+        own, posteriors = posteriors, together(posteriors, sources)
         if decoder == "labelled_recall":
             if symbols is None:
                 raise ValueError("labelled recall asks which symbols are phrases")
-            symbol, gain = self.items[:, 0], self.item_posteriors(posteriors)
+            symbol, gain = self.items[:, 0], self.item_posteriors(own)
             gain[symbol >= symbols.n_tags] -= BRACKET_COST
             # What is left out of the trees that come back.
             last = symbols.n_tags + symbols.n_phrases
@@ -303,6 +341,11 @@ class _KBest:
             for place in range(len(ranks)):
                 consider(edge, tuple(rank + (i == place) for i, rank in enumerate(ranks)))
         return found
+
+
+def together(posteriors: Floats, sources: NDArray[np.integer] | None) -> Floats:
+    """The posteriors of productions, float64 (E). posteriors: of edges; sources: see `decode`."""
+    return posteriors if sources is None else np.bincount(sources, posteriors)[sources]
 
 
 def _doubles(scores: NDArray[Any]) -> Floats:

@@ -1,7 +1,6 @@
 """PCFGs as distributions of trees: expectations against enumeration, samples and closed forms."""
 
-from bisect import bisect
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from grammars import SHAPES, grammar_from, random_grammar, tensors
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from random_trees import Node, rules_of, samples
 from treebanks import toy
 
 from spacy_structlearn.errors import StructlearnError
@@ -91,25 +91,6 @@ def trained(rounds, **more):
 
 
 # --- enumeration and samples ---------------------------------------------------------------------
-class Node:
-    """What a tree is made of. rule: "binary", "unary" or "word", and its number."""
-
-    def __init__(self, state, rule, *children):
-        self.state, self.rule, self.children = state, rule, children
-
-
-def rules_of(pcfg):
-    """The rules of each state: probability, name, children."""
-    found = defaultdict(list)
-    for r, (top, *below) in enumerate(pcfg.binary.tolist()):
-        found[top].append((pcfg.binary_p[r], ("binary", r), below))
-    for r, (top, *below) in enumerate(pcfg.unary.tolist()):
-        found[top].append((pcfg.unary_p[r], ("unary", r), below))
-    for x in np.flatnonzero(pcfg.lexical).tolist():
-        found[x].append((pcfg.lexical[x], ("word", x), []))
-    return found
-
-
 def all_trees(pcfg):
     """Every tree and its probability; of a grammar of finitely many."""
     rules = rules_of(pcfg)
@@ -122,28 +103,6 @@ def all_trees(pcfg):
             yield from ((q, Node(x, rule, *nodes)) for q, nodes in parts)
 
     return [(p * q, tree) for x, p in enumerate(pcfg.root.tolist()) if p for q, tree in below(x)]
-
-
-def samples(pcfg, n, seed=0, most=10_000):
-    """Random trees; those of more than `most` nodes are left out."""
-    rules, random = rules_of(pcfg), np.random.default_rng(seed).random
-    chances = {x: np.cumsum([p for p, *_ in own]).tolist() for x, own in rules.items()}
-    tops = np.cumsum(pcfg.root).tolist()
-    found = []
-    for start in random(n):
-        root = Node(bisect(tops, start * tops[-1]), None)
-        stack, size = [root], 0
-        while stack and size <= most:
-            node = stack.pop()
-            own = chances[node.state]
-            choice = bisect(own, random() * own[-1])
-            _, node.rule, children = rules[node.state][choice]
-            node.children = [Node(x, None) for x in children]
-            stack += node.children
-            size += 1
-        if not stack:
-            found.append(root)
-    return found
 
 
 def occurrences(pcfg, tree):
@@ -424,6 +383,48 @@ def test_expectations_are_those_of_random_trees(binarization):
     assert pcfg.binarization == binarization
     found = Expectations(pcfg)
     assert_like_samples(found, samples(found.pcfg, N_SAMPLES))
+
+
+def fragments_of(pcfg, node, depth):
+    """The fragment of so many productions from a node down, and those that end sooner."""
+    symbol = int(pcfg.symbol[node.state])
+    if not depth or not node.children:
+        return symbol
+    return (symbol, *(fragments_of(pcfg, child, depth - 1) for child in node.children))
+
+
+def nodes_of(tree):
+    return [tree, *(node for child in tree.children for node in nodes_of(child))]
+
+
+@pytest.mark.parametrize("binarization", BINARIZATIONS)
+def test_fragments_are_those_of_random_trees(binarization):
+    found = Expectations(PCFG.of(trained(1, binarization=binarization)))
+    trees = samples(found.pcfg, 5_000)
+    for depth in (1, 2, 3):
+        counts = [
+            Counter(fragments_of(found.pcfg, node, depth) for node in nodes_of(tree))
+            for tree in trees
+        ]
+        # Those of fewer productions end in tags everywhere, so that each stands for itself alone.
+        often = Counter(f for own in counts for f in own if isinstance(f, tuple)).most_common(12)
+        for fragment, _ in often:
+            numbers = np.array([own[fragment] for own in counts])
+            error = numbers.std() / np.sqrt(len(trees))
+            assert abs(numbers.mean() - found.fragment(fragment)) <= 5 * error + 1e-9, fragment
+
+
+def test_a_fragment_of_one_symbol():
+    found = Expectations(finite("right"))
+    for symbol in range(found.pcfg.symbols.size):
+        total = found.outside[found.pcfg.symbol == symbol].sum()
+        assert found.fragment(symbol) == pytest.approx(total, abs=1e-12)
+
+
+def test_a_fragment_with_three_children():
+    found = Expectations(finite("right"))
+    with pytest.raises(ValueError, match="3 children"):
+        found.fragment((0, 1, 1, 1))
 
 
 @pytest.mark.parametrize("binarization", BINARIZATIONS)
