@@ -53,7 +53,7 @@ class FragmentObjective:
         for cut in cuts:
             graphs, target = forests.select(cut)
             words = [sentences[number] for number in forests.numbers[cut].tolist()]
-            places = scorer.places(words, graphs)
+            places = scorer.places(words, graphs, target)
             refined = places.forests
             # What stands above a node follows from the tree, so that it is one tree there, too.
             reached = np.where(target[refined.edges], 0.0, -np.inf)

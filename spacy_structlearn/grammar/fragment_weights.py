@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..errors import StructlearnError
 from . import _fragments, _span_features
 from .fragments import FRAGMENT_TEMPLATES, FeatureHasher, Forests, Hashes, Sentences, Templates
-from .hypergraph import Floats, Hypergraphs
+from .hypergraph import Floats, Hypergraphs, Mask
 from .model import STORAGES, Entries, from_signed, signed
 from .symbols import BINARIZATIONS, Symbols
 from .word_attributes import word_hash
@@ -192,15 +192,18 @@ class FragmentScorer:
         self._hasher = FeatureHasher(weights.templates, weights.vocabulary, weights.n_tags)
         self._table = _fragments.Table(weights.keys)
 
-    def places(self, sentences: Sentences, graphs: Hypergraphs) -> FragmentPlaces:
+    def places(
+        self, sentences: Sentences, graphs: Hypergraphs, kept: Mask | None = None
+    ) -> FragmentPlaces:
         """The features of all productions of forests.
 
-        sentences: the words of each. Raises ValueError if the forests are not theirs.
+        sentences: the words of each. kept: edges of trees that must stay, see `Forests`. Raises
+        ValueError if the forests are not theirs.
         """
         if [len(sentence) for sentence in sentences] != graphs.n_words.tolist():
             raise ValueError("the forests are not those of the sentences")
         weights, hasher, templates = self.weights, self._hasher, self.weights.templates
-        forests = Forests(graphs, templates, self._symbols, weights.binarization)
+        forests = Forests(graphs, templates, self._symbols, weights.binarization, kept)
         sites = forests.sites
         attributes = hasher.attributes(sentences)
         parts = hasher.parts(sites)

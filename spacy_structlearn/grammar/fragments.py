@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from ..errors import StructlearnError
 from . import _fragments
 from .annotation import node_items, with_ancestors, with_edge_tags
-from .hypergraph import Hypergraphs
+from .hypergraph import Hypergraphs, Mask
 from .symbols import Symbols, TreebankData, cumulative
 from .word_attributes import WORD_ATTRIBUTE, WordAttributes, hash_of
 
@@ -61,6 +61,7 @@ _TERM = re.compile(rf"({WORD_ATTRIBUTE}|{TAG})\[({'|'.join(POSITIONS)})\]")
 # Which child of a binary production a position belongs to; those outside belong to neither.
 _CHILD = {"first": 0, "left": 0, "last": 1, "right": 1}
 BOUNDARY = hash_of("BOUNDARY")
+MOST_EDGES = 200_000  # of a sentence, told apart by tags; what is above makes several times as many
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,9 @@ class Templates:
     def __init__(self, texts: Iterable[str]):
         self.texts = tuple(str(text) for text in texts)
         self.all = tuple(Template.parse(text) for text in self.texts)
+        asked = [replace(template, text="") for template in self.all]
         for i, text in enumerate(self.texts):
-            if text in self.texts[:i]:
+            if asked[i] in asked[:i]:
                 raise StructlearnError("SL431", text=text)
         names = [name for template in self.all for name, _ in template.words if name != TAG]
         self.attributes = tuple(dict.fromkeys(names))
@@ -257,16 +259,24 @@ class Forests:
     what stands above them, as far as templates ask. local: int64 (E), for each edge of `graphs`
     its row in `sites`, for features that do not look up, -1 for an edge that makes nothing.
     relations: int32 (E, 3), what stands above it. edges: int64 (E), the edge of the forests given.
+
+    kept: a mask of the edges given, of trees that must stay where a forest is too large: see
+    `bounded`.
     """
 
     def __init__(
-        self, graphs: Hypergraphs, templates: Templates, symbols: Symbols, binarization: str
+        self,
+        graphs: Hypergraphs,
+        templates: Templates,
+        symbols: Symbols,
+        binarization: str,
+        kept: Mask | None = None,
     ):
-        edges = np.arange(len(graphs.scores))
-        tags = None
+        graphs, chosen = bounded(graphs, templates, symbols.n_tags, kept)
+        edges, tags = np.arange(len(graphs.scores)), None
         if templates.tags:
             tagged = with_edge_tags(graphs, symbols.n_tags)
-            graphs, edges, tags = tagged.graphs, np.asarray(tagged.edges), tagged.states
+            graphs, edges, tags = tagged.graphs, tagged.edges, tagged.states
         production = np.flatnonzero(graphs.made >= 0)
         self.sites = _sites_of_edges(graphs, production, tags)
         rows = np.full(len(edges), -1, dtype=np.int64)
@@ -275,12 +285,57 @@ class Forests:
             refined = with_ancestors(
                 graphs, symbols, binarization, depth=templates.depth, sibling=templates.sibling
             )
-            source = np.asarray(refined.edges)
+            source = refined.edges
             graphs, edges, rows = refined.graphs, edges[source], rows[source]
             self.relations = refined.states[graphs.heads]
         else:
             self.relations = np.zeros((len(edges), 3), dtype=np.int32)
-        self.graphs, self.edges, self.local = graphs, edges, rows
+        self.graphs, self.edges, self.local = graphs, chosen[edges], rows
+
+
+def bounded(
+    graphs: Hypergraphs, templates: Templates, n_tags: int, kept: Mask | None = None
+) -> tuple[Hypergraphs, NDArray[np.int64]]:
+    """Forests of which none is too large to be refined, and the edges that these have, int64.
+
+    Where a sentence might have more than `MOST_EDGES` edges once the tags at the ends of spans tell
+    them apart, as one of fifty unknown words has, those of the lowest posteriors by the scores of
+    the forest are left out, until it has not; the best tree always stays. kept: edges that must
+    stay, too, a mask (E).
+    """
+    chosen = np.arange(len(graphs.scores))
+    weights = _copies(graphs, n_tags) if templates.tags else np.ones(len(chosen))
+    owner = np.repeat(np.arange(len(graphs)), np.diff(graphs.edge_offsets))
+    large = np.bincount(owner, weights, len(graphs)) > MOST_EDGES
+    if not large.any():
+        return graphs, chosen
+    posteriors = graphs.inside_outside(graphs.scores)[1]
+    stay = ~large[owner] | graphs.best(graphs.scores)[1]
+    if kept is not None:
+        stay |= kept
+    # The likeliest first, as long as there is room.
+    order = np.lexsort((-posteriors, owner))
+    totals = np.cumsum(weights[order])
+    before = np.append(0.0, totals)[graphs.edge_offsets[:-1]]
+    stay[order[totals - before[owner[order]] <= MOST_EDGES]] = True
+    return graphs.thinned(stay), chosen[stay]
+
+
+def _copies(graphs: Hypergraphs, n_tags: int) -> NDArray[np.float64]:
+    """How many copies of each edge tags can make at most, float64 (E): the product of the numbers
+    of tags of the words at the ends and the split of its span.
+    """
+    offsets = cumulative(graphs.n_words)
+    of_item = np.repeat(np.arange(len(graphs)), np.diff(graphs.item_offsets))
+    symbol, start, end = graphs.items.T.astype(np.int64)
+    begin = offsets[of_item]
+    is_tag = symbol < n_tags
+    tags = np.bincount((begin + start)[is_tag], minlength=int(offsets[-1])).astype(np.float64)
+    node = np.append(tags[begin + start] * tags[begin + end - 1], 1.0)[node_items(graphs)]
+    sentence = np.repeat(np.arange(len(graphs)), np.diff(graphs.edge_offsets))
+    below = np.append(node, 1.0)
+    tails = np.where(graphs.tails >= 0, graphs.tails + graphs.node_offsets[sentence, None], -1)
+    return below[tails].prod(axis=1)
 
 
 def _sites_of_edges(

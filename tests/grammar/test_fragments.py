@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from treebanks import sample, toy, trees
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar import _fragments
+from spacy_structlearn.grammar import _fragments, fragments
 from spacy_structlearn.grammar.anchored import AnchoredGrammar
+from spacy_structlearn.grammar.annotation import with_edge_tags
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
+from spacy_structlearn.grammar.fragment_weights import FragmentFeatures
 from spacy_structlearn.grammar.fragments import (
     BOUNDARY,
     FRAGMENT_TEMPLATES,
@@ -20,10 +22,11 @@ from spacy_structlearn.grammar.fragments import (
     Forests,
     Template,
     Templates,
+    bounded,
     sites_of_trees,
 )
 from spacy_structlearn.grammar.hypergraph import Hypergraphs
-from spacy_structlearn.grammar.m_estimation import words_of
+from spacy_structlearn.grammar.m_estimation import Statistics, words_of
 from spacy_structlearn.grammar.symbols import BINARIZATIONS, binarize
 from spacy_structlearn.grammar.word_attributes import word_hash
 
@@ -143,6 +146,8 @@ def test_several_templates():
     assert (nothing.attributes, nothing.depth, nothing.sibling, nothing.tags) == ((), 0, 0, 0)
     with pytest.raises(StructlearnError, match=r"SL431.*'RULE'"):
         Templates(["RULE", "LABEL", "RULE"])
+    with pytest.raises(StructlearnError, match="SL431"):
+        Templates(["RULE|SIBLING|PARENT", "RULE|PARENT|SIBLING"])
     with pytest.raises(StructlearnError, match="SL441"):
         Templates("RULE")
 
@@ -392,3 +397,84 @@ def test_forests_are_refined_no_more_than_is_asked():
     assert sizes[0] == len(graphs.scores)
     # What no tree has is left out on the way.
     assert sizes[1:] == sorted(set(sizes[1:]))
+
+
+# --- forests that are too large ------------------------------------------------------------------
+def batch_of(treebank):
+    gold = treebank()[:12]
+    data = binarize(gold, root="R")
+    return data, gold, forests_of(data, [tree.words() for tree in gold])
+
+
+@pytest.mark.parametrize("texts", [["RULE|TAG[first]"], ["RULE|PARENT"]])
+@pytest.mark.parametrize("most", [1, 20, 60])
+def test_large_forests_lose_what_is_least_likely(monkeypatch, texts, most):
+    monkeypatch.setattr(fragments, "MOST_EDGES", most)
+    data, _, graphs = batch_of(toy)
+    templates, n_tags = Templates(texts), data.symbols.n_tags
+    fewer, chosen = bounded(graphs, templates, n_tags)
+    np.testing.assert_array_equal(chosen, np.unique(chosen))
+    np.testing.assert_array_equal(fewer.scores, graphs.scores[chosen])
+    left = np.zeros(len(graphs.scores), dtype=bool)
+    left[chosen] = True
+    assert not left.all()
+    best = graphs.best(graphs.scores)
+    assert left[best[1]].all()
+    np.testing.assert_array_equal(fewer.best(fewer.scores)[0], best[0])
+    posteriors = graphs.inside_outside(graphs.scores)[1]
+    for x in range(len(graphs)):
+        edges = slice(*graphs.edge_offsets[x : x + 2].tolist())
+        others = ~best[1][edges]
+        mine, own = left[edges][others], posteriors[edges][others]
+        # Up to ties.
+        if mine.any() and not mine.all():
+            assert own[mine].min() >= own[~mine].max()
+        # As if it had been alone.
+        alone, _ = bounded(graphs.select([x]), templates, n_tags)
+        np.testing.assert_array_equal(alone.scores, graphs.scores[edges][left[edges]])
+        if not templates.tags:
+            assert left[edges].sum() <= most + best[1][edges].sum()
+
+
+def test_forests_that_are_not_too_large_stay_as_they_are(monkeypatch):
+    monkeypatch.setattr(fragments, "MOST_EDGES", 10**9)
+    data, _, graphs = batch_of(toy)
+    same, chosen = bounded(graphs, Templates(FRAGMENT_TEMPLATES), data.symbols.n_tags)
+    assert same is graphs
+    np.testing.assert_array_equal(chosen, np.arange(len(graphs.scores)))
+
+
+def test_trees_that_must_stay_do(monkeypatch):
+    monkeypatch.setattr(fragments, "MOST_EDGES", 1)
+    data, gold, graphs = batch_of(toy)
+    target = graphs.closest(gold, data.symbols)
+    assert (target & ~graphs.best(graphs.scores)[1]).any()
+    templates = Templates(["RULE|TAG[first]", "RULE|PARENT"])
+    found = Forests(graphs, templates, data.symbols, "right", target)
+    assert set(np.flatnonzero(target)) <= set(found.edges.tolist())
+    reached = np.where(target[found.edges], 0.0, -np.inf)
+    assert (found.graphs.best(reached)[0] == 0).all()
+
+
+def test_how_many_copies_there_can_be_is_a_bound():
+    data, _, graphs = batch_of(lambda: ODD)
+    n_tags = data.symbols.n_tags
+    copies = np.bincount(with_edge_tags(graphs, n_tags).edges, minlength=len(graphs.scores))
+    assert (copies <= fragments._copies(graphs, n_tags)).all()
+    assert copies.max() > 1
+
+
+def test_sentences_of_unknown_words_are_parsed(monkeypatch):
+    # Each may have every tag, so that tags at both ends and at the split make thousands of copies.
+    monkeypatch.setattr(fragments, "MOST_EDGES", 500)
+    gold = sample()
+    data = binarize(gold, root="R")
+    grammar = treebank_grammar(data)
+    weights = Statistics(FragmentFeatures(), grammar, data).weights
+    parser = ChartParser(
+        AnchoredGrammar(grammar, fragments=weights), decoder="labelled_recall", thresholds=(1e-2,)
+    )
+    for words in (["xqj"] * 12, [f"q{i}" for i in range(30)]):
+        parse = parser.parse([words])[0]
+        assert not parse.failed
+        assert len(parse.tags) == len(words)

@@ -384,6 +384,34 @@ def test_forests_are_joined_and_selected():
     np.testing.assert_array_equal(found, log_z[[2, 0, 2]])
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000))
+def test_thinned_forests_have_the_trees_of_the_edges_that_are_left(seed):
+    _, graphs, _ = forests()
+    kept = np.random.default_rng(seed).random(len(graphs.scores)) < 0.9
+    fewer = graphs.thinned(kept)
+    log_z, posteriors = graphs.inside_outside(np.where(kept, graphs.scores, -np.inf))
+    found, left = fewer.inside_outside(fewer.scores)
+    np.testing.assert_allclose(found, log_z)
+    np.testing.assert_allclose(left, posteriors[kept], atol=1e-12)
+    np.testing.assert_array_equal(fewer.heads, graphs.heads[kept])
+    equal(graphs.thinned(np.ones_like(kept)), graphs)
+
+
+def test_heads_of_edges():
+    _, graphs, _ = forests()
+    wanted = []
+    for x in range(len(graphs)):
+        first, last = graphs.node_offsets[x : x + 2].tolist()
+        begins = graphs.begins[first + x : last + x + 1].tolist()
+        for node, (begin, end) in enumerate(pairwise(begins)):
+            wanted += [first + node] * (end - begin)
+    assert graphs.heads.tolist() == wanted
+    nothing = Hypergraphs.joined([])
+    assert nothing.heads.shape == (0,)
+    equal(nothing.thinned(np.zeros(0, dtype=bool)), nothing)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_forests_of_many_sentences(threads):
     parser = ChartParser(sample_grammar(2), threads=threads)
