@@ -8,7 +8,8 @@ grammar q0, corrected by features of fragments of trees (equation 2),
 and w minimises the objective of `optimize.m_estimation` (equation 3), for which two things are
 gathered once: how often each feature is in each tree of the treebank (`Statistics.counts`), and how
 often q0 expects it (`expectations`). From there on an iteration is one pass over sparse counts. To
-parse, the forest that q0 leaves is scored anew by q0 and the features (`fragment_weights`).
+parse, the forest that q0 leaves is scored anew by q0, of a grammar with substates its variational
+distribution, and the features (`fragment_weights`).
 """
 
 from __future__ import annotations
