@@ -580,7 +580,8 @@ def build_m_estimated_grammar(
         M-estimation before.
     folds: the trees are cut in so many parts, and those of each are parsed by a grammar of the
         others; 1: all by that of all. threshold: posteriors below it are left out of the forests;
-        those of parsing should be alike. Both are for these iterations.
+        those of parsing should be alike, and lower, such as 1e-4, where the grammar is split. Both
+        are for these iterations.
     seed: of the order of the trees. threads: so many share the forests; the result is the same.
     RAISES: SL443 for a product of grammars.
     """
