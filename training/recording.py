@@ -36,9 +36,9 @@ def record(name: str, figures: dict[str, Any]) -> None:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers to six digits after the point; those that are less to three that count."""
+    """Numbers to six digits after the point, those in lists and tables too."""
     if isinstance(value, float):
-        return round(value, 6) if abs(value) >= 1e-5 else float(f"{value:.3g}")
+        return round(value, 6)
     if isinstance(value, list):
         return [_rounded(item) for item in value]
     if isinstance(value, dict):

@@ -306,12 +306,15 @@ def identities(run: Run) -> Iterator[Figures]:
                 expected.outside - data.occurrences / n,
             )
             largest = max(float(np.abs(difference).max()) for difference in differences)
-            yield {f"identities.{corpus}{name}.max_abs_difference": largest}
-        inside = exact.inside()
-        yield {
-            f"identities.{corpus}.inside_max_abs_difference": float(np.abs(inside - 1.0).max()),
-            f"identities.{corpus}.rules": len(pcfg.binary) + len(pcfg.unary),
-        }
+            yield under(f"identities.{corpus}{name}", _small("max_abs_difference", largest))
+        inside = float(np.abs(exact.inside() - 1.0).max())
+        yield under(f"identities.{corpus}", _small("inside_max_abs_difference", inside))
+        yield {f"identities.{corpus}.rules": len(pcfg.binary) + len(pcfg.unary)}
+
+
+def _small(name: str, value: float) -> Figures:
+    """A number, and its logarithm, of which more is left once both are rounded."""
+    return {name: value, f"log10_{name}": float(np.log10(max(value, 1e-300)))}
 
 
 def estimates(run: Run, corpus: str, base: str) -> Iterator[Figures]:
