@@ -99,6 +99,7 @@ GRID = {
     0.75: (0.1, 0.3, 1.0, 3.0),
     1.0: (0.03, 0.1, 0.3, 1.0),
 }
+GRID_L2 = (1.0, 3.0, 10.0, 30.0)
 ITERATIONS = 100  # of L-BFGS at most, as in the paper's figure 1
 SCORED = (5, 10, 20, 40, 60, 80, 100)  # after which the parser is scored
 NEAR = (0.05, 0.01)  # of what is lost from 0 to the end: how near the end is near enough
@@ -393,6 +394,20 @@ def final(run: Run, corpus: str, base: str) -> Iterator[Figures]:
     yield from conditional(run, corpus, base, learned, splits)
 
 
+def penalties(run: Run, corpus: str, base: str) -> Iterator[Figures]:
+    """Conditional likelihood with other penalties."""
+    learned, split = CHOOSING[corpus]
+    part = Part(run, corpus, learned, base)
+    weights = part.statistics(SETTINGS.features).weights
+    rows = []
+    for l2 in GRID_L2:
+        objective = part.objective(weights, l2)
+        found, _, _ = climb(part, objective, weights, ITERATIONS, None)
+        objective.close()
+        rows.append({"l2": l2, **part.score(found, split)})
+        yield {f"{corpus}.{base}.penalties": rows}
+
+
 def initialiser(run: Run, corpus: str, base: str) -> Iterator[Figures]:
     """Conditional likelihood from 0, and from the M-estimate with the settings of the package."""
     where = f"{corpus}.{base}"
@@ -528,6 +543,7 @@ STEPS: dict[str, Callable[[Run], Iterator[Figures]]] = {
             *((("_tune", tuned),) if corpus == "ewt" else ()),
             ("_conditional", final),
             ("_initialiser", initialiser),
+            *((("_penalties", penalties),) if corpus == "wsj" else ()),
         )
     },
     "sizes": sizes,
