@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import m_estimated_grammars as script
@@ -40,6 +41,7 @@ def small(monkeypatch, tmp_path, trees):
         "BASES": {"xbar": script.BASES["xbar"], "latent": latent},
         "SETTINGS": replace(script.SETTINGS, folds=2),
         "GRID": {0.0: (2.0,), 0.75: (0.3, 1.0)},
+        "GRID_L2": (1.0, 10.0),
         "ITERATIONS": 4,
         "SCORED": (2, 4),
         "GROUPS": {name: script.GROUPS[name] for name in ("parent", "tags", "words_beside")},
@@ -50,6 +52,8 @@ def small(monkeypatch, tmp_path, trees):
         monkeypatch.setattr(script, name, value)
     for module in (recording, script):
         monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
+    if find_spec("matplotlib") is None:
+        monkeypatch.setattr(me_report, "plot", lambda *_: False)
     return Run(tmp_path, tmp_path / "work")
 
 
@@ -85,12 +89,20 @@ def test_all_steps(small, monkeypatch):
             ratio = found["ratio"]["cpu"][corpus][base]["discriminative_over_m_est"]
             assert ratio == pytest.approx(spent / own["m_est"]["cpu_s"], rel=1e-2)
             assert found["ratio"]["cpu"]["discriminative_over_m_est"] <= ratio
+    assert [row["l2"] for row in found["wsj"]["latent"]["penalties"]] == [1.0, 10.0]
     assert set(found["sizes"]) == {"12"}
     assert len(found["templates"]["chosen_by_m_est"]["groups"]) == 2
     assert found["templates"]["chosen_by_m_est"]["cpu_s"] > 0
     page = (small.work.parent / "results" / "m_estimated_grammars.md").read_text(encoding="utf8")
-    for title in ("X-bar grammar", "over those of the M-estimate", "Priors", "Fewer sentences"):
+    for title in (
+        "X-bar grammar",
+        "over those of the M-estimate",
+        "Priors",
+        "Penalties",
+        "Fewer sentences",
+    ):
         assert title in page
+    pytest.importorskip("matplotlib")
     assert (small.work.parent / "results" / "m_estimated_grammars.svg").exists()
 
 

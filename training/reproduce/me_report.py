@@ -42,7 +42,7 @@ def write(results: Path, name: str) -> None:
     figures = srsly.read_json(results / f"{name}.json")
     values = flat(figures)
     lines = HEAD.split("\n")
-    for section in (scores, ratios, initialiser, sizes, templates, priors, identities):
+    for section in (scores, ratios, initialiser, sizes, templates, priors, penalties, identities):
         lines += section(figures, values)
     if plot(figures, values, results / name):
         lines += ["", "## F1 over CPU seconds", "", f"![F1 over CPU seconds]({name}.svg)"]
@@ -176,6 +176,18 @@ def priors(figures: Figures, values: Figures) -> Iterator[str]:
         yield "average is c / m^scaling; the paper's scaling is 0. F1 on WSJ dev, or on the tuning"
         yield "documents of EWT, with the best c of each."
         yield from table(["", "scaling", "c", "F1"], rows)
+
+
+def penalties(figures: Figures, values: Figures) -> Iterator[str]:
+    own = {base: figures.get("wsj", {}).get(base, {}).get("penalties", []) for base in BASES}
+    if any(own.values()):
+        yield from ("", "## Penalties of conditional likelihood: WSJ, F1 on dev")
+        rows = [
+            [title, f"{row['l2']:g}", f"{row['dev_f1']:.1f}"]
+            for base, title in BASES.items()
+            for row in own[base]
+        ]
+        yield from table(["q0", "l2", "F1"], rows)
 
 
 def identities(figures: Figures, values: Figures) -> Iterator[str]:
