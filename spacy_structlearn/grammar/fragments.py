@@ -82,9 +82,8 @@ class Template:
     def parse(cls, text: str) -> Template:
         """The template that a text describes.
 
-        Raises StructlearnError SL441 for one that is malformed, or whose expectation does not
-        factorise: relations beside words, or two words of one child, or of one span that is not
-        split.
+        Raises StructlearnError SL441 for one that is malformed, has relations beside words, or two
+        words of one child, or of one span that is not split, whose expectation does not factorise.
         """
         part, *terms = str(text).split("|")
         relations = [term for term in terms if term in _RELATIONS]
