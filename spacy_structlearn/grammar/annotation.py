@@ -36,29 +36,6 @@ class Refined(NamedTuple):
     states: NDArray[np.int32]
 
 
-def node_items(graphs: Hypergraphs) -> NDArray[np.int32]:
-    """The item of each node, of all, int32 (N); -1 for roots.
-
-    It is what the edges of the node make; the upper node of a phrase that only takes over the lower
-    one has the item of that, and a lower node that nothing makes has the item of the upper one.
-    """
-    lasts = graphs.node_offsets[1:] - 1
-    n_nodes, heads = int(graphs.node_offsets[-1]), graphs.heads
-    items = np.full(n_nodes, -1, dtype=np.int32)
-    making = graphs.made >= 0
-    items[heads[making]] = graphs.made[making]
-    is_root = np.zeros(n_nodes, dtype=bool)
-    is_root[lasts] = True
-    taken = np.flatnonzero(~making & (graphs.tails[:, 0] >= 0) & ~is_root[heads])
-    upper = heads[taken]
-    sentence = np.searchsorted(graphs.edge_offsets, taken, side="right") - 1
-    lower = graphs.tails[taken, 0] + graphs.node_offsets[sentence]
-    for node, other in ((upper, lower), (lower, upper)):
-        unknown = items[node] < 0
-        items[node[unknown]] = items[other[unknown]]
-    return items
-
-
 def with_edge_tags(graphs: Hypergraphs, n_tags: int) -> Refined:
     """A copy of each node for each pair of a first and a last tag below it.
 
@@ -99,7 +76,7 @@ def with_ancestors(
 
 def _structure(graphs: Hypergraphs) -> tuple[NDArray[np.int64] | NDArray[np.int32], ...]:
     # The last one is of nodes without an item.
-    symbol = np.append(graphs.items[:, 0], np.int32(-1))[node_items(graphs)]
+    symbol = np.append(graphs.items[:, 0], np.int32(-1))[graphs.node_items]
     return (
         graphs.node_offsets,
         graphs.edge_offsets,

@@ -189,7 +189,7 @@ class FragmentScorer:
     def __init__(self, weights: FragmentWeights, symbols: Symbols):
         self.weights = weights
         self._symbols = symbols
-        self._hasher = FeatureHasher(weights.templates, weights.vocabulary, weights.n_tags)
+        self._hasher = FeatureHasher(weights.templates, weights.vocabulary)
         self._table = _fragments.Table(weights.keys)
 
     def places(
@@ -216,11 +216,11 @@ class FragmentScorer:
         above = np.full((len(forests.local), len(templates.above)), -1, dtype=np.int32)
         making = np.flatnonzero(forests.local >= 0)
         rows, relations = forests.local[making], forests.relations[making]
-        refined = sites.select(rows)
         for column, template in enumerate(templates.above):
-            own = np.flatnonzero(refined.of(template, relations))
+            own = np.flatnonzero(sites.of(template, relations, rows))
             part = parts[template.part][rows[own]]
-            keys = hasher.keys(template, refined, part, relations[own], attributes)
+            # What looks up looks at no words, so that the sites themselves are not needed.
+            keys = hasher.keys(template, sites, part, relations[own], attributes)
             above[making[own], column] = self._table.find(keys)
         return FragmentPlaces(forests, local, above)
 

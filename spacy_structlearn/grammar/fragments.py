@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from . import _fragments
-from .annotation import node_items, with_ancestors, with_edge_tags
+from .annotation import with_ancestors, with_edge_tags
 from .hypergraph import Hypergraphs, Mask
 from .symbols import Symbols, TreebankData, cumulative
 from .word_attributes import WORD_ATTRIBUTE, WordAttributes, hash_of
@@ -180,11 +180,20 @@ class Sites:
     def __len__(self) -> int:
         return len(self.symbol)
 
-    def of(self, template: Template, relations: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Which of them have a feature of the template, bool (n). relations: int32 (n, 3)."""
+    def of(
+        self,
+        template: Template,
+        relations: NDArray[np.int32],
+        rows: NDArray[np.int64] | slice = slice(None),
+    ) -> NDArray[np.bool_]:
+        """Which of them have a feature of the template, bool (n).
+
+        rows: those that are asked about, maybe some of them more than once. relations: int32
+        (n, 3), what stands above each.
+        """
         if template.part == TAG:
-            return self.left < 0
-        found = self.right >= 0 if template.binary_only else self.left >= 0
+            return self.left[rows] < 0
+        found = (self.right if template.binary_only else self.left)[rows] >= 0
         return found & (relations[:, 2] > 0) if template.sibling else found
 
     def select(self, chosen: NDArray[Any]) -> Sites:
@@ -330,7 +339,7 @@ def _copies(graphs: Hypergraphs, n_tags: int) -> NDArray[np.float64]:
     begin = offsets[of_item]
     is_tag = symbol < n_tags
     tags = np.bincount((begin + start)[is_tag], minlength=int(offsets[-1])).astype(np.float64)
-    node = np.append(tags[begin + start] * tags[begin + end - 1], 1.0)[node_items(graphs)]
+    node = np.append(tags[begin + start] * tags[begin + end - 1], 1.0)[graphs.node_items]
     sentence = np.repeat(np.arange(len(graphs)), np.diff(graphs.edge_offsets))
     below = np.append(node, 1.0)
     tails = np.where(graphs.tails >= 0, graphs.tails + graphs.node_offsets[sentence, None], -1)
@@ -347,7 +356,7 @@ def _sites_of_edges(
     tails = np.where(has, tails + graphs.node_offsets[sentence][:, None], 0)
     items = graphs.items
     own = items[graphs.made[edges]]
-    below = items[node_items(graphs)[tails]] if len(tails) else np.zeros((0, 2, 3), np.int32)
+    below = items[graphs.node_items[tails]] if len(tails) else np.zeros((0, 2, 3), np.int32)
     # Each sentence follows a boundary.
     base = (cumulative(graphs.n_words)[:-1] + np.arange(len(graphs)) + 1)[sentence]
     first, last = base + own[:, 1], base + own[:, 2] - 1
@@ -376,13 +385,12 @@ def _sites_of_edges(
 class FeatureHasher:
     """From productions to the hashes of their features.
 
-    templates: those of the features. vocabulary: uint64, hashes of the known words. n_tags: number
-    of tags among the symbols. Several threads may ask at once.
+    templates: those of the features. vocabulary: uint64, hashes of the known words. Several threads
+    may ask at once.
     """
 
-    def __init__(self, templates: Templates, vocabulary: Hashes, n_tags: int):
+    def __init__(self, templates: Templates, vocabulary: Hashes):
         self.templates = templates
-        self.n_tags = n_tags
         self._words = WordAttributes(templates.attributes, vocabulary.tolist())
         self._columns = {name: i for i, name in enumerate(templates.attributes)}
         self._seeds = {t.text: np.uint64(hash_of(f"fragment:{t.text}")) for t in templates.all}

@@ -118,6 +118,30 @@ class Hypergraphs:
         sizes = np.delete(np.diff(self.begins), between)
         return np.repeat(np.arange(len(sizes)), sizes)
 
+    @cached_property
+    def node_items(self) -> NDArray[np.int32]:
+        """The item of each node, of all, int32 (N); -1 for roots.
+
+        It is what the edges of the node make; the upper node of a phrase that only takes over the
+        lower one has the item of that, and a lower node that nothing makes has the item of the
+        upper one.
+        """
+        lasts = self.node_offsets[1:] - 1
+        n_nodes, heads = int(self.node_offsets[-1]), self.heads
+        items = np.full(n_nodes, -1, dtype=np.int32)
+        making = self.made >= 0
+        items[heads[making]] = self.made[making]
+        is_root = np.zeros(n_nodes, dtype=bool)
+        is_root[lasts] = True
+        taken = np.flatnonzero(~making & (self.tails[:, 0] >= 0) & ~is_root[heads])
+        upper = heads[taken]
+        sentence = np.searchsorted(self.edge_offsets, taken, side="right") - 1
+        lower = self.tails[taken, 0] + self.node_offsets[sentence]
+        for node, other in ((upper, lower), (lower, upper)):
+            unknown = items[node] < 0
+            items[node[unknown]] = items[other[unknown]]
+        return items
+
     def thinned(self, kept: Mask) -> Hypergraphs:
         """The same nodes with some of the edges. kept: which, a mask (E)."""
         ends = np.zeros(int(self.node_offsets[-1]) + 1, dtype=np.int64)

@@ -44,7 +44,6 @@ _VERSION = 1
 STARTS = ("m_estimate", "zero")
 PASSES = 10  # through the trees in a step
 ITERATIONS = 10  # of L-BFGS in a step
-LBFGS_MEMORY = 10
 
 
 class Statistics:
@@ -61,7 +60,7 @@ class Statistics:
         templates = features.texts()
         vocabulary = features.vocabulary(sentences)
         symbols = grammar.symbols
-        hasher = FeatureHasher(templates, vocabulary, symbols.n_tags)
+        hasher = FeatureHasher(templates, vocabulary)
         sites, tree = sites_of_trees(data)
         attributes = hasher.attributes(sentences)
         parts = hasher.parts(sites)
@@ -421,7 +420,7 @@ class MEstimationTrainer:
             start = self._weights.values
             if settings.start == "m_estimate":
                 start = shrunk(self._objective, start)
-            self._optimizer = LBFGS(start, memory=LBFGS_MEMORY)
+            self._optimizer = LBFGS(start)
         optimizer = self._optimizer
         for _ in range(ITERATIONS):
             optimizer.step(self._objective.value_and_grad)

@@ -14,7 +14,6 @@ from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.annotation import (
     DEPTHS,
     Refined,
-    node_items,
     with_ancestors,
     with_edge_tags,
 )
@@ -85,7 +84,7 @@ def heads(graphs):
 def ancestor_states(graphs, symbols, binarization, depth, sibling, tree):
     """(edge, state) from the top down."""
     last = symbols.n_tags + symbols.n_phrases
-    items, place = node_items(graphs), int(binarization == "right")
+    items, place = graphs.node_items, int(binarization == "right")
     nodes = heads(graphs)
 
     def symbol(part):
@@ -191,8 +190,8 @@ def keeps(graphs, refined):
     assert (np.diff(edges)[same] >= 0).all()
     np.testing.assert_array_equal(nodes[new.node_offsets[1:] - 1], graphs.node_offsets[1:] - 1)
     np.testing.assert_array_equal(np.searchsorted(nodes, graphs.node_offsets), new.node_offsets)
-    source = node_items(graphs)
-    np.testing.assert_array_equal(node_items(new), source[nodes])
+    source = graphs.node_items
+    np.testing.assert_array_equal(new.node_items, source[nodes])
     # Nothing is there that no tree has.
     _, posteriors = new.inside_outside(np.zeros(len(new.scores)))
     assert (posteriors > 0).all()
@@ -357,7 +356,7 @@ def test_an_inserted_root_is_a_phrase():
     assert symbols.inserted_root >= 0
     graphs = forests_of(treebank_grammar(data), [FLAT[2].words()])
     new, _, _, states = with_ancestors(graphs, symbols, "right", depth=1, sibling=False)
-    symbol = np.append(new.items[:, 0], -1)[node_items(new)]
+    symbol = np.append(new.items[:, 0], -1)[new.node_items]
     assert set(states[symbol == symbols.inserted_root, 0]) == {0}
     assert 1 + symbols.inserted_root - symbols.n_tags in states[symbol < symbols.n_tags, 0]
 
@@ -437,13 +436,13 @@ def by_hand():
 
 
 def test_items_of_nodes():
-    assert node_items(by_hand()).tolist() == [0, 1, 2, 1, 2, 1, 3, -1]
+    assert by_hand().node_items.tolist() == [0, 1, 2, 1, 2, 1, 3, -1]
     twice = Hypergraphs.joined([by_hand(), by_hand()])
-    assert node_items(twice).tolist() == [0, 1, 2, 1, 2, 1, 3, -1, 4, 5, 6, 5, 6, 5, 7, -1]
-    assert node_items(twice).dtype == np.int32
+    assert twice.node_items.tolist() == [0, 1, 2, 1, 2, 1, 3, -1, 4, 5, 6, 5, 6, 5, 7, -1]
+    assert twice.node_items.dtype == np.int32
     # Neither the lower node nor the upper one is made of anything.
     nothing = graph([[X, 0, 1]], [(1, [0], -1), (2, [1], -1)], 1)
-    assert node_items(nothing).tolist() == [-1, -1, -1]
+    assert nothing.node_items.tolist() == [-1, -1, -1]
 
 
 def test_what_is_in_no_tree_is_left_out():
@@ -511,7 +510,7 @@ def test_a_root_that_nothing_makes_stays():
 
 def test_no_sentences():
     nothing = Hypergraphs.joined([])
-    assert len(node_items(nothing)) == 0
+    assert len(nothing.node_items) == 0
     for refined, width in (
         (with_edge_tags(nothing, 2), 2),
         (with_ancestors(nothing, SYMBOLS, "right", depth=2, sibling=True), 3),
@@ -608,7 +607,7 @@ def test_the_kernel_checks_its_arrays(change):
     source = by_hand()
     names = ("node_offsets", "edge_offsets", "begins", "tails", "made")
     arrays = {name: getattr(source, name) for name in names}
-    arrays["symbol"] = np.append(source.items[:, 0], np.int32(-1))[node_items(source)]
+    arrays["symbol"] = np.append(source.items[:, 0], np.int32(-1))[source.node_items]
     above = np.array([0, 0, 1, 2, 1, 2], np.int32)
     options = {"above": above, "first_inner": 4, "place": 1, "depth": 2, "sibling": True}
     _annotation.from_edges(**arrays, n_tags=2)

@@ -56,7 +56,7 @@ def distinct(data, names):
     """The words of a treebank, in another order."""
     texts = sorted(set(data.forms), reverse=True)
     counts = [sum(s.count(text) for s in words_of(data)) for text in texts]
-    hasher = FeatureHasher(Templates(ALL), FEATURES.vocabulary(words_of(data)), 1)
+    hasher = FeatureHasher(Templates(ALL), FEATURES.vocabulary(words_of(data)))
     columns = [hasher.templates.attributes.index(name) for name in names]
     return Words(texts, np.array(counts), names, hasher.attributes([texts])[1:-1][:, columns])
 
@@ -123,7 +123,7 @@ def test_expectations_are_those_of_random_trees(rounds, binarization):
     grammar, data, statistics = learned(rounds, binarization)
     trees = sampled(grammar, data, statistics.expected.expected, N_SAMPLES, seed=rounds)
     weights = statistics.weights
-    hasher = FeatureHasher(weights.templates, weights.vocabulary, data.symbols.n_tags)
+    hasher = FeatureHasher(weights.templates, weights.vocabulary)
     sites, tree = sites_of_trees(trees)
     attributes, parts = hasher.attributes(words_of(trees)), hasher.parts(sites)
     compared = 0
@@ -155,7 +155,7 @@ def test_expectations_are_those_of_random_trees(rounds, binarization):
 @cache
 def keys_by_template(statistics, data):
     weights = statistics.weights
-    hasher = FeatureHasher(weights.templates, weights.vocabulary, data.symbols.n_tags)
+    hasher = FeatureHasher(weights.templates, weights.vocabulary)
     sites, _ = sites_of_trees(data)
     attributes, parts = hasher.attributes(words_of(data)), hasher.parts(sites)
     found = {}

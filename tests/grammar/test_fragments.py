@@ -223,7 +223,7 @@ def test_keys_against_python(binarization):
     known = frozenset([word_hash("tora"), word_hash("mita")])
     vocabulary = np.array(sorted(known), dtype=np.uint64)
     templates = Templates(ALL)
-    hasher = FeatureHasher(templates, vocabulary, data.symbols.n_tags)
+    hasher = FeatureHasher(templates, vocabulary)
     sites, _ = sites_of_trees(data)
     sentences = words_of(data)
     assert sentences == [tree.words() for tree in gold]
@@ -241,12 +241,12 @@ def test_keys_against_python(binarization):
 
 
 def test_rows_of_attributes():
-    hasher = FeatureHasher(Templates(["LABEL|WORD[first]"]), np.empty(0, np.uint64), 3)
+    hasher = FeatureHasher(Templates(["LABEL|WORD[first]"]), np.empty(0, np.uint64))
     rows = hasher.attributes([["a", "b"], ["a"]])[:, 0].tolist()
     assert [row == BOUNDARY for row in rows] == [True, False, False, True, False, True]
     assert rows[1] == rows[4]
     assert hasher.attributes([]).tolist() == [[BOUNDARY]]
-    bare = FeatureHasher(Templates(["RULE"]), np.empty(0, np.uint64), 3)
+    bare = FeatureHasher(Templates(["RULE"]), np.empty(0, np.uint64))
     assert bare.attributes([["a", "b"], ["a"]]).shape == (6, 0)
 
 
@@ -260,9 +260,7 @@ def test_hashes_are_part_of_the_model_format():
         "RULE|TAG[left]|WORD[right]",
         "LABEL|WORD[before]|SHAPE[last]",
     )
-    hasher = FeatureHasher(
-        Templates(texts), np.array([word_hash("mita")], np.uint64), data.symbols.n_tags
-    )
+    hasher = FeatureHasher(Templates(texts), np.array([word_hash("mita")], np.uint64))
     sites, _ = sites_of_trees(data)
     attributes, parts = hasher.attributes(words_of(data)), hasher.parts(sites)
     found = []
