@@ -404,7 +404,8 @@ MESSAGES = {
     "each word of each sentence.",
     "SL439": "A network for {wanted} symbols cannot score forests of {found} or more. Train it "
     "with the grammar that it is to be used with.",
-    "SL440": "The grammar gives no distribution of trees: {problem}.",
+    "SL440": "The grammar gives no distribution of trees: {problem}. Take a generative grammar, "
+    "learned from trees.",
     "SL441": "{text!r} is no template of features of fragments: {problem}. Begin with RULE, LABEL "
     "or TAG and join, by |, PARENT, GRANDPARENT and SIBLING, or terms like WORD[first].",
     "SL442": "{name} of features of fragments must be {wanted}, not {value!r}.",

@@ -384,7 +384,7 @@ def conditional(
     )
 
 
-def tuned(run: Run, corpus: str, base: str) -> Iterator[Figures]:
+def held_out(run: Run, corpus: str, base: str) -> Iterator[Figures]:
     """Conditional likelihood where settings are chosen."""
     learned, split = CHOOSING[corpus]
     for figures in conditional(run, corpus, base, learned, (split,)):
@@ -545,7 +545,7 @@ STEPS: dict[str, Callable[[Run], Iterator[Figures]]] = {
         for corpus in CHOOSING
         for name, step in (
             ("", estimates),
-            *((("_tune", tuned),) if corpus == "ewt" else ()),
+            *((("_tune", held_out),) if corpus == "ewt" else ()),
             ("_conditional", final),
             ("_initialiser", initialiser),
             *((("_penalties", penalties),) if corpus == "wsj" else ()),
