@@ -121,8 +121,9 @@ MESSAGES = {
         "`structlearn train` wrote"
     ),
     "SL072": (
-        "{target}: a process that was to parse for it has ended (out of memory?); what is complete "
-        "is kept, so run it again with a smaller --n-process or --batch-size"
+        "{place}: {deaths} processes that were to parse it have died, the last one ({death}) with "
+        "nothing else to do; what is complete is kept, so the same command goes on: take this text "
+        "out of the input, or let the processes have more memory"
     ),
     "SL073": (
         "of the {of} documents of {path} {held_out} would be held out; both parts need one or more"
@@ -131,6 +132,13 @@ MESSAGES = {
         '{path} has no frames in doc.spans["srl"] whose predicates have tags, so it does not tell '
         "which tags predicates have; `structlearn convert --props` makes a DocBin that has both"
     ),
+    "SL076": "--ray needs Ray: pip install 'spacy-structlearn[ray]'",
+    "SL077": "{path} is no gzip file, or it is damaged ({problem}); copy or pack it again",
+    "SL078": (
+        "{path}, which says how the files beside it were made, is damaged ({problem}); remove the "
+        "folder, or name another one"
+    ),
+    "SL079": "Ray: {problem}",
     "SL050": "These bytes are no {kind} of spacy-structlearn: they do not begin as one does. Give "
     "the file or the bytes that to_disk or to_bytes wrote.",
     "SL051": "This {kind} is damaged (cut short or changed since it was written). Copy or download "
@@ -162,6 +170,10 @@ MESSAGES = {
     "SL084": (
         "{path} cannot be loaded: copy or download the pipeline again, and install the packages "
         "that it was made with ({problem})"
+    ),
+    "SL085": (
+        "{path} is not the state of a training, or it is damaged ({problem}): delete it, and training "
+        "begins anew"
     ),
     "SL016": (
         "token {index} cannot be known to have the tag {tag!r}: it must be a token other than "
@@ -345,6 +357,12 @@ MESSAGES = {
     "it by features.UNKNOWN, as `ChainModel.derive` does.",
     "SL258": "Joint pseudolikelihood takes every column for a variable of its own, and {column} is "
     "a function of the word. Leave its templates out, or set joint = false.",
+    "SL250": "Ray is not installed. Install it with `pip install 'spacy-structlearn[ray]'`.",
+    "SL251": "No worker began within {seconds:.0f} seconds: the Ray cluster has no free core. Add "
+    "machines to it (`ray status` shows what it has), or end what else it runs.",
+    "SL252": "Workers died {deaths} times without a result in between. What ends them, out of "
+    "memory for example, is in Ray's logs; cut the data into more shards, or give the cluster more "
+    "memory.",
     # --- SL3xx: evaluation --------------------------------------------------------------------
     "SL301": "{gold} gold but {predicted} predicted {what}. Score the same {what} on both sides, "
     "in the same order.",

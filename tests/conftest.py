@@ -25,3 +25,19 @@ def corpora() -> Path:
         if all((folder / name).is_dir() for name in NAMES):
             return folder
     pytest.skip("no corpora: run `python corpora/fetch.py all`, or set STRUCTLEARN_CORPORA")
+
+
+@pytest.fixture(scope="session")
+def two_machines():
+    """A Ray cluster of two machines with two cores each, both of them this one."""
+    ray = pytest.importorskip("ray", reason="needs the extra ray")
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    head = {"num_cpus": 2, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    cluster.add_node(num_cpus=2)
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()

@@ -554,15 +554,33 @@ def level_weights(level: Level, parts: Parts, terminals: TerminalMap) -> Weights
 class ConditionalShard:
     """Some sentences: the derivations of their trees, and their forests.
 
-    forests: with numbered terminals. terminals: those of all shards. derivations: of the trees of
-    `sentences`, int64, those of the forests that count: all that float32 has not lost.
+    forests: their terminals are those of all shards, once `number` has said which these are.
+    terminals: these, or None. first: the number of the first sentence of its part of the data.
+    derivations: of the trees of `sentences`, int64, those of the forests that count: all that
+    float32 has not lost.
     """
 
-    def __init__(self, forests: Forests | RebuiltForests, terminals: Terminals):
+    def __init__(
+        self, forests: Forests | RebuiltForests, terminals: Terminals | None = None, first: int = 0
+    ):
         self.forests = forests
-        self._trees = _trees_of(forests, terminals)
-        self.count_only(np.arange(forests.n_sentences))
+        self._first = first
         self.begin()
+        if terminals is not None:
+            self._begin(terminals)
+
+    def number(self, keys: NDArray[np.int64]) -> None:
+        """Take weights of these terminals from now on; keys: see `Forests.number_terminals`."""
+        self.forests.number_terminals(keys)
+        self._begin(terminals_of(keys, self.forests.data.symbols.n_tags))
+
+    def _begin(self, terminals: Terminals) -> None:
+        self._trees = _trees_of(self.forests, terminals)
+        self.count_only(np.arange(self.forests.n_sentences))
+
+    def leave_out(self, lost: NDArray[np.int64]) -> None:
+        """Leave out sentences, by their numbers in all data."""
+        self.count_only(np.flatnonzero(~np.isin(self._first + self.forests.trees, lost)))
 
     def count_only(self, sentences: NDArray[np.int64]) -> None:
         """Leave out all other sentences of the forests."""
@@ -570,6 +588,17 @@ class ConditionalShard:
         self.forests.count_only(sentences)
         everything = len(sentences) == self._trees.n_trees
         self.derivations = TreeShard(self._trees if everything else self._trees.subset(sentences))
+
+    @property
+    def state(self) -> tuple[NDArray[np.int64], bool]:
+        """What evaluations change: the sentences, and whether they may become fewer."""
+        return self.sentences, self._may_lose
+
+    @state.setter
+    def state(self, state: tuple[NDArray[np.int64], bool]) -> None:
+        sentences, self._may_lose = state
+        if len(sentences) < len(self.sentences):
+            self.count_only(sentences)
 
     def expected_counts(self, weights: tuple[Level, Weights]) -> tuple[float, Counts]:
         """log P(trees | words), and the expected counts given the tree minus those given the words.
@@ -601,12 +630,18 @@ class ConditionalShard:
 
     @property
     def lost(self) -> NDArray[np.int64]:
-        """The numbers, as of `Forests.trees`, of the sentences that float32 has lost."""
-        return np.delete(self.forests.trees, self.sentences)
+        """The numbers, in all data, of the sentences that float32 has lost."""
+        return self._first + np.delete(self.forests.trees, self.sentences)
 
     def close(self) -> None:
         """End the threads of the derivations."""
         self.derivations.close()
+
+
+def terminals_of(keys: NDArray[np.int64], n_tags: int) -> Terminals:
+    """keys: word * n_tags + tag; see `Forests.number_terminals`."""
+    words, tags = np.divmod(keys, n_tags)
+    return Terminals(words.astype(np.int32), tags.astype(np.int32))
 
 
 def _trees_of(forests: Forests | RebuiltForests, terminals: Terminals) -> TreebankData:

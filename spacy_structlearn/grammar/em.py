@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from ..optimize.shards import Pool, ThreadEngine, split
+from ..optimize.shards import Pool, make_engine, split
 from . import _derivations
 from .lexicon import LexiconLearner, LexiconLevel, LexiconSettings
 from .model import LatentGrammar, Level
@@ -66,8 +66,7 @@ class Derivations:
                 data.subset(np.arange(chosen.start, chosen.stop))
                 for chosen in split(data.offsets, shards)
             ]
-        self._shards = [TreeShard(part, threads if shards == 1 else 1) for part in parts]
-        self.engine = ThreadEngine(self._shards, threads)
+        self.engine = make_engine(_make_shard, threads if shards == 1 else 1, parts, threads)
 
     def expected_counts(self, parameters: Refined) -> tuple[float, Counts]:
         """The log-likelihood (equation 4), in nats, and the expected counts (equation 3)."""
@@ -79,7 +78,7 @@ class Derivations:
 
         float32 (n_nodes, n_substates); their products are posteriors of substates.
         """
-        inside, outside = zip(*(shard.scores_of(symbol) for shard in self._shards), strict=True)
+        inside, outside = zip(*self.engine.map(_scores_of, symbol), strict=True)
         if len(inside) == 1:
             return inside[0], outside[0]
         return np.concatenate(inside), np.concatenate(outside)
@@ -87,6 +86,14 @@ class Derivations:
     def close(self) -> None:
         """End the threads."""
         self.engine.close()
+
+
+def _make_shard(threads: int, data: TreebankData) -> TreeShard:
+    return TreeShard(data, threads)
+
+
+def _scores_of(shard: TreeShard, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    return shard.scores_of(symbol)
 
 
 class TreeShard:

@@ -41,6 +41,7 @@ class SplitMerge:
     are 50, 20, 10). tolerance: a phase ends early when the log-likelihood rises by less, relative
     to itself. binarization: "right" or "left". lexicon: see `LexiconSettings`. root: the label
     above the trees. threads: so many share the sentences; the result is the same, bit for bit.
+    shards: see `Derivations`.
     Raises StructlearnError SL406 for a setting out of range.
     """
 
@@ -57,6 +58,7 @@ class SplitMerge:
     lexicon: LexiconSettings = field(default_factory=LexiconSettings)
     root: str = ROOT
     threads: int = 1
+    shards: int = 1
 
     attributes = ("ORTH",)
 
@@ -69,6 +71,7 @@ class SplitMerge:
             ("lexicon_smoothing", "0 to 1", 0 <= self.lexicon_smoothing <= 1),
             ("tolerance", "0 or more", self.tolerance >= 0),
             ("threads", "1 or more", self.threads >= 1),
+            ("shards", "1 or more", self.shards >= 1),
             ("binarization", " or ".join(BINARIZATIONS), self.binarization in BINARIZATIONS),
             *((name, "0 or more", getattr(self, name) >= 0) for name in counts),
         ):
@@ -118,27 +121,27 @@ class SplitMerge:
         parameters: LatentGrammar | None,
         data: Sequence[Tree | Sequence[Tree] | TreebankData],
         *,
-        shards: int = 1,
+        shards: int | None = None,
     ) -> SplitMergeTrainer:
         """Training from the treebank grammar on; it follows from the data alone.
 
-        shards: see `Derivations`.
+        shards: in place of the setting.
         """
-        return SplitMergeTrainer(self, self.encode(data), shards=shards)
+        settings = self if shards is None else replace(self, shards=shards)
+        return SplitMergeTrainer(settings, self.encode(data))
 
 
 class SplitMergeTrainer:
     """Split-merge rounds; a step is a round, the first one the treebank grammar itself.
 
-    shards: see `Derivations`. value: the negative log-likelihood of the trees under the present
+    value: the negative log-likelihood of the trees under the present
     grammar (equation 4), in nats; before the first step, 0. n_iterations: rounds so far, the first
     step's not counted. on_iteration: called after each E-step with round, phase (of `PHASES`),
     iteration (from 0) and log-likelihood. The state may be saved there too.
     """
 
-    def __init__(self, settings: SplitMerge, data: TreebankData, *, shards: int = 1):
+    def __init__(self, settings: SplitMerge, data: TreebankData):
         self.settings = settings
-        self._shards = shards
         self.on_iteration: Callback | None = None
         self._begin(data)
 
@@ -237,7 +240,7 @@ class SplitMergeTrainer:
 
     def _e_step(self, level: Level, words: LexiconLevel) -> tuple[float, Counts]:
         if self._derivations is None:
-            self._derivations = Derivations(self._data, self.settings.threads, self._shards)
+            self._derivations = Derivations(self._data, self.settings.threads, self.settings.shards)
         emissions = self._learner.emissions(words, level.substates[: self._n_tags])
         return self._derivations.expected_counts((level, emissions))
 

@@ -381,9 +381,9 @@ class RebuiltForests:
     """Forests that are made anew for each evaluation, by the whole cascade, and not kept.
 
     What Petrov & Klein (2007, figure 2) compare with cached pruning. The arguments are those of
-    `coarse_forests`, with a threshold of 0 for no pruning at all, and keys: of the terminals, see
-    `all_terminals`. statistics: of the last evaluation, with what was made at all levels; without
-    pruning, of the chart of the last level.
+    `coarse_forests`, with a threshold of 0 for no pruning at all. terminal_keys: see `Forests`; of
+    every word under every tag that it can have. statistics: of the last evaluation, with what was
+    made at all levels; without pruning, of the chart of the last level.
     """
 
     def __init__(
@@ -395,10 +395,10 @@ class RebuiltForests:
         trees: Sequence[int],
         threshold: float,
         edge_factor: float,
-        keys: NDArray[np.int64],
     ):
         self.data = data
         tags = data.symbols.n_tags
+        keys = _all_terminals(data, lexicon, trees)
         gold_keys = {
             tree: lexicon.encode(_words(data, tree)).astype(np.int64) * tags + _tags(data, tree)
             for tree in trees
@@ -412,7 +412,7 @@ class RebuiltForests:
         self.statistics = Statistics(0, 0, 0, 0, 0)
         self._first = (data, gold, grammar, lexicon)
         self._limits = (threshold, edge_factor)
-        self._keys = keys
+        self.terminal_keys = keys
         self._cascade: list[tuple[Weights, Level]] = []
         self._left_out = np.zeros(len(self.trees), dtype=np.uint8)
 
@@ -424,7 +424,11 @@ class RebuiltForests:
     def gold_terminals(self) -> NDArray[np.int32]:
         """See `Forests`."""
         found = np.concatenate([np.empty(0, np.int64), *self._gold_keys.values()])
-        return np.searchsorted(self._keys, found).astype(np.int32)
+        return np.searchsorted(self.terminal_keys, found).astype(np.int32)
+
+    def number_terminals(self, keys: NDArray[np.int64]) -> None:
+        """See `Forests`."""
+        self.terminal_keys = keys
 
     def count_only(self, sentences: NDArray[np.int64]) -> None:
         """See `Forests`."""
@@ -449,7 +453,7 @@ class RebuiltForests:
                 continue
             if threshold > 0 or not self._cascade:
                 made += Statistics(0, forests.n_made, forests.n_made, 0, 0)
-            forests.number_terminals(self._keys)
+            forests.number_terminals(self.terminal_keys)
             for before, level in self._cascade:
                 if threshold > 0:
                     forests.prune(before, threshold, edge_factor)
@@ -463,9 +467,9 @@ class RebuiltForests:
         return values, sums.counts()
 
 
-def all_terminals(data: TreebankData, lexicon: Lexicon) -> NDArray[np.int64]:
-    """word * n_tags + tag of every word of the sentences under every tag that it can have."""
-    sentences = [lexicon.encode(_words(data, tree)) for tree in range(data.n_trees)]
+def _all_terminals(data: TreebankData, lexicon: Lexicon, trees: Sequence[int]) -> NDArray[np.int64]:
+    """word * n_tags + tag of every word of some sentences under every tag that it can have."""
+    sentences = [lexicon.encode(_words(data, tree)) for tree in trees]
     ids = np.unique(np.concatenate([np.empty(0, np.int32), *sentences]))
     words, tags = np.nonzero(lexicon.scores(0, ids))
     return np.sort(ids[words].astype(np.int64) * data.symbols.n_tags + tags)

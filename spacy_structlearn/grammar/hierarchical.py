@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import TypeVar
+from typing import NamedTuple
 from weakref import finalize
 
 import numpy as np
@@ -29,7 +28,7 @@ from ..errors import StructlearnError
 from ..optimize.adagrad import AdaGrad
 from ..optimize.lbfgs import LBFGS
 from ..optimize.owlqn import OWLQN
-from ..optimize.shards import Pool, ThreadEngine, split
+from ..optimize.shards import make_engine, split
 from ..trees.tree import Tree
 from .conditional import (
     BASES,
@@ -43,6 +42,7 @@ from .conditional import (
     ancestor_places,
     level_weights,
     parameterization_of,
+    terminals_of,
     with_levels,
     without_backoff,
 )
@@ -50,17 +50,15 @@ from .decode import compile_grammar
 from .estimators import SplitMerge
 from .forests import (
     MOST_SUBSTATES,
-    Forests,
     GoldTrees,
     RebuiltForests,
     Statistics,
     Terminals,
     Weights,
-    all_terminals,
     coarse_forests,
     joined,
 )
-from .model import LatentGrammar
+from .model import LatentGrammar, Level
 from .split_merge import NOISE
 from .symbols import TreebankData
 
@@ -74,8 +72,6 @@ AT_ONCE = 256  # sentences whose forests of levels that are not trained are in m
 FLOOR = 1e-3  # of probabilities that parameters start from, where these are the weights themselves
 
 Callback = Callable[[int, str, int, float], None]
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -330,7 +326,7 @@ class ConditionalTrainer:
             optimizer = self._optimizer = self._new_optimizer(start)
         while optimizer.n_iterations < settings.iterations:
             if isinstance(optimizer, AdaGrad):
-                more = optimizer.step(objective.batches(own.shards))
+                more = optimizer.step(objective.batches(own.engine.shards))
             else:
                 more = optimizer.step(objective.value_and_grad)
             self.value = optimizer.value or 0.0
@@ -473,87 +469,42 @@ class Objectives:
             # Of these objectives alone, since others may be at work in the same place.
             self._folder = Path(mkdtemp(prefix="forests-", dir=settings.folder))
             self._removal = finalize(self, rmtree, self._folder, ignore_errors=True)
-        self._first = (
-            data,
-            GoldTrees(data),
-            compile_grammar(grammar.truncated(1)),
-            grammar.lexicon,
-        )
-        self.forests: list[Forests] | list[RebuiltForests]
-        if settings.pruning == "cached":
-            keys = self._cache(level, trained or {})
-        else:
-            keys = self._rebuild()
-        self.terminals = self._terminals(keys)
-        self.shards = [ConditionalShard(forests, self.terminals) for forests in self.forests]
-        for shard in self.shards:
-            shard.count_only(np.flatnonzero(~np.isin(shard.forests.trees, lost)))
-        self.engine = ThreadEngine(self.shards, settings.threads)
-
-    def _cache(self, level: int, trained: Mapping[int, NDArray[np.float64]]) -> NDArray[np.int64]:
-        """Make the forests of a level; returns the keys of all terminals."""
-        settings, data = self.settings, self._data
-        cascade = [self._weights(number, trained) for number in range(level)]
-
-        def build(part: tuple[int, slice]) -> Forests:
-            number, trees = part
-            done = []
-            for begin in range(trees.start, trees.stop, AT_ONCE):
-                some = range(begin, min(begin + AT_ONCE, trees.stop))
-                forests = coarse_forests(
-                    *self._first, some, settings.threshold, settings.edge_factor
-                )
-                terminals = self._terminals(forests.terminal_keys)
-                for before, parts in enumerate(cascade):
-                    self._prune(forests, before, self._level_weights(before, parts, terminals))
-                done.append(forests)
-            folder = None if self._folder is None else self._folder / f"shard{number}"
-            return joined(data, done, folder)
-
-        parts = split(data.offsets, settings.n_shards(data.n_trees))
-        made = self._share(build, list(enumerate(parts)))
-        keys = np.unique(np.concatenate([forests.terminal_keys for forests in made]))
-        for forests in made:
-            forests.number_terminals(keys)
-        self.forests = made
-        self._level = level
-        return keys
-
-    def _rebuild(self) -> NDArray[np.int64]:
-        """See `_cache`; here levels are added by `objective`."""
-        settings, data = self.settings, self._data
-        threshold = 0.0 if settings.pruning == "none" else settings.threshold
-        keys = all_terminals(data, self.grammar.lexicon)
-        self.forests = [
-            RebuiltForests(
-                *self._first, range(part.start, part.stop), threshold, settings.edge_factor, keys
-            )
-            for part in split(data.offsets, settings.n_shards(data.n_trees))
-        ]
+        cascade = []
         self._level = 0
-        return keys
+        if settings.pruning == "cached":
+            cascade = [self._weights(number, trained or {}) for number in range(level)]
+            self._level = level
+        recipe = _Recipe(settings, grammar, cascade, self._folder)
+        parts = [
+            _Part(number, chosen.start, data.subset(np.arange(chosen.start, chosen.stop)))
+            for number, chosen in enumerate(split(data.offsets, settings.n_shards(data.n_trees)))
+        ]
+        self.engine = make_engine(_make_shard, recipe, parts, settings.threads)
+        keys = np.unique(np.concatenate(self.engine.map(_keys_of)))
+        self.terminals = terminals_of(keys, grammar.symbols.n_tags)
+        self.engine.update(ConditionalShard.number, keys)
+        self.engine.update(ConditionalShard.leave_out, np.asarray(lost, dtype=np.int64))
 
     def close(self) -> None:
         """End the threads, and let go of the forests and their files."""
         self.engine.close()
-        self.forests, self.shards = [], []
         if self._removal is not None:
             self._removal()
 
     @property
     def left_out(self) -> int:
         """Sentences without a parse, by the coarsest grammar or by float32 arithmetic."""
-        return self._data.n_trees - sum(len(shard.sentences) for shard in self.shards)
+        return self._data.n_trees - sum(self.engine.map(_n_sentences_of))
 
     @property
     def lost(self) -> NDArray[np.int64]:
         """The numbers of those that float32 has lost."""
-        return np.concatenate([shard.lost for shard in self.shards])
+        return np.concatenate(self.engine.map(_lost_by))
 
     @property
     def statistics(self) -> Statistics:
         """What is kept of all sentences."""
-        first, *others = (forests.statistics for forests in self.forests)
+        first, *others = self.engine.map(_statistics_of)
         return sum(others, first)
 
     def objective(
@@ -569,29 +520,21 @@ class Objectives:
         """
         if self._level > number:
             raise ValueError(f"forests of level {self._level} are none of level {number}")
+        settings, levels = self.settings, self.grammar.levels
         while self._level < number:
             parts = self._weights(self._level, trained)
-            weights = self._level_weights(self._level, parts, self.terminals)
-            self._share(partial(self._prune, before=self._level, weights=weights), self.forests)
+            weights = _level_weights(self.grammar, self._level, parts, self.terminals)
             self._level += 1
-        for shard in self.shards:
-            shard.begin(may_lose)
+            limits = settings.threshold, settings.edge_factor
+            self.engine.update(_refine_shard, weights, levels[self._level], *limits)
+        self.engine.update(ConditionalShard.begin, may_lose)
         return ConditionalLikelihood(
-            self.parameterization(number, self.settings.base, self.settings.scales),
+            self.parameterization(number, settings.base, settings.scales),
             self.grammar.lexicon,
             self.terminals,
             self.engine,
-            self.settings.l2,
+            settings.l2,
         )
-
-    def _prune(self, forests: Forests | RebuiltForests, before: int, weights: Weights) -> None:
-        """Leave out what a level finds impossible, and refine the rest to the next."""
-        level = self.grammar.levels[before + 1]
-        if isinstance(forests, RebuiltForests):
-            forests.refine(weights, level)
-        else:
-            forests.prune(weights, self.settings.threshold, self.settings.edge_factor)
-            forests.refine(level)
 
     def _weights(self, number: int, trained: Mapping[int, NDArray[np.float64]]) -> Parts:
         """Those of all productions of a level, trained or generative."""
@@ -602,25 +545,88 @@ class Objectives:
         parameters = self.parameterization(number, self.settings.base, self.settings.scales)
         return parameters.finite_weights(theta)
 
-    def _level_weights(self, number: int, parts: Parts, terminals: Terminals) -> Weights:
-        level, n_tags = self.grammar.levels[number], self.grammar.symbols.n_tags
-        own = TerminalMap(self.grammar.lexicon, terminals, level.substates[:n_tags])
-        return level_weights(level, parts, own)
-
-    def _terminals(self, keys: NDArray[np.int64]) -> Terminals:
-        words, tags = np.divmod(keys, self.grammar.symbols.n_tags)
-        return Terminals(words.astype(np.int32), tags.astype(np.int32))
-
-    def _share(self, task: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        pool = Pool(self.settings.threads)
-        try:
-            return pool.map(task, items)
-        finally:
-            pool.close()
-
     def parameterization(self, number: int, base: str, scales: str = "own") -> Parameterization:
         """Of a level of the grammar; see `parameterization_of`."""
         return parameterization_of(self.grammar, number, base, scales)
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """What the shards of some `Objectives` share.
+
+    cascade: the weights of all levels before that of the forests.
+    """
+
+    settings: ConditionalGrammar
+    grammar: LatentGrammar
+    cascade: Sequence[Parts]
+    folder: Path | None
+
+
+class _Part(NamedTuple):
+    """Some sentences of consecutive numbers: which part it is, the number of the first, and all."""
+
+    number: int
+    first: int
+    data: TreebankData
+
+
+def _make_shard(recipe: _Recipe, part: _Part) -> ConditionalShard:
+    """Forests as the cascade leaves them, of terminals of their own."""
+    settings, grammar, data = recipe.settings, recipe.grammar, part.data
+    coarse = (data, GoldTrees(data), compile_grammar(grammar.truncated(1)), grammar.lexicon)
+    limits = settings.threshold, settings.edge_factor
+    if settings.pruning != "cached":
+        threshold = 0.0 if settings.pruning == "none" else settings.threshold
+        everything = range(data.n_trees)
+        forests = RebuiltForests(*coarse, everything, threshold, settings.edge_factor)
+        return ConditionalShard(forests, first=part.first)
+    done = []
+    for begin in range(0, data.n_trees, AT_ONCE):
+        some = coarse_forests(*coarse, range(begin, min(begin + AT_ONCE, data.n_trees)), *limits)
+        terminals = terminals_of(some.terminal_keys, grammar.symbols.n_tags)
+        for before, parts in enumerate(recipe.cascade):
+            some.prune(_level_weights(grammar, before, parts, terminals), *limits)
+            some.refine(grammar.levels[before + 1])
+        done.append(some)
+    folder = None if recipe.folder is None else recipe.folder / f"shard{part.number}"
+    return ConditionalShard(joined(data, done, folder), first=part.first)
+
+
+def _level_weights(
+    grammar: LatentGrammar, number: int, parts: Parts, terminals: Terminals
+) -> Weights:
+    level, n_tags = grammar.levels[number], grammar.symbols.n_tags
+    own = TerminalMap(grammar.lexicon, terminals, level.substates[:n_tags])
+    return level_weights(level, parts, own)
+
+
+def _refine_shard(
+    shard: ConditionalShard, weights: Weights, level: Level, threshold: float, edge_factor: float
+) -> None:
+    """Leave out what a level finds impossible, and refine the rest to the next."""
+    forests = shard.forests
+    if isinstance(forests, RebuiltForests):
+        forests.refine(weights, level)
+    else:
+        forests.prune(weights, threshold, edge_factor)
+        forests.refine(level)
+
+
+def _keys_of(shard: ConditionalShard) -> NDArray[np.int64]:
+    return shard.forests.terminal_keys
+
+
+def _n_sentences_of(shard: ConditionalShard) -> int:
+    return len(shard.sentences)
+
+
+def _lost_by(shard: ConditionalShard) -> NDArray[np.int64]:
+    return shard.lost
+
+
+def _statistics_of(shard: ConditionalShard) -> Statistics:
+    return shard.forests.statistics
 
 
 def copied(

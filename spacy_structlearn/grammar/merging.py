@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..optimize.shards import engines_by
 from .analysis import check_trees, uses
 from .conditional import ConditionalShard, without_backoff
 from .em import TreeShard
@@ -268,12 +269,13 @@ def merge_losses(
         pruning="cached",
     )
     whole = without_backoff(grammar)
-    objectives = Objectives(settings, data, whole, grammar.depth)
+    with engines_by(None):  # scores of all nodes are wanted here
+        objectives = Objectives(settings, data, whole, grammar.depth)
     try:
         objective = objectives.objective(grammar.depth, {})
         zeros = np.zeros(objective.parameterization.n_parameters)
         return conditional_merge_losses(
-            objectives.shards, whole.levels[grammar.depth], objective.weights_at(zeros)
+            objectives.engine.shards, whole.levels[grammar.depth], objective.weights_at(zeros)
         )
     finally:
         objectives.close()

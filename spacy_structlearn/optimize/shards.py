@@ -4,6 +4,9 @@ What batch training minimises or counts is a sum over sentences. A shard has som
 that is kept of them, and gives its part of the sum; an engine has the shards, wherever they are,
 and adds their parts in the order of the shards. The result depends on how the data are cut, by
 rounding errors, but neither on who computes a part nor on which is ready first.
+
+`make_engine` keeps shards in this process, unless it is called within `engines_by`: then wherever
+the engines are that this names, on the machines of a cluster for example (`cluster.RayEngine`).
 """
 
 from __future__ import annotations
@@ -11,6 +14,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
 from itertools import islice, pairwise
 from typing import Any, Protocol, TypeVar
 
@@ -33,6 +39,10 @@ class Shard(Protocol):
     A shard of what is minimised needs no `expected_counts`, one of what is counted no
     `value_and_grad`. The arrays that it returns are given away: the engine adds to them in place.
     Only one of its methods is called at a time, but not always by the same thread.
+
+    One that may be lost with its machine can be made anew: from its part of the data, and by doing
+    again what `Engine.update` did to it. If evaluations change it too, it has an attribute `state`,
+    plain data, which can be set.
     """
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
@@ -53,6 +63,17 @@ class Shard(Protocol):
 
 class Engine(Protocol):
     """What training may ask for of all shards together: a sum, in the order of the shards."""
+
+    shards: Sequence[Any]
+    """One by one; elsewhere they have the methods of `Shard` alone."""
+
+    def map(self, function: Callable[..., R], *arguments: Any) -> list[R]:
+        """function(shard, *arguments) of each shard, which it does not change, in order."""
+        ...
+
+    def update(self, function: Callable[..., R], *arguments: Any) -> list[R]:
+        """The same of a function that changes the shards. Any other shard it leaves alone."""
+        ...
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
         """The objective at x, float64 (n), and its gradient, float64 (n), the caller's own."""
@@ -79,32 +100,32 @@ class ThreadEngine:
     def __init__(self, shards: Sequence[Shard], threads: int = 1):
         if not shards:
             raise StructlearnError("SL209", name="shards", wanted="1 or more", value=0)
-        self.shards = tuple(shards)
+        self.shards: tuple[Shard, ...] = tuple(shards)
         self._pool = Pool(min(threads, len(self.shards)))
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
         """See `Engine`."""
 
-        def task(shard: Shard) -> tuple[float, tuple[Vector]]:
-            value, gradient = shard.value_and_grad(x)
-            return value, (gradient,)
-
-        value, (gradient,) = _total(self._pool.stream(task, self.shards))
+        value, (gradient,) = total(self._pool.stream(partial(value_and_grad, x=x), self.shards))
         return value, gradient
 
     def expected_counts(self, parameters: Any) -> tuple[float, Arrays]:
         """See `Engine`."""
+        task = partial(expected_counts, parameters=parameters)
+        return total(self._pool.stream(task, self.shards))
 
-        def task(shard: Shard) -> tuple[float, Arrays]:
-            return shard.expected_counts(parameters)
+    def map(self, function: Callable[..., R], *arguments: Any) -> list[R]:
+        """See `Engine`."""
+        return self._pool.map(lambda shard: function(shard, *arguments), self.shards)
 
-        return _total(self._pool.stream(task, self.shards))
+    update = map
 
     def close(self) -> None:
-        """Close all shards, even if one of them fails, and end the threads."""
+        """Close all shards, even if one of them fails, let go of them, and end the threads."""
         self._pool.close()
         errors = []
-        for shard in self.shards:
+        shards, self.shards = self.shards, ()
+        for shard in shards:
             try:
                 shard.close()
             except Exception as error:
@@ -175,8 +196,54 @@ class Pool:
             self._executor = None
 
 
-def _total(parts: Iterator[tuple[float, Arrays]]) -> tuple[float, Arrays]:
-    """The sum, in the arrays of the first part."""
+MakeEngine = Callable[[Callable[[Any, Any], Shard], Any, Sequence[Any]], Engine]
+"""See `engines_by`."""
+
+_ELSEWHERE: ContextVar[MakeEngine | None] = ContextVar("_ELSEWHERE", default=None)
+
+
+def make_engine(
+    make: Callable[[Any, Any], Shard], shared: Any, parts: Sequence[Any], threads: int = 1
+) -> Engine:
+    """An engine of the shards make(shared, part), of one or more parts.
+
+    make: a function of a module, and shared and parts data that can be sent to other processes and
+    that it does not write to. threads: for shards in this process, see `ThreadEngine`.
+    """
+    elsewhere = _ELSEWHERE.get()
+    if elsewhere is not None:
+        return elsewhere(make, shared, parts)
+    pool = Pool(threads)
+    try:
+        shards = pool.map(lambda part: make(shared, part), parts)
+    finally:
+        pool.close()
+    return ThreadEngine(shards, threads)
+
+
+@contextmanager
+def engines_by(elsewhere: MakeEngine | None) -> Iterator[None]:
+    """Within it `make_engine` is elsewhere(make, shared, parts); with None it is as outside."""
+    token = _ELSEWHERE.set(elsewhere)
+    try:
+        yield
+    finally:
+        _ELSEWHERE.reset(token)
+
+
+def value_and_grad(shard: Shard, x: Vector) -> tuple[float, tuple[Vector]]:
+    """What a shard gives to the sum of `Engine.value_and_grad`."""
+    value, gradient = shard.value_and_grad(x)
+    return value, (gradient,)
+
+
+def expected_counts(shard: Shard, parameters: Any) -> tuple[float, Arrays]:
+    """What a shard gives to the sum of `Engine.expected_counts`."""
+    return shard.expected_counts(parameters)
+
+
+def total(parts: Iterator[tuple[float, Arrays]]) -> tuple[float, Arrays]:
+    """The sum of one or more parts, in the arrays of the first one."""
     value, totals = next(parts)
     for further, arrays in parts:
         value += further

@@ -48,6 +48,7 @@ def build_crf(
     max_iterations: int = 300,
     tolerance: float = 1e-5,
     threads: int = 1,
+    shards: int = 1,
     warm_start: bool = False,
 ) -> Model:
     """Conditional random field over label sequences (Lafferty et al. 2001).
@@ -63,7 +64,9 @@ def build_crf(
     min_frequency: predicates seen less often in training are left out.
     max_iterations, tolerance: training ends after so many iterations of L-BFGS, or when the mean
         relative decrease of the objective over ten iterations falls below the tolerance.
-    threads: so many share the sentences in training.
+    shards: the sentences are cut in so many parts, on which the result depends by rounding errors,
+        and which may be on several machines. threads: so many share the sentences, or the parts, in
+        training.
     warm_start: when the component is initialized anew, begin with the weights that it had.
     """
     estimator = CRF(
@@ -79,6 +82,7 @@ def build_crf(
         max_iterations=max_iterations,
         tolerance=tolerance,
         threads=threads,
+        shards=shards,
     )
     return learner_model("crf", ChainModel.empty(), estimator)
 
@@ -95,6 +99,7 @@ def build_memm(
     max_iterations: int = 300,
     tolerance: float = 1e-5,
     threads: int = 1,
+    shards: int = 1,
     warm_start: bool = False,
 ) -> Model:
     """Maximum entropy Markov model (McCallum, Freitag & Pereira 2000).
@@ -115,6 +120,7 @@ def build_memm(
         max_iterations=max_iterations,
         tolerance=tolerance,
         threads=threads,
+        shards=shards,
     )
     return learner_model("memm", ChainModel.empty(), estimator)
 
@@ -131,6 +137,7 @@ def build_pseudolikelihood(
     max_iterations: int = 300,
     tolerance: float = 1e-5,
     threads: int = 1,
+    shards: int = 1,
     warm_start: bool = False,
     joint: bool = False,
 ) -> Model:
@@ -157,6 +164,7 @@ def build_pseudolikelihood(
         max_iterations=max_iterations,
         tolerance=tolerance,
         threads=threads,
+        shards=shards,
         joint=joint,
     )
     return learner_model("pseudolikelihood", ChainModel.empty(), estimator)
@@ -279,6 +287,7 @@ def build_latent_grammar(
     word_backoff: str = "unknown",
     grammars: int = 1,
     threads: int = 1,
+    shards: int = 1,
 ) -> Model:
     """Grammar with latent annotations, by split-merge EM on observed trees (Petrov & Klein 2007).
 
@@ -298,7 +307,9 @@ def build_latent_grammar(
         "signature".
     grammars: so many are learned, from seeds one after another, and parse together, as a product
         (Petrov 2010): more accurate, at the cost of their training time and of some speed.
-    threads: so many share the sentences in training; the result is the same.
+    shards: the sentences are cut in so many parts, on which the result depends by rounding errors,
+        and which may be on several machines. threads: so many share the sentences, or the parts, in
+        training; the result is the same.
     """
     estimator: Estimator = SplitMerge(
         rounds=rounds,
@@ -320,6 +331,7 @@ def build_latent_grammar(
             word_backoff=word_backoff,
         ),
         threads=threads,
+        shards=shards,
     )
     if grammars > 1:
         estimator = Product(estimator, grammars)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from ..optimize.lbfgs import LBFGS, dot, minimize
-from ..optimize.shards import Pool, ThreadEngine, balance, split
+from ..optimize.shards import Engine, Pool, balance, make_engine, split
 from . import _chain
 from .features import Templates
 from .model import ChainModel, check_label_ids, count_transitions
@@ -88,28 +88,28 @@ class ChainShard:
     """Some of the sentences of a `ChainObjective`, and all that is kept of them.
 
     The loss is a sum over sentences: `_partial_loss` and `_count_gold` of a subclass say of what.
-    model: whose weights play no part; they are in the parameter vectors. numbering: of those.
-    folding: of the columns. columns, offsets, label_ids: as in `ChainObjective`.
-    l2: strength of the prior, which is for one of all shards to count.
+    It can be asked for the loss once `number` has said what a parameter vector is.
+    model: whose weights play no part; they are in the parameter vectors.
+    columns, offsets, label_ids: as in `ChainObjective`.
+    is_first: of all shards; it counts the prior.
     threads: so many share the sentences; results differ by rounding errors only.
+    Attributes: folding, of the columns; l2, strength of the prior, 0 unless it is the first.
     """
 
     def __init__(
         self,
         model: ChainModel,
-        numbering: Numbering,
-        folding: Folding,
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.int32],
         *,
-        l2: float,
+        is_first: bool = True,
         threads: int = 1,
     ):
         self.model = model
-        self.numbering = numbering
-        self.folding = folding
-        self.l2 = l2
+        self.folding = Folding(model, columns, offsets)
+        self.is_first = is_first
+        self.l2 = 0.0
         self._columns, self._offsets, self._label_ids = columns, offsets, label_ids
         self._pool = Pool(threads)
         self._labels = None
@@ -119,13 +119,18 @@ class ChainShard:
             self._labels = np.ascontiguousarray(model.states[:, -1])
         elif model.order == 2:
             self._width = len(model.labels)
+        self._state_ids = model.state_ids(label_ids, offsets)
+
+    def number(self, numbering: Numbering) -> None:
+        """Take parameter vectors of this numbering, that of all shards, from now on."""
+        self.numbering = numbering
+        folding, threads = self.folding, self._pool.threads
         self._first = numbering.first_of_row[folding.rows]
         self._count = numbering.count_of_row[folding.rows]
         # These are kept: new memory costs as much as arithmetic.
         n_slots = len(folding.rows)
         self._weights = _aligned_zeros((n_slots, self._width))
         self._counts = _aligned_zeros((threads, n_slots, self._width))
-        self._state_ids = model.state_ids(label_ids, offsets)
         transitions = self._count_gold(folding.cells, self._counts[0])
         n_weights = len(numbering.column)
         # Features that no slot has: of predicates that are not in this data, and of transitions.
@@ -134,7 +139,7 @@ class ChainShard:
         nothing = np.zeros(numbering.n_parameters)
         for group in folding.groups:
             self._unfold(group, nothing, 0.0, nothing, self._empirical)
-        seen = np.zeros(len(model.keys) + 1, dtype=np.bool_)
+        seen = np.zeros(len(self.model.keys) + 1, dtype=np.bool_)
         seen[folding.rows] = True
         in_slots[:n_weights] = seen[numbering.feature_rows()]
         self._rest = np.flatnonzero(~in_slots)
@@ -271,7 +276,7 @@ class ChainObjective:
         for name, value in (("threads", threads), ("shards", shards)):
             if value < 1:
                 raise StructlearnError("SL209", name=name, wanted="1 or more", value=value)
-        self._engine: ThreadEngine | None = None
+        self._engine: Engine | None = None
         self.l2 = l2
         self.model = model
         self.model.locally_normalized = self.locally_normalized
@@ -279,12 +284,12 @@ class ChainObjective:
         self._columns, self._offsets, self._label_ids = self._check(columns, offsets, label_ids)
         if model.supported is None or model.supported_transitions is None:
             model.support(self._columns, self._offsets, self._label_ids)
-        parts, foldings = self._fold()
-        rows = foldings[0].rows
-        if shards > 1:
-            rows, _ = _number(np.concatenate([folding.rows for folding in foldings]))
+        folded = self._folded()
+        rows, *others = folded.map(_rows_of)
+        if others:
+            rows, _ = _number(np.concatenate([rows, *others]))
         self._numbering = Numbering(model, rows)
-        self._engine = self._make_engine(parts, foldings)
+        self._engine = self._numbered(folded)
 
     @property
     def l2(self) -> float:
@@ -297,7 +302,7 @@ class ChainObjective:
             raise StructlearnError("SL209", name="l2", wanted="0 or more", value=l2)
         self._l2 = float(l2)
         if self._engine is not None:
-            self._engine.shards[0].l2 = self._l2
+            self._engine.update(_set_prior, self._l2)
 
     @property
     def n_parameters(self) -> int:
@@ -305,10 +310,10 @@ class ChainObjective:
         return self._numbering.n_parameters
 
     @property
-    def engine(self) -> ThreadEngine:
+    def engine(self) -> Engine:
         """All shards."""
         if self._engine is None:
-            self._engine = self._make_engine(*self._fold())
+            self._engine = self._numbered(self._folded())
         return self._engine
 
     def add(
@@ -352,31 +357,22 @@ class ChainObjective:
             self._engine.close()
             self._engine = None
 
-    def _fold(self) -> tuple[list[LabelledSentences], list[Folding]]:
-        """The data of each shard, and their cells."""
+    def _folded(self) -> Engine:
+        """Shards of all data, which cannot be asked for the loss yet."""
         parts = []
         for chosen in split(self._offsets, self._n_shards):
             offsets = self._offsets[chosen.start : chosen.stop + 1]
             tokens = slice(offsets[0], offsets[-1])
-            parts.append((self._columns[tokens], offsets - offsets[0], self._label_ids[tokens]))
-        return parts, [Folding(self.model, columns, offsets) for columns, offsets, _ in parts]
-
-    def _make_engine(
-        self, parts: Sequence[LabelledSentences], foldings: Sequence[Folding]
-    ) -> ThreadEngine:
+            sentences = self._columns[tokens], offsets - offsets[0], self._label_ids[tokens]
+            parts.append((sentences, not parts))
         threads = self._threads if self._n_shards == 1 else 1
-        return ThreadEngine(
-            [
-                # The prior is counted once, by the first shard.
-                self.shard(
-                    *(self.model, self._numbering, folding, *part),
-                    l2=0.0 if place else self.l2,
-                    threads=threads,
-                )
-                for place, (part, folding) in enumerate(zip(parts, foldings, strict=True))
-            ],
-            self._threads,
-        )
+        return make_engine(_make_shard, (self.shard, self.model, threads), parts, self._threads)
+
+    def _numbered(self, folded: Engine) -> Engine:
+        """The same, with the prior and the numbering of parameters."""
+        folded.update(_set_prior, self._l2)
+        folded.update(_number_shard, self._numbering)
+        return folded
 
     def _check(
         self,
@@ -394,6 +390,28 @@ class ChainObjective:
         if theta.shape != (self.n_parameters,):
             raise StructlearnError("SL221", n=self.n_parameters, shape=theta.shape)
         return theta
+
+
+def _make_shard(
+    shared: tuple[type[ChainShard], ChainModel, int], part: tuple[LabelledSentences, bool]
+) -> ChainShard:
+    """part: of the data, and whether it is the first."""
+    kind, model, threads = shared
+    sentences, is_first = part
+    return kind(model, *sentences, is_first=is_first, threads=threads)
+
+
+def _rows_of(shard: ChainShard) -> NDArray[np.int32]:
+    return shard.folding.rows
+
+
+def _number_shard(shard: ChainShard, numbering: Numbering) -> None:
+    shard.number(numbering)
+
+
+def _set_prior(shard: ChainShard, l2: float) -> None:
+    # It is counted once, by the first shard.
+    shard.l2 = l2 if shard.is_first else 0.0
 
 
 class ConditionalShard(ChainShard):

@@ -8,7 +8,7 @@ objective is a sum over all sentences that the trainer has been given.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
@@ -119,8 +119,8 @@ class LikelihoodEstimator(ChainEstimator):
 
     l2: the penalty is l2 |w|^2. l1: l1 |w|_1 besides, which leaves few weights other than zero.
     max_iterations: of L-BFGS (with l1: OWL-QN), for one set of data. tolerance: training ends when
-    the mean relative decrease of the objective over ten iterations is below it. threads: so many
-    share the sentences.
+    the mean relative decrease of the objective over ten iterations is below it. threads, shards:
+    see `ChainObjective`.
     """
 
     l2: float = 1.0
@@ -128,6 +128,7 @@ class LikelihoodEstimator(ChainEstimator):
     max_iterations: int = 300
     tolerance: float = 1e-5
     threads: int = 1
+    shards: int = 1
 
     def objective(
         self,
@@ -135,17 +136,16 @@ class LikelihoodEstimator(ChainEstimator):
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.int32],
-        *,
-        shards: int = 1,
     ) -> ChainObjective:
         """What is minimised; arguments as in `ChainObjective`."""
         raise NotImplementedError
 
     def trainer(
-        self, parameters: ChainModel, data: Sequence[SequenceData], *, shards: int = 1
+        self, parameters: ChainModel, data: Sequence[SequenceData], *, shards: int | None = None
     ) -> LikelihoodTrainer:
-        """Training that goes on from `parameters`. shards: see `ChainObjective`."""
-        return LikelihoodTrainer(self, parameters, data, shards=shards)
+        """Training that goes on from `parameters`. shards: in place of the setting."""
+        settings = self if shards is None else replace(self, shards=shards)
+        return LikelihoodTrainer(settings, parameters, data)
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,6 @@ class CRF(LikelihoodEstimator):
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.int32],
-        *,
-        shards: int = 1,
     ) -> ConditionalLikelihood:
         """What is minimised; arguments as in `ConditionalLikelihood`."""
         return ConditionalLikelihood(
@@ -172,14 +170,13 @@ class CRF(LikelihoodEstimator):
             label_ids,
             l2=self.l2,
             threads=self.threads,
-            shards=shards,
+            shards=self.shards,
         )
 
 
 class LikelihoodTrainer:
     """L-BFGS, or OWL-QN, on the objective of an estimator.
 
-    shards: see `ChainObjective`.
     value: the objective at the present weights; before the first step, 0.
     n_iterations: iterations so far, over all sets of data.
     """
@@ -189,13 +186,11 @@ class LikelihoodTrainer:
         settings: LikelihoodEstimator,
         model: ChainModel,
         data: Sequence[SequenceData],
-        *,
-        shards: int = 1,
     ):
         if not 0 <= settings.l1 < np.inf:
             raise StructlearnError("SL209", name="l1", wanted="0 or more", value=settings.l1)
         self.settings = settings
-        self._objective = settings.objective(model, *concatenate(data, model.labels), shards=shards)
+        self._objective = settings.objective(model, *concatenate(data, model.labels))
         self._done = 0  # iterations before the present optimiser
         self._optimizer = self._start(self._objective.parameters())
 

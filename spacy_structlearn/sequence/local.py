@@ -86,8 +86,6 @@ class MEMM(LikelihoodEstimator):
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.int32],
-        *,
-        shards: int = 1,
     ) -> LocalLikelihood:
         """What is minimised; arguments as in `LocalLikelihood`."""
         return LocalLikelihood(
@@ -97,5 +95,5 @@ class MEMM(LikelihoodEstimator):
             label_ids,
             l2=self.l2,
             threads=self.threads,
-            shards=shards,
+            shards=self.shards,
         )

@@ -22,7 +22,7 @@ weight of v's predicates with the labels of the context.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,7 @@ from ..errors import StructlearnError
 from ..optimize.lbfgs import dot
 from . import _local
 from .classes import source_columns
-from .conditional import ChainObjective, ChainShard, LabelledSentences, Part
+from .conditional import ChainObjective, ChainShard, LabelledSentences, Numbering, Part
 from .estimators import (
     LikelihoodEstimator,
     LikelihoodTrainer,
@@ -103,8 +103,9 @@ class PseudoShard(ChainShard):
 class JointShard(PseudoShard):
     """Some sentences of the joint form. Arguments: see `ChainShard`."""
 
-    def __init__(self, model: ChainModel, *sentences: Any, **settings: Any):
-        super().__init__(model, *sentences, **settings)
+    def number(self, numbering: Numbering) -> None:
+        """See `ChainShard`."""
+        super().number(numbering)
         self.emissions = [self._emission(column) for column in range(self._columns.shape[1])]
 
     def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
@@ -383,8 +384,6 @@ class PseudoLikelihood(LikelihoodEstimator):
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.int32],
-        *,
-        shards: int = 1,
     ) -> LogPseudoLikelihood:
         """What is minimised; arguments as in `LogPseudoLikelihood`, but columns not closed yet."""
         if self.joint:
@@ -396,16 +395,17 @@ class PseudoLikelihood(LikelihoodEstimator):
             label_ids,
             l2=self.l2,
             threads=self.threads,
-            shards=shards,
+            shards=self.shards,
             joint=self.joint,
         )
 
     def trainer(
-        self, parameters: ChainModel, data: Sequence[SequenceData], *, shards: int = 1
+        self, parameters: ChainModel, data: Sequence[SequenceData], *, shards: int | None = None
     ) -> LikelihoodTrainer:
-        """Training that goes on from `parameters`. shards: see `ChainObjective`."""
+        """Training that goes on from `parameters`. shards: in place of the setting."""
+        settings = self if shards is None else replace(self, shards=shards)
         kind = _JointTrainer if self.joint else LikelihoodTrainer
-        return kind(self, parameters, data, shards=shards)
+        return kind(settings, parameters, data)
 
 
 class _JointTrainer(LikelihoodTrainer):
@@ -416,12 +416,9 @@ class _JointTrainer(LikelihoodTrainer):
         settings: LikelihoodEstimator,
         model: ChainModel,
         data: Sequence[SequenceData],
-        *,
-        shards: int = 1,
     ):
-        super().__init__(settings, model, arranged(data), shards=shards)
+        super().__init__(settings, model, arranged(data))
         self._data = list(data)
-        self._shards = shards
 
     def add(self, data: Sequence[SequenceData]) -> None:
         self._data.extend(data)
@@ -429,8 +426,6 @@ class _JointTrainer(LikelihoodTrainer):
         self._objective.write(self._optimizer.x)
         self._objective.close()
         data = arranged(self._data)
-        self._objective = self.settings.objective(
-            model, *concatenate(data, model.labels), shards=self._shards
-        )
+        self._objective = self.settings.objective(model, *concatenate(data, model.labels))
         self._done = self.n_iterations
         self._optimizer = self._start(self._objective.parameters())

@@ -31,7 +31,6 @@ from spacy_structlearn.grammar.forests import (
     Statistics,
     Terminals,
     _words,
-    all_terminals,
     coarse_forests,
 )
 from spacy_structlearn.grammar.lexicon import LexiconSettings
@@ -255,9 +254,9 @@ def test_a_tree_that_the_grammar_lacks_is_left_out():
     found = log_z(forests, weights)
     assert found.shape == (7,)
     assert np.isfinite(found).all()
-    keys = all_terminals(data, grammar.lexicon)
     parser = compile_grammar(grammar.truncated(1))
-    anew = RebuiltForests(data, GoldTrees(data), parser, grammar.lexicon, range(8), 0.0, 0.1, keys)
+    anew = RebuiltForests(data, GoldTrees(data), parser, grammar.lexicon, range(8), 0.0, 0.1)
+    keys = anew.terminal_keys
     np.testing.assert_array_equal(anew.trees, forests.trees)
     words, tags = np.divmod(keys, data.symbols.n_tags)
     terminals = Terminals(words.astype(np.int32), tags.astype(np.int32))
@@ -445,10 +444,10 @@ def test_statistics():
 @pytest.mark.parametrize("threshold", [0.0, 1e-3])
 def test_forests_made_anew_are_those_that_are_kept(threshold):
     data, grammar = learned("toy")
-    keys = all_terminals(data, grammar.lexicon)
     parser = compile_grammar(grammar.truncated(1))
     first = (data, GoldTrees(data), parser, grammar.lexicon, range(data.n_trees), threshold, 0.1)
-    kept, anew = coarse_forests(*first), RebuiltForests(*first, keys)
+    kept, anew = coarse_forests(*first), RebuiltForests(*first)
+    keys = anew.terminal_keys
     kept.number_terminals(keys)
     words, tags = np.divmod(keys, data.symbols.n_tags)
     terminals = Terminals(words.astype(np.int32), tags.astype(np.int32))

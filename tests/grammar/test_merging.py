@@ -240,7 +240,7 @@ def test_sentences_that_are_lost_do_not_count(monkeypatch):
     )
     objective = objectives.objective(1, {})
     weights = objective.weights_at(np.zeros(objective.parameterization.n_parameters))
-    (shard,) = objectives.shards
+    (shard,) = objectives.engine.shards
     whole = conditional_merge_losses([shard], grammar.levels[1], weights)
     scores, parts = shard.forests.scores, []
     for kept in range(data.n_trees):
@@ -267,7 +267,7 @@ def test_a_shard_that_has_lost_sentences():
         assert objectives.lost.tolist() == without
         objective = objectives.objective(1, {})
         weights = objective.weights_at(np.zeros(objective.parameterization.n_parameters))
-        found.append(conditional_merge_losses(objectives.shards, grammar.levels[1], weights))
+        found.append(conditional_merge_losses(objectives.engine.shards, grammar.levels[1], weights))
         objectives.close()
     for name in ("symbols", "firsts", "shares", "joint", "sentences"):
         mine, its = (getattr(one, name) for one in found)

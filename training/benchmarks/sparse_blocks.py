@@ -370,7 +370,7 @@ def timed(trainer: ConditionalTrainer, data: TreebankData) -> dict[str, Any]:
     whole = trainer.generative_grammar()
     with closing(Objectives(settings, data, whole, number, trainer.trained)) as objectives:
         objective = objectives.objective(number, trainer.trained)
-        (forests,) = objectives.forests
+        (forests,) = (shard.forests for shard in objectives.engine.shards)
         assert isinstance(forests, Forests)
         weights = objective.weights_at(theta)
         evaluation = least_seconds(forests.expected_counts, weights)

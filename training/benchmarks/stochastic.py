@@ -83,7 +83,7 @@ def adagrad_points(
             value_tolerance=0.0,
             seed=settings.seed,
         )
-        batches = objective.batches(objectives.shards)
+        batches = objective.batches(objectives.engine.shards)
         seconds, points = 0.0, []
         for _ in range(settings.iterations + 1):
             value, _ = objective.value_and_grad(optimizer.x)

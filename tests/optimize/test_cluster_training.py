@@ -1,0 +1,129 @@
+"""Training on a Ray cluster: the same parameters as with threads, bit for bit, whoever dies."""
+
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacy_structlearn.grammar.estimators import SplitMerge
+from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
+from spacy_structlearn.sequence.estimators import CRF, SequenceData
+from spacy_structlearn.sequence.local import MEMM
+from spacy_structlearn.sequence.pseudolikelihood import PseudoLikelihood
+from spacy_structlearn.trees.brackets import load_trees
+from spacy_structlearn.trees.normalize import normalize
+
+ray = pytest.importorskip("ray", reason="needs the extra ray")
+from spacy_structlearn.optimize.cluster import RayEngine, ray_cluster  # noqa: E402
+
+# The actors cannot import this module.
+ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
+
+
+def process(shard):
+    return os.getpid()
+
+
+def sequences():
+    """Sentences of random words, each with a tag and a label that depend on it."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 12, size=80)
+    words = rng.integers(1, 40, size=lengths.sum())
+    columns = np.stack([words, words % 5 + 1], axis=1).astype(np.uint64)
+    labels = np.array(["B-NP", "I-NP", "O"])[(words + rng.integers(0, 2, len(words))) % 3]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return SequenceData(columns, offsets, tuple(labels.tolist()))
+
+
+def chain_trainer(estimator):
+    data = [sequences()]
+    return estimator.trainer(estimator.initialize(data, ["NP"]), data)
+
+
+def trees():
+    return [normalize(tree) for tree in load_trees(SAMPLE)]
+
+
+def grammar_trainer(estimator):
+    return estimator.trainer(None, [trees()])
+
+
+TEMPLATES = ("ORTH[0]", "TAG[0]", "TAG[-1]|TAG[0]")
+ROUNDS = SplitMerge(
+    rounds=2, split_iterations=3, merge_iterations=2, smooth_iterations=2, shards=3, seed=1
+)
+CASES = {
+    "CRF": (chain_trainer, CRF(TEMPLATES, shards=3)),
+    "CRF, L1": (chain_trainer, CRF(TEMPLATES, l1=0.2, shards=3)),
+    "MEMM": (chain_trainer, MEMM(TEMPLATES, shards=3)),
+    "pseudolikelihood": (chain_trainer, PseudoLikelihood(TEMPLATES, shards=3)),
+    "joint": (chain_trainer, PseudoLikelihood(TEMPLATES[:2], joint=True, shards=3)),
+    "EM": (grammar_trainer, ROUNDS),
+    "conditional": (grammar_trainer, ConditionalGrammar(ROUNDS, shards=3, iterations=4)),
+    "copied": (
+        grammar_trainer,
+        ConditionalGrammar(
+            ROUNDS, shards=2, iterations=3, first_level=1, start="copy", pruning="coarse_to_fine"
+        ),
+    ),
+    "stochastic": (
+        grammar_trainer,
+        ConditionalGrammar(ROUNDS, shards=6, iterations=3, solver="adagrad", l1=0.01),
+    ),
+}
+
+
+def engine_of(trainer):
+    """The engine that a trainer uses now, or None."""
+    for owner, name in (
+        ("_objective", "engine"),
+        ("_started", "engine"),
+        ("_derivations", "engine"),
+    ):
+        found = getattr(getattr(trainer, owner, None), name, None)
+        if found is not None:
+            return found
+    inner = getattr(trainer, "_generative", None)
+    return None if inner is None else engine_of(inner)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_training_ends_where_threads_end(two_machines, name):
+    make, estimator = CASES[name]
+    here = make(replace(estimator, threads=2))
+    while here.step():
+        pass
+    deaths = 0
+    with ray_cluster(workers=2):
+        there = make(estimator)
+        more, steps = True, 0
+        while more:
+            if steps in (1, 3) and isinstance(engine_of(there), RayEngine):
+                os.kill(engine_of(there).map(process)[-1], signal.SIGKILL)
+                deaths += 1
+            more = there.step()
+            steps += 1
+        if hasattr(there, "close"):
+            there.close()
+    assert deaths
+    assert there.n_iterations == here.n_iterations
+    assert there.value == here.value
+    assert there.parameters().to_bytes() == here.parameters().to_bytes()
+
+
+def test_forests_on_disk_are_those_in_memory(two_machines, tmp_path):
+    _, estimator = CASES["conditional"]
+    found = []
+    for settings in (estimator, replace(estimator, folder=tmp_path / "forests")):
+        with ray_cluster(workers=2):
+            trainer = grammar_trainer(settings)
+            while trainer.step():
+                pass
+        found.append(trainer.parameters().to_bytes())
+    assert found[0] == found[1]
+    assert not list((tmp_path / "forests").iterdir())
