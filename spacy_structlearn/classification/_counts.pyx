@@ -256,5 +256,5 @@ cdef class Network:
 
 
 def _check_starts(starts, Py_ssize_t n, Py_ssize_t end):
-    if len(starts) != n + 1 or starts[0] != 0 or starts[n] != end or (np.diff(starts) < 0).any():
+    if len(starts) != n + 1 or starts[0] != 0 or starts[n] != end or np.less(starts[1:], starts[:len(starts) - 1]).any():
         raise ValueError("starts do not say where each part begins")

@@ -438,7 +438,8 @@ cdef _refine(
     cdef Room room = Room()
     _check(node_offsets, edge_offsets, begins, tails, made, symbol)
     if np.min(symbol, initial=-1) < -1 or n_tags > MASK or (down and (
-            above.shape[0] > MASK or np.max(symbol, initial=-1) >= above.shape[0])):
+            above.shape[0] > MASK or np.max(symbol, initial=-1) >= above.shape[0]
+            or np.min(above, initial=0) < 0 or np.max(above, initial=0) > MASK)):
         raise ValueError("there are other symbols than those given, or too many")
     for x in range(n):
         nodes = max(nodes, node_offsets[x + 1] - node_offsets[x])

@@ -20,7 +20,7 @@ splits whose two sides, multiplied, are 2**126 times smaller than those of the b
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 import numpy as np
 
@@ -58,7 +58,9 @@ DECODERS = {
 }
 
 cdef int NOTHING = -(1 << 28)  # the power of two of a cell of zeros
+MOST_SUBSTATES = 2**10  # of a symbol: a rule of three such ones is 4 GB
 cdef float TINY = 8.271806125530277e-25  # 2**-80
+cdef Py_ssize_t MOST_WORDS = 2**15  # of a sentence: places in the chart are numbered by int32
 cdef double LOG_2 = 0.6931471805599453
 cdef double FLOOR = 1e-30  # of posteriors, before their logarithm is taken
 
@@ -1436,7 +1438,48 @@ cdef int pack_forest(const Coarse* c, Work* w, int n_grammars) noexcept nogil:
     return PARSED
 
 
+cdef int is_tree(const Coarse* c, Work* w, int root) noexcept nogil:
+    """Whether the back-pointers make a tree below a root: PARSED or UNPARSED; OUT_OF_MEMORY."""
+    cdef Forest* f = &w.f
+    cdef int n = 0, item, x, e, cell
+    if push(w, &n, f.root_item[root]):
+        return OUT_OF_MEMORY
+    while n:
+        n -= 1
+        item = w.stack[n]
+        if f.item_symbol[item] < c.n_tags:
+            continue
+        x = w.back_upper[item]
+        if x >= 0:
+            if (x >= f.n_unaries or f.unary_parent[x] != item
+                    or f.item_symbol[f.unary_child[x]] < c.n_tags):
+                return UNPARSED
+            item = f.unary_child[x]
+        e = w.back_lower[item]
+        if e >= 0:
+            cell = f.item_cell[item]
+            x = group_of_edge(f, cell, e)
+            if not (
+                x < f.cell_group[cell + 1] and f.group_edge[x] <= e < f.group_edge[x + 1]
+                and f.group_parent[x] == item
+            ):
+                return UNPARSED
+            if push(w, &n, f.edge_right[e]) or push(w, &n, f.edge_left[e]):
+                return OUT_OF_MEMORY
+            continue
+        x = -2 - e
+        if (not 0 <= x < f.n_unaries or f.unary_parent[x] != item
+                or f.item_symbol[f.unary_child[x]] >= c.n_tags):
+            return UNPARSED
+    return PARSED
+
+
 cdef int rule_of_edge(const Forest* f, int cell, int edge) noexcept nogil:
+    return f.group_rule[group_of_edge(f, cell, edge)]
+
+
+cdef int group_of_edge(const Forest* f, int cell, int edge) noexcept nogil:
+    """The group of an edge of this cell; if it is not, another one or one beyond them."""
     cdef int low = f.cell_group[cell], high = f.cell_group[cell + 1], middle
     while high - low > 1:
         middle = (low + high) // 2
@@ -1444,7 +1487,7 @@ cdef int rule_of_edge(const Forest* f, int cell, int edge) noexcept nogil:
             low = middle
         else:
             high = middle
-    return f.group_rule[low]
+    return low
 
 
 cdef inline void max_matvec(float* out, const float* p, const float* x, int rows, int n) noexcept nogil:
@@ -1580,6 +1623,7 @@ cdef int viterbi(const Coarse* c, const Fine* g, Work* w, const float* lexicon, 
                     w.back_upper[item] = x
         s = y
         top = -1.0
+        w.back_lower[child] = -1
         nb = nc = 0  # the substates below
         for x in range(f.cell_unary[cell], f.cell_unary[cell + 1]):
             if f.unary_parent[x] != child or f.item_symbol[f.unary_child[x]] >= c.n_tags:
@@ -1614,6 +1658,8 @@ cdef int viterbi(const Coarse* c, const Fine* g, Work* w, const float* lexicon, 
                             nb = u
                             nc = v
         e = w.back_lower[child]
+        if e == -1:  # of scores that are no numbers none is greater
+            return -1
         if e >= 0:
             if (push(w, &n, f.edge_right[e]) or push(w, &n, nc)
                     or push(w, &n, f.edge_left[e]) or push(w, &n, nb)):
@@ -1784,6 +1830,19 @@ cdef class Grammar:
         cdef const int32_t[::1] n
         cdef const int64_t[::1] offsets
         cdef const float[::1] values
+        _check_symbols(n_tags, n_phrases, n_symbols, np.asarray(binary), np.asarray(unary),
+                       np.asarray(root))
+        for parts in levels or ():
+            _check_level(n_symbols, np.asarray(binary), np.asarray(unary), np.asarray(root), parts)
+        if not levels or coarse is None or chain_begin is None or chains is None:
+            raise ValueError("there must be a level 0, with one probability for each rule")
+        _check_begins(np.asarray(chain_begin), len(unary), len(chains))
+        if len(coarse) != len(binary) or not (
+            len(levels[0][4]) == len(unary) and len(levels[0][6]) == len(root)
+        ):
+            raise ValueError("there must be a level 0, with one probability for each rule")
+        if len(chains) and not 0 <= np.min(chains) <= np.max(chains) < n_symbols:
+            raise ValueError("a chain has a symbol that is none")
         self._kept = []
         self.n_levels = len(levels)
         self.fine = <Fine*>calloc(max(self.n_levels, 1), sizeof(Fine))
@@ -1900,6 +1959,64 @@ cdef class Grammar:
                 c.tag_tag_value = self._floats(value[order])
 
 
+def _check_symbols(n_tags, n_phrases, n_symbols, binary, unary, root):
+    """Raise ValueError unless these are rules of the symbols, in order: the loops trust them."""
+    if not (0 <= n_tags and 0 <= n_phrases and n_tags + n_phrases <= n_symbols <= 2**15):
+        raise ValueError("tags and phrases must be symbols, and these at most 2**15")
+    if (binary.ndim, unary.ndim, root.ndim) != (2, 2, 1):
+        raise ValueError("rules of the wrong shape")
+    if binary.shape[1] != 3 or unary.shape[1] != 2:
+        raise ValueError("rules of the wrong shape")
+    for rules in (binary, unary, root):
+        if rules.size and not 0 <= rules.min() <= rules.max() < n_symbols:
+            raise ValueError("a rule with a symbol that is none")
+    for rules in (binary, unary):
+        if len(rules) and rules[:, 0].min() < n_tags:
+            raise ValueError("a tag has a rule")
+    keys = (binary[:, 1].astype(np.int64) * n_symbols + binary[:, 2]) * n_symbols + binary[:, 0]
+    if (np.diff(keys) <= 0).any() or (unary[1:, 1] < unary[:len(unary) - 1, 1]).any():
+        raise ValueError("rules must be in the order of their children")
+
+
+def _check_level(n_symbols, binary, unary, root, parts):
+    """Raise ValueError unless the arrays of a level are as `Grammar` and `Fine` have them."""
+    if len(parts) != 12:
+        raise ValueError("a level has twelve arrays")
+    if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in parts):
+        raise ValueError("the arrays of a level have one dimension")
+    n, offsets, dense, dense_offsets = parts[:4]
+    entries, parents, pairs, values = parts[8:]
+    if len(n) != n_symbols or not (n_symbols and 1 <= n.min() <= n.max() <= MOST_SUBSTATES):
+        raise ValueError("a symbol with no substates or too many")
+    n = n.astype(np.int64)
+    if len(offsets) != n_symbols + 1 or offsets[0] != 0 or (np.diff(offsets) != n).any():
+        raise ValueError("offsets must delimit the substates of each symbol")
+    sizes = n[binary].prod(axis=1)
+    if len(dense_offsets) != len(binary) or (len(binary) and not (
+        dense_offsets.min() >= -1 and (np.maximum(dense_offsets, 0) <= len(dense)).all()
+        and (np.where(dense_offsets >= 0, dense_offsets + sizes, 0) <= len(dense)).all()
+    )):
+        raise ValueError("a block is not among the probabilities")
+    for rules, place in ((unary, 4), (root[:, None], 6)):
+        _check_begins(parts[place + 1], len(rules), len(parts[place]))
+        if (np.diff(parts[place + 1]) != n[rules].prod(axis=1)).any():
+            raise ValueError("a block has the wrong size")
+    _check_begins(entries, len(binary), len(values))
+    rule = np.repeat(np.arange(len(binary)), np.diff(entries))
+    if not len(parents) == len(pairs) == len(values) or len(values) and not (
+        parents.min() >= 0 and (parents < n[binary[rule, 0]]).all() and pairs.min() >= 0
+        and (pairs < n[binary[rule, 1]] * n[binary[rule, 2]]).all()
+    ):
+        raise ValueError("an entry is of no substates of its rule")
+
+
+def _check_begins(begins, parts, total):
+    if len(begins) != parts + 1 or begins[0] != 0 or begins[parts] != total:
+        raise ValueError("begins must say where each part begins, and the end")
+    if (begins[1:] < begins[:len(begins) - 1]).any():
+        raise ValueError("begins must not fall")
+
+
 def _some(values):
     """float32, contiguous, and not empty, so that a pointer can be taken; no copy if need be."""
     values = np.ascontiguousarray(values, dtype=np.float32)
@@ -1920,10 +2037,22 @@ cdef class Parser:
 
     def __cinit__(self, list grammars, levels, last, keep, float edge_factor, str decoder):
         cdef int k
-        cdef Grammar grammar = grammars[0]
-        self.grammars = grammars
-        self.levels = tuple(levels)
         cdef Task* t = &self.task
+        cdef Grammar grammar
+        if not grammars or not all(isinstance(other, Grammar) for other in grammars):
+            raise ValueError("there must be a grammar")
+        grammar = grammars[0]
+        for other in grammars:
+            if not _same_rules(grammar, other):
+                raise ValueError("the grammars must have the same symbols and rules")
+        self.grammars = list(grammars)
+        self.levels = tuple(levels)
+        if not self.levels or len(last) != len(grammars) or len(keep) < max(1, len(levels) - 1):
+            raise ValueError("levels, last and keep do not fit together")
+        if not all(0 <= level < grammar.n_levels for level in self.levels):
+            raise ValueError("there is no such level")
+        if not all(0 <= k < other.n_levels for k, other in zip(last, grammars)):
+            raise ValueError("there is no such level")
         t.n_grammars = len(grammars)
         t.coarse = &grammar.coarse
         t.n_levels = len(self.levels)
@@ -1943,6 +2072,31 @@ cdef class Parser:
             t.levels[k] = self.levels[k]
             t.keep[k] = keep[k] if k < t.n_levels - 1 or k == 0 else 0.0
 
+    cdef int check(self, list lexicon, list others, const int64_t[::1] offsets) except -1:
+        """Raise ValueError unless these are scores of the words of some sentences."""
+        cdef Task* t = &self.task
+        cdef Py_ssize_t k, rows, s, columns
+        cdef const Fine* g
+        cdef const float[:, ::1] view
+        if len(lexicon) != t.n_levels or len(others) != t.n_grammars - 1:
+            raise ValueError("there must be scores for each level and for each further grammar")
+        if offsets.shape[0] == 0 or offsets[0] < 0:
+            raise ValueError("offsets must begin at 0 or later")
+        for s in range(offsets.shape[0] - 1):
+            if not offsets[s] < offsets[s + 1] or offsets[s + 1] - offsets[s] > MOST_WORDS:
+                raise ValueError("a sentence has no words, or too many")
+        rows = offsets[offsets.shape[0] - 1]
+        for k in range(t.n_levels + t.n_grammars - 1):
+            view = lexicon[k] if k < t.n_levels else others[k - t.n_levels]
+            g = &t.fine[0][t.levels[k]] if k < t.n_levels else NULL
+            if g == NULL:
+                g = &t.fine[k - t.n_levels + 1][t.last[k - t.n_levels + 1]]
+            # The first is that of level 0, too.
+            columns = max(g.offsets[t.coarse.n_tags], <int64_t>t.coarse.n_tags)
+            if view is None or view.shape[0] < rows or view.shape[1] < columns:
+                raise ValueError("there must be a score of each word for each substate of a tag")
+        return 0
+
     def __dealloc__(self):
         free(self.task.fine)
         free(self.task.last)
@@ -1950,10 +2104,24 @@ cdef class Parser:
         free(self.task.keep)
 
 
+cdef bint _same_rules(Grammar one, Grammar other) noexcept:
+    cdef const Coarse* a = &one.coarse
+    cdef const Coarse* b = &other.coarse
+    return (
+        a.n_symbols == b.n_symbols and a.n_tags == b.n_tags and a.n_phrases == b.n_phrases
+        and a.n_rules == b.n_rules and a.n_unary == b.n_unary and a.n_root == b.n_root
+        and memcmp(a.rules, b.rules, 12 * <size_t>a.n_rules) == 0
+        and memcmp(a.unary_rules, b.unary_rules, 8 * <size_t>a.n_unary) == 0
+        and memcmp(a.root_rules, b.root_rules, 4 * <size_t>a.n_root) == 0
+    )
+
+
 cdef class Chart:
     """Room to parse in, for one thread; it grows to the longest sentence and is used again."""
 
     cdef Work work
+    cdef Grammar grammar  # for which the room is
+    cdef Parser scored  # by which the forest was that `read` reads; None: there is none
 
     def __cinit__(self):
         memset(&self.work, 0, sizeof(Work))
@@ -1961,7 +2129,17 @@ cdef class Chart:
     def __dealloc__(self):
         free_work(&self.work)
 
-    def parse(self, Parser parser, list lexicon, list others, const int64_t[::1] offsets):
+    cdef int begin(self, Grammar grammar) except -1:
+        """Room for this grammar; what was there before is no longer read."""
+        if grammar is not self.grammar:
+            free_work(&self.work)
+            memset(&self.work, 0, sizeof(Work))
+            self.grammar = grammar
+        self.scored = None
+        return 0
+
+    def parse(self, Parser parser not None, list lexicon not None, list others not None,
+              const int64_t[::1] offsets):
         """Parse a batch of sentences, none of which is empty.
 
         lexicon: for each level of the cascade, float32 (words, columns), P(word | tag substate);
@@ -1970,11 +2148,14 @@ cdef class Chart:
         one after another; where each begins, int64 (sentences + 1); the levels that it went through
         (0 if there is no parse), log P(words) and log P(tree | words).
         """
+        parser.check(lexicon, others, offsets)
+        self.begin(parser.grammars[0])
         self.work.n_out = 0
         places, went, logs = self._batch(parser, lexicon, others, offsets, False)
         return self._output() + (places[:, 0], went, logs)
 
-    def hypergraphs(self, Parser parser, list lexicon, list others, const int64_t[::1] offsets):
+    def hypergraphs(self, Parser parser not None, list lexicon not None, list others not None,
+                    const int64_t[::1] offsets):
         """The scored forests of a batch of sentences, none of which is empty, as hypergraphs.
 
         The arguments are those of `parse`; the decoder, "variational" as a rule, says what the
@@ -1984,6 +2165,8 @@ cdef class Chart:
         levels that it went through (0 if there is no parse), and log P(words).
         """
         cdef Packed* p = &self.work.packed
+        parser.check(lexicon, others, offsets)
+        self.begin(parser.grammars[0])
         p.n_items = p.n_begins = p.n_edges = 0
         places, went, logs = self._batch(parser, lexicon, others, offsets, True)
         items = np.empty((p.n_items, 3), dtype=np.int32)
@@ -2009,8 +2192,8 @@ cdef class Chart:
             memcpy(&double_view[0], p.scores, p.n_edges * 8)
         return items, begins, tails, scores, made, chain, places, went, logs[:, 0]
 
-    def _batch(self, Parser parser, list lexicon, list others, const int64_t[::1] offsets,
-               bint packed):
+    cdef _batch(self, Parser parser, list lexicon, list others, const int64_t[::1] offsets,
+                bint packed):
         """Parse each sentence, or append its forest to the packed ones.
 
         RETURNS: where the output of each begins, int64 (sentences + 1, 3), by brackets in the first
@@ -2072,7 +2255,7 @@ cdef class Chart:
             raise MemoryError
         return places, went, logs
 
-    def forest(self, Parser parser, list lexicon, list others):
+    def forest(self, Parser parser not None, list lexicon not None, list others not None):
         """The scored forest of one sentence, as arrays, for the k best trees; None if no parse.
 
         lexicon, others: as in `parse`. RETURNS: a dict of: log_likelihood; levels, how many it went
@@ -2091,11 +2274,16 @@ cdef class Chart:
         cdef Forest* f = &w.f
         if n_levels + n_others > 64:
             raise ValueError(n_levels + n_others)
+        if len(lexicon) != n_levels or len(others) != n_others:
+            raise ValueError("there must be scores for each level and for each further grammar")
+        offsets = np.array([0, max(map(len, [*lexicon, *others]))], dtype=np.int64)
+        parser.check(lexicon, others, offsets)
+        self.begin(parser.grammars[0])
         for k in range(n_levels + n_others):
             view = lexicon[k] if k < n_levels else others[k - n_levels]
             rows[k] = &view[0, 0]
             strides[k] = view.shape[1]
-        cdef int n = view.shape[0]
+        cdef int n = offsets[1]
         cdef unsigned int mode = flush_subnormals()
         status = search(&parser.task, w, n, rows, strides, &z, &used)
         if status == PARSED:
@@ -2108,6 +2296,7 @@ cdef class Chart:
             raise MemoryError
         if status == UNPARSED:
             return None
+        self.scored = parser
         w.log_z = log(<double>z) + LOG_2 * f.cell_e[f.n_cells - 1]
         w.level = parser.task.levels[used - 1]
         items = np.zeros((f.n_items, 3), dtype=np.int32)
@@ -2149,7 +2338,7 @@ cdef class Chart:
             "root_score": _doubles(f.root_score, f.n_roots),
         }
 
-    def coarse_forest(self, Grammar grammar, const float[:, ::1] lexicon,
+    def coarse_forest(self, Grammar grammar not None, const float[:, ::1] lexicon,
                       const int32_t[:, :, ::1] gold, float keep, float keep_edge):
         """The forest that the grammar of level 0 leaves of one sentence, as arrays.
 
@@ -2170,6 +2359,9 @@ cdef class Chart:
             raise ValueError("gold must have three symbols a cell")
         if lexicon.shape[1] < c.n_tags:
             raise ValueError("a word has fewer scores than there are tags")
+        if n > MOST_WORDS:
+            raise ValueError("a sentence has too many words")
+        self.begin(grammar)
         with nogil:
             mode = flush_subnormals()
             status = OUT_OF_MEMORY
@@ -2222,7 +2414,7 @@ cdef class Chart:
         log_z = log(<double>w.z) + LOG_2 * w.exponent[by_start(n, 0, n)]
         return log_z, made, cells, symbols, groups, edges, unaries, roots
 
-    def read(self, Parser parser, int root, choices):
+    def read(self, Parser parser not None, int root, choices):
         """A tree of the forest made last.
 
         root: a place in its `roots`. choices: triples (item, edge, unary) of each phrase or
@@ -2233,13 +2425,24 @@ cdef class Chart:
         cdef Work* w = &self.work
         cdef Grammar grammar = parser.grammars[0]
         cdef double log_probability = -INFINITY
-        cdef int item, lower, upper
+        cdef int item, lower, upper, status
+        if parser is not self.scored or not 0 <= root < w.f.n_roots:
+            raise ValueError("there is no such root in the forest of this parser")
+        for item in range(w.f.n_items):
+            w.back_lower[item] = w.back_upper[item] = -1
         for item, lower, upper in choices:
+            if not 0 <= item < w.f.n_items:
+                raise ValueError("a choice for no item of the forest")
             w.back_lower[item] = lower
             w.back_upper[item] = upper
+        status = is_tree(&grammar.coarse, w, root)
+        if status == UNPARSED:
+            raise ValueError("the choices make no tree of the forest")
         w.n_out = 0
-        if read_tree(&grammar.coarse, &grammar.fine[w.level], w, root, w.log_z, w.n_grammars,
-                     &log_probability) != PARSED:
+        if status == PARSED:
+            status = read_tree(&grammar.coarse, &grammar.fine[w.level], w, root, w.log_z,
+                               w.n_grammars, &log_probability)
+        if status != PARSED:
             raise MemoryError
         return self._output() + (log_probability,)
 
@@ -2262,7 +2465,7 @@ cdef class Chart:
         cdef Forest* f = &self.work.f
         return {"cells": f.n_cells, "items": f.n_items, "edges": f.n_edges}
 
-    def posteriors(self, Parser parser, const float[:, ::1] lexicon):
+    def posteriors(self, Parser parser not None, const float[:, ::1] lexicon):
         """Level 0 alone: posteriors of lower and upper nodes, of tags, and log P(words).
 
         lexicon: float32 (n, tags). RETURNS: float64 (2, n, n + 1, nonterminals), (n, tags), a float.
@@ -2272,6 +2475,9 @@ cdef class Chart:
         cdef Work* w = &self.work
         cdef int n = lexicon.shape[0], i, j, a, t
         cdef float z
+        if not 1 <= lexicon.shape[0] <= MOST_WORDS or lexicon.shape[1] < c.n_tags:
+            raise ValueError("there must be words, with a score for each tag")
+        self.begin(grammar)
         if reserve_chart(w, c, n):
             raise MemoryError
         inside_coarse(c, w, n, &lexicon[0, 0], lexicon.shape[1])

@@ -15,6 +15,8 @@ from libc.math cimport log, INFINITY
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 
+import numpy as np
+
 cdef extern from "_vectors.h":
     float dot(const float* p, const float* x, int n) noexcept nogil
     void vecmat(float* out, const float* p, const float* w, int rows, int n) noexcept nogil
@@ -23,6 +25,7 @@ cdef extern from "_vectors.h":
 
 cdef enum:
     CHUNK = 8192  # floats of outer products at a time: half of a first-level cache
+    MOST_SUBSTATES = 1024  # of a symbol, as in `model`
 
 
 cdef class Trees:
@@ -33,6 +36,8 @@ cdef class Trees:
 
     cdef const int32_t[::1] symbol, left, right, production, roots
     cdef const int64_t[::1] offsets
+    cdef const int32_t[:, ::1] binary, unary, pairs
+    cdef const int32_t[::1] root
     cdef readonly int n_symbols, n_binary, n_unary, n_pairs, n_roots
 
     def __init__(
@@ -43,19 +48,25 @@ cdef class Trees:
     ):
         self.symbol, self.left, self.right = symbol, left, right
         self.production, self.offsets, self.roots = production, offsets, roots
+        self.binary, self.unary, self.root, self.pairs = binary, unary, root, pairs
         self.n_symbols = n_symbols
         self.n_binary, self.n_unary = binary.shape[0], unary.shape[0]
         self.n_roots, self.n_pairs = root.shape[0], pairs.shape[0]
         cdef Py_ssize_t n = symbol.shape[0], t, i, begin
         cdef int a, b, c, p
+        if binary.shape[1] != 3 or unary.shape[1] != 2 or pairs.shape[1] < 1:
+            raise ValueError("rules of the wrong shape")
+        for rules in (binary, unary, root, np.asarray(pairs)[:, 0]):
+            if np.size(rules) and not 0 <= np.min(rules) <= np.max(rules) < n_symbols:
+                raise ValueError("a rule with a symbol that is none")
         if not (left.shape[0] == right.shape[0] == production.shape[0] == n):
             raise ValueError("nodes must have a symbol, two children and a production each")
         if offsets.shape[0] != roots.shape[0] + 1 or offsets[0] != 0 or offsets[roots.shape[0]] != n:
             raise ValueError("offsets must delimit the nodes of each tree")
         for t in range(roots.shape[0]):
             begin = offsets[t]
-            if begin >= offsets[t + 1]:
-                raise ValueError("a tree has no nodes")
+            if begin >= offsets[t + 1] or offsets[t + 1] > n:
+                raise ValueError("a tree has no nodes, or more than there are")
             for i in range(begin, offsets[t + 1]):
                 a, b, c, p = symbol[i], left[i], right[i], production[i]
                 if not (0 <= a < n_symbols) or p < 0:
@@ -99,7 +110,7 @@ cdef struct Params:
 
 
 def inside_outside(
-    Trees trees, Py_ssize_t first, Py_ssize_t last, const int32_t[::1] substates,
+    Trees trees not None, Py_ssize_t first, Py_ssize_t last, const int32_t[::1] substates,
     const float[::1] binary, const int64_t[::1] binary_offsets,
     const float[::1] unary, const int64_t[::1] unary_offsets,
     const float[::1] root, const int64_t[::1] root_offsets,
@@ -114,7 +125,7 @@ def inside_outside(
     """
     cdef Params p
     cdef Py_ssize_t t
-    cdef int widest = 1, s
+    cdef int widest
     cdef unsigned int mode
     if not 0 <= first <= last <= trees.n_trees or substates.shape[0] != trees.n_symbols:
         raise ValueError("trees or substates are out of range")
@@ -133,16 +144,20 @@ def inside_outside(
         raise ValueError("an array has the wrong size")
     if first == last:
         return
-    for s in range(substates.shape[0]):
-        widest = max(widest, substates[s])
+    widest = _widest(substates)
+    _check_blocks(binary_offsets, trees.binary, substates)
+    _check_blocks(unary_offsets, trees.unary, substates)
+    _check_blocks(root_offsets, np.asarray(trees.root)[:, None], substates)
+    _check_blocks(emission_offsets, np.asarray(trees.pairs)[:, :1].copy(), substates)
+    _check_nodes(trees, trees.offsets[first], trees.offsets[last], substates, node_offsets)
     p.substates = &substates[0]
     p.binary = &binary[0] if binary.shape[0] else NULL
     p.binary_offsets = &binary_offsets[0]
     p.unary = &unary[0] if unary.shape[0] else NULL
     p.unary_offsets = &unary_offsets[0]
-    p.root = &root[0]
+    p.root = &root[0] if root.shape[0] else NULL
     p.root_offsets = &root_offsets[0]
-    p.emissions = &emissions[0]
+    p.emissions = &emissions[0] if emissions.shape[0] else NULL
     p.emission_offsets = &emission_offsets[0]
     cdef float* work = <float*>malloc(sizeof(float) * (widest * widest + widest))
     if work == NULL:
@@ -156,6 +171,53 @@ def inside_outside(
             )
         restore_subnormals(mode)
     free(work)
+
+
+cdef int _widest(const int32_t[::1] substates) except -1:
+    """The largest number of substates."""
+    cdef Py_ssize_t s
+    cdef int widest = 1
+    for s in range(substates.shape[0]):
+        if not 1 <= substates[s] <= MOST_SUBSTATES:
+            raise ValueError("a symbol with no substates or too many")
+        widest = max(widest, substates[s])
+    return widest
+
+
+cdef int _check_blocks(
+    const int64_t[::1] offsets, const int32_t[:, ::1] rules, const int32_t[::1] substates
+) except -1:
+    """offsets: where the block of each rule begins, and the end of the last."""
+    cdef Py_ssize_t r, k
+    cdef int64_t size
+    cdef bint sound = offsets[0] == 0
+    for r in range(rules.shape[0]):
+        size = 1
+        for k in range(rules.shape[1]):
+            size *= substates[rules[r, k]]
+        # Of what may be any number, a difference might overflow.
+        if offsets[r] < 0 or offsets[r + 1] < 0 or offsets[r + 1] - offsets[r] != size:
+            sound = False
+    if not sound:
+        raise ValueError("a block has the wrong size")
+    return 0
+
+
+cdef int _check_nodes(
+    Trees trees, Py_ssize_t begin, Py_ssize_t end, const int32_t[::1] substates,
+    const int64_t[::1] node_offsets,
+) except -1:
+    cdef Py_ssize_t i, total = trees.symbol.shape[0]
+    cdef bint sound = True
+    for i in range(begin, end):
+        if not (
+            0 <= node_offsets[i] <= node_offsets[total] and node_offsets[i + 1] >= 0
+            and node_offsets[i + 1] - node_offsets[i] == substates[trees.symbol[i]]
+        ):
+            sound = False
+    if not sound or (end > begin and node_offsets[end] > node_offsets[total]):
+        raise ValueError("a node has room for other substates than its own")
+    return 0
 
 
 cdef double _tree(
@@ -246,7 +308,7 @@ cdef double _impossible(
 
 
 def rule_counts(
-    Trees trees, bint unary, const int32_t[::1] nodes, const int64_t[::1] starts,
+    Trees trees not None, bint unary, const int32_t[::1] nodes, const int64_t[::1] starts,
     Py_ssize_t first, Py_ssize_t last, const int32_t[:, ::1] rules, const int32_t[::1] substates,
     const float[::1] probabilities, const int64_t[::1] offsets, const int64_t[::1] node_offsets,
     const float[::1] inside, const float[::1] outside, const float[::1] scale, float[::1] counts,
@@ -258,7 +320,7 @@ def rule_counts(
     """
     cdef Py_ssize_t r, i, k, n_nodes, done, chunk
     cdef Py_ssize_t total = trees.symbol.shape[0]
-    cdef int n, nb, nc, width, widest = 1, x, y, s
+    cdef int n, nb, nc, width, widest, x, y
     cdef int64_t node
     cdef float factor
     cdef float* row
@@ -278,18 +340,26 @@ def rule_counts(
         or inside.shape[0] != node_offsets[trees.n_nodes] or outside.shape[0] != inside.shape[0]
     ):
         raise ValueError("an array has the wrong size")
-    for r in range(first, last):
-        if starts[r] > starts[r + 1]:
+    widest = _widest(substates)
+    for r in range(rules.shape[0]):
+        if not 0 <= starts[r] <= starts[r + 1]:
             raise ValueError("starts must not fall")
+        for k in range(rules.shape[1]):
+            if not 0 <= rules[r, k] < trees.n_symbols:
+                raise ValueError("a rule with a symbol that is none")
+    _check_blocks(offsets, rules, substates)
+    _check_nodes(trees, 0, total, substates, node_offsets)
+    for r in range(first, last):
         for i in range(starts[r], starts[r + 1]):
             node = nodes[i]
             if (
                 not 0 <= node < total or trees.production[node] != r
                 or trees.left[node] < 0 or (trees.right[node] < 0) != unary
+                or trees.symbol[node] != rules[r, 0]
+                or trees.symbol[trees.left[node]] != rules[r, 1]
+                or (not unary and trees.symbol[trees.right[node]] != rules[r, 2])
             ):
                 raise ValueError("a node is not of its rule")
-    for s in range(substates.shape[0]):
-        widest = max(widest, substates[s])
     cdef Py_ssize_t most = max(CHUNK, widest * widest)
     # Outer products; weights (n_parent, chunk); one row of sums.
     cdef float* work = <float*>malloc(
@@ -355,7 +425,7 @@ def posterior_sums(
     cdef float* out
     if (
         starts.shape[0] != offsets.shape[0] or starts.shape[0] < 1 or starts[0] != 0
-        or starts[starts.shape[0] - 1] != nodes.shape[0]
+        or node_offsets.shape[0] < 1 or starts[starts.shape[0] - 1] != nodes.shape[0]
         or sums.shape[0] != offsets[offsets.shape[0] - 1]
         or outside.shape[0] != inside.shape[0]
         or inside.shape[0] != node_offsets[node_offsets.shape[0] - 1]
@@ -364,6 +434,15 @@ def posterior_sums(
     for k in range(nodes.shape[0]):
         if not 0 <= nodes[k] < node_offsets.shape[0] - 1:
             raise ValueError("a node is out of range")
+    for g in range(starts.shape[0] - 1):
+        if not starts[g] <= starts[g + 1] <= nodes.shape[0]:
+            raise ValueError("starts must not fall")
+        if not 0 <= offsets[g] <= offsets[g + 1] <= sums.shape[0]:
+            raise ValueError("offsets must not fall")
+        n = offsets[g + 1] - offsets[g]
+        for k in range(starts[g], starts[g + 1]):
+            if not 0 <= node_offsets[nodes[k]] <= inside.shape[0] - n:
+                raise ValueError("a node has fewer substates than its group")
     with nogil:
         for g in range(starts.shape[0] - 1):
             n = offsets[g + 1] - offsets[g]

@@ -46,6 +46,14 @@ cdef int MOST = 64  # substates of a symbol: the bits of a mask
 cdef float TINY = 5.421010862427522e-20  # 2**-64
 
 
+ARRAYS = frozenset((
+    "sentence_cell", "cell_item", "cell_group", "cell_unary", "item_symbol", "item_terminal",
+    "item_mask", "group_parent", "group_rule", "group_edge", "edge_left", "edge_right",
+    "unary_parent", "unary_child", "unary_rule", "sentence_root", "root_item", "root_rule",
+    "gold_item", "gold_edge", "gold_unary", "gold_root",
+))
+
+
 cdef struct Weights:
     const int32_t* n
     const float* binary
@@ -131,11 +139,14 @@ cdef class Forests:
     cdef uint8_t[::1] gold_item, gold_edge, gold_unary, gold_root
     cdef Py_ssize_t n_terminals
 
-    def __init__(self, int n_tags, int n_symbols, rules, unary_rules, root_rules, dict arrays):
+    def __init__(
+        self, int n_tags, int n_symbols, rules, unary_rules, root_rules, dict arrays not None
+    ):
         self.n_tags, self.n_symbols = n_tags, n_symbols
         self.rules, self.unary_rules, self.root_rules = rules, unary_rules, root_rules
-        for name, array in arrays.items():
-            if not array.flags.c_contiguous or array.ndim != 1:
+        for name in ARRAYS:
+            array = arrays[name]
+            if not isinstance(array, np.ndarray) or not array.flags.c_contiguous or array.ndim != 1:
                 raise ValueError(f"{name} must be a contiguous vector")
         self.sentence_cell = arrays["sentence_cell"]
         self.cell_item = arrays["cell_item"]
@@ -622,6 +633,8 @@ cdef int set_weights(
 
     begin, end: the sentences that they are for.
     """
+    if weights is None or len(weights) != 9:
+        raise ValueError("there must be nine arrays of weights")
     cdef const int32_t[::1] substates = weights[0]
     cdef const float[::1] binary = weights[1], unary = weights[3], root = weights[5]
     cdef const float[::1] terminal = weights[7]
@@ -648,23 +661,21 @@ cdef int set_weights(
             raise ValueError("a symbol with no substates or too many")
     for r in range(f.rules.shape[0]):
         size = <int64_t>substates[f.rules[r, 0]] * substates[f.rules[r, 1]] * substates[f.rules[r, 2]]
-        if binary_offsets[r + 1] - binary_offsets[r] != size or binary_offsets[r] < 0:
+        if _is_no_block(binary_offsets, r, size):
             raise ValueError("a block has the wrong size")
     for r in range(f.unary_rules.shape[0]):
         size = <int64_t>substates[f.unary_rules[r, 0]] * substates[f.unary_rules[r, 1]]
-        if unary_offsets[r + 1] - unary_offsets[r] != size or unary_offsets[r] < 0:
+        if _is_no_block(unary_offsets, r, size):
             raise ValueError("a block has the wrong size")
     for r in range(f.root_rules.shape[0]):
-        if root_offsets[r + 1] - root_offsets[r] != substates[f.root_rules[r]] or root_offsets[r] < 0:
+        if _is_no_block(root_offsets, r, substates[f.root_rules[r]]):
             raise ValueError("a block has the wrong size")
     for r in range(f.cell_item[f.sentence_cell[begin]], f.cell_item[f.sentence_cell[end]]):
         s = substates[f.item_symbol[r]]
         if s < MOST and f.item_mask[r] >> s:
             raise ValueError("a mask of substates that are none")
         t = f.item_terminal[r]
-        if t >= 0 and (
-            terminal_offsets[t + 1] - terminal_offsets[t] != s or terminal_offsets[t] < 0
-        ):
+        if t >= 0 and _is_no_block(terminal_offsets, t, s):
             raise ValueError("a word has the wrong number of weights")
     g.n = &substates[0]
     g.binary = &binary[0] if binary.shape[0] else NULL
@@ -678,9 +689,14 @@ cdef int set_weights(
     return 0
 
 
+cdef inline bint _is_no_block(const int64_t[::1] offsets, Py_ssize_t r, int64_t size) noexcept:
+    # Of what may be any number, a difference might overflow.
+    return offsets[r] < 0 or offsets[r + 1] < 0 or offsets[r + 1] - offsets[r] != size
+
+
 def expected_counts(
-    Forests f, Workspace workspace, Py_ssize_t begin, Py_ssize_t end, tuple weights,
-    const uint8_t[::1] left_out, tuple sums, double[::1] log_z,
+    Forests f not None, Workspace workspace not None, Py_ssize_t begin, Py_ssize_t end,
+    tuple weights, const uint8_t[::1] left_out, tuple sums, double[::1] log_z,
 ):
     """log Z of sentences `begin` to `end` (not included), and their expected counts.
 
@@ -695,6 +711,8 @@ def expected_counts(
     cdef Room* w = &workspace.room
     cdef unsigned int mode
     cdef int short_of_memory = 0
+    if sums is None or len(sums) != 4:
+        raise ValueError("there must be four arrays of sums")
     cdef float[::1] binary = sums[0], unary = sums[1], root = sums[2], terminal = sums[3]
     set_weights(f, &g, weights, begin, end)
     if (
@@ -725,7 +743,7 @@ def expected_counts(
         raise MemoryError
 
 
-def scores(Forests f, Workspace workspace, Py_ssize_t s, tuple weights):
+def scores(Forests f not None, Workspace workspace not None, Py_ssize_t s, tuple weights):
     """All scores of one sentence, for tests and for merging.
 
     weights: as in `expected_counts`. RETURNS: log Z; int64 (n_items + 1), where the vector of each
@@ -771,7 +789,9 @@ cdef _copied(const float* values, Py_ssize_t n):
     return out
 
 
-def prune(Forests f, Workspace workspace, tuple weights, float keep, float keep_edge):
+def prune(
+    Forests f not None, Workspace workspace not None, tuple weights, float keep, float keep_edge
+):
     """Leave out what has less posterior, but for the gold tree; everything moves down in place.
 
     weights: as in `expected_counts`. keep: of items and their substates; keep_edge: of edges,

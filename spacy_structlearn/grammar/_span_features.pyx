@@ -70,7 +70,7 @@ cdef class Hasher:
         self.n_columns = max(shape_column, max(terms[:, 0], default=-1)) + 1
         if not (0 <= n_span <= len(seeds) and 0 <= n_tags <= len(symbols) and 1 <= bits <= 31):
             raise ValueError("there are more templates of spans, tags or places than can be")
-        if len(starts) != len(seeds) + 1 or starts[0] != 0 or (np.diff(starts) < 0).any():
+        if len(starts) != len(seeds) + 1 or starts[0] != 0 or np.less(starts[1:], starts[:len(starts) - 1]).any():
             raise ValueError("starts must say where the terms of each template begin")
         if terms.shape[1] != 3 or starts[len(seeds)] != len(terms):
             raise ValueError("there must be three numbers for each term")
@@ -164,7 +164,8 @@ cdef class Hasher:
                     previous = words[at, self.shape_column]
                     value = mix(value + previous)
             else:
-                at = (end - 1 if self.terms[j, 1] else start) + self.terms[j, 2]
+                at = end - 1 if self.terms[j, 1] else start
+                at += self.terms[j, 2]
                 # Outside of the sentence there is one symbol for each distance.
                 if at < 0:
                     value = mix(<uint64_t>at)
@@ -334,7 +335,9 @@ def step(
 
 
 def _check_offsets(offsets, n):
-    if len(offsets) == 0 or offsets[0] != 0 or offsets[len(offsets) - 1] != n or (np.diff(offsets) < 0).any():
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[len(offsets) - 1] != n or (
+        np.less(offsets[1:], offsets[:len(offsets) - 1]).any()  # a difference might overflow
+    ):
         raise ValueError("offsets must begin at 0, ascend and end at the number of rows")
 
 

@@ -392,7 +392,7 @@ cdef class Network:
             problem = f"a state size of {state_size}"
         elif n_tags < 1 or n_labels < 0 or n_signatures < 0 or max_projects < 0:
             problem = "a negative number of symbols, or no tags"
-        elif offsets.shape != (n_tags + 1,) or offsets[0] != 0 or (np.diff(offsets) < 1).any():
+        elif offsets.shape != (n_tags + 1,) or offsets[0] != 0 or (offsets[1:] <= offsets[:len(offsets) - 1]).any():
             problem = "item_offsets that do not give each tag an item"
         elif max(n_labels, n_tags, n_signatures, max_projects, int(offsets[n_tags])) > 2**24:
             problem = "more than 2^24 symbols"

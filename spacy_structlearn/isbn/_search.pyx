@@ -109,6 +109,9 @@ cdef enum:
 cdef enum:
     FIRST_CAPACITY = 256  # of nodes
     KEPT_BYTES = 33554432  # of vectors that outlive a search
+    MOST_STATE_SIZE = 4096  # this and the next as in `_network`
+    MOST_SYMBOLS = 16777216
+    MOST_AT_ONCE = 1048576  # hypotheses after a word, alternatives of a state
     HAS_READ = 16  # the other bits of `made` are the products
 
 cdef enum:
@@ -775,8 +778,16 @@ cdef class Searcher:
         cdef int k
         cdef int64_t size
         memset(&self.net, 0, sizeof(isbn_t))
-        if item_offsets.shape[0] != n_tags + 1 or n_tags < 1 or state_size < 1:
-            raise ValueError("there must be tags, each with its items, and latent variables")
+        if not (1 <= n_tags <= MOST_SYMBOLS and 1 <= state_size <= MOST_STATE_SIZE):
+            raise ValueError("there must be tags and latent variables, and not too many")
+        if not 0 <= min(n_labels, n_signatures, max_projects) or (
+            max(n_labels, n_signatures, max_projects) > MOST_SYMBOLS
+        ):
+            raise ValueError("there are too many symbols, or fewer than none")
+        if item_offsets.shape[0] != n_tags + 1 or item_offsets[0] != 0 or (
+            np.less_equal(item_offsets[1:], item_offsets[:len(item_offsets) - 1]).any() or item_offsets[n_tags] > MOST_SYMBOLS
+        ):
+            raise ValueError("each tag must have an item")
         self.net.n, self.net.n_labels, self.net.n_tags = state_size, n_labels, n_tags
         self.net.n_items, self.net.n_signatures = item_offsets[n_tags], n_signatures
         self.net.max_projects, self.net.mean_field = max_projects, mean_field
@@ -794,7 +805,7 @@ cdef class Searcher:
 
     def search(self, const int64_t[::1] offsets, const int32_t[::1] tags,
                const int32_t[::1] items, const int32_t[::1] signatures, const double[::1] bonus,
-               int beam, int branching, int k, int64_t max_pops, double margin, Room room,
+               int beam, int branching, int k, int64_t max_pops, double margin, Room room not None,
                bint synchronous=False):
         """The likeliest derivations of a sentence of n words, best first.
 
@@ -822,13 +833,15 @@ cdef class Searcher:
         self.check(offsets, tags, items, signatures, bonus)
         if beam < 1 or branching < 1 or k < 0 or max_pops < 1 or not margin >= 0:
             raise ValueError("beam, branching and max_pops must be 1 or more")
+        if max(beam, branching, k) > MOST_AT_ONCE:
+            raise ValueError("beam, branching and k must be 2**20 or less")
         memset(&s, 0, sizeof(search_t))
         s.net, s.room = self.net, &room.room
         s.n_words = <int> n_words
         s.offsets, s.tags, s.items = &offsets[0], &tags[0], &items[0]
         s.signatures, s.bonus = &signatures[0], &bonus[0]
         s.beam, s.branching, s.k = beam, branching, k
-        s.max_pops, s.margin = max_pops, margin
+        s.max_pops, s.margin = min(max_pops, <int64_t> 2**40), margin
         s.synchronous = synchronous
         s.layer = <int *> malloc(2 * <size_t> max(beam, k) * sizeof(int))
         s.found = <int *> malloc(2 * <size_t> max(beam, k) * sizeof(int))
@@ -957,6 +970,16 @@ def brackets(const int64_t[::1] offsets, const int8_t[::1] moves, const int32_t[
     cdef bracket_t *out = NULL
     cdef int32_t[:, ::1] found
     cdef int64_t[::1] begins
+    if n_trees < 0 or chain_offsets.shape[0] < 1 or labels.shape[0] != moves.shape[0]:
+        raise ValueError("there must be offsets, and a label for each move")
+    if not 0 <= offsets[0] <= offsets[n_trees] <= moves.shape[0] or moves.shape[0] > 2**30:
+        raise ValueError("offsets out of range")
+    if np.less(offsets[1:], offsets[:len(offsets) - 1]).any() or chains.shape[0] > 2**30:
+        raise ValueError("offsets must not fall")
+    if chain_offsets[0] != 0 or chain_offsets[chain_offsets.shape[0] - 1] != chains.shape[0] or (
+        np.less_equal(chain_offsets[1:], chain_offsets[:len(chain_offsets) - 1]).any()
+    ):
+        raise ValueError("each label must have a phrase")
     for i in range(chain_offsets.shape[0] - 1):
         widest = max(widest, <int> (chain_offsets[i + 1] - chain_offsets[i]))
     for i in range(n_trees):

@@ -91,7 +91,7 @@ def _check_rows(indptr, indices, data, n_columns):
     n = len(indptr) - 1
     if n < 0 or indptr[0] != 0 or not indptr[n] == len(indices) == len(data):
         raise ValueError("indptr, indices and data do not fit together")
-    if np.any(np.diff(indptr) < 0):
+    if np.less(indptr[1:], indptr[:len(indptr) - 1]).any():
         raise ValueError("indptr must not fall")
     if len(indices) and (np.min(indices) < 0 or np.max(indices) >= n_columns):
         raise ValueError("indices must be of columns")

@@ -93,11 +93,14 @@ cdef class Hasher:
         self.starts, self.term_columns, self.term_offsets = starts, term_columns, term_offsets
         self.n_templates = len(seeds)
         self.n_columns = max(term_columns, default=-1) + 1
-        if len(starts) != len(seeds) + 1 or starts[0] != 0 or (np.diff(starts) < 0).any():
+        if len(starts) != len(seeds) + 1 or starts[0] != 0 or np.less(starts[1:], starts[:len(starts) - 1]).any():
             raise ValueError("starts must say where the terms of each template begin")
         if not starts[len(seeds)] == len(term_columns) == len(term_offsets):
             raise ValueError("there must be a column and an offset for each term")
-        if len(before) != len(after) or any(abs(offset) > len(before) for offset in term_offsets):
+        # Not by abs, which leaves the least int32 what it is.
+        if len(before) != len(after) or any(
+            not -len(before) <= offset <= len(before) for offset in term_offsets
+        ):
             raise ValueError("an offset is out of reach of the padding")
         if any(column < 0 for column in term_columns):
             raise ValueError("a column is negative")
@@ -240,8 +243,8 @@ cdef class Index:
 
 
 def predicate_scores(
-    Hasher hasher, Index index, const uint64_t[:, ::1] columns, const int64_t[::1] offsets,
-    const real[:, ::1] weights, const double[:, ::1] unknown, double[:, ::1] out,
+    Hasher hasher not None, Index index not None, const uint64_t[:, ::1] columns,
+    const int64_t[::1] offsets, const real[:, ::1] weights, const double[:, ::1] unknown, double[:, ::1] out,
 ):
     """out[t, c] = sum of weights[row, c] over the predicates of token t.
 
@@ -408,7 +411,7 @@ cdef Py_ssize_t _longest(const int64_t[::1] offsets) noexcept nogil:
 
 
 def forward_backward(
-    Chain chain, const double[:, ::1] scores, const int64_t[::1] offsets,
+    Chain chain not None, const double[:, ::1] scores, const int64_t[::1] offsets,
     double[:, ::1] marginals, double[:, ::1] expectations=None, double[:, ::1] messages=None,
     uint8_t[::1] in_logs=None,
 ):
@@ -468,7 +471,7 @@ cdef class Workspace:
     cdef double[:, ::1] psi, alpha, pairs
     cdef double[::1] scale, work
 
-    def __init__(self, Chain chain, Py_ssize_t longest):
+    def __init__(self, Chain chain not None, Py_ssize_t longest):
         n_states = chain.n_states
         self.chain = chain
         self.psi = np.empty((longest, n_states))
@@ -686,7 +689,7 @@ cdef double _log_sum_exp(const double* terms, Py_ssize_t n) noexcept nogil:
 
 
 def segment_probabilities(
-    Chain chain, const double[:, ::1] marginals, const double[:, ::1] messages,
+    Chain chain not None, const double[:, ::1] marginals, const double[:, ::1] messages,
     const uint8_t[::1] in_logs, const int64_t[:, ::1] segments, const uint8_t[:, ::1] goes_on,
     const int32_t[::1] types, double[::1] out,
 ):
@@ -801,7 +804,7 @@ cdef inline void _next_state(
 
 
 def viterbi(
-    Chain chain, const double[:, ::1] scores, const int64_t[::1] offsets, int32_t[::1] out
+    Chain chain not None, const double[:, ::1] scores, const int64_t[::1] offsets, int32_t[::1] out
 ):
     """The best state sequence of each sentence into `out`; of equals the lowest states win.
 
@@ -879,7 +882,7 @@ cdef inline double _viterbi(
 
 
 def best_paths(
-    Chain chain, const double[:, ::1] scores, int32_t[:, ::1] out, double[::1] out_scores
+    Chain chain not None, const double[:, ::1] scores, int32_t[:, ::1] out, double[::1] out_scores
 ):
     """The k best state sequences of one sentence, best first, exactly (Viterbi with k-best lists).
 
@@ -980,7 +983,10 @@ def fold(
     cdef double* row
     cdef const double* other
     layout = _layout(weights.shape[1], labels, n_labels)
-    _check_group(first, links, begin, n_implied, weights.shape[0])
+    _check_group(
+        first, count, column, theta.shape[0], links, begin, n_implied, weights.shape[0],
+        layout.n_columns,
+    )
     cdef double[::1] work = np.empty(layout.n_columns)
     if end == begin or layout.width == 0:
         return
@@ -1039,7 +1045,12 @@ def unfold(
     cdef double* row
     cdef double* other
     layout = _layout(width, labels, n_labels)
-    _check_group(first, links, begin, n_implied, counts.shape[1])
+    _check_group(
+        first, count, column, theta.shape[0], links, begin, n_implied, counts.shape[1],
+        layout.n_columns,
+    )
+    if n_parts == 0:
+        raise ValueError("there must be counts of one part or more")
     if not theta.shape[0] == empirical.shape[0] == out.shape[0]:
         raise ValueError("theta, empirical and out must be of one length")
     cdef double[::1] work = np.empty(layout.n_columns)
@@ -1106,13 +1117,39 @@ cdef Layout _layout(Py_ssize_t width, const int32_t[::1] labels, Py_ssize_t n_la
 
 
 cdef int _check_group(
-    const int64_t[::1] first, const int32_t[:, ::1] links, Py_ssize_t begin, Py_ssize_t n_implied,
-    Py_ssize_t n_slots,
+    const int64_t[::1] first, const int16_t[::1] count, const int16_t[::1] column,
+    Py_ssize_t n_features, const int32_t[:, ::1] links, Py_ssize_t begin, Py_ssize_t n_implied,
+    Py_ssize_t n_slots, Py_ssize_t n_columns,
 ) except -1:
-    if not (0 <= begin and 0 <= n_implied and begin + n_implied + links.shape[0] <= n_slots):
+    cdef Py_ssize_t slot, i, k, end
+    cdef bint sound = True
+    # One by one, since the sum of great ones would be another number.
+    if not (0 <= begin <= n_slots and 0 <= n_implied <= n_slots - begin):
         raise ValueError("a group is beyond the slots")
-    if first.shape[0] != n_slots:
+    if links.shape[0] > n_slots - begin - n_implied:
+        raise ValueError("a group is beyond the slots")
+    if first.shape[0] != n_slots or count.shape[0] != n_slots:
         raise ValueError("there must be features for each slot, be they none")
+    if column.shape[0] > n_features:  # the rest are of transitions
+        raise ValueError("there are columns for more features than there are")
+    n_features = column.shape[0]
+    end = begin + n_implied + links.shape[0]
+    with nogil:
+        for slot in range(begin, end):
+            if count[slot] < 0 or (
+                count[slot] and not 0 <= first[slot] <= n_features - count[slot]
+            ):
+                sound = False
+                break
+            for i in range(first[slot], first[slot] + count[slot]):
+                if not 0 <= column[i] < n_columns:
+                    sound = False
+        for i in range(links.shape[0]):
+            for k in range(links.shape[1]):
+                if not -1 <= links[i, k] < n_slots:
+                    sound = False
+    if not sound:
+        raise ValueError("a feature, its column or a linked slot is out of range")
     return 0
 
 
@@ -1131,7 +1168,7 @@ def count_cells(
 
 
 def expected_counts(
-    Chain chain, const int32_t[:, ::1] cells, const int64_t[::1] offsets,
+    Chain chain not None, const int32_t[:, ::1] cells, const int64_t[::1] offsets,
     const double[:, ::1] weights, const int32_t[::1] labels, double[:, ::1] out,
     double[:, ::1] expectations,
 ):

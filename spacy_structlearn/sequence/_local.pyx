@@ -34,25 +34,27 @@ cdef class Lists:
     """
 
     cdef const int32_t[::1] starts, states, places
-    cdef Py_ssize_t n, n_states, width
+    cdef Py_ssize_t n, n_states, width, longest
 
     def __init__(
         self, const int32_t[::1] starts, const int32_t[::1] states, const int32_t[::1] places,
         Py_ssize_t n_states,
     ):
         cdef Py_ssize_t i
+        self.longest = 0
         if starts.shape[0] < 1 or starts[0] != 0 or starts[starts.shape[0] - 1] != states.shape[0]:
             raise ValueError("starts must begin with 0 and end with the number of states")
         for i in range(starts.shape[0] - 1):
             if starts[i + 1] < starts[i]:
                 raise ValueError("starts must not fall")
+            self.longest = max(self.longest, starts[i + 1] - starts[i])
         if places.shape[0] != states.shape[0]:
             raise ValueError("there must be a place for each state")
         self.width = 0
         for i in range(states.shape[0]):
             if not 0 <= states[i] < n_states or places[i] < 0:
                 raise ValueError("a state or a place is out of range")
-            self.width = max(self.width, places[i] + 1)
+            self.width = max(self.width, <Py_ssize_t>places[i] + 1)
         self.starts, self.states, self.places = starts, states, places
         self.n, self.n_states = starts.shape[0] - 1, n_states
 
@@ -132,7 +134,7 @@ cdef inline double _normalize(double* scores, Py_ssize_t n) noexcept nogil:
 
 def next_states(
     const double[::1] initial, const double[:, ::1] transitions, const int32_t[:, ::1] cells,
-    const int64_t[::1] offsets, const int32_t[::1] state_ids, Lists successors,
+    const int64_t[::1] offsets, const int32_t[::1] state_ids, Lists successors not None,
     const double[:, ::1] weights, double[:, ::1] counts, double[:, ::1] expectations,
 ):
     """Sum over tokens of log sum_y exp(a(x, y) + s_t(y)), x being the right state before.
@@ -159,7 +161,7 @@ def next_states(
     expectations[:, :] = 0.0
     if cells.shape[0] == 0 or successors.states.shape[0] == 0:
         return 0.0
-    cdef double[::1] work = np.empty(n_states)
+    cdef double[::1] work = np.empty(successors.longest)
     cdef double* scores = &work[0]
     with nogil:
         for s in range(offsets.shape[0] - 1):
@@ -187,7 +189,7 @@ def each_label(
     const double[::1] initial, const double[:, ::1] transitions, const double[::1] final,
     const int32_t[:, ::1] cells, const int64_t[::1] offsets, const int32_t[::1] label_ids,
     const int32_t[::1] state_ids, const int32_t[:, ::1] table, int32_t start, bint second,
-    bint crossed, Lists touched, const double[:, ::1] weights, double[:, ::1] counts,
+    bint crossed, Lists touched not None, const double[:, ::1] weights, double[:, ::1] counts,
     double[:, ::1] differences,
 ):
     """- sum over tokens of log p(c_t | all other labels, x).
@@ -230,7 +232,7 @@ def each_label(
     differences[:, :] = 0.0
     if longest == 0 or n_states == 0:
         return 0.0
-    cdef double[::1] work = np.empty(n_states + n_labels)
+    cdef double[::1] work = np.empty(max(touched.longest, n_labels, 1))
     # States that are not touched stay at zero.
     cdef double[:, ::1] scores = np.zeros((longest, n_states))
     cdef double[:, ::1] changes = np.zeros((longest, n_states))
@@ -345,15 +347,18 @@ cdef class Sentence:
             options[labels[t]] -= 1.0
             for c in range(n_labels):
                 value = options[c]
-                if value == 0.0:
-                    continue
                 here = self.table[before, c]
+                # nan, of one option, is of all of them, of what is no state too.
+                if value == 0.0 or here < 0:
+                    continue
                 self.changes[t, here] += value
                 if t > 0:
                     self.differences[states[t - 1], here] += value
                 if t == n - 1:
                     continue
                 after = self.table[c, labels[t + 1]]
+                if after < 0:
+                    continue
                 self.differences[here, after] += value
                 if self.crossed:
                     self.changes[t + 1, after] += value

@@ -625,3 +625,15 @@ def test_the_source_stays_as_it_is():
     refined.graphs.made[:] = 0
     np.testing.assert_array_equal(source.scores, copy.scores)
     np.testing.assert_array_equal(source.made, copy.made)
+
+
+def test_phrases_that_are_none():
+    source = by_hand()
+    names = ("node_offsets", "edge_offsets", "begins", "tails", "made")
+    arrays = {name: getattr(source, name) for name in names}
+    arrays["symbol"] = np.append(source.items[:, 0], np.int32(-1))[source.node_items]
+    options = {"first_inner": 4, "place": 1, "depth": 2, "sibling": True}
+    for bad in (-1, 1 << 20, 2**31 - 1):
+        above = np.array([0, 0, 1, bad, 1, 2], np.int32)
+        with pytest.raises(ValueError, match="symbols"):
+            _annotation.from_ancestors(**arrays, above=above, **options)

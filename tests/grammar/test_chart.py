@@ -384,3 +384,103 @@ def test_unknown_decoder():
     with pytest.raises(KeyError):
         _chart.Parser([compile_grammar(random_grammar(0))], (0,), [2], NEVER, 0.1, "best")
     assert [*_chart.DECODERS, "labelled_recall"] == list(DECODERS)
+
+
+# --- what is no grammar, and no sentence ---------------------------------------------------------
+def test_grammars_that_do_not_fit_together():
+    grammar = random_grammar(3)
+    symbols, rules = grammar.symbols, grammar.rules
+    level = grammar.levels[0]
+    entries = np.zeros(len(rules.binary) + 1, np.int32), *np.zeros((2, 0), np.int32)
+    parts = (
+        level.substates, level.offsets, level.binary, level.binary_offsets[:-1], level.unary,
+        level.unary_offsets, level.root, level.root_offsets, *entries, np.zeros(0, np.float32),
+    )  # fmt: skip
+    chains = np.zeros(len(rules.unary) + 1, np.int32), np.zeros(0, np.int32)
+    sizes = (symbols.n_tags, symbols.n_phrases, symbols.size)
+
+    def made(parts=parts, binary=rules.binary, unary=rules.unary, chains=chains, sizes=sizes):
+        rest = (rules.root, [parts], level.binary, *chains)
+        return _chart.Grammar(*sizes, binary, unary, *rest)
+
+    made()
+    for place in range(len(parts)):
+        if len(parts[place]):
+            for value in (-5, 10**6):
+                wrong = parts[place].copy()
+                wrong[-1] = value
+                if wrong.dtype != np.float32:
+                    with pytest.raises(ValueError, match=r"sub|block|begins|entry|offsets"):
+                        made((*parts[:place], wrong, *parts[place + 1 :]))
+    for bad in (rules.binary + 1000, rules.binary - 1, rules.binary[::-1].copy()):
+        with pytest.raises(ValueError, match="rule"):
+            made(binary=bad)
+    with pytest.raises(ValueError, match="twelve"):
+        made(parts[:-1])
+    with pytest.raises(ValueError, match="begin"):
+        made(chains=(np.full(len(rules.unary) + 1, 7, np.int32), chains[1]))
+    with pytest.raises(ValueError, match=r"symbols|rule|symbol"):
+        made(sizes=(symbols.n_tags, symbols.n_phrases, 2**20))
+    with pytest.raises(ValueError, match="grammar"):
+        _chart.Parser([], (0,), [0], (0.0,), 1.0, "viterbi")
+    for levels, last, keep in (((1,), [0], (0.0,)), ((0,), [1], (0.0,)), ((0,), [], (0.0,))):
+        with pytest.raises(ValueError, match=r"level|fit"):
+            _chart.Parser([made()], levels, last, keep, 1.0, "viterbi")
+
+
+def test_words_that_have_no_scores():
+    grammar = random_grammar(3)
+    parser, words = compiled(grammar), sentence(1, 4)
+    lexicon = scores_of(grammar, words)
+    chart = _chart.Chart()
+    for offsets in ([], [0, 5], [0, 0, 4], [0, 4, 2], [-1, 4]):
+        with pytest.raises(ValueError, match=r"offsets|words|score"):
+            chart.parse(parser, lexicon, [], np.array(offsets, dtype=np.int64))
+    narrow = [*lexicon[:-1], lexicon[-1][:, :1].copy()]
+    for bad in (lexicon[:-1], narrow, [*lexicon[:-1], lexicon[-1][:2]]):
+        for ask in (chart.parse, chart.hypergraphs):
+            with pytest.raises(ValueError, match="score"):
+                ask(parser, bad, [], np.array([0, 4]))
+        with pytest.raises(ValueError, match="score"):
+            chart.forest(parser, bad, [])
+    with pytest.raises(ValueError, match="score"):
+        chart.posteriors(parser, lexicon[0][:, :1].copy())
+
+
+def test_the_room_of_another_grammar():
+    small, large = (
+        random_grammar(3, n_tags=tags, n_phrases=phrases) for tags, phrases in ((3, 2), (9, 17))
+    )
+    chart = _chart.Chart()
+    for grammar in (small, large, small, large):
+        lexicon = scores_of(grammar, sentence(5, 9))
+        parser = compiled(grammar)
+        mine, fresh = (
+            own.parse(parser, lexicon, [], np.array([0, 9])) for own in (chart, _chart.Chart())
+        )
+        for a, b in zip(mine, fresh, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_choices_that_make_no_tree():
+    grammar, words, _ = few_trees(3, density=0.2)
+    parser, chart = compiled(grammar), _chart.Chart()
+    with pytest.raises(ValueError, match="root"):
+        chart.read(parser, 0, [])
+    forest = chart.forest(parser, scores_of(grammar, words), [])
+    n_items, n_edges = len(forest["items"]), len(forest["edges"])
+    top = int(forest["roots"][0])
+    for root, choices in (
+        (-1, []),
+        (10**6, []),
+        (0, []),
+        (0, [(n_items, 0, -1)]),
+        (0, [(top, n_edges, -1)]),
+        (0, [(top, -(10**6), -1)]),
+        (0, [(top, 0, 10**6)]),
+        (0, [(item, 0, -1) for item in range(n_items)]),
+    ):
+        with pytest.raises(ValueError, match=r"root|item|tree"):
+            chart.read(parser, root, choices)
+    with pytest.raises(ValueError, match="root"):
+        chart.read(compiled(grammar), 0, [])

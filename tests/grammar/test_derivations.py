@@ -179,3 +179,46 @@ def test_arrays_that_do_not_fit_are_refused():
     level, emissions = random_level(data, np.random.default_rng(5))
     with pytest.raises(ValueError, match="size"):
         Derivations(data).expected_counts((level, emissions[:-1]))
+
+
+def test_offsets_that_leave_the_arrays_are_refused():
+    data = binarize(treebanks.toy(), root="R")
+    offsets = data.offsets.copy()
+    offsets[1] = 10**9
+    parts = (data.symbol, data.left, data.right, data.production, offsets, data.roots)
+    rules = data.rules
+    rest = (data.symbols.size, rules.binary, rules.unary, rules.root, data.pairs)
+    with pytest.raises(ValueError, match="nodes"):
+        _derivations.Trees(*parts, *rest)
+    trees = _derivations.Trees(*parts[:4], data.offsets, *parts[5:], *rest)
+    level, emissions = random_level(data, np.random.default_rng(5))
+    n_nodes = data.n_nodes
+    node_offsets = cumulative(level.substates[data.symbol])
+    arguments = {
+        "substates": level.substates,
+        "binary": level.binary,
+        "binary_offsets": level.binary_offsets,
+        "unary": level.unary,
+        "unary_offsets": level.unary_offsets,
+        "root": level.root,
+        "root_offsets": level.root_offsets,
+        "emissions": emissions,
+        "emission_offsets": cumulative(level.substates[data.pairs[:, 0]]),
+        "node_offsets": node_offsets,
+        "inside": np.zeros(node_offsets[-1], np.float32),
+        "outside": np.zeros(node_offsets[-1], np.float32),
+        "scale": np.zeros(n_nodes, np.float32),
+        "log_likelihood": np.zeros(data.n_trees),
+    }
+    _derivations.inside_outside(trees, 0, data.n_trees, **arguments)
+    for name in (*(name for name in arguments if name.endswith("offsets")), "substates"):
+        wrong = arguments[name].copy()
+        wrong[len(wrong) // 2] += 1000
+        with pytest.raises(ValueError, match=r"size|room|substates"):
+            _derivations.inside_outside(trees, 0, data.n_trees, **{**arguments, name: wrong})
+    groups = np.array([0, 1]), np.array([0, 1000])
+    with pytest.raises(ValueError, match=r"size|fewer|fall"):
+        _derivations.posterior_sums(
+            np.array([n_nodes - 1], np.int32), *groups, node_offsets, arguments["inside"],
+            arguments["outside"], np.zeros(1000, np.float32),
+        )  # fmt: skip

@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from automaton import legal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import make_symbols, random_moves, shapes, with_symbols
@@ -22,7 +23,7 @@ from searches import (
 )
 
 from spacy_structlearn.isbn import _network, _search
-from spacy_structlearn.isbn.derivation import ATTACH, MODIFY, SHIFT, Symbols, decode, legal
+from spacy_structlearn.isbn.derivation import ATTACH, MODIFY, SHIFT, Symbols, decode
 
 WIDE = 1_000_000
 PLAIN = {False: search, True: synchronous_search}
@@ -419,3 +420,34 @@ def test_a_label_out_of_range():
                 np.zeros(1, dtype=np.int32),
                 -1,
             )
+
+
+def test_more_than_can_be():
+    own = symbols(3, n_tags=3)
+    network = Network(own, 2, weights_of(own, 2, np.random.default_rng(5)))
+    given = sentence(own, 4, np.random.default_rng(5))._asdict()
+    settings = {"beam": 2, "branching": 2, "k": 2, "max_pops": 2**63 - 1, "margin": 12.0}
+    kernel = searcher(network)
+    assert len(kernel.search(**given, **settings, room=_search.Room())[0])
+    for name in ("beam", "branching", "k"):
+        with pytest.raises(ValueError, match="or less"):
+            kernel.search(**given, **{**settings, name: 2**31 - 1}, room=_search.Room())
+    offsets = own.item_offsets.copy()
+    offsets[1] = 2**30
+    for items in (offsets, own.item_offsets - 1, own.item_offsets[::-1].copy()):
+        with pytest.raises(ValueError, match="item"):
+            _search.Searcher(network.weights, 2, 3, 3, items)
+    with pytest.raises(ValueError, match="symbols"):
+        _search.Searcher(network.weights, 2, 2**31 - 1, 3, own.item_offsets)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "chain_offsets"),
+    [([0, 9], [0, 1]), ([2, 0], [0, 1]), ([-1, 3], [0, 1]), ([0, 3], [0, 9]), ([0, 3], [0, 0, 1])],
+)
+def test_offsets_that_leave_the_moves(offsets, chain_offsets):
+    with pytest.raises(ValueError, match=r"offsets|phrase"):
+        _search.brackets(
+            np.array(offsets), np.array([0, 1, 2], np.int8), np.array([-1, 0, -1], np.int32),
+            np.array(chain_offsets), np.zeros(1, np.int32), -1,
+        )  # fmt: skip

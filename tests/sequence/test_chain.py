@@ -136,9 +136,9 @@ def test_pairs_of_labels_do_not_need_log_space():
 def test_long_sentences_neither_underflow_nor_overflow():
     for sign in (-1, 1):
         transitions = np.full((8, 8), sign * 3.0)
-        scores = np.random.default_rng(0).normal(scale=50, size=(20_000, 8))
+        scores = np.random.default_rng(0).normal(scale=50, size=(3_000, 8))
         value, marginals, _, _, in_logs = run_forward_backward(
-            scores, np.array([0, 20_000]), np.zeros(8), transitions, np.zeros(8)
+            scores, np.array([0, 3_000]), np.zeros(8), transitions, np.zeros(8)
         )
         assert not in_logs.any()
         expected = numpy_forward_backward(scores, transitions)
@@ -314,3 +314,57 @@ def test_threads_give_the_same():
     assert values == [value] * 4
     for out in together:
         np.testing.assert_array_equal(out, alone)
+
+
+def test_the_least_offset_is_out_of_reach():
+    # Its absolute value is itself.
+    seeds, starts = np.ones(1, dtype=np.uint64), np.array([0, 1], dtype=np.int32)
+    column, least = np.zeros(1, dtype=np.int32), np.array([-(2**31)], dtype=np.int32)
+    padding = np.ones(2, dtype=np.uint64)
+    with pytest.raises(ValueError, match="reach"):
+        _chain.Hasher(seeds, starts, column, least, padding, padding)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"first": [0, 3]},
+        {"first": [-1, 1]},
+        {"first": [2**62, 1]},
+        {"first": [0]},
+        {"count": [1, -1]},
+        {"count": [1, 3]},
+        {"count": [1]},
+        {"column": [0, 1, 2]},
+        {"column": [0, -1, 1]},
+        {"column": [0, 1, 1, 1]},
+        {"links": [[2]]},
+        {"links": [[-2]]},
+        {"begin": 1},
+        {"begin": -1},
+        {"n_implied": 2**62},
+    ],
+)
+def test_features_of_slots_are_checked(bad):
+    # Two slots of two columns: one implied predicate, and a cell of it.
+    arguments = {
+        "first": np.array([0, 1]),
+        "count": np.array([1, 2], dtype=np.int16),
+        "column": np.array([0, 0, 1], dtype=np.int16),
+        "links": np.array([[0]], dtype=np.int32),
+        "begin": 0,
+        "n_implied": 1,
+        "labels": None,
+        "n_labels": 0,
+    }
+    theta, weights = np.array([1.0, 2.0, 3.0]), np.zeros((2, 2))
+    _chain.fold(theta, **arguments, weights=weights)
+    assert weights.tolist() == [[1, 0], [3, 3]]
+    for name, value in bad.items():
+        kind = getattr(arguments[name], "dtype", None)
+        arguments[name] = value if kind is None else np.array(value, dtype=kind)
+    with pytest.raises(ValueError, match=r"beyond|must|range|more features"):
+        _chain.fold(theta, **arguments, weights=weights)
+    gradient = {"theta": theta, "shrinkage": 0.0, "empirical": theta, "out": theta.copy()}
+    with pytest.raises(ValueError, match=r"beyond|must|range|more features"):
+        _chain.unfold(np.zeros((1, 2, 2)), **arguments, **gradient)

@@ -14,11 +14,18 @@ from spacy_structlearn.sequence.classes import (
     Bigrams,
     WordClasses,
     learn,
-    mutual_information,
     tree_paths,
 )
 
 KINDS = {"det": 3, "adj": 6, "noun": 20, "verb": 10}
+
+
+def mutual_information(counts):
+    """Of two adjacent classes, in nats, given N(a, b), integers (n_all, n_all)."""
+    joint = counts / max(counts.sum(), 1)
+    independent = joint.sum(axis=1)[:, None] * joint.sum(axis=0)
+    seen = joint > 0
+    return float((joint[seen] * np.log(joint[seen] / independent[seen])).sum())
 
 
 def toy_text(n_sentences=2000, seed=0):
@@ -347,3 +354,28 @@ def test_columns_without_classes_stay_as_they_are():
 def test_missing_classes_are_named():
     with pytest.raises(StructlearnError, match="SL241"):
         classes.derive_columns(np.zeros((1, 2), np.uint64), ("CLASS",), None)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(0, 1000), (0, -1), (1, 1000), (2, 1000), (2, -1), (3, -5), (4, -1), (5, 1000), (7, -1)],
+)
+def test_exchange_refuses_words_that_are_none(place, value):
+    arguments, bigrams, word_classes = start(*toy_text(20), 3)
+    counts = bigrams.of_classes(word_classes, 5).astype(np.int32)
+    wrong = [array.copy() for array in arguments]
+    wrong[place][len(wrong[place]) // 2] = value
+    with pytest.raises(ValueError, match=r"words|word|fit|fall|negative"):
+        _classes.exchange(*wrong, word_classes, counts, 3)
+
+
+def test_counts_that_cannot_be():
+    arguments, bigrams, word_classes = start(*toy_text(20), 3)
+    counts = bigrams.of_classes(word_classes, 5).astype(np.int32)
+    for value in (-1, -(2**31)):
+        bad = counts.copy()
+        bad[1, 1] = value
+        with pytest.raises(ValueError, match="negative"):
+            _classes.exchange(*arguments, word_classes, bad, 3)
+        with pytest.raises(ValueError, match="negative"):
+            _classes.merge(bad.astype(np.int64), 3, np.zeros((2, 2), np.int32))

@@ -291,3 +291,39 @@ def test_lists_refuse_what_does_not_fit():
     for place, bad in product(range(3), (ints(0, 3, 2), ints(1, -1), ints(2, 2, 2))):
         with pytest.raises(ValueError, match=r"must|range"):
             _local.Lists(*good[:place], bad, *good[place + 1 :])
+
+
+def test_a_score_that_is_no_number_changes_nothing_of_what_is_no_state():
+    # The label 2 after itself makes no state. With nan for the label 1, all options are nan.
+    table = np.tile(ints(0, 1, 2), (4, 1))
+    table[2, 2] = -1
+    differences = np.zeros((3, 3))
+    _local.each_label(
+        initial=np.zeros(3),
+        transitions=np.zeros((3, 3)),
+        final=np.zeros(3),
+        cells=np.zeros((2, 1), dtype=np.int32),
+        offsets=np.array([0, 2]),
+        label_ids=ints(2, 0),
+        state_ids=ints(2, 0),
+        table=table,
+        start=3,
+        second=False,
+        crossed=False,
+        touched=state_lists(np.ones((3, 3), dtype=np.bool_), None),
+        weights=np.array([[0.0, np.nan, 0.0]]),
+        counts=np.zeros((1, 3)),
+        differences=differences,
+    )
+    assert (differences[:, 2] == 0).all()
+
+
+def test_a_list_may_be_longer_than_there_are_states():
+    arguments = dict(kernel_arguments()[_local.next_states])
+    n_states = len(arguments["initial"])
+    most = 500
+    states = np.zeros((n_states + 1) * most, dtype=np.int32)
+    starts = (np.arange(n_states + 2) * most).astype(np.int32)
+    lists = _local.Lists(starts, states, states, n_states)
+    value = _local.next_states(**{**arguments, "successors": lists})
+    assert value == pytest.approx(2 * np.log(most))
