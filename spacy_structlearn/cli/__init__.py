@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from ..errors import StructlearnError
+from ._cluster import ClusterCommand
 from .apply import apply_cli
 from .convert import convert_cli
 from .evaluate import evaluate_cli
@@ -58,13 +59,15 @@ def _options(
 
 app.command("parse")(parse_cli)
 app.command("render")(render_cli)
-app.command("apply")(apply_cli)
+app.command("apply", cls=ClusterCommand)(apply_cli)
 app.command("convert")(convert_cli)
 app.command("init-config")(init_config_cli)
 # The values of a config are options that only the config knows.
-app.command("train", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-    train_cli
-)
+app.command(
+    "train",
+    cls=ClusterCommand,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)(train_cli)
 app.command("evaluate")(evaluate_cli)
 app.command("info")(info_cli)
 app.command("package")(package_cli)

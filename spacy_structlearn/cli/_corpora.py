@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import StructlearnError
+from ..trees.brackets import readable
 from ._files import STANDARD
 
 if TYPE_CHECKING:
@@ -127,10 +128,11 @@ def _read(
 
 
 def recognized(path: Path) -> Reader:
-    """The format of a file, by its first line. RAISES: SL010, SL060."""
+    """The format of a file, by its first line. RAISES: SL010, SL060, SL121."""
     if not path.is_file():
         raise StructlearnError("SL010", path=path)
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with readable(path), opener(path, "rb") as file:
         begin = file.peek(2)[:2]
         first = next((line for line in file if line.strip()), b"")
     if path.suffix == ".spacy" or begin == _ZLIB:

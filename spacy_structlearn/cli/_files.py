@@ -10,6 +10,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
+from ..trees.brackets import readable, text_lines
+
 STANDARD = "-"
 
 
@@ -41,13 +43,15 @@ def write_text(target: str | Path, text: str) -> None:
 
 
 def texts(source: str) -> Iterator[str]:
-    """The text itself, or the lines of the file or of standard input that are not blank."""
+    """The text itself, or the lines of the file or of standard input that are not blank.
+
+    RAISES: SL035 and SL121, see `trees.brackets.text_lines`.
+    """
     if source == STANDARD:
-        yield from not_blank(sys.stdin)
+        with readable(source):
+            yield from not_blank(sys.stdin)
     elif is_file(source):
-        # utf-8-sig: with or without the mark that some editors put at the beginning.
-        with Path(source).open(encoding="utf-8-sig") as lines:
-            yield from not_blank(lines)
+        yield from not_blank(text_lines(source))
     else:
         yield from not_blank([source])
 

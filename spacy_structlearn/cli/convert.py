@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import StructlearnError
+from ..trees.brackets import text_lines
 from ._corpora import PropsOption, ReaderOption, SpacesOption, gold_docs
 from ._files import written
 from ._pipelines import find_msgpack_hooks_once
@@ -86,10 +87,10 @@ def spread(names: Sequence[str], share: float) -> list[str]:
 
 
 def _listed(path: Path, names: Sequence[str], source: str) -> set[str]:
-    """The names in a file. RAISES: SL010; SL061 for one that no document has."""
+    """The names in a file. RAISES: SL010, SL035, SL121; SL061 for one that no document has."""
     if not path.is_file():
         raise StructlearnError("SL010", path=path)
-    listed = {line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()} - {""}
+    listed = {line.strip() for line in text_lines(path)} - {""}
     unknown = sorted(listed.difference(names))
     if unknown:
         few = ", ".join(repr(name) for name in names[:3])

@@ -64,7 +64,7 @@ def example_of(nlp: Language, doc: Doc, *, gold_tokens: bool) -> Example:
     from spacy.training import Example
 
     from ..pipeline.extensions import CONSTITUENT_TAGS, CONSTITUENTS, NP_CHUNKS
-    from ..pipeline.readers import to_example
+    from ..pipeline.readers import to_example, with_norms
 
     if not gold_tokens:
         return Example(nlp.make_doc(doc.text), doc)
@@ -72,13 +72,7 @@ def example_of(nlp: Language, doc: Doc, *, gold_tokens: bool) -> Example:
     groups = {"doc._.trees": [CONSTITUENTS, CONSTITUENT_TAGS], "doc._.np_chunks": [NP_CHUNKS]}
     given = [key for name, keys in groups.items() if name not in made for key in keys]
     example = to_example(doc, tags="token.tag" not in made, spans=given)
-    # The tokenizer gives some words a norm of their own ("n't": "not"), which taggers read and a
-    # Doc that is made from words lacks.
-    tokenized = {token.idx: token for token in nlp.make_doc(doc.text)}
-    for token in example.predicted:
-        same = tokenized.get(token.idx)
-        if same is not None and same.text == token.text:
-            token.norm_ = same.norm_
+    with_norms(nlp, example.predicted)
     return example
 
 

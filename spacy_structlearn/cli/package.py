@@ -34,10 +34,14 @@ def package_cli(
     """Make an installable wheel of a pipeline, and print its path.
 
     Nothing is downloaded: pip and setuptools, which spaCy needs itself, build it as they are
-    installed. The wheel holds the pipeline with its config, meta and LICENSES_SOURCES, and requires
-    spacy-structlearn.
+    installed. The wheel holds the pipeline with its config, meta and LICENSES_SOURCES, and digests
+    of its files, by which damage is found; it requires spacy-structlearn. A pipeline with digests
+    that is damaged already is refused.
     """
+    from ..pipeline import digests
+
     source = _directory(model)
+    digests.check(source)
     with TemporaryDirectory() as work:
         project = _project(source, Path(work), name, version)
         wheel = _build(project, Path(work) / "wheels")
@@ -61,6 +65,8 @@ def _project(source: Path, work: Path, name: str | None, version: str | None) ->
     import srsly
     from spacy.cli.package import package
 
+    from ..pipeline import digests
+
     (work / "project").mkdir()
     meta = work / "meta.json"
     srsly.write_json(meta, _with_requirement(srsly.read_json(source / "meta.json")))
@@ -81,6 +87,8 @@ def _project(source: Path, work: Path, name: str | None, version: str | None) ->
         problem = " ".join(said.getvalue().partition("✘")[2].split())
         raise StructlearnError("SL066", path=source, problem=problem) from None
     (project,) = (work / "project").iterdir()
+    (config,) = project.glob("*/*/config.cfg")
+    digests.write(config.parent)
     (project / "pyproject.toml").write_text(BUILD, encoding="utf8")
     return project
 

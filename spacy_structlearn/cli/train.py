@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..errors import StructlearnError
+from ._cluster import Ray, address_of
 from ._pipelines import find_msgpack_hooks_once
 
 
@@ -17,21 +19,37 @@ def train_cli(
         Path, typer.Argument(metavar="CONFIG", help="A config as for `spacy train`.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to save the pipeline.")],
+    ray: Ray = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="So many workers of the Ray cluster. Default: one for each core.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Train the components of a config, and save the pipeline.
 
     They are fitted straight through, without the evaluations in between of `spacy train`.
 
     Any value of the config is set by an option of its name: --paths.train train.spacy
+
+    With --ray (pip install 'spacy-structlearn[ray]') models that are trained in shards (the setting
+    of that name) have these on the machines of a cluster.
     """
     from spacy.cli._util import parse_config_overrides
     from wasabi import msg
 
+    from ..optimize.cluster import ray_cluster
     from ..pipeline.fitting import train as fit
 
+    if workers is not None and ray is None:
+        raise typer.BadParameter("--workers is for --ray")
     _check_overrides(context.args)
     find_msgpack_hooks_once()
-    nlp = fit(config, output, overrides=parse_config_overrides(context.args))
+    with nullcontext() if ray is None else ray_cluster(address_of(ray), workers):
+        nlp = fit(config, output, overrides=parse_config_overrides(context.args))
     msg.table(
         [
             (name, "-" if value is None else f"{value:.4f}")

@@ -8,9 +8,8 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-from toys import TEXT, die, gold_docs, one_line_error
+from toys import TEXT, gold_docs, one_line_error
 
-from spacy_structlearn import cli
 from spacy_structlearn.cli.apply import SETTINGS
 
 LINES = ["The old dog slept.", "Run!", "My sister bought apples.", "The sister bought old apples."]
@@ -289,6 +288,15 @@ def test_other_settings_do_not_mix(run, model, lines, tmp_path, force):
     assert files(out) == ["lines.txt.0000.spacy"]
 
 
+@pytest.mark.parametrize("content", ["", "[1", "[1]", "5"])
+def test_damaged_settings_are_one_line(run, model, lines, tmp_path, content):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / SETTINGS).write_text(content, encoding="utf8")
+    error = one_line_error(run("apply", model, lines, tmp_path / "out"))
+    assert "SL078" in error
+    assert str(tmp_path / "out" / SETTINGS) in error
+
+
 def test_another_model_writes_everything_again(run, model, lines, tmp_path):
     out = tmp_path / "out"
     run("apply", model, lines, out)
@@ -333,7 +341,12 @@ def test_what_is_no_jsonl_is_one_line(run, model, tmp_path, content, problem):
 
 @pytest.mark.parametrize(
     ("name", "content", "code"),
-    [("in.txt", b"d\xf6g", "SL070"), ("in.jsonl", b"d\xf6g", "SL070"), ("in.spacy", b"x", "SL013")],
+    [
+        *(("in.txt", b"d\xf6g", "SL070"), ("in.jsonl", b"d\xf6g", "SL070")),
+        *(("in.spacy", b"x", "SL013"), ("in.txt.gz", b"Run!", "SL121")),
+        ("in.txt.gz", gzip.compress(b"Run!")[:-4], "SL121"),
+        ("in.jsonl.gz", gzip.compress(b"Run!")[:10] + b"\xff" * 20, "SL121"),
+    ],
 )
 def test_damaged_input_is_one_line(run, model, tmp_path, name, content, code):
     (tmp_path / name).write_bytes(content)
@@ -367,15 +380,6 @@ def test_outputs_that_are_none(run, model, lines, tmp_path, monkeypatch, output,
     monkeypatch.chdir(tmp_path)
     assert run("apply", model, lines, output, *arguments)[0] == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lines.txt"]
-
-
-def test_a_process_that_ends_is_one_line(run, model, lines, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli.apply, "_parse_here", die)
-    target = tmp_path / "out.spacy"
-    error = one_line_error(run("apply", model, lines, target, "--n-process", "2"))
-    assert "SL072" in error
-    assert str(target) in error
-    assert files(tmp_path) == ["lines.txt"]
 
 
 def test_an_error_in_another_process_is_one_line(run, lines, tmp_path):

@@ -1,5 +1,6 @@
 """`structlearn convert`: corpora in, DocBins out, and documents that are held out."""
 
+import gzip
 import subprocess
 import sys
 from collections import Counter
@@ -168,6 +169,27 @@ def test_what_is_no_corpus_is_one_line(run, tmp_path, content, code):
     (tmp_path / "file").write_text(content, encoding="utf8")
     assert code in one_line_error(run("convert", tmp_path / "file", tmp_path / "out"))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["a.trees.gz", "a.conll.gz", "a.spacy.gz"])
+@pytest.mark.parametrize("reader", [[], ["--reader", "treebank"], ["--reader", "conll2000"]])
+def test_a_damaged_archive_is_one_line(run, tmp_path, name, reader):
+    path = tmp_path / name
+    whole = gzip.compress(b"(S (NN a))\n" * 1000)
+    for data in (whole[:-20], whole[:12], whole[:15] + b"x" * 20 + whole[35:], b"(S (NN a))\n"):
+        path.write_bytes(data)
+        error = one_line_error(run("convert", path, tmp_path / "o.spacy", *reader))
+        assert "SL121" in error
+        assert name in error
+
+
+def test_names_that_are_not_utf8_are_one_line(run, trees, tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_bytes("Zoë".encode("latin-1"))
+    arguments = ("--dev", tmp_path / "d.spacy", "--dev-names", path)
+    error = one_line_error(run("convert", trees, tmp_path / "o.spacy", *arguments))
+    assert "SL035" in error
+    assert "names.txt" in error
 
 
 def test_a_corpus_without_documents_is_one_line(run, tmp_path):

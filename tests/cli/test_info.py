@@ -261,7 +261,7 @@ def test_info_shows_what_is_alike_to_a_network(run, network_model):
     head, sizes, words, tags, *lines = out.splitlines()
     assert head == "sigmoid belief network of 6 tags and 4 phrases, 0 of them fused chains"
     assert sizes.startswith("8 units a state, feed_forward means, ")
-    assert sizes.endswith(" weights; beam 10, branching 10")
+    assert sizes.endswith(" weights; beam 10, branching 10, best_first search")
     assert re.fullmatch(r"8 words with their tags, unknown words of \d classes \(shape\)", words)
     assert tags == "  tags: IN 2, NNS 2, . 1, NN 1, PRP 1, VBD 1"
     model = spacy.load(network_model).get_pipe("constituency_parser").parameters

@@ -8,7 +8,7 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 from spacy.vocab import Vocab
-from toys import PARSED, TEXT, TREES
+from toys import PARSED, TEXT, TREES, one_line_error
 
 import spacy_structlearn
 from spacy_structlearn.cli._documents import Format, printed
@@ -31,6 +31,17 @@ def test_parse_a_file_by_lines(run, model, tmp_path):
 def test_parse_standard_input_by_lines(run, model):
     stdin = "The old dog slept.\n\nMy sister bought apples."
     assert run("parse", "-", "--model", model, stdin=stdin)[1].splitlines() == PARSED
+
+
+def test_a_file_that_is_no_text_is_one_line(run, model, tmp_path):
+    path = tmp_path / "latin.txt"
+    path.write_bytes("Zoë slept.".encode("latin-1"))
+    error = one_line_error(run("parse", path, "--model", model))
+    assert "SL035" in error
+    assert "latin.txt" in error
+    path = path.rename(tmp_path / "text.txt.gz")
+    error = one_line_error(run("parse", path, "--model", model))
+    assert "SL121" in error
 
 
 @pytest.mark.parametrize("source", ["file", "-"])

@@ -1,7 +1,6 @@
 """What the tests of all commands use: four sentences, two trees, and how errors should look."""
 
-import os
-
+import spacy
 from spacy.tokens import Doc
 
 from spacy_structlearn.pipeline.readers import set_gold_spans
@@ -42,6 +41,43 @@ def one_line_error(result):
     return err
 
 
-def die(*arguments):
-    """End this process at once, as the system does it for want of memory."""
-    os._exit(1)
+DEADLY = """
+import os, signal
+from pathlib import Path
+
+from spacy.language import Language
+
+@Language.factory("deadly", default_config={"times": {}, "log": ""})
+def make_deadly(nlp, name, times: dict[str, int], log: str):
+    def deadly(doc):
+        if doc.text in times:
+            with Path(log).open("a", encoding="utf8") as file:
+                file.write(f"{doc.text}\\n")
+            if Path(log).read_text(encoding="utf8").count(f"{doc.text}\\n") <= times[doc.text]:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return doc
+    return deadly
+"""
+
+
+def install_deadly(folder):
+    """A package with the component "deadly" in a folder that is to be on the path.
+
+    It kills its process over a text, as often as `times` says, and names it in the file `log`.
+    """
+    (folder / "deadly-1.dist-info").mkdir(parents=True)
+    (folder / "deadly.py").write_text(DEADLY, encoding="utf8")
+    (folder / "deadly-1.dist-info" / "METADATA").write_text("Name: deadly\nVersion: 1\n")
+    points = "[spacy_factories]\ndeadly = deadly:make_deadly\n"
+    (folder / "deadly-1.dist-info" / "entry_points.txt").write_text(points)
+
+
+def deadly_model(model, folder, times):
+    """A pipeline with that component at its end. RETURNS: its directory, and the log."""
+    import deadly  # noqa: F401
+
+    nlp = spacy.load(model)
+    log = folder / "deaths.txt"
+    nlp.add_pipe("deadly", config={"times": times, "log": str(log)})
+    nlp.to_disk(folder / "deadly_model")
+    return folder / "deadly_model", log

@@ -1,0 +1,165 @@
+"""`structlearn apply --ray`, on a cluster of two nodes on this machine."""
+
+import json
+import os
+import pickle
+import sys
+import tempfile
+
+import pytest
+from toys import deadly_model, install_deadly, one_line_error
+
+from spacy_structlearn.cli._cluster import ClusterCommand, address_of
+from spacy_structlearn.cli._parts import Output
+from spacy_structlearn.cli._ray import Parsing, read_parts
+from spacy_structlearn.cli._texts import Cutting, Source, Unit
+from spacy_structlearn.cli.apply import apply_cli
+from spacy_structlearn.errors import StructlearnError
+
+TEXTS = ["The old dog slept.", "Run once!", "My sister bought apples.", "Run twice!", "Run!"]
+CUT = ["--format", "jsonl", "--part-size", "2", "--batch-size", "1"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Two nodes with a processor each, and this process connected to them."""
+    ray = pytest.importorskip("ray")
+    pytest.importorskip("pyarrow")
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        # A short path of its own: sockets are in it, and where others find the cluster.
+        patch.setenv("RAY_TMPDIR", folder)
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        packages = tmp_path_factory.mktemp("packages")
+        install_deadly(packages)
+        # Nodes and their workers inherit it.
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(packages), *sys.path]))
+        patch.syspath_prepend(packages)
+        settings = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 10**8}
+        cluster = Cluster(initialize_head=True, head_node_args=settings)
+        cluster.add_node(num_cpus=1, object_store_memory=10**8)
+        ray.init(cluster.address, log_to_driver=False)
+        yield cluster
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two files of texts, one of them further down."""
+    folder = tmp_path / "in"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.txt").write_text("\n".join(TEXTS), encoding="utf8")
+    records = [{"id": 1, "text": "Run!"}, {"id": 2, "text": ""}, {"id": 3, "text": "Run!"}]
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    (folder / "sub" / "b.jsonl").write_text(text, encoding="utf8")
+    return folder
+
+
+def left(folder):
+    """All files below a folder, hidden ones too, with what is in them."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_the_same_as_without(cluster, run, model, folder, tmp_path):
+    run("apply", model, folder, tmp_path / "one", *CUT)
+    arguments = ["apply", model, folder, tmp_path / "out", *CUT, "--n-process", "2", "--ray"]
+    code, out, err = run(*arguments)
+    assert (code, out) == (0, "")
+    assert err.endswith(f"{tmp_path / 'out'}: 8 texts, 5 files written\n")
+    assert left(tmp_path / "out") == left(tmp_path / "one")
+    # What is there is left alone.
+    (tmp_path / "out" / "a.txt.0001.jsonl").write_bytes(b"kept")
+    (tmp_path / "out" / "sub" / "b.jsonl.0000.jsonl").unlink()
+    err = run(*arguments)[2]
+    assert err.endswith(": 2 texts, 1 file written, 4 files there already\n")
+    found = left(tmp_path / "out")
+    assert found.pop("a.txt.0001.jsonl") == b"kept"
+    assert found.items() < left(tmp_path / "one").items()
+
+
+def test_what_actors_die_of_is_parsed_by_others(cluster, run, model, folder, tmp_path):
+    mortal, log = deadly_model(model, tmp_path, {"Run once!": 1, "Run twice!": 2})
+    run("apply", model, folder, tmp_path / "one", *CUT)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a.txt.0000.jsonl").write_bytes(b"old")
+    code, _, err = run("apply", mortal, folder, tmp_path / "out", *CUT, "--force", "--ray")
+    assert code == 0
+    assert err.count("structlearn: a worker died of text 2 of ") == 3
+    assert err.endswith(": 8 texts, 5 files written\n")
+    assert sorted(log.read_text("utf8").splitlines()) == ["Run once!"] * 2 + ["Run twice!"] * 3
+    found, expected = left(tmp_path / "out"), left(tmp_path / "one")
+    assert found.keys() == expected.keys()
+    for name in found.keys() - {"structlearn-apply.json"}:
+        assert found[name] == expected[name]
+
+
+def test_a_text_that_all_die_of_is_named(cluster, run, model, folder, tmp_path):
+    mortal, log = deadly_model(model, tmp_path, {"Run once!": 9})
+    code, _, err = run("apply", mortal, folder, tmp_path / "out", *CUT, "--ray")
+    error = err.splitlines()[-1]
+    assert code == 1
+    assert "SL072" in error
+    assert f"text 2 of {tmp_path / 'out' / 'a.txt.0000.jsonl'} ('Run once!' ...): 3" in error
+    assert log.read_text("utf8") == "Run once!\n" * 3
+    assert not [name for name in left(tmp_path / "out") if "a.txt.0000" in name]
+
+
+# --- without a cluster ----------------------------------------------------------------------------
+def rows(folder, output, before=(), **settings):
+    """What tasks that read give for a file."""
+    pytest.importorskip("pyarrow")
+    cutting = Cutting(output, ".jsonl", None, Unit.line, 2, (0, 1))
+    parsing = Parsing("model", cutting, 100, Output.jsonl, 1, run="r", **settings)
+    source = Source(0, str(folder / "sub" / "b.jsonl"), "sub/b.jsonl")
+    tables = read_parts([source], parsing, {"sub/b.jsonl": set(before)})
+    return [pickle.loads(table["part"][0].as_py()) for table in tables]
+
+
+def test_parts_are_read_but_for_those_that_were_there(folder, tmp_path):
+    names = [str(tmp_path / "out" / "sub" / f"b.jsonl.000{n}.jsonl") for n in range(2)]
+    for force in (False, True):
+        found = rows(folder, tmp_path / "out", names[:1], force=force)
+        assert [target for target, _ in found] == names
+        texts = [part and [chunk.texts for chunk in part] for _, part in found]
+        assert texts == [[["Run!"], [""]] if force else None, [["Run!"]]]
+
+
+def test_errors_of_reading_are_given_on(folder, tmp_path):
+    (folder / "sub" / "b.jsonl").write_text('{"text": "Run!"}\n{"txt": "Run!"}\n', encoding="utf8")
+    (failure,) = rows(folder, tmp_path / "out", force=False)
+    with pytest.raises(StructlearnError, match=r"b\.jsonl, line 2"):
+        failure.raise_here()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "address"),
+    [
+        (["--ray"], None),
+        (["--ray", "--force"], None),
+        (["--ray", "10.0.0.1:6379", "--force"], "10.0.0.1:6379"),
+        (["--ray=10.0.0.1:6379"], "10.0.0.1:6379"),
+    ],
+)
+def test_the_address_may_be_left_out(arguments, address):
+    import typer
+
+    app = typer.Typer()
+    app.command("apply", cls=ClusterCommand)(apply_cli)
+    context = typer.main.get_command(app).make_context("apply", ["m", "in", "out", *arguments])
+    assert address_of(context.params["ray"]) == address
+
+
+def test_ray_is_named_where_it_is_not_installed(run, model, folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    error = one_line_error(run("apply", model, folder, tmp_path / "out", "--ray"))
+    assert "SL250" in error
+    assert "pip install 'spacy-structlearn[ray]'" in error
+
+
+@pytest.mark.parametrize(("source", "output"), [("-", "out"), ("in", "out.spacy"), ("in", "-")])
+def test_ray_is_for_folders(run, model, folder, tmp_path, monkeypatch, source, output):
+    monkeypatch.chdir(tmp_path)
+    assert run("apply", model, source, output, "--ray")[0] == 2
