@@ -5,6 +5,7 @@ in corpora.toml, and checks a digest for each member (for a zip: of the whole fi
 import gzip
 import hashlib
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -16,6 +17,21 @@ from _download import CHUNK, FetchError
 
 DIGEST_HEX = 16  # the first 64 bits of a SHA-256 keep the list of digests small
 Digests = dict[str, dict[str, str]]  # source -> member -> digest
+
+# What the readers of the standard library raise for what no archiver has written: encrypted members
+# and headers within headers without end are a RuntimeError, numbers that are none a ValueError.
+DAMAGE = (
+    EOFError,
+    RuntimeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    struct.error,
+    zlib.error,
+    gzip.BadGzipFile,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+)
 
 
 class DamagedError(FetchError):
@@ -74,7 +90,7 @@ def read_members(path: Path, source: dict, patterns: list[str], digests: dict[st
     reader = _read_zip if is_zip else _read_tar
     try:
         contents = reader(path, source, lambda n: any(fnmatchcase(n, p) for p in patterns))
-    except (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         raise DamagedError(path, f"truncated or damaged archive ({error})") from None
     return Members(path, contents, None if is_zip else digests)
 
@@ -99,7 +115,9 @@ def file_digest(path: Path) -> str:
 
 def _safe_name(path: Path, name: str) -> PurePosixPath:
     pure = PurePosixPath(name)
-    if pure.is_absolute() or ".." in pure.parts or "\\" in name or ":" in pure.parts[0]:
+    # The archive's own folder, ".", has no parts.
+    has_drive = any(":" in part for part in pure.parts[:1])
+    if pure.is_absolute() or ".." in pure.parts or "\\" in name or "\0" in name or has_drive:
         raise DamagedError(path, f"unsafe member name {name!r}")
     return pure
 
@@ -112,7 +130,7 @@ class _Sizes:
 
     def take(self, name: str, size: int) -> None:
         self.left -= size
-        if size > self.member or self.left < 0:
+        if not 0 <= size <= self.member or self.left < 0:
             raise DamagedError(self.path, f"member {name} ({size} bytes) is over the size cap")
 
 
@@ -158,7 +176,7 @@ def _read_zip(path: Path, source: dict, wanted: Callable[[str], bool]) -> dict[s
     sizes = _Sizes(path, source)
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
-            root, *rest = _safe_name(path, info.filename).parts
+            root, *rest = _safe_name(path, info.filename).parts or ("",)
             name = "/".join(rest)
             if root != source["root"] or info.is_dir() or not wanted(name):
                 continue

@@ -83,8 +83,8 @@ def build_ewt(sources: Sources, report: Report) -> Files:
             name = ewt_conllu(document)
             skeleton = propbank.text(ewt_skeleton(document), held_out=held_out)
             sentences = skeleton_sentences(skeleton, document)
-            forms = conllu_sentences(words.text(name, held_out=held_out))
-            spaced = conllu_sentences(spacing.text(name, held_out=held_out))
+            forms = conllu_sentences(words.text(name, held_out=held_out), name)
+            spaced = conllu_sentences(spacing.text(name, held_out=held_out), name)
             if not same_shape(sentences, forms) or len(sentences) != len(spaced):
                 report(f"{split}: the sources disagree on the tokens of {document}, passed over")
                 continue
@@ -196,7 +196,7 @@ def build_wsj_sample(sources: Sources, report: Report) -> Files:
     sample, propbank = sources["nltk_treebank"], sources["propbank"]
     names = [name for name in sample if name.endswith(".mrg")]
     texts = {name.rpartition("/")[2].removesuffix(".mrg"): sample.text(name) for name in names}
-    trees = {file: mrg_trees(text) for file, text in texts.items()}
+    trees = {file: mrg_trees(text, file) for file, text in texts.items()}
     first_tree: dict[str, int] = {}
     index = ["#tree\tfile\ttree_in_file\ttokens\tleaves_with_traces\n"]
     for file, parsed in trees.items():
@@ -236,6 +236,9 @@ def sample_props(trees: dict, first_tree: dict, propbank: Members, report: Repor
     for document in documents:
         file = document.rpartition("/")[2]
         sentences = skeleton_sentences(propbank.text(wsj_member(document)), document)
+        if len(sentences) != len(trees[file]):
+            found = f"{len(sentences)} sentences for {len(trees[file])} trees"
+            raise FetchError(f"{document}: {found}")
         for number, (rows, tree) in enumerate(zip(sentences, trees[file], strict=True)):
             aligned = align(tree.tokens, [row[TAG] for row in rows])
             if aligned is None:

@@ -36,9 +36,11 @@ TRANSIENT_ERRORS = (
 
 
 class _SecureRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but never from https down to http."""
+    """Follows redirects, but never from https down to http, nor to what is neither."""
 
     def redirect_request(self, req, fp, code, msg, headers, newurl):
+        if not is_url(newurl):
+            raise FetchError(f"{req.full_url}: refused a redirect to {newurl}, which is not http")
         if urlsplit(req.full_url).scheme == "https" and urlsplit(newurl).scheme != "https":
             raise FetchError(f"{req.full_url}: refused a redirect to {newurl}, which is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)

@@ -8,6 +8,7 @@ from _download import FetchError
 
 WORD, TAG, PARSE = 3, 4, 5  # columns of a skeleton; the first three: document, sentence, token
 ROLES = 8  # the first column of arguments, behind lemma and roleset
+CONLLU = 10  # columns
 
 Rows = list[list[str]]
 
@@ -25,11 +26,16 @@ def skeleton_sentences(text: str, name: str) -> list[Rows]:
     return sentences
 
 
-def conllu_sentences(text: str) -> list[Rows]:
-    """The sentences of a CoNLL-U file, words only (no multiword or empty tokens)."""
+def conllu_sentences(text: str, name: str) -> list[Rows]:
+    """The sentences of a CoNLL-U file, words only (no multiword or empty tokens).
+
+    Raises FetchError for a line of other than ten columns."""
     sentences: list[Rows] = []
     for block in re.split(r"\n\s*\n", text):
-        rows = [line.split("\t") for line in block.splitlines() if line and line[0] != "#"]
+        lines = (line.rstrip("\r") for line in block.split("\n"))
+        rows = [line.split("\t") for line in lines if line and line[0] != "#"]
+        if any(len(row) != CONLLU for row in rows):
+            raise FetchError(f"{name}: a word that has not {CONLLU} columns")
         if rows:
             sentences.append([row for row in rows if row[0].isdigit()])
     return sentences
@@ -68,11 +74,13 @@ class MrgTree:
         return [leaf for leaf in self.leaves if leaf[0] != "-NONE-"]
 
 
-def mrg_trees(text: str) -> list[MrgTree]:
+def mrg_trees(text: str, name: str) -> list[MrgTree]:
+    """The trees of a .mrg file. Raises FetchError for brackets that make none."""
     trees: list[MrgTree] = []
     items = re.findall(r"[()]|[^\s()]+", text)
     depth = 0
     for i, item in enumerate(items):
+        following = items[i + 1 : i + 2]
         if item == "(":
             depth += 1
             if depth == 1:
@@ -80,6 +88,12 @@ def mrg_trees(text: str) -> list[MrgTree]:
             trees[-1].roots += depth == 2
         elif item == ")":
             depth -= 1
-        elif items[i + 1] == ")":
+            if depth < 0:
+                raise FetchError(f"{name}: a bracket is closed that is not open")
+        elif items[i - 2 : i - 1] == ["("] and items[i - 1] != "(" and following == [")"]:
             trees[-1].leaves.append((items[i - 1], item))
+        elif not depth or items[i - 1] != "(" or following == [")"]:
+            raise FetchError(f"{name}: {item[:40]!r} is neither a label nor a word with its tag")
+    if depth:
+        raise FetchError(f"{name}: {depth} brackets are not closed")
     return trees

@@ -48,7 +48,7 @@ def fetch_script() -> Path:
 @dataclass
 class Site:
     """Serves the files under `root`. `faults` are taken one a request: a status to answer with,
-    or `cut`: close the connection in the middle of the body."""
+    `cut`: close the connection in the middle of the body, or an address to redirect to."""
 
     root: Path
     url: str = ""
@@ -68,6 +68,11 @@ class _Handler(BaseHTTPRequestHandler):
         site.requests.append((self.path, self.headers.get("Range")))
         fault = site.faults.pop(0) if site.faults else None
         path = site.root / self.path.lstrip("/")
+        if fault is not None and ":" in str(fault):
+            self.send_response(302)
+            self.send_header("Location", fault)
+            self.end_headers()
+            return
         if isinstance(fault, int) or not path.is_file():
             self.send_error(fault or 404)
             return

@@ -1,9 +1,12 @@
 """Archives made by hand: hostile, damaged and truncated ones end in one clear error."""
 
+import gzip
 import hashlib
+import random
 import stat
 import tarfile
 import zipfile
+from contextlib import suppress
 
 import pytest
 from _archives import load_digests, read_members, save_digests
@@ -50,7 +53,7 @@ def test_only_wanted_members_are_read(archive):
 
 
 @pytest.mark.parametrize(
-    "name", ["/etc/a.txt", "../a.txt", "top/../../a.txt", "top\\a.txt", "C:/a.txt"]
+    "name", ["/etc/a.txt", "../a.txt", "top/../../a.txt", "top\\a.txt", "C:/a.txt", "C:"]
 )
 def test_names_that_leave_the_archive(archive, name):
     with pytest.raises(FetchError, match="unsafe member name"):
@@ -70,6 +73,64 @@ def test_links_and_devices_in_a_tar(tmp_path, make_tar, kind, target):
     name = "top/z.txt"
     path = make_tar(tmp_path / "x.tar.gz", GOOD | {name: special(name, kind, target)})
     with pytest.raises(FetchError, match=r"z\.txt is a link, special or repeated"):
+        read(path)
+
+
+def test_the_folder_of_the_archive_itself(tmp_path, make_tar):
+    folder = special(".", tarfile.DIRTYPE)
+    assert list(read(make_tar(tmp_path / "x.tar.gz", {"": folder} | GOOD))) == ["a.txt", "b.txt"]
+
+
+def test_a_size_below_zero(tmp_path, make_tar):
+    lying = tarfile.TarInfo("top/a.txt")
+    header = bytearray(lying.tobuf(tarfile.GNU_FORMAT))
+    header[124:136] = tarfile.itn(-1, 12, tarfile.GNU_FORMAT)
+    header[148:156] = b"%06o\0 " % tarfile.calc_chksums(bytes(header))[0]
+    path = tmp_path / "x.tar.gz"
+    path.write_bytes(gzip.compress(bytes(header) + bytes(10240)))
+    with pytest.raises(FetchError, match=r"x\.tar\.gz: "):
+        read(path)
+
+
+def test_headers_within_headers(tmp_path):
+    # Each says that the next member has a long name, and none follows.
+    long_name = special("././@LongLink", tarfile.GNUTYPE_LONGNAME)
+    long_name.size = 5
+    block = long_name.tobuf(tarfile.GNU_FORMAT) + b"top/a".ljust(512, b"\0")
+    path = tmp_path / "x.tar.gz"
+    path.write_bytes(gzip.compress(block * 5000))
+    with pytest.raises(FetchError, match="truncated or damaged"):
+        read(path, max_stream=10**8)
+
+
+def test_headers_changed_at_random(tmp_path, make_tar):
+    """Their checksums are right again, so that they are read; and the archive is whole."""
+    whole = bytearray(gzip.decompress(make_tar(tmp_path / "x.tar.gz", GOOD).read_bytes()))
+    path = tmp_path / "bad.tar.gz"
+    rng = random.Random(0)
+    for _ in range(400):
+        changed = bytearray(whole)
+        begin = rng.choice([0, 1024, 2048])  # of a header; each content has one block
+        for _ in range(rng.randrange(1, 4)):
+            changed[begin + rng.randrange(512)] = rng.randrange(256)
+        header = changed[begin : begin + 512]
+        changed[begin + 148 : begin + 156] = b"%06o\0 " % tarfile.calc_chksums(bytes(header))[0]
+        path.write_bytes(gzip.compress(changed, 1))
+        # Nothing else is raised, and what is read is what the digests are of.
+        with suppress(FetchError):
+            members = read(path)
+            assert {members.read(name) for name in members} <= {b"alpha", b"beta"}
+
+
+@pytest.mark.parametrize(("flag", "method"), [(1, 0), (0, 99)])
+def test_a_zip_that_is_encrypted_or_of_another_method(tmp_path, make_zip, flag, method):
+    path = make_zip(tmp_path / "x.zip", GOOD)
+    data = bytearray(path.read_bytes())
+    for signature, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        begin = data.index(signature) + at
+        data[begin : begin + 4] = bytes([flag, 0, method, 0])
+    path.write_bytes(data)
+    with pytest.raises(FetchError, match=r"x\.zip: truncated or damaged"):
         read(path)
 
 

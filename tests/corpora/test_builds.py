@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from _build import present, sample_split, space_line
+from _build import present, sample_props, sample_split, space_line
 from _download import FetchError
 from _formats import conllu_sentences, mrg_trees, props_block, skeleton_sentences, tree_line
 from _wsj_sample import align, cuts
@@ -36,9 +36,22 @@ def test_ragged_skeleton():
         skeleton_sentences(SKELETON.replace("(V*)", ""), "x")
 
 
-def test_conllu_keeps_words_only():
-    text = "# text = a b\n1-2\tab\n1\ta\n2\tb\n2.1\te\n\n# c\n\n1\td\n"
-    assert conllu_sentences(text) == [[["1", "a"], ["2", "b"]], [["1", "d"]]]
+def conllu(*rows):
+    return "".join("\t".join([*row, *"________"]) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_conllu_keeps_words_only(end):
+    first = conllu(["1-2", "ab"], ["1", "a\x85"], ["2", "b"], ["2.1", "e"])
+    text = f"# text = a b\n{first}\n# c\n\n{conllu(['1', 'd'])}".replace("\n", end)
+    found = [[row[:2] for row in rows] for rows in conllu_sentences(text, "x")]
+    assert found == [[["1", "a\x85"], ["2", "b"]], [["1", "d"]]]
+
+
+@pytest.mark.parametrize("text", ["1\ta\n", "a", "\0\n", conllu(["1", "a", "b"])])
+def test_conllu_of_other_columns(text):
+    with pytest.raises(FetchError, match="x: a word that has not 10 columns"):
+        conllu_sentences(text, "x")
 
 
 def test_space_line():
@@ -49,17 +62,62 @@ def test_space_line():
 
 def test_mrg_trees():
     one, two = mrg_trees(
-        "\n( (S (NP-1 (-NONE- *T*) )\n  (VP (VB go) )))\n( (X (UH oh))\n (. .) )\n"
+        "\n( (S (NP-1 (-NONE- *T*) )\n  (VP (VB go) )))\r\n( (X (UH oh))\n (. .) )\n", "x"
     )
     assert one.leaves == [("-NONE-", "*T*"), ("VB", "go")]
     assert one.tokens == [("VB", "go")]
     assert (one.roots, two.roots) == (1, 2)
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("word", "'word' is neither"),
+        ("( (NN a) ) b", "'b' is neither"),
+        ("\ufeff( (NN a) )", "neither"),
+        ("( (NN a b) )", "'a' is neither"),
+        ("( (NN) )", "'NN' is neither"),
+        ("( (NN a)", "1 brackets are not closed"),
+        ("( (NN a", "'a' is neither"),
+        ("( (NN a) ))", "closed that is not open"),
+        (")", "closed that is not open"),
+        ("(" * 100_000, "100000 brackets are not closed"),
+    ],
+)
+def test_brackets_that_make_no_tree(text, problem):
+    with pytest.raises(FetchError, match=f"x: .*{problem}"):
+        mrg_trees(text, "x")
+
+
+def test_brackets_within_brackets_without_end():
+    (tree,) = mrg_trees("(" + "(X " * 100_000 + "(NN a)" + ")" * 100_001, "x")
+    assert tree.leaves == [("NN", "a")]
+
+
 def test_sample_split_goes_by_file_number():
-    trees = {f"wsj_{n:04}": mrg_trees("( (X (UH oh)) )") for n in (1, 159, 160, 199)}
+    trees = {f"wsj_{n:04}": mrg_trees("( (X (UH oh)) )", "x") for n in (1, 159, 160, 199)}
     splits = json.loads(sample_split(trees))["splits"]
     assert [splits[s]["sentences"] for s in ("train", "dev", "test")] == [2, 1, 1]
+
+
+class Text:
+    """Members of an archive, whatever their names."""
+
+    def __init__(self, **texts):
+        self.texts = texts
+
+    def __contains__(self, name):
+        return True
+
+    def text(self, name):
+        return self.texts["listed" if name.endswith("-list.txt") else "skeleton"]
+
+
+def test_sample_with_more_sentences_than_trees():
+    trees = {"wsj_0001": mrg_trees("( (X (UH oh)) )", "x")}
+    source = Text(listed="ontonotes/nw/wsj/00/wsj_0001\n", skeleton=SKELETON)
+    with pytest.raises(FetchError, match="wsj_0001: 2 sentences for 1 trees"):
+        sample_props(trees, {"wsj_0001": 0}, source, print)
 
 
 def test_cuts():

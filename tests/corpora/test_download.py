@@ -1,9 +1,10 @@
 """Downloads from a loopback server that fails, cuts connections and changes files."""
 
 import socket
+import urllib.request
 
 import pytest
-from _download import FetchError, download, mirror_path, obtain
+from _download import FetchError, _SecureRedirects, download, mirror_path, obtain
 
 CONTENT = bytes(range(256)) * 1000
 
@@ -95,6 +96,28 @@ def test_part_without_validator_is_not_trusted(site, url, target):
     get(url, target)
     assert target.read_bytes() == CONTENT
     assert site.requests == [("/file.bin", None)]
+
+
+@pytest.mark.parametrize("scheme", ["file", "ftp", "data", "gopher"])
+def test_redirects_elsewhere_are_not_followed(site, url, target, scheme):
+    site.faults = [f"{scheme}://127.0.0.1/etc/passwd"]
+    with pytest.raises(FetchError, match=f"{scheme}://127"):
+        get(url, target)
+    assert len(site.requests) == 1
+    assert leftovers(target) == []
+
+
+def test_redirects_that_go_round(site, url, target):
+    site.faults = [url] * 50
+    with pytest.raises(FetchError, match="infinite loop"):
+        get(url, target)
+    assert len(site.requests) < 20
+
+
+def test_redirect_from_https_to_http(url, target):
+    request = urllib.request.Request("https://host.example/file.bin")
+    with pytest.raises(FetchError, match="which is not https"):
+        _SecureRedirects().redirect_request(request, None, 302, "Found", {}, url)
 
 
 def test_limit_on_the_size(url, target):
