@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 import spacy
 import srsly
+from spacy.tokens import Doc
 
 import spacy_structlearn
 from spacy_structlearn import serialization
 from spacy_structlearn.cli._pipelines import load
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import digests
+from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
 
 DIRECTORY = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
 FILES = sorted(
@@ -331,6 +333,130 @@ def test_without_digests_there_is_one_error_that_names_the_folder(pipeline, file
     assert str(pipeline) in str(error.value)
 
 
+# --- digests of a component -----------------------------------------------------------------------
+@pytest.fixture
+def saved(components, tmp_path):
+    """A folder as a component saves it, and the component."""
+    component = components[1]("np_chunker").from_disk(DIRECTORY / "np_chunker", exclude=["vocab"])
+    component.to_disk(tmp_path / "np_chunker", exclude=["vocab"])
+    return tmp_path / "np_chunker", component
+
+
+def test_a_component_saves_digests_and_the_files_that_were_there(saved):
+    folder, _ = saved
+    for name in ("cfg", "model"):
+        assert (folder / name).read_bytes() == (DIRECTORY / "np_chunker" / name).read_bytes()
+    assert set(srsly.read_json(folder / digests.DIGESTS)["blake2b"]) == {"cfg", "model"}
+
+
+@pytest.mark.parametrize("name", ["cfg", "model", "digests.json"])
+def test_a_component_finds_every_change(components, saved, name):
+    folder, component = saved
+    file = folder / name
+    data = file.read_bytes()
+    # A setting that has the right type is not what was saved, either.
+    changed = {"cfg": data.replace(b"NP", b"NQ")}.get(name, flip(data, f"head {name}"))
+    for content in (changed, data[:-3], data + b"x", b""):
+        file.write_bytes(content)
+        with pytest.raises(StructlearnError, match="SL083"):
+            component.from_disk(folder, exclude=["vocab"])
+    file.unlink()
+    if name == "digests.json":
+        component.from_disk(folder, exclude=["vocab"])
+    else:
+        assert str(file) in refused(component, folder, name, "SL083")
+    component.from_disk(folder, exclude=["vocab", "cfg", "model"])
+
+
+def test_spacy_finds_damage_by_the_digests_of_the_pipeline(tmp_path):
+    others = [name for name in spacy.load(DIRECTORY).pipe_names if name != "srl_labeler"]
+    copy = tmp_path / "copy"
+    shutil.copytree(DIRECTORY, copy, ignore=shutil.ignore_patterns("constituency_parser"))
+    file = copy / "srl_labeler" / "cfg"
+    cfg = srsly.read_json(file)
+    # Of the right type, and silent without a digest.
+    srsly.write_json(file, {**cfg, "calibration": [cfg["calibration"][0] + 0.5, 0.0]})
+    with pytest.raises(StructlearnError, match="SL083") as error:
+        spacy.load(copy, exclude=others)
+    assert f"{file} is not what was saved" in str(error.value)
+
+
+def test_a_pipeline_that_is_saved_again_where_it_was(tmp_path):
+    exclude = ["constituency_parser", "srl_labeler", "pp_attacher", "tagger", "senter", "tok2vec"]
+    copy = tmp_path / "copy"
+    shutil.copytree(DIRECTORY, copy, ignore=shutil.ignore_patterns(*exclude))
+    nlp = spacy.load(copy, exclude=exclude)
+    nlp.batch_size = 7
+    nlp.get_pipe("np_chunker").cfg["spans_key"] = "mine"
+    digests.write(copy)
+    digests.check(copy)
+    nlp.to_disk(copy)
+    # The digests of what was there are gone with it, and those of the component are of the new.
+    assert not (copy / digests.DIGESTS).exists()
+    assert load(str(copy)).get_pipe("np_chunker").cfg["spans_key"] == "mine"
+    (copy / "np_chunker" / "cfg").write_bytes(b"{}")
+    with pytest.raises(StructlearnError, match="SL083"):
+        spacy.load(copy)
+
+
+@pytest.mark.parametrize("content", [b"{", b'{"blake2b": {"mine": "00"}}', b'{"files": []}'])
+def test_what_is_beside_a_component_stays(saved, content):
+    folder, component = saved
+    (folder.parent / digests.DIGESTS).write_bytes(content)
+    component.to_disk(folder, exclude=["vocab"])
+    assert (folder.parent / digests.DIGESTS).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data[:-4],
+        lambda data: b"",
+        lambda data: b"[]",
+        lambda data: data + data,
+        lambda data: data.replace(b'"lang"', b'"lung"'),
+        lambda data: data.replace(b'"spacy_version":">=', b'"spacy_version":"?='),
+        lambda data: data.replace(b'"version"', b'"version":[],"x"'),
+    ],
+)
+def test_a_description_that_is_damaged(pipeline, change):
+    file = pipeline / "meta.json"
+    assert change(file.read_bytes()) != file.read_bytes()
+    file.write_bytes(change(file.read_bytes()))
+    assert "is damaged" in damaged(pipeline, "meta.json")
+
+
+def test_a_pipeline_without_a_description(pipeline):
+    (pipeline / "meta.json").unlink()
+    assert "is missing" in damaged(pipeline, "meta.json")
+
+
+# --- checkpoints ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_checkpoint_that_is_damaged(components, tmp_path, cut):
+    nlp = spacy.blank("en")
+    templates = ["TAG[0]", "bias"]
+    model = {"@architectures": "spacy_structlearn.CRF.v1", "templates": templates}
+    chunker = nlp.add_pipe("np_chunker", config={"model": model})
+    doc = Doc(nlp.vocab, words=["The", "dog", "ran"], tags=["DT", "NN", "VBD"])
+    set_gold_spans(doc, "np_chunks", [("NP", 0, 2)])
+    examples = [to_example(doc)]
+    nlp.initialize(lambda: examples)
+    file = tmp_path / "state"
+    wanted = chunker.fit(examples, checkpoint=file, keep=True)
+    data = file.read_bytes()
+    for content in (data[: CUTS[cut](len(data))], flip(data, f"head {cut}"), b"hello"):
+        file.write_bytes(content)
+        with pytest.raises(StructlearnError, match="SL085") as error:
+            chunker.fit(examples, checkpoint=file)
+        assert str(file) in str(error.value)
+        assert "delete it" in str(error.value)
+    file.write_bytes(data)
+    assert chunker.fit(examples, checkpoint=file) == wanted
+    assert not file.exists()
+
+
+# --- bytes ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("cut", CUTS)
 def test_bytes_that_are_cut(components, cut):
     component = components[1]("np_chunker").from_disk(DIRECTORY / "np_chunker", exclude=["vocab"])

@@ -14,12 +14,15 @@ then store it; nothing else does.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
+import numpy as np
 import srsly
 from spacy import util
 from spacy.language import Language
@@ -28,12 +31,17 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model
+from thinc.model import deserialize_attr, serialize_attr
 
+from .. import serialization
 from ..errors import StructlearnError
+from ..serialization import DAMAGE
+from . import digests
 
 CHECKPOINT_SECONDS = 30
-# What msgpack, thinc and the models of the families raise for bytes that none of them wrote.
-DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
+_STATE_KIND, _STATE_VERSION = "training_state", 1
+
+logger = logging.getLogger("spacy_structlearn")
 
 
 class Trainer(Protocol):
@@ -249,14 +257,19 @@ class BatchTrainable(TrainablePipe):
         *,
         on_iteration: Callable[[int, float], None] | None = None,
         checkpoint: Path | None = None,
+        settings: str | None = None,
+        keep: bool = False,
     ) -> float:
         """Train on these examples alone, from the present parameters straight to the optimum.
 
         on_iteration: called after each iteration with its number and the objective, and between
             the parts of a long one.
         checkpoint: a file for the state of the training, written twice a minute, gone at the end.
-            If it is there and of the same data and settings, training goes on from it.
-        RETURNS: the objective at the optimum.
+            If it is there and of the same data and settings, training goes on from it; if of
+            others, it begins anew, and the log says so.
+        settings: what tells other settings, beside what the learner itself knows of them.
+        keep: leave the state of the finished training in the file, for who has yet to save it.
+        RETURNS: the objective at the optimum. RAISES: SL085 for a checkpoint that is damaged.
         """
         self._training = _Training()
         self._take_in(list(examples))
@@ -264,7 +277,7 @@ class BatchTrainable(TrainablePipe):
             raise StructlearnError("SL005", component=self.name, annotation=self.annotation)
         trainer = self._training.trainer
         if checkpoint is not None and checkpoint.exists():
-            trainer.resume(checkpoint.read_bytes())
+            self._training.finished = _resume(trainer, checkpoint, settings)
         saved = monotonic()
 
         def report(value: float) -> None:
@@ -272,7 +285,7 @@ class BatchTrainable(TrainablePipe):
             if on_iteration is not None:
                 on_iteration(trainer.n_iterations, value)
             if checkpoint is not None and monotonic() - saved > CHECKPOINT_SECONDS:
-                write_bytes(checkpoint, trainer.to_bytes())
+                _save_state(trainer, checkpoint, settings)
                 saved = monotonic()
 
         if hasattr(trainer, "on_iteration"):
@@ -280,7 +293,9 @@ class BatchTrainable(TrainablePipe):
         while self._step():
             report(trainer.value)
         self.parameters = trainer.parameters()
-        if checkpoint is not None:
+        if checkpoint is not None and keep:
+            _save_state(trainer, checkpoint, settings, finished=True)
+        elif checkpoint is not None:
             checkpoint.unlink(missing_ok=True)
         return trainer.value
 
@@ -311,7 +326,23 @@ class BatchTrainable(TrainablePipe):
             training.trainer.add(fresh)
         training.finished = False
 
-    # --- from disk and bytes ------------------------------------------------------------------
+    # --- to and from disk and bytes -----------------------------------------------------------
+    def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
+        """Save the component to a folder, with digests of its files.
+
+        Digests of the pipeline that the folder is in, which are of what is replaced, go.
+        """
+        folder = util.ensure_path(path)
+        let_be_stored(self.model)
+        digests.forget(folder.parent, folder.name)
+        super().to_disk(folder, exclude=exclude)
+        digests.write(folder)
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """The component as bytes."""
+        let_be_stored(self.model)
+        return super().to_bytes(exclude=exclude)
+
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> BatchTrainable:
         """Load what `to_bytes` gave. RAISES: SL080 to SL082 for bytes that are damaged."""
         place = f"what from_bytes was given for {self.name!r}"
@@ -331,19 +362,22 @@ class BatchTrainable(TrainablePipe):
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> BatchTrainable:
         """Load what `to_disk` wrote.
 
-        RAISES: SL080, SL081, SL082 for a file that is damaged, or was not written by a component
-        like this one; OSError for one that cannot be read.
+        RAISES: SL080 to SL083 for a file that is damaged, or was not written by a component like
+        this one; OSError for one that cannot be read.
         """
+        path = util.ensure_path(path)
+        digests.check_component(path, exclude=tuple(exclude))
         readers = {
             "cfg": lambda file: self._read_cfg(file.read_bytes(), file),
             "vocab": lambda file: self.vocab.from_disk(file, exclude=exclude),
             "model": lambda file: self._read_model(file.read_bytes(), file),
         }
         util.from_disk(path, readers, exclude)
-        self._check_labels(util.ensure_path(path) / "cfg", exclude)
+        self._check_labels(path / "cfg", exclude)
         return self._loaded()
 
     def _read_model(self, data: bytes, place: object) -> None:
+        let_be_stored(self.model)
         try:
             stored = srsly.msgpack_loads(data)
             # thinc takes in what it knows of these and ignores the rest; no checksum covers them.
@@ -397,6 +431,68 @@ class BatchTrainable(TrainablePipe):
         self._set_labels(self.cfg["labels"])
         self._training = _Training()
         return self
+
+
+def _save_state(
+    trainer: Trainer, checkpoint: Path, settings: str | None, *, finished: bool = False
+) -> None:
+    state = np.frombuffer(trainer.to_bytes(), dtype=np.uint8)
+    fields = {"state": state, "settings": settings, "finished": finished}
+    write_bytes(checkpoint, serialization.pack(_STATE_KIND, _STATE_VERSION, fields))
+
+
+def _resume(trainer: Trainer, checkpoint: Path, settings: str | None) -> bool:
+    """Go on from the file, if it is of this training. RETURNS: whether that was finished.
+
+    RAISES: SL085 if the file is damaged.
+    """
+    try:
+        fields = _read_state(checkpoint.read_bytes(), settings)
+        state = fields["state"].tobytes()
+        # Learners of one step have no state.
+        resumed = fields["settings"] == settings and (not state or trainer.resume(state))
+    except DAMAGE as error:
+        # That of another learner is sound, and of other settings.
+        if not isinstance(error, StructlearnError) or error.code != "SL052":
+            problem = f"{error}".rstrip(".")
+            raise StructlearnError("SL085", path=checkpoint, problem=problem) from error
+        resumed = False
+    if not resumed:
+        logger.warning("%s is of other data or settings: training begins anew", checkpoint)
+        return False
+    return bool(state) and fields["finished"]
+
+
+def _read_state(data: bytes, settings: str | None) -> dict[str, Any]:
+    try:
+        return serialization.unpack(data, _STATE_KIND, {_STATE_VERSION})[1]
+    except StructlearnError as error:
+        if error.code != "SL052":
+            raise
+        # Sound, and of another kind: the learner's state by itself, as it was written once.
+        state = np.frombuffer(data, dtype=np.uint8)
+        return {"state": state, "settings": settings, "finished": False}
+
+
+def let_be_stored(model: Model) -> None:
+    """Have thinc store what a model of ours holds by its own `to_bytes` and `from_bytes`.
+
+    thinc leaves out what it does not know how to store. It is told of classes when there is a model
+    with one of them, be it made here or unpickled: not all of them are imported in every process.
+    """
+    for name in ("parameters", "classes"):
+        kind = type(model.attrs.get(name))
+        if hasattr(kind, "from_bytes") and kind not in serialize_attr.registry:
+            serialize_attr.register(kind, _stored)
+            deserialize_attr.register(kind, partial(_restored, kind))
+
+
+def _stored(_: Any, value: Any, name: str, model: Model) -> bytes:
+    return value.to_bytes()
+
+
+def _restored(kind: type, _: Any, value: bytes, name: str, model: Model) -> Any:
+    return kind.from_bytes(value)
 
 
 def _outline(stored: dict[str, list]) -> list:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import srsly
 from spacy.language import Language
 from spacy.schemas import ConfigSchemaTraining
 from spacy.training import Example
@@ -36,12 +38,16 @@ def train(
 
     config_path: a config as for `spacy train`. output: directory for the pipeline, replaced as a
     whole once it is written. overrides: e.g. {"paths.train": "train.spacy"}.
+    Of a training that is killed, the next call with the same arguments goes on, and ends with the
+    same pipeline.
     RETURNS: the pipeline, with its scores on the dev corpus in `nlp.meta["performance"]`.
     RAISES: SL008 if a component that is to be trained is none of ours; SL014 if `output` exists
-    and is no pipeline; SL015 if the config is none for training.
+    and is no pipeline; SL015 if the config is none for training; SL085 if the state of a training
+    that was killed is damaged.
     """
     if output is not None:
         output = Path(output).resolve()
+        _restore(output)
         _check_replaceable(output)
     config = load_config(config_path, overrides=overrides or {}, interpolate=False)
     if "training" not in config:
@@ -58,6 +64,8 @@ def train(
     record_performance(nlp, list(corpora[1](nlp)), weights=settings["score_weights"], losses=losses)
     if output is not None:
         save(nlp, output)
+        for name in losses:
+            _checkpoint(output, name).unlink(missing_ok=True)
     return nlp
 
 
@@ -71,8 +79,8 @@ def fit_components(
 ) -> dict[str, float]:
     """Fit the trainable components of `nlp` one after another. RETURNS: their objectives.
 
-    checkpoints: the state of a training that is under way is kept in a hidden file beside this
-    path, for the next call to go on from.
+    checkpoints: the state of each component's training is kept in a hidden file beside this path,
+    for the next call to go on from. These stay until somebody removes them, who has saved `nlp`.
     """
     trained = {
         name: component
@@ -87,12 +95,34 @@ def fit_components(
         checkpoint = None
         if checkpoints is not None:
             checkpoints.parent.mkdir(parents=True, exist_ok=True)
-            checkpoint = checkpoints.with_name(f".{checkpoints.name}.{name}.checkpoint")
+            checkpoint = _checkpoint(checkpoints, name)
         with _bar(name, component, progress) as on_iteration:
-            losses[name] = component.fit(examples, on_iteration=on_iteration, checkpoint=checkpoint)
+            losses[name] = component.fit(
+                examples,
+                on_iteration=on_iteration,
+                checkpoint=checkpoint,
+                settings=_settings(nlp.config.interpolate()["components"].get(name)),
+                keep=True,
+            )
         if isinstance(component, NPChunker):
             component.name_features([example.predicted for example in examples])
     return losses
+
+
+def _checkpoint(output: Path, name: str) -> Path:
+    return output.with_name(f".{output.name}.{name}.checkpoint")
+
+
+def _settings(section: Any) -> str:
+    """A digest of a section of a config, without what makes no difference to what is learned."""
+    text = srsly.json_dumps(_without_threads(section), sort_keys=True)
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _without_threads(section: Any) -> Any:
+    if not isinstance(section, dict):
+        return section
+    return {name: _without_threads(of) for name, of in section.items() if name != "threads"}
 
 
 class _bar:
@@ -136,11 +166,11 @@ def save(nlp: Language, output: Path, *, extra: dict[str, str] | None = None) ->
     extra: further text files, by name.
     RAISES: SL014 if `output` exists and is no pipeline.
     """
-    _check_replaceable(output)
     output = Path(output).resolve()
+    _restore(output)
+    _check_replaceable(output)
     output.parent.mkdir(parents=True, exist_ok=True)
-    fresh = output.with_name(f".{output.name}.new")
-    old = output.with_name(f".{output.name}.old")
+    fresh, old = output.with_name(f".{output.name}.new"), _old(output)
     for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
     try:
@@ -157,10 +187,24 @@ def save(nlp: Language, output: Path, *, extra: dict[str, str] | None = None) ->
     shutil.rmtree(old, ignore_errors=True)
 
 
+def _old(output: Path) -> Path:
+    """Where the former pipeline is while the new one takes its place."""
+    return output.with_name(f".{output.name}.old")
+
+
+def _restore(output: Path) -> None:
+    """Put the former pipeline back, if `save` was killed when it had moved it and not more."""
+    if not output.exists() and _is_pipeline(_old(output)):
+        _old(output).rename(output)
+
+
+def _is_pipeline(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in ("meta.json", "config.cfg"))
+
+
 def _check_replaceable(output: Path) -> None:
     """Raise SL014 if something is at `output` that is neither a pipeline nor an empty directory."""
-    output = Path(output)
-    if (output / "meta.json").is_file() and (output / "config.cfg").is_file():
+    if _is_pipeline(output):
         return
     if output.is_dir() and not any(output.iterdir()):
         return

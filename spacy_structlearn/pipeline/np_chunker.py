@@ -21,6 +21,7 @@ from ..errors import StructlearnError
 from ..sequence.decode import decode_with_segments, n_best
 from ..sequence.encoding import decode, encode
 from ..sequence.estimators import SequenceData
+from ..sequence.features import UNKNOWN
 from . import extensions
 from .batch_trainable import BatchTrainable
 from .extensions import NP_CHUNKS
@@ -236,7 +237,8 @@ class NPChunker(BatchTrainable):
     def _symbol_name(self, column: str, symbol: int) -> str:
         if column.startswith("CLASS"):
             return f"{symbol:b}"[1:]  # the turns of the path, without the 1 before them
-        return self.vocab.strings[symbol]
+        # What a closed vocabulary does not have is one symbol, and no string.
+        return "<unknown>" if symbol == UNKNOWN else self.vocab.strings[symbol]
 
     def _derive(self, tokens: Tokens) -> np.ndarray:
         return template_columns(tokens, self.parameters, self.estimator)

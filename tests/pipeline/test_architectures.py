@@ -3,6 +3,8 @@ classifiers.
 """
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -582,3 +584,21 @@ def test_stages_have_no_word_classes(tmp_path):
     model = {"@architectures": "spacy_structlearn.Stages.v1", "stages": {"nouns": stage}}
     with pytest.raises(StructlearnError, match=r"SL532.*'nouns'"):
         spacy.blank("en").add_pipe("word_stages", config={"model": model})
+
+
+def test_what_was_unpickled_is_stored_whole(tmp_path):
+    """Where no builder has run, nobody has told thinc of the classes that are imported late."""
+    found = {}
+    for name in ("ISBN", "SpanGrammar", "MEstimatedGrammar", "NeuralGrammar"):
+        config = {"model": {"@architectures": f"spacy_structlearn.{name}.v1"}}
+        parser = spacy.blank("xx").add_pipe("constituency_parser", config=config)
+        found[name] = parser, parser.to_bytes().hex()
+    (tmp_path / "parsers").write_bytes(pickle.dumps(found))
+    script = (
+        "import pickle, sys\n"
+        "with open(sys.argv[1], 'rb') as file:\n"
+        "    found = pickle.load(file)\n"
+        "for name, (parser, wanted) in found.items():\n"
+        "    assert parser.to_bytes().hex() == wanted, name\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "parsers")], check=True)

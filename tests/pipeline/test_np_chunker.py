@@ -323,6 +323,23 @@ def test_a_checkpoint_of_other_data_is_passed_over(make_examples, tmp_path):
     assert iterations[0] == 1
 
 
+def test_a_checkpoint_of_another_learner_is_passed_over(make_examples, tmp_path):
+    nlp = spacy.blank("en")
+    # With l1 it is another optimiser.
+    crf = {"@architectures": "spacy_structlearn.CRF.v1"}
+    other = nlp.add_pipe("np_chunker", "other", config={"model": crf | {"l1": 0.1}})
+    chunker = nlp.add_pipe("np_chunker", config={"model": crf})
+    examples = make_examples(nlp)
+    nlp.initialize(lambda: examples)
+    other._take_in(examples)
+    other._step()
+    state = tmp_path / "state"
+    state.write_bytes(other._training.trainer.to_bytes())
+    iterations = []
+    chunker.fit(examples, on_iteration=lambda i, _: iterations.append(i), checkpoint=state)
+    assert iterations[0] == 1
+
+
 def test_bytes_are_deterministic(make_chunker):
     first, second = (make_chunker().get_pipe("np_chunker").to_bytes() for _ in range(2))
     assert first == second
