@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import settings
+
+from spacy_structlearn import serialization
+from spacy_structlearn.errors import StructlearnError
+
+# A machine may be busy: what takes long is no failure.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("conll2000", "craft", "ewt", "ppattach", "wsj_sample", "wsj_skeleton")
@@ -27,17 +36,49 @@ def corpora() -> Path:
     pytest.skip("no corpora: run `python corpora/fetch.py all`, or set STRUCTLEARN_CORPORA")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
+def refuses_damage():
+    """Asserts that a trainer refuses states of which one field is missing, or of another type.
+
+    Their digests are right. make: gives the trainer, which has to stay as it was. state: of another
+    one, further on. unread: fields that are not read in such a state.
+    """
+
+    def check(make, state, unread=()):
+        trainer = make()
+        before = trainer.to_bytes()
+        kind = serialization._loads(memoryview(state)[serialization._HEADER_SIZE :], "any")["kind"]
+        version, fields = serialization.unpack(state, kind, {1})
+        # With another one of these it is a state of other data.
+        for name in fields.keys() - {"fingerprint", "digest", *unread}:
+            rest = {other: value for other, value in fields.items() if other != name}
+            for damaged in (rest, {**rest, name: "x"}):
+                with pytest.raises(StructlearnError, match="SL054"):
+                    trainer.resume(serialization.pack(kind, version, damaged))
+                assert trainer.to_bytes() == before, name
+        assert trainer.resume(state)
+        assert trainer.to_bytes() == state
+
+    return check
+
+
+@pytest.fixture(scope="module")
 def two_machines():
     """A Ray cluster of two machines with two cores each, both of them this one."""
     ray = pytest.importorskip("ray", reason="needs the extra ray")
     from ray.cluster_utils import Cluster
 
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    head = {"num_cpus": 2, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    cluster.add_node(num_cpus=2)
-    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-    yield cluster
-    ray.shutdown()
-    cluster.shutdown()
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+        # A short path of its own: sockets are in it, and where others find the cluster.
+        patch.setenv("RAY_TMPDIR", folder)
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        head = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": 10**8}
+        try:
+            cluster = Cluster(initialize_head=True, head_node_args=head)
+            cluster.add_node(num_cpus=2, object_store_memory=10**8)
+            ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+        except Exception as error:  # whatever it needs of a machine
+            pytest.skip(f"Ray cannot start a cluster here: {error}")
+        yield cluster
+        ray.shutdown()
+        cluster.shutdown()

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-for folder in ("corpora", "training", "training/benchmarks", "training/reproduce"):
+SCRIPTS = ("benchmarks", "reliability", "reproduce")
+for folder in ("corpora", "training", *(f"training/{name}" for name in SCRIPTS)):
     sys.path.insert(0, str(ROOT / folder))
 
 

@@ -1,0 +1,80 @@
+"""Whether the harness of damaged files finds what is silent, and that small pipelines pass."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+import spacy
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training" / "reliability"))
+
+import corruption
+from small_pipelines import dev_docs, write_config, write_corpus
+
+from spacy_structlearn.pipeline import digests, fitting
+
+
+def test_small_pipelines_pass():
+    small, others = ["--small", "hmm", "neural"], ["--foreign", "--no-default"]
+    found = corruption.main([*small, *others, "--checkpoints", "crf", "--repeats", "1"])
+    assert found["corruption.cases"] > 200
+    assert found["corruption.silent"] == found["corruption.unclear"] == 0
+    assert found["corruption.checkpoints.errors"] >= 8
+    # The layers of a network are among them.
+    assert found["corruption.spacy_load.errors"] > 30
+    assert found["corruption.meta.silent"] == found["corruption.meta.unclear"] == 0
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory):
+    """A small pipeline as spaCy saves it, and loads it."""
+    work = tmp_path_factory.mktemp("corruption")
+    overrides = write_corpus(work)
+    config = write_config("neural", work / "config.cfg")
+    fitting.train(config, overrides=overrides, progress=False).to_disk(work / "pipeline")
+    docs = partial(dev_docs, overrides=overrides)
+    return corruption.Foreign(work / "pipeline", partial(spacy.load, work / "pipeline"), docs)
+
+
+def outcome(pipeline, file, change):
+    path = pipeline.folder / file
+    data = path.read_bytes()
+    try:
+        path.write_bytes(change(data))
+        return pipeline.outcome(path)
+    finally:
+        path.write_bytes(data)
+
+
+def longer(data):
+    return data.replace(b"{", b"{ ", 1)
+
+
+def weight_changed(data):
+    """A number in the last array of the layers is another."""
+    changed = bytearray(data)
+    changed[data.rindex(b"W_tag") - 40] ^= 1
+    return bytes(changed)
+
+
+def test_every_outcome_is_told_apart(pipeline, monkeypatch):
+    cfg = "constituency_parser/cfg"
+    assert outcome(pipeline, cfg, lambda data: data) == "harmless"
+    assert outcome(pipeline, cfg, longer) == "errors"
+    assert outcome(pipeline, "constituency_parser/model", weight_changed) == "errors"
+    assert outcome(pipeline, "meta.json", lambda d: d.replace(b"0.0.0", b"0.0.1")) == "described"
+    assert outcome(pipeline, "config.cfg", lambda data: b"[") == "unclear"
+    # Without digests.
+    monkeypatch.setattr(digests, "check_component", lambda *_, **__: None)
+    assert outcome(pipeline, cfg, longer) == "harmless"
+    assert outcome(pipeline, "constituency_parser/model", weight_changed) == "silent"
+
+
+def test_figures_leave_apart_what_is_not_ours():
+    found = [("own", "errors"), ("meta", "described"), ("spacy_load.foreign", "silent")]
+    figures = corruption.figures([*found, ("spacy_load", "harmless")])
+    assert figures["corruption.cases"] == 2
+    assert figures["corruption.silent"] == 0
+    assert figures["corruption.spacy_load.foreign.silent"] == 1
+    assert figures["corruption.meta.described"] == 1

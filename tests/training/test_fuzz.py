@@ -1,0 +1,131 @@
+"""Hostile input, a little of it: the targets of the fuzzer, without sanitizers."""
+
+import sys
+
+import fuzz
+import pytest
+from fuzz_targets import kernels, loaders, workloads
+from fuzz_targets.choices import Choices
+from fuzz_targets.pipeline import Pipeline, mixed
+from fuzz_targets.readers import Readers
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+FEW = ("crf_l1", "hmm", "latent", "bayes_net", "isbn")
+KERNELS = (
+    "sequence._chain",
+    "grammar._chart",
+    "grammar._derivations",
+    "classification._counts",
+    "isbn._network",
+    "isbn._search",
+)
+EXAMPLES = settings(
+    max_examples=40,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A folder with what the small pipelines store, and the calls of kernels that they made."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    fuzz.prepare(folder, sentences=4, only=FEW)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def calls(work):
+    return kernels.load(work / "seeds" / "calls.pickle")
+
+
+@pytest.fixture(scope="module")
+def trained(work):
+    return {name: workloads.load(work / "seeds" / f"{name}.pickle") for name in FEW}
+
+
+# --- kernels --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("module", KERNELS)
+def test_calls_that_were_seen_can_be_made_again(calls, module):
+    target = kernels.Kernel(module, calls)
+    for call in target.calls:
+        target._run(call.name, call.own, call.args)
+
+
+@pytest.mark.parametrize("module", KERNELS)
+def test_kernels(calls, module):
+    target = kernels.Kernel(module, calls)
+
+    @EXAMPLES
+    @given(st.binary(min_size=8, max_size=48))
+    def run(data):
+        target(data)
+
+    run()
+
+
+# --- models ---------------------------------------------------------------------------------------
+def test_what_is_not_changed_is_loaded(trained):
+    for each in trained.values():
+        data = each.component.parameters.to_bytes()
+        assert loaders.mutated(loaders.unpacked(data), Choices(b"")) == data
+
+
+@pytest.mark.parametrize("kind", [loaders.Loader, loaders.Trainers, loaders.Serialization])
+def test_models(trained, kind):
+    target = kind([trained[name] for name in ("crf_l1", "latent", "isbn")])
+
+    @EXAMPLES
+    @given(st.binary(min_size=8, max_size=96))
+    def run(data):
+        target(data)
+
+    run()
+
+
+# --- corpora --------------------------------------------------------------------------------------
+def test_readers():
+    target = Readers()
+
+    @settings(EXAMPLES, max_examples=300)
+    @given(st.binary(min_size=8, max_size=96))
+    def run(data):
+        target(data)
+
+    run()
+
+
+# --- pipelines ------------------------------------------------------------------------------------
+def test_pipelines(nlp, trained):
+    target = Pipeline([(nlp, 0.5), *((small, 0.1) for small in mixed(trained)[:1])])
+    # Seeds of long inputs are left to the script.
+    for seed in range(1, 13):
+        target(seed)
+
+
+# --- the script -----------------------------------------------------------------------------------
+def test_a_failure_is_counted_and_kept(work, monkeypatch):
+    def broken(data):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(fuzz, "target", lambda name, folder: broken)
+    assert fuzz.looped("readers.all", 10, work, 0) == (fuzz.MOST_FAILURES, fuzz.MOST_FAILURES)
+    kept = work / "failures" / "readers.all"
+    assert len(list(kept.glob("input?"))) == fuzz.MOST_FAILURES
+    assert "broken" in (kept / "input0.txt").read_text()
+
+
+def test_the_loop(work, monkeypatch, capsys):
+    arguments = ["--loop", "--no-record", "--only", "readers", "loaders.serialization"]
+    arguments += ["--share", "0.0005", "--work", str(work)]
+    monkeypatch.setattr(sys, "argv", ["fuzz.py", *arguments])
+    with pytest.raises(SystemExit) as done:
+        fuzz.main()
+    assert done.value.code == 0
+    found = dict(
+        line.split() for line in capsys.readouterr().out.splitlines() if line[:5] == "fuzz."
+    )
+    assert found["fuzz.readers.all.inputs"] == "40"
+    assert found["fuzz.failures"] == "0"

@@ -1,0 +1,166 @@
+"""Whether the harness of kills finds what is lost, and that a small training loses nothing."""
+
+import random
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+
+from spacy_structlearn.isbn.estimators import ISBNEstimator
+from spacy_structlearn.pipeline import digests, fitting
+from spacy_structlearn.trees.brackets import read_trees
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training" / "reliability"))
+from small_pipelines import SAMPLE, SMALL, dev_docs, predictions, write_config, write_corpus
+
+# It takes modules that Windows has not.
+kills = pytest.importorskip("kills", reason="needs fork", exc_type=ImportError)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module")
+def trained(corpus, tmp_path_factory):
+    """A folder with a pipeline, and the pipeline."""
+    folder = tmp_path_factory.mktemp("trained")
+    config = write_config("perceptron", folder.parent / "config.cfg")
+    return folder, fitting.train(config, folder / "pipeline", overrides=corpus, progress=False)
+
+
+# In each of WAYS once.
+def test_a_training_that_is_killed_loses_nothing(tmp_path):
+    found = kills.train_killed("crf", tmp_path, 0, runs=1, kills=3)
+    assert (found.runs, found.difference) == (1, 0.0)
+    assert found.kills >= 2
+
+
+def test_files_that_are_written_are_whole(tmp_path):
+    found = kills.write_killed(tmp_path, 0, 1, ["convert"])
+    assert (found.runs, found.kills, found.damaged) == (1, 1, 0)
+
+
+def copied(trained, tmp_path):
+    return Path(shutil.copytree(trained[0], tmp_path / "copy"))
+
+
+def test_a_difference_is_found(trained, tmp_path):
+    copy = copied(trained, tmp_path)
+    assert kills.difference(trained[0], copy) == 0.0
+    own, other = (folder / "pipeline" / "np_chunker" for folder in (trained[0], copy))
+    chunker = spacy.load(other.parent).get_pipe("np_chunker")
+    # Those that are 0 are not stored.
+    weights = chunker.parameters.weights
+    weights.flat[np.flatnonzero(weights)[3]] += 0.25
+    chunker.to_disk(other, exclude=["vocab"])
+    assert kills.difference(own, other) == pytest.approx(0.25)
+
+
+def test_other_files_and_leftovers_are_differences(trained, tmp_path):
+    copy = copied(trained, tmp_path)
+    (copy / ".pipeline.np_chunker.checkpoint").write_bytes(b"")
+    assert kills.difference(trained[0], copy) == np.inf
+    (copy / ".pipeline.np_chunker.checkpoint").unlink()
+    (copy / "pipeline" / "config.cfg").write_text("[nlp]\n", encoding="utf8")
+    assert kills.difference(trained[0], copy) == np.inf
+
+
+def test_half_a_pipeline_is_found(trained, tmp_path):
+    copy = copied(trained, tmp_path) / "pipeline"
+    kills._check_whole(copy)
+    (copy / "vocab" / "strings.json").unlink()
+    with pytest.raises(ValueError, match="SL083"):
+        kills._check_whole(copy)
+    shutil.rmtree(copy)
+    kills._check_whole(copy)
+
+
+def test_a_command_that_fails_by_itself_is_no_kill(tmp_path):
+    with pytest.raises(RuntimeError, match="nowhere"):
+        kills.run_command(["convert", "nowhere.trees", str(tmp_path / "x")], tmp_path)
+    with pytest.raises(RuntimeError, match="nowhere"):
+        kills.kill_command(
+            ["convert", "nowhere.trees", str(tmp_path / "x")],
+            tmp_path,
+            "step",
+            kills.Undisturbed(1.0, 10**9),
+            random.Random(1),
+        )
+
+
+# --- what the harness has found -------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["m_estimation"])
+def test_a_closed_vocabulary_has_names(corpus, tmp_path, name):
+    config = write_config(name, tmp_path / "config.cfg")
+    nlp = fitting.train(config, tmp_path / "pipeline", overrides=corpus, progress=False)
+    names = nlp.get_pipe(SMALL[name].component).parameters.names.values()
+    assert "ORTH[0]=<unknown>" in names
+    assert predictions(nlp, dev_docs(nlp, corpus))
+
+
+def test_a_finished_training_is_not_gone_on_with(corpus, tmp_path, monkeypatch):
+    """Killed between the training and the saving: one iteration more is another model."""
+    config = write_config("crf", tmp_path / "config.cfg")
+    wanted = fitting.train(config, overrides=corpus, progress=False)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fitting, "save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fitting.train(config, tmp_path / "pipeline", overrides=corpus, progress=False)
+    state = tmp_path / ".pipeline.np_chunker.checkpoint"
+    assert state.exists()
+    # Nothing is learned again.
+    with monkeypatch.context() as patch:
+        step = "spacy_structlearn.sequence.estimators.LikelihoodTrainer.step"
+        patch.setattr(step, lambda self: pytest.fail("goes on"))
+        found = fitting.train(config, tmp_path / "pipeline", overrides=corpus, progress=False)
+    assert found.get_pipe("np_chunker").parameters == wanted.get_pipe("np_chunker").parameters
+    assert not state.exists()
+
+
+def test_a_finished_training_of_other_settings_begins_anew(corpus, tmp_path, monkeypatch, caplog):
+    config = write_config("crf", tmp_path / "config.cfg")
+    with monkeypatch.context() as patch:
+        patch.setattr(fitting, "save", lambda *_: None)
+        patch.setattr(Path, "unlink", lambda *_, **__: None)
+        fitting.train(config, tmp_path / "pipeline", overrides=corpus, progress=False)
+    other = corpus | {"components.np_chunker.model.max_iterations": 5}
+    wanted = fitting.train(config, overrides=other, progress=False)
+    found = fitting.train(config, tmp_path / "pipeline", overrides=other, progress=False)
+    assert "is of other data or settings: training begins anew" in caplog.text
+    assert found.get_pipe("np_chunker").parameters == wanted.get_pipe("np_chunker").parameters
+
+
+def test_a_pipeline_that_was_moved_and_not_replaced_comes_back(trained, tmp_path):
+    old = shutil.copytree(trained[0] / "pipeline", tmp_path / ".pipeline.old")
+    with pytest.raises(OSError, match="E053"):
+        fitting.train(tmp_path / "no.cfg", tmp_path / "pipeline")
+    assert not old.exists()
+    digests.check(tmp_path / "pipeline")
+    assert (tmp_path / "pipeline" / digests.DIGESTS).is_file()
+
+
+def test_a_sigmoid_belief_network_at_the_end_of_its_last_epoch_goes_on():
+    """The learning rate falls to nothing there, which had been taken for the end."""
+    trees = list(read_trees(SAMPLE / "sample.trees"))[:40]
+    settings = ISBNEstimator(state_size=3, epochs=2, threshold=3, seed=1)
+    trainer = settings.trainer(settings.initialize([trees]), [trees])
+    states = []
+    trainer.on_iteration = lambda *_: states.append(trainer.to_bytes())
+    while trainer.step():
+        pass
+    for state in states[-12:]:
+        other = settings.trainer(settings.initialize([trees]), [trees])
+        assert other.resume(state)
+        while other.step():
+            pass
+        assert other.value == trainer.value
+        assert other.parameters().to_bytes() == trainer.parameters().to_bytes()

@@ -1,0 +1,331 @@
+"""Hostile input: kernels, models, corpus files and whole pipelines, a million and more times.
+
+    python -m venv FUZZ && FUZZ/bin/pip install -e .[test] cython atheris==3.0.0
+    FUZZ/bin/python training/reliability/fuzz.py --work WORK
+
+Needs Clang (--clang), Linux, and a Python that Atheris has a wheel for. Small pipelines of every
+architecture are trained first (`fuzz_targets.workloads`); what they store, and the kernel calls
+they make, is what the fuzzer changes. Kernels are built anew in WORK with the address and the
+undefined-behaviour sanitizer and with coverage; a process for each target then runs libFuzzer
+through Atheris (Serebryany 2016), guided by the coverage of kernels and, where the target is no
+kernel, of the package's Python. Pipelines are run without sanitizers, on seeds one after another.
+
+An input fails if a sanitizer reports, the process dies, an exception is raised that is none of ours
+(a kernel: ValueError, TypeError, OverflowError; MemoryError, of an array size that is an argument),
+an answer is not sane (`fuzz_targets.checks`), it takes more than 20 seconds, or a process more than
+2 GB. It is kept in WORK/failures, and the target goes on after it. With --loop in place of Atheris:
+random inputs, no sanitizers, no guidance. In training/results/reliability.json:
+
+fuzz.kernels.inputs     kernels, loaders and readers together
+fuzz.kernels.NAME.inputs    of one kernel; fuzz.loaders.NAME, fuzz.readers.all: likewise
+fuzz.pipeline.inputs, slowest_s, peak_rss_mb
+fuzz.failures           of all
+fuzz.cpu_s              CPU seconds of all
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import random
+import re
+import resource
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent))
+
+RESULTS = "reliability"
+SECONDS = 20  # an input may take
+SECONDS_OF_A_DOC = 60  # through a whole pipeline
+MEGABYTES = 2048
+MOST_FAILURES = 3  # of a target, before it is given up
+# Fewer sentences give smaller models: more inputs a second.
+SENTENCES = 8
+LOADERS = {
+    "chains": ("crf", "crf_pairs", "crf_l1", "hmm", "m_estimation", "memm", "joint", "tagger"),
+    "classifiers": ("bayes_net", "log_linear", "stages"),
+    "grammars": ("latent", "product", "conditional", "span", "m_estimated", "neural"),
+    "isbn": ("isbn", "isbn_mean_field"),
+}
+RESUMED = (
+    "crf", "crf_l1", "memm", "pseudolikelihood", "perceptron", "m_estimation", "latent", "product",
+    "conditional", "conditional_adagrad", "span", "neural", "m_estimated", "isbn", "log_linear",
+    "stages",
+)  # fmt: skip
+# Inputs of each target in a full run.
+INPUTS = {"kernels": 60_000, "loaders": 4_000, "readers": 80_000, "serialization": 40_000}
+INPUTS |= {"isbn._search": 20_000, "grammar._chart": 20_000}  # these take longer
+LENGTHS = {"kernels": 48, "loaders": 96, "readers": 96}  # bytes of an input
+
+
+def targets() -> dict[str, int]:
+    """The names of all targets, and the inputs of each in a full run."""
+    from fuzz_targets.kernels import MODULES
+
+    found = {f"kernels.{module}": INPUTS.get(module, INPUTS["kernels"]) for module in MODULES}
+    found |= {f"loaders.{name}": INPUTS["loaders"] for name in LOADERS}
+    found["loaders.trainers"] = INPUTS["loaders"]
+    found["loaders.serialization"] = INPUTS["serialization"]
+    found["readers.all"] = INPUTS["readers"]
+    return found
+
+
+# --- what is fuzzed -------------------------------------------------------------------------------
+def prepare(work: Path, sentences: int = SENTENCES, only: Iterable[str] | None = None) -> None:
+    """Train the small pipelines, and write them and the kernel calls that they made to `work`."""
+    from fuzz_targets import kernels, workloads
+    from tqdm import tqdm
+
+    (work / "seeds").mkdir(parents=True, exist_ok=True)
+    (work / workloads.CLASSES_FILE).unlink(missing_ok=True)  # to be learned while calls are seen
+    with kernels.recording() as recorder:
+        for name in tqdm(workloads.names(only), desc="train", disable=None):
+            trained = workloads.train(name, work, sentences)
+            for _ in workloads.predictions(trained):
+                pass
+    kernels.save(recorder.all(), work / "seeds" / "calls.pickle")
+    # Again: what was trained while calls were written down holds what writes them.
+    for name in tqdm(workloads.names(only), desc="store", disable=None):
+        workloads.save(workloads.train(name, work, sentences), work / "seeds" / f"{name}.pickle")
+
+
+def target(name: str, work: Path) -> Callable[[bytes], None]:
+    """What is called with each input."""
+    from fuzz_targets import kernels, workloads
+
+    def trained(names: Iterable[str]) -> list[workloads.Trained]:
+        paths = [work / "seeds" / f"{each}.pickle" for each in names]
+        return [workloads.load(path) for path in paths if path.exists()]
+
+    group, _, rest = name.partition(".")
+    if group == "kernels":
+        return kernels.Kernel(rest, kernels.load(work / "seeds" / "calls.pickle"))
+    if group == "readers":
+        from fuzz_targets.readers import Readers
+
+        return Readers()
+    from fuzz_targets import loaders
+
+    if rest == "trainers":
+        return loaders.Trainers(trained(RESUMED))
+    if rest == "serialization":
+        return loaders.Serialization(trained(("crf", "latent", "bayes_net")))
+    return loaders.Loader(trained(LOADERS[rest]))
+
+
+# --- by libFuzzer ---------------------------------------------------------------------------------
+def child(name: str, work: Path, options: list[str]) -> None:
+    """In a process of its own, under the sanitizers: never returns."""
+    import atheris
+
+    if name.startswith("kernels"):
+        one = target(name, work)
+    else:
+        with atheris.instrument_imports(include=["spacy_structlearn"]):
+            import spacy_structlearn.pipeline.architectures
+            import spacy_structlearn.pipeline.readers  # noqa: F401
+        one = target(name, work)
+    atheris.Setup([sys.argv[0], *options], one)
+    atheris.Fuzz()
+
+
+def sanitized(
+    name: str, inputs: int, work: Path, seed: int, seconds: int = SECONDS
+) -> tuple[int, int]:
+    """Run a target under the sanitizers. RETURNS: inputs, and failures."""
+    done = failures = 0
+    begun = time.monotonic()
+    while done < inputs and failures < MOST_FAILURES:
+        ran, failed = _process(name, inputs - done, work, seed + failures, seconds)
+        done += ran
+        failures += failed
+    print(f"{name:32} {done:9} {failures:3} {time.monotonic() - begun:8.1f} s", flush=True)
+    return done, failures
+
+
+def _process(name: str, inputs: int, work: Path, seed: int, seconds: int) -> tuple[int, int]:
+    from fuzz_targets.building import FOLDER
+
+    log = work / "logs" / f"{name}.{seed}.log"
+    failures = work / "failures" / name
+    corpus = work / "corpus" / name
+    for folder in (log.parent, failures, corpus):
+        folder.mkdir(parents=True, exist_ok=True)
+    length = LENGTHS[name.partition(".")[0]]
+    rng = random.Random(f"{name} {seed}")
+    for number in range(200):
+        (corpus / f"random{number}").write_bytes(rng.randbytes(length))
+    spec = importlib.util.find_spec("atheris")
+    if spec is None or spec.origin is None:
+        sys.exit("Atheris is not installed: see the head of this file, or take --loop.")
+    runtime = Path(spec.origin).parent.parent
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(runtime / "asan_with_fuzzer.so"),
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=2048"
+        ":quarantine_size_mb=64",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        # Python's own allocator is faster, and its memory is not what kernels work on.
+        "PYTHONMALLOC": "malloc" if name.startswith("kernels") else "default",
+        "PYTHONPATH": os.pathsep.join([str(work / FOLDER), str(runtime)]),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    options = [
+        str(corpus),
+        f"-runs={inputs}",
+        f"-seed={seed + 1}",
+        f"-timeout={seconds}",
+        f"-rss_limit_mb={MEGABYTES}",
+        f"-max_len={length}",
+        "-len_control=0",
+        "-print_final_stats=1",
+        f"-artifact_prefix={failures}{os.sep}",
+    ]
+    command = [sys.executable, __file__, "--child", name, "--work", str(work), "--", *options]
+    with open(log, "w") as out:
+        code = subprocess.run(
+            command, env=environment, stdout=out, stderr=out, check=False
+        ).returncode
+    found = re.findall(r"number_of_executed_units: (\d+)", log.read_text(errors="replace"))
+    ran = int(found[-1]) if found else 0
+    return ran, int(code != 0 or not ran)
+
+
+# --- by random inputs -----------------------------------------------------------------------------
+def looped(
+    name: str, inputs: int, work: Path, seed: int, seconds: int = SECONDS
+) -> tuple[int, int]:
+    """Random inputs in this process, without sanitizers. RETURNS: inputs, and failures."""
+    one = target(name, work)
+    length = LENGTHS[name.partition(".")[0]]
+    failures = 0
+    for number in range(inputs):
+        data = random.Random(f"{name} {seed} {number}").randbytes(length)
+        begun = time.monotonic()
+        try:
+            one(data)
+        except Exception:
+            failures += 1
+            _keep(work, name, data)
+            if failures >= MOST_FAILURES:
+                break
+        else:
+            failures += time.monotonic() - begun > seconds
+    return number + 1, failures
+
+
+def _keep(work: Path, name: str, data: bytes) -> None:
+    folder = work / "failures" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    number = len(list(folder.iterdir()))
+    (folder / f"input{number}").write_bytes(data)
+    (folder / f"input{number}.txt").write_text(traceback.format_exc())
+
+
+def pipelines(inputs: int, work: Path, seed: int) -> dict[str, Any]:
+    """Documents through whole pipelines. RETURNS: the figures."""
+    from fuzz_targets import workloads
+    from fuzz_targets.pipeline import Pipeline, mixed
+    from tqdm import tqdm
+
+    import spacy_structlearn
+
+    trained = {path.stem: path for path in sorted((work / "seeds").glob("*.pickle"))}
+    trained.pop("calls", None)
+    small = mixed({name: workloads.load(path) for name, path in trained.items()})
+    one = Pipeline([(spacy_structlearn.load(), 0.4), *((nlp, 0.6 / len(small)) for nlp in small)])
+    slowest = 0.0
+    failures = 0
+    for number in tqdm(range(inputs), desc="pipeline", disable=None):
+        begun = time.process_time()
+        try:
+            one(seed + number)
+        except Exception:
+            failures += 1
+            _keep(work, "pipeline", str(seed + number).encode())
+        taken = time.process_time() - begun
+        slowest = max(slowest, taken)
+        if taken > SECONDS_OF_A_DOC:
+            failures += 1
+            _keep(work, "pipeline", str(seed + number).encode())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    failures += peak > MEGABYTES
+    return {"inputs": inputs, "slowest_s": slowest, "peak_rss_mb": peak, "failures": failures}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--work", type=Path, default=HERE.parent / "work" / "fuzz")
+    parser.add_argument("--clang", default="clang")
+    parser.add_argument("--only", nargs="+", help="targets, or beginnings of their names")
+    parser.add_argument("--share", type=float, default=1.0, help="of the inputs of a full run")
+    parser.add_argument("--pipelines", type=int, default=10_000, help="documents; 0: none")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--seconds", type=int, default=SECONDS, help="an input may take; more on a busy machine"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="targets at a time")
+    parser.add_argument("--loop", action="store_true", help="no sanitizers, no Atheris")
+    parser.add_argument("--fresh", action="store_true", help="train the small pipelines anew")
+    parser.add_argument("--no-record", action="store_true", help="figures are not kept")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("options", nargs="*", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    args.work = args.work.resolve()
+    if args.child:
+        child(args.child, args.work, args.options)
+        return
+    if args.fresh or not (args.work / "seeds" / "calls.pickle").exists():
+        prepare(args.work)
+    run = looped if args.loop else sanitized
+    if not args.loop:
+        from fuzz_targets.building import build
+
+        build(args.work, args.clang, args.jobs)
+    chosen = {
+        name: max(1, int(inputs * args.share))
+        for name, inputs in targets().items()
+        if not args.only or name.startswith(tuple(args.only))
+    }
+    with ThreadPoolExecutor(1 if args.loop else args.jobs) as pool:
+        found = pool.map(
+            lambda item: run(*item, args.work, args.seed, args.seconds), chosen.items()
+        )
+        results = dict(zip(chosen, found, strict=True))
+    figures: dict[str, Any] = {}
+    for name, (done, _) in results.items():
+        group, *_, last = name.split(".")
+        figures[f"fuzz.{group}.{last.strip('_')}.inputs"] = done
+    failures = sum(failed for _, failed in results.values())
+    figures["fuzz.kernels.inputs"] = sum(done for done, _ in results.values())
+    if args.pipelines and not (args.only and "pipeline" not in args.only):
+        whole = pipelines(args.pipelines, args.work, args.seed)
+        failures += whole.pop("failures")
+        figures |= {f"fuzz.pipeline.{key}": value for key, value in whole.items()}
+    own, below = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    figures["fuzz.cpu_s"] = own.ru_utime + own.ru_stime + below.ru_utime + below.ru_stime
+    figures["fuzz.failures"] = failures
+    for name, value in figures.items():
+        print(f"{name:44} {value}")
+    if not args.no_record:
+        from recording import record
+
+        record(RESULTS, figures)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""Decisions read from the bytes of a fuzzer, and what becomes of a value that is to be wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+INTEGERS = (0, 1, -1, 2, 3, -2, 7, 64, 255, 2**15, 2**31 - 1, -(2**31), 2**32, 2**62, -(2**63))
+FLOATS = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 1e-320, 1e30, 1e308, -1e308)
+DTYPES = ("i1", "u1", "i2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">f8", ">i4", "c16", "?", "O")
+STRINGS = ("", "x", "TOP", "\x00", "\ud800", "\U0001f355", "-LRB-", "a b", "x" * 3000, "NaN", "0")
+
+
+class Choices:
+    """Numbers from bytes; zeros once these are used up, so that short inputs change little."""
+
+    def __init__(self, data: bytes):
+        self.data = data
+        self.at = 0
+
+    def byte(self) -> int:
+        self.at += 1
+        return self.data[self.at - 1] if self.at <= len(self.data) else 0
+
+    def below(self, n: int) -> int:
+        """From 0 to n - 1."""
+        if n <= 1:
+            return 0
+        number = self.byte()
+        while n > 256:
+            number = number << 8 | self.byte()
+            n >>= 8
+        return number % n if n > 1 else number
+
+    def index(self, n: int) -> int:
+        """As `below`, with each number of a long range as likely as the others."""
+        if n <= 256:
+            return self.below(n)
+        return int.from_bytes(bytes((self.byte(), self.byte(), self.byte())), "big") % n
+
+    def one_of(self, items: Sequence[T]) -> T:
+        return items[self.index(len(items))]
+
+    def one_in(self, n: int) -> bool:
+        """Never once the bytes are used up."""
+        return self.below(n) == n - 1
+
+    def rest(self) -> bytes:
+        """All bytes that are left."""
+        begin, self.at = self.at, len(self.data)
+        return self.data[begin:]
+
+
+def changed_array(array: NDArray, choices: Choices, *, stored: bool = False) -> Any:
+    """An array, or none at all, that is wrong in one way.
+
+    stored: only what a file can hold, a contiguous array of a simple type.
+    """
+    kind = choices.below(12 if stored else 17)
+    if kind < 4:
+        return _poked(array, choices)
+    if kind == 4 and array.ndim:
+        axis = choices.below(array.ndim)
+        return np.ascontiguousarray(np.delete(array, slice(choices.byte() % 4 + 1), axis))
+    if kind == 5 and array.ndim:
+        axis = choices.below(array.ndim)
+        return np.ascontiguousarray(np.repeat(array, 1 + choices.below(3), axis))
+    if kind == 6:
+        return np.empty([0] * array.ndim, array.dtype)
+    if kind == 7:
+        fresh = array.copy()
+        fresh[...] = _number(array, choices)
+        return fresh
+    if kind == 8 and array.size > 1:
+        fresh = array.copy().ravel()
+        first, second = choices.index(len(fresh)), choices.index(len(fresh))
+        fresh[first], fresh[second] = fresh[second], fresh[first]
+        return fresh.reshape(array.shape)
+    if kind == 9:
+        kinds = [kind for kind in DTYPES if not stored or kind[0] not in ">cO"]
+        # Of objects not all can be converted.
+        with np.errstate(all="ignore"), suppress(ValueError, TypeError, OverflowError):
+            return np.real(array).astype(choices.one_of(kinds))
+        return array
+    if kind == 10:
+        shape = (array.size, 1) if choices.one_in(2) else (1, array.size)
+        return array.reshape(shape) if choices.one_in(2) else array.ravel()
+    if kind == 11 and array.size > 1:
+        return np.ascontiguousarray(array.ravel()[::-1]).reshape(array.shape)
+    if kind == 12:
+        return np.repeat(array, 2, axis=-1)[..., ::2] if array.ndim else array
+    if kind == 13:
+        return None
+    if kind == 14:
+        fresh = array.copy()
+        fresh.flags.writeable = False
+        return fresh
+    if kind == 15:
+        return array.tolist()
+    return np.array(7)
+
+
+def _poked(array: NDArray, choices: Choices) -> NDArray:
+    """A few elements are others."""
+    fresh = array.copy()
+    flat = fresh.reshape(-1)
+    for _ in range(1 + choices.below(3)):
+        if flat.size:
+            # Offsets are wrong most often at their ends.
+            place = choices.one_of((0, -1, 1 % flat.size, choices.index(flat.size)))
+            flat[place] = _number(array, choices, flat[place])
+    return fresh
+
+
+def _number(array: NDArray, choices: Choices, old: Any = 0) -> Any:
+    """A number that the type of the array can hold."""
+    if array.dtype.kind in "fc":
+        value = choices.one_of((*FLOATS, 2 * float(np.real(old)), -float(np.real(old))))
+        with np.errstate(all="ignore"):
+            return array.dtype.type(value)
+    if array.dtype.kind == "b":
+        return bool(choices.below(2))
+    if array.dtype.kind not in "iu":
+        return old
+    own = (int(old) + 1, int(old) - 1, array.size, array.size - 1, *array.shape[:1])
+    value = choices.one_of((*INTEGERS, *own, *own, choices.byte()))
+    limits = np.iinfo(array.dtype)
+    return min(max(value, int(limits.min)), int(limits.max))
+
+
+def changed(value: Any, choices: Choices, *, stored: bool = False) -> Any:
+    """Something else in place of a value; stored: as in `changed_array`."""
+    if isinstance(value, np.ndarray):
+        return changed_array(value, choices, stored=stored)
+    if hasattr(value, "_fields"):  # what makes an object
+        return choices.one_of((None, 0, value))
+    kind = choices.below(8)
+    if kind == 7:
+        return choices.one_of((None, True, 0, -1, 1.5, "x", [], {}, np.zeros(3)))
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, (int, np.integer)):
+        own = (int(value) + 1, int(value) - 1, 2 * int(value), -int(value))
+        return choices.one_of((*INTEGERS, *own, *own, *own))
+    if isinstance(value, (float, np.floating)):
+        return choices.one_of((*FLOATS, float(value) / 2, -float(value)))
+    if isinstance(value, str):
+        place = choices.index(len(value) + 1)
+        return choices.one_of((*STRINGS, value[:place], value + "x", value.lower(), value[::-1]))
+    if isinstance(value, (list, tuple)) and len(value):
+        return type(value)(_changed_list(list(value), choices, stored))
+    if isinstance(value, dict) and value:
+        return _changed_dict(value, choices, stored)
+    return choices.one_of((None, 0, "", 1.0, []))
+
+
+def _changed_list(items: list, choices: Choices, stored: bool) -> list:
+    place = choices.index(len(items))
+    kind = choices.below(5)
+    if kind == 0:
+        del items[place]
+    elif kind == 1:
+        items.insert(place, items[choices.index(len(items))])
+    elif kind == 2:
+        other = choices.index(len(items))
+        items[place], items[other] = items[other], items[place]
+    elif kind == 3:
+        items = items[:place]
+    else:
+        items[place] = changed(items[place], choices, stored=stored)
+    return items
+
+
+def _changed_dict(table: dict, choices: Choices, stored: bool) -> dict:
+    fresh = dict(table)
+    key = choices.one_of(list(table))
+    kind = choices.below(4)
+    if kind == 0:
+        del fresh[key]
+    elif kind == 1:
+        fresh[choices.one_of(STRINGS)] = fresh[key]
+    elif kind == 2:
+        fresh[key] = fresh[choices.one_of(list(table))]
+    else:
+        fresh[key] = changed(fresh[key], choices, stored=stored)
+    return fresh

@@ -1,0 +1,366 @@
+"""Whole pipelines on Docs that nobody would make: odd text, odd tokens, partial annotation.
+
+Every input is a seed: the Doc, the way through the pipeline and what is asked of it follow from it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc, Span, SpanGroup
+
+from spacy_structlearn.display.attachments import attachments_html
+from spacy_structlearn.display.chunks import chunks_html
+from spacy_structlearn.display.frames import frames_html
+from spacy_structlearn.display.page import page
+from spacy_structlearn.display.trees import tree_latex, tree_svg, tree_text
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline import extensions
+from spacy_structlearn.pipeline.pp_attacher import reattached
+
+from . import checks
+from .workloads import Trained
+
+WORDS = [
+    "She",
+    "ate",
+    "the",
+    "pizza",
+    "with",
+    "a",
+    "fork",
+    ".",
+    "He",
+    "gave",
+    "her",
+    "old",
+    "book",
+    "to",
+    "me",
+    ",",
+    "and",
+    "they",
+    "left",
+    "in",
+    "May",
+    "!",
+    "The",
+    "man",
+    "who",
+    "sold",
+    "it",
+    "was",
+    "seen",
+    "by",
+    "us",
+    '"',
+    "''",
+    "``",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "-LRB-",
+    "-RRB-",
+    "%",
+    "$",
+    "3.5",
+    "1,000",
+    "n't",
+    "'s",
+    "Although",
+    "running",
+    "quickly",
+    "of",
+    "on",
+    "to",
+    "that",
+    "which",
+    "never",
+    "not",
+    "very",
+    "small",
+]
+ODD = (
+    "", "\x00", "\x01", "\x7f", "\x85", "\u00a0", "\u00ad", "\u200b", "\u200d", "\u202e", "\u2028",
+    "\ufeff", "\ufffd", "\ufffe", "\u0301", "e\u0301\u0301\u0301", "\u05e9\u05dc\u05d5\u05dd",
+    "\u0627\u0644\u0639", "\u6771\u4eac", "\u0e01\u0e47", "\U0001f355",
+    "\U0001f468\u200d\U0001f469",
+    "\U0001f1e9\U0001f1ea", "\U0001d4af", "\u0130", "\u1e9e", "\ufb03", "(", ")",
+    "((S", "<b>", "&amp;",
+    "\\", "{", "}", "%s", "{0}", "$", "_", "''", "http://a.b/c?d=e#f", "a@b.c",
+    "1e999", "NaN", "-inf",
+)  # fmt: skip
+SPACES = (" ", "  ", "\n", "\n\n", "\t", "\r\n", "\u2003", "\u3000")
+TAGS = ("NN", "VBD", "DT", "IN", "PRP", ".", "", "XX", "_SP", "-LRB-", "NOT A TAG", "\U0001f355")
+LABELS = ("NP", "S", "VP", "PP", "V", "N", "ARG0", "verb", "", "\U0001f355", "TOP")
+KEYS = (
+    "np_chunks",
+    "constituents",
+    "constituent_tags",
+    "pp_attachments",
+    "srl",
+    "sc",
+    "parse_failures",
+)
+LONG_SHARE = 400  # one input in so many is long
+LONG_TOKEN, LONG_SENTENCE = 100_000, 5_000
+UNMET = ("SL001", "SL026")  # a component that lacks what another one would have set
+DISPLAYED = 60  # words of a sentence whose tree is drawn
+
+
+# --- documents ------------------------------------------------------------------------------------
+def word(rng: random.Random) -> str:
+    kind = rng.random()
+    if kind < 0.6:
+        return rng.choice(WORDS)
+    if kind < 0.8:
+        return rng.choice(ODD)
+    if kind < 0.9:
+        return rng.choice(WORDS) + rng.choice(ODD)
+    return "".join(character(rng) for _ in range(rng.randrange(1, 6)))
+
+
+def character(rng: random.Random) -> str:
+    """Any character that is no surrogate."""
+    limit = rng.choice((0x80, 0x800, 0x3000, 0x10000, 0x110000))
+    while True:
+        code = rng.randrange(limit)
+        if not 0xD800 <= code < 0xE000:
+            return chr(code)
+
+
+def text(rng: random.Random, long: bool) -> str:
+    if long:
+        kind = rng.randrange(4)
+        if kind == 0:
+            return f"She saw {rng.choice(('x', '1', 'a-')) * LONG_TOKEN} and left."[:LONG_TOKEN]
+        if kind == 1:
+            return " ".join(rng.choice(WORDS[:8]) for _ in range(LONG_SENTENCE))
+        if kind == 2:
+            return rng.choice(SPACES) * LONG_SENTENCE
+        return rng.choice(("( ", ", ", "and ", "the ", ". ")) * (LONG_SENTENCE // 2)
+    if rng.random() < 0.05:
+        return "".join(rng.choice(SPACES) for _ in range(rng.randrange(4)))
+    pieces = []
+    for _ in range(rng.randrange(1, 25)):
+        pieces += (word(rng), rng.choice(SPACES) if rng.random() < 0.1 else " ")
+    return "".join(pieces)
+
+
+def document(nlp: Language, rng: random.Random, long: bool) -> Doc:
+    """A Doc with its own tokens, tags, sentence boundaries and span groups, each perhaps."""
+    if long:
+        words = ["x" * LONG_TOKEN, "left"]
+        if rng.random() < 0.5:
+            words = [part for part in text(rng, True).split(" ") if part]
+    else:
+        words = [word(rng) or "x" for _ in range(rng.randrange(0, 14))]
+        if rng.random() < 0.3:
+            places = [i for i in range(len(words)) if rng.random() < 0.3]
+            for place in places:
+                words[place] = rng.choice(SPACES)
+    spaces = None if rng.random() < 0.5 else [rng.random() < 0.7 for _ in words]
+    tags, starts = None, None
+    kind = rng.randrange(4)
+    if kind:
+        tags = [rng.choice(TAGS[:6] if kind == 1 else TAGS) for _ in words]
+    kind = rng.randrange(5)
+    if kind == 1:
+        starts = [index == 0 for index in range(len(words))]
+    elif kind == 2:
+        starts = [True] * len(words)
+    elif kind == 3:
+        starts = [rng.choice((True, False, None)) for _ in words]
+    doc = Doc(nlp.vocab, words=words, spaces=spaces, tags=tags, sent_starts=starts)
+    if rng.random() < 0.3:
+        foreign(doc, rng)
+    return doc
+
+
+def foreign(doc: Doc, rng: random.Random) -> None:
+    """Groups of ours, or of others, that no component of ours wrote."""
+    for _ in range(rng.randrange(1, 4)):
+        spans = [some_span(doc, rng) for _ in range(rng.randrange(6))] if len(doc) else []
+        if rng.random() < 0.5:
+            spans.sort(key=lambda span: (span.start, -span.end))
+        key = rng.choice(KEYS)
+        attrs: dict[str, Any] = {}
+        if rng.random() < 0.5:
+            attrs["scores"] = [rng.random() for _ in range(len(spans) + rng.randrange(-1, 2))]
+        doc.spans[key] = SpanGroup(doc, name=key, spans=spans, attrs=attrs)
+
+
+def some_span(doc: Doc, rng: random.Random) -> Span:
+    start = rng.randrange(len(doc))
+    end = rng.randrange(start, min(len(doc), start + 8)) + (rng.random() < 0.95)
+    return Span(doc, start, end, label=rng.choice(LABELS))
+
+
+# --- pipelines ------------------------------------------------------------------------------------
+# Small ones of many architectures, by the names of `workloads.CONFIGS`.
+MIXED = (
+    ("tagger", "hmm", "m_estimated", "bayes_net", "stages"),
+    ("tagger", "m_estimation", "isbn", "log_linear", "stages"),
+    ("tagger", "perceptron", "conditional", "bayes_net", "stages"),
+    ("tagger", "memm", "neural", "log_linear"),
+    ("tagger", "crf_pairs", "span", "stages"),
+    ("tagger", "joint", "isbn_mean_field"),
+    ("crf", "latent"),
+)
+
+
+def mixed(trained: dict[str, Trained]) -> list[Language]:
+    """The pipelines of MIXED of those that are there, after a splitter of sentences."""
+    found = []
+    for names in MIXED:
+        nlp = spacy.blank("en")
+        nlp.add_pipe("sentencizer")
+        for name in names:
+            if name in trained:
+                source = trained[name].nlp
+                nlp.add_pipe(source.pipe_names[-1], source=source)
+        found.append(nlp)
+    return found
+
+
+# --- ways -----------------------------------------------------------------------------------------
+def retokenized(doc: Doc, rng: random.Random) -> None:
+    """Tokens are merged or split after the components have run."""
+    taken: set[int] = set()
+    with doc.retokenize() as retokenizer:
+        for _ in range(rng.randrange(1, 4)):
+            if not len(doc):
+                break
+            start = rng.randrange(len(doc))
+            end = min(len(doc), start + rng.randrange(1, 4))
+            if taken.intersection(range(start, end)):
+                continue
+            taken.update(range(start, end))
+            if end - start > 1:
+                retokenizer.merge(doc[start:end])
+            elif len(doc[start]) > 1:
+                cut = rng.randrange(1, len(doc[start]))
+                parts = [doc[start].text[:cut], doc[start].text[cut:]]
+                retokenizer.split(doc[start], parts, heads=[(doc[start], 1), (doc[start], 0)])
+
+
+class Pipeline:
+    """A target: seeds through one of some pipelines.
+
+    pipelines: with the share of inputs that each gets.
+    """
+
+    def __init__(self, pipelines: Sequence[tuple[Language, float]]):
+        self.pipelines = [nlp for nlp, _ in pipelines]
+        self.shares = [share for _, share in pipelines]
+
+    def __call__(self, seed: int) -> None:
+        rng = random.Random(seed)
+        nlp = rng.choices(self.pipelines, self.shares)[0]
+        long = rng.randrange(LONG_SHARE) == 0
+        kind = rng.randrange(4)
+        ours = False
+        if kind < 2:
+            texts = [text(rng, long and not i) for i in range(1 + kind * rng.randrange(3))]
+            try:
+                docs, ours = list(nlp.pipe(texts) if kind else map(nlp, texts)), True
+            except StructlearnError as error:
+                if error.code not in UNMET:
+                    raise
+                return
+        else:
+            docs = [document(nlp, rng, long)]
+            foreign = any(key in docs[0].spans for key in KEYS)
+            ours = kind == 2 and not foreign
+            # Not always all components, so that later ones find less.
+            skipped = {name for name in nlp.pipe_names if kind == 3 and rng.random() < 0.3}
+            for name, component in nlp.pipeline:
+                if name not in skipped:
+                    try:
+                        docs = [component(doc) for doc in docs]
+                    except StructlearnError as error:
+                        # Groups that are none of ours may be refused.
+                        if error.code not in UNMET and not foreign:
+                            raise
+                        ours = False
+        for doc in docs:
+            self._look(nlp, doc, rng, ours, long)
+
+    def _look(self, nlp: Language, doc: Doc, rng: random.Random, ours: bool, long: bool) -> None:
+        if ours:
+            checks.sane(doc)
+            if "constituents" in doc.spans:
+                checks.covered(doc)
+        if not ours and any(key in doc.spans for key in KEYS):
+            # Groups that are not ours may be refused, by a documented error, and no other.
+            self._ask(lambda: checks.read_all(doc, self._spans(doc, rng)))
+        else:
+            checks.read_all(doc, self._spans(doc, rng))
+        if rng.random() < 0.5:
+            self._store(nlp, doc, rng)
+        if ours and rng.random() < 0.3 and not long:
+            self._show(doc)
+        if ours and rng.random() < 0.2:
+            self._ask_components(nlp, doc, rng)
+        if rng.random() < 0.3 and not long:
+            retokenized(doc, rng)
+            self._ask(lambda: checks.read_all(doc, self._spans(doc, rng)))
+            extensions.align(doc)
+            self._ask(lambda: checks.read_all(doc, self._spans(doc, rng)))
+
+    @staticmethod
+    def _spans(doc: Doc, rng: random.Random) -> list[Span]:
+        return [some_span(doc, rng) for _ in range(4)] if len(doc) else []
+
+    @staticmethod
+    def _ask(getter: Callable[[], Any]) -> None:
+        with suppress(StructlearnError):
+            getter()
+
+    def _store(self, nlp: Language, doc: Doc, rng: random.Random) -> None:
+        before = [
+            [(s.label_, s.start, s.end) for s in doc.spans[key]] for key in KEYS if key in doc.spans
+        ]
+        again = Doc(nlp.vocab).from_bytes(doc.to_bytes())
+        after = [
+            [(s.label_, s.start, s.end) for s in again.spans[key]]
+            for key in KEYS
+            if key in doc.spans
+        ]
+        if before != after:
+            raise checks.NotSane("other spans after to_bytes and from_bytes")
+
+    def _show(self, doc: Doc) -> None:
+        page([doc])
+        if "np_chunks" in doc.spans:
+            chunks_html(doc)
+        if "pp_attachments" in doc.spans:
+            attachments_html(doc)
+        if "srl" in doc.spans:
+            self._ask(lambda: frames_html(doc))
+        if "constituents" not in doc.spans:
+            return
+        if "pp_attachments" in doc.spans:
+            reattached(doc)
+        for sentence in list(extensions.sentences(doc))[:3]:
+            tree = extensions.tree(sentence)
+            if tree is not None and len(tree.words()) <= DISPLAYED:
+                tree_text(tree)
+                tree_svg(tree)
+                tree_latex(tree)
+
+    def _ask_components(self, nlp: Language, doc: Doc, rng: random.Random) -> None:
+        for _, component in nlp.pipeline:
+            if hasattr(component, "k_best"):
+                for sentence in list(extensions.sentences(doc))[:2]:
+                    self._ask(lambda c=component, s=sentence: c.k_best(s, rng.randrange(1, 5)))
+            if hasattr(component, "n_best"):
+                self._ask(lambda c=component: c.n_best(doc, rng.randrange(1, 5)))

@@ -1,0 +1,148 @@
+"""Pipelines of every architecture that are trained in seconds on the sample treebank.
+
+Each is a config of the package with smaller settings; figures of what they predict mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.util import load_config
+from spacy.vocab import Vocab
+
+from spacy_structlearn.pipeline import fitting
+from spacy_structlearn.pipeline.extensions import CONSTITUENTS
+from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treebank
+
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
+CONFIGS = Path(fitting.__file__).parent / "configs"
+DOCUMENTS = 6  # of the ten of the sample to train on, and one for the dev part
+GRAMMAR = {
+    "@architectures": "spacy_structlearn.LatentGrammar.v1",
+    "rounds": 1,
+    "split_iterations": 3,
+    "merge_iterations": 2,
+    "smooth_iterations": 2,
+}
+TOK2VEC = {
+    "embed": {"width": 8, "attrs": ["NORM", "SHAPE"], "rows": [100, 50]},
+    "encode": {"width": 8},
+}
+
+
+@dataclass(frozen=True)
+class Small:
+    """A config of the package by its name, and what is changed in its model, or takes its place."""
+
+    config: str
+    model: dict[str, Any] = field(default_factory=dict)
+    replace: bool = False
+
+    @property
+    def component(self) -> str:
+        """The name of the only component that is trained."""
+        return self.config.split(".")[0]
+
+
+def _chunker(architecture: str, **model: Any) -> Small:
+    named = {"@architectures": f"spacy_structlearn.{architecture}.v1", **model}
+    return Small("np_chunker", named, replace=True)
+
+
+def _attacher(architecture: str, **model: Any) -> Small:
+    named = {"@architectures": f"spacy_structlearn.{architecture}.v1", **model}
+    return Small("pp_attacher", named, replace=True)
+
+
+SMALL = {
+    "crf": _chunker("CRF", max_iterations=20),
+    "memm": _chunker("MEMM", max_iterations=10),
+    "pseudolikelihood": _chunker("PseudoLikelihood", max_iterations=10),
+    "perceptron": _chunker("Perceptron", max_epochs=4),
+    "hmm": _chunker("HMM"),
+    "m_estimation": _chunker("MEstimation", max_iterations=10),
+    "split_merge": Small("constituency_parser", {**GRAMMAR, "rounds": 2}),
+    "product": Small("constituency_parser", {**GRAMMAR, "grammars": 2}),
+    "conditional": Small(
+        "constituency_parser.ConditionalGrammar",
+        {**GRAMMAR, "@architectures": "spacy_structlearn.ConditionalGrammar.v1", "iterations": 4},
+    ),
+    "span": Small(
+        "constituency_parser.SpanGrammar",
+        {"grammar": GRAMMAR, "buckets": 2**12, "folds": 2, "epochs": 2},
+    ),
+    "neural": Small(
+        "constituency_parser.NeuralGrammar",
+        {"grammar": GRAMMAR, "tok2vec": TOK2VEC, "hidden_width": 8, "folds": 2, "epochs": 2},
+    ),
+    "m_estimated": Small(
+        "constituency_parser.MEstimatedGrammar",
+        {"max_passes": 10, "folds": 2, "conditional_iterations": 4},
+    ),
+    "isbn": Small("constituency_parser.ISBN", {"state_size": 6, "epochs": 2, "beam": 3}),
+    "bayes_net": _attacher("BayesNet", structure="search"),
+    "log_linear": _attacher("LogLinear", templates="search", max_templates=2),
+    "roles": Small("srl_labeler"),
+}
+
+
+def write_corpus(folder: Path) -> dict[str, str]:
+    """Write a part of the sample as DocBins. RETURNS: overrides of a config that name them."""
+    files = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
+    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **files)]
+    parts = {"train": docs[:DOCUMENTS], "dev": docs[DOCUMENTS : DOCUMENTS + 1]}
+    for name, part in parts.items():
+        DocBin(docs=part).to_disk(folder / f"{name}.spacy")
+    return {f"paths.{name}": str(folder / f"{name}.spacy") for name in parts}
+
+
+def write_config(name: str, path: Path) -> Path:
+    """Write the config of one of SMALL. RETURNS: the path."""
+    small = SMALL[name]
+    config = load_config(CONFIGS / f"{small.config}.cfg")
+    component = config["components"][small.component]
+    component["model"] = small.model if small.replace else _merged(component["model"], small.model)
+    config.to_disk(path)
+    return path
+
+
+def dev_docs(nlp: Language, overrides: dict[str, str]) -> list[Doc]:
+    """What the components of SMALL are to annotate: Docs with gold tags and brackets."""
+    reader = create_docbin_reader(Path(overrides["paths.dev"]), spans=[CONSTITUENTS])
+    return [example.predicted for example in reader(nlp)]
+
+
+def predictions(nlp: Language, docs: Iterable[Doc]) -> list[Any]:
+    """All that the pipeline predicts, with the probabilities: plain data, equal or not."""
+    found = []
+    for doc in docs:
+        copy = doc.copy()
+        for _, component in nlp.pipeline:
+            copy = component(copy)
+        found.append([copy.to_array(["TAG", "SENT_START"]).tolist(), _groups(copy)])
+    return found
+
+
+def _groups(doc: Doc) -> dict[str, Any]:
+    return {
+        key: (
+            [(span.label_, span.start, span.end, span.kb_id_) for span in group],
+            np.asarray(group.attrs.get("scores", ())).tolist(),
+        )
+        for key, group in doc.spans.items()
+    }
+
+
+def _merged(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The settings with the changes; sections that both have are merged."""
+    merged = dict(settings)
+    for name, value in changes.items():
+        held = merged.get(name)
+        merged[name] = _merged(held, value) if isinstance(held, dict) and value else value
+    return merged
