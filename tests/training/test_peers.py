@@ -1,0 +1,283 @@
+"""peers.py on the sample treebank: its own systems, peers where they are installed, the report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import chunker
+import peers
+import peers_others
+import peers_ours
+import peers_report
+import peers_worker
+import pytest
+import recording
+import srsly
+from pb_models import FEATURES
+from pk_models import WSJ
+from train_default import CHUNKER_CONFIG
+
+from spacy_structlearn.trees.brackets import parse_tree, read_trees
+from spacy_structlearn.trees.chunks import base_noun_phrases
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.tree import Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = [(task, name) for task, rows in peers_report.ROWS.items() for name in rows]
+MODULES = {
+    "python-crfsuite": "pycrfsuite",
+    "scikit-learn": "sklearn",
+    "spacy": "spacy",
+    "nltk": "nltk",
+    "pgmpy": "pgmpy",
+    "supar": "supar",
+}
+
+
+def iob(tree):
+    labels = ["O"] * len(tree.words())
+    for start, end in base_noun_phrases(tree):
+        labels[start:end] = ["B-NP", *["I-NP"] * (end - start - 1)]
+    return labels
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Some trees of the sample, their chunks, and quadruples by a rule."""
+    found = (normalize(tree) for tree in read_trees(ROOT / "corpora" / "sample" / "sample.trees"))
+    trees = [tree for tree in found if len(tree.words()) < 17]
+    parts = {"train": trees[:30], "dev": trees[30:38], "test": trees[38:]}
+    nouns = ("cake", "fork", "hill", "roof")
+    rows = [
+        (v, n, p, m) for v in ("eat", "see") for n in nouns for p in ("of", "by") for m in nouns
+    ]
+    labels = ["N" if row[2] == "of" else "V" for row in rows]
+    return {
+        "chunks": {
+            name: peers.Part(
+                [list(zip(tree.words(), tree.tags(), strict=True)) for tree in part],
+                list(map(iob, part)),
+            )
+            for name, part in parts.items()
+        },
+        "attachment": {name: peers.Part(rows, labels) for name in parts},
+        "parsing": {
+            name: peers.Part([tree.words() for tree in part], list(map(str, part)))
+            for name, part in parts.items()
+        },
+    }
+
+
+@pytest.fixture
+def small(monkeypatch, tmp_path, data):
+    """These data, short training, and results elsewhere."""
+    for name, task in peers.TASKS.items():
+        own = peers.Task(lambda corpora, name=name: data[name], task.score, task.size)
+        monkeypatch.setitem(peers.TASKS, name, own)
+    for module in (recording, peers):
+        monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
+    for name, grammar in {
+        "ours_grammar": peers_ours.Grammar(rounds=1),
+        "ours_product": peers_ours.Grammar(2, 2, 1, "labelled_recall"),
+    }.items():
+        monkeypatch.setitem(peers_ours.SYSTEMS, name, grammar)
+    ner = peers_others.SpacyNer({**peers_others.WORDS, "TAG": 100}, epochs=1)
+    monkeypatch.setitem(peers_others.SYSTEMS, "spacy_tags", ner)
+    monkeypatch.setattr(peers, "installed", lambda *_: {"install_mb": 1.0, "packages": 1})
+    monkeypatch.setattr(peers_worker, "SECONDS", 0.0)
+    monkeypatch.setattr(peers_report, "plot", lambda *_: False)
+    return tmp_path
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Without processes of their own. What is returned names the stages that were run."""
+    stages = []
+
+    def stage(run, system, name):
+        folder = run.folder / system
+        folder.mkdir(parents=True, exist_ok=True)
+        stages.append((system, name))
+        options = {"epochs": 1}
+        found = peers_worker.measured(peers._system(system), name, folder, options)
+        return json.loads(json.dumps(found))
+
+    monkeypatch.setattr(peers.Run, "_stage", stage)
+    return stages
+
+
+def run_script(monkeypatch, folder, *arguments):
+    monkeypatch.setattr(sys, "argv", ["peers.py", "--work", str(folder / "work"), *arguments])
+    peers.main()
+
+
+def recorded(folder):
+    return srsly.read_json(folder / "results" / "benchmarks.json")
+
+
+def test_rows_are_systems():
+    names = [name for _, name in ROWS]
+    assert sorted(names) == sorted([*peers_ours.SYSTEMS, *peers_others.SYSTEMS])
+    packages = {row.package for rows in peers_report.ROWS.values() for row in rows.values()}
+    assert packages - {""} == set(peers.PEERS) == set(MODULES)
+    assert packages == set(peers_report.COLOURS)
+
+
+def test_settings_are_those_of_other_scripts(data):
+    assert peers_ours.Grammar().estimator() == WSJ
+    product = peers_ours.SYSTEMS["ours_product"].estimator()
+    assert (product.base.base, product.base.grammars) == (WSJ, 4)
+    assert product.features == FEATURES
+    assert peers_ours.CONFIGS / peers_ours.SYSTEMS["ours_best"].config == CHUNKER_CONFIG
+    for tokens in data["chunks"]["train"].inputs[:5]:
+        rows = [(word, tag, "O") for word, tag in tokens]
+        assert peers_others.predicates(tokens) == chunker.attributes(rows)
+
+
+def test_ours(small, in_process, monkeypatch):
+    names = [name for name in peers_ours.SYSTEMS if name not in ("ours_pairs", "ours_perceptron")]
+    run_script(monkeypatch, small, "--only", *names, "--rounds", "1")
+    found = recorded(small)
+    for task, name in ROWS:
+        if name in names:
+            own = found[task][name]
+            assert own[peers_report.MEASURES[task]] > 50
+            for key in ("train_cpu_s", "per_cpu_s", "train_rss_mb", "rss_mb", "model_mb"):
+                assert own[key] > 0
+    assert found["attachment"]["ours_bayes_net"]["accuracy"] == 100
+    assert found["parsing"]["ours_grammar"]["f1_short"] > 0
+    report = (small / "results" / "benchmarks.md").read_text(encoding="utf8")
+    for row in peers_report.ROWS["parsing"].values():
+        assert (f"| {row.text} |" in report) is (row.package == "")
+
+
+PAIR = ("ours_bayes_net", "ours_conjunctions")
+
+
+def test_systems_take_turns_and_are_not_measured_again(small, in_process, monkeypatch):
+    first, second = PAIR
+    run_script(monkeypatch, small, "--only", *PAIR, "--rounds", "2")
+    trained = [(first, "train"), (second, "train")]
+    assert in_process == [*trained, *2 * [(first, "predict"), (second, "predict")]]
+    in_process.clear()
+    run_script(monkeypatch, small, "--only", *PAIR)
+    assert in_process == []
+    monkeypatch.setitem(peers_ours.SYSTEMS, first, peers_ours.Classifier("BayesNet", "naive"))
+    run_script(monkeypatch, small, "--only", *PAIR, "--rounds", "1")
+    assert in_process == [(first, "train"), (first, "predict")]
+    in_process.clear()
+    run_script(monkeypatch, small, "--only", second, "--rounds", "1", "--again")
+    assert in_process == [(second, "train"), (second, "predict")]
+    in_process.clear()
+    # What was trained stays, if the results are lost.
+    (small / "results" / "benchmarks.json").unlink()
+    run_script(monkeypatch, small, "--only", second, "--rounds", "1")
+    assert in_process == [(second, "predict")]
+
+
+def test_slow_systems_have_one_round(small, in_process, monkeypatch):
+    monkeypatch.setattr(peers, "SLOW", -1.0)
+    run_script(monkeypatch, small, "--only", PAIR[0], "--rounds", "3")
+    assert recorded(small)["attachment"][PAIR[0]]["rounds"] == 1
+
+
+# Those that have code of their own.
+OTHERS = (
+    ("chunks", "crfsuite_pairs"),
+    ("chunks", "spacy_tags"),
+    ("chunks", "sklearn_memm"),
+    ("chunks", "nltk_classifier"),
+    ("chunks", "nltk_bigrams"),
+    ("attachment", "sklearn_nb"),
+    ("attachment", "sklearn_conjunctions"),
+    ("attachment", "sklearn_svc"),
+    ("attachment", "pgmpy"),
+    ("attachment", "nltk_nb"),
+    ("parsing", "nltk_pcfg"),
+    ("parsing", "supar"),
+)
+
+
+@pytest.mark.parametrize(("task", "name"), OTHERS)
+def test_peers(small, in_process, monkeypatch, task, name):
+    pytest.importorskip(MODULES[peers_report.ROWS[task][name].package])
+    run_script(monkeypatch, small, "--only", name, "--rounds", "1")
+    own = recorded(small)[task][name]
+    assert own["per_cpu_s"] > 0
+    if task == "attachment":
+        assert own["accuracy"] > 90
+    elif name in ("nltk_pcfg", "sklearn_memm"):
+        assert own["f1_short" if task == "parsing" else "f1"] > 50
+
+
+def test_processes(small, monkeypatch, capsys):
+    """One of its own for a stage; what is killed, or cannot be installed, is left out."""
+    killed = small / "killed.py"
+    killed.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    real = peers.Run._stage
+
+    def stage(run, system, name):
+        worker = peers_worker.__file__
+        monkeypatch.setattr(peers_worker, "__file__", worker if system == PAIR[0] else str(killed))
+        try:
+            return real(run, system, name)
+        finally:
+            monkeypatch.setattr(peers_worker, "__file__", worker)
+
+    monkeypatch.setattr(peers.Run, "_stage", stage)
+    monkeypatch.setitem(peers.PEERS, "nltk", (str(small / "no.whl"),))
+    run_script(monkeypatch, small, "--only", *PAIR, "nltk_nb", "--rounds", "1")
+    found = recorded(small)["attachment"]
+    assert list(found) == [PAIR[0]]
+    assert found[PAIR[0]]["accuracy"] == 100
+    assert found[PAIR[0]]["rss_mb"] > 10
+    output = "".join(capsys.readouterr())
+    assert f"left out: {PAIR[1]}, train: exit status -9" in output
+    assert "left out: nltk cannot be installed" in output
+
+
+def test_nonsense_is_left_out(small, in_process, monkeypatch, capsys):
+    stage = peers.Run._stage
+
+    def nonsense(run, system, name):
+        found = stage(run, system, name)
+        return (
+            {**found, "outputs": ["(TOP"] * len(found["outputs"])} if name == "predict" else found
+        )
+
+    monkeypatch.setattr(peers.Run, "_stage", nonsense)
+    run_script(monkeypatch, small, "--only", "ours_grammar", "--rounds", "1")
+    assert "left out: [SL" in "".join(capsys.readouterr())
+    assert not (small / "results" / "benchmarks.json").exists()
+
+
+def test_parsers_without_tags_get_gold_ones(data):
+    gold = data["parsing"]["test"]
+    bare = [
+        str(Tree.from_spans(tree.words(), [peers_others.NO_TAG] * len(tree.words()), tree.spans()))
+        for tree in map(parse_tree, gold.outputs)
+    ]
+    assert peers.parsing_scores(gold, bare) == {"f1": 100, "f1_short": 100}
+    short = peers_others.SYSTEMS["nltk_pcfg"].chosen(gold.inputs)
+    assert 0 < len(short) <= 10
+    few = [tree if i in short else None for i, tree in enumerate(gold.outputs)]
+    assert peers.parsing_scores(gold, few) == {"f1_short": 100}
+
+
+def test_plot(tmp_path):
+    pytest.importorskip("matplotlib")
+    figures = {
+        task: {
+            name: {"per_cpu_s": 10.0 ** (i % 4), peers_report.MEASURES[task]: 80.0 + i}
+            for i, name in enumerate(rows)
+        }
+        for task, rows in peers_report.ROWS.items()
+    }
+    assert peers_report.plot(figures, tmp_path / "benchmarks")
+    drawn = (tmp_path / "benchmarks.svg").read_text(encoding="utf8")
+    for _, row in (pair for rows in peers_report.ROWS.values() for pair in rows.items()):
+        assert f"{row.package or peers_report.OURS}: {row.text}" in drawn
+    assert not peers_report.plot({}, tmp_path / "nothing")
+    assert not (tmp_path / "nothing.svg").exists()

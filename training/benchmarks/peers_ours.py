@@ -1,0 +1,208 @@
+"""The systems of this package that peers.py compares with others; see peers_worker.py."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+Data = dict[str, list]
+
+
+# --- NP chunks ------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Chunker:
+    """The component, in a pipeline of its own. Inputs are (word, tag), outputs IOB labels.
+
+    model: of the component, over that of a file of training/configs if `config` names one.
+    n_classes: so many word classes are learned first, of the words of the same sentences.
+    """
+
+    model: dict[str, Any]
+    config: str = ""
+    n_classes: int = 0
+
+    def setup(self) -> None:
+        import spacy
+
+        spacy.blank("en").add_pipe("np_chunker")
+
+    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
+        import spacy
+        from spacy.util import load_config
+        from train_classes import train_classes
+
+        from spacy_structlearn.evaluation.conlleval import chunks
+        from spacy_structlearn.pipeline.extensions import NP_CHUNKS
+        from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
+
+        model = dict(self.model)
+        if self.config:
+            config = load_config(CONFIGS / self.config, interpolate=True)
+            model = {**config["components"]["np_chunker"]["model"], **model}
+        if self.n_classes:
+            texts = ([word for word, _ in tokens] for tokens in train["inputs"])
+            classes = folder.parent / "classes.bin"
+            classes.write_bytes(train_classes(texts, self.n_classes, 2).to_bytes())
+            model["classes"] = str(classes)
+        nlp = spacy.blank("en")
+        chunker = nlp.add_pipe("np_chunker", config={"model": model})
+        examples = []
+        for tokens, labels in zip(train["inputs"], train["outputs"], strict=True):
+            doc = _doc(nlp.vocab, tokens)
+            set_gold_spans(doc, NP_CHUNKS, chunks(labels))
+            examples.append(to_example(doc))
+        chunker.initialize(lambda: examples)
+        chunker.fit(examples)
+        nlp.to_disk(folder)
+
+    def load(self, folder: Path) -> Any:
+        import spacy
+
+        from spacy_structlearn.pipeline.extensions import NP_CHUNKS
+
+        nlp = spacy.load(folder)
+
+        def labels(doc: Any) -> list[str]:
+            found = ["O"] * len(doc)
+            for chunk in doc.spans[NP_CHUNKS]:
+                found[chunk.start : chunk.end] = ["B-NP", *["I-NP"] * (len(chunk) - 1)]
+            return found
+
+        def predict(sentences: Sequence[Any]) -> list[list[str]]:
+            return [labels(doc) for doc in nlp.pipe(_doc(nlp.vocab, s) for s in sentences)]
+
+        return predict
+
+
+def _doc(vocab: Any, tokens: Sequence[tuple[str, str]]) -> Any:
+    from spacy.tokens import Doc
+
+    words, tags = zip(*tokens, strict=True)
+    starts = [True, *[False] * (len(words) - 1)]
+    return Doc(vocab, words=words, tags=tags, sent_starts=starts)
+
+
+# --- PP attachment --------------------------------------------------------------------------------
+VARIABLES = ("v", "n1", "p", "n2")
+CONJUNCTIONS = [t for n in (1, 2, 3) for t in combinations(VARIABLES, n)]
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A BayesNet or a LogLinear, with dev for what it selects."""
+
+    kind: str
+    structure: Any
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def setup(self) -> None:
+        from spacy_structlearn import classification
+
+        getattr(classification, self.kind)
+
+    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
+        from spacy_structlearn import classification
+
+        model = getattr(classification, self.kind)(self.structure, **self.settings)
+        rows, labels = _tuples(train["inputs"]), train["outputs"]
+        on_dev = (_tuples(dev["inputs"]), dev["outputs"])
+        model.fit(rows, labels, dev=on_dev, variables=VARIABLES)
+        (folder / "model").write_bytes(model.to_bytes())
+
+    def load(self, folder: Path) -> Any:
+        from spacy_structlearn import classification
+
+        data = (folder / "model").read_bytes()
+        model = getattr(classification, self.kind).from_bytes(data)
+        return lambda rows: list(model.predict(_tuples(rows)))
+
+
+def _tuples(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    return [tuple(row) for row in rows]
+
+
+# --- constituency parsing -------------------------------------------------------------------------
+SMALLEST_PROBABILITY = 1e-6  # what is shipped of a grammar, see train_default.py
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """Grammars by splitting and merging, as in petrov_klein2007.py; features of spans beside them,
+    as in parsing_best.py and the default parser. folds: of training them, 0 for no features.
+    """
+
+    grammars: int = 1
+    folds: int = 0
+    rounds: int = 4
+    decoder: str = "max_rule_product"
+
+    def setup(self) -> None:
+        import spacy_structlearn.grammar.anchored
+        import spacy_structlearn.grammar.decode  # noqa: F401
+
+    def estimator(self) -> Any:
+        """How it is learned."""
+        from spacy_structlearn.grammar.anchored import AnchoredEstimator
+        from spacy_structlearn.grammar.estimators import SplitMerge
+        from spacy_structlearn.grammar.lexicon import LexiconSettings
+        from spacy_structlearn.grammar.product import Product
+        from spacy_structlearn.grammar.span_features import (
+            SPAN_TEMPLATES,
+            TAG_TEMPLATES,
+            SpanFeatures,
+        )
+
+        lexicon = LexiconSettings(signature="english", word_backoff="signature")
+        base: Any = SplitMerge(rounds=self.rounds, lexicon=lexicon)
+        if self.grammars > 1:
+            base = Product(base, self.grammars)
+        if not self.folds:
+            return base
+        features = SpanFeatures(SPAN_TEMPLATES, TAG_TEMPLATES)
+        return AnchoredEstimator(base=base, folds=self.folds, features=features)
+
+    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
+        from spacy_structlearn.trees.brackets import parse_tree
+
+        trainer = self.estimator().trainer(None, [list(map(parse_tree, train["outputs"]))])
+        while trainer.step():
+            pass
+        compact = trainer.parameters().compact(SMALLEST_PROBABILITY, "float16")
+        (folder / "model").write_bytes(compact.to_bytes())
+
+    def load(self, folder: Path) -> Any:
+        from spacy_structlearn.grammar.anchored import AnchoredGrammar
+        from spacy_structlearn.grammar.decode import ChartParser
+        from spacy_structlearn.grammar.model import LatentGrammar
+
+        kind = AnchoredGrammar if self.folds else LatentGrammar
+        grammar = kind.from_bytes((folder / "model").read_bytes())
+        parser = ChartParser(grammar, decoder=self.decoder)
+
+        def predict(sentences: Sequence[Sequence[str]]) -> list[str]:
+            parses = parser.parse(sentences)
+            return [str(p.tree(words)) for p, words in zip(parses, sentences, strict=True)]
+
+        return predict
+
+
+# --- all of them ----------------------------------------------------------------------------------
+CRF = {"@architectures": "spacy_structlearn.CRF.v1"}
+SYSTEMS = {
+    "ours_crf": Chunker(CRF),
+    "ours_pairs": Chunker({**CRF, "order": 2, "l2": 0.5}),
+    "ours_perceptron": Chunker({"@architectures": "spacy_structlearn.Perceptron.v1"}),
+    "ours_best": Chunker({"l2": 1.0}, config="np_chunker.cfg", n_classes=400),
+    "ours_bayes_net": Classifier("BayesNet", "search", {"fit_d": "conditional", "n_d": "many"}),
+    "ours_log_linear": Classifier("LogLinear", "search", {"l2": "search"}),
+    "ours_conjunctions": Classifier("LogLinear", CONJUNCTIONS, {"l2": 1.0}),
+    "ours_grammar": Grammar(),
+    "ours_product": Grammar(grammars=4, folds=10, decoder="labelled_recall"),
+}
