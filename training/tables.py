@@ -1,4 +1,5 @@
-"""The README's tables, made from training/results/*.json: `python training/tables.py`.
+"""The tables of the README and of other pages, made from training/results/*.json:
+`python training/tables.py`.
 
 A table stands between two HTML comments, `<!-- table NAME -->` and `<!-- end -->`, and is replaced
 as a whole. With --check nothing is written, and the exit status says whether all are up to date.
@@ -21,10 +22,57 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "reproduce"))
 import pb_report
 import pk_report
 
-README = ROOT / "README.md"
+PAGES = (
+    ROOT / "README.md",
+    RESULTS / "README.md",
+    ROOT / "training" / "guides" / "many_machines.md",
+)
 PEERS = ("benepar", "stanza")
 # Rows of each table: text, and its cells: results, key and format of a figure, or a text.
 TABLES = {
+    "first": {
+        "header": [
+            "what `nlp(text)` gives",
+            "where",
+            "English Web Treebank, dev",
+            "words per CPU second",
+        ],
+        "texts": 2,
+        "rows": [
+            (
+                "a tree, a probability on every bracket, the k best trees",
+                [
+                    "`span._.parse_string` and benepar's other names",
+                    ("parsing_best", "default.ewt.dev_f1", "F1 {:.1f}"),
+                    ("product", "words_per_cpu_s.parse", "{:,.0f}"),
+                ],
+            ),
+            (
+                "noun phrase chunks",
+                [
+                    "`doc._.np_chunks`",
+                    ("chunking", "ewt.dev_f1.predicted_tags", "F1 {:.1f}"),
+                    ("product", "words_per_cpu_s.chunk", "{:,.0f}"),
+                ],
+            ),
+            (
+                "verb or noun, for every phrase behind an object",
+                [
+                    "`doc._.pp_attachments`",
+                    ("toutanova2006_pp", "data.shipped.ewt_dev_acc", "accuracy {:.1f}"),
+                    ("product", "words_per_cpu_s.pp", "{:,.0f}"),
+                ],
+            ),
+            (
+                "who did what to whom, with the verb's sense",
+                [
+                    "`doc._.frames`",
+                    ("srl", "end_to_end.gold_tokens.f1", "F1 {:.1f}"),
+                    ("product", "words_per_cpu_s.srl", "{:,.0f}"),
+                ],
+            ),
+        ],
+    },
     "conll2000": {
         "header": ["CoNLL-2000, NP chunks", "test F1", "training, CPU s", "features"],
         "rows": [
@@ -346,7 +394,7 @@ words there (`spacy_structlearn.SpanGrammar.v1`; Hall, Durrett & Klein 2014), or
 the forests from which it learns; four grammars with features of spans are the parser of the
 pipeline. Models for EWT's tuning documents have not seen them; dev is parsed by models of all of
 train, and nothing was chosen by it. Training, time and size are those on
-the WSJ sample. [All of it](training/results/parsing_best.md), with decoders, calibration, tags from
+the WSJ sample. [All of it](parsing_best.md), with decoders, calibration, tags from
 a tagger and multi-scale grammars, is made by `training/reproduce/parsing_best.py`.""",
         "header": [
             "F1",
@@ -416,7 +464,7 @@ Tables 1 and 2 of the paper: all subcategories are split in each round and none 
 The paper has all of the Wall Street Journal, and section 22 of it as dev. Here weights are
 corrections of what EM has learned; priors, and how tightly the parser prunes, are chosen on the WSJ
 sample's dev; "discriminative" is the best of them. [All of
-it](training/results/petrov_klein2007.md), with pruning and merging, is made by
+it](petrov_klein2007.md), with pruning and merging, is made by
 `training/reproduce/petrov_klein2007.py`.""",
         "header": [
             "subcategories, dev",
@@ -476,7 +524,7 @@ Titov & Henderson (2007): incremental sigmoid belief networks, trained on senten
 words and scored on such. The paper has the Wall Street Journal; here tags are those of a tagger,
 too, on the WSJ sample gold ones. Grammars of the package have learned the same sentences and get
 the same tags; the last row takes the best trees of the product and ranks them by the probabilities
-of grammars and networks. [All of it](training/results/titov_henderson2007.md), with the paper's own
+of grammars and networks. [All of it](titov_henderson2007.md), with the paper's own
 training, gold tags and tags that parsers find, and sequences of random networks, is made by
 `training/reproduce/titov_henderson2007.py`.""",
         "header": [
@@ -538,7 +586,7 @@ training, gold tags and tags that parsers find, and sequences of random networks
 Smith, Vail & Lafferty (2007), section 4.1.2: log-linear grammars without inference. Features of
 fragments of trees correct a base grammar q0; their weights are M-estimates, for which nothing is
 parsed, or by conditional likelihood, with the same features. The paper has no figures for grammars.
-[All of it](training/results/m_estimated_grammars.md), with F1 over CPU time, fewer sentences and
+[All of it](m_estimated_grammars.md), with F1 over CPU time, fewer sentences and
 the choice of templates, is made by `training/reproduce/m_estimated_grammars.py`.""",
         "header": [
             "q0, and features of fragments",
@@ -575,6 +623,118 @@ the choice of templates, is made by `training/reproduce/m_estimated_grammars.py`
                 ("split-merge grammar alone", "latent.q0", False),
                 ("with M-estimates", "latent.m_est", True),
                 ("by conditional likelihood", "latent.discriminative", True),
+            )
+        ],
+    },
+    "benchmarks": {
+        "text": """\
+Peers that install from the package index and train without downloads, on the same data, on one
+thread, each training and each round of prediction in a process of its own; settings were fixed
+beforehand. Scores are those of test: CoNLL-2000, the items of Ratnaparkhi et al., the WSJ sample.
+Training is in CPU seconds from sentences in memory to a model on disk, memory is the peak of the
+process that trains, and installed is what pip brings beyond Python itself. [All
+systems](training/results/benchmarks.md), with their settings, NLTK's parser on short sentences and
+what could not be trained, are made by `training/benchmarks/peers.py`.""",
+        "header": [
+            "beside other packages",
+            "F1 or accuracy",
+            "training, CPU s",
+            "tokens or items a CPU s",
+            "memory of training, MB",
+            "model, MB",
+            "installed, MB",
+            "packages",
+        ],
+        "rows": [
+            (
+                text,
+                [
+                    ("benchmarks", f"{key}.{column}", form)
+                    for column, form in (
+                        ("accuracy" if key.startswith("attachment") else "f1", "{:.1f}"),
+                        ("train_cpu_s", "{:,.1f}"),
+                        ("per_cpu_s", "{:,.0f}"),
+                        ("train_rss_mb", "{:,.0f}"),
+                        ("model_mb", "{:,.1f}"),
+                        ("install_mb", "{:,.0f}"),
+                        ("packages", "{:.0f}"),
+                    )
+                ],
+            )
+            for text, key in (
+                ("NP chunks: ours, first-order CRF", "chunks.ours_crf"),
+                ("ours, averaged perceptron, label pairs", "chunks.ours_perceptron"),
+                ("ours, word classes, shapes, IOBES", "chunks.ours_best"),
+                ("python-crfsuite, first-order CRF", "chunks.crfsuite_crf"),
+                ("python-crfsuite, averaged perceptron, label pairs", "chunks.crfsuite_perceptron"),
+                ("spaCy, tok2vec and ner, words and tags", "chunks.spacy_tags"),
+                ("scikit-learn, LogisticRegression, greedy", "chunks.sklearn_memm"),
+                ("NLTK, ClassifierBasedTagger", "chunks.nltk_classifier"),
+                ("PP attachment: ours, hybrid Bayes net", "attachment.ours_bayes_net"),
+                ("ours, log-linear model, all conjunctions", "attachment.ours_conjunctions"),
+                (
+                    "scikit-learn, LogisticRegression, all conjunctions",
+                    "attachment.sklearn_conjunctions",
+                ),
+                ("scikit-learn, SVC, quadratic kernel", "attachment.sklearn_svc"),
+                ("pgmpy, Bayes net of frequent words", "attachment.pgmpy"),
+                ("NLTK, NaiveBayesClassifier", "attachment.nltk_nb"),
+                ("parsing: ours, one split-merge grammar", "parsing.ours_grammar"),
+                ("ours, four grammars, features of spans", "parsing.ours_product"),
+                ("supar, CRF over a BiLSTM", "parsing.supar"),
+            )
+        ],
+    },
+    "reliability": {
+        "text": """\
+What was done to it, by the scripts of `training/reliability/`; [training on a
+cluster](training/guides/many_machines.md) and [a billion sentences](training/results/scale.md) have
+pages of their own.""",
+        "header": ["reliability", "figure"],
+        "rows": [
+            (text, [("reliability", key, form)])
+            for text, key, form in (
+                (
+                    "random inputs of kernels, loaders and readers, under ASan and UBSan",
+                    "fuzz.kernels.inputs",
+                    "{:,.0f}",
+                ),
+                ("random documents through every component", "fuzz.pipeline.inputs", "{:,.0f}"),
+                ("crashes, hangs, other failures", "fuzz.failures", "{:.0f}"),
+                ("damaged files of pipelines that were loaded", "corruption.cases", "{:,.0f}"),
+                ("of these not noticed", "corruption.silent", "{:.0f}"),
+                ("trainings killed at any moment, and resumed", "kill.resume.kills", "{:.0f}"),
+                ("difference from those left in peace", "kill.resume.difference", "{:.0f}"),
+                ("sentences applied, a worker killed half-way", "apply.sentences", "{:,.0f}"),
+                ("lost or twice", "apply.lost", "{:.0f}"),
+                ("memory of a worker by the end, more MB", "apply.rss_growth_mb", "{:.1f}"),
+                (
+                    "difference between training on a Ray cluster and in threads",
+                    "ray.max_abs_difference",
+                    "{:.0f}",
+                ),
+            )
+        ],
+    },
+    "cluster": {
+        "text": """\
+On two machines of one core each, both of them this one, so that nothing travels over a network;
+`training/reliability/cluster.py`:""",
+        "header": ["a CRF of CoNLL-2000, two shards", "figure"],
+        "rows": [
+            (text, [("reliability", f"ray.{key}", form)])
+            for text, key, form in (
+                ("sentences a second, one actor", "sentences_per_s.1", "{:,.0f}"),
+                ("two actors", "sentences_per_s.2", "{:,.0f}"),
+                ("one thread of one process", "sentences_per_s.threads.1", "{:,.0f}"),
+                ("two threads", "sentences_per_s.threads.2", "{:,.0f}"),
+                ("bytes an iteration sends and receives", "bytes_per_iteration", "{:,.0f}"),
+                ("the same for each parameter", "bytes_per_parameter", "{:.0f}"),
+                (
+                    "seconds from the death of an actor to the sum that it was asked for",
+                    "recovery_s",
+                    "{:.1f}",
+                ),
             )
         ],
     },
@@ -643,7 +803,8 @@ def _results(name: str) -> dict:
 def table(name: str) -> str:
     """One table as Markdown."""
     header = TABLES[name]["header"]
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1)]
+    texts = TABLES[name].get("texts", 1)  # columns of texts, not of figures
+    lines = [header, ["---"] * texts + ["---:"] * (len(header) - texts)]
     for text, cells in TABLES[name]["rows"]:
         lines.append([text, *map(_cell, cells)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -683,11 +844,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
     args = parser.parse_args()
-    text = README.read_text(encoding="utf8")
-    filled = fill(text)
-    if args.check:
-        sys.exit(0 if filled == text else "README.md: run python training/tables.py")
-    README.write_text(filled, encoding="utf8")
+    for page in PAGES:
+        text = page.read_text(encoding="utf8")
+        filled = fill(text)
+        if not args.check:
+            page.write_text(filled, encoding="utf8")
+        elif filled != text:
+            sys.exit(f"{page.relative_to(ROOT)}: run python training/tables.py")
 
 
 if __name__ == "__main__":
