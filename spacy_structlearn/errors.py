@@ -132,8 +132,6 @@ MESSAGES = {
         '{path} has no frames in doc.spans["srl"] whose predicates have tags, so it does not tell '
         "which tags predicates have; `structlearn convert --props` makes a DocBin that has both"
     ),
-    "SL076": "--ray needs Ray: pip install 'spacy-structlearn[ray]'",
-    "SL077": "{path} is no gzip file, or it is damaged ({problem}); copy or pack it again",
     "SL078": (
         "{path}, which says how the files beside it were made, is damaged ({problem}); remove the "
         "folder, or name another one"
@@ -172,8 +170,8 @@ MESSAGES = {
         "that it was made with ({problem})"
     ),
     "SL085": (
-        "{path} is not the state of a training, or it is damaged ({problem}): delete it, and training "
-        "begins anew"
+        "{path} is not the state of a training, or it is damaged ({problem}): delete it, and "
+        "training begins anew"
     ),
     "SL016": (
         "token {index} cannot be known to have the tag {tag!r}: it must be a token other than "
@@ -295,6 +293,8 @@ MESSAGES = {
     "srl_labeler first, or call spacy_structlearn.pipeline.extensions.register().",
     "SL120": "The attachment of the tokens {start} to {end} is {label!r}. It must be 'V', to the "
     "verb, or 'N', to the noun; sites_from_chunks leaves it to be filled in.",
+    "SL121": "{path} is no gzip file, or it is damaged ({problem}). Copy or compress it again, or, "
+    "if it is text, take the .gz from its name.",
     "SL130": "{path}, line {line}: {problem}. A line has document, sentence number, token number, "
     "word, tag, parse bit, lemma or -, roleset or -, and a column for each predicate.",
     "SL131": "There is no {what} in a tree over {n} tokens. Count tokens from 0, ends exclusive.",
@@ -338,7 +338,7 @@ MESSAGES = {
     "got shapes {counts} and {expectations}.",
     "SL226": "There are no examples to estimate from. Give at least one labelled sentence.",
     "SL227": "The dual needs the counts as a sparse matrix in the CSR format, not {form}; call "
-    "scipy.sparse.csr_array on them, or minimise MEstimation by L-BFGS.",
+    "scipy.sparse.csr_array on them, or minimise MEstimationObjective by L-BFGS.",
     "SL230": "A second-order HMM reads two columns, words and tags; got an array of shape {shape}.",
     "SL245": "The parts of a base distribution do not fit together: there is {problem}.",
     "SL246": "The base distribution has {problem}. Let every label that can be reached end with "
@@ -357,7 +357,7 @@ MESSAGES = {
     "it by features.UNKNOWN, as `ChainModel.derive` does.",
     "SL258": "Joint pseudolikelihood takes every column for a variable of its own, and {column} is "
     "a function of the word. Leave its templates out, or set joint = false.",
-    "SL250": "Ray is not installed. Install it with `pip install 'spacy-structlearn[ray]'`.",
+    "SL250": "A Ray cluster needs Ray: pip install 'spacy-structlearn[ray]'",
     "SL251": "No worker began within {seconds:.0f} seconds: the Ray cluster has no free core. Add "
     "machines to it (`ray status` shows what it has), or end what else it runs.",
     "SL252": "Workers died {deaths} times without a result in between. What ends them, out of "

@@ -7,13 +7,15 @@ extension type and no array type outside a short list, and everything is checked
 allocated for it. The digest finds damage; it is no signature.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from math import prod
 from typing import Any
 
 import numpy as np
 import srsly.msgpack
+from numpy.typing import NDArray
 
 from .errors import StructlearnError
 
@@ -24,6 +26,8 @@ DTYPES = {
     np.dtype(code).str: np.dtype(code)
     for code in ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8")
 }
+# What msgpack, thinc and the models of the families raise for bytes that none of them wrote.
+DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
 _HEADER_SIZE = len(MAGIC) + DIGEST_SIZE
 _MAX_DIMENSIONS = 8
 
@@ -71,6 +75,44 @@ def unpack(data: bytes, kind: str, versions: Collection[int]) -> tuple[int, dict
     if not isinstance(content["fields"], dict):
         raise StructlearnError("SL054", kind=kind, problem="its fields are not a map")
     return version, {name: _decode(value, kind) for name, value in content["fields"].items()}
+
+
+@contextmanager
+def reading(kind: str, *passed: str) -> Iterator[None]:
+    """Around what is made of unpacked fields: damage that shows in there is SL054.
+
+    kind: what the file is. passed: codes of our own errors that come through as they are.
+    """
+    try:
+        yield
+    except DAMAGE as error:
+        if isinstance(error, StructlearnError) and error.code in passed:
+            raise
+        raise StructlearnError("SL054", kind=kind, problem=str(error)) from None
+
+
+def nested(data: bytes) -> NDArray[np.uint8]:
+    """One stored model, or state, as a field of another; `tobytes` gives it back."""
+    return np.frombuffer(data, dtype=np.uint8)
+
+
+def flag(value: Any) -> bool:
+    """`value`, which must be a bool. Raises TypeError."""
+    if type(value) is not bool:
+        raise TypeError(f"{value!r} is neither true nor false")
+    return value
+
+
+def restore(target: object, names: Iterable[str], stored: dict[str, Any]) -> None:
+    """Set attributes to what is stored of them. Raises TypeError for another type than they have.
+
+    An attribute that is None may become anything.
+    """
+    for name in names:
+        now, value = getattr(target, name), stored[name]
+        if now is not None and type(value) is not type(now):
+            raise TypeError(f"{name} is of the type {type(value).__name__}")
+        setattr(target, name, value)
 
 
 def _digest(payload: bytes | memoryview) -> bytes:

@@ -15,6 +15,7 @@ PACKAGE = Path(spacy_structlearn.__file__).parent
 FLOORS = {
     "about": 0,
     "errors": 0,
+    "groups": 0,
     "serialization": 1,
     "optimize": 2,
     "trees": 2,
@@ -28,7 +29,7 @@ FLOORS = {
     "cli": 6,
     "__main__": 7,
 }
-NO_SPACY = {"about", "errors", "serialization", "optimize", "trees", "evaluation"}
+NO_SPACY = {"about", "errors", "groups", "serialization", "optimize", "trees", "evaluation"}
 NO_SPACY |= {"sequence", "classification", "grammar", "isbn"}
 LAYERS = {
     "spacy_structlearn.grammar.bilstm",

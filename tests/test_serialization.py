@@ -9,7 +9,8 @@ from hypothesis.extra import numpy as hnp
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.serialization import MAGIC, pack, unpack
+from spacy_structlearn.optimize.lbfgs import LBFGS
+from spacy_structlearn.serialization import MAGIC, flag, nested, pack, reading, restore, unpack
 
 FIELDS = {
     "weights": np.arange(12, dtype=np.float32).reshape(3, 4),
@@ -55,6 +56,55 @@ def forge(content):
 
 def forge_field(value):
     return forge({"kind": "test", "version": 1, "fields": {"a": value}})
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda: int("x"),
+        lambda: int(None),
+        lambda: int(np.inf),
+        lambda: {}["x"],
+        lambda: [][0],
+        lambda: None.tobytes(),
+        lambda: unpack(b"", "other", {1}),
+    ],
+)
+def test_whatever_damage_raises_is_one_error(damage):
+    with pytest.raises(StructlearnError, match=r"SL054.*test"), reading("test", "SL405"):
+        damage()
+
+
+def test_some_errors_pass():
+    with pytest.raises(StructlearnError, match="SL050"), reading("test", "SL405", "SL050"):
+        unpack(b"", "other", {1})
+    with pytest.raises(ZeroDivisionError), reading("test"):
+        _ = 1 / 0
+
+
+def test_attributes_are_restored_with_their_types():
+    optimizer = LBFGS([1.0])
+    restore(
+        optimizer,
+        ("n_iterations", "value", "status"),
+        {"n_iterations": 3, "value": 1.5, "status": "a"},
+    )
+    assert (optimizer.n_iterations, optimizer.value, optimizer.status) == (3, 1.5, "a")
+    for name, value in (
+        ("n_iterations", "3"),
+        ("n_iterations", True),
+        ("status", None),
+        ("x", [1]),
+    ):
+        with pytest.raises(TypeError, match=name):
+            restore(optimizer, (name,), {name: value})
+    for value in (1, "yes", None):
+        with pytest.raises(TypeError, match="true nor false"):
+            flag(value)
+
+
+def test_a_model_inside_another():
+    assert unpack(pack("test", 1, {"a": nested(b"abc")}), "test", {1})[1]["a"].tobytes() == b"abc"
 
 
 def test_round_trip():

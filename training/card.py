@@ -31,6 +31,7 @@ from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.prf import character_spans
 from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.model import LatentGrammar
+from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.pipeline.batch_trainable import write_bytes
 from spacy_structlearn.pipeline.extensions import CONSTITUENTS, NP_CHUNKS, Frame, group_scores
 from spacy_structlearn.sequence.model import ChainModel
@@ -148,8 +149,15 @@ def _(grammar: LatentGrammar) -> int:
 
 @n_weights.register
 def _(anchored: AnchoredGrammar) -> int:
-    features = anchored.features
-    return n_weights(anchored.grammar) + (0 if features is None else features.n_weights)
+    scored = (anchored.features, anchored.fragments)
+    own = sum(weights.n_weights for weights in scored if weights is not None)
+    return n_weights(anchored.grammar) + own
+
+
+@n_weights.register
+def _(network: ISBN) -> int:
+    # Probabilities of signatures are kept as logarithms: none is zero.
+    return int(np.count_nonzero(network.weights)) + network.signature_log_probs.size
 
 
 @n_weights.register

@@ -24,7 +24,7 @@ from spacy.vocab import Vocab
 
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.extensions import CONSTITUENT_TAGS, CONSTITUENTS
-from spacy_structlearn.pipeline.readers import to_example
+from spacy_structlearn.pipeline.readers import to_example, with_norms
 
 
 def jackknife(
@@ -176,18 +176,8 @@ def with_predicted_tags(nlp: spacy.Language, gold: Doc) -> Doc:
 
 
 def untagged(nlp: spacy.Language, gold: Doc) -> Doc:
-    """A Doc with the words and sentences of `gold`, as the tokenizer of `nlp` would have made it.
-
-    The tokenizer gives some words a norm of their own ("n't": "not"), which a Doc made from words
-    lacks and taggers read.
-    """
-    doc = to_example(gold, tags=False).predicted
-    tokenized = {token.idx: token for token in nlp.make_doc(gold.text)}
-    for token in doc:
-        same = tokenized.get(token.idx)
-        if same is not None and same.text == token.text:
-            token.norm_ = same.norm_
-    return doc
+    """The words and sentences of `gold`, as a Doc that the tokenizer of `nlp` might have made."""
+    return with_norms(nlp, to_example(gold, tags=False).predicted)
 
 
 def write_docs(docs: list[Doc], path: Path) -> None:

@@ -1,9 +1,12 @@
-"""Results as JSON: numbers, the commit and the machine they were measured on."""
+"""Results as JSON: numbers, the commit and the machine they were measured on; and where corpora and
+kept stages are.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
+import resource
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,8 @@ import srsly
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "training" / "results"
+CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
+WORK = ROOT / "training" / "work"
 
 
 def record(name: str, figures: dict[str, Any]) -> None:
@@ -33,6 +38,16 @@ def record(name: str, figures: dict[str, Any]) -> None:
     fresh = path.with_suffix(".json.new")
     srsly.write_json(fresh, {key: results[key] for key in sorted(results)}, indent=2)
     os.replace(fresh, path)
+
+
+def peak_mb() -> float:
+    """Peak resident memory of this process, MB."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # On Linux the other figure is at least what the parent had when it started this process.
+        (line,) = [x for x in status.read_text().splitlines() if x.startswith("VmHWM:")]
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _rounded(value: Any) -> Any:

@@ -11,13 +11,12 @@ allow it (conll2000, wsj_sample) is for experiments: it must not be shipped.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from time import process_time
 
 import numpy as np
-from recording import ROOT
+from recording import CORPORA
 from spacy.lang.lex_attrs import word_shape
 from spacy.strings import hash_string
 
@@ -26,7 +25,6 @@ from spacy_structlearn.sequence.classes import WordClasses, learn
 from spacy_structlearn.trees.brackets import read_trees, unescape
 from spacy_structlearn.trees.normalize import normalize
 
-CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 FILES = {
     "conll2000": "conll2000/train.txt.gz",
     "craft": "craft/train.trees.gz",

@@ -19,7 +19,6 @@ card.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -27,24 +26,21 @@ from typing import Any
 import card
 import spacy
 import srsly
+from ewt import tuning_documents
+from ewt_docs import build_docs, document_names, read_docs
 from jackknife import jackknife, tag_docs, trained, write_docs
-from recording import ROOT
+from recording import CORPORA, ROOT, WORK
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin
 from spacy.util import load_model_from_config
-from spacy.vocab import Vocab
 from train_classes import FILES, sentences, train_classes
-from train_parser import train_parser
+from train_parser import HELD_OUT, train_parser
 from train_pp_attacher import train_pp_attacher
 from train_srl_labeler import train_srl_labeler, training_files
 
 from spacy_structlearn.about import __version__
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.batch_trainable import write_bytes
-from spacy_structlearn.pipeline.readers import read_treebank
 
-CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
-WORK = ROOT / "training" / "work"
 PACKAGED = ROOT / "spacy_structlearn" / "data" / "en_structlearn_sm"
 TAGGER_CONFIG = ROOT / "training" / "configs" / "tagger.cfg"
 CHUNKER_CONFIG = ROOT / "training" / "configs" / "np_chunker.cfg"
@@ -57,7 +53,6 @@ TUNED_L2 = (0.5, 1.0, 2.0, 4.0)
 # documents that costs nothing.
 SMALLEST_PROBABILITY = 1e-6
 SMALLEST_ATTACHMENT_WEIGHT = 0.01  # the same, of the attachment of prepositional phrases
-HELD_OUT_PARSER = "parser.without_tune"
 # What the labeler of semantic roles is learned from: on the tuning documents gold trees give F1
 # 69.6, jackknifed ones 68.6, both 70.1.
 ROLES_FROM = "both"
@@ -110,41 +105,6 @@ en_structlearn_sm is trained on the following corpora and licensed, like them, C
   https://github.com/UCDenver-ccp/CRAFT
   Creative Commons Attribution 3.0
 """
-
-
-# --- data -----------------------------------------------------------------------------------------
-def build_docs(corpora: Path, work: Path) -> dict[str, Path]:
-    """EWT as DocBins of documents with gold tags and chunks: train, fit, tune and dev.
-
-    tune holds the documents of `ewt/tune.txt`, fit the other documents of train.
-    """
-    paths = {name: work / "ewt" / f"{name}.spacy" for name in ("train", "fit", "tune", "dev")}
-    if all(path.exists() for path in paths.values()):
-        return paths
-    ewt = corpora / "ewt"
-    train = dict(_documents(ewt, "train"))
-    tuning = set((ewt / "tune.txt").read_text(encoding="utf8").split())
-    write_docs(list(train.values()), paths["train"])
-    write_docs([doc for name, doc in train.items() if name not in tuning], paths["fit"])
-    write_docs([doc for name, doc in train.items() if name in tuning], paths["tune"])
-    write_docs([doc for _, doc in _documents(ewt, "dev")], paths["dev"])
-    return paths
-
-
-def _documents(ewt: Path, split: str) -> list[tuple[str, Doc]]:
-    files = {kind: ewt / f"{split}.{kind}.gz" for kind in ("trees", "spaces", "props")}
-    documents = read_treebank(Vocab(), files["trees"], spaces=files["spaces"], props=files["props"])
-    return list(documents)
-
-
-def document_names(ewt: Path) -> list[str]:
-    """The names of the documents of train, in order."""
-    return [name for name, _ in _documents(ewt, "train")]
-
-
-def read_docs(path: Path, vocab: Vocab | None = None) -> list[Doc]:
-    """The Docs of a file; give the vocab of the pipeline that is to annotate them."""
-    return list(DocBin().from_disk(path).get_docs(vocab or Vocab()))
 
 
 # --- stages ---------------------------------------------------------------------------------------
@@ -213,18 +173,9 @@ def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
             corpora,
             work / "parser.fit",
             use_all=True,
-            held_out=work / HELD_OUT_PARSER,
+            held_out=work / HELD_OUT,
             threads=threads,
         )
-        fitting.save(nlp, target)
-    return spacy.load(target)
-
-
-def held_out_parser(corpora: Path, work: Path, threads: int) -> Language:
-    """The parser before it was learned from the tuning documents too."""
-    target = work / HELD_OUT_PARSER
-    if not target.exists():
-        nlp = train_parser(corpora, work / "parser.fit", use_all=False, threads=threads)
         fitting.save(nlp, target)
     return spacy.load(target)
 
@@ -356,9 +307,8 @@ def tune(corpora: Path, work: Path, jobs: int) -> None:
 
 def split_tuning(corpora: Path, train: Path, work: Path) -> tuple[Path, Path]:
     """A file with all documents of train, as two: without, and only, those of `ewt/tune.txt`."""
-    ewt = corpora / "ewt"
-    tuning = set((ewt / "tune.txt").read_text(encoding="utf8").split())
-    named = list(zip(document_names(ewt), read_docs(train), strict=True))
+    tuning = tuning_documents(corpora)
+    named = list(zip(document_names(corpora), read_docs(train), strict=True))
     paths = work / "ewt" / "fit.jackknifed.spacy", work / "ewt" / "tune.jackknifed.spacy"
     write_docs([doc for name, doc in named if name not in tuning], paths[0])
     write_docs([doc for name, doc in named if name in tuning], paths[1])

@@ -12,31 +12,26 @@ tokens and sentences.
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any
 
-from recording import ROOT
+import spacy
+from ewt import treebank
+from recording import CORPORA, ROOT
 from spacy.language import Language
 
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import create_treebank_reader
 
-CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 CONFIG = ROOT / "training" / "configs" / "parser.cfg"
 COMPONENT = "constituency_parser"
+HELD_OUT = "parser.without_tune"  # in the folder of kept stages
 SETTINGS = {
     "rounds": "rounds of splitting and merging",
     "grammars": "number of grammars in the product",
     "seed": "the first of their seeds",
     "threads": "threads of training",
 }
-
-
-def treebank(corpora: Path, split: str) -> dict[str, Path]:
-    """The files of one split of EWT, by the names that readers know."""
-    kinds = ("trees", "spaces", "props")
-    return {kind: corpora / "ewt" / f"{split}.{kind}.gz" for kind in kinds}
 
 
 def train_parser(
@@ -72,6 +67,15 @@ def train_parser(
         nlp = fitting.train(CONFIG, output, overrides=overrides | {"corpora.train.exclude": None})
         nlp.get_pipe(COMPONENT).parameters.temperature = temperature
     return nlp
+
+
+def held_out_parser(corpora: Path, work: Path, threads: int) -> Language:
+    """The parser of the default pipeline before it was learned from the tuning documents too."""
+    target = work / HELD_OUT
+    if not target.exists():
+        nlp = train_parser(corpora, work / "parser.fit", use_all=False, threads=threads)
+        fitting.save(nlp, target)
+    return spacy.load(target)
 
 
 def evaluate(nlp: Language, corpora: Path) -> dict[str, float]:

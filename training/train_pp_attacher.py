@@ -12,12 +12,13 @@ all of train too. Any value of the config is set by an option of its name:
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any
 
+from ewt import tuning_documents
+from ewt_docs import read_documents
 from jackknife import write_docs
-from recording import ROOT
+from recording import CORPORA, ROOT
 from spacy.cli._util import parse_config_overrides
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -27,7 +28,6 @@ from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.extensions import PP_ATTACHMENTS
 from spacy_structlearn.pipeline.readers import read_treebank
 
-CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 CONFIG = ROOT / "training" / "configs" / "pp_attacher.cfg"
 COMPONENT = "pp_attacher"
 # Other treebanks whose licences allow it, and that make the default pipeline better on EWT.
@@ -44,12 +44,9 @@ def build_sites(corpora: Path, work: Path, further: tuple[str, ...] = FURTHER) -
     paths = {name: folder / f"{name}.spacy" for name in ("fit", "tune", "train")}
     if all(path.exists() for path in paths.values()):
         return paths
-    ewt = corpora / "ewt"
-    tuning = set((ewt / "tune.txt").read_text(encoding="utf8").split())
-    files = [ewt / f"train.{kind}.gz" for kind in ("trees", "spaces", "props")]
-    documents = read_treebank(Vocab(), files[0], spaces=files[1], props=files[2])
+    tuning = tuning_documents(corpora)
     docs: dict[str, list[Doc]] = {"fit": [], "tune": []}
-    for name, doc in documents:
+    for name, doc in read_documents(corpora, "train"):
         docs["tune" if name in tuning else "fit"].append(doc)
     for treebank in further:
         trees = read_treebank(Vocab(), corpora / treebank / "train.trees.gz")

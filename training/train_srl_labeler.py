@@ -14,22 +14,22 @@ option of its name: --components.srl_labeler.bias 0.5
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any
 
+from ewt import treebank, tuning_documents
+from ewt_docs import build_docs, document_names
 from jackknife import jackknife_parses, parse_docs, write_docs
-from recording import ROOT
+from recording import CORPORA, ROOT, WORK
 from spacy.cli._util import parse_config_overrides
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
+from train_parser import held_out_parser
 
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import create_docbin_reader
 
-CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
-WORK = ROOT / "training" / "work"
 CONFIG = ROOT / "training" / "configs" / "srl_labeler.cfg"
 PARSER_CONFIG = ROOT / "training" / "configs" / "grammar.cfg"
 COMPONENT = "srl_labeler"
@@ -86,11 +86,10 @@ def jackknifed(
     names: of the documents of train, in order. One grammar a fold, not the product of several.
     """
     train = work / "ewt" / "train.parsed.spacy"
-    ewt = corpora / "ewt"
     if not train.exists():
         overrides = {"components.constituency_parser.model.grammars": 1}
-        for kind in ("trees", "spaces", "props"):
-            overrides[f"paths.{kind}"] = str(ewt / f"train.{kind}.gz")
+        for kind, path in treebank(corpora, "train").items():
+            overrides[f"paths.{kind}"] = str(path)
         jackknife_parses(
             PARSER_CONFIG,
             docs["train"],
@@ -102,7 +101,7 @@ def jackknifed(
         )
     fit = work / "ewt" / "fit.parsed.spacy"
     if not fit.exists():
-        tuning = set((ewt / "tune.txt").read_text(encoding="utf8").split())
+        tuning = tuning_documents(corpora)
         parsed = DocBin().from_disk(train).get_docs(Vocab())
         named = zip(names, parsed, strict=True)
         write_docs([doc for name, doc in named if name not in tuning], fit)
@@ -119,20 +118,13 @@ def joined(first: dict[str, Path], second: dict[str, Path], work: Path) -> dict[
     return paths
 
 
-def training_files(
-    trees: str, corpora: Path, work: Path, jobs: int, *, parser: Language | None = None
-) -> dict[str, Path]:
-    """The DocBins that `train_srl_labeler` takes; see TREES.
-
-    parser: that has not seen the tuning documents; None: it is trained, unless it is there.
-    """
-    import train_default as default  # which imports this file
-
-    docs = default.build_docs(corpora, work)
-    parser = parser or default.held_out_parser(corpora, work, jobs)
+def training_files(trees: str, corpora: Path, work: Path, jobs: int) -> dict[str, Path]:
+    """The DocBins that `train_srl_labeler` takes; see TREES."""
+    docs = build_docs(corpora, work)
+    parser = held_out_parser(corpora, work, jobs)
     files = {name: docs[name] for name in ("fit", "train")}
     if trees != "gold":
-        names = default.document_names(corpora / "ewt")
+        names = document_names(corpora)
         predicted = jackknifed(docs, corpora, names, work, jobs)
         files = predicted if trees == "jackknifed" else joined(files, predicted, work)
     return {**files, "tune": parsed_tuning(docs, parser, work)}

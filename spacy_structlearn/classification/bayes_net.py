@@ -330,17 +330,8 @@ class BayesNet:
         Raises StructlearnError SL050 to SL054 if the bytes are not those of a Bayes net.
         """
         _, fields = serialization.unpack(data, _KIND, {_VERSION})
-        try:
+        with serialization.reading(_KIND):
             return cls._from_fields(**fields)
-        except (
-            TypeError,
-            ValueError,
-            KeyError,
-            IndexError,
-            AttributeError,
-            OverflowError,
-        ) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
 
     @classmethod
     def _from_fields(

@@ -8,6 +8,7 @@ the last step ended. Then l2 is chosen on the same data, and the model estimated
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from hashlib import blake2b
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -16,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import serialization
-from ..errors import StructlearnError
 from ..optimize.lbfgs import LBFGS
 from ._counts import Index
 from .conditional import (
@@ -44,6 +44,7 @@ KeyedWeights = tuple[NDArray[np.uint64], NDArray[np.float64]]
 
 _STATE_KIND = "log_linear_training"
 _VERSION = 1
+PHASES = ("search", "l2", "last", "done")
 _HELD_OUT = 10  # every so many of the training data are held out where there are no others
 
 
@@ -126,13 +127,12 @@ class Training:
         Raises StructlearnError SL050 to SL054 if the bytes are not those of such a state.
         """
         _, fields = serialization.unpack(state, _STATE_KIND, {_VERSION})
-        try:
-            n_iterations = fields.pop("n_iterations")
-            if not self._running().resume(**fields):
+        run = copy(self._running())  # it replaces what it has, and changes none of it
+        with serialization.reading(_STATE_KIND):
+            n_iterations = int(fields.pop("n_iterations"))
+            if not run.resume(**fields):
                 return False
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=_STATE_KIND, problem=str(error)) from None
-        self.value, self.n_iterations = self._running().value, n_iterations
+        self._run, self.value, self.n_iterations = run, run.value, n_iterations
         return True
 
     def _running(self) -> _Run:
@@ -358,7 +358,7 @@ class _Run:
         """What `resume` takes, as `serialization.pack` can store it."""
         optimizer = None
         if self._optimizer is not None:
-            optimizer = np.frombuffer(self._optimizer.to_bytes(), dtype=np.uint8)
+            optimizer = serialization.nested(self._optimizer.to_bytes())
         return {
             "digest": self._digest(),
             "phase": self._phase,
@@ -382,7 +382,9 @@ class _Run:
             return False
         templates, *rest = estimate
         self._estimate = Estimate(tuple(tuple(template) for template in templates), *rest)
-        self._phase, self.l2 = phase, l2
+        if phase not in PHASES:
+            raise ValueError("a phase that there is not")
+        self._phase, self.l2 = phase, float(l2)
         self.steps = [Step.of(step) for step in steps]
         if optimizer is not None:
             self._begin_last()

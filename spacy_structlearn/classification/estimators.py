@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from hashlib import blake2b
+from typing import ClassVar
 
 import numpy as np
 
 from .. import serialization
-from ..errors import StructlearnError
 from .bayes_net import BayesNet
 from .conditional import LabelledTable, LogLinearSettings
 from .conjunctions import Training, sorted_rows
@@ -57,7 +57,7 @@ class BayesNetEstimator:
     min_gain: float = 0.0
     prior_variance: float = 1.0
 
-    attributes = ()
+    attributes: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         self.untrained()
@@ -130,7 +130,7 @@ class BayesNetTrainer:
         """The state of the training, without data and settings."""
         state = {
             "digest": self._digest(),
-            "net": np.frombuffer(self._net.to_bytes(), dtype=np.uint8),
+            "net": serialization.nested(self._net.to_bytes()),
             "value": self.value,
             "n_iterations": self.n_iterations,
             "done": self._done,
@@ -143,14 +143,14 @@ class BayesNetTrainer:
         Raises StructlearnError SL050 to SL054 if the bytes are not those of such a state.
         """
         _, found = serialization.unpack(state, _STATE_KIND, {_VERSION})
-        try:
+        with serialization.reading(_STATE_KIND):
             if found["digest"] != self._digest():
                 return False
-            self._net = BayesNet.from_bytes(found["net"].tobytes())
-            self.value, self.n_iterations = found["value"], found["n_iterations"]
-            self._done = found["done"]
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=_STATE_KIND, problem=str(error)) from None
+            net = BayesNet.from_bytes(found["net"].tobytes())
+            value, n_iterations = float(found["value"]), int(found["n_iterations"])
+            done = serialization.flag(found["done"])
+        self._net, self._done = net, done
+        self.value, self.n_iterations = value, n_iterations
         return True
 
     def _instances(self) -> tuple[LabelledTable, tuple[str, ...]]:
@@ -177,7 +177,7 @@ class LogLinearEstimator(LogLinearSettings):
     `recount`. Raises StructlearnError SL520 for a setting out of range.
     """
 
-    attributes = ()
+    attributes: ClassVar[tuple[str, ...]] = ()
 
     def initialize(
         self,

@@ -359,15 +359,13 @@ class LogLinear:
         """
         version, fields = serialization.unpack(data, _KIND, {_DENSE, _SPARSE})
         model = cls()
-        try:
+        with serialization.reading(_KIND):
             settings = fields.pop("settings")
             if version == _SPARSE:
                 shape = len(fields["keys"]), 1 if fields["mirrored"] else len(fields["labels"])
                 fields["weights"] = _dense(fields["weights"], fields.pop("nonzero"), shape)
             model._set(**_checked(**fields))
             model.settings = LogLinearSettings.of(settings, model.base)
-        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
         return model
 
     def __reduce__(self) -> tuple:

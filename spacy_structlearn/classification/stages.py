@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -131,7 +131,7 @@ class Stages:
                 "stages": self.stages,
                 "kinds": [_kind(classifier) for classifier in self._classifiers.values()],
                 "classifiers": [
-                    np.frombuffer(classifier.to_bytes(), dtype=np.uint8)
+                    serialization.nested(classifier.to_bytes())
                     for classifier in self._classifiers.values()
                 ],
             },
@@ -144,12 +144,8 @@ class Stages:
         Raises StructlearnError SL050 to SL054 if the bytes are not those of stages.
         """
         _, fields = serialization.unpack(data, _KIND, {_VERSION})
-        try:
+        with serialization.reading(_KIND):
             return cls(_checked(**fields))
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            if isinstance(error, StructlearnError):
-                raise
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
 
     def __repr__(self) -> str:
         return f"<Stages: {', '.join(self) or 'none'}; {len(self.labels)} labels>"
@@ -193,7 +189,7 @@ class StagesEstimator:
 
     estimators: Mapping[str, Estimator]
 
-    attributes = ()
+    attributes: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         if not self.estimators:
@@ -286,8 +282,7 @@ class StagesTrainer:
         # A stage that has not begun has no state that would be worth its time.
         begun = {stage: t for stage, t in self._trainers.items() if t.n_iterations}
         states = {
-            stage: np.frombuffer(trainer.to_bytes(), dtype=np.uint8)
-            for stage, trainer in begun.items()
+            stage: serialization.nested(trainer.to_bytes()) for stage, trainer in begun.items()
         }
         fields = {
             "stages": tuple(self._classifiers),
@@ -303,10 +298,12 @@ class StagesTrainer:
         Raises StructlearnError SL050 to SL054 if the bytes are not those of such a state.
         """
         _, fields = serialization.unpack(state, _STATE_KIND, {_VERSION})
-        try:
+        # A stage that another learner trains has a state of another kind.
+        with serialization.reading(_STATE_KIND, "SL052"):
             stages, states = fields["stages"], fields["states"]
             unfinished = set(fields["unfinished"])
-            if stages != list(self._classifiers) or not set(states) <= set(self._trainers):
+            known = {*states, *unfinished} <= set(self._trainers)
+            if stages != list(self._classifiers) or not known:
                 return False
             for stage in filter(states.__contains__, self._classifiers):
                 if not self._trainers[stage].resume(states[stage].tobytes()):
@@ -314,10 +311,6 @@ class StagesTrainer:
                 self._changed.add(stage)
                 if stage not in unfinished:
                     self._unfinished.discard(stage)
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            if isinstance(error, StructlearnError):
-                raise
-            raise StructlearnError("SL054", kind=_STATE_KIND, problem=str(error)) from None
         return True
 
     def _in_order(self) -> list[Any]:

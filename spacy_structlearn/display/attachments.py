@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StructlearnError
+from ..groups import PP_ATTACHMENTS
 from ..trees.pp import NOUN, VERB
 from .html import (
     GRAY,
@@ -23,8 +24,6 @@ from .html import (
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
-
-PP_ATTACHMENTS = "pp_attachments"  # the key in `doc.spans`
 
 COLORS: Mapping[str, str] = {VERB: "#E69F00", NOUN: "#56B4E9"}
 """Colours of verb and noun (Okabe & Ito 2008); a phrase has that of its head."""

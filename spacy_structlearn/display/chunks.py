@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import StructlearnError
+from ..groups import NP_CHUNKS
 from .html import (
     GRAY,
     Html,
@@ -20,8 +21,6 @@ from .html import (
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
-
-NP_CHUNKS = "np_chunks"  # the key in `doc.spans`
 
 COLORS: Mapping[str, str] = {"NP": "#56B4E9", "VP": "#E69F00", "PP": "#009E73"}
 """Colours by label (Okabe & Ito 2008), for a group that has more than noun phrases too."""

@@ -13,6 +13,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import StructlearnError
+from ..groups import SRL
 from ..trees.srl import PREDICATE, PlainFrame, base_label
 from .html import GRAY, Html, LabelledSpan, Page, Sentence, printable, spans_html
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 Argument: TypeAlias = tuple[str, int, int]
 """Label, first word, and the word after the last."""
-
-SRL = "srl"  # the key in `doc.spans`
 
 COLORS: Mapping[str, str] = {
     "V": "#D55E00",

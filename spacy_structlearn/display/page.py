@@ -15,6 +15,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import StructlearnError
+from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 from ..trees.tree import Tree
 from . import attachments, chunks, frames, html
 from .html import Page, Sentence, by_sentence, extension, printable, sentences
@@ -23,8 +24,7 @@ from .trees import indented_text, tree_svg
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
-CONSTITUENTS = "constituents"  # the key in `doc.spans`
-LAYERS = (CONSTITUENTS, chunks.NP_CHUNKS, attachments.PP_ATTACHMENTS, frames.SRL)
+LAYERS = (CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL)
 """The keys in `doc.spans` of all that is drawn."""
 OPEN_SENTENCES = 10
 """So many sentences are open at first."""
@@ -169,9 +169,9 @@ def _drawn(doclike: Doc | Span) -> _Drawn:
         found,
         _brackets(doc, found),
         failures or [[] for _ in found],
-        layer(chunks.NP_CHUNKS, "np_chunks", lambda chunk: chunk.start),
-        layer(attachments.PP_ATTACHMENTS, "pp_attachments", lambda site: site.prep.i),
-        layer(frames.SRL, "frames", lambda frame: frame.predicate.start),
+        layer(NP_CHUNKS, "np_chunks", lambda chunk: chunk.start),
+        layer(PP_ATTACHMENTS, "pp_attachments", lambda site: site.prep.i),
+        layer(SRL, "frames", lambda frame: frame.predicate.start),
     )
 
 

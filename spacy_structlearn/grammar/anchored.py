@@ -14,10 +14,10 @@ forest, the tree closest to it stands for it, as in reranking (Charniak & Johnso
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,18 +25,16 @@ from numpy.typing import NDArray
 from .. import serialization
 from ..errors import StructlearnError
 from ..trees.tree import Tree
+from .anchored_model import AnchoredGrammar
 from .decode import ChartParser
 from .estimators import Callback, SplitMerge
-from .fragment_weights import FragmentWeights
 from .hypergraph import Floats, Hypergraphs, Mask, Scorer
-from .lexicon import Lexicon
-from .model import LatentGrammar, Level
+from .model import LatentGrammar
 from .product import GrammarEstimator, GrammarTrainer, Product
-from .span_features import LinearScorer, SpanFeatures, SpanWeights
-from .symbols import Chains, Rules, Symbols, TreebankData, renumbering, to_tree
+from .span_features import LinearScorer, SpanFeatures
+from .symbols import Symbols, TreebankData, renumbering, to_tree
 
-_KIND = "anchored_grammar"
-_STATE_KIND = "anchored_grammar_state"
+_KIND = "anchored_grammar_state"
 _VERSION = 1
 REPORTS = 20  # calls of `on_iteration` in an epoch or for the forests of a fold, at most
 WARM_UP = 100  # updates in which the learning rate rises, but at most a tenth of all
@@ -89,174 +87,6 @@ class NetworkScorer(TrainedScorer, Protocol):
         ...
 
 
-@dataclass
-class AnchoredGrammar:
-    """A latent grammar, or a product, and what its trees are scored with beside it.
-
-    grammar: parses first. weight: of the logarithm of its variational distribution. features:
-    linear scores; None: none. What a network scores with is no part of it. temperature: posteriors
-    of brackets are raised to the power of one over it, a calibration, in place of the grammar's.
-    fragments: scores of what is no symbol over a span alone, see `fragments`; None: none.
-    Raises StructlearnError SL433 for a weight or a temperature that is none, or if the features are
-    of other symbols.
-    """
-
-    grammar: LatentGrammar
-    weight: float = 1.0
-    features: SpanWeights | None = None
-    temperature: float = 1.0
-    fragments: FragmentWeights | None = None
-
-    def __post_init__(self) -> None:
-        self.weight, self.temperature = float(self.weight), float(self.temperature)
-        problem = None
-        if not 0 <= self.weight < np.inf:
-            problem = f"a weight of {self.weight}"
-        elif not 0 < self.temperature < np.inf:
-            problem = f"a temperature of {self.temperature}"
-        for own in (self.features, self.fragments):
-            if own is not None and (own.n_tags, own.n_symbols) != self._sizes:
-                problem = f"features of {own.n_tags} tags of {own.n_symbols} symbols"
-        if self.fragments is not None and self.fragments.binarization != self.binarization:
-            problem = f"features of trees binarised to the {self.fragments.binarization}"
-        if problem:
-            raise StructlearnError("SL433", problem=problem)
-
-    @classmethod
-    def empty(cls) -> AnchoredGrammar:
-        """A grammar without symbols: what an untrained component holds."""
-        return cls(LatentGrammar.empty())
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing can be parsed."""
-        return self.grammar.is_empty
-
-    @property
-    def _sizes(self) -> tuple[int, int]:
-        return self.symbols.n_tags, self.symbols.size
-
-    @property
-    def symbols(self) -> Symbols:
-        """Those of the grammar."""
-        return self.grammar.symbols
-
-    @property
-    def rules(self) -> Rules:
-        """Those of the grammar."""
-        return self.grammar.rules
-
-    @property
-    def levels(self) -> list[Level]:
-        """Those of the grammar."""
-        return self.grammar.levels
-
-    @property
-    def lexicon(self) -> Lexicon:
-        """That of the grammar."""
-        return self.grammar.lexicon
-
-    @property
-    def chains(self) -> Chains:
-        """Those of the grammar."""
-        return self.grammar.chains
-
-    @property
-    def binarization(self) -> str:
-        """That of the grammar."""
-        return self.grammar.binarization
-
-    @property
-    def storage(self) -> str:
-        """How `to_bytes` writes the probabilities of the grammar."""
-        return self.grammar.storage
-
-    @property
-    def members(self) -> int:
-        """See `LatentGrammar`."""
-        return self.grammar.members
-
-    @property
-    def depth(self) -> int:
-        """The number of the last level of the cascade, -1 for an empty grammar."""
-        return self.grammar.depth
-
-    @property
-    def top_label(self) -> str:
-        """See `LatentGrammar.top_label`."""
-        return self.grammar.top_label
-
-    @property
-    def n_productions(self) -> int:
-        """See `LatentGrammar.n_productions`."""
-        return self.grammar.n_productions
-
-    def without_words(self, words: Collection[str]) -> AnchoredGrammar:
-        """A grammar that does not know these words; see `LatentGrammar.without_words`."""
-        features, fragments = self.features, self.fragments
-        return replace(
-            self,
-            grammar=self.grammar.without_words(words),
-            features=None if features is None else features.without_words(words),
-            fragments=None if fragments is None else fragments.without_words(words),
-        )
-
-    def compact(
-        self,
-        threshold: float = 1e-6,
-        storage: str = "float16",
-        *,
-        feature_threshold: float = 1e-2,
-    ) -> AnchoredGrammar:
-        """A smaller one that parses (almost) as this one does.
-
-        threshold, storage: see `LatentGrammar.compact`. feature_threshold: weights of features
-        that are smaller become zero.
-        """
-        features, fragments = (
-            None if own is None else own.compact(feature_threshold, storage)
-            for own in (self.features, self.fragments)
-        )
-        grammar = self.grammar.compact(threshold, storage)
-        return replace(self, grammar=grammar, features=features, fragments=fragments)
-
-    def to_bytes(self) -> bytes:
-        """The grammar as bytes, the same for equal grammars."""
-        own: dict[str, Any] = {
-            "grammar": _stored(self.grammar.to_bytes()),
-            "weight": self.weight,
-            "features": None if self.features is None else self.features.fields(),
-            "temperature": self.temperature,
-        }
-        if self.fragments is not None:
-            own["fragments"] = self.fragments.fields()
-        return serialization.pack(_KIND, _VERSION, own)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> AnchoredGrammar:
-        """The grammar that `to_bytes` wrote.
-
-        Raises StructlearnError SL050 to SL054 if the bytes are not those of such a grammar, SL405
-        if its signature or normalisation is not registered here.
-        """
-        _, own = serialization.unpack(data, _KIND, {_VERSION})
-        try:
-            features, fragments = own["features"], own.get("fragments")
-            return cls(
-                LatentGrammar.from_bytes(own["grammar"].tobytes()),
-                own["weight"],
-                None if features is None else SpanWeights.from_fields(features),
-                own["temperature"],
-                None if fragments is None else FragmentWeights.from_fields(fragments),
-            )
-        except StructlearnError as error:
-            if error.code == "SL405":
-                raise
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
-        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
-
-
 @dataclass(frozen=True)
 class AnchoredEstimator:
     """How an `AnchoredGrammar` is learned.
@@ -286,7 +116,7 @@ class AnchoredEstimator:
     seed: int = 0
     threads: int = 1
 
-    attributes = ("ORTH",)
+    attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
 
     def __post_init__(self) -> None:
         trained = self.fit_weight or self.features is not None or self.network is not None
@@ -367,7 +197,7 @@ def conditional_loss(
     """
     scores = graphs.edge_scores(item_scores, weight)
     log_z, posteriors = graphs.inside_outside(scores)
-    owner = np.repeat(np.arange(len(graphs)), np.diff(graphs.edge_offsets))
+    owner = graphs.edge_sentences
     reached = np.bincount(owner[target], scores[target], len(graphs))
     difference = posteriors - target
     # An edge of score -inf is in no tree.
@@ -412,6 +242,12 @@ class TrainingForests:
         offsets = self.graphs.edge_offsets
         own = [self.target[slice(*offsets[x : x + 2].tolist())] for x in chosen.tolist()]
         return self.graphs.select(chosen), np.concatenate(own)
+
+
+def fold_bounds(n: int, folds: int) -> list[int]:
+    """Where each fold of n sentences begins, and the last one ends; there are n folds at most."""
+    folds = min(folds, n)
+    return [n * fold // max(folds, 1) for fold in range(folds + 1)]
 
 
 def training_forests(
@@ -492,8 +328,7 @@ class AnchoredTrainer:
 
     def _begin(self, data: _Treebank) -> None:
         self._data = data
-        folds = min(self.settings.folds, len(data.trees))
-        self._bounds = [len(data.trees) * fold // max(folds, 1) for fold in range(folds + 1)]
+        self._bounds = fold_bounds(len(data.trees), self.settings.folds)
         self._grammars: list[NDArray[np.uint8]] = []
         self._full: LatentGrammar | None = None
         self._current: GrammarTrainer | None = self._grammar_trainer(0)
@@ -579,7 +414,7 @@ class AnchoredTrainer:
             grammar = current.parameters()
             if not number:
                 self._full = grammar
-            self._grammars.append(_stored(grammar.to_bytes()))
+            self._grammars.append(serialization.nested(grammar.to_bytes()))
             self._current = None
 
     def _make_forests(self, folds: int) -> None:
@@ -622,7 +457,7 @@ class AnchoredTrainer:
         forests = self._forests
         assert forests is not None
         if self._scorers is None:
-            self._scorers = self._new_scorers()
+            self._scorers = self._new_scorers(self._full)
         number = len(self.losses)
         rng = np.random.default_rng([settings.seed, number])
         cuts = batches(forests.graphs.n_words, settings.batch_size, rng)
@@ -669,18 +504,18 @@ class AnchoredTrainer:
                 self._weight = max(float(self._weight - rate * slope), 0.0)
         self._loss += float(losses.sum())
 
-    def _new_scorers(self) -> list[TrainedScorer]:
-        """Those of the settings, the linear one first."""
+    def _new_scorers(self, full: LatentGrammar | None) -> list[TrainedScorer]:
+        """Those of the settings, the linear one first. full: the grammar of all sentences."""
         settings, data = self.settings, self._data
-        assert self._full is not None
+        assert full is not None
         scorers: list[TrainedScorer] = []
         if settings.features is not None:
-            weights = settings.features.initialize(data.words, self._full.symbols)
+            weights = settings.features.initialize(data.words, full.symbols)
             scorers.append(LinearScorer(weights, settings.features))
         if settings.network is not None:
             if data.tokens is None:
                 raise StructlearnError("SL435", number=data.without_tokens, of=len(data.trees))
-            settings.network.prepare(data.tokens, self._full.symbols)
+            settings.network.prepare(data.tokens, full.symbols)
             scorers.append(settings.network)
         return scorers
 
@@ -698,7 +533,7 @@ class AnchoredTrainer:
         own = {
             "fingerprint": self._identity(),
             "grammars": self._grammars,
-            "current": None if current is None else _stored(current.to_bytes()),
+            "current": None if current is None else serialization.nested(current.to_bytes()),
             "n_forests": self._n_forests,
             "scorers": None if scorers is None else [scorer.state() for scorer in scorers],
             "weight": self._weight,
@@ -709,7 +544,7 @@ class AnchoredTrainer:
             "n_iterations": self.n_iterations,
             "value": self.value,
         }
-        return serialization.pack(_STATE_KIND, _VERSION, own)
+        return serialization.pack(_KIND, _VERSION, own)
 
     def resume(self, state: bytes) -> bool:
         """Go on from `to_bytes`. Returns False if the state is of other data or settings.
@@ -717,31 +552,34 @@ class AnchoredTrainer:
         The forests are made again by the next step. Raises StructlearnError SL050 to SL054 if the
         bytes are no such state.
         """
-        _, own = serialization.unpack(state, _STATE_KIND, {_VERSION})
+        _, own = serialization.unpack(state, _KIND, {_VERSION})
         if own.get("fingerprint") != self._identity():
             return False
-        try:
+        with serialization.reading(_KIND):
             grammars = [np.asarray(grammar, dtype=np.uint8) for grammar in own["grammars"]]
             current = None
             if own["current"] is not None:
                 current = self._grammar_trainer(len(grammars))
                 if not current.resume(own["current"].tobytes()):
                     return False
-            self._full = LatentGrammar.from_bytes(grammars[0].tobytes()) if grammars else None
-            self._grammars, self._current = grammars, current
-            self._n_forests, self._parts, self._forests = own["n_forests"], [], None
-            self._weight, self._squares = float(own["weight"]), float(own["squares"])
-            self._batch, self._loss = own["batch"], own["loss"]
-            self.losses = list(own["losses"])
-            self.n_iterations, self.value = own["n_iterations"], own["value"]
-            self._scorers = None
+            full = LatentGrammar.from_bytes(grammars[0].tobytes()) if grammars else None
+            n_forests, batch, n_iterations = (
+                int(own[name]) for name in ("n_forests", "batch", "n_iterations")
+            )
+            weight, squares, loss, value = (
+                float(own[name]) for name in ("weight", "squares", "loss", "value")
+            )
+            losses = [*map(float, own["losses"])]
+            scorers = None
             if own["scorers"] is not None:
-                scorers = self._new_scorers()
+                scorers = self._new_scorers(full)
                 for scorer, part in zip(scorers, own["scorers"], strict=True):
                     scorer.load(part)
-                self._scorers = scorers
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=_STATE_KIND, problem=str(error)) from None
+        self._grammars, self._full, self._current = grammars, full, current
+        self._n_forests, self._parts, self._forests = n_forests, [], None
+        self._scorers, self._weight, self._squares = scorers, weight, squares
+        self._batch, self._loss, self.losses = batch, loss, losses
+        self.n_iterations, self.value = n_iterations, value
         return True
 
     def _identity(self) -> str:
@@ -813,7 +651,3 @@ def outline(settings: Any) -> tuple[str, list[tuple[str, Any]]]:
         if part.name not in ("threads", "folder"):
             found.append((part.name, outline(value) if is_dataclass(value) else value))
     return type(settings).__name__, found
-
-
-def _stored(data: bytes) -> NDArray[np.uint8]:
-    return np.frombuffer(data, dtype=np.uint8)

@@ -19,23 +19,21 @@ flat tree, marked as failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from itertools import pairwise
-from queue import SimpleQueue
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..optimize.batches import Rooms, in_batches
 from ..trees.parse import Parse, calibrate
 from . import _chart
-from .fragment_weights import FragmentScorer, FragmentWeights
+from .anchored_model import AnchoredGrammar
+from .fragment_weights import FragmentScorer
 from .hypergraph import Floats, Hypergraphs, Scorer, from_forest, together
 from .model import LatentGrammar, Level
-from .span_features import LinearScorer, SpanWeights
+from .span_features import LinearScorer
 
 LABELLED_RECALL = "labelled_recall"
 DECODERS = (*_chart.DECODERS, LABELLED_RECALL)
@@ -44,19 +42,8 @@ DECODERS = (*_chart.DECODERS, LABELLED_RECALL)
 THRESHOLDS = (1e-4,) * 8
 EDGE_FACTOR = 0.1
 _BATCH_WORDS = 500
-T = TypeVar("T")
 # An entry by itself takes the time of about so many in a row: blocks with fewer are kept as lists.
 DENSE = 16
-
-
-class Anchored(Protocol):
-    """What the parser reads of an `anchored.AnchoredGrammar`."""
-
-    grammar: LatentGrammar
-    weight: float
-    features: SpanWeights | None
-    temperature: float
-    fragments: FragmentWeights | None
 
 
 class ChartParser:
@@ -75,7 +62,7 @@ class ChartParser:
 
     def __init__(
         self,
-        grammars: LatentGrammar | Anchored | Sequence[LatentGrammar],
+        grammars: LatentGrammar | AnchoredGrammar | Sequence[LatentGrammar],
         *,
         decoder: str = "max_rule_product",
         levels: Sequence[int] | None = None,
@@ -87,7 +74,7 @@ class ChartParser:
         self.weight: float | None = None  # of the grammar's scores, where there are others
         self.scorers: list[Scorer] = []
         self.fragments: FragmentScorer | None = None
-        if not isinstance(grammars, (LatentGrammar, Sequence)):
+        if isinstance(grammars, AnchoredGrammar):
             anchored, grammars = grammars, grammars.grammar
             self.weight = anchored.weight
             self.temperature = anchored.temperature
@@ -157,9 +144,7 @@ class ChartParser:
         self._parser = parser("variational" if decoder == LABELLED_RECALL else decoder)
         self._variational = parser("variational")  # its scores are those of forests
         # What a chart needs grows with the square of the longest sentence; it is used again.
-        self._charts: SimpleQueue[_chart.Chart] = SimpleQueue()
-        for _ in range(threads):
-            self._charts.put(_chart.Chart())
+        self._charts = Rooms(_chart.Chart, threads)
         names = self.grammar.symbols.names
         self._names = np.array(names, dtype=object)
         chains, unary = self.grammar.chains, self.grammar.rules.unary.tolist()
@@ -200,7 +185,8 @@ class ChartParser:
             more = None if read is None else read[batch]
             return self._parse_batch(own[batch], given[batch], tag_weight, more)
 
-        return [parse for parses in self._in_batches(own, run) for parse in parses]
+        batches = in_batches(own, run, words=_BATCH_WORDS, threads=self.threads)
+        return [parse for parses in batches for parse in parses]
 
     def forests(self, sentences: Iterable[Sequence[str]]) -> tuple[Hypergraphs, NDArray[np.int64]]:
         """The forests that the cascade leaves of those sentences that it can parse.
@@ -219,7 +205,7 @@ class ChartParser:
             found = self._forests(*self._scores(part, [None] * len(part), np.inf), offsets)
             return found.graphs, found.numbers + batch.start
 
-        parts = list(self._in_batches(words, run))
+        parts = list(in_batches(words, run, words=_BATCH_WORDS, threads=self.threads))
         numbers = np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in parts)])
         graphs = Hypergraphs.joined([graphs for graphs, _ in parts])
         return graphs, np.array(filled, dtype=np.int64)[numbers]
@@ -258,7 +244,7 @@ class ChartParser:
         self, lexicon: list[NDArray[np.float32]], others: list[NDArray[np.float32]], k: int
     ) -> list[Parse]:
         parses = []
-        with self._borrowed_chart() as chart:
+        with self._charts.borrowed() as chart:
             forest = chart.forest(self._parser, lexicon, others)
             if forest is None:
                 return []
@@ -298,30 +284,6 @@ class ChartParser:
             parses.append(parse)
         return parses
 
-    def _in_batches(
-        self, sentences: Sequence[Sequence[str]], run: Callable[[slice], T]
-    ) -> Iterable[T]:
-        """What `run` makes of each batch of sentences, in the order of these."""
-        ends = np.cumsum([len(sentence) for sentence in sentences], dtype=np.int64)
-        cuts = np.flatnonzero(np.diff(ends // _BATCH_WORDS, prepend=0)) + 1
-        bounds = sorted({0, *cuts.tolist(), len(sentences)})
-        batches = [slice(*pair) for pair in pairwise(bounds)]
-        if self.threads == 1 or len(batches) < 2:
-            return map(run, batches)
-        # Each takes the next batch when it is done with one, so that what holds the
-        # interpreter's lock in one thread goes on beside the kernel of another.
-        with ThreadPoolExecutor(self.threads) as pool:
-            return pool.map(run, batches)
-
-    @contextmanager
-    def _borrowed_chart(self) -> Iterator[_chart.Chart]:
-        """Room to parse in, for as long as it is needed."""
-        chart = self._charts.get()
-        try:
-            yield chart
-        finally:
-            self._charts.put(chart)
-
     def _parse_batch(
         self,
         sentences: list[list[str]],
@@ -336,7 +298,7 @@ class ChartParser:
         if filled:
             lexicon, others = self._scores(words, [tags[i] for i in filled], tag_weight)
             if self.weight is None:
-                with self._borrowed_chart() as chart:
+                with self._charts.borrowed() as chart:
                     found = chart.parse(self._parser, lexicon, others, offsets)
             else:
                 own = None if tokens is None else [tokens[i] for i in filled]
@@ -396,7 +358,7 @@ class ChartParser:
         """The forests of a batch of sentences, none of which is empty."""
         if len(offsets) == 1:
             return _Forests(Hypergraphs.joined([]), offsets[:0], np.empty(0, np.int32), np.empty(0))
-        with self._borrowed_chart() as chart:
+        with self._charts.borrowed() as chart:
             items, begins, tails, scores, made, chain, places, levels, logs = chart.hypergraphs(
                 self._variational, lexicon, others, offsets
             )

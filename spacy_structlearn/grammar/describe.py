@@ -15,7 +15,7 @@ from heapq import nlargest
 import numpy as np
 from numpy.typing import NDArray
 
-from .anchored import AnchoredGrammar
+from .anchored_model import AnchoredGrammar
 from .model import LatentGrammar, Level
 
 Grammar = LatentGrammar | AnchoredGrammar
@@ -31,20 +31,19 @@ def describe(grammar: Grammar) -> str:
     """The sizes of a grammar, and how many subcategories each symbol has."""
     if grammar.is_empty:
         return "latent grammar, empty"
-    anchored = isinstance(grammar, AnchoredGrammar)
-    symbols, level = grammar.symbols, grammar.levels[grammar.depth]
-    members = f", first of a product of {grammar.members + 1}" if grammar.members else ""
-    lexicon = grammar.lexicon
+    base = _base(grammar)
+    symbols, lexicon, level = base.symbols, base.lexicon, base.levels[base.depth]
+    members = f", first of a product of {base.members + 1}" if base.members else ""
     lines = [
         f"latent grammar of {symbols.n_tags} tags and {symbols.n_phrases} phrases, "
-        f"{grammar.depth} rounds of splitting{members}",
+        f"{base.depth} rounds of splitting{members}",
         f"{level.size:,} subcategories, {level.n_productions:,} productions, "
         f"{len(lexicon.words):,} words, {len(lexicon.signatures):,} classes of unknown words "
         f"({lexicon.signature})",
     ]
-    if is_conditional(grammar):
+    if is_conditional(base):
         lines.append("conditional: beside words and productions are weights, no probabilities")
-    if anchored:
+    if isinstance(grammar, AnchoredGrammar):
         own = f"{grammar.weight:.3g} times the score of the grammar"
         lines.append(f"anchored: trees are scored again, and {own} is added")
         if grammar.features is not None:
@@ -65,6 +64,11 @@ def describe(grammar: Grammar) -> str:
     return "\n".join(lines)
 
 
+def _base(grammar: Grammar) -> LatentGrammar:
+    """The latent grammar in it."""
+    return grammar.grammar if isinstance(grammar, AnchoredGrammar) else grammar
+
+
 def is_conditional(grammar: Grammar) -> bool:
     """Whether the weights of the last level are visibly no probabilities.
 
@@ -72,7 +76,8 @@ def is_conditional(grammar: Grammar) -> bool:
     """
     if grammar.is_empty:
         return False
-    level, words = grammar.levels[grammar.depth], grammar.lexicon.levels[grammar.depth]
+    base = _base(grammar)
+    level, words = base.levels[base.depth], base.lexicon.levels[base.depth]
     arrays = (level.entries.values, level.unary, level.root, words.own, words.rows)
     if any(array.max(initial=0) > _LARGEST for array in arrays):
         return True
@@ -102,14 +107,15 @@ def subcategories(grammar: Grammar, label: str, top: int) -> Iterator[Subcategor
 
     top: so many words, or productions, of each.
     """
-    symbols = grammar.symbols
+    base = _base(grammar)
+    symbols = base.symbols
     if label in symbols.tag_index:
-        yield from _words(grammar, symbols.tag_index[label], top)
+        yield from _words(base, symbols.tag_index[label], top)
     if label in symbols.phrase_index:
-        yield from _productions(grammar, symbols.phrase_index[label], top)
+        yield from _productions(base, symbols.phrase_index[label], top)
 
 
-def _words(grammar: Grammar, tag: int, top: int) -> Iterator[Subcategory]:
+def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
     """P(word | subcategory) of known words, or their weights."""
     number, lexicon = grammar.depth, grammar.lexicon
     sizes = lexicon.tag_substates[number]
@@ -133,7 +139,7 @@ def _words(grammar: Grammar, tag: int, top: int) -> Iterator[Subcategory]:
         )
 
 
-def _productions(grammar: Grammar, phrase: int, top: int) -> Iterator[Subcategory]:
+def _productions(grammar: LatentGrammar, phrase: int, top: int) -> Iterator[Subcategory]:
     """P(production | subcategory), or weights, binary and unary; @ is of an intermediate node."""
     level, rules, names = grammar.levels[grammar.depth], grammar.rules, grammar.symbols.names
     found: list[list[tuple[float, str]]] = [[] for _ in range(int(level.substates[phrase]))]

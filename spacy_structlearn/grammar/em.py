@@ -275,11 +275,16 @@ def treebank_grammar(data: TreebankData, settings: LexiconSettings | None = None
     if not data.n_trees:
         raise StructlearnError("SL407")
     learner = LexiconLearner(settings or LexiconSettings(), data)
-    substates = np.ones(data.symbols.size, dtype=np.int32)
-    counts = observed_counts(data)
-    level = m_step(data, substates, np.zeros(data.symbols.size, dtype=np.int32), counts)
-    words = learner.fit(counts.lexical, substates[: data.symbols.n_tags])
+    level, words = treebank_level(data, learner)
     return grammar_of(data, learner, [level], [words])
+
+
+def treebank_level(data: TreebankData, learner: LexiconLearner) -> tuple[Level, LexiconLevel]:
+    """Level 0: relative frequencies of the coarse productions and words. There must be trees."""
+    counts = observed_counts(data)
+    substates = np.ones(data.symbols.size, dtype=np.int32)
+    level = m_step(data, substates, np.zeros_like(substates), counts)
+    return level, learner.fit(counts.lexical, substates[: data.symbols.n_tags])
 
 
 def grammar_of(

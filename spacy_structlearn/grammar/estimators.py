@@ -8,15 +8,16 @@ whole round; every round's grammar is kept as a level, for parsing from coarse t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from hashlib import blake2b
+from typing import ClassVar
 
 import numpy as np
 
 from .. import serialization
 from ..errors import StructlearnError
 from ..trees.tree import Tree
-from .em import Counts, Derivations, grammar_of, m_step, observed_counts
+from .em import Counts, Derivations, grammar_of, m_step, treebank_level
 from .lexicon import LexiconLearner, LexiconLevel, LexiconSettings
 from .model import LatentGrammar, Level, dense, sparse
 from .split_merge import Merging, branches, least_useful, merge_losses, smooth, split
@@ -60,7 +61,7 @@ class SplitMerge:
     threads: int = 1
     shards: int = 1
 
-    attributes = ("ORTH",)
+    attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
 
     def __post_init__(self) -> None:
         counts = ("split_iterations", "merge_iterations", "smooth_iterations", "seed")
@@ -152,10 +153,7 @@ class SplitMergeTrainer:
         self._derivations: Derivations | None = None
         self._learner = LexiconLearner(self.settings.lexicon, data)
         self._n_tags = data.symbols.n_tags
-        counts = observed_counts(data)
-        substates = np.ones(data.symbols.size, dtype=np.int32)
-        level = m_step(data, substates, np.zeros_like(substates), counts)
-        words = self._learner.fit(counts.lexical, substates[: self._n_tags])
+        level, words = treebank_level(data, self._learner)
         self._levels, self._words = [level], [words]
         self._current: _Current | None = None
         self.value = 0.0
@@ -276,7 +274,7 @@ class SplitMergeTrainer:
         current = self._current
         levels = [*self._levels[1:], *([] if current is None else [current.level])]
         words = [*self._words[1:], *([] if current is None else [current.words])]
-        fields = {
+        own = {
             "fingerprint": self.fingerprint(),
             "started": self._started,
             "value": self.value,
@@ -295,20 +293,20 @@ class SplitMergeTrainer:
                 for level, part in zip(levels, words, strict=True)
             ],
         }
-        return serialization.pack(_KIND, _VERSION, fields)
+        return serialization.pack(_KIND, _VERSION, own)
 
     def resume(self, state: bytes) -> bool:
         """Go on from `to_bytes`. Returns False if the state is of other data or settings.
 
         Raises StructlearnError SL050 to SL054 if the bytes are no such state.
         """
-        _, fields = serialization.unpack(state, _KIND, {_VERSION})
-        if fields.get("fingerprint") != self.fingerprint():
+        _, own = serialization.unpack(state, _KIND, {_VERSION})
+        if own.get("fingerprint") != self.fingerprint():
             return False
-        try:
+        with serialization.reading(_KIND):
             levels, words = [self._levels[0]], [self._words[0]]
             rules = self._data.rules
-            for part in fields["levels"]:
+            for part in own["levels"]:
                 substates = part["substates"]
                 if substates.shape != (self._data.symbols.size,) or (substates < 1).any():
                     raise ValueError("a level whose substates are not those of the symbols")
@@ -317,12 +315,14 @@ class SplitMergeTrainer:
                 levels.append(Level(rules, substates, part["ancestors"], *arrays))
                 words.append(LexiconLevel(part["own"], part["rows"]))
             current = None
-            if fields["phase"] is not None:
-                current = _Current(levels.pop(), words.pop(), fields["phase"])
-                current.iteration, current.value = fields["iteration"], fields["phase_value"]
-            self._started, self.value = fields["started"], fields["value"]
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+            if own["phase"] is not None:
+                if own["phase"] not in PHASES:
+                    raise ValueError("a phase that there is not")
+                current = _Current(levels.pop(), words.pop(), own["phase"])
+                current.iteration = int(own["iteration"])
+                current.value = float(own["phase_value"])
+            started, value = serialization.flag(own["started"]), float(own["value"])
+        self._started, self.value = started, value
         self._levels, self._words, self._current = levels, words, current
         self.n_iterations = len(levels) - 1
         return True
@@ -337,7 +337,7 @@ class SplitMergeTrainer:
         return blake2b(repr((kept, self._data.digest())).encode(), digest_size=16).hexdigest()
 
     def _names(self) -> list[str]:
-        return list(self.settings.__dataclass_fields__)
+        return [setting.name for setting in fields(self.settings)]
 
 
 @dataclass

@@ -64,7 +64,7 @@ class Counts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Statistics:
+class ForestStatistics:
     """How much is kept: sums over sentences.
 
     constituents: pairs of a span and a refined symbol, what Petrov & Klein (2007, figure 2) count.
@@ -77,9 +77,9 @@ class Statistics:
     edges: int
     bytes: int
 
-    def __add__(self, other: Statistics) -> Statistics:
+    def __add__(self, other: ForestStatistics) -> ForestStatistics:
         names = self.__dataclass_fields__
-        return Statistics(*(getattr(self, name) + getattr(other, name) for name in names))
+        return ForestStatistics(*(getattr(self, name) + getattr(other, name) for name in names))
 
 
 class GoldTrees:
@@ -242,11 +242,11 @@ class Forests:
         self._left_out[sentences] = 0
 
     @property
-    def statistics(self) -> Statistics:
+    def statistics(self) -> ForestStatistics:
         """How much is kept."""
         arrays = self._arrays
         masks = np.asarray(arrays["item_mask"])
-        return Statistics(
+        return ForestStatistics(
             self.n_sentences,
             int(_BITS[masks.view(np.uint8)].sum(dtype=np.int64)),
             len(masks),
@@ -409,7 +409,7 @@ class RebuiltForests:
             tree: own for tree, own in gold_keys.items() if known.issuperset(own.tolist())
         }
         self.trees = np.array(list(self._gold_keys), dtype=np.int64)
-        self.statistics = Statistics(0, 0, 0, 0, 0)
+        self.statistics = ForestStatistics(0, 0, 0, 0, 0)
         self._first = (data, gold, grammar, lexicon)
         self._limits = (threshold, edge_factor)
         self.terminal_keys = keys
@@ -444,7 +444,7 @@ class RebuiltForests:
         threshold, edge_factor = self._limits
         sums = _Sums(weights)
         values = np.full(self.n_sentences, -np.inf)
-        made = Statistics(self.n_sentences, 0, 0, 0, 0)
+        made = ForestStatistics(self.n_sentences, 0, 0, 0, 0)
         for place, tree in enumerate(self.trees.tolist()):
             if self._left_out[place]:
                 continue
@@ -452,7 +452,7 @@ class RebuiltForests:
             if not forests.n_sentences:
                 continue
             if threshold > 0 or not self._cascade:
-                made += Statistics(0, forests.n_made, forests.n_made, 0, 0)
+                made += ForestStatistics(0, forests.n_made, forests.n_made, 0, 0)
             forests.number_terminals(self.terminal_keys)
             for before, level in self._cascade:
                 if threshold > 0:

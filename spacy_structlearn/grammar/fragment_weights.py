@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +13,9 @@ from ..errors import StructlearnError
 from . import _fragments, _span_features
 from .fragments import FRAGMENT_TEMPLATES, FeatureHasher, Forests, Hashes, Sentences, Templates
 from .hypergraph import Floats, Hypergraphs, Mask
-from .model import STORAGES, Entries, from_signed, signed
+from .model import STORAGES, Entries, check_storage, from_signed, signed
 from .symbols import BINARIZATIONS, Symbols
-from .word_attributes import word_hash
+from .word_attributes import vocabulary, without
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,7 @@ class FragmentFeatures:
 
     def vocabulary(self, sentences: Iterable[Sequence[str]]) -> Hashes:
         """The hashes of the known words of training data, uint64, ascending."""
-        counts = Counter(word for sentence in sentences for word in sentence)
-        known = [word_hash(word) for word, n in counts.items() if n >= self.min_word_count]
-        return np.unique(np.array(known, dtype=np.uint64))
+        return vocabulary(sentences, self.min_word_count)
 
 
 class FragmentWeights:
@@ -96,16 +93,14 @@ class FragmentWeights:
 
     def without_words(self, words: Iterable[str]) -> FragmentWeights:
         """Weights that do not know these words, which are then judged as rare ones."""
-        gone = np.array([word_hash(word) for word in words], dtype=np.uint64)
-        return self._replaced(vocabulary=self.vocabulary[~np.isin(self.vocabulary, gone)])
+        return self._replaced(vocabulary=without(self.vocabulary, words))
 
     def compact(self, threshold: float = 1e-2, storage: str = "float16") -> FragmentWeights:
         """Fewer and rounder weights: features whose weights are smaller in magnitude are left out.
 
         Raises StructlearnError SL404 for an unknown storage.
         """
-        if storage not in STORAGES:
-            raise StructlearnError("SL404", value=storage, known=", ".join(STORAGES))
+        check_storage(storage)
         kept = np.abs(self.values) >= threshold
         compacted = self._replaced(keys=self.keys[kept], values=self.values[kept], storage=storage)
         return FragmentWeights.from_fields(compacted.fields())

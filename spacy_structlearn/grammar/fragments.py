@@ -313,7 +313,7 @@ def bounded(
     """
     chosen = np.arange(len(graphs.scores))
     weights = _copies(graphs, n_tags) if templates.tags else np.ones(len(chosen))
-    owner = np.repeat(np.arange(len(graphs)), np.diff(graphs.edge_offsets))
+    owner = graphs.edge_sentences
     large = np.bincount(owner, weights, len(graphs)) > MOST_EDGES
     if not large.any():
         return graphs, chosen
@@ -334,13 +334,12 @@ def _copies(graphs: Hypergraphs, n_tags: int) -> NDArray[np.float64]:
     of tags of the words at the ends and the split of its span.
     """
     offsets = cumulative(graphs.n_words)
-    of_item = np.repeat(np.arange(len(graphs)), np.diff(graphs.item_offsets))
     symbol, start, end = graphs.items.T.astype(np.int64)
-    begin = offsets[of_item]
+    begin = offsets[graphs.item_sentences]
     is_tag = symbol < n_tags
     tags = np.bincount((begin + start)[is_tag], minlength=int(offsets[-1])).astype(np.float64)
     node = np.append(tags[begin + start] * tags[begin + end - 1], 1.0)[graphs.node_items]
-    sentence = np.repeat(np.arange(len(graphs)), np.diff(graphs.edge_offsets))
+    sentence = graphs.edge_sentences
     below = np.append(node, 1.0)
     tails = np.where(graphs.tails >= 0, graphs.tails + graphs.node_offsets[sentence, None], -1)
     return below[tails].prod(axis=1)
@@ -350,7 +349,7 @@ def _sites_of_edges(
     graphs: Hypergraphs, edges: NDArray[np.int64], tags: NDArray[np.int32] | None
 ) -> Sites:
     """The productions of edges. tags: int32 (N, 2), the first and the last of each node."""
-    sentence = np.repeat(np.arange(len(graphs)), np.diff(graphs.edge_offsets))[edges]
+    sentence = graphs.edge_sentences[edges]
     tails = graphs.tails[edges].astype(np.int64)
     has = tails >= 0
     tails = np.where(has, tails + graphs.node_offsets[sentence][:, None], 0)

@@ -11,13 +11,13 @@ AdaGrad, see `optimize.adagrad`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field, fields, replace
 from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from weakref import finalize
 
 import numpy as np
@@ -47,12 +47,12 @@ from .conditional import (
     without_backoff,
 )
 from .decode import compile_grammar
-from .estimators import SplitMerge
+from .estimators import Callback, SplitMerge
 from .forests import (
     MOST_SUBSTATES,
+    ForestStatistics,
     GoldTrees,
     RebuiltForests,
-    Statistics,
     Terminals,
     Weights,
     coarse_forests,
@@ -70,8 +70,6 @@ PRUNINGS = ("cached", "coarse_to_fine", "none")
 THRESHOLD = float(np.exp(-10.0))
 AT_ONCE = 256  # sentences whose forests of levels that are not trained are in memory
 FLOOR = 1e-3  # of probabilities that parameters start from, where these are the weights themselves
-
-Callback = Callable[[int, str, int, float], None]
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ class ConditionalGrammar:
     threads: int = 1
     folder: Path | None = None
 
-    attributes = ("ORTH",)
+    attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
 
     def __post_init__(self) -> None:
         rounds = self.generative.rounds
@@ -217,7 +215,7 @@ class LevelRecord:
     nonzero: int
     status: str
     left_out: int
-    forests: Statistics
+    forests: ForestStatistics
 
 
 class ConditionalTrainer:
@@ -381,64 +379,63 @@ class ConditionalTrainer:
 
     def to_bytes(self) -> bytes:
         """The state of the training, to go on bit for bit with the same data and settings."""
-        fields = {
+        optimizer = self._optimizer
+        stored = {
             "fingerprint": self._fingerprint(),
-            "generative": _stored(self._generative.to_bytes()),
+            "generative": serialization.nested(self._generative.to_bytes()),
             "generative_done": self._generative_done,
             "levels": self._done,
             "lost": self._lost if self._started is None else self._started.lost,
-            "optimizer": None if self._optimizer is None else _stored(self._optimizer.to_bytes()),
+            "optimizer": None if optimizer is None else serialization.nested(optimizer.to_bytes()),
             "records": [list(astuple(record)) for record in self.records],
             "n_iterations": self.n_iterations,
             "value": self.value,
         }
-        return serialization.pack(_KIND, _VERSION, fields)
+        return serialization.pack(_KIND, _VERSION, stored)
 
     def resume(self, state: bytes) -> bool:
         """Go on from `to_bytes`. Returns False if the state is of other data or settings.
 
         Raises StructlearnError SL050 to SL054 if the bytes are no such state.
         """
-        _, fields = serialization.unpack(state, _KIND, {_VERSION})
-        if fields.get("fingerprint") != self._fingerprint():
+        _, stored = serialization.unpack(state, _KIND, {_VERSION})
+        if stored.get("fingerprint") != self._fingerprint():
             return False
-        try:
-            if not self._generative.resume(fields["generative"].tobytes()):
+        with serialization.reading(_KIND):
+            generative = self.settings.generative.trainer(None, [self._data])
+            if not generative.resume(stored["generative"].tobytes()):
                 return False
-            rounds = self._generative.n_iterations
-            if fields["generative_done"] and rounds != self.settings.generative.rounds:
-                self._begin(self._data)
+            generative_done = serialization.flag(stored["generative_done"])
+            if generative_done and generative.n_iterations != self.settings.generative.rounds:
                 return False
-            self._lost = np.array(fields["lost"], dtype=np.int64)
-            self._generative_done = fields["generative_done"]
-            self._done = [np.array(theta, dtype=np.float64) for theta in fields["levels"]]
-            optimizer = fields["optimizer"]
+            lost = np.array(stored["lost"], dtype=np.int64)
+            done = [np.array(theta, dtype=np.float64) for theta in stored["levels"]]
             kind: type[AdaGrad | LBFGS] = OWLQN if self.settings.l1 else LBFGS
             if self.settings.solver == "adagrad":
                 kind = AdaGrad
-            self._optimizer = None if optimizer is None else kind.from_bytes(optimizer.tobytes())
-            self.records = [
-                LevelRecord(*record[:-1], Statistics(*record[-1])) for record in fields["records"]
+            own = stored["optimizer"]
+            optimizer = None if own is None else kind.from_bytes(own.tobytes())
+            records = [
+                LevelRecord(*record[:-1], ForestStatistics(*record[-1]))
+                for record in stored["records"]
             ]
-            self.n_iterations, self.value = fields["n_iterations"], fields["value"]
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+            value, n_iterations = float(stored["value"]), int(stored["n_iterations"])
+        self.close()
+        self._generative, self._generative_done = generative, generative_done
+        self._done, self._lost, self._optimizer = done, lost, optimizer
+        self.records, self.value, self.n_iterations = records, value, n_iterations
         return True
 
     def _fingerprint(self) -> str:
         """Equal for equal data and settings; threads and where forests are make no difference."""
         # The trainer of the generative rounds has a fingerprint of its own.
         others = ("generative", "threads", "folder")
-        names = [name for name in self.settings.__dataclass_fields__ if name not in others]
+        names = [own.name for own in fields(self.settings) if own.name not in others]
         settings = {name: getattr(self.settings, name) for name in names}
         digest = blake2b(digest_size=16)
         digest.update(repr(settings).encode())
         digest.update(self._generative.fingerprint().encode())
         return digest.hexdigest()
-
-
-def _stored(data: bytes) -> NDArray[np.uint8]:
-    return np.frombuffer(data, dtype=np.uint8)
 
 
 class Objectives:
@@ -502,7 +499,7 @@ class Objectives:
         return np.concatenate(self.engine.map(_lost_by))
 
     @property
-    def statistics(self) -> Statistics:
+    def statistics(self) -> ForestStatistics:
         """What is kept of all sentences."""
         first, *others = self.engine.map(_statistics_of)
         return sum(others, first)
@@ -625,7 +622,7 @@ def _lost_by(shard: ConditionalShard) -> NDArray[np.int64]:
     return shard.lost
 
 
-def _statistics_of(shard: ConditionalShard) -> Statistics:
+def _statistics_of(shard: ConditionalShard) -> ForestStatistics:
     return shard.forests.statistics
 
 

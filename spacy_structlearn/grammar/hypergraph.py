@@ -110,6 +110,16 @@ class Hypergraphs:
             self.chain[edges],
         )
 
+    @property
+    def item_sentences(self) -> NDArray[np.int64]:
+        """The sentence of each item, int64 (I)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.item_offsets))
+
+    @property
+    def edge_sentences(self) -> NDArray[np.int64]:
+        """The sentence of each edge, int64 (E)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.edge_offsets))
+
     @cached_property
     def heads(self) -> NDArray[np.int64]:
         """The node that each edge makes, counted through all sentences, int64 (E)."""
@@ -296,9 +306,8 @@ class Hypergraphs:
                 for symbol, i, j in own
                 if symbol >= 0
             ]
-        sentence = np.repeat(np.arange(len(self)), np.diff(self.item_offsets))
         symbol, start, end = self.items.astype(np.int64).T
-        keys = ((sentence * wide + start) * wide + end) * size + symbol
+        keys = ((self.item_sentences * wide + start) * wide + end) * size + symbol
         found = np.isin(keys, np.array(right, dtype=np.int64))
         gains = np.where(found, GOLD_BRACKET, WRONG_BRACKET)
         gains[symbol >= last] = 0.0

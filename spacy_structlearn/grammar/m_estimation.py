@@ -18,17 +18,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
 from .. import serialization
 from ..errors import StructlearnError
 from ..optimize.lbfgs import LBFGS, Vector
 from ..optimize.m_estimation import DualCoordinateDescent
 from ..trees.tree import Tree
-from .anchored import REPORTS, AnchoredGrammar, TrainingForests, outline, training_forests
+from .anchored import REPORTS, TrainingForests, fold_bounds, outline, training_forests
+from .anchored_model import AnchoredGrammar
 from .estimators import Callback, SplitMerge
 from .expectations import FragmentExpectations, Words
 from .fragment_objective import FragmentObjective, shrunk
@@ -174,7 +175,7 @@ class MEstimation:
     seed: int = 0
     threads: int = 1
 
-    attributes = ("ORTH",)
+    attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
 
     def __post_init__(self) -> None:
         for name, wanted, sound in (
@@ -254,8 +255,7 @@ class MEstimationTrainer:
         self._dual: DualCoordinateDescent | None = None
         self._weights: FragmentWeights | None = None
         self._estimated = self.settings.start == "zero"
-        folds = min(self.settings.folds, data.n_trees)
-        self._bounds = [data.n_trees * fold // max(folds, 1) for fold in range(folds + 1)]
+        self._bounds = fold_bounds(data.n_trees, self.settings.folds)
         self._forests: list[TrainingForests] = []
         self._n_forests = 0  # folds that have had theirs; after `resume` they are made again
         self._objective: FragmentObjective | None = None
@@ -449,13 +449,13 @@ class MEstimationTrainer:
         base, grammar, dual, optimizer = self._base, self._grammar, self._dual, self._optimizer
         own = {
             "fingerprint": self._identity(),
-            "base": None if base is None else _stored(base.to_bytes()),
-            "grammar": None if grammar is None else _stored(grammar.to_bytes()),
-            "dual": None if dual is None else _stored(dual.to_bytes()),
+            "base": None if base is None else serialization.nested(base.to_bytes()),
+            "grammar": None if grammar is None else serialization.nested(grammar.to_bytes()),
+            "dual": None if dual is None else serialization.nested(dual.to_bytes()),
             "estimated": self._estimated,
             "weights": None if self._weights is None else self._weights.values,
             "n_forests": self._n_forests,
-            "optimizer": None if optimizer is None else _stored(optimizer.to_bytes()),
+            "optimizer": None if optimizer is None else serialization.nested(optimizer.to_bytes()),
             "n_iterations": self.n_iterations,
             "value": self.value,
         }
@@ -470,29 +470,38 @@ class MEstimationTrainer:
         _, own = serialization.unpack(state, _KIND, {_VERSION})
         if own.get("fingerprint") != self._identity():
             return False
-        try:
-            self._begin(self._data)
-            if own["grammar"] is None:
-                assert self._base is not None
-                if not self._base.resume(own["base"].tobytes()):
-                    return False
-            else:
-                self._grammar = LatentGrammar.from_bytes(own["grammar"].tobytes())
-                self._base = None
-            if own["dual"] is not None:
-                new = self._new_dual(self._gather()).objective
-                self._dual = DualCoordinateDescent.from_bytes(
-                    own["dual"].tobytes(), new.counts, new.expectations
-                )
-            if own["weights"] is not None:
-                self._weights = self._gather().weights.with_weights(own["weights"])
-                self._statistics = None
-            if own["optimizer"] is not None:
-                self._optimizer = LBFGS.from_bytes(own["optimizer"].tobytes())
-            self._estimated, self._n_forests = own["estimated"], own["n_forests"]
-            self.n_iterations, self.value = own["n_iterations"], own["value"]
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+        # What is read may turn out to be damaged at its end: until then it is another trainer's.
+        fresh = MEstimationTrainer(self.settings, self._data)
+        with serialization.reading(_KIND):
+            if not fresh._read(own):
+                return False
+        fresh.on_iteration = self.on_iteration
+        self._close()
+        vars(self).update(vars(fresh))
+        return True
+
+    def _read(self, own: dict[str, Any]) -> bool:
+        """See `resume`; for a trainer that has not begun."""
+        if own["grammar"] is None:
+            assert self._base is not None
+            if not self._base.resume(own["base"].tobytes()):
+                return False
+        else:
+            self._grammar = LatentGrammar.from_bytes(own["grammar"].tobytes())
+            self._base = None
+        if own["dual"] is not None:
+            new = self._new_dual(self._gather()).objective
+            self._dual = DualCoordinateDescent.from_bytes(
+                own["dual"].tobytes(), new.counts, new.expectations
+            )
+        if own["weights"] is not None:
+            self._weights = self._gather().weights.with_weights(own["weights"])
+            self._statistics = None
+        if own["optimizer"] is not None:
+            self._optimizer = LBFGS.from_bytes(own["optimizer"].tobytes())
+        self._estimated = serialization.flag(own["estimated"])
+        self._n_forests = int(own["n_forests"])
+        self.n_iterations, self.value = int(own["n_iterations"]), float(own["value"])
         return True
 
     def _identity(self) -> str:
@@ -500,7 +509,3 @@ class MEstimationTrainer:
         same = replace(self.settings, conditional_iterations=0)
         text = repr((outline(same), self._data.digest()))
         return blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _stored(data: bytes) -> NDArray[np.uint8]:
-    return np.frombuffer(data, dtype=np.uint8)

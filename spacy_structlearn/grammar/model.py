@@ -298,8 +298,7 @@ class LatentGrammar:
         without a rule for it: the likeliest of each substate stays.
         Raises StructlearnError SL404 for an unknown storage.
         """
-        if storage not in STORAGES:
-            raise StructlearnError("SL404", value=storage, known=", ".join(STORAGES))
+        check_storage(storage)
         levels = []
         for level in self.levels:
             places, values = level.entries
@@ -337,7 +336,7 @@ class LatentGrammar:
                 {
                     "substates": level.substates.astype(np.uint16),
                     "ancestors": level.ancestors.astype(np.uint16),
-                    "binary": _stored(level.entries, int(level.binary_offsets[-1]), store),
+                    "binary": _packed(level.entries, int(level.binary_offsets[-1]), store),
                     "unary": sparse(level.unary, store),
                     "root": sparse(level.root, store),
                 }
@@ -367,14 +366,8 @@ class LatentGrammar:
         signature or normalisation is not registered here.
         """
         _, fields = serialization.unpack(data, _KIND, {_VERSION, _SHIFTED_VERSION})
-        try:
+        with serialization.reading(_KIND, "SL405"):
             return cls._from_fields(**fields)
-        except StructlearnError as error:
-            if error.code == "SL405":
-                raise
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
-        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
 
     @classmethod
     def _from_fields(
@@ -483,6 +476,12 @@ class LatentGrammar:
         return self.lexicon.problem([level.substates[:first] for level in self.levels])
 
 
+def check_storage(storage: str) -> None:
+    """Raises StructlearnError SL404 for an unknown storage."""
+    if storage not in STORAGES:
+        raise StructlearnError("SL404", value=storage, known=", ".join(STORAGES))
+
+
 def product(grammars: Sequence[LatentGrammar]) -> LatentGrammar:
     """One model of several grammars of the same trees: the first whole, the others' last levels.
 
@@ -516,10 +515,10 @@ def product(grammars: Sequence[LatentGrammar]) -> LatentGrammar:
 def sparse(values: NDArray[np.float32], storage: str) -> dict[str, Any]:
     """The entries of a vector other than zero, and where they are, in the fewest bytes."""
     values = values.reshape(-1)
-    return _stored(Entries.of(values), len(values), storage)
+    return _packed(Entries.of(values), len(values), storage)
 
 
-def _stored(entries: Entries, size: int, storage: str) -> dict[str, Any]:
+def _packed(entries: Entries, size: int, storage: str) -> dict[str, Any]:
     places = entries.places
     codes, shift = _encoded(entries.values, storage)
     fields: dict[str, Any] = {"values": codes, **({"shift": shift} if shift else {})}

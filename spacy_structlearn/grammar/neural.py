@@ -31,14 +31,16 @@ from thinc.api import (
 )
 from thinc.types import Floats1d, Floats2d
 
+from .. import serialization
 from ..errors import StructlearnError
+from . import span_features
 from .hypergraph import Floats, Hypergraphs
 from .symbols import Symbols
 
 InT = tuple[list[Floats2d], Hypergraphs]
 
 # The first length of each class but the first, in words.
-LENGTHS = (2, 3, 4, 5, 6, 8, 11, 16, 26, 41)
+LENGTHS = tuple(longest + 1 for longest in span_features.LENGTHS)
 # The words that a span is scored by, as blocks of the columns of "W_span": the one before it, its
 # first and last, the one after it, and the mean of those in it.
 BEFORE, LAST, FIRST, AFTER, MEAN = range(5)
@@ -133,7 +135,7 @@ class _Places:
         boundaries = np.concatenate([np.zeros(1, np.int64), np.cumsum(n_words + 1)])
         of_word = np.repeat(sentence, n_words)
         symbol, start, end = graphs.items.astype(np.int64).T
-        of_item = np.repeat(sentence, np.diff(graphs.item_offsets))
+        of_item = graphs.item_sentences
         start, end = boundaries[of_item] + start, boundaries[of_item] + end
         is_tag = symbol < n_tags
         phrases, tags = np.flatnonzero(~is_tag), np.flatnonzero(is_tag)
@@ -173,13 +175,12 @@ class _Places:
         return replace(self, **{name: ops.asarray(array) for name, array in arrays.items()})
 
 
-def tag_posteriors(graphs: Hypergraphs, n_tags: int) -> Floats:
-    """P(tag | words) of each word by the grammar alone: float64 (words of all, n_tags)."""
-    places = _Places.of(graphs, n_tags)
-    return _tag_posteriors(graphs, places, n_tags)
+def tag_posteriors(graphs: Hypergraphs, n_tags: int, places: _Places | None = None) -> Floats:
+    """P(tag | words) of each word by the grammar alone: float64 (words of all, n_tags).
 
-
-def _tag_posteriors(graphs: Hypergraphs, places: _Places, n_tags: int) -> Floats:
+    places: of the forests, if they are known.
+    """
+    places = places or _Places.of(graphs, n_tags)
     posteriors = graphs.item_posteriors(graphs.inside_outside(graphs.scores)[1])
     table = np.zeros((places.n_words, n_tags))
     table[places.word_of, places.tag_symbols] = posteriors[places.tags]
@@ -197,7 +198,7 @@ def _forward(
     at = _Places.of(graphs, n_tags)
     n_sentences = len(graphs)
     edges = get("edges")
-    posteriors = ops.asarray(_tag_posteriors(graphs, at, n_tags), dtype=edges.dtype)
+    posteriors = ops.asarray(tag_posteriors(graphs, n_tags, at), dtype=edges.dtype)
     at = at.on(ops)
 
     # Each word, and what stands before and after each sentence.
@@ -538,7 +539,7 @@ class Network:
         state: dict[str, Any] = {
             "n_updates": self._n_updates,
             "parameters": self._parameters(copy=True),
-            "shims": [_bytes(shim.to_bytes()) for shim in self._shims],
+            "shims": [serialization.nested(shim.to_bytes()) for shim in self._shims],
             "optimizer": None,
         }
         if optimizer is not None:
@@ -613,10 +614,6 @@ class Network:
 
 def _numpy(array: Any) -> NDArray[Any]:
     return array if isinstance(array, np.ndarray) else array.get()
-
-
-def _bytes(data: bytes) -> NDArray[np.uint8]:
-    return np.frombuffer(data, dtype=np.uint8)
 
 
 def _doubles(model: Model, scores: Floats1d) -> Floats:

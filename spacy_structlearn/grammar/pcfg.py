@@ -31,10 +31,6 @@ _UNSOLVED = 1e-9  # a residual above this share of the value is not one of round
 _MOST_NODES = 1e6  # beyond, a critical grammar and one close to it look the same
 
 
-Fragment = int | tuple["Fragment", ...]
-"""A coarse symbol, or one and the fragments below it."""
-
-
 @dataclass(frozen=True, eq=False)
 class PCFG:
     """A PCFG in flat arrays; n states, a symbol's one after another.
@@ -247,36 +243,6 @@ class Expectations:
     def unary(self) -> NDArray[np.float64]:
         """o_A r(A -> B), float64 (U)."""
         return self.outside[self.pcfg.unary[:, 0]] * self.pcfg.unary_p
-
-    def fragment(self, fragment: Fragment) -> float:
-        """The expected number of a contiguous fragment: the sum over the states of its symbols of
-        o of its top times the probabilities of its productions.
-
-        fragment: a coarse symbol, or (symbol, child) or (symbol, child, child), children likewise.
-        What is below a child that is a symbol alone is summed out. Raises ValueError if it is
-        neither.
-        """
-        top = self._below_top(fragment)
-        symbol = fragment[0] if isinstance(fragment, tuple) else fragment
-        return float((self.outside * top)[self.pcfg.symbol == symbol].sum())
-
-    def _below_top(self, fragment: Fragment) -> NDArray[np.float64]:
-        """The probability of the rest of a fragment given the state of its top, float64 (n)."""
-        pcfg = self.pcfg
-        if not isinstance(fragment, tuple):
-            return (pcfg.symbol == fragment).astype(np.float64)
-        symbol, *children = fragment
-        below = [self._below_top(child) for child in children]
-        if len(below) == 2:
-            parent, left, right = pcfg.binary.T
-            weights = pcfg.binary_p * below[0][left] * below[1][right]
-        elif len(below) == 1:
-            parent, child = pcfg.unary.T
-            weights = pcfg.unary_p * below[0][child]
-        else:
-            raise ValueError(f"a production with {len(below)} children")
-        found = np.bincount(parent, weights, pcfg.size)
-        return np.where(pcfg.symbol == symbol, found, 0.0)
 
     def annotated(self, depth: int, sibling: bool) -> NDArray[np.float64]:
         """`outside` divided up by what stands above.

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import numpy as np
+from typing import ClassVar, Protocol
 
 from .. import serialization
 from ..errors import StructlearnError
@@ -99,7 +97,7 @@ class Product:
     base: GrammarEstimator = field(default_factory=SplitMerge)
     grammars: int = 4
 
-    attributes = ("ORTH",)
+    attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
 
     def __post_init__(self) -> None:
         if self.grammars < 1:
@@ -143,6 +141,7 @@ class ProductTrainer:
         self._data = data
         self._done: list[LatentGrammar] = []
         self._current: GrammarTrainer | None = self._trainer(0)
+        self._end = b""  # of the last grammar's training, once all are done
         self.value = 0.0
         self.n_iterations = 0
 
@@ -169,7 +168,10 @@ class ProductTrainer:
         if not more:
             self._done.append(self._current.parameters())
             number = len(self._done)
-            self._current = self._trainer(number) if number < self.settings.grammars else None
+            if number < self.settings.grammars:
+                self._current = self._trainer(number)
+            else:
+                self._end, self._current = self._current.to_bytes(), None
         return self._current is not None
 
     def parameters(self) -> LatentGrammar:
@@ -181,9 +183,10 @@ class ProductTrainer:
 
     def to_bytes(self) -> bytes:
         """The state of the training, to go on bit for bit with the same data and settings."""
+        current = self._end if self._current is None else self._current.to_bytes()
         fields = {
-            "done": [_stored(grammar.to_bytes()) for grammar in self._done],
-            "current": None if self._current is None else _stored(self._current.to_bytes()),
+            "done": [serialization.nested(grammar.to_bytes()) for grammar in self._done],
+            "current": serialization.nested(current),
             "value": self.value,
             "n_iterations": self.n_iterations,
         }
@@ -195,19 +198,20 @@ class ProductTrainer:
         Raises StructlearnError SL050 to SL054 if the bytes are no such state.
         """
         _, fields = serialization.unpack(state, _KIND, {_VERSION})
-        try:
+        # Of another base estimator, the state is of another kind.
+        with serialization.reading(_KIND, "SL052", "SL405"):
             done = [LatentGrammar.from_bytes(part.tobytes()) for part in fields["done"]]
-            if fields["current"] is None or len(done) >= self.settings.grammars:
+            number, last = len(done), self.settings.grammars - 1
+            # None is what was written of all grammars once: it does not tell of which data.
+            if fields["current"] is None or number > last + 1:
                 return False
-            current = self._trainer(len(done))
-            if not current.resume(fields["current"].tobytes()):
+            end = fields["current"].tobytes()
+            current: GrammarTrainer | None = self._trainer(min(number, last))
+            if not current.resume(end):
                 return False
-            self._done, self._current = done, current
-            self.value, self.n_iterations = fields["value"], fields["n_iterations"]
-        except (TypeError, KeyError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+            value, n_iterations = float(fields["value"]), int(fields["n_iterations"])
+        if number > last:
+            self._end, current = end, None
+        self._done, self._current = done, current
+        self.value, self.n_iterations = value, n_iterations
         return True
-
-
-def _stored(data: bytes) -> Any:
-    return np.frombuffer(data, dtype=np.uint8)

@@ -14,22 +14,19 @@ knows: these are hashes too. The hashes are part of the model format and must ne
 from __future__ import annotations
 
 import re
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from ..optimize.owlqn import OWLQN
 from . import _span_features
-from .hypergraph import Floats, Hypergraphs, Mask
-from .model import STORAGES, Entries, from_signed, signed
+from .hypergraph import Floats, Hypergraphs
+from .model import STORAGES, Entries, check_storage, from_signed, signed
 from .symbols import Symbols, cumulative
-from .word_attributes import CLASS, WORD_ATTRIBUTE, WordAttributes, hash_of, word_hash
+from .word_attributes import CLASS, WORD_ATTRIBUTE, WordAttributes, hash_of, vocabulary, without
 
 Sentences = Sequence[Sequence[str]]
 
@@ -200,8 +197,6 @@ class SpanFeatures:
 
     def initialize(self, sentences: Iterable[Sequence[str]], symbols: Symbols) -> SpanWeights:
         """Weights of zero. sentences: the words of the training data, of which it knows some."""
-        counts = Counter(word for sentence in sentences for word in sentence)
-        known = [word_hash(word) for word, count in counts.items() if count >= self.min_count]
         templates = self._templates()
         return SpanWeights(
             templates.spans,
@@ -209,7 +204,7 @@ class SpanFeatures:
             symbols.n_tags,
             symbols.size,
             self.buckets,
-            np.unique(np.array(known, dtype=np.uint64)),
+            vocabulary(sentences, self.min_count),
             Entries(np.empty(0, np.int64), np.empty(0, np.float32)),
         )
 
@@ -260,16 +255,14 @@ class SpanWeights:
 
     def without_words(self, words: Iterable[str]) -> SpanWeights:
         """Weights that do not know these words, which are then judged as rare ones."""
-        gone = np.array([word_hash(word) for word in words], dtype=np.uint64)
-        return self._replaced(vocabulary=self.vocabulary[~np.isin(self.vocabulary, gone)])
+        return self._replaced(vocabulary=without(self.vocabulary, words))
 
     def compact(self, threshold: float = 1e-2, storage: str = "float16") -> SpanWeights:
         """Fewer and rounder weights: those below the threshold in magnitude become zero.
 
         Raises StructlearnError SL404 for an unknown storage.
         """
-        if storage not in STORAGES:
-            raise StructlearnError("SL404", value=storage, known=", ".join(STORAGES))
+        check_storage(storage)
         places, values = self.entries
         kept = np.abs(values) >= threshold
         compacted = self._replaced(entries=Entries(places[kept], values[kept]), storage=storage)
@@ -388,7 +381,7 @@ def likeliest_tags(graphs: Hypergraphs, n_tags: int) -> NDArray[np.int64]:
     # Without edges nothing is known of any tag.
     posteriors = graphs.inside_outside(graphs.scores)[1] if len(graphs.scores) else graphs.scores
     offsets = cumulative(graphs.n_words)
-    sentence = np.repeat(np.arange(len(graphs)), np.diff(graphs.item_offsets))
+    sentence = graphs.item_sentences
     symbol, start, _ = graphs.items.T
     own = np.flatnonzero(symbol < n_tags)
     word = offsets[sentence[own]] + start[own]
@@ -513,148 +506,6 @@ class LinearScorer:
     def _schedule(self) -> tuple[Floats, float, float]:
         rates = self._rates[: self._n_steps + 1]
         return rates, self._features.l1, self._features.epsilon
-
-
-class LinearObjective:
-    """The mean loss of sentences, - log P(tree | words) in nats, as a function of the weights.
-
-    graphs: the forests of the sentences. gold: of the edges, bool (E), those of the trees. weights:
-    of which templates, words and buckets are taken. base: what the grammar's scores are multiplied
-    with. Parameters are the weights of features of gold items (supported features), ascending by
-    place; all others are zero. The penalty is not part of it.
-    """
-
-    def __init__(
-        self,
-        graphs: Hypergraphs,
-        sentences: Sentences,
-        gold: Mask,
-        weights: SpanWeights,
-        base: float = 1.0,
-    ):
-        self.graphs, self.sentences, self.weights, self.base = graphs, sentences, weights, base
-        self.gold = np.asarray(gold, dtype=np.bool_)
-        self._targets = graphs.item_posteriors(self.gold.astype(np.float64))
-        places = Featurizer(weights).places(sentences, graphs)
-        self.places = np.unique(places[self._targets > 0])
-        self.places = self.places[self.places >= 0]
-        column = np.full(weights.buckets + 1, -1, dtype=np.int32)
-        column[self.places] = np.arange(len(self.places), dtype=np.int32)
-        # The last one is for features that an item has not.
-        self._columns = column[places]
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of supported features."""
-        return len(self.places)
-
-    @property
-    def support(self) -> NDArray[np.bool_]:
-        """The places of parameters, bool (buckets)."""
-        found = np.zeros(self.weights.buckets, dtype=np.bool_)
-        found[self.places] = True
-        return found
-
-    def value_and_grad(self, parameters: Floats) -> tuple[float, Floats]:
-        """The mean loss and its gradient, float64 (n_parameters)."""
-        scores = self.graphs.edge_scores(_span_features.sums(self._columns, parameters), self.base)
-        log_z, posteriors = self.graphs.inside_outside(scores)
-        n = max(len(self.graphs), 1)
-        difference = self.graphs.item_posteriors(posteriors) - self._targets
-        gradient = _span_features.scattered(self._columns, difference / n, self.n_parameters)
-        return float(log_z.sum() - scores[self.gold].sum()) / n, gradient
-
-    def parameters(self, weights: SpanWeights) -> Floats:
-        """The parameters among the weights."""
-        return weights.dense()[self.places].astype(np.float64)
-
-    def weights_of(self, parameters: Floats) -> SpanWeights:
-        """Weights that have these parameters."""
-        full = np.zeros(self.weights.buckets, dtype=np.float32)
-        full[self.places] = parameters
-        return self.weights.with_weights(full)
-
-
-class Progress(NamedTuple):
-    """After so many CPU seconds of minimisation, the mean loss with the penalty, and how many
-    weights are other than zero.
-    """
-
-    seconds: float
-    value: float
-    n_weights: int
-
-
-def descend(
-    objective: LinearObjective,
-    features: SpanFeatures,
-    solver: str,
-    passes: int,
-    *,
-    batch_size: int = 32,
-    seed: int = 0,
-) -> Iterator[Progress]:
-    """Minimise the mean loss plus the penalty of `features`, with a report after each pass.
-
-    solver: "owlqn", of which a pass is one iteration, or "adagrad", in batches of sentences in
-    random order, the rate constant for half of the passes and then falling to 0.02 of itself. Both
-    have the same parameters, from zero. What the reports cost is not counted.
-    Raises StructlearnError SL432 for another solver.
-    """
-    if solver == "owlqn":
-        return _by_owlqn(objective, features, passes)
-    if solver == "adagrad":
-        return _by_adagrad(objective, features, passes, batch_size, seed)
-    raise StructlearnError("SL432", name="solver", wanted="owlqn or adagrad", value=solver)
-
-
-def _by_owlqn(
-    objective: LinearObjective, features: SpanFeatures, passes: int
-) -> Iterator[Progress]:
-    optimizer = OWLQN(np.zeros(objective.n_parameters), l1=features.l1)
-    spent = 0.0
-    for _ in range(passes):
-        start = time.process_time()
-        optimizer.step(objective.value_and_grad)
-        spent += time.process_time() - start
-        yield Progress(spent, float(optimizer.value or 0.0), int(np.count_nonzero(optimizer.x)))
-
-
-def _by_adagrad(
-    objective: LinearObjective, features: SpanFeatures, passes: int, batch_size: int, seed: int
-) -> Iterator[Progress]:
-    graphs, sentences = objective.graphs, objective.sentences
-    scorer = LinearScorer(
-        objective.weights.with_weights(np.zeros(objective.weights.buckets)),
-        features,
-        objective.support,
-    )
-    rng = np.random.default_rng(seed)
-    n = len(graphs)
-    n_steps = passes * -(-n // batch_size)
-    spent, step = 0.0, 0
-    for _ in range(passes):
-        start = time.process_time()
-        order = rng.permutation(n)
-        for first in range(0, n, batch_size):
-            chosen = order[first : first + batch_size]
-            batch = graphs.select(chosen)
-            edges = [
-                objective.gold[graphs.edge_offsets[x] : graphs.edge_offsets[x + 1]] for x in chosen
-            ]
-            targets = batch.item_posteriors(np.concatenate(edges).astype(np.float64))
-            scores, backprop = scorer.begin_update([sentences[x] for x in chosen], None, batch)
-            _, posteriors = batch.inside_outside(batch.edge_scores(scores, objective.base))
-            gradient = batch.item_posteriors(posteriors) - targets
-            gradient[np.abs(gradient) < 1e-5] = 0.0
-            backprop(gradient / len(chosen))
-            step += 1
-            scorer.finish_update(min(1.0, max(0.02, 2.0 * (1.0 - step / n_steps))))
-        spent += time.process_time() - start
-        parameters = objective.parameters(scorer.weights)
-        value = objective.value_and_grad(parameters)[0]
-        penalty = features.l1 * float(np.abs(parameters).sum())
-        yield Progress(spent, value + penalty, int(np.count_nonzero(parameters)))
 
 
 def _is_size(buckets: Any) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..optimize.batches import cumulative
 from ..trees.tree import Tree
 
 BINARIZATIONS = ("right", "left")
@@ -362,13 +363,6 @@ def to_tree(
     found = restore(symbols, data.chains if chains is None else chains, brackets)
     spans += [(symbols.names[label], start, end) for label, start, end, _ in found]
     return Tree.from_spans(words, tags, spans)
-
-
-def cumulative(sizes: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Where parts of these sizes begin and end, int64 (n + 1)."""
-    ends = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=ends[1:])
-    return ends
 
 
 class _Encoder:

@@ -10,7 +10,8 @@ words. They are part of the model format and must never change.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -93,6 +94,19 @@ def hash_of(text: str) -> int:
 def word_hash(word: str) -> int:
     """By which a word is known."""
     return hash_of(f"WORD={word}")
+
+
+def vocabulary(sentences: Iterable[Sequence[str]], least: int) -> NDArray[np.uint64]:
+    """The hashes of words that are in the training data so often, uint64, ascending."""
+    counts = Counter(word for sentence in sentences for word in sentence)
+    known = [word_hash(word) for word, count in counts.items() if count >= least]
+    return np.unique(np.array(known, dtype=np.uint64))
+
+
+def without(known: NDArray[np.uint64], words: Iterable[str]) -> NDArray[np.uint64]:
+    """The hashes of known words that are none of these."""
+    gone = np.array([word_hash(word) for word in words], dtype=np.uint64)
+    return known[~np.isin(known, gone)]
 
 
 def _letter(character: str) -> str:

@@ -10,23 +10,22 @@ the trees that have it. Derivations of one tree, with a chain fused or not, are 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..optimize.batches import Rooms, in_batches
 from ..trees.parse import Parse, calibrate
 from ..trees.tree import Tree
 from . import _search
 from .derivation import encode
-from .model import ISBN
+from .model import ISBN, SEARCHES
 
 # Which tree is taken: the one of most expected brackets, or the most probable one. The names are
 # those of the decoders of grammars, most of which have nothing to choose by here.
@@ -35,7 +34,6 @@ MOST_PROBABLE = ("viterbi", "max_rule_product", "variational")
 DECODERS = (*MOST_PROBABLE, *MOST_BRACKETS)
 # What a bracket must be more probable than to be worth having.
 BRACKET_COST = 0.5
-SEARCHES = ("best_first", "word_synchronous")
 # Beams and numbers of trees up to here.
 _MOST = 1_000_000
 # States between two words are so many at most, times the beam. With more of them the best-first
@@ -57,10 +55,10 @@ class DerivationParser:
     decoder: one of `DECODERS`. "labelled_recall" and "max_rule_sum" take the tree of most expected
     brackets, each less one half, so that precision counts too; the others the most probable tree.
     threads: so many share the sentences of a batch. beam: so many hypotheses are kept after each
-    word. branching: so many alternatives of each state are considered. None: as the model has it.
-    search: between two words, "best_first", as in the paper, or "word_synchronous", where
-    hypotheses advance together, move by move (Stern, Fried & Klein 2017). Time and memory grow with
-    the length of a sentence.
+    word. branching: so many alternatives of each state are considered. search: between two words,
+    "best_first", as in the paper, or "word_synchronous", where hypotheses advance together, move by
+    move (Stern, Fried & Klein 2017). None: as the model has it. Time and memory grow with the
+    length of a sentence.
     Raises StructlearnError SL630 for an empty model, SL631 for settings out of range.
     """
 
@@ -72,12 +70,13 @@ class DerivationParser:
         threads: int = 1,
         beam: int | None = None,
         branching: int | None = None,
-        search: str = SEARCHES[0],
+        search: str | None = None,
     ):
         if model.is_empty:
             raise StructlearnError("SL630")
         beam = model.beam if beam is None else beam
         branching = model.branching if branching is None else branching
+        search = model.search if search is None else search
         for name, value, wanted, sound in (
             ("decoder", decoder, "one of " + ", ".join(DECODERS), decoder in DECODERS),
             ("threads", threads, "1 or more", threads >= 1),
@@ -113,10 +112,7 @@ class DerivationParser:
         chained = [index[label] for chain in symbols.chains for label in chain]
         self._chains = np.array(chained, dtype=np.int32)
         self._root = index.get(symbols.root, -1)
-        # What a search needs is used again by the next one.
-        self._rooms: SimpleQueue[_search.Room] = SimpleQueue()
-        for _ in range(threads):
-            self._rooms.put(_search.Room())
+        self._rooms = Rooms(_search.Room, threads)
 
     def parse(
         self,
@@ -146,7 +142,8 @@ class DerivationParser:
             pairs = zip(own[batch], given[batch], strict=True)
             return [self._parse(words, row, tag_weight) for words, row in pairs]
 
-        return [parse for parses in self._in_batches(own, run) for parse in parses]
+        batches = in_batches(own, run, words=_BATCH_WORDS, threads=self.threads)
+        return [parse for parses in batches for parse in parses]
 
     def k_best(
         self,
@@ -185,29 +182,6 @@ class DerivationParser:
                 "SL631", name="tag_weight", value=tag_weight, wanted="0 or more nats"
             )
 
-    def _in_batches(
-        self, sentences: Sequence[Sequence[str]], run: Callable[[slice], list[Parse]]
-    ) -> Iterable[list[Parse]]:
-        """What `run` makes of each batch of sentences, in the order of these."""
-        ends = np.cumsum([len(sentence) for sentence in sentences], dtype=np.int64)
-        cuts = np.flatnonzero(np.diff(ends // _BATCH_WORDS, prepend=0)) + 1
-        bounds = sorted({0, *cuts.tolist(), len(sentences)})
-        batches = [slice(*pair) for pair in pairwise(bounds)]
-        if self.threads == 1 or len(batches) < 2:
-            return map(run, batches)
-        # Each takes the next batch when it is done with one: sentences differ in what they cost.
-        with ThreadPoolExecutor(self.threads) as pool:
-            return pool.map(run, batches)
-
-    @contextmanager
-    def _borrowed_room(self) -> Iterator[_search.Room]:
-        """Room to search in, for as long as it is needed."""
-        room = self._rooms.get()
-        try:
-            yield room
-        finally:
-            self._rooms.put(room)
-
     def _parse(self, words: list[str], given: Sequence[str] | None, tag_weight: float) -> Parse:
         if not words:
             nothing = np.empty(0, np.float32)
@@ -227,7 +201,7 @@ class DerivationParser:
         candidates = self._candidates(words, given, tag_weight)
         if candidates is None:
             return None
-        with self._borrowed_room() as room:
+        with self._rooms.borrowed() as room:
             scores, moves, labels, begins, chosen, is_makeshift, *_ = self._searcher.search(
                 *candidates,
                 beam=self.beam,

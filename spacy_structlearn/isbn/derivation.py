@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..optimize.batches import cumulative
 from ..trees.signatures import NORMALIZATIONS, SIGNATURES, Normalization, Signature, registered
 from ..trees.tree import Tree
 
@@ -384,7 +385,7 @@ class Derivations:
         """All derivations of `parts`, one or more, of the same symbols, one after another."""
         joined = []
         for offsets in ([p.offsets for p in parts], [p.word_offsets for p in parts]):
-            joined.append(_cumulative(np.concatenate([np.diff(o) for o in offsets])))
+            joined.append(cumulative(np.concatenate([np.diff(o) for o in offsets])))
         names = [field.name for field in fields(Derivations)][2:]
         return Derivations(
             *joined, *(np.concatenate([getattr(part, name) for part in parts]) for name in names)
@@ -396,14 +397,8 @@ def _places(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where the chosen parts begin among themselves, and the places of their elements."""
     begins = offsets[:-1][chosen]
-    own = _cumulative(offsets[1:][chosen] - begins)
+    own = cumulative(offsets[1:][chosen] - begins)
     return own, np.arange(own[-1]) + np.repeat(begins - own[:-1], np.diff(own))
-
-
-def _cumulative(sizes: NDArray[np.integer]) -> NDArray[np.int64]:
-    ends = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=ends[1:])
-    return ends
 
 
 class _Walk(NamedTuple):
@@ -432,12 +427,12 @@ class _Walk(NamedTuple):
         """
         own = [labels or (-1,) for labels in segments]
         lengths = np.array([size for x in own for size in (1, len(x) - 1)], dtype=np.int64)
-        begins = _cumulative(lengths)
+        begins = cumulative(lengths)
         flat = np.array([label for x in own for label in x], dtype=np.int32)
         is_chain = self.codes >= 0
         sizes = np.ones(len(self.codes), dtype=np.int64)
         sizes[is_chain] = lengths[self.codes[is_chain]]
-        ends = _cumulative(sizes)
+        ends = cumulative(sizes)
         codes = np.repeat(self.codes, sizes)
         moves = np.where(codes >= 0, PROJECT, -1 - codes).astype(np.int8)
         labels = np.full(len(codes), -1, dtype=np.int32)
@@ -695,7 +690,8 @@ def decode(
     words: Sequence[str],
     tags: Sequence[str],
 ) -> Tree:
-    """The normalised tree that a derivation stands for: what `encode` was given.
+    """The normalised tree that a derivation stands for: what `encode` was given. The parser has the
+    same in its kernel, `_search.brackets`.
 
     moves, labels: (m), as in `Derivations`. words, tags: of the sentence.
     Raises StructlearnError SL603 if the moves are no derivation of so many words.
@@ -755,161 +751,3 @@ def _phrase(label: str, children: Sequence[Tree]) -> Tree:
     if len(children) == 1 and children[0].word is None and children[0].label == label:
         return children[0]
     return Tree(label, children)
-
-
-class _Node:
-    """A node of the stack of `_Automaton`. latest: the last state in which it was on top."""
-
-    __slots__ = ("corner", "is_leaf", "latest", "left", "modified", "row")
-
-    def __init__(self, row: int, corner: int, left: _Node | None = None, is_leaf: bool = False):
-        self.row = row
-        self.corner = corner  # the number of its leftmost word, -1 for none
-        self.left = left
-        self.is_leaf = is_leaf
-        self.modified = False
-        self.latest = -1
-
-
-class _Automaton:
-    """The stack of a derivation, its states and what is legal, as plainly as can be.
-
-    Rows of nodes are those of block b of the inputs.
-    """
-
-    def __init__(self, symbols: Symbols):
-        self.symbols = symbols
-        self.stack = [_Node(symbols.n_labels, -1)]
-        self.n_states = 0
-        self.n_words = 0
-        self.run = 0
-        self.is_done = False
-        self.last = -1
-        self.enter()
-
-    def enter(self) -> None:
-        """Begin the state after a move: `relations` are the states that it reads, -1 for none."""
-        top = self.stack[-1]
-        self.relations = [-1] * len(RELATIONS)
-        self.relations[SELF] = top.latest
-        if len(self.stack) > 1:
-            self.relations[ANCESTOR] = self.stack[-2].latest
-        if top.left is not None:
-            self.relations[LEFT_CHILD] = top.left.latest
-        if self.last in (PROJECT, ATTACH, MODIFY):
-            self.relations[RECENT_CHILD] = self.n_states - 1
-        top.latest = self.n_states
-        self.n_states += 1
-
-    def legal(self) -> NDArray[np.bool_]:
-        mask = np.zeros(len(MOVES), dtype=bool)
-        top = self.stack[-1]
-        if self.is_done:
-            return mask
-        mask[SHIFT] = not top.is_leaf or not self.symbols.n_labels
-        if len(self.stack) > 1 and self.symbols.n_labels:
-            below = self.stack[-2]
-            mask[PROJECT] = self.run < self.symbols.max_projects
-            mask[ATTACH] = not below.modified
-            mask[MODIFY] = len(self.stack) > 2
-        return mask
-
-    def make(self, move: int, row: int) -> None:
-        """Make a legal move. row: of the new node, for a shift or project."""
-        top = self.stack[-1]
-        if move == SHIFT:
-            self.stack.append(_Node(row, self.n_words, is_leaf=True))
-            self.n_words += 1
-        elif move == PROJECT:
-            self.stack[-1] = _Node(row, top.corner, top)
-        else:
-            self.stack.pop()
-            self.stack[-1].modified |= move == MODIFY
-            self.is_done = len(self.stack) == 1
-        self.run = self.run + 1 if move == PROJECT else 0
-        self.last = move
-        if not self.is_done:
-            self.enter()
-
-
-def legal(symbols: Symbols, moves: Iterable[int]) -> NDArray[np.bool_]:
-    """Which moves may follow, bool (4); none where the derivation is complete.
-
-    moves: those so far. Raises StructlearnError SL603 if one of these was not legal.
-    """
-    automaton = _Automaton(symbols)
-    for number, move in enumerate(moves):
-        if not automaton.legal()[move]:
-            raise StructlearnError("SL603", problem=f"move {number} is not possible")
-        automaton.make(move, 0)
-    return automaton.legal()
-
-
-class Replay(NamedTuple):
-    """What each state of a derivation of m moves reads.
-
-    relations: int32 (m, 4), the states that it is linked to by each of `RELATIONS`, -1 for none.
-    rows: of each state its rows of the inputs (`Symbols.input_blocks`). legal: bool (m, 4), the
-    moves that could be made there.
-    """
-
-    relations: NDArray[np.int32]
-    rows: tuple[tuple[int, ...], ...]
-    legal: NDArray[np.bool_]
-
-
-def replay(
-    symbols: Symbols, derivations: Derivations, number: int, features: str = FEATURES
-) -> Replay:
-    """The states of one derivation, by its number.
-
-    features: the blocks of inputs that are read. Raises StructlearnError SL603 for a move that is
-    not legal.
-    """
-    first, end = derivations.offsets[number : number + 2].tolist()
-    words = slice(*derivations.word_offsets[number : number + 2].tolist())
-    columns = (derivations.tags, derivations.items, derivations.signatures)
-    leaves = np.stack([column[words] for column in columns], axis=1).tolist()
-    blocks = {name: block.start for name, block in symbols.input_blocks.items()}
-
-    def leaf_rows(block: str, leaf: int) -> list[int]:
-        if leaf < 0:
-            return []
-        names = ("tags", "items", "signatures")
-        pairs = zip(names, leaves[leaf], strict=True)
-        return [blocks[f"{block}.{name}"] + value for name, value in pairs if value >= 0]
-
-    automaton = _Automaton(symbols)
-    relations, rows, masks = [], [], []
-    last, label = -1, -1
-    for move, new in zip(
-        derivations.moves[first:end].tolist(), derivations.labels[first:end].tolist(), strict=True
-    ):
-        top = automaton.stack[-1]
-        newest = automaton.n_words - 1
-        read: dict[str, list[int]] = {name: [] for name in FEATURES}
-        if last >= 0:
-            read["a"].append(blocks["a.moves"] + last)
-        if last == PROJECT:
-            read["a"].append(blocks["a.labels"] + label)
-        if last == SHIFT:
-            read["a"] += leaf_rows("a", newest)
-        read["b"].append(blocks["b.labels"] + top.row)
-        read["c"] += leaf_rows("c", newest)
-        read["d"] += leaf_rows("d", top.corner)
-        mask = automaton.legal()
-        if not mask[move]:
-            raise StructlearnError("SL603", problem=f"move {len(rows)} is not possible")
-        relations.append(automaton.relations)
-        rows.append(tuple(row for name in FEATURES if name in features for row in read[name]))
-        masks.append(mask)
-        row = new
-        if move == SHIFT:
-            row = blocks["b.tags"] - blocks["b.labels"] + leaves[automaton.n_words][0]
-        automaton.make(move, row)
-        last, label = move, new
-    return Replay(
-        np.array(relations, dtype=np.int32).reshape(-1, len(RELATIONS)),
-        tuple(rows),
-        np.array(masks, dtype=bool).reshape(-1, len(MOVES)),
-    )

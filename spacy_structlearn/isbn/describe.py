@@ -35,7 +35,7 @@ def describe(model: ISBN) -> str:
             f"sigmoid belief network of {symbols.n_tags} tags and {symbols.n_labels} phrases, "
             f"{fused} of them fused chains",
             f"{model.state_size} units a state, {model.means} means, {model.n_weights:,} weights; "
-            f"beam {model.beam}, branching {model.branching}",
+            f"beam {model.beam}, branching {model.branching}, {model.search} search",
             f"{sum(known.values()):,} words with their tags, unknown words of "
             f"{classes if symbols.n_signatures else 'no classes'}",
             "  tags: " + ", ".join(f"{tag} {number:,}" for tag, number in most),

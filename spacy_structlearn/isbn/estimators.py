@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from ..trees.signatures import NORMALIZATIONS, SIGNATURES, registered
 from ..trees.tree import Tree
 from .decode import DerivationParser
 from .derivation import FEATURES, Derivations, encode, symbols_of
-from .model import ISBN, MEANS
+from .model import ISBN, MEANS, SEARCHES
 
 _KIND = "isbn_state"
 _VERSION = 1
@@ -61,9 +61,10 @@ class ISBNEstimator:
     their tags; where labelled brackets have a lower F1 than the best before, the training goes back
     to that state, with half the learning rate and decay, until the rate is below 1/64 of the first;
     the best weights are learned. 0: none is, and learning rate and decay fall linearly to 0.
-    seed: of the first weights, of dropout and of the order of the sentences. beam, branching: of
-    the search, see `ISBN`. shards: a batch is cut in so many parts, on which the result depends by
-    rounding errors alone. threads: so many share these parts; the result is the same, bit for bit.
+    seed: of the first weights, of dropout and of the order of the sentences. beam, branching,
+    search: how trees are found, see `ISBN`. shards: a batch is cut in so many parts, on which the
+    result depends by rounding errors alone. threads: so many share these parts; the result is the
+    same, bit for bit.
     Raises StructlearnError SL620 for a setting out of range, SL405 for a signature or normalisation
     that is not registered.
     """
@@ -88,10 +89,11 @@ class ISBNEstimator:
     seed: int = 0
     beam: int = 10
     branching: int = 10
+    search: str = SEARCHES[0]
     shards: int = 2
     threads: int = 1
 
-    attributes = ("ORTH", "TAG")
+    attributes: ClassVar[tuple[str, ...]] = ("ORTH", "TAG")
 
     def __post_init__(self) -> None:
         in_order = "".join(name for name in FEATURES if name in self.features)
@@ -99,6 +101,7 @@ class ISBNEstimator:
         for name, wanted, sound in (
             ("means", " or ".join(MEANS), self.means in MEANS),
             ("optimizer", " or ".join(OPTIMIZERS), self.optimizer in OPTIMIZERS),
+            ("search", " or ".join(SEARCHES), self.search in SEARCHES),
             ("features", f"some of {FEATURES}, in this order", self.features == in_order),
             *((name, "1 or more", getattr(self, name) >= 1) for name in counts),
             *(
@@ -152,6 +155,7 @@ class ISBNEstimator:
             features=self.features,
             beam=self.beam,
             branching=self.branching,
+            search=self.search,
             seed=self.seed,
         )
 
@@ -256,7 +260,9 @@ class ISBNTrainer:
 
     @property
     def _done(self) -> bool:
-        return self.n_iterations >= self.settings.epochs or self.factor < LEAST_FACTOR
+        # Without held-out sentences it falls within the last epoch, too, and that is no end.
+        halved = bool(self._held) and self.factor < LEAST_FACTOR
+        return halved or self.n_iterations >= self.settings.epochs
 
     def _epoch(self) -> None:
         settings = self.settings
@@ -404,7 +410,7 @@ class ISBNTrainer:
 
     def _set(self, state: dict[str, Any]) -> None:
         """Go back, or on, to a state. Raises ValueError if it is of another network."""
-        self._set_vectors(state, state["n_updates"])
+        self._set_vectors(state, int(state["n_updates"]))
 
     def _learned(self, state: dict[str, Any]) -> NDArray[np.float32]:
         return state["averages" if self.settings.averages else "weights"]
@@ -437,16 +443,18 @@ class ISBNTrainer:
         _, own = serialization.unpack(state, _KIND, {_VERSION})
         if own.get("fingerprint") != self._identity():
             return False
-        try:
-            if own["best"] is not None:
-                self._checked(self._learned(own["best"]))
-            self._set(own["state"])
-            self._best, self.scores = own["best"], list(own["scores"])
-            self.factor, self.value = own["factor"], own["value"]
-            self._batch, self._sum = own["batch"], own["sum"]
-            self.n_iterations = own["n_iterations"]
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+        with serialization.reading(_KIND):
+            best, scores = own["best"], [*map(float, own["scores"])]
+            if best is not None:  # what training may go back to
+                for name in self._first_vectors():
+                    self._checked(best[name])
+                int(best["n_updates"])
+            factor, total, value = (float(own[name]) for name in ("factor", "sum", "value"))
+            batch, n_iterations = int(own["batch"]), int(own["n_iterations"])
+            self._set(own["state"])  # changes nothing where it raises
+        self._best, self.scores, self.factor = best, scores, factor
+        self._batch, self._sum, self.value = batch, total, value
+        self.n_iterations = n_iterations
         return True
 
     def _identity(self) -> str:

@@ -4,8 +4,9 @@ Titov & Henderson (2007), section 5.2: after each elementary decision the means 
 are found anew, so that what was decided is reasoned back from. They maximise the bound of eq. 7, or
 of eq. 8, in which the means before the decision stand for all that was seen earlier. The paper
 searches along one mean at a time; here both are maximised by Newton's method, which needs a few
-steps because they are concave, and gradients are by implicit differentiation (section 5.3). What
-trains and parses has eq. 8 in the kernel, `_network`.
+steps because they are concave, and gradients are by implicit differentiation (section 5.3). The
+kernel `_network`, which trains and parses, has eq. 8; `bound` and `full_update` are the plain
+equations that it is tested against.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _KIND = "isbn"
 _VERSION = 1
 MEANS = ("feed_forward", "mean_field")
+SEARCHES = ("best_first", "word_synchronous")
 STORAGES = ("float32", "float16")
 # A state reads some ten of its rows of inputs.
 _ROWS_READ = 10
@@ -42,8 +43,9 @@ class ISBN:
     signature_log_probs: float32 (T, S), log P(signature | tag, word without an item of its own).
     features: the blocks of inputs that are used, some of "abcd". temperature: what the log odds of
     brackets are divided by, a calibration. beam: so many hypotheses are kept after each word.
-    branching: so many alternatives of a decision are followed. storage: how `to_bytes` writes
-    weights, "float32" (exact) or "float16" (to 0.05 %, see `compact`).
+    branching: so many alternatives of a decision are followed. search: one of `SEARCHES`, see
+    `decode`. storage: how `to_bytes` writes weights, "float32" (exact) or "float16" (to 0.05 %, see
+    `compact`).
     Raises StructlearnError SL604 if the parts do not fit together.
     """
 
@@ -62,6 +64,7 @@ class ISBN:
         temperature: float = 1.0,
         beam: int = 10,
         branching: int = 10,
+        search: str = SEARCHES[0],
         storage: str = "float32",
     ):
         self.symbols = symbols
@@ -73,6 +76,7 @@ class ISBN:
         self.temperature = float(temperature)
         self.beam = beam
         self.branching = branching
+        self.search = search
         self.storage = storage
         problem = self._problem()
         if problem:
@@ -95,6 +99,7 @@ class ISBN:
         features: str = FEATURES,
         beam: int = 10,
         branching: int = 10,
+        search: str = SEARCHES[0],
         seed: int = 0,
         scale: float = 1.0,
     ) -> ISBN:
@@ -122,6 +127,7 @@ class ISBN:
             features=features,
             beam=beam,
             branching=branching,
+            search=search,
         )
 
     def with_weights(self, weights: NDArray[np.floating]) -> ISBN:
@@ -199,6 +205,8 @@ class ISBN:
     def to_bytes(self) -> bytes:
         """The network as bytes, the same for equal networks."""
         fields = self._fields()
+        if self.search == SEARCHES[0]:
+            del fields["search"]  # the only one that readers of earlier versions know
         fields["symbols"] = self.symbols.to_fields()
         for name in ("weights", "signature_log_probs"):
             fields[name] = fields[name].astype(self.storage)
@@ -212,14 +220,8 @@ class ISBN:
         signature or normalisation is not registered here.
         """
         _, fields = serialization.unpack(data, _KIND, {_VERSION})
-        try:
+        with serialization.reading(_KIND, "SL405"):
             return cls._from_fields(**fields)
-        except StructlearnError as error:
-            if error.code == "SL405":
-                raise
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
-        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
 
     @classmethod
     def _from_fields(
@@ -252,6 +254,7 @@ class ISBN:
             "temperature": self.temperature,
             "beam": self.beam,
             "branching": self.branching,
+            "search": self.search,
             "storage": self.storage,
         }
 
@@ -290,6 +293,8 @@ class ISBN:
                 return f"{name} of {value!r}"
         if self.means not in MEANS:
             return f"the means {self.means!r}"
+        if self.search not in SEARCHES:
+            return f"the search {self.search!r}"
         if self.storage not in STORAGES:
             return f"the storage {self.storage!r}"
         features = self.features

@@ -139,14 +139,11 @@ class AdaGrad:
     def from_bytes(cls, data: bytes) -> AdaGrad:
         """The state that `to_bytes` wrote. Raises StructlearnError SL050 to SL054."""
         _, fields = serialization.unpack(data, _KIND, {_VERSION})
-        try:
+        with serialization.reading(_KIND):
             optimizer = cls(fields["state"]["x"], **fields["settings"])
-            for name in _STATE:
-                setattr(optimizer, name, fields["state"][name])
+            serialization.restore(optimizer, _STATE, fields["state"])
             optimizer._squares = np.array(fields["squares"], dtype=np.float64)
-            optimizer._values = list(fields["values"])
+            optimizer._values = [*map(float, fields["values"])]
             if not optimizer._squares.shape == optimizer.x.shape:
                 raise ValueError("its vectors are not of one length")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
         return optimizer

@@ -41,28 +41,32 @@ START_S = 60.0  # how long an actor may take to begin, before others get its sha
 def ray_cluster(address: str | None = None, workers: int | None = None) -> Iterator[None]:
     """Within it shards are in actors of a Ray cluster.
 
-    address: of a running cluster ("auto" for the one of this machine); None: one for this process
-    alone, with the cores of this machine. workers: so many actors, each with a core of its own;
-    None: as many as there are cores, and at most as many as shards.
-    Raises StructlearnError SL250 if Ray is not installed.
+    address: see `connected`. workers: so many actors, each with a core of its own; None: as many as
+    there are cores, and at most as many as shards. Raises StructlearnError SL250 without Ray.
+    """
+    with connected(address), engines_by(partial(RayEngine, workers=workers)):
+        yield
+
+
+@contextmanager
+def connected(address: str | None = None) -> Iterator[None]:
+    """Be connected to a Ray cluster, which is left again, or ended, unless it was already so.
+
+    address: None: the one that runs on this machine or that RAY_ADDRESS names, or else a new one of
+    this machine alone. Raises StructlearnError SL250 if Ray is not installed.
     """
     ray = import_ray()
-    begun = not ray.is_initialized()
-    if begun:
-        # Nothing of a training is reported to anybody, and no server is started for a browser.
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init(
-            address=address or "local",
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            **({} if address else {"include_dashboard": False}),
-        )
+    if ray.is_initialized():
+        yield
+        return
+    # Nothing is told to anybody of how it is used, and no server is started for a browser.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
-        with engines_by(partial(RayEngine, workers=workers)):
-            yield
+        yield
     finally:
-        if begun:
-            ray.shutdown()
+        ray.shutdown()
 
 
 def import_ray() -> Any:

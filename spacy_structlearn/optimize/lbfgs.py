@@ -106,7 +106,7 @@ class LBFGS:
         """One iteration; true while more can be done, false once `status` says why not.
 
         value_and_grad: from float64 (n) to the value and the gradient, float64 (n), there.
-            It must be the same function in every step, except after `reset_memory`.
+            It must be the same function in every step.
         Raises StructlearnError SL220 if the function is not finite where it starts.
         """
         if self.status != "running":
@@ -123,13 +123,6 @@ class LBFGS:
             return False
         self._accept(found)
         return self.status == "running"
-
-    def reset_memory(self) -> None:
-        """Forget the curvature and the value, because the objective changed; x stays."""
-        self._pairs.clear()
-        self._values.clear()
-        self.value = None
-        self.status = "running"
 
     def to_bytes(self) -> bytes:
         """The whole state; see `serialization.pack`."""
@@ -150,18 +143,15 @@ class LBFGS:
     def from_bytes(cls: type[Optimizer], data: bytes) -> Optimizer:
         """The state that `to_bytes` wrote. Raises StructlearnError SL050 to SL054."""
         _, fields = serialization.unpack(data, cls._KIND, {_VERSION})
-        try:
+        with serialization.reading(cls._KIND):
             optimizer = cls(fields["state"]["x"], **fields["settings"])
-            for name in cls._STATE:
-                setattr(optimizer, name, fields["state"][name])
+            serialization.restore(optimizer, cls._STATE, fields["state"])
             pairs = zip(fields["s"], fields["y"], strict=True)
             optimizer._pairs = [(s, y, dot(s, y)) for s, y in pairs]
-            optimizer._values = list(fields["values"])
+            optimizer._values = [*map(float, fields["values"])]
             for vector in (optimizer.gradient, optimizer._smooth, *fields["s"], *fields["y"]):
                 if vector.shape != optimizer.x.shape:
                     raise ValueError("its vectors are not of one length")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=cls._KIND, problem=str(error)) from None
         return optimizer
 
     def _start(self, value_and_grad: ValueAndGradient) -> bool:

@@ -44,7 +44,7 @@ _LARGEST_EXPONENT = 700.0
 """exp of more is taken for infinite: what is left up to 709.8 is for sums."""
 
 
-class MEstimation:
+class MEstimationObjective:
     """l(w) = (1/n) sum_i exp(-w.f_i) + w.E + |w|^2 / 2c, and its derivatives.
 
     counts: F, (n, m), a row for each example: an array, or a sparse matrix or LinearOperator of
@@ -108,18 +108,12 @@ class MEstimation:
         """
         return dot(w, self.expectations) < 0 and bool((self.counts @ w >= 0).all())
 
-    def hessian_vector(self, w: Vector, v: Vector) -> Vector:
-        """The Hessian at w times v, float64 (m): (1/n) F' diag(exp(-F w)) F v + v/c."""
-        alpha = self.alpha(w)
-        product = self._transposed @ (alpha * (self.counts @ v) / len(alpha))
-        return product if self.c is None else product + v / self.c
-
 
 class DualCoordinateDescent:
     """State of a minimisation of the regularised objective, by its dual.
 
     counts: F, (n, m), in SciPy's CSR format; entries may be repeated, and are then added.
-    expectations: E, float64 (m). c: as in `MEstimation`, but not None.
+    expectations: E, float64 (m). c: as in `MEstimationObjective`, but not None.
     tolerance: converged when the duality gap is at most tolerance * max(1, |l|), and l, therefore,
         at most that above its minimum.
     seed: of the order of the examples, a new one in each iteration.
@@ -150,7 +144,7 @@ class DualCoordinateDescent:
         if seed < 0:
             raise StructlearnError("SL209", name="seed", wanted="0 or more", value=seed)
         _check_c(c)
-        self.objective = MEstimation(counts, expectations, c=c)
+        self.objective = MEstimationObjective(counts, expectations, c=c)
         self.tolerance = tolerance
         self.seed = seed
         n, m = counts.shape
@@ -228,7 +222,7 @@ class DualCoordinateDescent:
         constructor.
         """
         _, fields = serialization.unpack(data, _KIND, {_VERSION})
-        try:
+        with serialization.reading(_KIND):
             optimizer = cls(counts, expectations, **fields["settings"])
             state = fields["state"]
             if (state["alpha"].shape, state["w"].shape) != (
@@ -236,10 +230,7 @@ class DualCoordinateDescent:
                 optimizer.w.shape,
             ):
                 raise ValueError("it is of other examples or features")
-            for name in _STATE:
-                setattr(optimizer, name, state[name])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
+            serialization.restore(optimizer, _STATE, state)
         return optimizer
 
 

@@ -10,7 +10,6 @@ where f is not finite counts as too long, and the whole state is in `to_bytes`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -26,7 +25,6 @@ from .lbfgs import (
     Vector,
     dot,
     norm,
-    run,
     two_loop_recursion,
 )
 
@@ -134,30 +132,3 @@ def pseudo_gradient(x: Vector, gradient: Vector, l1: float | Vector) -> Vector:
     """
     at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
     return np.where(x != 0, gradient + l1 * np.sign(x), at_zero)
-
-
-def minimize_l1(
-    value_and_grad: ValueAndGradient,
-    x0: ArrayLike,
-    *,
-    l1: ArrayLike,
-    max_iterations: int,
-    callback: Callable[[OWLQN], object] | None = None,
-    memory: int = 10,
-    gradient_tolerance: float = 1e-5,
-    value_tolerance: float = 1e-9,
-    max_line_search: int = 20,
-) -> OWLQN:
-    """Run OWL-QN to convergence or for at most `max_iterations`; see `OWLQN` for the settings.
-
-    value_and_grad: of f, without the penalty. callback and result: as in `lbfgs.minimize`.
-    """
-    optimizer = OWLQN(
-        x0,
-        l1=l1,
-        memory=memory,
-        gradient_tolerance=gradient_tolerance,
-        value_tolerance=value_tolerance,
-        max_line_search=max_line_search,
-    )
-    return run(optimizer, value_and_grad, max_iterations, callback)

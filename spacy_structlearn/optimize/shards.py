@@ -5,8 +5,8 @@ that is kept of them, and gives its part of the sum; an engine has the shards, w
 and adds their parts in the order of the shards. The result depends on how the data are cut, by
 rounding errors, but neither on who computes a part nor on which is ready first.
 
-`make_engine` keeps shards in this process, unless it is called within `engines_by`: then wherever
-the engines are that this names, on the machines of a cluster for example (`cluster.RayEngine`).
+`make_engine` keeps shards in this process, unless it is called within `engines_by`: then several
+are wherever the engines have them that this names, on a cluster for example (`cluster.RayEngine`).
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def make_engine(
     that it does not write to. threads: for shards in this process, see `ThreadEngine`.
     """
     elsewhere = _ELSEWHERE.get()
-    if elsewhere is not None:
+    if elsewhere is not None and len(parts) > 1:
         return elsewhere(make, shared, parts)
     pool = Pool(threads)
     try:
@@ -223,7 +223,10 @@ def make_engine(
 
 @contextmanager
 def engines_by(elsewhere: MakeEngine | None) -> Iterator[None]:
-    """Within it `make_engine` is elsewhere(make, shared, parts); with None it is as outside."""
+    """Within it `make_engine` of several parts is elsewhere(make, shared, parts).
+
+    None: all shards are in this process again.
+    """
     token = _ELSEWHERE.set(elsewhere)
     try:
         yield

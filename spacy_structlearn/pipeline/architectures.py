@@ -14,7 +14,6 @@ from typing import Any
 
 from spacy.tokens import Doc
 from thinc.api import Model
-from thinc.model import deserialize_attr, serialize_attr
 from thinc.types import Floats2d
 
 from ..classification.bayes_net import BayesNet
@@ -33,7 +32,7 @@ from ..sequence.hmm import HMM
 from ..sequence.local import MEMM
 from ..sequence.model import ChainModel
 from ..sequence.perceptron import Perceptron
-from .batch_trainable import Estimator
+from .batch_trainable import Estimator, let_be_stored
 
 
 def build_crf(
@@ -604,7 +603,6 @@ def build_m_estimated_grammar(
 
     if grammar is None:
         grammar = build_latent_grammar(rounds=0)
-    _store_by_its_own_bytes(AnchoredGrammar)
     estimator = MEstimation(
         base=_grammar_estimator("spacy_structlearn.MEstimatedGrammar.v1", grammar),
         features=FragmentFeatures(templates, min_count, min_word_count),
@@ -703,7 +701,6 @@ def _anchored_model(
     from ..grammar.anchored import AnchoredEstimator, AnchoredGrammar
 
     base = _grammar_estimator(architecture, grammar or build_latent_grammar())
-    _store_by_its_own_bytes(AnchoredGrammar)
     model = learner_model(name, AnchoredGrammar.empty(), AnchoredEstimator(base, **settings))
     for ref, layer in (layers or {}).items():
         model.layers.append(layer)
@@ -740,6 +737,7 @@ def build_isbn(
     seed: int = 0,
     beam: int = 10,
     branching: int = 10,
+    search: str = "best_first",
     shards: int = 2,
     threads: int = 1,
 ) -> Model:
@@ -769,7 +767,8 @@ def build_isbn(
         taken again, as in the paper. 0: none is.
     seed: of the first weights, of dropout and of the order of the sentences.
     beam: so many hypotheses go on from each word to the next. branching: of each hypothesis so many
-        moves are followed. Both are stored with what is learned.
+        moves are followed. search: which go on first, "best_first", as in the paper, or those of as
+        many moves together, "word_synchronous". All three are stored with what is learned.
     shards: a batch is cut in so many parts, on which the result depends by rounding errors.
         threads: so many share them; the result is the same.
     """
@@ -777,7 +776,6 @@ def build_isbn(
     from ..isbn.estimators import ISBNEstimator
     from ..isbn.model import ISBN
 
-    _store_by_its_own_bytes(ISBN)
     estimator = ISBNEstimator(
         means=means,
         state_size=state_size,
@@ -799,6 +797,7 @@ def build_isbn(
         seed=seed,
         beam=beam,
         branching=branching,
+        search=search,
         shards=shards,
         threads=threads,
     )
@@ -939,25 +938,11 @@ def learner_model(
     attrs = {"parameters": parameters, "estimator": estimator}
     if classes is not None:
         attrs["classes"] = classes
-    return Model(name, _forward, attrs=attrs)
+    model = Model(name, _forward, attrs=attrs)
+    let_be_stored(model)
+    return model
 
 
 def _forward(model: Model, docs: Any, is_train: bool) -> Any:
     # Components call their family directly; spaCy asks only that a Model can be held and stored.
     raise NotImplementedError(f"{model.name}: call the component, not its model")
-
-
-def _store_by_its_own_bytes(kind: type) -> None:
-    """Let thinc store attributes of this class by its `to_bytes` and `from_bytes`."""
-
-    @serialize_attr.register(kind)
-    def serialize(_: Any, value: Any, name: str, model: Model) -> bytes:
-        return value.to_bytes()
-
-    @deserialize_attr.register(kind)
-    def deserialize(_: Any, value: bytes, name: str, model: Model) -> Any:
-        return kind.from_bytes(value)
-
-
-for _kind in (ChainModel, LatentGrammar, BayesNet, LogLinear, Stages, WordClasses):
-    _store_by_its_own_bytes(_kind)

@@ -24,11 +24,12 @@ from thinc.api import Config, Model
 
 from ..errors import StructlearnError
 from ..grammar.decode import DECODERS, THRESHOLDS, ChartParser
+from ..serialization import DAMAGE
 from ..trees.normalize import normalize
 from ..trees.parse import Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
-from .batch_trainable import DAMAGE, BatchTrainable
+from .batch_trainable import BatchTrainable
 from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, PARSE_FAILURES, lower_bound
 from .scorers import constituency_score
 from .tokens import Tokens, read_tokens, sentence_docs
@@ -458,7 +459,8 @@ class ConstituencyParser(BatchTrainable):
         searched = hasattr(parameters, "derivations")
         settings: dict[str, Any] = {"decoder": self.decoder, "threads": self.threads}
         if searched:
-            settings |= {"beam": parameters.beam, "branching": parameters.branching}
+            own = ("beam", "branching", "search")
+            settings |= {name: getattr(parameters, name) for name in own}
         else:
             thresholds = THRESHOLDS if self.thresholds is None else tuple(self.thresholds)
             settings["thresholds"] = thresholds

@@ -23,23 +23,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
+import numpy as np
 import srsly
+from numpy.typing import NDArray
 from spacy.tokens import Doc, Span, SpanGroup, Token
 
 from ..errors import NonConstituentException, StructlearnError
+from ..groups import (
+    CONSTITUENT_TAGS,
+    CONSTITUENTS,
+    GROUPS,
+    NP_CHUNKS,
+    PARSE_FAILURES,
+    PP_ATTACHMENTS,
+    SRL,
+)
 from ..trees.pp import NOUN, VERB, Site
 from ..trees.srl import PREDICATE, PlainFrame
 from ..trees.tree import Tree
 
-NP_CHUNKS = "np_chunks"
-CONSTITUENTS = "constituents"
-CONSTITUENT_TAGS = "constituent_tags"
-PARSE_FAILURES = "parse_failures"
-PP_ATTACHMENTS = "pp_attachments"
 PP_ROLES = ("verb", "noun", "prep", "object")  # labels of the spans that follow each phrase
 PP_SITE = 1 + len(PP_ROLES)  # so many spans are one attachment
-SRL = "srl"
-GROUPS = (NP_CHUNKS, CONSTITUENTS, CONSTITUENT_TAGS, PARSE_FAILURES, PP_ATTACHMENTS, SRL)
 ROOT = "TOP"  # the label above the tree, as in `trees.normalize`
 UNKNOWN_TAG = "XX"  # the Penn Treebank's own, for words that have no tag
 ESCAPES = str.maketrans(
@@ -670,10 +674,15 @@ def _in_step(group: SpanGroup, *, every: bool = False) -> bool:
     return True
 
 
-def group_scores(group: SpanGroup):
-    """The scores of a group, one a span, or None where they are missing or of another length."""
+def group_scores(group: SpanGroup) -> NDArray | None:
+    """The scores of a group, one a span, or None where they are missing or of another length.
+
+    Others may have written a list.
+    """
     scores = group.attrs.get("scores")
-    return scores if scores is not None and len(scores) == len(group) else None
+    if not isinstance(scores, (np.ndarray, list, tuple)) or len(scores) != len(group):
+        return None
+    return np.asarray(scores)
 
 
 def _last_starting_by(group: SpanGroup, start: int) -> int:

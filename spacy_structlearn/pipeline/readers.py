@@ -9,7 +9,6 @@ CoNLL-2000 are predicted already.
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice, zip_longest
 from pathlib import Path
@@ -21,7 +20,7 @@ from spacy.vocab import Vocab
 
 from ..errors import StructlearnError
 from ..evaluation.conlleval import chunks
-from ..trees.brackets import read_trees
+from ..trees.brackets import read_trees, text_lines
 from ..trees.chunks import base_noun_phrases
 from ..trees.normalize import normalize
 from ..trees.pp import NOUN, VERB, Site, sites
@@ -111,7 +110,7 @@ def create_docbin_reader(path: Path, tags: bool = True, spans: list[str] | None 
     """
 
     def read(nlp: Language) -> Iterator[Example]:
-        for doc in _read_docbin(path).get_docs(nlp.vocab):
+        for doc in _read_docbin(path, nlp.vocab):
             yield to_example(doc, tags=tags, spans=spans or ())
 
     return read
@@ -244,6 +243,19 @@ def to_example(doc: Doc, *, tags: bool = True, spans: Iterable[str] = ()) -> Exa
     return Example(predicted, doc)
 
 
+def with_norms(nlp: Language, doc: Doc) -> Doc:
+    """The same Doc, made from words, with the norms that the tokenizer of `nlp` would have given.
+
+    It gives some words a norm of their own ("n't": "not"), which taggers read.
+    """
+    tokenized = {token.idx: token for token in nlp.make_doc(doc.text)}
+    for token in doc:
+        same = tokenized.get(token.idx)
+        if same is not None and same.text == token.text:
+            token.norm_ = same.norm_
+    return doc
+
+
 def read_pp_quadruples(path: Path) -> Iterator[tuple[list[str], str]]:
     """Items as (verb, noun, preposition, noun) and label."""
     for number, line in enumerate(_lines(path), 1):
@@ -271,10 +283,15 @@ def read_conll_columns(path: Path) -> Iterator[list[tuple[str, str, str]]]:
         yield rows
 
 
-def _read_docbin(path: Path) -> DocBin:
+def _read_docbin(path: Path, vocab: Vocab) -> Iterator[Doc]:
     data = _existing(path).read_bytes()
     try:
-        return DocBin().from_bytes(data)
+        found = DocBin().from_bytes(data)
+        # Docs are made by the first of these; with fewer of it some would be lost without a word.
+        for part in (found.spaces, found.cats, found.flags, found.span_groups):
+            if len(part) != len(found.tokens):
+                raise ValueError("its parts are of different numbers of Docs")
+        yield from found.get_docs(vocab)
     except Exception as error:  # zlib, msgpack and NumPy each have their own, and spaCy a few more
         problem = " ".join(str(error).split()) or type(error).__name__
         raise StructlearnError("SL013", path=path, problem=problem) from error
@@ -325,15 +342,10 @@ def _names(path: Path | None) -> set[str] | None:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """RAISES: SL010 if there is no such file; SL035 if it is not UTF-8."""
-    path = _existing(path)
-    opener = gzip.open if path.suffix == ".gz" else open
-    # utf-8-sig: with or without the mark that some editors put at the beginning.
-    with opener(path, "rt", encoding="utf-8-sig") as file:
-        try:
-            yield from file
-        except UnicodeDecodeError as error:
-            raise StructlearnError("SL035", path=path, problem=error) from error
+    """RAISES: SL010 if there is no such file; SL035 if it is not UTF-8, SL121 if it is no gzip file
+    although its name ends in .gz.
+    """
+    yield from text_lines(_existing(path))
 
 
 def _existing(path: Path) -> Path:

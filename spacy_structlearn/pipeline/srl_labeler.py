@@ -10,11 +10,9 @@ model; from the probabilities of the last two follow the best arguments that do 
 
 from __future__ import annotations
 
-import gc
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import groupby, islice
 from math import isfinite
 from operator import itemgetter
@@ -31,8 +29,10 @@ from ..classification.calibration import fit_pool, pooled
 from ..classification.estimators import ClassificationData
 from ..classification.features import Table
 from ..errors import StructlearnError
+from ..trees.brackets import uncollected
 from ..trees.heads import COLLINS, HeadRules
-from ..trees.lemmas import Lemmatizer, lemma
+from ..trees.lemmas import Lemmatizer, lemma, lower
+from ..trees.role_tree import RoleTree, candidates, gold_roles
 from ..trees.roles import (
     decode,
     is_relative,
@@ -43,18 +43,17 @@ from ..trees.roles import (
 from ..trees.srl import (
     CONTINUATION,
     ENGLISH,
-    FEATURES,
     PREDICATE,
-    PREDICATE_FEATURES,
     REFERENCE,
     Argument,
     PlainFrame,
     RoleLabels,
-    RoleTree,
     base_label,
-    candidates,
+)
+from ..trees.srl_features import (
+    FEATURES,
+    PREDICATE_FEATURES,
     features,
-    gold_roles,
     join_columns,
     predicate_features,
 )
@@ -431,7 +430,7 @@ class SRLLabeler(BatchTrainable):
             if frame.roleset:
                 token = frame.predicate[0]
                 (tag,) = extensions.constituent_tags(token.doc, [token.i])
-                base = self.lemmatizer(token.text, tag) if self.lemmatizer else token.text.lower()
+                base = (self.lemmatizer or lower)(token.text, tag)
                 counts[base, _number(frame.roleset)][frame.roleset] += 1
         rolesets: dict[str, dict[str, str]] = {}
         for (base, number), found in sorted(counts.items()):
@@ -546,7 +545,7 @@ class SRLLabeler(BatchTrainable):
             for doc, reading in zip(docs, readings, strict=True)
             for sentence in self._sentences(doc)
         )
-        with _uncollected():
+        with uncollected():
             while batch := list(islice(found, BATCH)):
                 sentences = [sentence for _, sentence in batch]
                 predicates = self._predicates(sentences)
@@ -791,20 +790,6 @@ def _portions(
             n += len(nodes)
     if sites:
         yield sites
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Hold off Python's garbage collector: it takes nearly as long as the work itself, going
-    through trees and columns again and again, of which none is garbage.
-    """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _of_label(stage: Any, probabilities: NDArray[np.float64], label: str) -> NDArray[np.float64]:

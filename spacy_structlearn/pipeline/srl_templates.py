@@ -1,7 +1,7 @@
 """The conjunctions of features that the stages of the role labeler weigh, by the name of the stage.
 
-The features are those of `trees.srl`. The lists were chosen on held-out documents of the English
-Web Treebank, where longer ones were no better; nothing in them is English.
+The features are those of `trees.srl_features`. The lists were chosen on held-out documents of the
+English Web Treebank, where longer ones were no better; nothing in them is English.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from ..errors import StructlearnError
-from ..trees.srl import ADDITIONAL, GILDEA_JURAFSKY, PREDICATE_FEATURES
+from ..trees.srl_features import ADDITIONAL, GILDEA_JURAFSKY, PREDICATE_FEATURES
 
 PREDICATES, SENSES, IDENTIFICATION, ROLES = "predicates", "senses", "identification", "roles"
 STAGES = (PREDICATES, SENSES, IDENTIFICATION, ROLES)

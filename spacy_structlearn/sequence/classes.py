@@ -110,13 +110,11 @@ class WordClasses:
         Raises StructlearnError SL050 to SL054 if the bytes are not those of word classes.
         """
         _, fields = serialization.unpack(data, _KIND, {_VERSION})
-        try:
+        with serialization.reading(_KIND):
             classes = cls(**fields)
-        except (TypeError, ValueError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
-        types = classes.words.dtype, classes.classes.dtype, classes.paths.dtype
-        if types != (np.uint64, np.uint16, np.uint64):
-            raise StructlearnError("SL054", kind=_KIND, problem=f"its arrays are {types}")
+            types = classes.words.dtype, classes.classes.dtype, classes.paths.dtype
+            if types != (np.uint64, np.uint16, np.uint64):
+                raise TypeError(f"its arrays are {types}")
         return classes
 
     def __eq__(self, other: object) -> bool:
@@ -236,14 +234,6 @@ class Bigrams:
         pairs = classes[self.first].astype(np.int64) * n_all + classes[self.second]
         counts = np.bincount(pairs, weights=self.counts, minlength=n_all * n_all)
         return counts.astype(np.int64).reshape(n_all, n_all)
-
-
-def mutual_information(counts: NDArray[np.integer]) -> float:
-    """Of two adjacent classes, in nats, given N(a, b), integers (n_all, n_all)."""
-    joint = counts / max(counts.sum(), 1)
-    independent = joint.sum(axis=1)[:, None] * joint.sum(axis=0)
-    seen = joint > 0
-    return float((joint[seen] * np.log(joint[seen] / independent[seen])).sum())
 
 
 def tree_paths(merges: NDArray[np.int32]) -> NDArray[np.uint64]:

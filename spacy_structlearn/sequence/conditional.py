@@ -19,7 +19,7 @@ are unfolded afterwards. The gradient is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from ..optimize.lbfgs import LBFGS, dot, minimize
+from ..optimize.lbfgs import dot
 from ..optimize.shards import Engine, Pool, balance, make_engine, split
 from . import _chain
 from .features import Templates
@@ -538,54 +538,3 @@ def _aligned_zeros(shape: tuple[int, ...]) -> NDArray[np.float64]:
     memory = np.zeros(size + 8)
     start = -memory.ctypes.data % 64 // memory.itemsize
     return memory[start : start + size].reshape(shape)
-
-
-def train_crf(
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    label_ids: NDArray[np.integer],
-    labels: Sequence[str],
-    templates: Templates | Sequence[str],
-    *,
-    l2: float = 1.0,
-    min_frequency: int = 1,
-    order: int = 1,
-    pair_features: bool = True,
-    encoding: str = "IOB2",
-    threads: int = 1,
-    max_iterations: int = 500,
-    gradient_tolerance: float = 1e-5,
-    value_tolerance: float = 1e-9,
-    memory: int = 10,
-    callback: Callable[[LBFGS], object] | None = None,
-) -> ChainModel:
-    """A CRF trained on labelled sentences, with float64 weights.
-
-    columns, offsets, label_ids, labels, templates, min_frequency, order, pair_features, encoding:
-    as in `ChainModel.build`. l2, threads: as in `ConditionalLikelihood`. The rest: as in
-    `optimize.lbfgs.minimize`.
-    """
-    model = ChainModel.build(
-        columns,
-        offsets,
-        label_ids,
-        labels,
-        templates,
-        min_frequency,
-        order=order,
-        pair_features=pair_features,
-        encoding=encoding,
-    )
-    objective = ConditionalLikelihood(model, columns, offsets, label_ids, l2=l2, threads=threads)
-    optimizer = minimize(
-        objective.value_and_grad,
-        objective.parameters(),
-        max_iterations=max_iterations,
-        callback=callback,
-        memory=memory,
-        gradient_tolerance=gradient_tolerance,
-        value_tolerance=value_tolerance,
-    )
-    objective.write(optimizer.x)
-    objective.close()
-    return model

@@ -13,7 +13,7 @@ from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
 from math import isclose
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,15 +130,27 @@ class LikelihoodEstimator(ChainEstimator):
     threads: int = 1
     shards: int = 1
 
+    objective_kind: ClassVar[type[ChainObjective]]
+
     def objective(
         self,
         model: ChainModel,
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.int32],
+        **own: Any,
     ) -> ChainObjective:
-        """What is minimised; arguments as in `ChainObjective`."""
-        raise NotImplementedError
+        """What is minimised; arguments as in `ChainObjective`. own: settings of this kind alone."""
+        return self.objective_kind(
+            model,
+            columns,
+            offsets,
+            label_ids,
+            l2=self.l2,
+            threads=self.threads,
+            shards=self.shards,
+            **own,
+        )
 
     def trainer(
         self, parameters: ChainModel, data: Sequence[SequenceData], *, shards: int | None = None
@@ -155,23 +167,7 @@ class CRF(LikelihoodEstimator):
     Settings: see `LikelihoodEstimator`.
     """
 
-    def objective(
-        self,
-        model: ChainModel,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.int32],
-    ) -> ConditionalLikelihood:
-        """What is minimised; arguments as in `ConditionalLikelihood`."""
-        return ConditionalLikelihood(
-            model,
-            columns,
-            offsets,
-            label_ids,
-            l2=self.l2,
-            threads=self.threads,
-            shards=self.shards,
-        )
+    objective_kind: ClassVar[type[ChainObjective]] = ConditionalLikelihood
 
 
 class LikelihoodTrainer:
@@ -210,8 +206,14 @@ class LikelihoodTrainer:
 
     def step(self) -> bool:
         """One iteration. Returns False once training has ended."""
-        more = self._optimizer.step(self._objective.value_and_grad)
-        return more and self._optimizer.n_iterations < self.settings.max_iterations
+        most = self.settings.max_iterations
+        more = self._optimizer.n_iterations < most  # it may have been resumed at its end
+        more = more and self._optimizer.step(self._objective.value_and_grad)
+        more = more and self._optimizer.n_iterations < most
+        if not more:
+            # The trainer is kept, for more data; its threads and what they work on need not be.
+            self._objective.close()
+        return more
 
     def parameters(self) -> ChainModel:
         """A copy of the model as it stands, float32, without predicates that have no weight."""

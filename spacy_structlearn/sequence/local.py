@@ -80,20 +80,4 @@ class MEMM(LikelihoodEstimator):
     Settings: see `LikelihoodEstimator`.
     """
 
-    def objective(
-        self,
-        model: ChainModel,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.int32],
-    ) -> LocalLikelihood:
-        """What is minimised; arguments as in `LocalLikelihood`."""
-        return LocalLikelihood(
-            model,
-            columns,
-            offsets,
-            label_ids,
-            l2=self.l2,
-            threads=self.threads,
-            shards=self.shards,
-        )
+    objective_kind: ClassVar[type[ChainObjective]] = LocalLikelihood

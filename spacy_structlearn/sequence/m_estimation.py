@@ -28,8 +28,7 @@ from scipy.sparse.linalg import LinearOperator
 from .. import serialization
 from ..errors import StructlearnError
 from ..optimize.lbfgs import LBFGS, norm
-from ..optimize.m_estimation import DualCoordinateDescent
-from ..optimize.m_estimation import MEstimation as Objective
+from ..optimize.m_estimation import DualCoordinateDescent, MEstimationObjective
 from ..optimize.shards import Pool, ThreadEngine
 from . import encoding as encodings
 from .base import BaseDistribution, hidden_markov, locally_uniform, number_codes
@@ -567,7 +566,7 @@ class Minimization:
             c *= statistics.scale
         self._statistics = statistics
         self._max_iterations = settings.max_iterations
-        self._objective = Objective(statistics.counts, statistics.expectations, c=c)
+        self._objective = MEstimationObjective(statistics.counts, statistics.expectations, c=c)
         self._engine = ThreadEngine([self._objective])
         self._optimizer: LBFGS | DualCoordinateDescent
         if c is None:
@@ -630,7 +629,7 @@ class Minimization:
 
     def to_bytes(self) -> bytes:
         """The state, without the data."""
-        state = np.frombuffer(self._optimizer.to_bytes(), dtype=np.uint8)
+        state = serialization.nested(self._optimizer.to_bytes())
         return serialization.pack(_KIND, _VERSION, {"data": self._digest(), "state": state})
 
     def resume(self, state: bytes) -> bool:
@@ -639,17 +638,15 @@ class Minimization:
         Raises StructlearnError SL050 to SL054 if it is no such state.
         """
         _, fields = serialization.unpack(state, _KIND, {_VERSION})
-        try:
+        with serialization.reading(_KIND):
             if fields["data"] != self._digest():
                 return False
             state = fields["state"].tobytes()
-        except (KeyError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
-        if isinstance(self._optimizer, LBFGS):
-            self._optimizer = LBFGS.from_bytes(state)
-        else:
-            counts, expectations = self._statistics.distinct
-            self._optimizer = DualCoordinateDescent.from_bytes(state, counts, expectations)
+            if isinstance(self._optimizer, LBFGS):
+                self._optimizer = LBFGS.from_bytes(state)
+            else:
+                counts, expectations = self._statistics.distinct
+                self._optimizer = DualCoordinateDescent.from_bytes(state, counts, expectations)
         return True
 
     def _digest(self) -> str:

@@ -210,15 +210,25 @@ class ChainModel:
         """The label before the first token in a chain of second order."""
         return int(self.states[self.initial > -np.inf, 0][0]) if self.order == 2 else START
 
+    def state_table(self) -> NDArray[np.int32]:
+        """int32 (L + 1, L): the state of each label after each other, -1 where there is none.
+
+        The last row is of what stands before the first token, where that is no label.
+        """
+        n = len(self.labels)
+        if self.order == 1:
+            return np.tile(np.arange(n, dtype=np.int32), (n + 1, 1))
+        table = np.full((n + 1, n), -1, dtype=np.int32)
+        table[self.states[:, 0], self.states[:, 1]] = np.arange(len(self.states))
+        return table
+
     def state_ids(
         self, label_ids: NDArray[np.int32], offsets: NDArray[np.int64]
     ) -> NDArray[np.int32]:
         """The states of label sequences, int32 (n_tokens); SL207 for a pair that is no state."""
         if self.order == 1:
             return label_ids
-        table = np.full((len(self.labels) + 1, len(self.labels)), -1, dtype=np.int32)
-        table[self.states[:, 0], self.states[:, 1]] = np.arange(len(self.states))
-        ids = table[previous_labels(label_ids, offsets, self.start), label_ids]
+        ids = self.state_table()[previous_labels(label_ids, offsets, self.start), label_ids]
         if len(ids) and ids.min() < 0:
             at = int(ids.argmin())
             problem = f"a pair of labels that is no state, at token {at}"
@@ -422,7 +432,7 @@ class ChainModel:
 
     def _packed_classes(self) -> NDArray[np.uint8]:
         assert self.classes is not None
-        return np.frombuffer(self.classes.to_bytes(), dtype=np.uint8)
+        return serialization.nested(self.classes.to_bytes())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ChainModel:
@@ -431,14 +441,12 @@ class ChainModel:
         Raises StructlearnError SL050 to SL054 if the bytes are not those of a chain model.
         """
         version, fields = serialization.unpack(data, _KIND, _READABLE)
-        try:
+        with serialization.reading(_KIND):
             if version == 1:
                 fields = _from_version_1(fields)
             if version < 3 and any(name in fields for name in _FIELDS_OF_VERSION_3):
                 raise ValueError(f"it has fields that version {version} did not have")
             return cls._from_fields(**fields)
-        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
 
     @classmethod
     def _from_fields(

@@ -9,7 +9,7 @@ feature was seen with the right labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -20,7 +20,7 @@ from .. import serialization
 from ..errors import StructlearnError
 from . import _perceptron
 from .estimators import ChainEstimator, SequenceData, concatenate
-from .features import Templates, check_offsets
+from .features import check_offsets
 from .model import ChainModel, check_label_ids
 
 _KIND = "perceptron_state"
@@ -137,7 +137,7 @@ class AveragedPerceptron:
         Raises StructlearnError SL050 to SL054 if it is no such state.
         """
         _, fields = serialization.unpack(state, _KIND, {_VERSION})
-        try:
+        with serialization.reading(_KIND):
             if fields["data"] != self._digest():
                 return False
             n_epochs, n_wrong, n_averaged = map(int, fields["counts"])
@@ -148,8 +148,6 @@ class AveragedPerceptron:
             everywhere = np.arange(len(self._before))
             for name in ("arc_weights", "arc_totals"):
                 arrays[name] = _scattered(fields[name], everywhere, getattr(self, f"_{name}"))
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise StructlearnError("SL054", kind=_KIND, problem=str(error)) from None
         self.n_epochs, self.n_wrong, self._n_averaged = n_epochs, n_wrong, n_averaged
         for name, array in arrays.items():
             setattr(self, f"_{name}", array)
@@ -220,36 +218,6 @@ def _state_columns(model: ChainModel) -> NDArray[np.int32]:
         pairs = len(model.labels) + np.arange(len(model.states))[:, None]
         columns = np.hstack([columns, pairs])
     return np.ascontiguousarray(columns, dtype=np.int32)
-
-
-def train_perceptron(
-    columns: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    label_ids: NDArray[np.integer],
-    labels: Sequence[str],
-    templates: Templates | Sequence[str],
-    *,
-    max_epochs: int = 20,
-    min_frequency: int = 1,
-    order: int = 1,
-    seed: int = 0,
-    callback: Callable[[AveragedPerceptron], object] | None = None,
-) -> ChainModel:
-    """A chain model trained by the averaged perceptron on labelled sentences.
-
-    columns, offsets, label_ids, labels, templates, min_frequency, order: as in `ChainModel.build`.
-    max_epochs: training ends earlier after an epoch without mistakes.
-    callback: called after each epoch; a true result stops the training.
-    """
-    model = ChainModel.build(
-        columns, offsets, label_ids, labels, templates, min_frequency, order=order
-    )
-    learner = AveragedPerceptron(model, columns, offsets, label_ids, seed=seed)
-    for _ in range(max_epochs):
-        if not learner.epoch() or (callback and callback(learner)):
-            break
-    learner.write()
-    return model
 
 
 @dataclass(frozen=True)

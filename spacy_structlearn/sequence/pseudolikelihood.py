@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class PseudoShard(ChainShard):
 
     def __init__(self, model: ChainModel, *sentences: Any, **settings: Any):
         super().__init__(model, *sentences, **settings)
-        self._table = _state_table(model)
+        self._table = model.state_table()
         last, n_states = model.states[:, -1], len(model.states)
         touched = np.ones((n_states, n_states), dtype=np.bool_)
         if model.order == 2:
@@ -319,17 +319,6 @@ def _symbol_keys(
             yield offset, keys[begin : begin + len(symbols)]
 
 
-def _state_table(model: ChainModel) -> NDArray[np.int32]:
-    """int32 (n_labels + 1, n_labels): the state of a label after another, in the last row after
-    the start; -1 for none."""
-    n_labels = len(model.labels)
-    if model.order == 1:
-        return np.tile(np.arange(n_labels, dtype=np.int32), (n_labels + 1, 1))
-    table = np.full((n_labels + 1, n_labels), -1, dtype=np.int32)
-    table[model.states[:, 0], model.states[:, 1]] = np.arange(len(model.states))
-    return table
-
-
 def _check_joint(model: ChainModel) -> None:
     """Raise SL255, SL256 or SL258 if the joint form is not defined for the model, or too costly."""
     _check_templates(model.templates)
@@ -358,6 +347,8 @@ class PseudoLikelihood(LikelihoodEstimator):
 
     joint: bool = False
 
+    objective_kind: ClassVar[type[ChainObjective]] = LogPseudoLikelihood
+
     def initialize(
         self,
         data: Sequence[SequenceData],
@@ -384,20 +375,11 @@ class PseudoLikelihood(LikelihoodEstimator):
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.int32],
-    ) -> LogPseudoLikelihood:
+    ) -> ChainObjective:
         """What is minimised; arguments as in `LogPseudoLikelihood`, but columns not closed yet."""
         if self.joint:
             columns = model.derive(close_columns(columns)[0])
-        return LogPseudoLikelihood(
-            model,
-            columns,
-            offsets,
-            label_ids,
-            l2=self.l2,
-            threads=self.threads,
-            shards=self.shards,
-            joint=self.joint,
-        )
+        return super().objective(model, columns, offsets, label_ids, joint=self.joint)
 
     def trainer(
         self, parameters: ChainModel, data: Sequence[SequenceData], *, shards: int | None = None

@@ -17,7 +17,9 @@ import io
 import os
 import re
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from sys import intern
 
@@ -50,11 +52,10 @@ def read_trees(source: str | os.PathLike[str] | Iterable[str]) -> Iterator[Tree]
     Yields each tree as soon as its last bracket is read. Raises, with the file and the line:
     SL101 a closing bracket too many, SL102 the end of the file inside a tree (says where the tree
     began), SL103 text outside a tree, SL104 an empty bracket, SL105 a bracket with text but neither
-    tag nor children, SL106 a word beside other children.
+    tag nor children, SL106 a word beside other children; and what `text_lines` raises.
     """
     if isinstance(source, (str, os.PathLike)):
-        with open_text(source) as lines:
-            yield from _parse(lines, os.fspath(source))
+        yield from _parse(text_lines(source), os.fspath(source))
     else:
         yield from _parse(source, getattr(source, "name", "<lines>"))
 
@@ -62,13 +63,20 @@ def read_trees(source: str | os.PathLike[str] | Iterable[str]) -> Iterator[Tree]
 def load_trees(source: str | os.PathLike[str] | Iterable[str]) -> list[Tree]:
     """All trees of `source` at once, otherwise as `read_trees`.
 
-    Python's garbage collector is held off meanwhile: a treebank is millions of objects that all
-    stay, and going through them again and again would take several times as long as reading them.
+    Python's garbage collector is held off meanwhile: going through a treebank again and again would
+    take several times as long as reading it.
     """
+    with uncollected():
+        return list(read_trees(source))
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Hold off Python's garbage collector while millions of objects are made that all stay."""
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return list(read_trees(source))
+        yield
     finally:
         if collecting:
             gc.enable()
@@ -175,8 +183,27 @@ def _check_writable(tree: Tree) -> None:
             raise StructlearnError("SL110", label=node.label, word=node.word)
 
 
-def open_text(path: str | os.PathLike[str]) -> io.TextIOBase:
-    """A UTF-8 file to read, gzipped if the name ends in .gz; with or without a byte order mark."""
+def text_lines(path: str | os.PathLike[str]) -> Iterator[str]:
+    """The lines of a UTF-8 file, gzipped if its name ends in .gz; a byte order mark is left out.
+
+    Raises SL035 if it is not UTF-8, SL121 if it is no gzip file, or cut short.
+    """
+    with readable(path), _open_text(path) as lines:
+        yield from lines
+
+
+@contextmanager
+def readable(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Around the reading of a file: what is wrong with it is SL035 or SL121, see `text_lines`."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise StructlearnError("SL035", path=os.fspath(path), problem=error) from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise StructlearnError("SL121", path=os.fspath(path), problem=error) from error
+
+
+def _open_text(path: str | os.PathLike[str]) -> io.TextIOBase:
     if os.fspath(path).endswith(".gz"):
         return gzip.open(path, "rt", encoding="utf-8-sig")  # type: ignore[return-value]
     return open(path, encoding="utf-8-sig")

@@ -27,11 +27,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .labels import labels_of
 from .tree import Tree
-
-
-def _labels(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 @dataclass(frozen=True)
@@ -46,15 +43,15 @@ class ChunkLabels:
     hyphens: tags of hyphens that are tokens of their own (rule 7).
     """
 
-    noun_phrases: frozenset[str] = _labels("NP WHNP")
-    parts: frozenset[str] = _labels("NML NX")
-    heads: frozenset[str] = _labels("NN NNS NNP NNPS PRP EX WP WDT CD $ QP NAC")
-    modifiers: frozenset[str] = _labels("ADJP UCP INTJ X")
-    clauses: frozenset[str] = _labels("S SBAR SBARQ SINV SQ FRAG RRC PP WHPP")
-    possessives: frozenset[str] = _labels("POS")
-    separators: frozenset[str] = _labels(", : . `` '' -LRB- -RRB- SYM NFP CC")
-    openers: frozenset[str] = _labels("-LRB- NFP")
-    hyphens: frozenset[str] = _labels("HYPH")
+    noun_phrases: frozenset[str] = labels_of("NP WHNP")
+    parts: frozenset[str] = labels_of("NML NX")
+    heads: frozenset[str] = labels_of("NN NNS NNP NNPS PRP EX WP WDT CD $ QP NAC")
+    modifiers: frozenset[str] = labels_of("ADJP UCP INTJ X")
+    clauses: frozenset[str] = labels_of("S SBAR SBARQ SINV SQ FRAG RRC PP WHPP")
+    possessives: frozenset[str] = labels_of("POS")
+    separators: frozenset[str] = labels_of(", : . `` '' -LRB- -RRB- SYM NFP CC")
+    openers: frozenset[str] = labels_of("-LRB- NFP")
+    hyphens: frozenset[str] = labels_of("HYPH")
 
 
 PENN = ChunkLabels()
@@ -94,17 +91,6 @@ def base_noun_phrases(tree: Tree, labels: ChunkLabels = PENN) -> list[tuple[int,
         searched = list(zip(children, starts, strict=False))
         stack.extend((child, at, nominal) for child, at in searched[:first] + searched[stop:])
     return _without_overlap(chunks)
-
-
-def chunk_tags(tree: Tree, labels: ChunkLabels = PENN, chunk: str = "NP") -> list[str]:
-    """The base noun phrases as IOB2 tags, one a token: "B-NP" at the beginning of each, "I-NP" in
-    the rest of it, "O" elsewhere. `chunk` replaces the name NP.
-    """
-    spans = base_noun_phrases(tree, labels)
-    tags = ["O"] * len(tree.leaves())
-    for start, end in spans:
-        tags[start:end] = [f"B-{chunk}"] + [f"I-{chunk}"] * (end - start - 1)
-    return tags
 
 
 def _measure(tree: Tree, labels: ChunkLabels) -> tuple[dict[int, int], set[int]]:

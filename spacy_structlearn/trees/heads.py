@@ -72,12 +72,6 @@ class HeadRules:
             head -= 2
         return kept[head]
 
-    def head_leaf(self, node: Tree) -> Tree:
-        """The head of a phrase as a preterminal, down from head to head; a leaf is its own."""
-        while node.word is None:
-            node = node.children[self.head_child(node)]
-        return node
-
     def heads(self, tree: Tree) -> list[int]:
         """The head of each phrase as the index of its token, phrases in pre-order as `Tree.spans`
         gives them; empty for a leaf. Time is linear in the nodes.

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 
-from .pp import Lemmatizer
-
+Lemmatizer = Callable[[str, str], str]
+"""From a word and its tag to its base form."""
 Endings = Mapping[str, Callable[[str], list[str]]]
 
 
@@ -37,6 +37,11 @@ def lemma(word: str, tag: str, known: Collection[str] = ()) -> str:
     if tag in ("NN", "NNS"):
         return _lemma(word.lower(), _IRREGULAR_NOUNS, _NOUN_ENDINGS, known)
     return word
+
+
+def lower(word: str, tag: str) -> str:
+    """The word in lower case: what stands for base forms where none are known."""
+    return word.lower()
 
 
 def _lemma(

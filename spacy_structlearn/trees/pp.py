@@ -24,19 +24,20 @@ phrases are attached as they should be.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 from ..errors import StructlearnError
 from .heads import COLLINS, HeadRules
+from .labels import VERBS, labels_of
+from .lemmas import Lemmatizer
 from .normalize import EMPTY_TAG, strip_function
 from .tree import Tree
 
 VERB, NOUN = "V", "N"
 Quadruple = tuple[str, str, str, str]
-Lemmatizer = Callable[[str, str], str]
 
 _YEAR = re.compile(r"\d{4}")
 _NUMBER = re.compile(r"[-+.]?\d[\d.,:/\\-]*")
@@ -59,10 +60,6 @@ class Site(NamedTuple):
     label: str
 
 
-def _labels(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 @dataclass(frozen=True)
 class SiteLabels:
     """The labels that the rules speak of; the defaults are those of the Penn Treebank.
@@ -78,22 +75,22 @@ class SiteLabels:
     before one is a subject, so that the word before it is a conjunction.
     """
 
-    verb_phrases: frozenset[str] = _labels("VP")
-    noun_phrases: frozenset[str] = _labels("NP")
-    preposition_phrases: frozenset[str] = _labels("PP")
-    clauses: frozenset[str] = _labels("S")
-    quantities: frozenset[str] = _labels("QP")
+    verb_phrases: frozenset[str] = labels_of("VP")
+    noun_phrases: frozenset[str] = labels_of("NP")
+    preposition_phrases: frozenset[str] = labels_of("PP")
+    clauses: frozenset[str] = labels_of("S")
+    quantities: frozenset[str] = labels_of("QP")
     temporal: str = "TMP"
-    verbs: frozenset[str] = _labels("VB VBD VBG VBN VBP VBZ AUX AUXG")
-    prepositions: frozenset[str] = _labels("IN TO")
-    participles: frozenset[str] = _labels("VBG")
-    numbers: frozenset[str] = _labels("$ CD")
-    digits: frozenset[str] = _labels("CD")
+    verbs: frozenset[str] = VERBS
+    prepositions: frozenset[str] = labels_of("IN TO")
+    participles: frozenset[str] = labels_of("VBG")
+    numbers: frozenset[str] = labels_of("$ CD")
+    digits: frozenset[str] = labels_of("CD")
     empty: str = EMPTY_TAG
-    nouns: frozenset[str] = _labels("NN NNS NNP NNPS PRP EX WP WDT")
-    particles: frozenset[str] = _labels("RP RB RBR RBS")
-    possessives: frozenset[str] = _labels("POS")
-    finite: frozenset[str] = _labels("VBD VBP VBZ MD AUX")
+    nouns: frozenset[str] = labels_of("NN NNS NNP NNPS PRP EX WP WDT")
+    particles: frozenset[str] = labels_of("RP RB RBR RBS")
+    possessives: frozenset[str] = labels_of("POS")
+    finite: frozenset[str] = labels_of("VBD VBP VBZ MD AUX")
 
 
 PENN = SiteLabels()

@@ -33,7 +33,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import StructlearnError
-from .srl import CONTINUATION, REFERENCE, RoleTree
+from .role_tree import RoleTree
+from .srl import CONTINUATION, REFERENCE
 
 # Stands for the logarithm of 0, so that differences are numbers.
 _IMPOSSIBLE = -1e9

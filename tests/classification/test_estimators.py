@@ -124,7 +124,7 @@ def test_training_goes_on_from_its_state(estimator):
 @pytest.mark.parametrize(
     ("name", "kind"), [("bayes net", "bayes_net_training"), ("l2", "log_linear_training")]
 )
-def test_a_state_with_parts_missing_is_named(name, kind):
+def test_a_state_with_parts_missing_is_named(name, kind, refuses_damage):
     estimator, data = ESTIMATORS[name], parts()
     trainer = estimator.trainer(estimator.initialize(data, LABELS, None), data)
     _, fields = serialization.unpack(trainer.to_bytes(), kind, {1})
@@ -132,6 +132,12 @@ def test_a_state_with_parts_missing_is_named(name, kind):
         rest = {other: value for other, value in fields.items() if other != part}
         with pytest.raises(StructlearnError, match="SL054"):
             trainer.resume(serialization.pack(kind, 1, rest))
+    for _ in range(3):
+        trainer.step()
+    refuses_damage(
+        lambda: estimator.trainer(estimator.initialize(data, LABELS, None), data),
+        trainer.to_bytes(),
+    )
 
 
 def test_parameters_hold_no_conjunctions_in_clear_text():

@@ -168,8 +168,7 @@ def forests(number=6):
 # --- the model ------------------------------------------------------------------------------------
 def test_it_answers_for_its_grammar():
     own = AnchoredGrammar(grammar(), 0.7, None, 1.3)
-    names = ("symbols", "rules", "levels", "lexicon", "chains", "binarization", "storage")
-    for name in (*names, "members", "depth", "top_label", "n_productions", "is_empty"):
+    for name in ("symbols", "lexicon", "binarization", "top_label", "is_empty"):
         assert getattr(own, name) == getattr(grammar(), name)
     assert own.temperature == 1.3
     assert AnchoredGrammar.empty().is_empty
@@ -465,7 +464,7 @@ def test_no_resume_with_other_settings_or_data():
         estimator.trainer(None, pairs(sample())).resume(b"nothing")
 
 
-def test_damaged_state():
+def test_damaged_state(refuses_damage):
     trainer, _ = done()
     kind = "anchored_grammar_state"
     _, fields = serialization.unpack(trainer.to_bytes(), kind, {1})
@@ -473,6 +472,7 @@ def test_damaged_state():
         state = serialization.pack(kind, 1, {**fields, **bad})
         with pytest.raises(StructlearnError, match="SL054"):
             settings().trainer(None, pairs(sample())).resume(state)
+    refuses_damage(lambda: settings().trainer(None, pairs(sample())), trainer.to_bytes())
 
 
 def test_threads_make_no_difference():
@@ -579,7 +579,7 @@ def test_a_product():
     assert replace(estimator, fold_grammars=2).fold_base == base
     assert settings(fold_grammars=2).fold_base == base
     trainer, calls = run(estimator)
-    assert trainer.parameters().members == 1
+    assert trainer.parameters().grammar.members == 1
     assert trainer.n_iterations == 2 * 2 + 3 * 2 + 3 + 3
     assert len(calls) + trainer.n_iterations - 1 <= estimator.max_iterations
     # The folds are those of a single grammar.
@@ -591,7 +591,7 @@ def test_a_product():
 def test_folds_of_products():
     trainer, calls = run(settings(fold_grammars=2, epochs=1))
     assert trainer.losses[0] != done()[0].losses[0]
-    assert trainer.parameters().members == 0
+    assert trainer.parameters().grammar.members == 0
     assert len(calls) + trainer.n_iterations - 1 <= trainer.settings.max_iterations
     folds = [LatentGrammar.from_bytes(part.tobytes()) for part in trainer._grammars[1:]]
     assert [fold.members for fold in folds] == [1, 1, 1]

@@ -14,6 +14,7 @@ from numpy_forest import (
 )
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.analysis import Distinct, distinct_productions
 from spacy_structlearn.grammar.conditional import (
     BASES,
     LARGEST,
@@ -21,12 +22,10 @@ from spacy_structlearn.grammar.conditional import (
     SCALES,
     ConditionalLikelihood,
     ConditionalShard,
-    Distinct,
     MultiScale,
     Parts,
     TerminalMap,
     ancestor_places,
-    distinct_productions,
     parameterization_of,
     probabilities_of,
     with_levels,

@@ -30,7 +30,7 @@ from spacy_structlearn.grammar.pcfg import PCFG
 from spacy_structlearn.grammar.product import Product
 from spacy_structlearn.grammar.symbols import BINARIZATIONS, Rules, TreebankData, binarize
 
-N_SAMPLES = 10_000
+N_SAMPLES = 3_000
 FEATURES = FragmentFeatures(ALL, min_count=1)
 
 

@@ -26,9 +26,9 @@ from spacy_structlearn.grammar.conditional import ConditionalShard, without_back
 from spacy_structlearn.grammar.decode import compile_grammar
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.forests import (
+    ForestStatistics,
     GoldTrees,
     RebuiltForests,
-    Statistics,
     Terminals,
     _words,
     coarse_forests,
@@ -424,7 +424,7 @@ def test_statistics():
     (forests,), _, _ = at_level(data, grammar, 2, 1e-3)
     a = forests._arrays
     found = forests.statistics
-    assert found == Statistics(
+    assert found == ForestStatistics(
         data.n_trees,
         sum(mask.bit_count() for mask in a["item_mask"].tolist()),
         len(a["item_symbol"]),
@@ -432,7 +432,7 @@ def test_statistics():
         sum(array.nbytes for array in a.values()),
     )
     assert found.constituents > found.items > data.n_nodes
-    assert found + found == Statistics(
+    assert found + found == ForestStatistics(
         2 * found.sentences,
         2 * found.constituents,
         2 * found.items,

@@ -370,6 +370,12 @@ def test_bytes_that_are_no_state():
         trainer.resume(b"nothing")
 
 
+def test_damaged_states(refuses_damage):
+    stop = len(done()[1]) - 2
+    state, _ = run(BRIEF, stop=stop)
+    refuses_damage(lambda: BRIEF.trainer(None, [data()]), state)
+
+
 # --- forests --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("threshold", [0.0, 1e-4, 1e-2])
 @pytest.mark.parametrize("kind", SETTINGS)

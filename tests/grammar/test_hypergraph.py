@@ -358,7 +358,7 @@ def test_forests_of_the_kernel_are_those_of_numpy(shape, several):
     sentences = [["w0", "w1", "w2"], ["w3"], [], ["w1"] * 9, ["w5", "w4"]]
     graphs, numbers = parser.forests(sentences)
     expected = []
-    with parser._borrowed_chart() as chart:
+    with parser._charts.borrowed() as chart:
         for number in numbers:
             words = [sentences[number]]
             scores = parser._scores(words, [None], np.inf)

@@ -324,6 +324,11 @@ def test_damaged_states(bad):
         settings().trainer(None, [toy() + ODD]).resume(serialization.pack(KIND, 1, fields))
 
 
+def test_damage_changes_nothing(refuses_damage):
+    state = done()[0].to_bytes()
+    refuses_damage(lambda: settings().trainer(None, [toy() + ODD]), state, unread=("base",))
+
+
 def test_threads_make_no_difference():
     same(run(settings(threads=2))[0], done()[0])
 

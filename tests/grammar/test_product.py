@@ -75,7 +75,7 @@ def test_rounds_are_counted_over_all():
     assert not trainer.step()
 
 
-@pytest.mark.parametrize("steps", [0, 2, 3, 5])
+@pytest.mark.parametrize("steps", [0, 2, 3, 5, 6])
 def test_resume(steps):
     settings = Product(SHORT, 2)
     whole = trained(settings, toy())
@@ -85,6 +85,8 @@ def test_resume(steps):
     again = settings.trainer(None, [toy()])
     assert again.resume(trainer.to_bytes())
     assert again.n_iterations == trainer.n_iterations
+    assert again.to_bytes() == trainer.to_bytes()
+    assert not settings.trainer(None, [toy()[1:]]).resume(trainer.to_bytes())
     while again.step():
         pass
     assert again.parameters() == whole
@@ -110,6 +112,13 @@ def test_no_resume_with_other_settings_or_data():
     assert not Product(SHORT, 2).trainer(None, [toy()[1:]]).resume(state)
     with pytest.raises(StructlearnError, match="SL05"):
         Product(SHORT, 2).trainer(None, [toy()]).resume(b"nothing")
+
+
+def test_damaged_states(refuses_damage):
+    trainer = Product(SHORT, 2).trainer(None, [toy()])
+    for _ in range(SHORT.rounds + 3):
+        trainer.step()
+    refuses_damage(lambda: Product(SHORT, 2).trainer(None, [toy()]), trainer.to_bytes())
 
 
 def test_data_may_be_added(singles):

@@ -5,7 +5,6 @@ import pickle
 import re
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 from threading import Thread
 
 import numpy as np
@@ -26,12 +25,10 @@ from spacy_structlearn.grammar.span_features import (
     SPAN_TEMPLATES,
     TAG_TEMPLATES,
     Featurizer,
-    LinearObjective,
     LinearScorer,
     SpanFeatures,
     SpanWeights,
     Templates,
-    descend,
     likeliest_tags,
 )
 from spacy_structlearn.grammar.symbols import Symbols
@@ -443,47 +440,6 @@ def test_scores_of_the_wrong_sentences():
         scorer.scores([["a"]], None, graphs_of((1, [(3, 0, 2)])))
 
 
-# --- gradient -------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", ["toy", "sample"])
-def test_gradient_against_finite_differences(name):
-    graphs, sentences, gold, symbols = forests(name)
-    objective = LinearObjective(
-        graphs, sentences, gold, SMALL.initialize(sentences, symbols), base=0.7
-    )
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=objective.n_parameters) / 4
-    value, gradient = objective.value_and_grad(x)
-    assert value > 0
-    for _ in range(5):
-        way = rng.normal(size=len(x))
-        ends = [objective.value_and_grad(x + step * way)[0] for step in (1e-5, -1e-5)]
-        assert np.isclose((ends[0] - ends[1]) / 2e-5, gradient @ way, rtol=1e-6)
-
-
-def test_the_objective_and_a_scorer_agree():
-    graphs, sentences, gold, symbols = forests()
-    weights = SMALL.initialize(sentences, symbols)
-    objective = LinearObjective(graphs, sentences, gold, weights)
-    x = np.random.default_rng(0).normal(size=objective.n_parameters).astype(np.float32)
-    value, gradient = objective.value_and_grad(x.astype(np.float64))
-    fitted = objective.weights_of(x)
-    assert np.array_equal(objective.parameters(fitted), x)
-    assert fitted.n_weights == objective.n_parameters == objective.support.sum()
-    scorer = LinearScorer(fitted, SMALL, objective.support)
-    scores = scorer.scores(sentences, None, graphs)
-    edges = graphs.edge_scores(scores, 1.0)
-    log_z, posteriors = graphs.inside_outside(edges)
-    assert np.isclose((log_z.sum() - edges[gold].sum()) / len(graphs), value, rtol=1e-9)
-    # The gradient that is propagated back is the same.
-    again, backprop = scorer.begin_update(sentences, None, graphs)
-    assert np.allclose(again, scores, rtol=1e-12)
-    expected = graphs.item_posteriors(posteriors) - graphs.item_posteriors(gold.astype(float))
-    backprop(expected / len(graphs))
-    assert np.allclose(scorer._table[objective.places, 2], gradient, atol=1e-5)
-    others = np.delete(scorer._table[:, 2], objective.places)
-    assert not others.any()
-
-
 # --- AdaGrad --------------------------------------------------------------------------------------
 def plain_adagrad(gradients, rates, l1, epsilon, start):
     """Dense steps, with the penalty at each of them."""
@@ -549,8 +505,7 @@ def toy_scorer(**changes):
 
 
 def test_training_lowers_the_loss():
-    graphs, sentences, gold, symbols = forests()
-    objective = LinearObjective(graphs, sentences, gold, SMALL.initialize(sentences, symbols))
+    graphs, sentences, gold, _ = forests()
 
     def loss(scorer):
         edges = graphs.edge_scores(scorer.scores(sentences, None, graphs), 1.0)
@@ -559,7 +514,6 @@ def test_training_lowers_the_loss():
 
     scorer = toy_scorer(l1=1e-4)
     before = loss(scorer)
-    assert np.isclose(before, objective.value_and_grad(np.zeros(objective.n_parameters))[0])
     train(scorer, 20)
     assert loss(scorer) < before / 2
     # What is read from the table and what is taken out of it are the same.
@@ -646,29 +600,6 @@ def test_states_that_are_none(name, value):
 def test_a_step_that_never_was_is_found():
     table = np.array([[1, 1, 0, 7]], np.float32)
     assert np.isnan(_span_features.current_weights(table, np.zeros(3), 0.1, 0.1)).all()
-
-
-@pytest.mark.parametrize("solver", ["owlqn", "adagrad"])
-def test_both_solvers_minimise_the_same_objective(solver):
-    graphs, sentences, gold, symbols = forests()
-    features = replace(SMALL, l1=0.01)
-    objective = LinearObjective(graphs, sentences, gold, features.initialize(sentences, symbols))
-    start = objective.value_and_grad(np.zeros(objective.n_parameters))[0]
-    passes = {"owlqn": 60, "adagrad": 200}[solver]
-    reports = list(descend(objective, features, solver, passes, batch_size=2))
-    assert len(reports) == passes
-    assert all(later.seconds >= earlier.seconds for earlier, later in pairwise(reports))
-    best = reports[-1]
-    assert best.value < start
-    assert 0 < best.n_weights < objective.n_parameters
-    reference = list(descend(objective, features, "owlqn", 60))[-1].value
-    assert np.isclose(best.value, reference, rtol=0.1)
-
-
-def test_another_solver():
-    with pytest.raises(StructlearnError) as error:
-        descend(None, SMALL, "newton", 1)
-    assert error.value.code == "SL432"
 
 
 # --- kernel ---------------------------------------------------------------------------------------

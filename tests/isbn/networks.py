@@ -8,6 +8,7 @@ mean at a time; gradients by finite differences.
 from typing import NamedTuple
 
 import numpy as np
+from automaton import legal, replay
 from scipy.optimize import brentq
 
 from spacy_structlearn.isbn._network import Network
@@ -18,8 +19,6 @@ from spacy_structlearn.isbn.derivation import (
     SHIFT,
     Derivations,
     Symbols,
-    legal,
-    replay,
 )
 
 LIMIT = 15.0  # of natural parameters
@@ -45,6 +44,13 @@ class Trace(NamedTuple):
     final: np.ndarray
     log_probs: np.ndarray
     legal: np.ndarray
+
+
+def log_likelihoods(network, weights, derivations):
+    """log P of each derivation (eq. 6), in nats, by the kernel: (N)."""
+    values = np.empty(len(derivations))
+    network.log_likelihoods(weights, *derivations.arrays, np.arange(len(derivations)), values)
+    return values
 
 
 class Problem(NamedTuple):
@@ -74,11 +80,7 @@ class Problem(NamedTuple):
     def log_likelihood(self, weights=None, tolerance=1e-12):
         """Of all derivations, by the kernel."""
         weights = self.weights if weights is None else weights
-        numbers = np.arange(len(self.derivations))
-        out = np.empty(len(numbers))
-        network = self.network(tolerance)
-        network.log_likelihoods(weights, *self.derivations.arrays, numbers, out)
-        return out.sum()
+        return log_likelihoods(self.network(tolerance), weights, self.derivations).sum()
 
     def gradient(self, **options):
         """Value and gradient of all derivations, by the kernel."""

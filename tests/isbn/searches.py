@@ -4,6 +4,7 @@ import heapq
 from typing import NamedTuple
 
 import numpy as np
+from automaton import legal, replay
 from networks import LIMIT, Decision, newton, parts, shapes, sigma, softmax
 
 from spacy_structlearn.isbn.derivation import (
@@ -13,8 +14,6 @@ from spacy_structlearn.isbn.derivation import (
     SHIFT,
     Derivations,
     Symbols,
-    legal,
-    replay,
 )
 
 

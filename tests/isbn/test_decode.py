@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from networks import log_likelihoods
 from searches import Network, Sentence, enumerate_all, symbols
 
 from spacy_structlearn.errors import StructlearnError
@@ -20,7 +21,6 @@ from spacy_structlearn.isbn.decode import (
     joint_log_probabilities,
 )
 from spacy_structlearn.isbn.derivation import decode, encode, symbols_of
-from spacy_structlearn.isbn.feed_forward import log_likelihoods
 from spacy_structlearn.isbn.model import ISBN, MEANS
 from spacy_structlearn.trees.brackets import load_trees, parse_tree
 from spacy_structlearn.trees.normalize import normalize
@@ -433,6 +433,20 @@ def test_what_cannot_be_parsed_with_or_from():
             parser.k_best(["a"], 2, tag_weight=weight)
 
 
+def test_the_search_is_the_models_own():
+    own = model(search="word_synchronous")
+    assert DerivationParser(own).search == "word_synchronous"
+    assert DerivationParser(own, search="best_first").search == "best_first"
+    assert DerivationParser(model()).search == "best_first"
+    words = sentences()[0]
+    for a, b in zip(
+        DerivationParser(own).parse(words),
+        DerivationParser(model(), search="word_synchronous").parse(words),
+        strict=True,
+    ):
+        same(a, b)
+
+
 def test_beam_and_branching_are_the_models_own():
     words = sentences()[0]
     own = model(beam=2, branching=3)
@@ -481,5 +495,6 @@ def test_rooms_are_given_back():
         with pytest.raises(MemoryError):
             parser.parse([["a"]])
     parser._searcher = kernel
-    assert parser._rooms.qsize() == 2
-    assert isinstance(parser._rooms.get(), _search.Room)
+    assert len(parser._rooms) == 2
+    with parser._rooms.borrowed() as room:
+        assert isinstance(room, _search.Room)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from automaton import legal, replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,8 +26,6 @@ from spacy_structlearn.isbn.derivation import (
     Symbols,
     decode,
     encode,
-    legal,
-    replay,
     symbols_of,
 )
 from spacy_structlearn.trees.brackets import load_trees, parse_tree, read_trees

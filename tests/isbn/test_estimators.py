@@ -130,6 +130,7 @@ def rated(monkeypatch, *scores):
         ("seed", -1),
         ("beam", 0),
         ("branching", 0),
+        ("search", "greedy"),
         ("shards", 0),
         ("threads", 0),
     ],
@@ -149,6 +150,7 @@ def test_functions_that_are_not_registered(name):
 # --- initialize -----------------------------------------------------------------------------------
 def test_initialize_takes_all_settings_of_the_network():
     own = {"means": "mean_field", "state_size": 5, "features": "abd", "beam": 4, "branching": 3}
+    own["search"] = "word_synchronous"
     model = estimator(**own, signature="english", normalization="typographic").initialize(toy())
     assert {name: getattr(model, name) for name in own} == own
     assert (model.symbols.signature_kind, model.symbols.normalization) == ("english", "typographic")
@@ -707,7 +709,7 @@ def test_states_of_others():
     assert not trainer.resume(state)
 
 
-def test_damaged_states():
+def test_damaged_states(refuses_damage):
     trainer = toy_trainer(validation=0.2)
     trainer.step()
     state = trainer.to_bytes()
@@ -725,6 +727,9 @@ def test_damaged_states():
         ("state", {}),
         ("best", fields["best"] | {"averages": short}),
         ("best", {}),
+        ("best", fields["best"] | {"mom1": short}),
+        ("best", fields["best"] | {"n_updates": None}),
+        ("state", fields["state"] | {"n_updates": "many"}),
         ("scores", 1),
     ):
         with pytest.raises(StructlearnError, match="SL054"):
@@ -732,6 +737,7 @@ def test_damaged_states():
     del fields["factor"]
     with pytest.raises(StructlearnError, match="SL054"):
         trainer.resume(serialization.pack("isbn_state", 1, fields))
+    refuses_damage(lambda: toy_trainer(validation=0.2), state)
 
 
 def test_the_state_of_a_training_is_no_part_of_another():

@@ -1,25 +1,12 @@
-"""Feed-forward means, distributions of decisions, and likelihoods of derivations."""
+"""Feed-forward means, and distributions of decisions."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import (
-    LIMIT,
-    make_symbols,
-    numpy_trace,
-    random_problem,
-    sigma,
-    softmax,
-)
+from networks import LIMIT, numpy_trace, random_problem, sigma, softmax
 
-from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.isbn.derivation import PROJECT
-from spacy_structlearn.isbn.feed_forward import (
-    decision_probabilities,
-    log_likelihoods,
-    means,
-)
+from spacy_structlearn.isbn.feed_forward import decision_probabilities, means
 
 
 # --- equations -----------------------------------------------------------------------------------
@@ -75,33 +62,3 @@ def test_kernel_has_these_equations(mean_field):
     for t, log_prob in enumerate(found["log_probs"][:, 0]):
         p = decision_probabilities(found["means"][t, 0], outputs, biases, trace.legal[t])
         assert np.log(p[problem.derivations.moves[first + t]]) == pytest.approx(log_prob, abs=1e-12)
-
-
-# --- likelihoods ---------------------------------------------------------------------------------
-@pytest.mark.parametrize("mean_field", [False, True])
-def test_log_likelihoods(mean_field):
-    problem = random_problem(1, make_symbols(3, (2, 3), 2), mean_field=mean_field)
-    found = log_likelihoods(problem.network(), problem.weights, problem.derivations)
-    wanted = [numpy_trace(problem, number).log_probs.sum() for number in range(3)]
-    np.testing.assert_allclose(found, wanted, rtol=1e-9)
-    assert (found < 0).all()
-
-
-def test_log_likelihoods_of_nothing():
-    problem = random_problem(1)
-    nothing = problem.derivations.subset([])
-    assert log_likelihoods(problem.network(), problem.weights, nothing).shape == (0,)
-
-
-def test_errors_come_through():
-    problem = random_problem(6)
-    network, derivations = problem.network(), problem.derivations
-    with pytest.raises(StructlearnError, match="SL641"):
-        log_likelihoods(network, problem.weights[1:], derivations)
-    derivations.moves[-1] = 9
-    with pytest.raises(StructlearnError, match="SL641"):
-        log_likelihoods(network, problem.weights, derivations)
-    # A project with no label, where the tree was to be complete.
-    derivations.moves[-1] = PROJECT
-    with pytest.raises(StructlearnError, match="SL642"):
-        log_likelihoods(network, problem.weights, derivations)

@@ -85,6 +85,7 @@ def test_random_weights():
 
 def test_settings_are_kept():
     settings = {"means": "mean_field", "features": "bd", "beam": 3, "branching": 4}
+    settings["search"] = "word_synchronous"
     model = network(**settings)
     assert {name: getattr(model, name) for name in settings} == settings
     assert model.temperature == 1.0
@@ -109,6 +110,7 @@ OTHERS = {
     "temperature": 2.0,
     "beam": 5,
     "branching": 5,
+    "search": "word_synchronous",
 }
 
 
@@ -121,6 +123,13 @@ def test_all_that_there_is_comes_back(name):
     assert again != network()
     assert again.to_bytes() == data
     assert again.weights.dtype == again.signature_log_probs.dtype == np.float32
+
+
+def test_files_of_the_usual_search_are_as_ever():
+    _, fields = serialization.unpack(network().to_bytes(), "isbn", {1})
+    assert "search" not in fields
+    _, fields = serialization.unpack(changed(search="word_synchronous").to_bytes(), "isbn", {1})
+    assert fields["search"] == "word_synchronous"
 
 
 def test_a_network_travels():
@@ -185,6 +194,7 @@ def test_half_precision():
         {"beam": 0},
         {"branching": 0},
         {"branching": True},
+        {"search": "greedy"},
         {"storage": "int8"},
         {"signature_log_probs": np.zeros((2, 2))},
         {"signature_log_probs": np.full((2, 3), -np.inf)},

@@ -5,7 +5,8 @@ import pytest
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.adagrad import AdaGrad
-from spacy_structlearn.optimize.owlqn import minimize_l1
+from spacy_structlearn.optimize.lbfgs import run
+from spacy_structlearn.optimize.owlqn import OWLQN
 
 
 def regression(n=60, n_features=12, n_parts=6, seed=0):
@@ -40,7 +41,7 @@ def test_one_step():
 @pytest.mark.parametrize("l1", [0.0, 5.0])
 def test_the_optimum(l1):
     parts, whole = regression()
-    wanted = minimize_l1(whole, np.zeros(12), l1=l1, max_iterations=500).x
+    wanted = run(OWLQN(np.zeros(12), l1=l1), whole, 500).x
     optimizer = AdaGrad(np.zeros(12), learn_rate=0.5, l1=l1, value_tolerance=0.0)
     for _ in range(1500):
         optimizer.step(parts)

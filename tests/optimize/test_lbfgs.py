@@ -153,18 +153,6 @@ def test_forged_state(change):
         LBFGS.from_bytes(serialization.pack("lbfgs", 1, {**fields, **change}))
 
 
-def test_reset_memory_takes_up_a_new_objective():
-    first, _ = quadratic(seed=0)
-    second, solution = quadratic(seed=5)
-    optimizer = minimize(first, np.zeros(30), **TIGHT)
-    optimizer.reset_memory()
-    assert optimizer.value is None
-    while optimizer.step(second):
-        pass
-    assert optimizer.converged
-    np.testing.assert_allclose(optimizer.x, solution, atol=1e-6)
-
-
 @pytest.mark.parametrize("bad", [np.inf, np.nan, -np.inf])
 def test_steps_to_where_the_function_is_not_finite(bad):
     # -log x + x has its minimum at 1 and ends at 0; a first step from 5 with a steep slope jumps.

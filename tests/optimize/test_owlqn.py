@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize import lbfgs
-from spacy_structlearn.optimize.owlqn import OWLQN, minimize_l1, pseudo_gradient
+from spacy_structlearn.optimize.lbfgs import run
+from spacy_structlearn.optimize.owlqn import OWLQN, pseudo_gradient
 
 TIGHT = {"gradient_tolerance": 1e-9, "value_tolerance": 0.0, "max_iterations": 2000}
 
@@ -26,6 +27,10 @@ def regression(n=60, n_features=25, seed=0):
         return float(0.5 * residual @ residual), design.T @ residual
 
     return design, response, objective
+
+
+def minimize_l1(objective, x0, *, l1, max_iterations, callback=None, **settings):
+    return run(OWLQN(x0, l1=l1, **settings), objective, max_iterations, callback)
 
 
 def soft_threshold(values, l1):
@@ -201,17 +206,6 @@ def test_gradient_that_is_not_finite():
     result = minimize_l1(objective, [0.0, 0.7], l1=0.2, **TIGHT)
     assert result.converged
     np.testing.assert_allclose(result.x, 0.2, atol=1e-8)
-
-
-def test_reset_memory_takes_up_a_new_objective():
-    _, _, first = regression(seed=0)
-    design, response, second = regression(seed=1)
-    optimizer = minimize_l1(first, np.zeros(25), l1=3.0, **TIGHT)
-    optimizer.reset_memory()
-    assert optimizer.value is None
-    while optimizer.step(second):
-        pass
-    np.testing.assert_allclose(optimizer.x, coordinate_descent(design, response, 3.0), atol=1e-8)
 
 
 def test_lying_gradient_ends_the_line_search():

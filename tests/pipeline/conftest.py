@@ -1,10 +1,17 @@
-"""Hand-made training data for the components: seven sentences, chunked by hand."""
+"""Hand-made training data for the components: seven sentences, chunked by hand. And lets the tests
+of this folder import `parsers`, which pytest's importlib mode does not.
+"""
+
+import sys
+from pathlib import Path
 
 import pytest
 import spacy
 from spacy.tokens import Doc
 
 from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 SENTENCES = [
     "[The/DT old/JJ dog/NN] slept/VBD under/IN [the/DT table/NN] ./.",

@@ -1,17 +1,19 @@
 """Conditional grammars as spaCy sees them: settings, both doors to training, storage, odd input."""
 
 import pickle
-import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import parsers
 import pytest
 import spacy
 import srsly
+from parsers import FILES, SAMPLE, TEXT, parser_of, scores, strings, treebank
 from spacy import registry
 from spacy.cli.train import train as spacy_train
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
 from spacy_structlearn.errors import StructlearnError
@@ -20,58 +22,17 @@ from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
 from spacy_structlearn.grammar.lexicon import LexiconSettings
 from spacy_structlearn.grammar.product import Product
 from spacy_structlearn.pipeline import batch_trainable, fitting
-from spacy_structlearn.pipeline.readers import create_treebank_reader, read_treebank
+from spacy_structlearn.pipeline.readers import read_treebank
 
-SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
-FILES = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
 NAME = "spacy_structlearn.ConditionalGrammar.v1"
 CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.ConditionalGrammar.cfg"
-FEW = {
-    "rounds": 1,
-    "split_iterations": 6,
-    "merge_iterations": 3,
-    "smooth_iterations": 2,
-    "iterations": 8,
-    "l1": 0.1,
-}
-TEXT = "The old man took a key from his pocket. He opened the door."
+blank = partial(parsers.blank, "ConditionalGrammar")
+trained = partial(parsers.trained, "ConditionalGrammar")
 
 
-def treebank(nlp):
-    return list(create_treebank_reader(SAMPLE / "sample.trees", **FILES)(nlp))
-
-
-def blank(**settings):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("sentencizer")
-    model = {"@architectures": NAME, **FEW, **settings}
-    nlp.add_pipe("constituency_parser", config={"model": model})
-    return nlp
-
-
-def parser_of(nlp):
-    return nlp.get_pipe("constituency_parser")
-
-
-def trained(**settings):
-    nlp = blank(**settings)
-    examples = treebank(nlp)
-    parser_of(nlp).initialize(lambda: examples)
-    parser_of(nlp).fit(examples)
-    return nlp
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def nlp():
-    return trained()
-
-
-def strings(doc):
-    return [s._.parse_string for s in doc.sents if not s.text.isspace()]
-
-
-def scores(doc):
-    return doc.spans["constituents"].attrs["scores"]
+    return parsers.loaded("ConditionalGrammar")
 
 
 # --- settings -------------------------------------------------------------------------------------
@@ -177,12 +138,6 @@ def test_an_interrupted_fit_goes_on_from_its_checkpoint(nlp, tmp_path, monkeypat
     assert not (tmp_path / "state").exists()
 
 
-def test_initialize_keeps_a_loaded_grammar(nlp):
-    before = parser_of(nlp).parameters
-    nlp.initialize()
-    assert parser_of(nlp).parameters is before
-
-
 def test_products_of_conditional_grammars(nlp, tmp_path):
     both = trained(grammars=2)
     grammar = parser_of(both).parameters
@@ -244,18 +199,6 @@ def test_progress_is_shown_for_both_phases(overrides, monkeypatch, capsys):
 
 
 # --- odd input ------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "text", ["", " ", "\n\n\t ", "dog", "!", "🙂 🙂", "\u200b", ") (", "a " * 600, "door, " * 300]
-)
-def test_odd_texts(nlp, text):
-    doc = nlp(text)
-    words = [token.text for token in doc if not token.is_space]
-    assert [word for tree in doc._.trees for word in tree.words()] == words
-    assert np.isfinite(scores(doc)).all()
-    assert (scores(doc) >= 0).all()
-    assert (scores(doc) <= 1).all()
-
-
 @pytest.mark.parametrize("decoder", ["max_rule_product", "max_rule_sum", "viterbi", "variational"])
 def test_every_decoder_reads_weights(nlp, decoder):
     parser = parser_of(nlp)
@@ -272,36 +215,6 @@ def test_every_decoder_reads_weights(nlp, decoder):
 
 
 # --- storage --------------------------------------------------------------------------------------
-@pytest.fixture(params=["disk", "bytes", "pickle"])
-def restored(request, nlp, tmp_path):
-    if request.param == "disk":
-        nlp.to_disk(tmp_path / "model")
-        return spacy.load(tmp_path / "model")
-    if request.param == "bytes":
-        return spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
-    nlp(TEXT)
-    return pickle.loads(pickle.dumps(nlp))
-
-
-def test_component_round_trip(nlp, restored):
-    ours, again = parser_of(nlp), parser_of(restored)
-    assert again.parameters.to_bytes() == ours.parameters.to_bytes()
-    assert again.labels == ours.labels
-    assert again.estimator == ours.estimator
-    assert strings(restored(TEXT)) == strings(nlp(TEXT))
-    np.testing.assert_array_equal(scores(restored(TEXT)), scores(nlp(TEXT)))
-
-
-def test_store_of_predictions(nlp):
-    doc = nlp(TEXT)
-    for again in (
-        Doc(nlp.vocab).from_bytes(doc.to_bytes()),
-        next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(nlp.vocab)),
-    ):
-        assert again._.trees == doc._.trees
-        np.testing.assert_array_equal(scores(again), scores(doc))
-
-
 @pytest.mark.parametrize("storage", ["float32", "float16", "log8"])
 def test_compact_grammars_parse_as_the_whole_one(nlp, storage):
     other = pickle.loads(pickle.dumps(nlp))
@@ -311,38 +224,3 @@ def test_compact_grammars_parse_as_the_whole_one(nlp, storage):
     assert strings(again(TEXT)) == strings(nlp(TEXT))
     tolerance = {"float32": 1e-3, "float16": 0.02, "log8": 0.15}[storage]
     np.testing.assert_allclose(scores(again(TEXT)), scores(nlp(TEXT)), atol=tolerance)
-
-
-def test_store_n_process_under_spawn(nlp, tmp_path):
-    nlp.to_disk(tmp_path / "model")
-    script = tmp_path / "run.py"
-    script.write_text(
-        "import multiprocessing, sys, spacy\n"
-        "if __name__ == '__main__':\n"
-        "    multiprocessing.set_start_method('spawn')\n"
-        "    nlp = spacy.load(sys.argv[1])\n"
-        "    for doc in nlp.pipe([sys.argv[2]] * 4, n_process=2, batch_size=2):\n"
-        "        print([s._.parse_string for s in doc.sents],\n"
-        "              [round(s._.constituent_prob, 5) for s in doc.spans['constituents']])\n",
-        encoding="utf8",
-    )
-    run = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "model"), TEXT],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
-    doc = nlp(TEXT)
-    probs = [round(s._.constituent_prob, 5) for s in doc.spans["constituents"]]
-    assert run.stdout.splitlines() == [f"{strings(doc)} {probs}"] * 4
-
-
-def test_loading_one_imports_no_scipy(nlp, tmp_path):
-    nlp.to_disk(tmp_path / "model")
-    code = (
-        "import sys, spacy\n"
-        f"spacy.load({str(tmp_path / 'model')!r})({TEXT!r})\n"
-        "assert 'scipy' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)

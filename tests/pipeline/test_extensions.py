@@ -802,3 +802,17 @@ def test_getters_of_frames_do_not_scan(read, monkeypatch):
         taken.append(Counting.taken)
     assert taken[0] >= 8 * 100
     assert 20 * taken[0] <= taken[1] < 20 * taken[0] * 1.8
+
+
+@pytest.mark.parametrize("scores", [[0.5], (0.5,), ["x"], "x", 1.0, [0.5, 0.5], None])
+def test_scores_that_others_wrote(scores):
+    doc = Doc(Vocab(), words=["the", "dog", "ran"])
+    spans = [Span(doc, 0, 2, label="NP")]
+    doc.spans["np_chunks"] = SpanGroup(doc, name="np_chunks", spans=spans, attrs={"scores": scores})
+    if scores != ["x"]:
+        assert doc[0:2]._.np_chunk_prob == (
+            0.5 if len(np.shape(scores)) == 1 and len(scores) == 1 else None
+        )
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])
+    assert [chunk.text for chunk in doc._.np_chunks] == ["the dog"]

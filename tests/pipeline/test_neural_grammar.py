@@ -1,14 +1,27 @@
 """Neural grammars as spaCy sees them: settings, both doors to training, storage, odd input."""
 
 import pickle
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import parsers
 import pytest
 import spacy
 import srsly
+from parsers import (
+    EMBED,
+    FILES,
+    GRAMMAR,
+    SAMPLE,
+    TEXT,
+    TOK2VEC,
+    parser_of,
+    scores,
+    stored,
+    strings,
+    treebank,
+)
 from spacy import registry
 from spacy.cli.train import train as spacy_train
 from spacy.tokens import Doc, DocBin, Span
@@ -20,81 +33,21 @@ from thinc.api import Adam
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.anchored import AnchoredEstimator, AnchoredGrammar
 from spacy_structlearn.grammar.estimators import SplitMerge
-from spacy_structlearn.grammar.neural import Network
 from spacy_structlearn.grammar.product import Product
 from spacy_structlearn.grammar.span_features import SpanFeatures
 from spacy_structlearn.pipeline import batch_trainable, fitting
-from spacy_structlearn.pipeline.readers import create_treebank_reader, read_treebank
+from spacy_structlearn.pipeline.readers import read_treebank
 
-SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
-FILES = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
 NAME = "spacy_structlearn.NeuralGrammar.v1"
 CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.NeuralGrammar.cfg"
-GRAMMAR = {
-    "@architectures": "spacy_structlearn.LatentGrammar.v1",
-    "rounds": 1,
-    "split_iterations": 3,
-    "merge_iterations": 2,
-    "smooth_iterations": 1,
-}
-ENCODE = {"@architectures": "spacy.MaxoutWindowEncoder.v2", "width": 16, "depth": 1}
-ENCODE |= {"window_size": 1, "maxout_pieces": 2}
-EMBED = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 16, "include_static_vectors": False}
-TOK2VEC = {"@architectures": "spacy.Tok2Vec.v2", "encode": ENCODE}
-TOK2VEC["embed"] = EMBED | {"attrs": ["NORM", "SUFFIX", "SHAPE"], "rows": [500, 200, 200]}
-FEW = {"grammar": GRAMMAR, "tok2vec": TOK2VEC, "hidden_width": 12, "folds": 2, "epochs": 3}
-FEW |= {"learn_rate": 0.01, "batch_size": 16}
-TEXT = "The old man took a key from his pocket. He opened the door."
-
-
-def treebank(nlp, limit=None):
-    return list(create_treebank_reader(SAMPLE / "sample.trees", **FILES)(nlp))[:limit]
-
-
-def blank(config=None, **settings):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("sentencizer")
-    model = {"@architectures": NAME, **FEW, **settings}
-    nlp.add_pipe("constituency_parser", config={"model": model, **(config or {})})
-    return nlp
-
-
-def parser_of(nlp):
-    return nlp.get_pipe("constituency_parser")
-
-
-def trained(**settings):
-    nlp = blank(**settings)
-    examples = treebank(nlp)
-    parser_of(nlp).initialize(lambda: examples)
-    parser_of(nlp).fit(examples)
-    return nlp
-
-
-@pytest.fixture(scope="module")
-def pickled():
-    return pickle.dumps(trained())
+blank = partial(parsers.blank, "NeuralGrammar")
+trained = partial(parsers.trained, "NeuralGrammar")
+FEW = parsers.MODELS["NeuralGrammar"]
 
 
 @pytest.fixture
-def nlp(pickled):
-    """A trained parser, of which each test may change its own."""
-    return pickle.loads(pickled)
-
-
-def strings(doc):
-    return [s._.parse_string for s in doc.sents if not s.text.isspace()]
-
-
-def scores(doc):
-    return doc.spans["constituents"].attrs["scores"]
-
-
-def stored(nlp):
-    """The grammar, and the layers of the network."""
-    parser = parser_of(nlp)
-    layers = [parser.model.get_ref(name) for name in ("tok2vec", "scorer")]
-    return parser.parameters.to_bytes(), [layer.to_bytes() for layer in layers]
+def nlp():
+    return parsers.loaded("NeuralGrammar")
 
 
 # --- settings -------------------------------------------------------------------------------------
@@ -248,12 +201,6 @@ def test_training_again_ends_at_the_same_parser(nlp):
         assert stored(other) == stored(nlp)
     parser_of(other).fit(examples)
     assert stored(other) == stored(nlp)
-
-
-def test_initialize_keeps_a_loaded_parser(nlp):
-    before = stored(nlp)
-    nlp.initialize()
-    assert stored(nlp) == before
 
 
 def test_training_on_fewer_symbols_than_were_announced():
@@ -421,33 +368,9 @@ def test_white_space_is_not_seen(nlp):
     np.testing.assert_array_equal(scores(plain), scores(spaced))
 
 
-@pytest.mark.parametrize(
-    "text", ["", " ", "\n\n\t ", "dog", "!", "🙂 🙂", "\u200b", ") (", "a " * 600, "door, " * 300]
-)
-def test_odd_texts(nlp, text):
-    doc = nlp(text)
-    words = [token.text for token in doc if not token.is_space]
-    assert [word for tree in doc._.trees for word in tree.words()] == words
-    assert np.isfinite(scores(doc)).all()
-    assert (scores(doc) >= 0).all()
-    assert (scores(doc) <= 1).all()
-
-
 def test_no_docs(nlp):
     assert parser_of(nlp).predict([]) == []
     assert list(nlp.pipe([])) == []
-
-
-@pytest.mark.parametrize("decoder", ["max_rule_product", "max_rule_sum", "viterbi", "variational"])
-def test_every_decoder(nlp, decoder):
-    parser = parser_of(nlp)
-    parser.decoder = decoder
-    doc = nlp(TEXT)
-    best = parser.k_best(next(doc.sents), 3)
-    assert doc._.parse_failures == ()
-    assert strings(doc)[1] == "(S (NP (PRP He)) (VP (VBD opened) (NP (DT the) (NN door))) (. .))"
-    assert str(best[0][1]) == f"(TOP {strings(doc)[0]})"
-    assert sum(np.exp(log_probability) for log_probability, _ in best) <= 1 + 1e-9
 
 
 def test_tags(nlp):
@@ -489,30 +412,6 @@ def test_memory_zone(nlp):
 
 
 # --- storage --------------------------------------------------------------------------------------
-@pytest.fixture(params=["disk", "bytes", "pickle"])
-def restored(request, nlp, tmp_path):
-    if request.param == "disk":
-        nlp.to_disk(tmp_path / "model")
-        return spacy.load(tmp_path / "model")
-    if request.param == "bytes":
-        return spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
-    nlp(TEXT)
-    return pickle.loads(pickle.dumps(nlp))
-
-
-def test_component_round_trip(nlp, restored):
-    ours, again = parser_of(nlp), parser_of(restored)
-    assert stored(restored) == stored(nlp)
-    assert again.labels == ours.labels
-    assert again.estimator == ours.estimator
-    # What is trained, stored and parsed with are the same layers.
-    assert isinstance(again.network, Network)
-    assert again.network.tok2vec is again.model.get_ref("tok2vec")
-    assert again.network.scorer is again.model.get_ref("scorer")
-    assert strings(restored(TEXT)) == strings(nlp(TEXT))
-    np.testing.assert_array_equal(scores(restored(TEXT)), scores(nlp(TEXT)))
-
-
 def test_a_model_of_another_width(nlp, tmp_path):
     nlp.to_disk(tmp_path / "model")
     config = spacy.util.load_config(tmp_path / "model" / "config.cfg")
@@ -561,53 +460,8 @@ def test_damaged_layers(nlp, change):
         parser_of(blank()).from_bytes(srsly.msgpack_dumps(bytes_data))
 
 
-def test_store_of_predictions(nlp):
-    doc = nlp(TEXT)
-    for again in (
-        Doc(nlp.vocab).from_bytes(doc.to_bytes()),
-        next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(nlp.vocab)),
-    ):
-        assert again._.trees == doc._.trees
-        np.testing.assert_array_equal(scores(again), scores(doc))
-
-
 def test_compact_grammars_parse_as_the_whole_one(nlp):
     other = pickle.loads(pickle.dumps(nlp))
     parser_of(other).parameters = parser_of(nlp).parameters.compact(1e-6, "float16")
     assert strings(other(TEXT)) == strings(nlp(TEXT))
     np.testing.assert_allclose(scores(other(TEXT)), scores(nlp(TEXT)), atol=0.02)
-
-
-def test_store_n_process_under_spawn(nlp, tmp_path):
-    nlp.to_disk(tmp_path / "model")
-    script = tmp_path / "run.py"
-    script.write_text(
-        "import multiprocessing, sys, spacy\n"
-        "if __name__ == '__main__':\n"
-        "    multiprocessing.set_start_method('spawn')\n"
-        "    nlp = spacy.load(sys.argv[1])\n"
-        "    for doc in nlp.pipe([sys.argv[2]] * 4, n_process=2, batch_size=2):\n"
-        "        print([s._.parse_string for s in doc.sents],\n"
-        "              [round(s._.constituent_prob, 4) for s in doc.spans['constituents']])\n",
-        encoding="utf8",
-    )
-    run = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "model"), TEXT],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
-    doc = nlp(TEXT)
-    probs = [round(s._.constituent_prob, 4) for s in doc.spans["constituents"]]
-    assert run.stdout.splitlines() == [f"{strings(doc)} {probs}"] * 4
-
-
-def test_loading_one_imports_no_scipy(nlp, tmp_path):
-    nlp.to_disk(tmp_path / "model")
-    code = (
-        "import sys, spacy\n"
-        f"spacy.load({str(tmp_path / 'model')!r})({TEXT!r})\n"
-        "assert 'scipy' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)

@@ -639,6 +639,27 @@ def damaged(kind, data):
     }[kind]
 
 
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("span_groups", [b"junk"]),
+        ("cats", []),
+        ("attrs", [65]),
+        ("lengths", b""),
+        ("flags", [{}, {}]),
+        ("flags", [7]),
+        ("tokens", b""),
+    ],
+)
+def test_docbin_parts_that_are_no_docs_are_named(tmp_path, part, value):
+    path = docbin(tmp_path / "broken.spacy", gold_doc(Vocab()))
+    parts = srsly.msgpack_loads(zlib.decompress(path.read_bytes()))
+    path.write_bytes(zlib.compress(srsly.msgpack_dumps({**parts, part: value})))
+    number, message = code(create_docbin_reader(path))
+    assert number == "SL013"
+    assert "broken.spacy" in message
+
+
 @pytest.mark.parametrize("kind", ["empty", "text", "cut", "other", "number", "no msgpack"])
 def test_docbin_damaged_files_are_named_in_one_line(tmp_path, kind):
     path = docbin(tmp_path / "broken.spacy", gold_doc(Vocab()))

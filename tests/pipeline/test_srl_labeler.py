@@ -32,14 +32,9 @@ from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import LEFTMOST
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.pp import Site
-from spacy_structlearn.trees.srl import (
-    ENGLISH,
-    RoleLabels,
-    RoleTree,
-    candidates,
-    features,
-    predicate_features,
-)
+from spacy_structlearn.trees.role_tree import RoleTree, candidates
+from spacy_structlearn.trees.srl import ENGLISH, RoleLabels
+from spacy_structlearn.trees.srl_features import features, predicate_features
 from spacy_structlearn.trees.tree import Tree
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"

@@ -5,7 +5,9 @@ from itertools import pairwise, product
 import numpy as np
 from scipy.special import logsumexp
 
+from spacy_structlearn.optimize.lbfgs import minimize
 from spacy_structlearn.sequence import encoding
+from spacy_structlearn.sequence.conditional import ConditionalLikelihood
 from spacy_structlearn.sequence.features import Templates
 from spacy_structlearn.sequence.model import ChainModel
 
@@ -43,6 +45,18 @@ def random_model(columns, offsets, label_ids, labels=LABELS[:3], scale=1.0, seed
     model = ChainModel.build(columns, offsets, label_ids, labels, Templates(TEMPLATES), **options)
     model.weights[:] = rng.normal(scale=scale, size=model.weights.shape)
     model.transitions += rng.normal(scale=scale, size=model.transitions.shape)
+    return model
+
+
+def train_crf(columns, offsets, label_ids, labels, templates, *, l2=1.0, order=1, callback=None):
+    """A model of maximum conditional likelihood."""
+    model = ChainModel.build(columns, offsets, label_ids, labels, templates, order=order)
+    objective = ConditionalLikelihood(model, columns, offsets, label_ids, l2=l2)
+    optimizer = minimize(
+        objective.value_and_grad, objective.parameters(), max_iterations=500, callback=callback
+    )
+    objective.write(optimizer.x)
+    objective.close()
     return model
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.optimize.m_estimation import MEstimation as Objective
+from spacy_structlearn.optimize.m_estimation import MEstimationObjective
 from spacy_structlearn.sequence.base import hidden_markov, locally_uniform
 from spacy_structlearn.sequence.classes import learn
 from spacy_structlearn.sequence.decode import marginals, viterbi
@@ -249,7 +249,7 @@ def test_estimator(name):
     alpha = np.exp(-counts.matvec(w)) / 6  # one of the seven sentences is empty
     wanted = statistics.expectations + w / 0.5
     np.testing.assert_allclose(counts.rmatvec(alpha), wanted, atol=5e-5)
-    assert trainer.value == Objective(counts, statistics.expectations, c=0.5).value(w)
+    assert trainer.value == MEstimationObjective(counts, statistics.expectations, c=0.5).value(w)
     # The same for several c at a time, of which one is none.
     few = dataclasses.replace(estimator, max_iterations=20)
     found = grid(Statistics(few, *sentences_in_order, TAGS), [0.5, None], threads=2)

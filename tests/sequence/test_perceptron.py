@@ -14,12 +14,7 @@ from spacy_structlearn.sequence.decode import viterbi
 from spacy_structlearn.sequence.estimators import SequenceData
 from spacy_structlearn.sequence.features import SHA_PEREIRA
 from spacy_structlearn.sequence.model import ChainModel
-from spacy_structlearn.sequence.perceptron import (
-    AveragedPerceptron,
-    Perceptron,
-    shuffled,
-    train_perceptron,
-)
+from spacy_structlearn.sequence.perceptron import AveragedPerceptron, Perceptron, shuffled
 
 LENGTHS = (4, 1, 0, 6, 3, 2, 7)
 KINDS = [{"order": 1}, {"order": 2, "pair_features": False}, {"order": 2}]
@@ -28,6 +23,17 @@ KINDS = [{"order": 1}, {"order": 2, "pair_features": False}, {"order": 2}]
 def make(n_labels=3, seed=0, lengths=LENGTHS, **options):
     data = random_data(lengths, n_labels, seed, n_symbols=3)
     return ChainModel.build(*data, LABELS[:n_labels], TEMPLATES, **options), data
+
+
+def train(data, labels, templates, *, max_epochs=20, order=1, seed=0, callback=None):
+    """A model after so many epochs, or fewer: until none is wrong or the callback is true."""
+    model = ChainModel.build(*data, labels, templates, order=order)
+    learner = AveragedPerceptron(model, *data, seed=seed)
+    for _ in range(max_epochs):
+        if not learner.epoch() or (callback and callback(learner)):
+            break
+    learner.write()
+    return model
 
 
 class PlainPerceptron:
@@ -118,10 +124,8 @@ def separable_data():
 def test_separable_data_end_without_mistakes(order):
     columns, offsets, label_ids = separable_data()
     seen = []
-    model = train_perceptron(
-        columns,
-        offsets,
-        label_ids,
+    model = train(
+        (columns, offsets, label_ids),
         LABELS[:3],
         ("ORTH[1]", "TAG[0]", "ORTH[1]|TAG[0]"),
         order=order,
@@ -137,9 +141,9 @@ def test_callback_stops_and_epochs_are_limited():
     data = random_data(LENGTHS, n_symbols=1)
     settings = {"labels": LABELS[:3], "templates": ("ORTH[0]", "TAG[0]")}
     epochs = []
-    train_perceptron(*data, **settings, max_epochs=4, callback=lambda p: epochs.append(p.n_epochs))
+    train(data, **settings, max_epochs=4, callback=lambda p: epochs.append(p.n_epochs))
     assert epochs == [1, 2, 3, 4]
-    train_perceptron(*data, **settings, callback=lambda p: epochs.append(0) or p.n_epochs == 2)
+    train(data, **settings, callback=lambda p: epochs.append(0) or p.n_epochs == 2)
     assert epochs == [1, 2, 3, 4, 0, 0]
 
 
@@ -156,7 +160,7 @@ def test_seed_matters_and_nothing_else_does():
     models = []
     for seed in (0, 0, 1):
         data = make()[1]
-        models.append(train_perceptron(*data, LABELS[:3], TEMPLATES, seed=seed).to_bytes())
+        models.append(train(data, LABELS[:3], TEMPLATES, seed=seed).to_bytes())
     assert models[0] == models[1] != models[2]
 
 
@@ -230,9 +234,7 @@ def test_added_sentences_begin_a_new_average():
 def test_training_goes_on_from_a_trained_model():
     columns, offsets, label_ids = separable_data()
     templates = ("ORTH[1]", "TAG[0]", "ORTH[1]|TAG[0]")
-    model = train_perceptron(
-        columns, offsets, label_ids, LABELS[:3], templates, order=2, max_epochs=100
-    )
+    model = train((columns, offsets, label_ids), LABELS[:3], templates, order=2, max_epochs=100)
     loaded = ChainModel.from_bytes(model.compact("float32").to_bytes())
     assert AveragedPerceptron(loaded, columns, offsets, label_ids).epoch() == 0
 
@@ -342,7 +344,7 @@ def test_kernel_checks_its_arrays(change):
 def test_conll_2000(corpora):
     # CRFsuite's averaged perceptron has 94.02 after 20 epochs with the same label pairs.
     folder = corpora / "conll2000"
-    train = read_noun_phrases(folder / "train.txt.gz", 7936)
-    model = train_perceptron(*train, LABELS[:3], SHA_PEREIRA, order=2, max_epochs=10)
+    data = read_noun_phrases(folder / "train.txt.gz", 7936)
+    model = train(data, LABELS[:3], SHA_PEREIRA, order=2, max_epochs=10)
     columns, offsets, gold = read_noun_phrases(folder / "test.txt.gz")
     assert f1(offsets, gold, viterbi(model, columns, offsets)) > 93.8

@@ -1,6 +1,7 @@
 """Chains trained through shards: the sum does not depend on who makes it, and hardly on the cut."""
 
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -110,6 +111,27 @@ def test_training_goes_on_bit_for_bit():
     trainer.step()
     again.step()
     assert again.to_bytes() == trainer.to_bytes()
+
+
+def own_threads():
+    return {t.ident for t in threading.enumerate() if t.name.startswith("structlearn")}
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_the_end_of_training_is_that_of_its_threads(shards):
+    before = own_threads()
+    estimator = CRF(RICH_TEMPLATES[:4], threads=2, max_iterations=3)
+    model = estimator.initialize([examples()], ["NP"])
+    trainer = estimator.trainer(model, [examples()], shards=shards)
+    assert trainer.step()
+    assert len(own_threads()) > len(before)
+    while trainer.step():
+        pass
+    assert own_threads() <= before
+    learned = trainer.parameters()
+    trainer.add([examples(seed=1)])
+    assert trainer.step()
+    assert trainer.parameters() != learned
 
 
 def test_a_shard_can_be_sent_to_another_process():

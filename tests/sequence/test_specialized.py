@@ -8,7 +8,7 @@ from chains import enumerate_labels, random_data, sentences
 from conll import f1, read_noun_phrases
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.optimize.m_estimation import MEstimation as Objective
+from spacy_structlearn.optimize.m_estimation import MEstimationObjective
 from spacy_structlearn.sequence.decode import marginals, viterbi
 from spacy_structlearn.sequence.estimators import SequenceData, arranged, concatenate
 from spacy_structlearn.sequence.features import SHA_PEREIRA
@@ -153,7 +153,7 @@ def test_estimator(pair_features):
     statistics = Statistics(estimator, *concatenate(arranged(data), TAGS), TAGS)
     w, counts = Minimization(statistics, 0.5).run(), statistics.counts
     np.testing.assert_allclose(counts.rmatvec(np.exp(-counts.matvec(w))), w / 0.5, atol=1e-4)
-    mean = Objective(counts, statistics.expectations, c=0.5 * counts.shape[0])
+    mean = MEstimationObjective(counts, statistics.expectations, c=0.5 * counts.shape[0])
     assert trainer.value == mean.value(w)
     # Without weights it is q0, whatever the templates have of it already.
     q0 = statistics.corrected(np.zeros(len(w)))

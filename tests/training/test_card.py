@@ -15,8 +15,13 @@ from spacy.vocab import Vocab
 import spacy_structlearn
 from spacy_structlearn.classification import BayesNet, LogLinear
 from spacy_structlearn.classification.stages import Stages
+from spacy_structlearn.grammar.anchored import AnchoredGrammar
+from spacy_structlearn.grammar.fragment_weights import FragmentWeights
+from spacy_structlearn.isbn.derivation import symbols_of
+from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
 from spacy_structlearn.pipeline.readers import read_treebank
+from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.pp import Site
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,6 +119,32 @@ def test_weights_of_grammars(nlp):
     assert second - first == further > 0
     # The members of the product besides.
     assert card.n_weights(grammar) > card.n_weights(grammar.truncated(grammar.depth + 1))
+
+
+def test_weights_of_fragments_count(nlp):
+    grammar = nlp.get_pipe("constituency_parser").parameters.grammar
+    symbols = grammar.symbols
+    fragments = FragmentWeights(
+        ("RULE",),
+        symbols.n_tags,
+        symbols.size,
+        grammar.binarization,
+        np.zeros(0, dtype=np.uint64),
+        np.arange(3, dtype=np.uint64),
+        np.array([0.5, 0.0, -1.0], dtype=np.float32),
+    )
+    anchored = AnchoredGrammar(grammar, fragments=fragments)
+    assert card.n_weights(anchored) == card.n_weights(grammar) + 2
+
+
+def test_weights_of_belief_networks():
+    tree = parse_tree("(S (NP (D the) (N dog)) (VP (V barks)))")
+    symbols, log_probs = symbols_of([tree], signature="shape")
+    network = ISBN.initialize(symbols, log_probs, state_size=2)
+    drawn = [part for part in network.parts().values() if part.any()]
+    assert log_probs.size > 0
+    assert len(drawn) < len(network.parts())
+    assert card.n_weights(network) == sum(part.size for part in drawn) + log_probs.size
 
 
 def test_weights_of_classifiers():

@@ -32,8 +32,8 @@ def trees():
 @pytest.fixture
 def small(monkeypatch, tmp_path, trees):
     """Treebanks of some sentences, and few iterations."""
-    parts = {"train": trees[:40], "fit": trees[:36]}
-    parts |= dict.fromkeys(("tune", "dev", "test"), trees[40:52])
+    parts = {"train": trees[:20], "fit": trees[:18]}
+    parts |= dict.fromkeys(("tune", "dev", "test"), trees[40:46])
     for corpus in pk_models.TREES:
         monkeypatch.setitem(pk_models.TREES, corpus, lambda corpora, split: parts[split])
     latent = replace(script.BASES["latent"], rounds=1, split_iterations=2, merge_iterations=1)

@@ -184,3 +184,15 @@ def test_corpora_are_read_whole_and_round_trip(corpora, tmp_path, name, trees, t
     assert sum(len(tree.words()) for tree in read) == tokens
     write_trees(read, tmp_path / "again.gz")
     assert list(read_trees(tmp_path / "again.gz")) == read
+
+
+def test_files_that_are_no_text(tmp_path):
+    latin, damaged, short = (tmp_path / name for name in ("a.trees", "b.trees.gz", "c.trees.gz"))
+    latin.write_bytes("(NN café)".encode("latin-1"))
+    damaged.write_bytes(b"(NN dog)")
+    short.write_bytes(gzip.compress(b"(NN dog)" * 100)[:20])
+    for path, code in ((latin, "SL035"), (damaged, "SL121"), (short, "SL121")):
+        with pytest.raises(StructlearnError) as error:
+            list(read_trees(path))
+        assert error.value.code == code
+        assert str(path) in str(error.value)

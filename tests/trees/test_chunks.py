@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_structlearn.trees.brackets import parse_tree, read_trees
-from spacy_structlearn.trees.chunks import PENN, base_noun_phrases, chunk_tags
+from spacy_structlearn.trees.chunks import PENN, base_noun_phrases
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 
@@ -139,12 +139,11 @@ def test_conventions(tree, chunks):
     assert chunked(tree) == chunks
 
 
-def test_tags():
+def test_spans():
     tree = parse_tree(
         "(S (NP (NP (NNP Ada) (POS 's)) (NN aunt)) (VP (VBZ sings) (NP (JJ old) (NNS songs))))"
     )
-    assert chunk_tags(tree) == ["B-NP", "B-NP", "I-NP", "O", "B-NP", "I-NP"]
-    assert chunk_tags(tree, chunk="X")[:3] == ["B-X", "B-X", "I-X"]
+    assert base_noun_phrases(tree) == [(0, 1), (1, 3), (4, 6)]
 
 
 def test_traces_and_function_tags_are_gone_after_normalisation():
@@ -180,9 +179,6 @@ def test_chunks_of_any_tree_are_ordered_and_disjoint(tree):
     for start, end in chunks:
         assert ends[-1] <= start < end <= len(tree.words())
         ends.append(end)
-    tags = chunk_tags(tree)
-    assert [i for i, tag in enumerate(tags) if tag == "B-NP"] == [start for start, _ in chunks]
-    assert sum(tag != "O" for tag in tags) == sum(end - start for start, end in chunks)
 
 
 def test_deep_trees():
@@ -296,9 +292,10 @@ def test_agreement_with_conll_2000(corpora, sections, conll, sentences, floor):
 def test_web_treebank_nouns_are_in_chunks(corpora):
     nouns = covered = 0
     for tree in read_trees(corpora / "ewt/dev.trees.gz"):
-        for tag, chunk in zip(tree.tags(), chunk_tags(tree), strict=True):
+        inside = {i for start, end in base_noun_phrases(tree) for i in range(start, end)}
+        for i, tag in enumerate(tree.tags()):
             if tag in ("NN", "NNS", "NNP", "NNPS", "PRP"):
                 nouns += 1
-                covered += chunk != "O"
+                covered += i in inside
     print(f"{covered} of {nouns} nouns and pronouns are in a chunk")
     assert covered / nouns > 0.99

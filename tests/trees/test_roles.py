@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.role_tree import RoleTree, candidates
 from spacy_structlearn.trees.roles import (
     decode,
     is_relative,
@@ -19,7 +20,6 @@ from spacy_structlearn.trees.roles import (
     mark_pieces,
     role_probabilities,
 )
-from spacy_structlearn.trees.srl import RoleTree, candidates
 from spacy_structlearn.trees.tree import Tree
 
 SENTENCE = (

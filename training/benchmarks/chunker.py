@@ -18,7 +18,6 @@ import gzip
 import json
 import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -30,9 +29,8 @@ from time import perf_counter, process_time
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import ROOT, record
+from recording import CORPORA, peak_mb, record
 
-CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 N_TRAIN = 7936
 L2 = 1.0
 Sentence = list[tuple[str, str, str]]  # word, tag, B-NP / I-NP / O
@@ -52,11 +50,6 @@ def read(path: Path, stop: int | None = None) -> list[Sentence]:
                 if len(sentences) == stop:
                     break
     return sentences
-
-
-def peak_mb() -> float:
-    """Peak resident memory of this process, MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 # --- ours -----------------------------------------------------------------------------------------

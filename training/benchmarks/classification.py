@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections import Counter
@@ -40,12 +39,11 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import ROOT, record
+from recording import CORPORA, peak_mb, record
 
 from spacy_structlearn.evaluation.classification import score_labels
 from spacy_structlearn.trees.pp import normalized
 
-CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 RESULTS = "toutanova2006_pp"
 VARIABLES = ("v", "n1", "p", "n2")
 STRUCTURE = {"p": (), "n1": ("p",), "v": ("p",), "n2": ("v", "p")}
@@ -77,11 +75,6 @@ def items(corpora: Path, part: str) -> Items:
             rows.append(normalized((verb, noun, preposition, last)))
             labels.append(label)
     return rows, labels
-
-
-def peak_mb() -> float:
-    """Peak resident memory of this process, MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def seconds(run: Callable[[], object]) -> float:

@@ -29,8 +29,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reproduce"))
-from petrov_klein2007 import CORPORA, GENERATIVE, WORK, best_wsj_grammar, measure, wsj_trees
-from recording import record
+from petrov_klein2007 import GENERATIVE, best_wsj_grammar, measure, wsj_trees
+from recording import CORPORA, WORK, record
 
 from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.trees.brackets import parse_tree

@@ -28,7 +28,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -41,9 +40,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import ROOT, record
+from ewt import treebank
+from recording import CORPORA, ROOT, peak_mb, record
 
-CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 OURS = "spacy-structlearn"
 RESULTS = "product"
 RUNS = 7
@@ -152,7 +151,7 @@ def texts() -> list[str]:
 
     from spacy_structlearn.pipeline.readers import read_treebank
 
-    files = {kind: CORPORA / "ewt" / f"dev.{kind}.gz" for kind in ("trees", "spaces", "props")}
+    files = treebank(CORPORA, "dev")
     documents = read_treebank(Vocab(), files["trees"], spaces=files["spaces"], props=files["props"])
     return [doc.text for _, doc in documents]
 
@@ -168,7 +167,7 @@ def speed() -> dict[str, float]:
     words = sum(len(doc) for doc in nlp.pipe(documents))
     return {
         "words_per_cpu_s.all": words / (process_time() - start),
-        "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "rss_mb": peak_mb(),
     }
 
 

@@ -33,7 +33,7 @@ In training/results/parsing_best.json under zeros.BASE-L1-ROUNDS:
 scales           for each scale k: parameters, nonzero, share of those other than zero
 finest_share     of binary productions at the finest scale: those that differ from what they refine
 rules            how many rules have a parameter other than zero at scale k and at none after it
-distinct         see grammar.conditional.Distinct
+distinct         see grammar.analysis.Distinct
 log_likelihood   of the training trees, given the words, in nats
 seconds          pairs (making M), dense, sparse (folds, products and sums), coarse (M too, and
                  sums), evaluation (of the kernel and of all rules, inside, outside and counts, for
@@ -68,10 +68,11 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reproduce"))
 from pk_discriminative import sample
-from pk_models import CHECKPOINT_S, CORPORA, TABLE1, TREES, WORK, write
-from recording import record
+from pk_models import CHECKPOINT_S, TABLE1, TREES, write
+from recording import CORPORA, WORK, record
 
-from spacy_structlearn.grammar.conditional import BASES, MultiScale, distinct_productions
+from spacy_structlearn.grammar.analysis import distinct_productions
+from spacy_structlearn.grammar.conditional import BASES, MultiScale
 from spacy_structlearn.grammar.forests import Forests
 from spacy_structlearn.grammar.hierarchical import (
     STARTS,

@@ -31,8 +31,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reproduce"))
-from pk_models import CORPORA, TABLE1, TREES, WORK, grammar
-from recording import record
+from pk_models import TABLE1, TREES, grammar
+from recording import CORPORA, WORK, record
 
 from spacy_structlearn.grammar.conditional import without_backoff
 from spacy_structlearn.grammar.hierarchical import FLOOR, ConditionalGrammar, Objectives

@@ -48,10 +48,8 @@ import me_report
 import numpy as np
 from pk_discriminative import PUNCTUATION
 from pk_models import (
-    CORPORA,
     LEXICON,
     TREES,
-    WORK,
     Figures,
     grammar_at,
     grammar_path,
@@ -64,7 +62,7 @@ from scipy.stats import spearmanr
 from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import RESULTS, record
+from recording import CORPORA, RESULTS, WORK, record
 
 from spacy_structlearn.grammar.anchored import AnchoredGrammar, TrainingForests, training_forests
 from spacy_structlearn.grammar.decode import ChartParser

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import srsly
-from paper_report import flat, table
+from paper_report import flat, pyplot_for, save_plot, shown, table
 
 Figures = Mapping[str, Any]
 
@@ -65,7 +65,7 @@ def scores(figures: Figures, values: Figures) -> Iterator[str]:
             [
                 text,
                 *(
-                    _number(values, f"{corpus}.{base}.{key}.{what}", form)
+                    shown(values, f"{corpus}.{base}.{key}.{what}", form)
                     for _, corpus, what, form in columns
                 ),
             ]
@@ -80,8 +80,8 @@ def ratios(figures: Figures, values: Figures) -> Iterator[str]:
     rows = [
         [
             f"{CORPORA[corpus]}, {BASES[base]}",
-            _number(values, f"ratio.cpu.{corpus}.{base}.discriminative_over_m_est", ",.0f"),
-            _number(values, f"ratio.cpu.{corpus}.{base}.same_f1", ",.1f"),
+            shown(values, f"ratio.cpu.{corpus}.{base}.discriminative_over_m_est", ",.0f"),
+            shown(values, f"ratio.cpu.{corpus}.{base}.same_f1", ",.1f"),
         ]
         for base in BASES
         for corpus in CORPORA
@@ -97,7 +97,7 @@ def initialiser(figures: Figures, values: Figures) -> Iterator[str]:
         for corpus, name in CORPORA.items():
             key = f"{corpus}.{base}.initialiser"
             cells = [
-                _number(values, f"{key}.within_{near}_percent.{start}", "d")
+                shown(values, f"{key}.within_{near}_percent.{start}", "d")
                 for near in (5, 1)
                 for start in STARTS
             ]
@@ -119,7 +119,7 @@ def sizes(figures: Figures, values: Figures) -> Iterator[str]:
             [
                 f"{int(size):,}",
                 *(
-                    _number(values, f"sizes.{size}.{key}.dev_f1", ".1f")
+                    shown(values, f"sizes.{size}.{key}.dev_f1", ".1f")
                     for key in ("q0", "m_est", "discriminative")
                 ),
             ]
@@ -219,14 +219,7 @@ def plot(figures: Figures, values: Figures, path: Path) -> bool:
     ]
     if not panels:
         return False
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    matplotlib.rcParams.update(
-        {"svg.hashsalt": path.name, "svg.fonttype": "none", "axes.grid": True, "grid.alpha": 0.3}
-    )
+    pyplot = pyplot_for(path)
     figure, axes = pyplot.subplots(
         1, len(panels), figsize=(5 * len(panels), 4.5), layout="constrained", squeeze=False
     )
@@ -254,13 +247,6 @@ def plot(figures: Figures, values: Figures, path: Path) -> bool:
         split = "tuning documents" if corpus == "ewt" else "dev"
         axis.set(title=f"{CORPORA[corpus]}, {split}; {BASES[base]}", xlabel="CPU s", ylabel="F1")
     axes[0][0].legend(fontsize="small")
-    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-    figure.savefig(path.with_suffix(".png"), dpi=120)
+    save_plot(figure, path)
     pyplot.close(figure)
     return True
-
-
-def _number(values: Figures, key: str, form: str) -> str:
-    """A figure, or nothing where there is none."""
-    value = values.get(key)
-    return "" if value is None else format(value, form)

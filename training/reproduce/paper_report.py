@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from textwrap import fill
 from typing import Any
+
+import srsly
 
 from spacy_structlearn.classification import BayesNet
 
@@ -38,10 +41,42 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return ["", *(f"| {' | '.join(line)} |" for line in lines)]
 
 
-def percent(figures: Figures, key: str) -> str:
-    """A figure with two digits, or nothing where there is none."""
+def shown(figures: Figures, key: str, form: str = ".2f", scale: float = 1.0) -> str:
+    """A figure times `scale`, or nothing where there is none."""
     value = figures.get(key)
-    return "" if value is None else f"{value:.2f}"
+    if value is None:
+        return ""
+    return format(value if scale == 1.0 else scale * value, form)
+
+
+def write_sections(
+    results: Path, name: str, head: str, sections: Iterable[Callable[[Figures], Iterable[str]]]
+) -> None:
+    """The report of results/NAME.json: the head, and what each section says of the figures."""
+    figures = flat(srsly.read_json(results / f"{name}.json"))
+    lines = head.split("\n")
+    for section in sections:
+        lines += section(figures)
+    (results / f"{name}.md").write_text("\n".join([*lines, ""]), encoding="utf8")
+
+
+def pyplot_for(path: Path) -> Any:
+    """Matplotlib's, for files of this name that do not change where the figures do not."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    matplotlib.rcParams.update(
+        {"svg.hashsalt": path.name, "svg.fonttype": "none", "axes.grid": True, "grid.alpha": 0.3}
+    )
+    return pyplot
+
+
+def save_plot(figure: Any, path: Path) -> None:
+    """As SVG and PNG."""
+    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+    figure.savefig(path.with_suffix(".png"), dpi=120)
 
 
 def p_value(p: float) -> str:
@@ -91,7 +126,7 @@ def pp_page(figures: Figures, significant: Iterable[tuple[str, str]]) -> str:
     for title, rows in PP.items():
         found = [row for row in rows if f"{row[1]}.test_acc" in figures]
         cells = [
-            (name, paper, *(percent(figures, f"{key}.{part}_acc") for part in ("test", "dev")))
+            (name, paper, *(shown(figures, f"{key}.{part}_acc") for part in ("test", "dev")))
             for name, key, paper in found
         ]
         lines += ["", f"## {title}", *table(("model", "paper", "here", "dev"), cells)]
@@ -170,7 +205,7 @@ def srl_page(figures: Figures, significant: Iterable[tuple[str, str]]) -> str:
     parts = [prefix + part for prefix in ("", "wsj.") for part in ("test", "tune")]
     for title, rows in SRL.items():
         cells = [
-            (name, paper, *(percent(figures, of_part(key, part)) for part in parts))
+            (name, paper, *(shown(figures, of_part(key, part)) for part in parts))
             for name, key, paper in rows
         ]
         lines += ["", f"## {title}", *table(header, cells)]

@@ -57,6 +57,7 @@ import numpy as np
 import pb_report
 import srsly
 from paper_report import flat
+from pb_batch import LinearObjective, by_adagrad
 from pb_models import (
     BOTH,
     FEATURES,
@@ -73,9 +74,7 @@ from pb_models import (
 )
 from pk_discriminative import PUNCTUATION
 from pk_models import (
-    CORPORA,
     TABLE1,
-    WORK,
     Figures,
     grammar_path,
     run_training,
@@ -89,7 +88,7 @@ from spacy.tokens import Doc
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 import train_default
-from recording import RESULTS, record
+from recording import CORPORA, RESULTS, WORK, record
 from sparse_blocks import shares
 
 import spacy_structlearn
@@ -97,7 +96,7 @@ from spacy_structlearn.evaluation.evalb import EvalbScore
 from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.decode import DECODERS, THRESHOLDS
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
-from spacy_structlearn.grammar.span_features import TAG_TEMPLATES, LinearObjective, descend
+from spacy_structlearn.grammar.span_features import TAG_TEMPLATES
 from spacy_structlearn.optimize.owlqn import OWLQN
 from spacy_structlearn.trees.tree import Tree
 
@@ -225,7 +224,7 @@ def span_features_batch(run: Run) -> Iterator[Figures]:
         points["owlqn"].append((time.process_time() - begun, float(optimizer.value), n_weights))
         if not more:
             break
-    for progress in descend(objective, FEATURES, "adagrad", PASSES["adagrad"]):
+    for progress in by_adagrad(objective, FEATURES, PASSES["adagrad"]):
         points["adagrad"].append(tuple(progress))
     for solver, found in points.items():
         seconds, value, n_weights = found[-1]

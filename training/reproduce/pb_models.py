@@ -509,7 +509,7 @@ def _load(network: Network, data: bytes) -> None:
 @functools.cache
 def default_parser(run: Run, split: str) -> Model:
     """The parser of the default pipeline, not calibrated; split: "fit" or "train", of EWT."""
-    learn = train_default.held_out_parser if split == "fit" else train_default.learn_parser
+    learn = train_parser.held_out_parser if split == "fit" else train_default.learn_parser
     component = learn(run.corpora, run.work, run.jobs).get_pipe(train_parser.COMPONENT)
     grammar = component.parameters
     if not isinstance(grammar, AnchoredGrammar) or grammar.features is None:

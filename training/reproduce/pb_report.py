@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import srsly
-from paper_report import flat, table
+from paper_report import shown, table, write_sections
 
 Figures = Mapping[str, Any]
 
@@ -72,11 +71,7 @@ as the default parser is."""
 
 def write(results: Path, name: str) -> None:
     """The report of results/NAME.json."""
-    figures = flat(srsly.read_json(results / f"{name}.json"))
-    lines = HEAD.split("\n")
-    for section in SECTIONS:
-        lines += section(figures)
-    (results / f"{name}.md").write_text("\n".join([*lines, ""]), encoding="utf8")
+    write_sections(results, name, HEAD, SECTIONS)
 
 
 def _found(figures: Figures, names: Sequence[str], keys: Sequence[str]) -> list[str]:
@@ -90,7 +85,7 @@ def scores(figures: Figures) -> Iterator[str]:
     if not found:
         return
     rows = [
-        (STEPS[step], *(_number(figures, f"{step}.{key}", ".2f") for _, key in SCORES))
+        (STEPS[step], *(shown(figures, f"{step}.{key}", ".2f") for _, key in SCORES))
         for step in found
     ]
     rows += [(name, *cells) for name, cells in PEERS.items()]
@@ -106,7 +101,7 @@ def costs(figures: Figures) -> Iterator[str]:
     rows = [
         (
             STEPS[step],
-            *(_number(figures, f"{step}.{key}", form) for _, key, form in COSTS),
+            *(shown(figures, f"{step}.{key}", form) for _, key, form in COSTS),
         )
         for step in found
     ]
@@ -129,7 +124,7 @@ def forests(figures: Figures) -> Iterator[str]:
             (
                 names[name],
                 *(
-                    _number(figures, f"{name}.{key}", form)
+                    shown(figures, f"{name}.{key}", form)
                     for key, form in zip(keys, forms, strict=True)
                 ),
             )
@@ -147,7 +142,7 @@ def calibration(figures: Figures) -> Iterator[str]:
     yield "Expected calibration error of the brackets' probabilities, in ten bins; calibrated by a"
     yield "temperature that was fitted on WSJ dev or EWT's tuning documents."
     rows = [
-        (STEPS[step], *(_number(figures, f"{step}.{key}", ".3f") for _, key in CALIBRATION))
+        (STEPS[step], *(shown(figures, f"{step}.{key}", ".3f") for _, key in CALIBRATION))
         for step in found
     ]
     yield from table(("", *(text for text, _ in CALIBRATION)), rows)
@@ -162,7 +157,7 @@ def decoders(figures: Figures) -> Iterator[str]:
         rows = [
             (
                 name.replace("_", " "),
-                *(_number(figures, f"decoders.{name}.{key}", ".2f") for key in keys),
+                *(shown(figures, f"decoders.{name}.{key}", ".2f") for key in keys),
             )
             for name in names
         ]
@@ -178,18 +173,18 @@ def tagger(figures: Figures) -> Iterator[str]:
         for name in _below(figures, f"{key}.weights."):
             weight = name.replace("_", ".")
             what = f"{text}, weight {weight}" if name != "0" else text
-            tune = _number(figures, f"{key}.weights.{name}.tune_f1", ".2f")
+            tune = shown(figures, f"{key}.weights.{name}.tune_f1", ".2f")
             chosen = figures.get(f"{key}.weight") == float(weight)
-            dev = _number(figures, f"{key}.dev_f1", ".2f") if chosen else ""
+            dev = shown(figures, f"{key}.dev_f1", ".2f") if chosen else ""
             rows.append((what, tune, dev))
         gold = f"{prefix}tagger_gold.ewt"
         if f"{gold}.tune_f1" in figures:
-            cells = (_number(figures, f"{gold}.{split}_f1", ".2f") for split in ("tune", "dev"))
+            cells = (shown(figures, f"{gold}.{split}_f1", ".2f") for split in ("tune", "dev"))
             rows.append((f"{text}, gold tags", *cells))
     if rows:
         yield from ("", "## Tags of a tagger as a prior, EWT")
         yield from table(("F1", "tune", "dev"), rows)
-        accuracy = _number(figures, "tagger.ewt.tune_accuracy", ".1f")
+        accuracy = shown(figures, "tagger.ewt.tune_accuracy", ".1f")
         yield from ("", f"The tagger's accuracy on the tuning documents is {accuracy}.")
 
 
@@ -218,11 +213,11 @@ def multi_scale(figures: Figures) -> Iterator[str]:
             rows.append(
                 (
                     f"{text}, {2 ** int(level)} subcategories",
-                    _number(figures, f"{key}.dev_f1", ".2f"),
-                    _number(figures, f"{key}.dev_exact", ".2f"),
+                    shown(figures, f"{key}.dev_f1", ".2f"),
+                    shown(figures, f"{key}.dev_exact", ".2f"),
                     f"{found[0]:,}",
                     f"{100 * found[0] / max(found[1], 1):.2f} %",
-                    _number(figures, f"{key}.iterations", "d"),
+                    shown(figures, f"{key}.iterations", "d"),
                 )
             )
     if not rows:
@@ -231,7 +226,7 @@ def multi_scale(figures: Figures) -> Iterator[str]:
     header = ("a production has", "F1", "exact", "features not zero", "share", "iterations")
     yield from table(header, rows)
     names = ("productions", "different", "substates", "merged", "between")
-    counts = [_number(figures, f"multi_scale.all.wsj.distinct.{name}", ",d") for name in names]
+    counts = [shown(figures, f"multi_scale.all.wsj.distinct.{name}", ",d") for name in names]
     if all(counts):
         yield ""
         yield f"Of {counts[0]} productions of the sums {counts[1]} are left if one stands for all"
@@ -250,8 +245,8 @@ def zeros(figures: Figures) -> Iterator[str]:
         rows = [
             (
                 name.replace("_", "."),
-                _number(figures, f"zeros.{name}.{keys[0]}", ".1f", 100.0),
-                *(_number(figures, f"zeros.{name}.{key}", ".2f") for key in keys[1:]),
+                shown(figures, f"zeros.{name}.{keys[0]}", ".1f", 100.0),
+                *(shown(figures, f"zeros.{name}.{key}", ".2f") for key in keys[1:]),
             )
             for name in names
         ]
@@ -279,7 +274,7 @@ def stochastic(figures: Figures) -> Iterator[str]:
                 solver, _, grid = name.removesuffix(".value").partition(".")
                 text = "L-BFGS" if solver == "lbfgs" else f"AdaGrad, {grid.replace('_', '.')}"
                 cells = (
-                    _number(figures, f"{own}.{key}", ",.1f")
+                    shown(figures, f"{own}.{key}", ",.1f")
                     for key in ("value", "cpu_s", "within_10", "within_5", "within_1")
                 )
                 rows.append((f"level {level}, {text}", *cells))
@@ -300,7 +295,7 @@ def chosen(figures: Figures) -> Iterator[str]:
             step = figures.get(f"{name}.{corpus}.step")
             if step is not None:
                 cells = (
-                    _number(figures, f"{name}.{corpus}.{held_out}_{what}", ".2f")
+                    shown(figures, f"{name}.{corpus}.{held_out}_{what}", ".2f")
                     for what in ("f1", "exact")
                 )
                 title = f"the best {text}, {corpus.upper()} {held_out}"
@@ -318,13 +313,6 @@ def _below(figures: Figures, prefix: str) -> dict[str, None]:
     """The next parts of the keys that begin so, in their order."""
     keys = (key.removeprefix(prefix) for key in figures if key.startswith(prefix))
     return dict.fromkeys(key.split(".")[0] for key in keys)
-
-
-def _number(figures: Figures, key: str, form: str, scale: float = 1.0) -> str:
-    value = figures.get(key)
-    if value is None:
-        return ""
-    return format(value if scale == 1.0 else scale * value, form)
 
 
 SECTIONS = (

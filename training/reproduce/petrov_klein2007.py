@@ -41,7 +41,6 @@ import numpy as np
 import pk_discriminative as discriminative
 import pk_report
 from pk_models import (
-    CORPORA,
     EWT,
     EWT_ROUNDS,
     LEXICON,
@@ -49,7 +48,6 @@ from pk_models import (
     SEEDS,
     TABLE1,
     TREES,
-    WORK,
     WSJ,
     Figures,
     craft_trees,
@@ -59,7 +57,6 @@ from pk_models import (
     figures_of,
     grammar,
     parsed,
-    peak_mb,
     score,
     scored,
     train,
@@ -70,7 +67,7 @@ from pk_models import (
 from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import RESULTS, record
+from recording import CORPORA, RESULTS, WORK, peak_mb, record
 
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.evalb import (

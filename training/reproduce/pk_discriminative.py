@@ -34,12 +34,12 @@ from pk_models import (
     in_process,
     kept_grammar,
     parsed,
-    peak_mb,
     score,
     scored,
     under,
     write,
 )
+from recording import peak_mb
 
 from spacy_structlearn.grammar.conditional import without_backoff
 from spacy_structlearn.grammar.decode import THRESHOLDS, ChartParser

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,8 @@ from typing import Any
 from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import ROOT
+from ewt import tuning_documents
+from recording import peak_mb
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
@@ -37,8 +37,6 @@ from spacy_structlearn.trees.tree import Tree
 
 Figures = dict[str, Any]
 
-CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
-WORK = ROOT / "training" / "work"
 CHECKPOINT_S = 60
 CHECKPOINT_RATIO = 20  # training goes on for so many times as long as the state took to save
 
@@ -81,7 +79,7 @@ def ewt_trees(corpora: Path, split: str) -> tuple[Tree, ...]:
     folder = corpora / "ewt"
     if split in ("train", "dev"):
         return _normalized(read_trees(folder / f"{split}.trees.gz"))
-    tuning = set((folder / "tune.txt").read_text(encoding="utf8").split())
+    tuning = tuning_documents(corpora)
     names = ewt_documents(corpora, "train")
     pairs = zip(ewt_trees(corpora, "train"), names, strict=True)
     return tuple(tree for tree, name in pairs if (name in tuning) is (split == "tune"))
@@ -178,15 +176,22 @@ def grammar_path(work: Path, corpus: str, split: str, settings: Settings) -> Pat
 
 def _kept_settings(settings: Settings) -> Figures:
     """What the grammar depends on."""
+    # Names from before there were some settings are those of their defaults.
     if not isinstance(settings, ConditionalGrammar):
-        return asdict(replace(settings, threads=1))
-    generative = replace(settings.generative, threads=1)
-    kept = asdict(replace(settings, generative=generative, threads=1, folder=None))
-    # Names from before there were these settings are those of their defaults.
-    for name in ("scales", "solver", "learn_rate", "batch_size"):
-        if kept[name] == getattr(ConditionalGrammar, name):
-            del kept[name]
-    return kept
+        return _without_defaults(replace(settings, threads=1), ("shards",))
+    later = ("scales", "solver", "learn_rate", "batch_size")
+    kept = _without_defaults(replace(settings, threads=1, folder=None), later)
+    return kept | {"generative": _kept_settings(settings.generative)}
+
+
+def _without_defaults(settings: Settings, names: Sequence[str]) -> Figures:
+    """Settings by name; those of `names` only if they are not the defaults."""
+    kept = asdict(settings)
+    return {
+        name: value
+        for name, value in kept.items()
+        if name not in names or value != getattr(type(settings), name)
+    }
 
 
 def train(
@@ -296,16 +301,6 @@ def figures_of(score: EvalbScore, split: str) -> dict[str, float]:
 
 
 # --- figures --------------------------------------------------------------------------------------
-def peak_mb() -> float:
-    """Peak resident memory of this process, MB."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # On Linux the other figure is at least what the parent had when it started this process.
-        (line,) = [x for x in status.read_text().splitlines() if x.startswith("VmHWM:")]
-        return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def under(prefix: str, figures: dict[str, float]) -> dict[str, float]:
     return {f"{prefix}.{key}": value for key, value in figures.items()}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import srsly
-from paper_report import flat, table
+from paper_report import flat, pyplot_for, save_plot, shown, table
 
 Figures = Mapping[str, Any]
 
@@ -132,7 +132,7 @@ def table1(figures: Figures) -> Iterator[str]:
             (
                 str(number),
                 *(
-                    f"{paper} / {_number(figures, f'{corpus}.{kind}.{number}.{what}', '.1f')}"
+                    f"{paper} / {shown(figures, f'{corpus}.{kind}.{number}.{what}', '.1f')}"
                     for paper, (kind, what) in zip(TABLE1[number], keys, strict=True)
                 ),
             )
@@ -152,7 +152,7 @@ def table2(figures: Figures, norms: Iterable[str] = TABLE2, prefix: str = "") ->
             continue
         rows = [_row_of_table2(figures, key, norm, number) for number in NUMBERS]
         base = BASES.get(figures.get(f"{key}.base", ""), "")
-        strength = _number(figures, f"{key}.strength", "g")
+        strength = shown(figures, f"{key}.strength", "g")
         yield from ("", f"## Table 2, {norm.upper()}, EWT, dev", "")
         yield f"Strength {strength}; the base of weights is {base}."
         yield from table(header, rows)
@@ -165,11 +165,11 @@ def _row_of_table2(figures: Figures, key: str, norm: str, number: int) -> Sequen
     share = figures.get(f"{ours}.share")
     return (
         str(number),
-        f"{f1} / {_number(figures, f'{ours}.f1', '.1f')}",
-        f"{exact} / {_number(figures, f'{ours}.exact', '.1f')}",
+        f"{f1} / {shown(figures, f'{ours}.f1', '.1f')}",
+        f"{exact} / {shown(figures, f'{ours}.exact', '.1f')}",
         f"{features:,} / {'' if found is None else f'{found / 1000:,.0f}'}",
         "" if share is None else f"{100 * share:.1f} %",
-        f"{iterations} / {_number(figures, f'{ours}.iterations', 'd')}",
+        f"{iterations} / {shown(figures, f'{ours}.iterations', 'd')}",
     )
 
 
@@ -187,10 +187,7 @@ def pruning(figures: Figures) -> Iterator[str]:
     rows = [
         (
             str(n),
-            *(
-                _number(figures, f"pruning.{n}.{regime}.{what}", FORMS[what])
-                for regime, what in keys
-            ),
+            *(shown(figures, f"pruning.{n}.{regime}.{what}", FORMS[what]) for regime, what in keys),
         )
         for n in NUMBERS
     ]
@@ -213,7 +210,7 @@ def pruning(figures: Figures) -> Iterator[str]:
 def cost(figures: Figures) -> Iterator[str]:
     """Time and memory of training."""
     rows = [
-        (text, paper, _number(figures, f"train.{key}", form))
+        (text, paper, shown(figures, f"train.{key}", form))
         for text, paper, key, form in (
             ("16 subcategories, EWT: wall minutes", "3 days, 8 CPUs", "ewt16.wall_min", ",.1f"),
             ("threads", "", "ewt16.threads", "d"),
@@ -243,7 +240,7 @@ def merging(figures: Figures) -> Iterator[str]:
     yield "In the paper 80 % of the splits can be taken back at almost no loss from the"
     yield "discriminative grammar, 50 % from the generative one."
     rows = [
-        (f"{n} %", *(_number(figures, f"merge.{n}.f1_loss.{kind}", ".2f") for kind in KINDS))
+        (f"{n} %", *(shown(figures, f"merge.{n}.f1_loss.{kind}", ".2f") for kind in KINDS))
         for n in found
     ]
     yield from table(("splits taken back", *(f"F1 lost, {kind}" for kind in KINDS)), rows)
@@ -262,7 +259,7 @@ def merging(figures: Figures) -> Iterator[str]:
 def best(figures: Figures) -> Iterator[str]:
     """The grammars that were chosen."""
     rows = [
-        (text, paper, _number(figures, f"best.{key}", form))
+        (text, paper, shown(figures, f"best.{key}", form))
         for text, paper, key, form in (
             *(
                 (f"WSJ sample, dev F1, {text}", "", f"wsj.candidates.{key}.dev_f1", ".2f")
@@ -285,11 +282,6 @@ def best(figures: Figures) -> Iterator[str]:
     if rows:
         yield from ("", "## The best grammars")
         yield from table(("", "paper, section 22 or 23", "here"), rows)
-
-
-def _number(figures: Figures, key: str, form: str) -> str:
-    value = figures.get(key)
-    return "" if value is None else format(value, form)
 
 
 # Part of the script: what it adds to the report.
@@ -342,14 +334,7 @@ def plot(figures: Figures, path: Path) -> bool:
     panels = [panel for panel in panels if any(panel[2].values())]
     if not panels:
         return False
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    matplotlib.rcParams.update(
-        {"svg.hashsalt": path.name, "svg.fonttype": "none", "axes.grid": True, "grid.alpha": 0.3}
-    )
+    pyplot = pyplot_for(path)
     names = {text: regime for regime, text in PRUNED}
     figure, axes = pyplot.subplots(
         1, len(panels), figsize=(6 * len(panels), 4.5), layout="constrained", squeeze=False
@@ -365,8 +350,7 @@ def plot(figures: Figures, path: Path) -> bool:
             own.set_yscale("log")
             own.set_xticks(NUMBERS, [str(number) for number in NUMBERS])
         own.legend()
-    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-    figure.savefig(path.with_suffix(".png"), dpi=120)
+    save_plot(figure, path)
     pyplot.close(figure)
     return True
 

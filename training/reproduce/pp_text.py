@@ -23,6 +23,7 @@ from spacy.tokens import Doc, DocBin
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import train_default as default
 from train_parser import COMPONENT as PARSER
+from train_parser import held_out_parser
 from train_pp_attacher import train_pp_attacher
 
 import spacy_structlearn
@@ -81,7 +82,7 @@ def labels(found: Iterable[Site]) -> dict[int, str]:
 def text(corpora: Path, work: Path, threads: int) -> dict[str, Any]:
     """Choose the confidence on the tuning documents; compare on dev with the default pipeline."""
     docs = default.build_docs(corpora, work)
-    parser = default.held_out_parser(corpora, work, threads)
+    parser = held_out_parser(corpora, work, threads)
     tuning, _ = train_pp_attacher(corpora, work)
     tuning.add_pipe(PARSER, source=parser, first=True)
     gold, found = parsed(tuning, docs["tune"])

@@ -38,12 +38,11 @@ import srsly
 from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import RESULTS, ROOT, record
+from recording import CORPORA, RESULTS, ROOT, record
 from smith_models import Grid
 
 from spacy_structlearn.sequence.model import ChainModel
 
-CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 WORK = ROOT / "training" / "work" / "smith2007"
 NAME = "smith2007"
 SIZES = (500, 1000, 2000, 4000)

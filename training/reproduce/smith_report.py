@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import srsly
-from paper_report import flat, table
+from paper_report import flat, pyplot_for, save_plot, shown, table
 
 Figures = Mapping[str, Any]
 
@@ -131,14 +131,14 @@ def _row(
     cells = [text]
     for part, value in zip(("p", "r", "f1"), paper or (None, None, None), strict=True):
         wanted = "" if value is None else f"{value:.2f}"
-        cells.append(f"{wanted or '–'} / {_number(figures, f'{key}.test_{part}', '.2f') or '–'}")
+        cells.append(f"{wanted or '–'} / {shown(figures, f'{key}.test_{part}', '.2f') or '–'}")
     c = figures[f"{key}.c"]
     strength = "" if key.endswith(".hmm") and key[0] == "h" else "none" if c is None else f"{c:.3g}"
     return [
         *cells,
-        _number(figures, f"{key}.tuning_f1", ".2f"),
+        shown(figures, f"{key}.tuning_f1", ".2f"),
         strength,
-        _number(figures, f"{key}.features", ",d"),
+        shown(figures, f"{key}.features", ",d"),
     ]
 
 
@@ -157,9 +157,9 @@ def figure_1(figures: Figures) -> Iterator[str]:
             (
                 NAMES.get(key, "CRFsuite, pairs as labels"),
                 PAPER_TIMES.get(key, ""),
-                _number(figures, f"cpu_s.{key}.iterations_100", ".2f"),
-                _number(figures, f"cpu_s.{key}.converged", ".2f"),
-                _number(figures, f"iterations.{key}.converged", ".0f"),
+                shown(figures, f"cpu_s.{key}.iterations_100", ".2f"),
+                shown(figures, f"cpu_s.{key}.converged", ".2f"),
+                shown(figures, f"iterations.{key}.converged", ".0f"),
             )
             for key in (*NAMES, "crfsuite")
             if f"cpu_s.{key}.converged" in figures
@@ -187,9 +187,9 @@ def beyond(figures: Figures) -> Iterator[str]:
     tried = [
         (
             text,
-            _number(figures, f"beyond.steps.{name}.q0_alone_f1", ".2f"),
-            _number(figures, f"beyond.steps.{name}.tuning_f1", ".2f"),
-            _number(figures, f"beyond.steps.{name}.cpu_s", ".2f"),
+            shown(figures, f"beyond.steps.{name}.q0_alone_f1", ".2f"),
+            shown(figures, f"beyond.steps.{name}.tuning_f1", ".2f"),
+            shown(figures, f"beyond.steps.{name}.cpu_s", ".2f"),
         )
         for name, text in STEPS.items()
         if f"beyond.steps.{name}.tuning_f1" in figures
@@ -232,11 +232,6 @@ def _text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _number(figures: Figures, key: str, form: str) -> str:
-    value = figures.get(key)
-    return "" if value is None else format(value, form)
-
-
 # --- plots ----------------------------------------------------------------------------------------
 COLOURS = {
     "crf": "#0072b2",
@@ -253,14 +248,7 @@ def plot(figures: Figures, path: Path) -> None:
 
     The files do not change where the figures do not.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    matplotlib.rcParams.update(
-        {"svg.hashsalt": path.name, "svg.fonttype": "none", "axes.grid": True, "grid.alpha": 0.3}
-    )
+    pyplot = pyplot_for(path)
     points = frontier(figures)
     n = 3 if points else 2
     figure, axes = pyplot.subplots(1, n, figsize=(6 * n, 4.5), layout="constrained")
@@ -268,8 +256,7 @@ def plot(figures: Figures, path: Path) -> None:
     _clouds(axes[1], _points(figures, "figure_3"))
     if points:
         _frontier(axes[2], points)
-    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-    figure.savefig(path.with_suffix(".png"), dpi=120)
+    save_plot(figure, path)
     pyplot.close(figure)
 
 

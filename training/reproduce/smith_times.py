@@ -28,9 +28,10 @@ from typing import Any
 import numpy as np
 import smith_models as models
 import srsly
-from chunker import Sentence, attributes, peak_mb
+from chunker import Sentence, attributes
+from recording import peak_mb
 
-from spacy_structlearn.optimize.m_estimation import MEstimation as Objective
+from spacy_structlearn.optimize.m_estimation import MEstimationObjective
 from spacy_structlearn.sequence.m_estimation import MEstimation, Minimization, Statistics
 
 CONVERGED = models.Limits(1000, 1e-5)
@@ -144,7 +145,7 @@ def primal(c: float | None, corpora: Path) -> Figures:
     start = process_time()
     settings = MEstimation(models.TEMPLATES["extended"], smoothing=0.0)
     statistics = Statistics(settings, *data, models.LABELS)
-    objective = Objective(statistics.counts, statistics.expectations, c=c)
+    objective = MEstimationObjective(statistics.counts, statistics.expectations, c=c)
     optimizer = models.minimized(
         objective.value_and_grad, len(statistics.expectations), models.PAPER
     )

@@ -1,8 +1,9 @@
 """Core arguments of verbs as rows of nominal variables, with their roles, from propositions.
 
 An item is the node of a core argument (ARG0 to ARG5, ARGA) of a verb in a gold tree; arguments that
-are no node are left out. The variables are those of `trees.srl.features`, and `ARGUMENTS`: which
-nodes are arguments is given in this task, so that a node may be seen among the others of its verb.
+are no node are left out. The variables are those of `trees.srl_features.features`, and `ARGUMENTS`:
+which nodes are arguments is given in this task, so that a node may be seen among the others of its
+verb.
 """
 
 from __future__ import annotations
@@ -14,21 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 import srsly
+from ewt import treebank, tuning_documents
 from numpy.typing import NDArray
 
 from spacy_structlearn.classification import Table
-from spacy_structlearn.trees.srl import (
-    CORE,
-    ENGLISH,
-    FEATURES,
-    ROLESET,
-    RoleTree,
-    Sentence,
-    argument_nodes,
-    features,
-    join_columns,
-    load_props,
-)
+from spacy_structlearn.trees.role_tree import RoleTree, argument_nodes
+from spacy_structlearn.trees.srl import CORE, ENGLISH, Sentence, load_props
+from spacy_structlearn.trees.srl_features import FEATURES, ROLESET, features, join_columns
 
 ARGUMENTS = ("arguments", "argument_phrases", "place", "previous_argument", "next_argument")
 VARIABLES = (*FEATURES, ROLESET, *ARGUMENTS)
@@ -77,10 +70,8 @@ class Corpus(NamedTuple):
 
 def read_ewt(corpora: Path) -> Corpus:
     """English Web Treebank: train without the documents of tune.txt, these, and dev."""
-    folder = corpora / "ewt"
-    chosen = set((folder / "tune.txt").read_text(encoding="utf8").split())
-    train = load_props(folder / "train.props.gz")
-    dev = load_props(folder / "dev.props.gz")
+    chosen = tuning_documents(corpora)
+    train, dev = (load_props(treebank(corpora, split)["props"]) for split in ("train", "dev"))
     fit, tune = divided(train, lambda sentence: sentence.document in chosen)
     return corpus((fit, tune, dev), ("train", "tune", "dev"))
 

@@ -22,7 +22,7 @@ from spacy_structlearn.classification import BayesNet, LogLinear
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.classification import score_labels
 from spacy_structlearn.evaluation.mcnemar import mcnemar
-from spacy_structlearn.trees.srl import ADDITIONAL, FEATURES, GILDEA_JURAFSKY, ROLESET
+from spacy_structlearn.trees.srl_features import ADDITIONAL, FEATURES, GILDEA_JURAFSKY, ROLESET
 
 MINIMAL_L2 = 1e-4  # a Gaussian prior with a standard deviation of 100: section 4
 # While templates are searched for, models need not be estimated to the last digit; with next to no

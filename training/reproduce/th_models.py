@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from parsing_best import tagged
 from pb_models import WARM_UP, Run
 from pk_discriminative import PUNCTUATION
-from pk_models import TREES, WORK, Figures, ewt_documents, scored
+from pk_models import TREES, Figures, ewt_documents, scored
 from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import train_default
+from ewt import tuning_documents
+from recording import WORK
 
 import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import EvalbScore
@@ -89,7 +91,7 @@ def jackknifed_trees(corpora: Path, shared: Path, jobs: int, split: str) -> tupl
     docs = train_default.build_docs(corpora, shared)
     predicted = train_default.read_docs(train_default.jackknifed(docs, shared, jobs))
     tokens = (token for doc in predicted for token in doc)
-    tuning = set((corpora / "ewt" / "tune.txt").read_text(encoding="utf8").split())
+    tuning = tuning_documents(corpora)
     found = []
     names = ewt_documents(corpora, "train")
     for tree, name in zip(TREES["ewt"](corpora, "train"), names, strict=True):

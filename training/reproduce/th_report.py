@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import srsly
-from paper_report import flat, p_value, table
+from paper_report import p_value, shown, table, write_sections
 
 Figures = Mapping[str, Any]
 
@@ -80,17 +79,13 @@ READINGS = """\
 
 def write(results: Path, name: str) -> None:
     """The report of results/NAME.json."""
-    figures = flat(srsly.read_json(results / f"{name}.json"))
-    lines = HEAD.split("\n")
-    for section in SECTIONS:
-        lines += section(figures)
-    (results / f"{name}.md").write_text("\n".join([*lines, ""]), encoding="utf8")
+    write_sections(results, name, HEAD, SECTIONS)
 
 
 def artificial(figures: Figures) -> Iterator[str]:
     """Section 6.1."""
     rows = [
-        (text, paper, _number(figures, f"artificial.{key}"))
+        (text, paper, shown(figures, f"artificial.{key}"))
         for key, (text, paper) in ARTIFICIAL.items()
         if f"artificial.{key}" in figures
     ]
@@ -106,8 +101,8 @@ def table1(figures: Figures) -> Iterator[str]:
     ]
     found = False
     for key, text in ROWS.items():
-        cells = [_number(figures, f"ewt15.{key}.{score}") for score in SCORES]
-        cells += [_number(figures, f"wsj15.{key}.{score}") for score in SCORES[:3]]
+        cells = [shown(figures, f"ewt15.{key}.{score}") for score in SCORES]
+        cells += [shown(figures, f"wsj15.{key}.{score}") for score in SCORES[:3]]
         if any(cells):
             found = True
             rows.append((text, "", "", "", *cells))
@@ -144,7 +139,7 @@ def tags(figures: Figures) -> Iterator[str]:
     rows = []
     for key, text in ROWS.items():
         cells = [
-            _number(figures, f"{prefix}.{key}.{kind}f1")
+            shown(figures, f"{prefix}.{key}.{kind}f1")
             for prefix, kinds in (("ewt15", TAGS), ("wsj15", ("gold_tags.", "own_tags.")))
             for kind in kinds
         ]
@@ -160,7 +155,7 @@ def tags(figures: Figures) -> Iterator[str]:
         "the parser's own",
     )
     yield from table(header, rows)
-    accuracy = _number(figures, "ewt15.tagger.dev_accuracy")
+    accuracy = shown(figures, "ewt15.tagger.dev_accuracy")
     if accuracy:
         yield from ("", f"The tagger's accuracy on the sentences of dev is {accuracy}.")
 
@@ -173,7 +168,7 @@ def choices(figures: Figures) -> Iterator[str]:
             prefix = f"{corpus}.{name}.candidates."
             for key in _below(figures, prefix):
                 mark = "chosen" if figures.get(f"{corpus}.{name}.chosen") == key else ""
-                f1 = _number(figures, f"{prefix}{key}.{split}_f1")
+                f1 = shown(figures, f"{prefix}{key}.{split}_f1")
                 place = "EWT tune" if split == "tune" else "WSJ sample dev"
                 rows.append((f"{place}, {text}", key.replace("_", " "), f1, mark))
     if rows:
@@ -183,8 +178,8 @@ def choices(figures: Figures) -> Iterator[str]:
     if found:
         yield ""
         for name in found:
-            mean = _number(figures, f"ewt15.seeds.{name}.mean_f1")
-            sd = _number(figures, f"ewt15.seeds.{name}.sd_f1")
+            mean = shown(figures, f"ewt15.seeds.{name}.mean_f1")
+            sd = shown(figures, f"ewt15.seeds.{name}.sd_f1")
             n = len(figures.get(f"ewt15.seeds.{name}.f1", ()))
             yield f"* {n} seeds, {NAMES[name]}: mean F1 on EWT dev {mean}, standard deviation {sd}"
 
@@ -202,21 +197,21 @@ def rerank(figures: Figures) -> Iterator[str]:
             rows.append(
                 (
                     f"the first of each list, tags {text}",
-                    _number(figures, f"{own}.first.tune_f1"),
-                    *(_number(figures, f"{own}.first.{score}") for score in SCORES),
+                    shown(figures, f"{own}.first.tune_f1"),
+                    *(shown(figures, f"{own}.first.{score}") for score in SCORES),
                     "",
                 )
             )
             for k in _below(figures, f"{own}."):
                 if k != "first":
                     tune, dev = (
-                        _number(figures, f"{own}.{k}.{split}oracle_f1") for split in ("tune_", "")
+                        shown(figures, f"{own}.{k}.{split}oracle_f1") for split in ("tune_", "")
                     )
                     rows.append((f"the best of {k}, tags {text}", tune, "", "", dev, "", ""))
         for name, text in MODELS.items():
             own = f"{prefix}.{name}"
             if f"{own}.f1" in figures:
-                cells = [_number(figures, f"{own}.{key}") for key in ("tune_f1", *SCORES)]
+                cells = [shown(figures, f"{own}.{key}") for key in ("tune_f1", *SCORES)]
                 rows.append((f"reranked: {text}", *cells, _how(figures, own)))
         if rows:
             yield from ("", f"## {title}")
@@ -240,7 +235,7 @@ def _how(figures: Figures, prefix: str) -> str:
 def costs(figures: Figures) -> Iterator[str]:
     """CPU time."""
     rows = [
-        (text, *(_number(figures, key, form) for key in keys), paper)
+        (text, *(shown(figures, key, form) for key in keys), paper)
         for text, keys, form, paper in (
             (
                 "training, CPU s",
@@ -282,11 +277,11 @@ def full(figures: Figures) -> Iterator[str]:
     rows = [
         (
             text,
-            _number(figures, f"full.{name}.tune_f1"),
-            *(_number(figures, f"full.{name}.{score}") for score in SCORES),
-            _number(figures, f"full.{name}.own_tags.f1"),
-            _number(figures, f"full.{name}.train_s", ",.0f"),
-            _number(figures, f"full.{name}.ms_per_token"),
+            shown(figures, f"full.{name}.tune_f1"),
+            *(shown(figures, f"full.{name}.{score}") for score in SCORES),
+            shown(figures, f"full.{name}.own_tags.f1"),
+            shown(figures, f"full.{name}.train_s", ",.0f"),
+            shown(figures, f"full.{name}.ms_per_token"),
         )
         for name, text in NAMES.items()
         if f"full.{name}.f1" in figures
@@ -315,7 +310,7 @@ def beyond(figures: Figures) -> Iterator[str]:
         for value in sorted(_below(figures, f"beyond.{what}."), key=_rank):
             prefix = f"beyond.{what}.{value}"
             cells = [
-                _number(figures, f"{prefix}.{name}.{key}", form)
+                shown(figures, f"{prefix}.{name}.{key}", form)
                 for name in NAMES
                 for key, form in (("tune_f1", ".2f"), ("ms_per_token", ".2f"), ("train_s", ",.0f"))
             ]
@@ -347,11 +342,6 @@ def _below(figures: Figures, prefix: str) -> Sequence[str]:
     """The next parts of the keys that begin so, in their order."""
     keys = (key.removeprefix(prefix) for key in figures if key.startswith(prefix))
     return list(dict.fromkeys(key.split(".")[0] for key in keys))
-
-
-def _number(figures: Figures, key: str, form: str = ".2f") -> str:
-    value = figures.get(key)
-    return "" if value is None else format(value, form)
 
 
 SECTIONS = (artificial, table1, tags, choices, rerank, costs, full, beyond, readings)

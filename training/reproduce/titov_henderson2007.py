@@ -49,7 +49,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import th_artificial
 import th_report
-from pk_models import CORPORA, WORK, Figures, under, write
+from pk_models import Figures, under, write
 from th_models import LONGEST, NAME, PARTS, Short, tagger_tags
 from th_parsing import (
     MEANS,
@@ -70,7 +70,7 @@ from th_parsing import (
 from th_rows import rows
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import RESULTS, record
+from recording import CORPORA, RESULTS, WORK, record
 
 from spacy_structlearn.isbn.decode import DerivationParser
 from spacy_structlearn.isbn.estimators import ISBNEstimator

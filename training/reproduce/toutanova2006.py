@@ -20,7 +20,6 @@ re-attached phrases; `text`, what the default pipeline, which must have been tra
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -34,13 +33,11 @@ import pp_text
 import srl_models
 import srl_text
 from paper_report import flat, pp_page, srl_page
-from recording import RESULTS, ROOT, record
+from recording import CORPORA, RESULTS, WORK, record
 from srl_items import read_ewt, read_wsj
 
 from spacy_structlearn.display.networks import network_svg
 
-CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
-WORK = ROOT / "training" / "work"
 PARTS = {
     "pp": ("tables", "best", "quadruples", "text", "data"),
     "srl": ("core", "extra", "wsj", "trees", "text"),

@@ -1,0 +1,150 @@
+"""The model of anchored scores: a latent grammar, and what its trees are scored with beside it.
+
+Which model it is, and how it is learned, see `anchored`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .. import serialization
+from ..errors import StructlearnError
+from .fragment_weights import FragmentWeights
+from .lexicon import Lexicon
+from .model import LatentGrammar
+from .span_features import SpanWeights
+from .symbols import Symbols
+
+_KIND = "anchored_grammar"
+_VERSION = 1
+
+
+@dataclass
+class AnchoredGrammar:
+    """A latent grammar, or a product, and what its trees are scored with beside it.
+
+    grammar: parses first. weight: of the logarithm of its variational distribution. features:
+    linear scores; None: none. What a network scores with is no part of it. temperature: posteriors
+    of brackets are raised to the power of one over it, a calibration, in place of the grammar's.
+    fragments: scores of what is no symbol over a span alone, see `fragments`; None: none.
+    Raises StructlearnError SL433 for a weight or a temperature that is none, or if the features are
+    of other symbols.
+    """
+
+    grammar: LatentGrammar
+    weight: float = 1.0
+    features: SpanWeights | None = None
+    temperature: float = 1.0
+    fragments: FragmentWeights | None = None
+
+    def __post_init__(self) -> None:
+        self.weight, self.temperature = float(self.weight), float(self.temperature)
+        problem = None
+        if not 0 <= self.weight < np.inf:
+            problem = f"a weight of {self.weight}"
+        elif not 0 < self.temperature < np.inf:
+            problem = f"a temperature of {self.temperature}"
+        for own in (self.features, self.fragments):
+            if own is not None and (own.n_tags, own.n_symbols) != self._sizes:
+                problem = f"features of {own.n_tags} tags of {own.n_symbols} symbols"
+        if self.fragments is not None and self.fragments.binarization != self.binarization:
+            problem = f"features of trees binarised to the {self.fragments.binarization}"
+        if problem:
+            raise StructlearnError("SL433", problem=problem)
+
+    @classmethod
+    def empty(cls) -> AnchoredGrammar:
+        """A grammar without symbols: what an untrained component holds."""
+        return cls(LatentGrammar.empty())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can be parsed."""
+        return self.grammar.is_empty
+
+    @property
+    def _sizes(self) -> tuple[int, int]:
+        return self.symbols.n_tags, self.symbols.size
+
+    @property
+    def symbols(self) -> Symbols:
+        """Those of the grammar."""
+        return self.grammar.symbols
+
+    @property
+    def lexicon(self) -> Lexicon:
+        """That of the grammar."""
+        return self.grammar.lexicon
+
+    @property
+    def binarization(self) -> str:
+        """That of the grammar."""
+        return self.grammar.binarization
+
+    @property
+    def top_label(self) -> str:
+        """See `LatentGrammar.top_label`."""
+        return self.grammar.top_label
+
+    def without_words(self, words: Collection[str]) -> AnchoredGrammar:
+        """A grammar that does not know these words; see `LatentGrammar.without_words`."""
+        features, fragments = self.features, self.fragments
+        return replace(
+            self,
+            grammar=self.grammar.without_words(words),
+            features=None if features is None else features.without_words(words),
+            fragments=None if fragments is None else fragments.without_words(words),
+        )
+
+    def compact(
+        self,
+        threshold: float = 1e-6,
+        storage: str = "float16",
+        *,
+        feature_threshold: float = 1e-2,
+    ) -> AnchoredGrammar:
+        """A smaller one that parses (almost) as this one does.
+
+        threshold, storage: see `LatentGrammar.compact`. feature_threshold: weights of features
+        that are smaller become zero.
+        """
+        features, fragments = (
+            None if own is None else own.compact(feature_threshold, storage)
+            for own in (self.features, self.fragments)
+        )
+        grammar = self.grammar.compact(threshold, storage)
+        return replace(self, grammar=grammar, features=features, fragments=fragments)
+
+    def to_bytes(self) -> bytes:
+        """The grammar as bytes, the same for equal grammars."""
+        own: dict[str, Any] = {
+            "grammar": serialization.nested(self.grammar.to_bytes()),
+            "weight": self.weight,
+            "features": None if self.features is None else self.features.fields(),
+            "temperature": self.temperature,
+        }
+        if self.fragments is not None:
+            own["fragments"] = self.fragments.fields()
+        return serialization.pack(_KIND, _VERSION, own)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> AnchoredGrammar:
+        """The grammar that `to_bytes` wrote.
+
+        Raises StructlearnError SL050 to SL054 if the bytes are not those of such a grammar, SL405
+        if its signature or normalisation is not registered here.
+        """
+        _, own = serialization.unpack(data, _KIND, {_VERSION})
+        with serialization.reading(_KIND, "SL405"):
+            features, fragments = own["features"], own.get("fragments")
+            return cls(
+                LatentGrammar.from_bytes(own["grammar"].tobytes()),
+                own["weight"],
+                None if features is None else SpanWeights.from_fields(features),
+                own["temperature"],
+                None if fragments is None else FragmentWeights.from_fields(fragments),
+            )

@@ -1,0 +1,46 @@
+"""The English Web Treebank as Docs with all its layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ewt import treebank, tuning_documents
+from jackknife import write_docs
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
+
+from spacy_structlearn.pipeline.readers import read_treebank
+
+
+def build_docs(corpora: Path, work: Path) -> dict[str, Path]:
+    """EWT as DocBins of documents with gold tags and chunks: train, fit, tune and dev.
+
+    tune holds the documents of `ewt/tune.txt`, fit the other documents of train.
+    """
+    paths = {name: work / "ewt" / f"{name}.spacy" for name in ("train", "fit", "tune", "dev")}
+    if all(path.exists() for path in paths.values()):
+        return paths
+    train = dict(read_documents(corpora, "train"))
+    tuning = tuning_documents(corpora)
+    write_docs(list(train.values()), paths["train"])
+    write_docs([doc for name, doc in train.items() if name not in tuning], paths["fit"])
+    write_docs([doc for name, doc in train.items() if name in tuning], paths["tune"])
+    write_docs([doc for _, doc in read_documents(corpora, "dev")], paths["dev"])
+    return paths
+
+
+def read_documents(corpora: Path, split: str) -> list[tuple[str, Doc]]:
+    """The documents of train or dev by name, in order."""
+    files = treebank(corpora, split)
+    documents = read_treebank(Vocab(), files["trees"], spaces=files["spaces"], props=files["props"])
+    return list(documents)
+
+
+def document_names(corpora: Path) -> list[str]:
+    """The names of the documents of train, in order."""
+    return [name for name, _ in read_documents(corpora, "train")]
+
+
+def read_docs(path: Path, vocab: Vocab | None = None) -> list[Doc]:
+    """The Docs of a file; give the vocab of the pipeline that is to annotate them."""
+    return list(DocBin().from_disk(path).get_docs(vocab or Vocab()))

@@ -1,0 +1,144 @@
+"""Features of spans learned on whole forests at once, against batch after batch: the objective that
+OWL-QN and AdaGrad both minimise, and the latter's way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_structlearn.grammar import _span_features
+from spacy_structlearn.grammar.hypergraph import Floats, Hypergraphs, Mask
+from spacy_structlearn.grammar.span_features import (
+    Featurizer,
+    LinearScorer,
+    Sentences,
+    SpanFeatures,
+    SpanWeights,
+)
+
+# As the package's trainer has them, see `AnchoredEstimator`.
+LEAST_RATE = 0.02
+NEGLIGIBLE = 1e-5
+
+
+class LinearObjective:
+    """The mean loss of sentences, - log P(tree | words) in nats, as a function of the weights.
+
+    graphs: the forests of the sentences. gold: of the edges, bool (E), those of the trees. weights:
+    of which templates, words and buckets are taken. base: what the grammar's scores are multiplied
+    with. Parameters are the weights of features of gold items (supported features), ascending by
+    place; all others are zero. The penalty is not part of it.
+    """
+
+    def __init__(
+        self,
+        graphs: Hypergraphs,
+        sentences: Sentences,
+        gold: Mask,
+        weights: SpanWeights,
+        base: float = 1.0,
+    ):
+        self.graphs, self.sentences, self.weights, self.base = graphs, sentences, weights, base
+        self.gold = np.asarray(gold, dtype=np.bool_)
+        self._targets = graphs.item_posteriors(self.gold.astype(np.float64))
+        places = Featurizer(weights).places(sentences, graphs)
+        self.places = np.unique(places[self._targets > 0])
+        self.places = self.places[self.places >= 0]
+        column = np.full(weights.buckets + 1, -1, dtype=np.int32)
+        column[self.places] = np.arange(len(self.places), dtype=np.int32)
+        # The last one is for features that an item has not.
+        self._columns = column[places]
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of supported features."""
+        return len(self.places)
+
+    @property
+    def support(self) -> NDArray[np.bool_]:
+        """The places of parameters, bool (buckets)."""
+        found = np.zeros(self.weights.buckets, dtype=np.bool_)
+        found[self.places] = True
+        return found
+
+    def value_and_grad(self, parameters: Floats) -> tuple[float, Floats]:
+        """The mean loss and its gradient, float64 (n_parameters)."""
+        scores = self.graphs.edge_scores(_span_features.sums(self._columns, parameters), self.base)
+        log_z, posteriors = self.graphs.inside_outside(scores)
+        n = max(len(self.graphs), 1)
+        difference = self.graphs.item_posteriors(posteriors) - self._targets
+        gradient = _span_features.scattered(self._columns, difference / n, self.n_parameters)
+        return float(log_z.sum() - scores[self.gold].sum()) / n, gradient
+
+    def parameters(self, weights: SpanWeights) -> Floats:
+        """The parameters among the weights."""
+        return weights.dense()[self.places].astype(np.float64)
+
+    def weights_of(self, parameters: Floats) -> SpanWeights:
+        """Weights that have these parameters."""
+        full = np.zeros(self.weights.buckets, dtype=np.float32)
+        full[self.places] = parameters
+        return self.weights.with_weights(full)
+
+
+class Progress(NamedTuple):
+    """After so many CPU seconds of minimisation, the mean loss with the penalty, and how many
+    weights are other than zero.
+    """
+
+    seconds: float
+    value: float
+    n_weights: int
+
+
+def by_adagrad(
+    objective: LinearObjective,
+    features: SpanFeatures,
+    passes: int,
+    *,
+    batch_size: int = 32,
+    seed: int = 0,
+) -> Iterator[Progress]:
+    """Minimise the mean loss plus the penalty of `features` from zero, with a report after each
+    pass.
+
+    A pass is over batches of sentences in random order; the rate is constant for half of the passes
+    and then falls. What the reports cost is not counted.
+    """
+    graphs, sentences = objective.graphs, objective.sentences
+    scorer = LinearScorer(
+        objective.weights.with_weights(np.zeros(objective.weights.buckets)),
+        features,
+        objective.support,
+    )
+    rng = np.random.default_rng(seed)
+    n = len(graphs)
+    n_steps = passes * -(-n // batch_size)
+    spent, step = 0.0, 0
+    for _ in range(passes):
+        start = time.process_time()
+        order = rng.permutation(n)
+        for first in range(0, n, batch_size):
+            chosen = order[first : first + batch_size]
+            batch = graphs.select(chosen)
+            edges = [
+                objective.gold[graphs.edge_offsets[x] : graphs.edge_offsets[x + 1]] for x in chosen
+            ]
+            targets = batch.item_posteriors(np.concatenate(edges).astype(np.float64))
+            scores, backprop = scorer.begin_update([sentences[x] for x in chosen], None, batch)
+            _, posteriors = batch.inside_outside(batch.edge_scores(scores, objective.base))
+            gradient = batch.item_posteriors(posteriors) - targets
+            gradient[np.abs(gradient) < NEGLIGIBLE] = 0.0
+            backprop(gradient / len(chosen))
+            step += 1
+            scorer.finish_update(min(1.0, max(LEAST_RATE, 2.0 * (1.0 - step / n_steps))))
+        spent += time.process_time() - start
+        parameters = objective.parameters(scorer.weights)
+        value = objective.value_and_grad(parameters)[0]
+        penalty = features.l1 * float(np.abs(parameters).sum())
+        yield Progress(spent, value + penalty, int(np.count_nonzero(parameters)))
