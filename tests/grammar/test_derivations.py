@@ -222,3 +222,14 @@ def test_offsets_that_leave_the_arrays_are_refused():
             np.array([n_nodes - 1], np.int32), *groups, node_offsets, arguments["inside"],
             arguments["outside"], np.zeros(1000, np.float32),
         )  # fmt: skip
+    # Nodes are read before it is seen that these fall.
+    groups = np.array([0, 10**6, 1]), np.array([0, 1, 2])
+    with pytest.raises(ValueError, match="starts must not fall"):
+        _derivations.posterior_sums(
+            np.array([0], np.int32), *groups, node_offsets, arguments["inside"],
+            arguments["outside"], np.zeros(2, np.float32),
+        )  # fmt: skip
+    far = level.binary_offsets.copy()
+    far[1] = -(2**63)
+    with pytest.raises(ValueError, match="block"):
+        _derivations.inside_outside(trees, 0, data.n_trees, **{**arguments, "binary_offsets": far})

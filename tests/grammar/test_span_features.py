@@ -667,6 +667,8 @@ def test_the_hasher_checks_its_arrays():
         (words, offsets, items, np.array([0, 1])),
         (words, offsets, items, np.array([0])),
         (words, offsets, items[:, :2].copy(), np.array([0, 0])),
+        # Their differences are none below zero.
+        (words, np.array([0, 2**63 - 1, -(2**63), -1, 1]), items, np.zeros(5, np.int64)),
     ):
         with pytest.raises(ValueError, match=r"."):
             hasher.places(*case)

@@ -316,6 +316,15 @@ def test_threads_give_the_same():
         np.testing.assert_array_equal(out, alone)
 
 
+def test_starts_whose_differences_wrap_around():
+    seeds, padding = np.ones(4, dtype=np.uint64), np.ones(2, dtype=np.uint64)
+    starts = np.array([0, 2**31 - 1, -(2**31), -1, 1], dtype=np.int32)
+    assert (np.diff(starts) >= 0).all()
+    term = np.zeros(1, dtype=np.int32)
+    with pytest.raises(ValueError, match="starts"):
+        _chain.Hasher(seeds, starts, term, term, padding, padding)
+
+
 def test_the_least_offset_is_out_of_reach():
     # Its absolute value is itself.
     seeds, starts = np.ones(1, dtype=np.uint64), np.array([0, 1], dtype=np.int32)
