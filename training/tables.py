@@ -681,7 +681,7 @@ what could not be trained, are made by `training/benchmarks/peers.py`.""",
                 ("NLTK, NaiveBayesClassifier", "attachment.nltk_nb"),
                 ("parsing: ours, one split-merge grammar", "parsing.ours_grammar"),
                 ("ours, four grammars, features of spans", "parsing.ours_product"),
-                ("supar, CRF over a BiLSTM", "parsing.supar"),
+                ("supar, CRF over a BiLSTM, 16 epochs", "parsing.supar"),
             )
         ],
     },
