@@ -67,7 +67,8 @@ cdef class Hasher:
         self.n_span, self.n_tags, self.bits = n_span, n_tags, bits
         self.shape_column = shape_column
         self.width = max(n_span, len(seeds) - n_span)
-        self.n_columns = max(shape_column, max(terms[:, 0], default=-1)) + 1
+        # As an int: of an int32 the sum may overflow.
+        self.n_columns = max(shape_column, int(max(terms[:, 0], default=-1))) + 1
         if not (0 <= n_span <= len(seeds) and 0 <= n_tags <= len(symbols) and 1 <= bits <= 31):
             raise ValueError("there are more templates of spans, tags or places than can be")
         if len(starts) != len(seeds) + 1 or starts[0] != 0 or np.less(starts[1:], starts[:len(starts) - 1]).any():

@@ -92,7 +92,7 @@ cdef class Hasher:
         self.seeds, self.before, self.after = seeds, before, after
         self.starts, self.term_columns, self.term_offsets = starts, term_columns, term_offsets
         self.n_templates = len(seeds)
-        self.n_columns = max(term_columns, default=-1) + 1
+        self.n_columns = int(max(term_columns, default=-1)) + 1  # of an int32 it may overflow
         if len(starts) != len(seeds) + 1 or starts[0] != 0 or np.less(starts[1:], starts[:len(starts) - 1]).any():
             raise ValueError("starts must say where the terms of each template begin")
         if not starts[len(seeds)] == len(term_columns) == len(term_offsets):

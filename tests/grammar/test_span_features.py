@@ -674,6 +674,16 @@ def test_the_hasher_checks_its_arrays():
             hasher.places(*case)
 
 
+def test_the_greatest_column_is_none_of_the_words():
+    hasher = Templates(["WORD[first]"], ["bias"]).hasher(1, 2, 8)
+    seeds, n_span, starts, terms, *rest = hasher.arrays
+    terms = np.array([[2**31 - 1, 0, 0]], dtype=np.int32)
+    hasher = _span_features.Hasher(seeds, n_span, starts, terms, *rest)
+    words, items = np.zeros((1, 2), np.uint64), np.array([[0, 0, 1]], np.int32)
+    with pytest.raises(ValueError, match="column"):
+        hasher.places(words, np.array([0, 1]), items, np.array([0, 1]))
+
+
 def test_tags_are_the_likeliest_ones_by_the_grammar():
     """The symbols of TAG are those of the tag items with the highest posteriors."""
     graphs, sentences, _, symbols = forests("sample")

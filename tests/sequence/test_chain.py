@@ -325,6 +325,13 @@ def test_starts_whose_differences_wrap_around():
         _chain.Hasher(seeds, starts, term, term, padding, padding)
 
 
+def test_the_greatest_column_is_none_of_the_data():
+    ones, padding = np.ones(1, dtype=np.uint64), np.ones(1, dtype=np.uint64)
+    starts, far = np.array([0, 1], dtype=np.int32), np.array([2**31 - 1], dtype=np.int32)
+    hasher = _chain.Hasher(ones, starts, far, np.zeros(1, dtype=np.int32), padding, padding)
+    assert hasher.n_columns == 2**31
+
+
 def test_the_least_offset_is_out_of_reach():
     # Its absolute value is itself.
     seeds, starts = np.ones(1, dtype=np.uint64), np.array([0, 1], dtype=np.int32)
