@@ -111,7 +111,8 @@ cdef enum:
     KEPT_BYTES = 33554432  # of vectors that outlive a search
     MOST_STATE_SIZE = 4096  # this and the next as in `_network`
     MOST_SYMBOLS = 16777216
-    MOST_AT_ONCE = 1048576  # hypotheses after a word, alternatives of a state
+    MOST_AT_ONCE = 1048576  # derivations
+    MOST_BEAM = 4096  # hypotheses after a word, alternatives of a state: more take minutes a sentence
     HAS_READ = 16  # the other bits of `made` are the products
 
 cdef enum:
@@ -833,8 +834,8 @@ cdef class Searcher:
         self.check(offsets, tags, items, signatures, bonus)
         if beam < 1 or branching < 1 or k < 0 or max_pops < 1 or not margin >= 0:
             raise ValueError("beam, branching and max_pops must be 1 or more")
-        if max(beam, branching, k) > MOST_AT_ONCE:
-            raise ValueError("beam, branching and k must be 2**20 or less")
+        if max(beam, branching) > MOST_BEAM or k > MOST_AT_ONCE:
+            raise ValueError("beam and branching must be 2**12 or less, k 2**20 or less")
         memset(&s, 0, sizeof(search_t))
         s.net, s.room = self.net, &room.room
         s.n_words = <int> n_words

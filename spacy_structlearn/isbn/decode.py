@@ -34,8 +34,8 @@ MOST_PROBABLE = ("viterbi", "max_rule_product", "variational")
 DECODERS = (*MOST_PROBABLE, *MOST_BRACKETS)
 # What a bracket must be more probable than to be worth having.
 BRACKET_COST = 0.5
-# Beams and numbers of trees up to here.
-_MOST = 1_000_000
+_MOST = 1_000_000  # trees
+_MOST_BEAM = 4_096  # more take minutes for a sentence
 # States between two words are so many at most, times the beam. With more of them the best-first
 # search is slower and hardly better: the beam fills with the ways to shift of one hypothesis.
 _POPS = 50
@@ -80,8 +80,8 @@ class DerivationParser:
         for name, value, wanted, sound in (
             ("decoder", decoder, "one of " + ", ".join(DECODERS), decoder in DECODERS),
             ("threads", threads, "1 or more", threads >= 1),
-            ("beam", beam, f"from 1 to {_MOST:,}", 1 <= beam <= _MOST),
-            ("branching", branching, f"from 1 to {_MOST:,}", 1 <= branching <= _MOST),
+            ("beam", beam, f"from 1 to {_MOST_BEAM:,}", 1 <= beam <= _MOST_BEAM),
+            ("branching", branching, f"from 1 to {_MOST_BEAM:,}", 1 <= branching <= _MOST_BEAM),
             ("search", search, " or ".join(SEARCHES), search in SEARCHES),
         ):
             if not sound:

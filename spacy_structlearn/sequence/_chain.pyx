@@ -978,7 +978,7 @@ def fold(
     for the states after them, or None if columns are what slots have.
     weights: float64 (n_slots, width), out.
     """
-    cdef Py_ssize_t i, k, c, slot, end = begin + n_implied + links.shape[0]
+    cdef Py_ssize_t i, k, c, slot, end
     cdef Layout layout
     cdef double* row
     cdef const double* other
@@ -987,6 +987,7 @@ def fold(
         first, count, column, theta.shape[0], links, begin, n_implied, weights.shape[0],
         layout.n_columns,
     )
+    end = begin + n_implied + links.shape[0]
     cdef double[::1] work = np.empty(layout.n_columns)
     if end == begin or layout.width == 0:
         return
@@ -1039,7 +1040,7 @@ def unfold(
     theta, empirical, out: float64; out[j] becomes the count of feature j plus shrinkage * theta[j]
     less empirical[j]. The rest: as in `fold`.
     """
-    cdef Py_ssize_t i, k, c, p, slot, end = begin + n_implied + links.shape[0]
+    cdef Py_ssize_t i, k, c, p, slot, end
     cdef Py_ssize_t n_parts = counts.shape[0], width = counts.shape[2]
     cdef Layout layout
     cdef double* row
@@ -1049,6 +1050,7 @@ def unfold(
         first, count, column, theta.shape[0], links, begin, n_implied, counts.shape[1],
         layout.n_columns,
     )
+    end = begin + n_implied + links.shape[0]
     if n_parts == 0:
         raise ValueError("there must be counts of one part or more")
     if not theta.shape[0] == empirical.shape[0] == out.shape[0]:

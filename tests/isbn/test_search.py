@@ -112,7 +112,7 @@ def problems(draw, longest=4, most_labels=5):
     st.integers(1, 5),
     st.integers(1, 7),
     st.integers(0, 7),
-    st.sampled_from([1, 3, 8, 20, WIDE]),
+    st.sampled_from([1, 3, 8, 20, 4096]),
     st.sampled_from([0.0, 1.0, 3.0, np.inf]),
     st.booleans(),
 )
