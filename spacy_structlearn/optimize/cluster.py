@@ -118,6 +118,8 @@ class RayEngine:
         self._recipe = ray.put((make, shared))
         self._parts = [ray.put(part) for part in parts]
         self._done: list[Any] = []  # what was done to the shards: references to tasks
+        self._doing: tuple[Any, ...] = ()  # what is being done to them, one after another
+        self._n_did = 0  # the first shards, to which it was done
         self._states: list[Any] = [None] * len(parts)
         self.shards = [_ShardElsewhere(self, number) for number in range(len(parts))]
         wanted = workers or int(ray.cluster_resources().get("CPU", 1))
@@ -152,8 +154,15 @@ class RayEngine:
     def update(self, function: Callable[..., R], *arguments: Any) -> list[R]:
         """See `shards.Engine`. Arrays in the results cannot be written to."""
         task = self._put((function, arguments))
-        results = list(self._stream_put(task))
-        self._done.append(task)
+        results = []
+        self._doing, self._n_did = (task,), 0
+        try:
+            for result in self._stream_put(task):
+                results.append(result)
+                self._n_did += 1
+            self._done.append(task)
+        finally:
+            self._doing = ()
         return results
 
     def close(self) -> None:
@@ -218,6 +227,8 @@ class RayEngine:
 
     def _fetch(self, number: int, owner: int, reference: Any, task: Any) -> Any:
         while True:
+            if owner != self._owners[number]:  # the shard was made anew, without this
+                owner, reference = self._ask(number, task)
             try:
                 result, self._states[number] = self._ray.get(reference)
             except self._failures:
@@ -262,7 +273,8 @@ class RayEngine:
         for number in numbers:
             owner = self._owners[number]
             known = self._recipe, self._parts[number], self._states[number], *self._done
-            making.append((owner, self._actors[owner].make.remote(number, *known)))
+            doing = self._doing if number < self._n_did else ()
+            making.append((owner, self._actors[owner].make.remote(number, *known, *doing)))
         for owner, reference in making:
             try:
                 self._ray.get(reference)

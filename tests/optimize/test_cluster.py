@@ -152,6 +152,26 @@ def test_workers_that_die_while_they_are_at_work(two_machines):
         assert not set(there.map(process)) & set(victims[:1])
 
 
+def add_or_die(shard, offset, place, victim):
+    if shard.response[0] == victim and not os.path.exists(place):
+        open(place, "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return add(shard, offset)
+
+
+@pytest.mark.parametrize("victim", [2, 3, 4])
+def test_an_update_is_done_once_to_each_shard_whoever_dies_of_it(two_machines, tmp_path, victim):
+    """The dead actor had shards to which it was done, and such to which it was not."""
+    here, there = both(2)
+    arguments = 2.0, str(tmp_path / "died"), parts()[victim][1][0]
+    with there:
+        found = there.update(add_or_die, *arguments)
+        assert there.deaths == 1
+        assert found == there.map(add, 0.0) == here.update(add_or_die, *arguments) == [2.5] * 5
+        there.update(add, 1.0)
+        assert there.map(add, 0.0) == [3.5] * 5
+
+
 def test_a_machine_that_is_lost(two_machines):
     node = two_machines.add_node(num_cpus=2)
     here, there = both(6, start_s=20.0)
