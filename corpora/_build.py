@@ -5,7 +5,7 @@ a document that a source lacks is reported and passed over."""
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from _archives import Members
 from _download import FetchError
@@ -16,7 +16,9 @@ from _formats import (
     conllu_sentences,
     escape_brackets,
     mrg_trees,
+    paragraph_starts,
     props_block,
+    raw_line,
     skeleton_sentences,
     tree_line,
 )
@@ -64,8 +66,8 @@ def build_ppattach(sources: Sources, report: Report) -> Files:
 
 
 def build_ewt(sources: Sources, report: Report) -> Files:
-    """PropBank skeletons with the words of UD r1.4, and the spacing of UD r2.5."""
-    propbank, words, spacing = (sources[n] for n in ("propbank", "ud_ewt_r1_4", "ud_ewt_r2_5"))
+    """PropBank skeletons with the words of UD r1.4, and the spacing of UD r2.6."""
+    propbank, words, spacing = (sources[n] for n in ("propbank", "ud_ewt_r1_4", "ud_ewt_r2_6"))
     files: Files = {}
     for split in SPLITS:
         names = propbank.text(f"docs/evaluation/ewt.{split}.txt").split()
@@ -77,35 +79,53 @@ def build_ewt(sources: Sources, report: Report) -> Files:
             ),
             report,
         )
-        trees, props, spaces = [], [], []
-        held_out = split == HELD_OUT
+        parts: dict[str, list[str]] = {}
         for document in documents:
-            name = ewt_conllu(document)
-            skeleton = propbank.text(ewt_skeleton(document), held_out=held_out)
-            sentences = skeleton_sentences(skeleton, document)
-            forms = conllu_sentences(words.text(name, held_out=held_out), name)
-            spaced = conllu_sentences(spacing.text(name, held_out=held_out), name)
-            if not same_shape(sentences, forms) or len(sentences) != len(spaced):
+            found = ewt_document(document, propbank, words, spacing, held_out=split == HELD_OUT)
+            if found is None:
                 report(f"{split}: the sources disagree on the tokens of {document}, passed over")
                 continue
-            for rows, form_rows, space_rows in zip(sentences, forms, spaced, strict=True):
-                for row, form in zip(rows, form_rows, strict=True):
-                    row[WORD] = escape_brackets(form[1])
-                trees.append(tree_line(rows))
-                props.append(props_block(rows))
-                spaces.append(space_line(space_rows, len(rows)))
-        if trees:
-            files[f"{split}.trees.gz"] = "".join(trees)
-            files[f"{split}.props.gz"] = "".join(props)
-            files[f"{split}.spaces.gz"] = "".join(spaces)
+            for kind, text in found.items():
+                parts.setdefault(kind, []).append(text)
+        files |= {f"{split}.{kind}.gz": "".join(texts) for kind, texts in parts.items()}
         if split == "train":
             tune = documents[9::10]
-            files["tune.txt"] = "".join(f"google/ewt/{document}\n" for document in tune)
+            files["tune.txt"] = "".join(f"{ewt_name(document)}\n" for document in tune)
     return files
+
+
+def ewt_document(
+    document: str, propbank: Members, words: Members, spacing: Members, *, held_out: bool
+) -> dict[str, str] | None:
+    """The trees, props, spaces and raw text of a document; None if the sources disagree on its
+    tokens."""
+    name = ewt_conllu(document)
+    skeleton = propbank.text(ewt_skeleton(document), held_out=held_out)
+    sentences = skeleton_sentences(skeleton, document)
+    rows = conllu_sentences(words.text(name, held_out=held_out), name)
+    forms = [[row[1] for row in own] for own in rows]
+    shape = [len(own) for own in sentences]
+    digits = spacing_lines(spacing.text(name, held_out=held_out), name, shape)
+    if shape != [len(own) for own in forms] or digits is None:
+        return None
+    for own, own_forms in zip(sentences, forms, strict=True):
+        for row, form in zip(own, own_forms, strict=True):
+            row[WORD] = escape_brackets(form)
+    return {
+        "trees": "".join(map(tree_line, sentences)),
+        "props": "".join(map(props_block, sentences)),
+        "spaces": "".join(f"{line}\n" for line in digits),
+        "raw.jsonl": raw_line(ewt_name(document), forms, digits),
+    }
 
 
 def ewt_skeleton(document: str) -> str:
     return f"data/google/ewt/{document}.gold_skel"
+
+
+def ewt_name(document: str) -> str:
+    """As in the first column of the skeletons."""
+    return f"google/ewt/{document}"
 
 
 def ewt_conllu(document: str) -> str:
@@ -113,15 +133,27 @@ def ewt_conllu(document: str) -> str:
     return f"not-to-release/sources/{genre}/{name}.conllu"
 
 
-def same_shape(left: list[Rows], right: list[Rows]) -> bool:
-    return [len(rows) for rows in left] == [len(rows) for rows in right]
+def spacing_lines(text: str, name: str, shape: Sequence[int]) -> list[str] | None:
+    """For each sentence of a CoNLL-U file a digit a token, a key of GAPS, so many as `shape` says;
+    None if it has another number of sentences.
+
+    Nothing follows the last token of the document."""
+    sentences = conllu_sentences(text, name)
+    if not sentences or len(sentences) != len(shape):
+        return None
+    lines = [space_line(rows, tokens) for rows, tokens in zip(sentences, shape, strict=True)]
+    for i, begins in enumerate(paragraph_starts(text)[1:]):
+        if begins:
+            lines[i] = lines[i][:-1] + "2"
+    lines[-1] = lines[-1][:-1] + "0"
+    return lines
 
 
 def space_line(rows: Rows, tokens: int) -> str:
-    """A digit a token; without information (another tokenisation) a space after each."""
+    """A digit a token; without information (another tokenisation) a blank after each."""
     if len(rows) != tokens:
-        return "1" * tokens + "\n"
-    return "".join("0" if "SpaceAfter=No" in row[9] else "1" for row in rows) + "\n"
+        return "1" * tokens
+    return "".join("0" if "SpaceAfter=No" in row[9] else "1" for row in rows)
 
 
 def build_craft(sources: Sources, report: Report) -> Files:

@@ -1,7 +1,9 @@
 """The text formats that the builds read and write: PropBank skeletons (CoNLL-2005 columns),
-CoNLL-U, one-line trees, Penn Treebank .mrg files."""
+CoNLL-U, one-line trees, raw text with offsets, Penn Treebank .mrg files."""
 
+import json
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from _download import FetchError
@@ -9,6 +11,8 @@ from _download import FetchError
 WORD, TAG, PARSE = 3, 4, 5  # columns of a skeleton; the first three: document, sentence, token
 ROLES = 8  # the first column of arguments, behind lemma and roleset
 CONLLU = 10  # columns
+PARAGRAPH = re.compile(r"#\s*new(par|doc)\b")
+GAPS = {"0": "", "1": " ", "2": "\n\n"}  # what follows a token
 
 Rows = list[list[str]]
 
@@ -31,14 +35,46 @@ def conllu_sentences(text: str, name: str) -> list[Rows]:
 
     Raises FetchError for a line of other than ten columns."""
     sentences: list[Rows] = []
-    for block in re.split(r"\n\s*\n", text):
-        lines = (line.rstrip("\r") for line in block.split("\n"))
-        rows = [line.split("\t") for line in lines if line and line[0] != "#"]
+    for _, lines in _conllu_blocks(text):
+        rows = [line.split("\t") for line in lines]
         if any(len(row) != CONLLU for row in rows):
             raise FetchError(f"{name}: a word that has not {CONLLU} columns")
-        if rows:
-            sentences.append([row for row in rows if row[0].isdigit()])
+        sentences.append([row for row in rows if row[0].isdigit()])
     return sentences
+
+
+def paragraph_starts(text: str) -> list[bool]:
+    """Whether each sentence of a CoNLL-U file begins a paragraph or a document."""
+    return [any(map(PARAGRAPH.match, comments)) for comments, _ in _conllu_blocks(text)]
+
+
+def _conllu_blocks(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """The comments and the other lines of each sentence."""
+    for block in re.split(r"\n\s*\n", text):
+        lines = [line.rstrip("\r") for line in block.split("\n")]
+        tokens = [line for line in lines if line and line[0] != "#"]
+        if tokens:
+            yield [line for line in lines if line.startswith("#")], tokens
+
+
+def raw_line(document: str, sentences: Sequence[Sequence[str]], spacing: Sequence[str]) -> str:
+    """A document as text, and where its sentences and tokens are in it, as a line of JSON.
+
+    sentences: of words. spacing: for each a digit a word, a key of GAPS. What follows the last word
+    of the document is left out."""
+    pieces: list[str] = []
+    places: dict[str, list[tuple[int, int]]] = {"sentences": [], "tokens": []}
+    end = 0
+    for words, digits in zip(sentences, spacing, strict=True):
+        first = len(places["tokens"])
+        for word, digit in zip(words, digits, strict=True):
+            pieces += (word, GAPS[digit])
+            places["tokens"].append((end, end + len(word)))
+            end += len(word) + len(GAPS[digit])
+        own = places["tokens"][first:]
+        places["sentences"].append((own[0][0], own[-1][1]))
+    text = "".join(pieces[:-1])
+    return json.dumps({"document": document, "text": text, **places}, ensure_ascii=False) + "\n"
 
 
 def escape_brackets(word: str) -> str:

@@ -102,7 +102,7 @@ MESSAGES = {
         '{path}, line {line}: {problem}; every line must be a JSON object with a string "text"'
     ),
     "SL065": (
-        "{path}, text {number}: {length} characters, and the pipeline takes {most} at most; cut it "
+        "{path}, text {number}: {length} characters or more, and the pipeline takes {most}; cut it "
         "into smaller texts"
     ),
     "SL066": "spaCy could not package {path}: {problem}",
@@ -115,7 +115,6 @@ MESSAGES = {
         "another output folder, or remove this one; another model alone is taken with --force"
     ),
     "SL069": "{folder} has no files to read in it, or only hidden ones",
-    "SL070": "{path} is no text in UTF-8 ({problem}); convert it, for example with iconv",
     "SL071": (
         "{path} is no pipeline: it has no config.cfg and meta.json; name the directory that "
         "`structlearn train` wrote"
@@ -131,6 +130,11 @@ MESSAGES = {
     "SL074": (
         '{path} has no frames in doc.spans["srl"] whose predicates have tags, so it does not tell '
         "which tags predicates have; `structlearn convert --props` makes a DocBin that has both"
+    ),
+    "SL075": "{path} is {what}, no text; `structlearn apply` parses it",
+    "SL076": (
+        "no such file: {path}; if it is a text, give it on standard input: "
+        "echo {path} | structlearn parse -"
     ),
     "SL078": (
         "{path}, which says how the files beside it were made, is damaged ({problem}); remove the "
@@ -247,6 +251,10 @@ MESSAGES = {
         "{component!r} cannot be calibrated: of the arguments that it finds some must be right and "
         "some wrong. Give more examples, with gold frames, whose predicted Docs were parsed and "
         "have the same tokens"
+    ),
+    "SL038": (
+        "{path}, line {line}: {text!r} is no line of spaces, which has a digit a token: 0 nothing "
+        "follows it, 1 a blank, 2 a blank line"
     ),
     "SL039": "there are no templates for the stage {stage!r}; there are some for: {known}",
     "SL040": (

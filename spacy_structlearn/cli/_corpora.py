@@ -39,7 +39,10 @@ ReaderOption = Annotated[
 ]
 SpacesOption = Annotated[
     Path | None,
-    typer.Option(help="Beside a treebank: a line a sentence, 1 for each token before a space."),
+    typer.Option(
+        help="Beside a treebank: a line a sentence, a digit a token: 0 nothing follows it, 1 a "
+        "blank, 2 a blank line."
+    ),
 ]
 PropsOption = Annotated[
     Path | None, typer.Option(help="Beside a treebank: the columns of PropBank.")

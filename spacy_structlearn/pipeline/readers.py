@@ -37,6 +37,10 @@ from .extensions import (
 
 Reader = Callable[[Language], Iterator[Example]]
 
+# What follows a token, in a file of `spaces`.
+NOTHING, BLANK, BLANK_LINE = "012"
+PARAGRAPH_BREAK = "\n\n"
+
 # A quadruple as a parser would give it that leaves open what the phrase is attached to.
 QUADRUPLE = {
     "tags": ["VB", "NN", "IN", "NN"],
@@ -80,14 +84,16 @@ def create_treebank_reader(
     attachments of prepositional phrases by the rules of `trees.pp`.
 
     The trees are normalised (`trees.normalize`); their brackets are `doc.spans["constituents"]`.
-    path: the trees, plain or .gz. spaces: a line a sentence, a digit a token, 1 where a space
-    follows. props: PropBank columns for the same sentences (`trees.srl.read_props`); all their
-    propositions are `doc.spans["srl"]`, and their first column names the document of each sentence:
-    a Doc is then a document, otherwise a sentence. include, exclude: files with a document name a
-    line. tags: give the predicted Doc the tags of the treebank.
+    path: the trees, plain or .gz. spaces: a line a sentence, a digit a token: 0 nothing follows it,
+    1 a blank, 2 a blank line, which is a white space token at the end of the sentence, as spaCy's
+    tokenizer makes one; none ends a Doc. props: PropBank columns for the same sentences
+    (`trees.srl.read_props`); all their propositions are `doc.spans["srl"]`, and their first column
+    names the document of each sentence: a Doc is then a document, otherwise a sentence. include,
+    exclude: files with a document name a line. tags: give the predicted Doc the tags of the
+    treebank.
     spans: give it these span groups too, for components that read them: ["constituents"].
     RAISES: SL010 if a file is missing; SL012 if the files do not fit together, SL034 if the tokens
-    of `props` are others; SL130 for columns that are none of PropBank.
+    of `props` are others; SL038 for other digits; SL130 for columns that are none of PropBank.
     """
 
     def read(nlp: Language) -> Iterator[Example]:
@@ -161,38 +167,52 @@ def read_treebank(
             )
         if tree is None:
             continue
-        spacing = [digit == "1" for digit in mark.strip()] if marks else None
-        if spacing is not None and len(spacing) != len(tree.words()):
+        digits = mark.strip() if marks else None
+        if digits is not None and len(digits) != len(tree.words()):
             raise StructlearnError("SL012", path=path, other=spaces, number=number + 1)
+        if digits is not None and not set(digits) <= {NOTHING, BLANK, BLANK_LINE}:
+            raise StructlearnError("SL038", path=spaces, line=number + 1, text=digits[:40])
         name, propositions = str(number), None
         if blocks:
             line, sentence = block
             _check_words(tree.words(), sentence.words, props, line, path, number + 1)
             name, propositions = sentence.document, sentence.propositions
-        sentences.append((name, tree, spacing, propositions))
+        sentences.append((name, tree, digits, propositions))
     for name, group in groupby(sentences, key=lambda sentence: sentence[0]):
         yield name, _gold_doc(vocab, [sentence[1:] for sentence in group])
 
 
 def _gold_doc(
-    vocab: Vocab, sentences: list[tuple[Tree, list[bool] | None, Sequence[Proposition] | None]]
+    vocab: Vocab, sentences: list[tuple[Tree, str | None, Sequence[Proposition] | None]]
 ) -> Doc:
-    """A Doc of sentences as (tree, spacing, propositions); None for what the files do not give."""
-    words, tags, spacing, lengths = [], [], [], []
+    """A Doc of sentences as (tree, digits of `spaces`, propositions); None for what the files do
+    not give.
+    """
+    tokens, lengths = [], []
     spans, brackets, attachments, frames = [], [], [], []
-    for annotated, spaces, propositions in sentences:
-        first, tree = len(words), normalize(annotated)
-        found = site_spans(sites(annotated))
-        spans += [("NP", first + s, first + e) for s, e in base_noun_phrases(tree)]
+    for annotated, digits, propositions in sentences:
+        tree = normalize(annotated)
+        own = list(_tokens(tree, digits))
+        numbered = enumerate(own, len(tokens))
+        positions = [index for index, (text, _, _) in numbered if text != PARAGRAPH_BREAK]
+        tokens += own
+        lengths.append(len(own))
         # The first is the root, the same in every tree.
-        brackets += [(label, first + s, first + e) for label, s, e in tree.spans()[1:]]
-        attachments += [(label, first + s, first + e) for label, s, e in found]
-        frames += _plain_frames(propositions or (), first)
-        words += tree.words()
-        tags += tree.tags()
-        spacing += spaces or []
-        lengths.append(len(words) - first)
-    doc = Doc(vocab, words=words, spaces=spacing or None, tags=tags, sent_starts=_starts(lengths))
+        brackets += _placed(tree.spans()[1:], positions)
+        spans += _placed((("NP", *chunk) for chunk in base_noun_phrases(tree)), positions)
+        attachments += _placed(site_spans(sites(annotated)), positions)
+        frames += _plain_frames(propositions or (), positions)
+    if tokens[-1][0] == PARAGRAPH_BREAK:
+        tokens.pop()
+        lengths[-1] -= 1
+    words, tags, spacing = zip(*tokens, strict=True)
+    doc = Doc(
+        vocab,
+        words=words,
+        spaces=None if sentences[0][1] is None else spacing,
+        tags=tags,
+        sent_starts=_starts(lengths),
+    )
     set_gold_spans(doc, NP_CHUNKS, spans)
     set_gold_spans(doc, CONSTITUENTS, brackets)
     set_gold_spans(doc, PP_ATTACHMENTS, attachments)
@@ -201,14 +221,35 @@ def _gold_doc(
     return doc
 
 
-def _plain_frames(propositions: Iterable[Proposition], first: int) -> Iterator[PlainFrame]:
-    """The frames of a sentence that begins with the token `first` of its document."""
+def _tokens(tree: Tree, digits: str | None) -> Iterator[tuple[str, str, bool]]:
+    """The words of a sentence and the blank lines after them: text, tag, and whether a blank
+    follows. The tag of white space is "": no treebank has one.
+    """
+    words = tree.words()
+    for word, tag, digit in zip(words, tree.tags(), digits or NOTHING * len(words), strict=True):
+        yield word, tag, digit == BLANK
+        if digit == BLANK_LINE:
+            yield PARAGRAPH_BREAK, "", False
+
+
+def _placed(
+    spans: Iterable[tuple[str, int, int]], positions: Sequence[int]
+) -> Iterator[tuple[str, int, int]]:
+    """Spans of words as spans of tokens. positions: the token of each word."""
+    return ((label, positions[s], positions[e - 1] + 1) for label, s, e in spans)
+
+
+def _plain_frames(
+    propositions: Iterable[Proposition], positions: Sequence[int]
+) -> Iterator[PlainFrame]:
+    """The frames of a sentence over the tokens of its document. positions: that of each word."""
     for proposition in propositions:
-        arguments = [
-            (label.removesuffix(SPLIT), first + start, first + end)
-            for label, start, end in proposition.roles
-        ]
-        yield first + proposition.predicate, proposition.roleset, arguments
+        arguments = _placed(proposition.roles, positions)
+        yield (
+            positions[proposition.predicate],
+            proposition.roleset,
+            [(label.removesuffix(SPLIT), start, end) for label, start, end in arguments],
+        )
 
 
 def set_gold_spans(

@@ -44,6 +44,22 @@ def test_a_treebank_with_all_its_layers(run, tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["all.spacy"]
 
 
+def test_blank_lines_between_paragraphs(run, tmp_path):
+    """Whatever the digits are, they go through the reader of treebanks."""
+    lines = (SAMPLE / "sample.spaces").read_text(encoding="utf8").splitlines()
+    spaces, target = tmp_path / "spaces", tmp_path / "all.spacy"
+    spaces.write_text("".join(f"{line[:-1]}2\n" for line in lines), encoding="utf8")
+    arguments = ["--spaces", spaces, *BESIDE[2:]]
+    assert run("convert", SAMPLE / "sample.trees", target, *arguments)[0] == 0
+    docs = docs_of(target)
+    assert all(not doc.text[-1].isspace() for doc in docs)
+    assert sum(doc.text.count("\n\n") for doc in docs) == len(lines) - len(docs)
+    spaces.write_text("3" + "\n".join(lines)[1:], encoding="utf8")
+    error = one_line_error(run("convert", SAMPLE / "sample.trees", target, *arguments))
+    assert "SL038" in error
+    assert f"{spaces}, line 1" in error
+
+
 def test_a_share_of_the_documents_is_held_out(run, trees, tmp_path):
     fit, dev = tmp_path / "fit.spacy", tmp_path / "dev.spacy"
     assert run("convert", trees, fit, "--dev", dev)[0] == 0

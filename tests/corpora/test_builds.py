@@ -3,9 +3,17 @@
 import json
 
 import pytest
-from _build import present, sample_props, sample_split, space_line
+from _build import build_ewt, present, sample_props, sample_split, spacing_lines
 from _download import FetchError
-from _formats import conllu_sentences, mrg_trees, props_block, skeleton_sentences, tree_line
+from _formats import (
+    conllu_sentences,
+    mrg_trees,
+    paragraph_starts,
+    props_block,
+    raw_line,
+    skeleton_sentences,
+    tree_line,
+)
 from _wsj_sample import align, cuts
 
 SKELETON = """\
@@ -54,10 +62,116 @@ def test_conllu_of_other_columns(text):
         conllu_sentences(text, "x")
 
 
-def test_space_line():
-    rows = [[*("_" * 9), misc] for misc in ("SpaceAfter=No", "_")]
-    assert space_line(rows, 2) == "01\n"
-    assert space_line(rows, 3) == "111\n"
+def spaced(comments, *marked):
+    """A sentence of CoNLL-U; a word that ends in "_" has no space after it."""
+    lines = [f"# {comment}" for comment in comments]
+    for number, word in enumerate(marked, 1):
+        misc = "SpaceAfter=No" if word[-1] == "_" else "_"
+        lines.append("\t".join([str(number), word.strip("_"), *"_" * 7, misc]))
+    return "\n".join(lines) + "\n\n"
+
+
+NOTES = (
+    spaced(["newdoc id = a", "newpar id = a-1", "text = Hi :)"], "Hi", ":)")
+    + spaced(["newpar", "text = (Go.)"], "(_", "Go_", "._", ")_")
+    + spaced(["newpartner", "text = No"], "No")
+    + spaced(["text = newpar", "newpar id = a-3"], "Bye_", ".")
+)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_paragraph_starts(end):
+    assert paragraph_starts(NOTES.replace("\n", end)) == [True, True, False, True]
+    assert paragraph_starts(f"# newpar{end}{end}") == []
+
+
+def test_spacing_lines():
+    """A paragraph ends with a blank line, the document with nothing."""
+    assert spacing_lines(NOTES, "x", [2, 4, 1, 2]) == ["12", "0000", "2", "00"]
+    # Other tokens: a blank after each. Another number of sentences: nothing is known.
+    assert spacing_lines(NOTES, "x", [2, 3, 2, 1]) == ["12", "111", "12", "0"]
+    assert spacing_lines(NOTES, "x", [2, 4, 1]) is None
+
+
+def test_raw_line():
+    sentences = [["Hi", ":)"], ["(", "Go", ".", ")"], ["é"], ["Bye", "."]]
+    line = raw_line("doc/x", sentences, ["12", "0000", "2", "01"])
+    assert "é" in line
+    assert line.endswith("}\n")
+    found = json.loads(line)
+    text = found["text"]
+    assert text == "Hi :)\n\n(Go.)é\n\nBye."
+    assert [text[start:end] for start, end in found["tokens"]] == [w for s in sentences for w in s]
+    assert [text[start:end] for start, end in found["sentences"]] == ["Hi :)", "(Go.)", "é", "Bye."]
+    assert found["document"] == "doc/x"
+
+
+class Archive(dict):
+    """Members of an archive by name, without digests."""
+
+    def text(self, name, *, held_out=False):
+        return self[name]
+
+
+LETTER = """\
+google/ewt/email/00/NAME 0 0 [WORD] JJ    (TOP(NP*   - -
+google/ewt/email/00/NAME 0 1 [WORD] NNP   *))        - -
+
+google/ewt/email/00/NAME 1 0 [WORD] PRP   (TOP(S(NP*) - -
+google/ewt/email/00/NAME 1 1 [WORD] VBP   (VP*)      - -
+google/ewt/email/00/NAME 1 2 [WORD] -RRB- *))        - -
+"""
+
+
+def ewt_sources(*splits):
+    """A letter of two sentences in each of these splits, and the lists of all three."""
+    propbank, words, spacing = Archive(), Archive(), Archive()
+    for split in ("train", "dev", "test"):
+        propbank[f"docs/evaluation/ewt.{split}.txt"] = f"email/00/{split}.conllu\n"
+    for split in splits:
+        member = f"not-to-release/sources/email/{split}.conllu"
+        propbank[f"data/google/ewt/email/00/{split}.gold_skel"] = LETTER.replace("NAME", split)
+        words[member] = spaced([], "Dear", "Bob") + spaced([], "I", "agree", ")")
+        spacing[member] = spaced(["newdoc"], *"ab") + spaced(["newpar"], "c", "d_", "e")
+    return {"propbank": propbank, "ud_ewt_r1_4": words, "ud_ewt_r2_6": spacing}
+
+
+def test_ewt():
+    """The words are those of one source, the white space that of another."""
+    lines = []
+    files = build_ewt(ewt_sources("train", "dev"), lines.append)
+    assert lines == ["test: 1 of 1 documents are not in the source, passed over"]
+    kinds = ("trees.gz", "props.gz", "spaces.gz", "raw.jsonl.gz")
+    expected = {f"{split}.{kind}" for split in ("train", "dev") for kind in kinds}
+    assert set(files) == expected | {"tune.txt"}
+    assert files["dev.trees.gz"].splitlines() == [
+        "(TOP (NP (JJ Dear) (NNP Bob)))",
+        "(TOP (S (NP (PRP I)) (VP (VBP agree)) (-RRB- -RRB-)))",
+    ]
+    assert files["dev.props.gz"].split()[0] == "google/ewt/email/00/dev"
+    assert files["dev.spaces.gz"] == "12\n100\n"
+    assert json.loads(files["dev.raw.jsonl.gz"]) == {
+        "document": "google/ewt/email/00/dev",
+        "text": "Dear Bob\n\nI agree)",
+        "sentences": [[0, 8], [10, 18]],
+        "tokens": [[0, 4], [5, 8], [10, 11], [12, 17], [17, 18]],
+    }
+
+
+def test_ewt_treats_a_test_split_as_the_others():
+    files = build_ewt(ewt_sources("train", "dev", "test"), print)
+    for kind in ("trees", "spaces"):
+        assert files[f"test.{kind}.gz"] == files[f"dev.{kind}.gz"]
+    raw = files["dev.raw.jsonl.gz"].replace("email/00/dev", "email/00/test")
+    assert files["test.raw.jsonl.gz"] == raw
+
+
+@pytest.mark.parametrize("name", ["ud_ewt_r1_4", "ud_ewt_r2_6"])
+def test_ewt_sources_that_disagree(name):
+    sources, lines = ewt_sources("train", "dev"), []
+    sources[name]["not-to-release/sources/email/dev.conllu"] = spaced([], "Dear", "Bob")
+    assert "dev.raw.jsonl.gz" not in build_ewt(sources, lines.append)
+    assert lines[0] == "dev: the sources disagree on the tokens of email/00/dev, passed over"
 
 
 def test_mrg_trees():

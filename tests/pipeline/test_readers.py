@@ -280,6 +280,66 @@ def test_treebank_spaces(treebank):
         assert not example.predicted.has_unknown_spaces
 
 
+BLANK_LINES = "11102\n111111101\n102\n"  # behind the first and the last sentence
+
+
+def test_treebank_blank_lines_are_white_space_tokens(treebank):
+    write(treebank["spaces"], BLANK_LINES)
+    examples = list(create_treebank_reader(**treebank)(spacy.blank("en")))
+    news = examples[0].reference
+    assert news.text == "The baker baked bread.\n\nIt was eaten by a friend of cats. "
+    assert words(news)[4:7] == [".", "\n\n", "It"]
+    assert [token.i for token in news if token.is_space] == [5]
+    # It belongs to the sentence before it, and has no tag.
+    assert [sentence.start for sentence in news.sents] == [0, 6]
+    assert (news[5].tag_, news[5].is_sent_start, news[6].is_sent_start) == ("", False, True)
+    assert news.has_annotation("TAG")
+    # A Doc does not end with one.
+    assert examples[1].reference.text == "Cats purr!"
+    for example in examples:
+        for left, right in zip(example.predicted, example.reference, strict=True):
+            assert (left.text, left.tag_, left.whitespace_, left.is_sent_start) == (
+                right.text,
+                right.tag_,
+                right.whitespace_,
+                right.is_sent_start,
+            )
+
+
+def test_treebank_blank_lines_are_where_the_tokenizer_makes_tokens_of_them(treebank):
+    write(treebank["spaces"], BLANK_LINES)
+    for example in create_treebank_reader(**treebank)(nlp := spacy.blank("en")):
+        assert words(nlp.make_doc(example.reference.text)) == words(example.reference)
+
+
+def test_treebank_all_layers_go_round_the_blank_lines(treebank):
+    """Also round one in the middle of a sentence, which no corpus here has."""
+    plain = docs(create_treebank_reader(**treebank))
+    for spaces in (BLANK_LINES, "22222\n222222222\n222\n"):
+        write(treebank["spaces"], spaces)
+        for doc, other in zip(docs(create_treebank_reader(**treebank)), plain, strict=True):
+            assert [t.text for t in doc if not t.is_space] == words(other)
+            assert [t.tag_ for t in doc if not t.is_space] == [t.tag_ for t in other]
+            assert set(doc.spans) == set(other.spans)
+            for key, spans in other.spans.items():
+                found = [(s.label_, [t.text for t in s if not t.is_space]) for s in doc.spans[key]]
+                assert found == [(s.label_, words(s)) for s in spans], key
+            assert doc._.trees == other._.trees
+            assert [f.roleset for f in doc._.frames] == [f.roleset for f in other._.frames]
+    assert len(doc) == 2 * len(other) - 1
+
+
+@pytest.mark.parametrize("line", ["11131", "1110x", "1 101", "1110²"])
+def test_treebank_spaces_of_other_digits_name_the_line(treebank, line):
+    write(treebank["spaces"], f"{line}\n111111101\n101\n")
+    number, message = code(create_treebank_reader(**treebank))
+    assert number == "SL038"
+    assert "all.spaces, line 1" in message
+    assert repr(line) in message
+    write(treebank["spaces"], "11102\n111111103\n101\n")
+    assert "all.spaces, line 2" in code(create_treebank_reader(**treebank))[1]
+
+
 def test_treebank_props_group_the_sentences_into_documents(treebank):
     news, blog = docs(create_treebank_reader(**treebank))
     assert [sentence.text for sentence in news.sents] == [

@@ -146,9 +146,10 @@ def test_jackknifed_tags(small, monkeypatch, trees):
     class Token:
         def __init__(self, text):
             self.text, self.tag_ = text, f"T{len(text)}"
+            self.is_space = text.isspace()
 
     words = [word for tree in trees[:45] for word in tree.words()]
-    docs = [[Token(word) for word in part] for part in (words[:50], words[50:])]
+    docs = [[Token(word) for word in (*part, "\n\n")] for part in (words[:50], words[50:])]
     own = th_models.train_default
     monkeypatch.setattr(own, "build_docs", lambda *_: {})
     monkeypatch.setattr(own, "jackknifed", lambda *_: None)

@@ -34,7 +34,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, groupby, islice
+from itertools import accumulate, islice
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +51,6 @@ from pk_models import (
     WSJ,
     Figures,
     craft_trees,
-    ewt_documents,
     ewt_grammar,
     ewt_trees,
     figures_of,
@@ -456,17 +455,10 @@ def document_brackets(trees: Sequence[Tree | None]) -> list[tuple[str, int, int]
 
 def ewt_texts(corpora: Path, split: str) -> Iterator[tuple[list[Tree], str]]:
     """The trees and the text of each document of train or dev."""
-    with gzip.open(corpora / "ewt" / f"{split}.spaces.gz", "rt", encoding="utf8") as lines:
-        marks = [line.strip() for line in lines]
-    names = ewt_documents(corpora, split)
-    rows = zip(names, ewt_trees(corpora, split), marks, strict=True)
-    for _, group in groupby(rows, key=lambda row: row[0]):
-        trees, text = [], ""
-        for _, tree, mark in group:
-            trees.append(tree)
-            pairs = zip(tree.words(), mark, strict=True)
-            text += "".join(word + " " * (digit == "1") for word, digit in pairs)
-        yield trees, text
+    trees = iter(ewt_trees(corpora, split))
+    with gzip.open(corpora / "ewt" / f"{split}.raw.jsonl.gz", "rt", encoding="utf8") as lines:
+        for document in map(json.loads, lines):
+            yield list(islice(trees, len(document["sentences"]))), document["text"]
 
 
 def add_parser(nlp, trained: LatentGrammar):
