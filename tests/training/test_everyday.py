@@ -1,0 +1,72 @@
+"""The texts of tests/everyday and their reader."""
+
+import re
+from pathlib import Path
+
+import pytest
+from everyday import MARK, parse_marked, read_everyday
+from hypothesis import given
+from hypothesis import strategies as st
+
+FOLDER = Path(__file__).resolve().parents[1] / "everyday"
+PATHS = sorted(FOLDER.glob("*.txt"))
+README = (FOLDER / "README.md").read_text(encoding="utf8")
+SENTENCES = st.lists(st.from_regex(r"\w([\w .!?\n]*\w)?[.!?]", fullmatch=True), min_size=1)
+
+
+def test_reads_texts_with_their_names(tmp_path):
+    (tmp_path / "b.txt").write_text(f"Title\n\n{MARK}One. {MARK}Two!\n", encoding="utf8")
+    (tmp_path / "a.txt").write_text("  One\nline.", encoding="utf8")
+    (tmp_path / "README.md").write_text("No text.", encoding="utf8")
+    assert read_everyday(tmp_path) == [
+        ("a", "  One\nline.", [(2, 11)]),
+        ("b", "Title\n\nOne. Two!", [(0, 5), (7, 11), (12, 16)]),
+    ]
+
+
+@given(SENTENCES, st.sampled_from(["", " ", "\n", "\n\n  "]))
+def test_marked_sentences_are_read(sentences, white):
+    text, spans = parse_marked((white + MARK).join(sentences))
+    assert text == white.join(sentences)
+    assert [text[start:end] for start, end in spans] == sentences
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_marks_are_at_legal_places(path):
+    marked = path.read_text(encoding="utf8")
+    assert marked.endswith("\n")
+    assert not marked.startswith(MARK)
+    assert not re.search(rf"{MARK}(\s|{MARK}|$)", marked), "before white space, or twice"
+    assert not re.search(rf"\w{MARK}\w", marked), "inside a word"
+    assert not re.search(r"\n[^\S\n]*\n\s*[^\s‖]", marked), "none behind a blank line"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentences"),
+    read_everyday(FOLDER),
+    ids=lambda value: value if isinstance(value, str) and "\n" not in value else "",
+)
+def test_sentences_cover_a_text(name, text, sentences):
+    assert MARK not in text
+    assert len(sentences) >= 3
+    end = 0
+    for start, stop in sentences:
+        assert end <= start < stop <= len(text)
+        assert text[end:start].strip() == ""
+        assert text[start:stop] == text[start:stop].strip() != ""
+        end = stop
+    assert text[end:].strip() == ""
+
+
+def test_there_are_enough_texts_and_none_twice():
+    texts = read_everyday(FOLDER)
+    assert len({name for name, _, _ in texts}) == len(texts) >= 60
+    assert len({" ".join(text.split()) for _, text, _ in texts}) == len(texts)
+    assert sum(len(sentences) for _, _, sentences in texts) >= 700
+
+
+def test_the_readme_counts_the_texts():
+    texts = read_everyday(FOLDER)
+    sentences = sum(len(spans) for _, _, spans in texts)
+    words = sum(len(text.split()) for _, text, _ in texts)
+    assert f"{len(texts):,} texts, {sentences:,} sentences, {words:,} words" in README
