@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ def printed(doc: Doc, format: Format) -> Iterator[str]:
         yield srsly.json_dumps(as_json(doc))
         return
     attachments = {found.prep.i: _attachment_as_text(found) for found in doc._.pp_attachments}
+    chunks = {chunk.start: chunk for chunk in doc._.np_chunks}
     frames: dict[int, list[Frame]] = defaultdict(list)  # by the token that is the predicate
     for frame in doc._.frames:
         frames[frame.predicate.start].append(frame)
@@ -50,7 +52,8 @@ def printed(doc: Doc, format: Format) -> Iterator[str]:
         else:
             if CONSTITUENTS in doc.spans:
                 yield sentence._.tree.pretty()
-            yield _as_text(tokens, sentence)
+            inside = (chunks[i] for i in range(sentence.start, sentence.end) if i in chunks)
+            yield _as_text(tokens, positions, inside)
             yield from (attachments[i] for i in positions if i in attachments)
             words = [t.text for t in tokens]
             yield from (frame_text(words, *frame) for frame in found)
@@ -65,16 +68,16 @@ def _iob(token) -> str:
     return "O" if token._.np_iob in ("", "O") else f"{token._.np_iob}-NP"
 
 
-def _as_text(tokens: list, sentence) -> str:
+def _as_text(tokens: list[Token], positions: list[int], chunks: Iterable[Span]) -> str:
+    """positions: of the tokens in the Doc. White space at the ends of a chunk is left out."""
     from ..display.chunks import bracketed
 
-    place = {token.i: index for index, token in enumerate(tokens)}
-    chunks = [
-        (chunk.label_, place[chunk.start], place[chunk.end - 1] + 1)
-        for chunk in sentence.doc._.np_chunks
-        if sentence.start <= chunk.start < sentence.end
-    ]
-    return bracketed([t.text for t in tokens], [t.tag_ for t in tokens], chunks)
+    places = (
+        (chunk.label_, *(bisect_left(positions, i) for i in (chunk.start, chunk.end)))
+        for chunk in chunks
+    )
+    spans = [(label, start, end) for label, start, end in places if start < end]
+    return bracketed([t.text for t in tokens], [t.tag_ for t in tokens], spans)
 
 
 def _attachment_as_text(found: PPAttachment) -> str:
@@ -93,7 +96,7 @@ def as_json(doc: Doc) -> dict[str, Any]:
     return {
         "text": doc.text,
         "tokens": [{**_place(t), "tag": t.tag_} for t in doc if not t.is_space],
-        "sents": [{"start": s.start_char, "end": s.end_char} for s in _sentences(doc)],
+        "sents": [place for sentence in _sentences(doc) if (place := _words_of(sentence))],
         "np_chunks": [
             {
                 "start": chunk.start_char,
@@ -167,6 +170,19 @@ def _frames_as_json(doc: Doc) -> dict[str, list]:
             for frame in doc._.frames
         ]
     }
+
+
+def _words_of(sentence: Span) -> dict[str, int] | None:
+    """Where its first word begins and its last one ends; None for white space alone."""
+    start, end = sentence.start, sentence.end
+    while start < end and sentence.doc[start].is_space:
+        start += 1
+    while start < end and sentence.doc[end - 1].is_space:
+        end -= 1
+    if start == end:
+        return None
+    words = sentence.doc[start:end]
+    return {"start": words.start_char, "end": words.end_char}
 
 
 def _place(token: Token) -> dict[str, int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -13,6 +14,8 @@ from typing import BinaryIO
 from ..trees.brackets import readable, text_lines
 
 STANDARD = "-"
+# Digits may follow, as in .mp3. One letter is more often the end of an abbreviation.
+_ENDING = re.compile(r"[^.]\.(?=\w{2,5}$)(?:[a-z]+|[A-Z]+)[0-9]*$", re.ASCII)
 
 
 @contextmanager
@@ -42,28 +45,29 @@ def write_text(target: str | Path, text: str) -> None:
         file.write(text.encode("utf8"))
 
 
-def texts(source: str) -> Iterator[str]:
-    """The text itself, or the lines of the file or of standard input that are not blank.
+def lines_of(source: str) -> Iterator[str]:
+    """The lines of a text file, plain or .gz, or of standard input.
 
     RAISES: SL035 and SL121, see `trees.brackets.text_lines`.
     """
     if source == STANDARD:
         with readable(source):
-            yield from not_blank(sys.stdin)
-    elif is_file(source):
-        yield from not_blank(text_lines(source))
+            yield from sys.stdin
     else:
-        yield from not_blank([source])
+        yield from text_lines(source)
 
 
-def not_blank(lines: Iterable[str]) -> Iterator[str]:
-    """The lines without the white space at their ends, if anything is left."""
-    return (line.strip() for line in lines if line.strip())
+def looks_like_a_path(text: str) -> bool:
+    """Whether this is meant as the name of a file, be there one or not.
 
-
-def is_file(source: str) -> bool:
-    """Whether this is the name of a file."""
-    try:
-        return Path(source).is_file()
-    except OSError:  # a text too long to be the name of a file
+    It has no white space, and begins with /, ./, ../ or ~/, or stands in a folder that is there, or
+    ends in a period and 2 to 5 small or 2 to 5 capital letters. "Hello.", "e.g.", "Ph.D" and
+    "and/or" are texts.
+    """
+    if re.search(r"\s", text):
         return False
+    return (
+        text.startswith(("/", "./", "../", "~/"))
+        or os.path.isdir(os.path.dirname(text))
+        or _ENDING.search(text) is not None
+    )

@@ -1,19 +1,18 @@
-"""The texts that `apply` reads, and which of them go into which file of a folder."""
+"""The texts that commands read, and which of those of `apply` go into which file of a folder."""
 
 from __future__ import annotations
 
-import gzip
+import os
 import sys
-import zlib
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from itertools import islice
+from itertools import dropwhile, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ..errors import StructlearnError
 from ._corpora import Reader, files_of, gold_docs
-from ._files import STANDARD, not_blank
+from ._files import STANDARD, lines_of, looks_like_a_path
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -28,9 +27,10 @@ class Input(str, Enum):
 
 
 class Unit(str, Enum):
-    """What of a text file is one text."""
+    """What of a text file is one text. A paragraph stands between blank lines."""
 
     line = "line"
+    paragraph = "paragraph"
     file = "file"
 
 
@@ -60,32 +60,78 @@ Part: TypeAlias = "tuple[str, Iterable[Text]]"  # the file to write, and what go
 Shard: TypeAlias = "tuple[int, int]"  # the number of this one, from 0, and of all
 
 
+def texts(source: str, unit: Unit, most: int) -> Iterator[str]:
+    """What `parse` is given: a text, or a file of text or JSONL, or standard input.
+
+    unit, most: see `read`; a text that is given as such is one. Blank texts are left out.
+    RAISES: SL075 for a folder or a DocBin, SL076 for the name of a file that is not there; what
+    `read` raises.
+    """
+    if os.path.isdir(source):
+        raise StructlearnError("SL075", path=source, what="a folder")
+    if source == STANDARD or os.path.exists(source):
+        kind = Input.text if source == STANDARD else _kind(source)
+        if kind is Input.docbin:
+            raise StructlearnError("SL075", path=source, what="a DocBin")
+        yield from (str(text.content) for text in read(source, kind, unit, most))
+    elif looks_like_a_path(source):
+        raise StructlearnError("SL076", path=source)
+    elif source.strip():
+        yield source.strip()
+
+
 def read(path: str, kind: Input | None, unit: Unit, most: int) -> Iterator[Text]:
     """The texts of a file, or of standard input.
 
     kind: None: as the name ends. most: so many characters a text may have.
-    RAISES: SL010 if there is no such file, SL013, SL064, SL070 or SL121 if it is not what it should
+    RAISES: SL010 if there is no such file, SL013, SL035, SL064 or SL121 if it is not what it should
     be, SL065 for a text that is too long.
     """
     from spacy.vocab import Vocab
 
     kind = kind or _kind(path) or Input.text
-    if path != STANDARD and not Path(path).is_file():
+    if path != STANDARD and not os.path.exists(path):
         raise StructlearnError("SL010", path=path)
     if kind is Input.docbin:
         # A vocab of its own: what is read here is parsed in others.
         yield from (Text(doc, {}) for _, doc in gold_docs(Vocab(), path, Reader.docbin))
         return
     if kind is Input.jsonl:
-        texts = _json_lines(path)
+        found = _json_lines(path)
     else:
-        lines = _lines(path) if unit is Unit.line else ["".join(_lines(path))]
-        texts = (Text(line, {}) for line in not_blank(lines))
-    for number, text in enumerate(texts, 1):
+        found = (Text(text, {}) for text in cut(lines_of(path), unit, most))
+    for number, text in enumerate(found, 1):
         length = len(text.content)
         if length > most:
             raise StructlearnError("SL065", path=path, number=number, length=length, most=most)
         yield text
+
+
+def cut(lines: Iterable[str], unit: Unit, most: int) -> Iterator[str]:
+    """The texts of a file, without the white space at their ends; none that is blank.
+
+    most: what has more characters comes cut short, so that it need not be in memory as a whole.
+    """
+    if unit is Unit.line:
+        found: Iterable[str] = lines
+    elif unit is Unit.paragraph:
+        found = (_joined(some, most) for blank, some in groupby(lines, str.isspace) if not blank)
+    else:
+        found = [_joined(lines, most)]
+    return (text.strip() for text in found if text.strip())
+
+
+def _joined(lines: Iterable[str], most: int) -> str:
+    """Lines as one text; of more than `most` characters only so many lines that they are more."""
+    held: list[str] = []
+    length = 0  # of what is held
+    for line in dropwhile(str.isspace, lines):
+        held.append(line if held else line.lstrip())
+        # White space at the end does not count.
+        if length + len(held[-1].rstrip()) > most and not line.isspace():
+            break
+        length += len(held[-1])
+    return "".join(held)
 
 
 class Cutting(NamedTuple):
@@ -152,29 +198,10 @@ def _kind(path: str | Path) -> Input | None:
     return INPUTS.get((path.with_suffix("") if path.suffix == ".gz" else path).suffix)
 
 
-def _lines(path: str) -> Iterator[str]:
-    """The lines of a text file, plain or .gz.
-
-    RAISES: SL070 if it is not in UTF-8, SL121 if it cannot be unpacked.
-    """
-    try:
-        if path == STANDARD:
-            yield from sys.stdin
-            return
-        opener = gzip.open if path.endswith(".gz") else open
-        # utf-8-sig: with or without the mark that some editors put at the beginning.
-        with opener(path, "rt", encoding="utf-8-sig") as lines:
-            yield from lines
-    except UnicodeDecodeError as error:
-        raise StructlearnError("SL070", path=path, problem=error) from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise StructlearnError("SL121", path=path, problem=error) from None
-
-
 def _json_lines(path: str) -> Iterator[Text]:
     import srsly
 
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
         try:

@@ -53,7 +53,7 @@ def apply_cli(
         Input | None,
         typer.Option(help="What the input is. Default: as its names end; text for others."),
     ] = None,
-    unit: Annotated[Unit, typer.Option(help="What of a text file is one text.")] = Unit.line,
+    unit: Annotated[Unit, typer.Option(help="What of a text file is one text.")] = Unit.paragraph,
     format: Annotated[
         Output, typer.Option(help="What is written to a folder: DocBins or JSONL.")
     ] = Output.docbin,
@@ -84,8 +84,8 @@ def apply_cli(
     share the work, on one machine or on many.
 
     In JSONL every text is a line as `parse --format jsonl` prints it, with the other keys of its
-    line of the input; in DocBins these are in doc.user_data. Blank lines of text are left out;
-    files .gz are read too.
+    line of the input; in DocBins these are in doc.user_data. A paragraph of text is what stands
+    between blank lines, with the line breaks in it. Files .gz are read too.
 
     From DocBin to DocBin everything is kept, user data and Doc._ values too, but for what the
     pipeline itself sets. JSONL has the text and what the pipeline found.

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ._files import STANDARD, is_file, texts, write_text
+from ._files import STANDARD, write_text
 from ._pipelines import HELP, load
+from ._texts import Unit, texts
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -31,8 +32,8 @@ def render_cli(
     """Draw the structure of a text as a page of HTML.
 
     The page needs no other files. Of a file with the ending .spacy the Docs are drawn as they are;
-    the model only lends its language. In a file of text, or on standard input, each line is a text
-    of its own.
+    the model only lends its language. A file of text, or standard input, is one text; of JSONL each
+    line is one. What is a text and what the name of a file is said by `parse --help`.
     """
     from ..display.page import page
 
@@ -48,7 +49,7 @@ def _docs(source: str, model: str | None) -> Iterator[Doc]:
     from ._corpora import Reader, gold_docs
 
     nlp = load(model)
-    if source.endswith(".spacy") and is_file(source):
+    if source.endswith(".spacy") and Path(source).is_file():
         yield from (doc for _, doc in gold_docs(nlp.vocab, Path(source), Reader.docbin))
     else:
-        yield from nlp.pipe(texts(source))
+        yield from nlp.pipe(texts(source, Unit.file, nlp.max_length))

@@ -18,7 +18,7 @@ LINES = ["The old dog slept.", "Run!", "My sister bought apples.", "The sister b
 @pytest.fixture
 def lines(tmp_path):
     path = tmp_path / "lines.txt"
-    path.write_text("\n".join(LINES) + "\n", encoding="utf8")
+    path.write_text("\n\n".join(LINES) + "\n", encoding="utf8")
     return path
 
 
@@ -27,7 +27,7 @@ def folder(tmp_path):
     """A folder of texts, JSONL and DocBins, one of them further down."""
     folder = tmp_path / "in"
     (folder / "sub").mkdir(parents=True)
-    (folder / "a.txt").write_text("\n".join(LINES), encoding="utf8")
+    (folder / "a.txt").write_text("\n\n".join(LINES), encoding="utf8")
     records = [{"id": 1, "text": TEXT}, {"id": 2, "text": ""}, {"id": 3, "text": "Run!"}]
     text = "".join(json.dumps(record) + "\n" for record in records)
     (folder / "sub" / "b.jsonl").write_text(text, encoding="utf8")
@@ -75,7 +75,7 @@ def test_jsonl_is_what_parse_prints(run, model, lines, tmp_path):
 
 
 def test_standard_input_and_output(run, model):
-    code, out, err = run("apply", model, "-", "-", stdin="\n".join(LINES))
+    code, out, err = run("apply", model, "-", "-", stdin="\n\n".join(LINES))
     assert (code, err) == (0, "")
     assert [json.loads(line)["text"] for line in out.splitlines()] == LINES
 
@@ -159,9 +159,31 @@ def test_what_cannot_be_stored_is_named_once(run, model, lines, tmp_path):
     ]
 
 
-def test_a_file_can_be_one_text(run, model, lines):
-    out = run("apply", model, lines, "-", "--unit", "file")[1]
-    assert json.loads(out)["text"] == "\n".join(LINES)
+WRAPPED = "The old\ndog slept.\n \t\n  Run!\r\n\n\nMy sister\n  bought apples.\n"
+
+
+@pytest.mark.parametrize("source", ["in.txt", "-"])
+@pytest.mark.parametrize(
+    ("unit", "texts"),
+    [
+        ("line", ["The old", "dog slept.", "Run!", "My sister", "bought apples."]),
+        ("paragraph", ["The old\ndog slept.", "Run!", "My sister\n  bought apples."]),
+        ("file", [WRAPPED.replace("\r", "").strip()]),
+    ],
+)
+def test_what_is_one_text(run, model, tmp_path, source, unit, texts):
+    (tmp_path / "in.txt").write_bytes(WRAPPED.encode("utf8"))
+    source = source if source == "-" else tmp_path / source
+    out = run("apply", model, source, "-", "--unit", unit, stdin=WRAPPED)[1]
+    assert [json.loads(line)["text"] for line in out.splitlines()] == texts
+    if unit == "paragraph":
+        assert run("apply", model, source, "-", stdin=WRAPPED)[1] == out
+
+
+def test_another_unit_is_another_setting(run, model, lines, tmp_path):
+    run("apply", model, lines, tmp_path / "out")
+    error = one_line_error(run("apply", model, lines, tmp_path / "out", "--unit", "line"))
+    assert "unit was 'paragraph' and is 'line'" in error
 
 
 def test_the_kind_of_input_can_be_named(run, model, tmp_path):
@@ -342,7 +364,7 @@ def test_what_is_no_jsonl_is_one_line(run, model, tmp_path, content, problem):
 @pytest.mark.parametrize(
     ("name", "content", "code"),
     [
-        *(("in.txt", b"d\xf6g", "SL070"), ("in.jsonl", b"d\xf6g", "SL070")),
+        *(("in.txt", b"d\xf6g", "SL035"), ("in.jsonl", b"d\xf6g", "SL035")),
         *(("in.spacy", b"x", "SL013"), ("in.txt.gz", b"Run!", "SL121")),
         ("in.txt.gz", gzip.compress(b"Run!")[:-4], "SL121"),
         ("in.jsonl.gz", gzip.compress(b"Run!")[:10] + b"\xff" * 20, "SL121"),
@@ -354,7 +376,7 @@ def test_damaged_input_is_one_line(run, model, tmp_path, name, content, code):
 
 
 def test_a_text_too_long_is_one_line_with_its_place(run, model, tmp_path):
-    (tmp_path / "in.txt").write_text("Run!\n" + "dog " * 250_001, encoding="utf8")
+    (tmp_path / "in.txt").write_text("Run!\n\n" + "dog\n" * 250_001, encoding="utf8")
     error = one_line_error(run("apply", model, tmp_path / "in.txt", tmp_path / "out.spacy"))
     assert "SL065" in error
     assert "text 2" in error

@@ -50,7 +50,7 @@ def folder(tmp_path):
     """Two files of texts, one of them further down."""
     folder = tmp_path / "in"
     (folder / "sub").mkdir(parents=True)
-    (folder / "a.txt").write_text("\n".join(TEXTS), encoding="utf8")
+    (folder / "a.txt").write_text("\n\n".join(TEXTS), encoding="utf8")
     records = [{"id": 1, "text": "Run!"}, {"id": 2, "text": ""}, {"id": 3, "text": "Run!"}]
     text = "".join(json.dumps(record) + "\n" for record in records)
     (folder / "sub" / "b.jsonl").write_text(text, encoding="utf8")

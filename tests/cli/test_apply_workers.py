@@ -32,7 +32,7 @@ def deadly(model, tmp_path, monkeypatch):
 @pytest.fixture
 def lines(tmp_path):
     path = tmp_path / "lines.txt"
-    path.write_text("\n".join(TEXTS), encoding="utf8")
+    path.write_text("\n\n".join(TEXTS), encoding="utf8")
     return path
 
 

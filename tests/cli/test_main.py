@@ -72,7 +72,8 @@ def test_what_is_no_utf8_is_one_line(run, model, tmp_path, source):
 
 def test_a_text_too_long_for_spacy_is_one_line(run, model, tmp_path):
     (tmp_path / "long").write_text("dog " * 250_001, encoding="utf8")
-    assert "E088" in one_line_error(run("parse", tmp_path / "long", "--model", model))
+    assert "SL065" in one_line_error(run("parse", tmp_path / "long", "--model", model))
+    assert "E088" in one_line_error(run("parse", "dog " * 250_001, "--model", model))
 
 
 def test_an_unknown_format_is_a_usage_error(run, model):

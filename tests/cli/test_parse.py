@@ -1,17 +1,25 @@
 """`structlearn parse`: where the text comes from, and what is printed."""
 
+import gzip
 import json
+import os
+import re
+from threading import Thread
 
 import numpy as np
 import pytest
 import spacy
+from hypothesis import given
+from hypothesis import strategies as st
 from spacy.language import Language
-from spacy.tokens import Doc, Span, Token
+from spacy.tokens import Doc, DocBin, Span, Token
 from spacy.vocab import Vocab
 from toys import PARSED, TEXT, TREES, one_line_error
 
 import spacy_structlearn
 from spacy_structlearn.cli._documents import Format, printed
+from spacy_structlearn.cli._files import looks_like_a_path
+from spacy_structlearn.cli._texts import Unit, cut
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.readers import set_gold_spans
@@ -22,15 +30,80 @@ def test_parse_a_text(run, model):
     assert run("parse", TEXT, "--model", model) == (0, "\n".join(PARSED) + "\n", "")
 
 
-def test_parse_a_file_by_lines(run, model, tmp_path):
+def test_parse_a_file(run, model, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("The old dog slept.\n\n   \nMy sister bought apples.\r\n", encoding="utf8")
     assert run("parse", path, "--model", model)[1].splitlines() == PARSED
 
 
-def test_parse_standard_input_by_lines(run, model):
+def test_parse_standard_input(run, model):
     stdin = "The old dog slept.\n\nMy sister bought apples."
     assert run("parse", "-", "--model", model, stdin=stdin)[1].splitlines() == PARSED
+
+
+WRAPPED = " \n\n  The old\ndog slept.\r\n \t\nRun!\n\n\nMy sister \n bought apples.\n\n"
+UNITS = {
+    "line": ["The old", "dog slept.", "Run!", "My sister", "bought apples."],
+    "paragraph": ["The old\ndog slept.", "Run!", "My sister \n bought apples."],
+    "file": ["The old\ndog slept.\n \t\nRun!\n\n\nMy sister \n bought apples."],
+}
+
+
+@pytest.mark.parametrize("source", ["text.txt", "text.txt.gz", "-"])
+@pytest.mark.parametrize("unit", [None, *UNITS])
+def test_what_is_one_text(run, model, tmp_path, source, unit):
+    pack = gzip.compress if source.endswith(".gz") else bytes
+    (tmp_path / "text.txt").with_name(source).write_bytes(pack(WRAPPED.encode("utf8")))
+    source = source if source == "-" else tmp_path / source
+    arguments = ["--unit", unit] if unit else []
+    code, out, err = run(
+        *("parse", source, "--model", model, "--format", "jsonl", *arguments), stdin=WRAPPED
+    )
+    assert (code, err) == (0, "")
+    texts = [json.loads(line)["text"] for line in out.splitlines()]
+    assert texts == UNITS[unit or "paragraph"]
+
+
+LINES = st.lists(st.sampled_from(["", " ", "\t\x0c", "a", "  b c ", "dd"]), max_size=12)
+
+
+@given(LINES, st.integers(0, 12))
+def test_paragraphs_are_what_stands_between_blank_lines(lines, most):
+    lines = [f"{line}\n" for line in lines]
+    paragraphs = re.split(r"\n(?:\s*\n)+", "".join(["\n", *lines, "\n"]))
+    expected = [text.strip() for text in paragraphs if text.strip()]
+    assert list(cut(iter(lines), Unit.paragraph, 99)) == expected
+    short = list(cut(iter(lines), Unit.paragraph, most))
+    assert len(short) == len(expected)
+    for text, whole in zip(short, expected, strict=True):
+        assert text == whole if len(whole) <= most else len(text) > most
+        assert whole.startswith(text)
+    for text in cut(iter(lines), Unit.file, most):
+        assert "".join(lines).strip().startswith(text)
+        assert len(text) > most or text == "".join(lines).strip()
+
+
+@pytest.mark.parametrize("unit", [Unit.paragraph, Unit.file])
+def test_a_text_too_long_is_not_read_to_its_end(unit):
+    lines = iter(["Run!\n"] * 1000)
+    assert next(cut(lines, unit, 12)) == "Run!\nRun!\nRun!"
+    assert len(list(lines)) >= (0 if unit is Unit.paragraph else 997)
+
+
+def test_paragraphs_come_while_the_file_is_read():
+    lines = iter(["Run!\n", "Run!\n", "\n", "Run!\n", "\n"])
+    assert next(cut(lines, Unit.paragraph, 99)) == "Run!\nRun!"
+    assert len(list(lines)) == 2
+
+
+def test_a_file_of_jsonl_is_a_text_a_line(run, model, tmp_path):
+    path = tmp_path / "texts.jsonl"
+    path.write_text('{"text": "The old\\n\\ndog slept."}\n{"text": "Run!"}\n', encoding="utf8")
+    out = run("parse", path, "--model", model, "--format", "jsonl")[1]
+    texts = [json.loads(line)["text"] for line in out.splitlines()]
+    assert texts == ["The old\n\ndog slept.", "Run!"]
+    path.write_text('{"text": 1}\n', encoding="utf8")
+    assert "SL064" in one_line_error(run("parse", path, "--model", model))
 
 
 def test_a_file_that_is_no_text_is_one_line(run, model, tmp_path):
@@ -49,7 +122,8 @@ def test_only_line_ends_end_a_text(run, model, tmp_path, source):
     text = "The old dog\x0cslept.\u2028Run!\nRun!\n"
     (tmp_path / "file").write_text(text, encoding="utf8")
     argument = tmp_path / "file" if source == "file" else source
-    out = run("parse", argument, "--model", model, "--format", "jsonl", stdin=text)[1]
+    arguments = ["--model", model, "--format", "jsonl", "--unit", "line"]
+    out = run("parse", argument, *arguments, stdin=text)[1]
     texts = [json.loads(line)["text"] for line in out.split("\n") if line]
     assert texts == ["The old dog\x0cslept.\u2028Run!", "Run!"]
 
@@ -78,12 +152,95 @@ def test_a_text_longer_than_any_file_name(run, model):
     assert run("parse", text, "--model", model)[1].splitlines() == PARSED[:1] * 400
 
 
-def test_a_text_that_is_the_name_of_a_directory_is_a_text(run, model, tmp_path, monkeypatch):
+# --- a text or the name of a file ----------------------------------------------------------
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "Hello.",
+            "Hello",
+            "U.S.",
+            "U.S",
+            "e.g.",
+            "e.g",
+            "Ph.D",
+            "p.m",
+            "Mr.Smith",
+            "Wait...what",
+        ),
+        *("3.14", "$3.50", "v1.2", "3.5mm", "...", "etc.", ".", "..x", "and/or", "AC/DC", "24/7"),
+        *(":/", "my notes.txt", "See notes.txt", "notes.txt\n", "/tmp/a b", "~5", "Hi!", "\u2026"),
+        *("https://example.com/page", "file.,", "\u00fcber.\u00e4hm", "a.b.c.", "no/such/folder"),
+    ],
+)
+def test_texts_look_like_no_path(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert not looks_like_a_path(text)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("notes.txt", "NOTES.TXT", "notes.text", "README.md", "a.jsonl", "a.txt.gz", "gold.spacy"),
+        *("speech.mp3", "notes(1).txt", "\u00fcber.txt", "a-b_c.html", "1.txt", "no/such.txt"),
+        *("/tmp/x", "/no/such/file", "./notes", "./no/such", "../notes", "~/notes", "here/file"),
+    ],
+)
+def test_names_of_files_look_like_one(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    assert looks_like_a_path(path)
+
+
+@pytest.mark.parametrize("command", ["parse", "render"])
+@pytest.mark.parametrize("source", ["notes.txt", "./notes", "gold.spacy", "here/file"])
+def test_a_file_that_is_not_there_is_one_line(run, model, tmp_path, monkeypatch, command, source):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    error = one_line_error(run(command, source, "--model", model))
+    assert "SL076" in error
+    assert f"no such file: {source};" in error
+    assert f"echo {source} | structlearn parse -" in error
+
+
+def test_what_looks_like_a_path_can_be_parsed(run, tmp_path):
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    out = run("parse", "-", "--model", tmp_path / "blank", stdin="dog.txt\n")[1]
+    assert out == "dog.txt\n"
+
+
+@pytest.mark.parametrize("command", ["parse", "render"])
+def test_a_folder_is_left_to_apply(run, model, tmp_path, monkeypatch, command):
     (tmp_path / "apples").mkdir()
     monkeypatch.chdir(tmp_path)
-    code, out, _ = run("parse", "apples", "--model", model)
-    assert code == 0
-    assert "apples/NNS" in out
+    error = one_line_error(run(command, "apples", "--model", model))
+    assert "SL075" in error
+    assert "apples is a folder" in error
+    assert "`structlearn apply`" in error
+
+
+def test_docbins_are_left_to_apply(run, model, tmp_path):
+    DocBin().to_disk(tmp_path / "gold.spacy")
+    error = one_line_error(run("parse", tmp_path / "gold.spacy", "--model", model))
+    assert "SL075" in error
+    assert "gold.spacy is a DocBin" in error
+
+
+@pytest.mark.parametrize("name", ["my notes.txt", "notes", "Run!", "and.or"])
+def test_any_name_of_a_file_that_is_there_is_read(run, model, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text("The old dog slept.\n", encoding="utf8")
+    assert run("parse", name, "--model", model)[1].splitlines() == PARSED[:1]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_named_pipe_is_read(run, model, tmp_path):
+    """What a shell puts in place of <(command)."""
+    os.mkfifo(tmp_path / "pipe")
+    writer = Thread(target=(tmp_path / "pipe").write_text, args=("The old dog slept.\n",))
+    writer.start()
+    assert run("parse", tmp_path / "pipe", "--model", model)[1].splitlines() == PARSED[:1]
+    writer.join()
 
 
 # --- what is printed -----------------------------------------------------------------------
@@ -108,14 +265,14 @@ def test_jsonl_offsets_are_those_of_the_text(run, model):
     tags = ("DT", "JJ", "NN", "VBD", ".", "VB", ".")
     assert covered("tokens") == ["The", "old", "dog", "slept", ".", "Run", "!"]
     assert [token["tag"] for token in parsed["tokens"]] == list(tags)
-    assert [sentence.strip() for sentence in covered("sents")] == ["The  old dog slept.", "Run!"]
+    assert covered("sents") == ["The  old dog slept.", "Run!"]
     assert covered("np_chunks") == ["The  old dog"]
     assert parsed["np_chunks"][0]["label"] == "NP"
     assert 0 < parsed["np_chunks"][0]["prob"] <= 1
 
 
 def test_jsonl_is_a_line_a_text(run, model):
-    stdin = "The old dog slept. Run!\nMy sister bought 🙂 apples.\n"
+    stdin = "The old dog slept. Run!\n\nMy sister bought 🙂 apples.\n"
     out = run("parse", "-", "--model", model, "--format", "jsonl", stdin=stdin)[1]
     first, second = map(json.loads, out.splitlines())
     assert len(first["sents"]) == 2
@@ -129,6 +286,41 @@ def test_white_space_tokens_are_not_printed(run, model):
     assert run("parse", text, "--model", model)[1] == plain
     conll = run("parse", text, "--model", model, "--format", "conll")[1]
     assert [len(line.split("\t")) for line in conll.splitlines() if line] == [3] * 7
+
+
+BLANKS = "  The old\n\n dog slept. \n\n\n Run! \n"
+
+
+def doc_of_blanks():
+    """A Doc whose sentences and chunks begin and end with white space, and one is nothing else."""
+    words = ["  ", "The", "old", "\n\n ", "dog", "slept", ".", "\n\n\n ", "Run", "!", "\n"]
+    spaces = [False, True, False, False, True, False, True, False, False, True, False]
+    doc = Doc(spacy.blank("en").vocab, words=words, spaces=spaces)
+    assert doc.text == BLANKS
+    for token in doc:
+        token.is_sent_start = token.i in (0, 7, 8, 10)
+    set_gold_spans(doc, "np_chunks", [("NP", 0, 5), ("NP", 7, 8), ("NP", 8, 11)])
+    return doc
+
+
+def test_chunks_are_printed_without_the_white_space_around_them():
+    assert list(printed(doc_of_blanks(), Format.text)) == [
+        "[NP The old dog ] slept .",
+        "[NP Run ! ]",
+    ]
+    conll = list(printed(doc_of_blanks(), Format.conll))
+    words = [line.split("\t")[0] for line in conll]
+    assert words == ["The", "old", "dog", "slept", ".", "", "Run", "!", ""]
+
+
+def test_sentences_in_jsonl_are_their_words():
+    (line,) = printed(doc_of_blanks(), Format.jsonl)
+    parsed = json.loads(line)
+    assert parsed["text"] == BLANKS
+    sentences = [BLANKS[place["start"] : place["end"]] for place in parsed["sents"]]
+    assert sentences == ["The old\n\n dog slept.", "Run!"]
+    tokens = [BLANKS[place["start"] : place["end"]] for place in parsed["tokens"]]
+    assert tokens == ["The", "old", "dog", "slept", ".", "Run", "!"]
 
 
 # --- trees ---------------------------------------------------------------------------------

@@ -22,10 +22,13 @@ def test_a_page_as_a_file(run, model, tmp_path):
     assert "sister" in page
 
 
-def test_lines_are_documents(run, model):
-    page = run("render", "-", "--model", model, stdin="The old dog slept.\n\nRun!\n")[1]
-    assert "<title>The old dog slept.</title>" in page
-    assert "Run" in page
+def test_a_whole_file_is_one_text(run, model, tmp_path):
+    text = "The old\ndog slept.\n\nRun!\n"
+    page = run("render", "-", "--model", model, stdin=text)[1]
+    assert "<title>The old dog slept. Run!</title>" in page
+    assert page == run("render", text, "--model", model)[1]
+    (tmp_path / "my notes.txt").write_text(text, encoding="utf8")
+    assert page == run("render", tmp_path / "my notes.txt", "--model", model)[1]
 
 
 def test_docs_are_drawn_as_they_are(run, model, tmp_path):
