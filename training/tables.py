@@ -168,6 +168,74 @@ TABLES = {
             ("semantic roles, F1: raw text", [("srl", "end_to_end.raw.f1", "{:.2f}")]),
         ],
     },
+    "raw_text_sentences": {
+        "header": [
+            "sentences of raw text, F1",
+            "as it is",
+            "each paragraph by itself",
+            "in one line",
+            "wrapped at 72 columns",
+        ],
+        "rows": [
+            (
+                "spacy-structlearn",
+                [
+                    ("raw_text", f"sents.{name}.f", "{:.1f}")
+                    for name in ("paragraphs", "each_paragraph", "flat", "wrapped")
+                ],
+            ),
+            *(
+                (
+                    text,
+                    [
+                        ("raw_text", f"sents.peers.{name}.{key}", "{:.1f}")
+                        for key in ("as_it_is", "paragraphs", "flat", "wrapped")
+                    ],
+                )
+                for text, name in (
+                    ("nupunkt", "nupunkt"),
+                    ("pySBD", "pysbd"),
+                    ("syntok", "syntok"),
+                    ("Bling Fire", "blingfire"),
+                    ("spaCy's sentencizer", "spacy"),
+                )
+            ),
+        ],
+    },
+    "raw_text": {
+        "header": ["raw text", "figure"],
+        "rows": [
+            (text, [("raw_text", key, form)])
+            for text, key, form in (
+                ("sentences, F1", "sents.paragraphs.f", "{:.1f}"),
+                ("its standard error, over documents", "sents.paragraphs.se", "{:.1f}"),
+                ("sentences, calibration error of their probabilities", "sents.ece", "{:.3f}"),
+                ("sentences of everyday texts, F1", "everyday.sents.f", "{:.1f}"),
+                ("tokens, F1", "tokens.f", "{:.1f}"),
+                ("tags, accuracy: gold tokens", "tags.gold_tokens", "{:.1f}"),
+                ("the same, words not in train", "tags.unknown", "{:.1f}"),
+                ("the same without the parser", "tags.tagger_alone", "{:.1f}"),
+                ("tokens with their tags, F1", "tags.raw_f", "{:.1f}"),
+                ("parses, F1", "brackets.raw.f", "{:.1f}"),
+                ("parses, F1: gold sentences", "brackets.gold_sentences.f", "{:.1f}"),
+                ("parses, F1: gold tokens", "brackets.gold_tokens.f", "{:.1f}"),
+                ("NP chunks, F1", "np_chunks.raw.f", "{:.1f}"),
+                ("NP chunks, F1: gold tokens", "np_chunks.gold_tokens.f", "{:.1f}"),
+                ("PP attachment, accuracy", "pp_attachment.raw.acc", "{:.1f}"),
+                ("semantic roles, F1", "srl.raw.f", "{:.1f}"),
+                ("semantic roles, F1: gold tokens", "srl.gold_tokens.f", "{:.1f}"),
+                ("tags that are others in the tree", "tags.disagree", "{:.0f}"),
+                ("chunks that cross a bracket", "np_chunks.crossing", "{:.0f}"),
+                (
+                    "words per CPU second: tokens, sentences, tags and chunks",
+                    "words_per_cpu_s.front",
+                    "{:,.0f}",
+                ),
+                ("the same, words not met before", "words_per_cpu_s.front_new_text", "{:,.0f}"),
+                ("the pipeline on disk, MB", "package_mb", "{:.1f}"),
+            )
+        ],
+    },
     "product": {
         "header": ["what it costs", "spacy-structlearn", "benepar", "stanza"],
         "rows": [

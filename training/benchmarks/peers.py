@@ -233,16 +233,21 @@ class Run:
 
 def environment(package: str, work: Path) -> Path:
     """The interpreter of a peer's environment, which is made unless it is there. RAISES: Failed."""
-    folder = work / "environments" / package
+    return virtual_environment(work / "environments" / package, PEERS[package])
+
+
+def virtual_environment(folder: Path, requirements: Sequence[str]) -> Path:
+    """The same in `folder`, with what pip installs of these. RAISES: Failed."""
     python = folder / "bin" / "python"
     done = folder / "installed.json"
-    if not done.exists() or json.loads(done.read_text()) != list(PEERS[package]):
+    if not done.exists() or json.loads(done.read_text()) != list(requirements):
         venv.create(folder, clear=True, with_pip=False)
         command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
-        run = subprocess.run([*command, *PEERS[package]], capture_output=True, text=True)
+        run = subprocess.run([*command, *requirements], capture_output=True, text=True)
         if run.returncode:
-            raise Failed(f"{package} cannot be installed: {run.stderr.strip()[-500:]}")
-        done.write_text(json.dumps(PEERS[package]))
+            problem = run.stderr.strip()[-500:]
+            raise Failed(f"{folder.name} cannot be installed: {problem}")
+        done.write_text(json.dumps(requirements))
     return python
 
 

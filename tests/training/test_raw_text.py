@@ -1,0 +1,237 @@
+"""raw_text.py on a few texts: renderings, boundaries, tags, and what contradicts what."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from argparse import ArgumentTypeError
+
+import pytest
+import raw_text
+import raw_text_peers
+import spacy
+from spacy.tokens import Doc, Span, SpanGroup
+from spacy.tokens.underscore import Underscore
+
+NOTE = "Quarterly report\n\nThe company earned more.  It has a well-known name.\n\n\nBye"
+SENTENCES = [(0, 16), (18, 42), (44, 69), (72, 75)]
+VOCAB = spacy.blank("en").vocab
+LONG = " ".join(["extraordinarily-long-words"] * 4)
+
+
+def document(text=NOTE, sentences=SENTENCES, tokens=()):
+    return raw_text.Document("d", text, list(sentences), list(tokens))
+
+
+def placed(doc, key, spans):
+    doc.spans[key] = SpanGroup(doc, name=key, spans=[Span(doc, *span) for span in spans])
+
+
+@pytest.fixture
+def rules():
+    """A pipeline that splits by rules."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    return nlp
+
+
+@pytest.fixture
+def run(rules, tmp_path):
+    """A run on documents that a test gives it."""
+    return raw_text.Run(rules, tmp_path, "dev")
+
+
+# --- texts ----------------------------------------------------------------------------------------
+def test_documents_are_read(tmp_path):
+    rows = [
+        {"document": name, "text": "It ran.", "sentences": [[0, 7]], "tokens": [[0, 2], [3, 7]]}
+        for name in ("a", "b")
+    ]
+    path = tmp_path / "dev.raw.jsonl.gz"
+    with gzip.open(path, "wt", encoding="utf8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    first, second = raw_text.read_documents(path)
+    assert (first.name, second.name) == ("a", "b")
+    assert first[1:] == ("It ran.", [(0, 7)], [(0, 2), (3, 7)])
+
+
+def test_paragraphs_are_placed():
+    found = raw_text.paragraphs(NOTE)
+    assert [NOTE[start : start + len(text)] for start, text in found] == [t for _, t in found]
+    assert [text for _, text in found] == [NOTE[:16], NOTE[18:69], "Bye"]
+    assert raw_text.paragraphs("one\ntwo") == [(0, "one\ntwo")]
+    assert [text for _, text in raw_text.paragraphs("one\n \t\ntwo")] == ["one", "two"]
+
+
+def test_flat_text_is_one_line():
+    assert raw_text.flat(" one\n\ntwo\t three ") == "one two three"
+
+
+def test_wrapped_text_has_the_same_words_and_paragraphs():
+    text = f"{LONG}\n\n{'x' * 100} y"
+    found = raw_text.wrapped(text)
+    assert found.split() == text.split()
+    assert found.count("\n\n") == 1
+    assert [len(line) for line in found.split("\n")] == [53, 53, 0, 100, 1]
+
+
+@pytest.mark.parametrize("render", raw_text.RENDERINGS.values(), ids=raw_text.RENDERINGS)
+def test_gold_sentences_are_found_in_every_rendering(render):
+    sentences = [NOTE[start:end] for start, end in SENTENCES]
+    text = render(NOTE)
+    found, start = [], 0
+    for words in map(str.split, sentences):
+        start = text.index(words[0], start)
+        end = text.index(words[-1], start) + len(words[-1])
+        found.append((start, end))
+        start = end
+    figures = raw_text.segment_figures([(NOTE, SENTENCES)], [(text, found)])
+    assert figures == {"p": 100, "r": 100, "f": 100, "se": 0}
+
+
+# --- sentences ------------------------------------------------------------------------------------
+def test_sentences_by_rules(run):
+    run.documents = [document()]
+    figures = raw_text.sents(run)
+    assert figures["sents.n"] == 4
+    # The heading is joined to the sentence below it unless paragraphs are split before.
+    assert figures["sents.paragraphs.f"] == figures["sents.flat.f"] == pytest.approx(200 * 2 / 7)
+    assert figures["sents.each_paragraph.f"] == 100
+    assert "sents.ece" not in figures
+
+
+def test_spans_in_paragraphs_are_those_of_the_text():
+    texts = ["one\n\ntwo three", "four"]
+    parts = raw_text.all_paragraphs(texts)
+    assert parts == ["one", "two three", "four"]
+    found = raw_text.joined(texts, [[(0, len(part))] for part in parts])
+    assert found == [(texts[0], [(0, 3), (5, 14)]), (texts[1], [(0, 4)])]
+
+
+def test_outcomes_of_probabilities(run, monkeypatch):
+    extension = (None, None, starts_with_a_capital, None)
+    monkeypatch.setitem(Underscore.token_extensions, "sent_start_prob", extension)
+    text = "One went. Two\nStayed\n\nThree left"
+    (doc,) = run.sentences([text])
+    # went, ., Two, Stayed, left: not the first, not "Three", no white space.
+    expected = [(0.1, False), (0.1, False), (0.9, True), (0.9, False), (0.1, False)]
+    assert list(raw_text.boundaries(doc, {0, 10, 22})) == expected
+    figures = raw_text.calibration([doc], [document(text, [(0, 9), (10, 20), (22, 32)])])
+    assert figures == {"sents.ece": pytest.approx((3 * 0.1 + 2 * 0.4) / 5)}
+
+
+def starts_with_a_capital(token):
+    return 0.9 if token.is_title else 0.1
+
+
+def test_gold_boundaries_inside_a_token_move_behind_it():
+    doc = Doc(VOCAB, words=["ended.Then", "\n\n", "they", "slept"], spaces=[0, 0, 1, 0])
+    assert doc.text == "ended.Then\n\nthey slept"
+    raw_text.in_sentences(doc, [(0, 6), (6, 22)])
+    assert [token.is_sent_start for token in doc] == [True, False, True, False]
+
+
+def test_tokens(run):
+    run.documents = [document("Go on!\n\nOK", tokens=[(0, 2), (3, 6), (8, 10)])]
+    figures = raw_text.tokens(run)
+    assert figures["tokens.p"] == pytest.approx(50)
+    assert figures["tokens.r"] == pytest.approx(200 / 3)
+
+
+# --- tags, trees and chunks -----------------------------------------------------------------------
+def test_tags_of_unknown_words():
+    gold = [Doc(VOCAB, words=["the", "\n\n", "zorb", "sat"], tags=["DT", "_SP", "NN", "VBD"])]
+    found = list(raw_text.judged_tags(gold, [["DT", "X", "NNP", "VBD"]]))
+    assert found == [("the", True), ("zorb", False), ("sat", True)]
+    assert raw_text.share(right for _, right in found) == pytest.approx(200 / 3)
+    assert raw_text.share([]) == 0
+
+
+def test_tags_that_are_others_in_the_tree():
+    doc = Doc(VOCAB, words=["it", " ", "ran", "far"], tags=["PRP", "_SP", "VBD", "RB"])
+    placed(doc, "constituents", [(0, 4, "S"), (0, 1, "NP"), (2, 4, "VP")])
+    assert raw_text.disagreeing(doc) == 0
+    placed(doc, "constituent_tags", [(2, 3, "VBN"), (3, 4, "RB")])
+    assert raw_text.disagreeing(doc) == 1
+
+
+@pytest.mark.parametrize(
+    ("chunk", "crosses"),
+    [((0, 2), 0), ((0, 3), 0), ((2, 5), 0), ((1, 2), 0), ((0, 6), 0), ((1, 4), 1), ((0, 4), 1)],
+)
+def test_chunks_that_cross_brackets(chunk, crosses):
+    doc = Doc(VOCAB, words=["a", "b", "\n", "c", "d", "e"])
+    placed(doc, "constituents", [(0, 6, "S"), (0, 2, "NP"), (3, 5, "VP")])
+    # White space at an end is no part of a chunk.
+    placed(doc, "np_chunks", [(*chunk, "NP")])
+    assert raw_text.crossing(doc) == crosses
+
+
+def test_the_default_pipeline(nlp, monkeypatch, tmp_path):
+    run = raw_text.Run(nlp, tmp_path, "dev")
+    assert run.splitter in nlp.pipe_names
+    assert run.tagger in nlp.pipe_names
+    assert run.splitter not in raw_text.COSTLY
+    assert {name for name, _ in raw_text.LAYERS.values()} <= set(nlp.pipe_names)
+    run.documents = [document()]
+    run.everyday = [("note", NOTE, SENTENCES)]
+    assert raw_text.everyday(run)["everyday.n"] == 4
+    assert set(raw_text.agreement(run)) == {"tags.disagree", "np_chunks.crossing"}
+    monkeypatch.setattr(raw_text, "RUNS", 1)
+    names = {
+        "front",
+        "front_new_text",
+        "all",
+        "tokenizer",
+        *set(nlp.pipe_names) - set(raw_text.COSTLY),
+    }
+    assert set(raw_text.speed(run)) == {f"words_per_cpu_s.{name}" for name in names}
+
+
+# --- peers and the command ------------------------------------------------------------------------
+def test_every_peer_has_a_splitter():
+    assert set(raw_text.PEERS) == set(raw_text_peers.SPLITTERS)
+
+
+def test_peers_that_fail_are_left_out(run, monkeypatch, capsys):
+    def figures(name, documents):
+        if name != "spacy":
+            raise raw_text.Failed(f"{name} cannot be installed")
+        return {"version": "1", "paragraphs": 50.0}
+
+    monkeypatch.setattr(raw_text, "peer_figures", figures)
+    run.documents = [document()]
+    found = raw_text.peers(run)
+    assert found == {"sents.peers.spacy.version": "1", "sents.peers.spacy.paragraphs": 50.0}
+    assert "left out: nupunkt cannot be installed" in capsys.readouterr().err
+
+
+def test_a_peer_in_a_process(monkeypatch, tmp_path):
+    monkeypatch.setattr(raw_text, "WORK", tmp_path)
+    (tmp_path / "raw_text" / "spacy").mkdir(parents=True)
+    monkeypatch.setattr(raw_text, "virtual_environment", lambda folder, _: sys.executable)
+    found = raw_text.peer_figures("spacy", [document()])
+    assert found["version"] == spacy.__version__
+    assert found["paragraphs"] == 100
+    assert found["as_it_is"] == found["flat"] == found["wrapped"] == pytest.approx(200 * 2 / 7)
+
+
+def test_parts_have_names():
+    assert raw_text.parts("tags,sents") == ["sents", "tags"]
+    with pytest.raises(ArgumentTypeError, match="no part 'sent'"):
+        raw_text.parts("sent")
+
+
+@pytest.mark.parametrize(
+    ("options", "recorded"), [([], 1), (["--split", "tune"], 0), (["--model", "other"], 0)]
+)
+def test_only_the_default_pipeline_on_dev_is_recorded(options, recorded, rules, monkeypatch):
+    found = []
+    monkeypatch.setattr(raw_text, "PARTS", {"tokens": lambda run: {"tokens.f": 99.0}})
+    monkeypatch.setattr(raw_text, "record", lambda name, figures: found.append((name, figures)))
+    monkeypatch.setattr(raw_text.spacy, "load", lambda path: rules)
+    monkeypatch.setattr(raw_text.spacy_structlearn, "load", lambda: rules)
+    monkeypatch.setattr(sys, "argv", ["raw_text.py", "--only", "tokens", *options])
+    raw_text.main()
+    assert found == [("raw_text", {"tokens.f": 99.0})] * recorded

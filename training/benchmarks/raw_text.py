@@ -1,0 +1,570 @@
+"""What comes of raw text: its sentences, tokens and tags, and all that is built on them.
+
+    python corpora/fetch.py ewt
+    python training/benchmarks/raw_text.py
+
+On the documents of EWT's dev as raw text, with the blank lines that they have between paragraphs,
+and on the texts of tests/everyday. All spans are compared by characters, white space apart; p, r, f
+are precision, recall and F1 in percent, se is the standard error of F1, by the bootstrap over
+documents. In training/results/raw_text.json:
+
+sents.paragraphs     sentences of the text as it is; n: how many there are
+sents.flat           of the same text with a blank for every run of white space
+sents.wrapped        of the same text with each paragraph broken into lines of 72 columns at most
+sents.each_paragraph of each paragraph by itself
+sents.ece            expected calibration error of token._.sent_start_prob, in the text as it is,
+                     over all tokens but the first and those after a blank line, which are certain
+sents.peers.NAME     F1 of others: as_it_is, paragraphs (each by itself), flat and wrapped; version
+everyday             sentences of the texts of tests/everyday as they are
+tokens               tokens
+tags.gold_tokens     accuracy of token.tag_ behind all components, of gold tokens in gold sentences;
+                     unknown: of words that are not in train
+tags.tagger_alone    the same right behind the tagger; tagger_alone_unknown
+tags.raw_f           F1 of tokens with their tags
+brackets, np_chunks, srl, pp_attachment   by the components' own scorers, of `raw` text, of own
+                     tokens in gold_sentences, and of gold_tokens in gold sentences
+tags.disagree        tokens whose tag is another one in the tree; of dev and everyday texts
+np_chunks.crossing   chunks that cross a bracket; of the same
+words_per_cpu_s      words and punctuation of dev per CPU second, the best of several runs over the
+                     same texts, whose words caches know by then: all, front (without COSTLY), and
+                     each of its components on Docs that those before it have annotated;
+                     front_new_text: the first run of a pipeline just loaded, which knows a few
+                     texts
+package_mb           the pipeline on disk, MB of 1,000,000 bytes
+
+Peers are installed in environments of their own below training/work/raw_text; those that cannot be
+installed, or fail, are left out. Only figures of the default pipeline on dev are recorded: with
+--model or --split they are printed. The split tune is the documents of train that settings are
+chosen on; words are then unknown that are in none of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from time import process_time
+from typing import Any, NamedTuple
+
+# One thread, which libraries read when they are imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+import raw_text_peers
+import spacy
+from peers import PEERS as INSTALLED
+from peers import Failed, virtual_environment
+from product import WARM_UP, megabytes
+from spacy.language import Language
+from spacy.tokens import Doc, Token
+from spacy.training import Example
+from tqdm import tqdm
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from everyday import read_everyday
+from ewt import treebank, tuning_documents
+from jackknife import untagged
+from recording import CORPORA, ROOT, WORK, record
+
+import spacy_structlearn
+from spacy_structlearn.evaluation.calibration import expected_calibration_error
+from spacy_structlearn.evaluation.prf import PRF, character_spans, score_token_spans
+from spacy_structlearn.evaluation.segments import (
+    Segmented,
+    micro_average,
+    score_segments,
+    standard_error,
+)
+from spacy_structlearn.pipeline.extensions import CONSTITUENTS, NP_CHUNKS, aligned_group
+from spacy_structlearn.pipeline.readers import read_treebank
+
+RESULTS = "raw_text"
+EVERYDAY = ROOT / "tests" / "everyday"
+COLUMNS = 72  # of wrapped text
+RUNS = 5  # of which the fastest counts
+COSTLY = ("constituency_parser", "pp_attacher", "srl_labeler")
+BLANK_LINE = re.compile(r"\n[^\S\n]*\n\s*")
+# What pip installs of each peer.
+PEERS = {
+    "blingfire": ("blingfire==0.1.8", "numpy==2.4.6"),
+    "nupunkt": ("nupunkt==0.8.0",),
+    "pysbd": ("pysbd==0.3.4",),
+    "spacy": INSTALLED["spacy"],
+    "syntok": ("syntok==1.4.4", "regex==2026.11.15"),
+}
+# Of each layer the component that scores it, and how the names of its scores begin.
+LAYERS = {
+    "brackets": ("constituency_parser", "constituents"),
+    "np_chunks": ("np_chunker", "np_chunk"),
+    "srl": ("srl_labeler", "srl"),
+    "pp_attachment": ("pp_attacher", "pp_attachment"),
+}
+
+Figures = dict[str, Any]
+Spans = list[tuple[int, int]]
+
+
+# --- texts ----------------------------------------------------------------------------------------
+class Document(NamedTuple):
+    """A document of the treebank as raw text, with its sentences and tokens in characters."""
+
+    name: str
+    text: str
+    sentences: Spans
+    tokens: Spans
+
+
+def read_documents(path: Path) -> Iterator[Document]:
+    """The documents of a file *.raw.jsonl.gz."""
+    with gzip.open(path, "rt", encoding="utf8") as lines:
+        for row in map(json.loads, lines):
+            spans = ([tuple(span) for span in row[key]] for key in ("sentences", "tokens"))
+            yield Document(row["document"], row["text"], *spans)
+
+
+def flat(text: str) -> str:
+    """With a blank for every run of white space."""
+    return " ".join(text.split())
+
+
+def wrapped(text: str) -> str:
+    """With each paragraph in lines, broken at blanks alone; blank lines stay."""
+    return "\n\n".join(
+        textwrap.fill(paragraph, COLUMNS, break_long_words=False, break_on_hyphens=False)
+        for _, paragraph in paragraphs(text)
+    )
+
+
+def paragraphs(text: str) -> list[tuple[int, str]]:
+    """What stands between blank lines, each with the place of its first character."""
+    found, start = [], 0
+    for blank in BLANK_LINE.finditer(text):
+        found.append((start, text[start : blank.start()]))
+        start = blank.end()
+    return [*found, (start, text[start:])]
+
+
+RENDERINGS: dict[str, Callable[[str], str]] = {"paragraphs": str, "flat": flat, "wrapped": wrapped}
+
+
+# --- the pipeline ---------------------------------------------------------------------------------
+def assigning(nlp: Language, attribute: str) -> str | None:
+    """The first component that says that it sets an attribute; None where none does."""
+    names = (n for n in nlp.pipe_names if attribute in nlp.get_pipe_meta(n).assigns)
+    return next(names, None)
+
+
+def up_to(nlp: Language, name: str | None) -> list[str]:
+    """This component and those before it; none for None."""
+    return nlp.pipe_names[: nlp.pipe_names.index(name) + 1] if name else []
+
+
+def annotated(nlp: Language, texts: Sequence[str | Doc], what: str) -> list[Doc]:
+    """The Docs of these, with a bar of progress."""
+    return list(tqdm(nlp.pipe(texts), desc=what, total=len(texts), mininterval=1, leave=False))
+
+
+class Run:
+    """A pipeline and the texts that it is evaluated on. What several parts need is made once."""
+
+    def __init__(self, nlp: Language, corpora: Path, split: str):
+        self.nlp, self.corpora, self.split = nlp, corpora, split
+        self.splitter = assigning(nlp, "token.is_sent_start")
+        self.tagger = assigning(nlp, "token.tag")
+
+    def _documents(self, of_split: bool = True) -> list[Document]:
+        """Those of the split; or else those that its pipelines were trained on."""
+        tuning = tuning_documents(self.corpora) if self.split == "tune" else set()
+        file = "dev" if of_split and self.split == "dev" else "train"
+        found = read_documents(self.corpora / "ewt" / f"{file}.raw.jsonl.gz")
+        return [d for d in found if not tuning or (d.name in tuning) == of_split]
+
+    @cached_property
+    def documents(self) -> list[Document]:
+        return self._documents()
+
+    @cached_property
+    def known(self) -> set[str]:
+        """The words of the training documents."""
+        return {d.text[s:e] for d in self._documents(of_split=False) for s, e in d.tokens}
+
+    @cached_property
+    def gold(self) -> list[Doc]:
+        """The documents with all layers of the treebank."""
+        files = treebank(self.corpora, "dev" if self.split == "dev" else "train")
+        rows = read_treebank(
+            self.nlp.vocab, files["trees"], spaces=files["spaces"], props=files["props"]
+        )
+        docs = dict(tqdm(rows, desc="treebank", mininterval=1, leave=False))
+        return [docs[document.name] for document in self.documents]
+
+    @cached_property
+    def texts(self) -> list[str]:
+        return [document.text for document in self.documents]
+
+    @cached_property
+    def raw(self) -> list[Doc]:
+        """What the whole pipeline makes of raw text."""
+        return annotated(self.nlp, self.texts, "raw text")
+
+    @cached_property
+    def in_gold_sentences(self) -> list[Doc]:
+        """What it makes of its own tokens in gold sentences."""
+        docs = [in_sentences(self.nlp.make_doc(d.text), d.sentences) for d in self.documents]
+        with self.nlp.select_pipes(disable=[self.splitter] if self.splitter else []):
+            return annotated(self.nlp, docs, "gold sentences")
+
+    @cached_property
+    def on_gold_tokens(self) -> tuple[list[Doc], list[list[str]]]:
+        """What it makes of gold tokens in gold sentences; and the tags right behind the tagger."""
+        docs, tags = [untagged(self.nlp, doc) for doc in self.gold], []
+        for name, component in tqdm(self.nlp.pipeline, desc="gold tokens", leave=False):
+            if name != self.splitter:
+                docs = list(component.pipe(docs, batch_size=self.nlp.batch_size))
+            if name == self.tagger:
+                tags = [[token.tag_ for token in doc] for doc in docs]
+        return docs, tags
+
+    @cached_property
+    def everyday(self) -> list[tuple[str, str, Spans]]:
+        """Texts of tests/everyday as (name, text, sentences)."""
+        return list(read_everyday(EVERYDAY))
+
+    def sentences(self, texts: Sequence[str]) -> list[Doc]:
+        """What the components up to the splitter make of texts."""
+        with self.nlp.select_pipes(enable=up_to(self.nlp, self.splitter)):
+            return annotated(self.nlp, texts, "sentences")
+
+
+def in_sentences(doc: Doc, sentences: Spans) -> Doc:
+    """A Doc with these boundaries; one inside a token is moved behind it."""
+    words = [token for token in doc if not token.is_space]
+    places = [token.idx for token in words]
+    first = {bisect_left(places, start) for start, _ in sentences}
+    starts = {words[index].i for index in first if index < len(words)}
+    for token in doc:
+        token.is_sent_start = token.i in starts
+    return doc
+
+
+# --- sentences and tokens -------------------------------------------------------------------------
+def segment_figures(gold: Sequence[Segmented], found: Sequence[Segmented]) -> Figures:
+    """p, r, f and se in percent."""
+    scores = score_segments(gold, found)
+    return percentages(micro_average(scores)) | {"se": 100 * standard_error(scores)}
+
+
+def percentages(score: PRF) -> Figures:
+    return {"p": 100 * score.precision, "r": 100 * score.recall, "f": 100 * score.f1}
+
+
+def under(prefix: str, figures: Mapping[str, Any]) -> Figures:
+    return {f"{prefix}.{key}": value for key, value in figures.items()}
+
+
+def split_sentences(doc: Doc) -> Segmented:
+    return doc.text, [(sentence.start_char, sentence.end_char) for sentence in doc.sents]
+
+
+def sents(run: Run) -> Figures:
+    """Sentences in each rendering, and whether their probabilities are right."""
+    gold = [(document.text, document.sentences) for document in run.documents]
+    figures: Figures = {"sents.n": sum(len(document.sentences) for document in run.documents)}
+    for name, render in RENDERINGS.items():
+        docs = run.sentences([render(text) for text in run.texts])
+        figures |= under(f"sents.{name}", segment_figures(gold, list(map(split_sentences, docs))))
+        if name == "paragraphs":
+            figures |= calibration(docs, run.documents)
+    alone = [split_sentences(doc)[1] for doc in run.sentences(all_paragraphs(run.texts))]
+    found = joined(run.texts, alone)
+    return figures | under("sents.each_paragraph", segment_figures(gold, found))
+
+
+def all_paragraphs(texts: Iterable[str]) -> list[str]:
+    return [paragraph for text in texts for _, paragraph in paragraphs(text)]
+
+
+def joined(texts: Sequence[str], found: Iterable[Iterable[Sequence[int]]]) -> list[Segmented]:
+    """The sentences of texts, from those of each of their paragraphs."""
+    rest = iter(found)
+    return [
+        (text, [(first + s, first + e) for first, _ in paragraphs(text) for s, e in next(rest)])
+        for text in texts
+    ]
+
+
+def calibration(docs: Iterable[Doc], documents: Iterable[Document]) -> Figures:
+    """Of the probabilities of boundaries; nothing where there are none."""
+    if not Token.has_extension("sent_start_prob"):
+        return {}
+    pairs = [
+        pair
+        for doc, document in zip(docs, documents, strict=True)
+        for pair in boundaries(doc, {start for start, _ in document.sentences})
+        if pair[0] is not None
+    ]
+    if not pairs:
+        return {}
+    return {"sents.ece": float(expected_calibration_error(*zip(*pairs, strict=True)))}
+
+
+def boundaries(doc: Doc, starts: set[int]) -> Iterator[tuple[float | None, bool]]:
+    """Of each token the probability that a sentence begins with it, and whether one does.
+
+    starts: the characters where gold sentences begin. White space, the first token, and tokens
+    after a blank line are left out.
+    """
+    text, end = doc.text, None
+    for token in doc:
+        if token.is_space:
+            continue
+        if end is not None and not BLANK_LINE.search(text, end, token.idx):
+            yield token._.sent_start_prob, token.idx in starts
+        end = token.idx + len(token)
+
+
+def everyday(run: Run) -> Figures:
+    """Sentences of everyday texts."""
+    docs = run.sentences([text for _, text, _ in run.everyday])
+    gold = [(text, spans) for _, text, spans in run.everyday]
+    figures = segment_figures(gold, list(map(split_sentences, docs)))
+    return {"everyday.n": sum(len(spans) for _, spans in gold), **under("everyday.sents", figures)}
+
+
+def tokens(run: Run) -> Figures:
+    docs = [run.nlp.make_doc(text) for text in run.texts]
+    found = [(d.text, [(t.idx, t.idx + len(t)) for t in d if not t.is_space]) for d in docs]
+    gold = [(document.text, document.tokens) for document in run.documents]
+    return under("tokens", segment_figures(gold, found))
+
+
+# --- peers ----------------------------------------------------------------------------------------
+def peers(run: Run) -> Figures:
+    """Those that can be installed and run, each in a process of its own."""
+    figures: Figures = {}
+    for name in tqdm(PEERS, desc="peers", leave=False):
+        try:
+            figures |= under(f"sents.peers.{name}", peer_figures(name, run.documents))
+        except Failed as problem:
+            tqdm.write(f"left out: {problem}", file=sys.stderr)
+    return figures
+
+
+def peer_figures(name: str, documents: Sequence[Document]) -> Figures:
+    """RAISES: Failed."""
+    texts = [document.text for document in documents]
+    renderings = {key: [render(text) for text in texts] for key, render in RENDERINGS.items()}
+    given = {**renderings, "as_it_is": texts, "paragraphs": all_paragraphs(texts)}
+    found = run_peer(name, given)
+    segmented: dict[str, list[Segmented]] = {
+        key: list(zip(given[key], spans, strict=True)) for key, spans in found["sentences"].items()
+    }
+    segmented["paragraphs"] = joined(texts, found["sentences"]["paragraphs"])
+    gold = [(document.text, document.sentences) for document in documents]
+    scores = {key: micro_average(score_segments(gold, own)) for key, own in segmented.items()}
+    return {"version": found["version"], **{key: 100 * s.f1 for key, s in scores.items()}}
+
+
+def run_peer(name: str, texts: Mapping[str, Sequence[str]]) -> Figures:
+    """What raw_text_peers.py finds in them. RAISES: Failed."""
+    folder = WORK / RESULTS / name
+    python = virtual_environment(folder, PEERS[name])
+    given, result = folder / "texts.json", folder / "sentences.json"
+    given.write_text(json.dumps(texts), encoding="utf8")
+    command = [python, raw_text_peers.__file__, name, given, result]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise Failed(f"{name}: exit status {run.returncode}: {run.stderr.strip()[-500:]}")
+    return json.loads(result.read_text(encoding="utf8"))
+
+
+# --- tags and what is built on them ---------------------------------------------------------------
+def tags(run: Run) -> Figures:
+    """Accuracy on gold tokens, and F1 of tokens with their tags on raw text."""
+    docs, alone = run.on_gold_tokens
+    final = [[token.tag_ for token in doc] for doc in docs]
+    figures: Figures = {}
+    for all_words, unknown, found in (
+        ("gold_tokens", "unknown", final),
+        ("tagger_alone", "tagger_alone_unknown", alone),
+    ):
+        right = list(judged_tags(run.gold, found))
+        figures[f"tags.{all_words}"] = share(ok for _, ok in right)
+        figures[f"tags.{unknown}"] = share(ok for word, ok in right if word not in run.known)
+    score = score_token_spans(list(map(tagged, run.gold)), list(map(tagged, run.raw)))
+    return figures | {"tags.raw_f": 100 * score.f1}
+
+
+def judged_tags(gold: Iterable[Doc], found: Iterable[Sequence[str]]) -> Iterator[tuple[str, bool]]:
+    """Each word that is not white space, and whether its tag is right."""
+    for doc, own in zip(gold, found, strict=True):
+        for token, tag in zip(doc, own, strict=True):
+            if not token.is_space:
+                yield token.text, tag == token.tag_
+
+
+def share(right: Iterable[bool]) -> float:
+    """In percent; 0 of nothing."""
+    right = list(right)
+    return 100 * sum(right) / len(right) if right else 0.0
+
+
+def tagged(doc: Doc) -> tuple[list[str], list[tuple[str, int, int]]]:
+    return [t.text for t in doc], [(t.tag_, t.i, t.i + 1) for t in doc if not t.is_space]
+
+
+def layers(run: Run) -> Figures:
+    """Scores of the components behind the tagger, whatever the pipeline has of them."""
+    settings = {
+        "raw": run.raw,
+        "gold_sentences": run.in_gold_sentences,
+        "gold_tokens": run.on_gold_tokens[0],
+    }
+    figures: Figures = {}
+    for setting, docs in settings.items():
+        examples = [Example(*pair) for pair in zip(docs, run.gold, strict=True)]
+        for layer, (name, prefix) in LAYERS.items():
+            if name not in run.nlp.pipe_names:
+                continue
+            scores = run.nlp.get_pipe(name).score(examples)
+            for measure in ("acc",) if layer == "pp_attachment" else ("p", "r", "f"):
+                figures[f"{layer}.{setting}.{measure}"] = 100 * scores[f"{prefix}_{measure}"]
+    return figures
+
+
+def agreement(run: Run) -> Figures:
+    """How often tokens, trees and chunks contradict one another."""
+    docs = [*run.raw, *annotated(run.nlp, [text for _, text, _ in run.everyday], "everyday")]
+    docs = [doc for doc in docs if CONSTITUENTS in doc.spans]
+    return {
+        "tags.disagree": sum(map(disagreeing, docs)),
+        "np_chunks.crossing": sum(map(crossing, docs)),
+    }
+
+
+def disagreeing(doc: Doc) -> int:
+    """Tokens whose tag is another one in the tree."""
+    in_trees = [tag for tree in doc._.trees for tag in tree.tags()]
+    own = [token.tag_ for token in doc if not token.is_space]
+    return sum(a != b for a, b in zip(in_trees, own, strict=True))
+
+
+def crossing(doc: Doc) -> int:
+    """Chunks that share words with a bracket, each having some that the other has not."""
+    words = [token.text for token in doc]
+    chunks, brackets = (
+        character_spans(words, [("", s.start, s.end) for s in aligned_group(doc, key) or ()])
+        for key in (NP_CHUNKS, CONSTITUENTS)
+    )
+    return sum(
+        any(a < start < b < end or start < a < end < b for _, a, b in brackets)
+        for _, start, end in chunks
+    )
+
+
+# --- cost -----------------------------------------------------------------------------------------
+def speed(run: Run) -> Figures:
+    """Words per CPU second."""
+    nlp = run.nlp
+    front = [name for name in nlp.pipe_names if name not in COSTLY]
+    n_words = sum(not token.is_space for text in run.texts for token in nlp.make_doc(text))
+    with nlp.select_pipes(enable=front):
+        seconds = {"front": best(lambda: sum(1 for _ in nlp.pipe(run.texts)))}
+        seconds |= stage_seconds(nlp, run.texts)
+    seconds["front_new_text"] = first_seconds(nlp, run.texts)
+    seconds["all"] = best(lambda: sum(1 for _ in nlp.pipe(run.texts)))
+    return {f"words_per_cpu_s.{name}": n_words / found for name, found in seconds.items()}
+
+
+def best(function: Callable[[], Any]) -> float:
+    """CPU seconds of the fastest of RUNS, after one that warms up."""
+    seconds = []
+    for _ in tqdm(range(RUNS + 1), desc="speed", leave=False):
+        start = process_time()
+        function()
+        seconds.append(process_time() - start)
+    return min(seconds[1:])
+
+
+def first_seconds(nlp: Language, texts: Sequence[str]) -> float:
+    """The same of the front, on texts whose words no cache knows yet."""
+    seconds = []
+    for _ in tqdm(range(RUNS), desc="speed", leave=False):
+        fresh = spacy.load(nlp.path, exclude=COSTLY)
+        list(fresh.pipe(texts[:WARM_UP]))
+        start = process_time()
+        list(fresh.pipe(texts))
+        seconds.append(process_time() - start)
+    return min(seconds)
+
+
+def stage_seconds(nlp: Language, texts: Sequence[str]) -> dict[str, float]:
+    """The same of the tokenizer, and of each component on what those before it have annotated.
+
+    They take turns on fresh Docs, because some keep what is annotated already.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in ("tokenizer", *nlp.pipe_names)}
+    for _ in tqdm(range(RUNS), desc="speed", leave=False):
+        start = process_time()
+        docs = [nlp.make_doc(text) for text in texts]
+        seconds["tokenizer"].append(process_time() - start)
+        for name, component in nlp.pipeline:
+            start = process_time()
+            docs = list(component.pipe(docs, batch_size=nlp.batch_size))
+            seconds[name].append(process_time() - start)
+    return {name: min(found) for name, found in seconds.items()}
+
+
+def size(run: Run) -> Figures:
+    return {"package_mb": megabytes(run.nlp.path)}
+
+
+PARTS: dict[str, Callable[[Run], Figures]] = {
+    "sents": sents,
+    "peers": peers,
+    "everyday": everyday,
+    "tokens": tokens,
+    "tags": tags,
+    "layers": layers,
+    "agreement": agreement,
+    "speed": speed,
+    "size": size,
+}
+
+
+def parts(text: str) -> list[str]:
+    """Names of parts, with commas between them, in the order of PARTS."""
+    names = text.split(",")
+    wrong = [name for name in names if name not in PARTS]
+    if wrong:
+        raise argparse.ArgumentTypeError(f"no part {wrong[0]!r}: there are {', '.join(PARTS)}")
+    return [name for name in PARTS if name in names]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "--only", type=parts, default=list(PARTS), metavar="PART,...", help=", ".join(PARTS)
+    )
+    parser.add_argument("--model", type=Path, help="another pipeline; nothing is recorded")
+    parser.add_argument("--split", choices=("dev", "tune"), default="dev", help="tune: the same")
+    args = parser.parse_args()
+    nlp = spacy.load(args.model) if args.model else spacy_structlearn.load()
+    run = Run(nlp, CORPORA, args.split)
+    for name in args.only:
+        found = PARTS[name](run)
+        if args.model is None and args.split == "dev":
+            record(RESULTS, found)
+        for key, value in found.items():
+            print(f"{key:34} {value if isinstance(value, str) else f'{value:12,.4f}'}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
