@@ -3,6 +3,11 @@
 The chunks are those of CoNLL-2000 (Tjong Kim Sang & Buchholz 2000): base noun phrases that neither
 nest nor overlap. The learner is any architecture over label sequences; the default is the
 conditional random field of Sha & Pereira (2003).
+
+Where a parser has run before, the chunks are the best that cross no bracket of its trees, and their
+probabilities are those given that none does: a Doc has one analysis. By the convention a possessive
+marker, the last word of a phrase, begins the next chunk, [the lawyer] ['s old office]; so these
+phrases are taken without it.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from spacy.attrs import TAG
 from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
@@ -22,9 +28,10 @@ from ..sequence.decode import decode_with_segments, n_best
 from ..sequence.encoding import decode, encode
 from ..sequence.estimators import SequenceData
 from ..sequence.features import UNKNOWN
+from ..trees.chunks import PENN
 from . import extensions
 from .batch_trainable import BatchTrainable
-from .extensions import NP_CHUNKS
+from .extensions import CONSTITUENTS, NP_CHUNKS
 from .scorers import np_chunk_score
 from .tokens import Tokens, check_attributes, read_tokens, template_columns
 
@@ -46,6 +53,7 @@ extensions.register()
         "iterations_per_step": 10,
         "spans_key": NP_CHUNKS,
         "set_noun_chunks": False,
+        "respect_constituents": True,
         "scorer": {"@scorers": "spacy_structlearn.np_chunk_scorer.v1"},
     },
     default_score_weights={"np_chunk_f": 1.0, "np_chunk_p": 0.0, "np_chunk_r": 0.0},
@@ -57,6 +65,7 @@ def make_np_chunker(
     iterations_per_step: int,
     spans_key: str,
     set_noun_chunks: bool,
+    respect_constituents: bool,
     scorer: Callable | None,
 ) -> NPChunker:
     """Make an NP chunker.
@@ -67,6 +76,9 @@ def make_np_chunker(
         chunkers for other types of chunks, of which a group may hold several, take another one.
     set_noun_chunks: let `doc.noun_chunks` give these chunks, in every Doc made by this pipeline
         from now on, with no dependency parse needed.
+    respect_constituents: let no chunk cross a bracket of `doc.spans["constituents"]`, where that is
+        there; a possessive marker at its end does not belong to it. Switch it off for chunks of
+        another kind, which need not be parts of phrases.
     scorer: how `nlp.evaluate` judges it, such as "spacy_structlearn.np_chunk_scorer.v1".
         None: not at all.
     """
@@ -77,12 +89,15 @@ def make_np_chunker(
         iterations_per_step=iterations_per_step,
         spans_key=spans_key,
         set_noun_chunks=set_noun_chunks,
+        respect_constituents=respect_constituents,
         scorer=scorer,
     )
 
 
 class NPChunker(BatchTrainable):
-    """Finds chunks. Reads `token.tag` if the features do, and `doc.sents` where they are set."""
+    """Finds chunks. Reads `token.tag` if the features do, and `doc.sents` and
+    `doc.spans["constituents"]` where they are set.
+    """
 
     parameter = "encoding"
 
@@ -95,11 +110,13 @@ class NPChunker(BatchTrainable):
         iterations_per_step: int = 10,
         spans_key: str = NP_CHUNKS,
         set_noun_chunks: bool = False,
+        respect_constituents: bool = True,
         scorer: Callable | None = np_chunk_score,
     ):
         super().__init__(vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer)
         # In cfg, because spaCy hands that to the scorer.
         self.cfg["spans_key"] = spans_key
+        self.respect_constituents = respect_constituents
         check_attributes(self.estimator.attributes, name)
         if set_noun_chunks:
             vocab.get_noun_chunks = noun_chunks
@@ -155,7 +172,10 @@ class NPChunker(BatchTrainable):
         """The chunks of each Doc as (label, start, end, probability) over its tokens."""
         self.require_parameters()
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
-        _, segments = decode_with_segments(self.parameters, self._derive(tokens), tokens.offsets)
+        brackets = _brackets(docs, tokens) if self.respect_constituents else None
+        _, segments = decode_with_segments(
+            self.parameters, self._derive(tokens), tokens.offsets, brackets=brackets
+        )
         firsts = tokens.positions[segments.starts].tolist()
         lasts = tokens.positions[segments.ends - 1].tolist()
         found = list(
@@ -173,11 +193,13 @@ class NPChunker(BatchTrainable):
 
     def set_annotations(self, docs: Sequence[Doc], chunks: Sequence[Sequence[Chunk]]) -> None:
         """Write the chunks of each Doc to its span group, replacing what was there."""
+        # Looked up once, not for each chunk.
+        ids = {label: self.vocab.strings.add(label) for label in self.labels}
         for doc, found in zip(docs, chunks, strict=True):
             doc.spans[self.key] = SpanGroup(
                 doc,
                 name=self.key,
-                spans=[Span(doc, start, end, label) for label, start, end, _ in found],
+                spans=[Span(doc, start, end, ids[label]) for label, start, end, _ in found],
                 attrs={"scores": np.array([chunk[3] for chunk in found], dtype=np.float32)},
             )
 
@@ -186,6 +208,7 @@ class NPChunker(BatchTrainable):
     ) -> list[tuple[float, list[Span]]]:
         """The n most probable chunkings of a Doc of one sentence, best first.
 
+        They are those of the chunker alone: brackets of a parser do not count here.
         known: for some tokens, by their index, the tag that they have: "O", "B-NP", ... in the
             encoding of the model. The readings are the best that agree with them.
         RETURNS: log probabilities, given what is known, each with its chunks.
@@ -242,6 +265,26 @@ class NPChunker(BatchTrainable):
 
     def _derive(self, tokens: Tokens) -> np.ndarray:
         return template_columns(tokens, self.parameters, self.estimator)
+
+
+def _brackets(docs: Sequence[Doc], tokens: Tokens) -> np.ndarray | None:
+    """The brackets of all trees, int64 (n, 2), as rows of `tokens.columns`; None without trees."""
+    groups = [extensions.aligned_group(doc, CONSTITUENTS) or () for doc in docs]
+    places = [place for group in groups for span in group for place in (span.start, span.end)]
+    if not places:
+        return None
+    # Number the tokens of all Docs, as the rows do, but for those of white space.
+    lengths = [len(doc) for doc in docs]
+    firsts = np.cumsum([0, *lengths[:-1]])
+    brackets = np.array(places).reshape(-1, 2)
+    brackets += np.repeat(firsts, [len(group) for group in groups])[:, None]
+    # The marker at the end of a phrase begins the next chunk (`trees.chunks`, rule 5).
+    markers = [docs[0].vocab.strings[tag] for tag in PENN.possessives]
+    tags = np.concatenate([doc.to_array(TAG) for doc in docs])
+    last = tags.take(brackets[:, 1] - 1, mode="clip")
+    brackets[:, 1] -= np.isin(last, np.array(markers, dtype=np.uint64))
+    rows = tokens.positions + np.repeat(firsts, np.diff(tokens.offsets[tokens.docs]))
+    return brackets if len(rows) == sum(lengths) else np.searchsorted(rows, brackets)
 
 
 def noun_chunks(doclike: Doc | Span) -> Iterator[tuple[int, int, int]]:

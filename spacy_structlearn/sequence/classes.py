@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from .. import serialization
 from ..errors import StructlearnError
 from . import _classes
-from .features import check_offsets
+from .features import check_offsets, find_symbols
 
 _KIND = "word_classes"
 _VERSION = 1
@@ -85,18 +86,38 @@ class WordClasses:
         Returns uint64 of the same shape: 1, then the turns as bits; 0 for a word without a class.
         Raises StructlearnError SL209 for a depth out of range.
         """
-        symbols = _prefixes(self.paths, depth)[self.classes]
-        found = self._look_up(ids, symbols)
-        if backoff is None:
-            return found
-        return np.where(found > 0, found, self._look_up(backoff, symbols))
+        return self.symbols(self.places(ids, backoff), depth)
 
-    def _look_up(self, ids: NDArray[np.uint64], symbols: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        ids = np.asarray(ids, dtype=np.uint64)
-        if not len(self.words):
-            return np.zeros(ids.shape, dtype=np.uint64)
-        places = np.searchsorted(self.words, ids).clip(max=len(self.words) - 1)
-        return np.where(self.words[places] == ids, symbols[places], np.uint64(0))
+    def places(
+        self, ids: NDArray[np.uint64], backoff: NDArray[np.uint64] | None = None
+    ) -> NDArray[np.int64]:
+        """Place in `words` of each word, or else of what stands for it; len(words) if of neither.
+
+        Arguments: as in `column`. Returns int64 of the same shape.
+        """
+        places = find_symbols(np.asarray(ids, dtype=np.uint64), self.words)
+        if backoff is not None:
+            unknown = places == len(self.words)
+            stand_ins = np.asarray(backoff, dtype=np.uint64)[unknown]
+            places[unknown] = find_symbols(stand_ins, self.words)
+        return places
+
+    def symbols(self, places: NDArray[np.int64], depth: int = MAX_DEPTH) -> NDArray[np.uint64]:
+        """What `column` gives for words at these places."""
+        if not 0 <= depth <= MAX_DEPTH:
+            raise StructlearnError("SL209", name="depth", wanted=f"0 to {MAX_DEPTH}", value=depth)
+        paths = self.paths >> np.maximum(self._depths - depth, 0).astype(np.uint64)
+        return np.append(paths, np.uint64(0))[self._class_or_none[places]]
+
+    @cached_property
+    def _depths(self) -> NDArray[np.int64]:
+        """The number of turns to each class."""
+        return np.array([path.bit_length() - 1 for path in self.paths.tolist()], dtype=np.int64)
+
+    @cached_property
+    def _class_or_none(self) -> NDArray[np.int64]:
+        """`classes`, and n_classes for a word that is not there."""
+        return np.append(self.classes, self.n_classes)
 
     def to_bytes(self) -> bytes:
         """The classes as bytes, the same for equal classes."""
@@ -158,17 +179,14 @@ def derive_columns(
     if classes is None:
         raise StructlearnError("SL241")
     place = {name: column for column, name in enumerate(sources)}
+    places = classes.places(columns[:, place[_WORD]], columns[:, place[_BACKOFF]])
     derived = np.empty((len(columns), len(names)), dtype=np.uint64)
     for column, name in enumerate(names):
         match = _CLASS.fullmatch(name)
         if match is None:
             derived[:, column] = columns[:, place[name]]
         else:
-            derived[:, column] = classes.column(
-                columns[:, place[_WORD]],
-                columns[:, place[_BACKOFF]],
-                depth=int(match[1] or MAX_DEPTH),
-            )
+            derived[:, column] = classes.symbols(places, int(match[1] or MAX_DEPTH))
     return derived
 
 
@@ -331,11 +349,3 @@ def _vocabulary(
     # A sentence end before the first token, and one after each sentence.
     codes = np.insert(renumbered[numbers], offsets, np.count_nonzero(kept) + 1)
     return words[kept], codes.astype(np.int64)
-
-
-def _prefixes(paths: NDArray[np.uint64], depth: int) -> NDArray[np.uint64]:
-    """The first `depth` turns of each path, with the 1 before them."""
-    if not 0 <= depth <= MAX_DEPTH:
-        raise StructlearnError("SL209", name="depth", wanted=f"0 to {MAX_DEPTH}", value=depth)
-    lengths = np.array([int(path).bit_length() - 1 for path in paths], dtype=np.int64)
-    return paths >> np.maximum(lengths - depth, 0).astype(np.uint64)

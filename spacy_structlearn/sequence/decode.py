@@ -6,6 +6,10 @@ and III.B). A chunk's probability is that of all label sequences which have exac
 variables of the same pass. All of it is linear in the number of tokens, and works alike for labels
 and for pairs of labels as states, since a sequence of labels is one of states.
 
+Where brackets are given, as those of a tree, what is decoded is the best of the labellings whose
+chunks cross none of them, and the probability of a chunk is that among these labellings (see
+`_segments`).
+
 Everywhere `allowed` says what is known beforehand: either bool (n_tokens, n_labels), the labels
 that each token may have, or integers (n_tokens), the label that it has, -1 where that is open. What
 is returned is then the best, and the probabilities are those, given what is known.
@@ -19,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from . import _chain
+from . import _chain, _segments
 from .encoding import same_chunk, split_tag
 from .model import ChainModel
 
@@ -90,44 +94,154 @@ def decode_with_segments(
     columns: NDArray[np.uint64],
     offsets: NDArray[np.int64],
     allowed: Allowed = None,
+    brackets: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.int32], Segments]:
     """The label ids of `viterbi`, and the chunks in them with their exact probabilities.
 
     The chunks are read by the lenient rule of the encoding (see `encoding.same_chunk`). The
     probability of a chunk of type T from s to e is that of: a label of type T at s that does not go
     on with the chunk before, then labels that do, and after e one that does not.
+    brackets: int64 (n, 2), in any order: the first token and the token after the last, as rows of
+        `columns`, of what no chunk may cross. The labels are then the best without a chunk that
+        does, and the probabilities those given that there is none, whether or not the best labels
+        of all have one. Brackets that are not within a sentence, or cross one that begins before
+        them, do not count. In a chain of second order this takes O(tokens * depth of brackets).
     Arguments and errors: as in `viterbi`; SL210 if the labels are not tags of the encoding.
     """
     parts = [split_tag(label, model.encoding) for label in model.labels]
     names = list(dict.fromkeys(name for _, name in parts if name))
     types = np.array([names.index(name) if name else -1 for _, name in parts], dtype=np.int32)
     same = same_chunk(model.labels, model.encoding)
-    scores, offsets = state_scores(model, columns, offsets, allowed)
-    chain = _chain_of(model)
-    state_ids = _viterbi(chain, scores, offsets)
-    label_ids = _labels(model, state_ids)
-    messages = np.empty_like(scores)
-    in_logs = np.zeros(len(offsets) - 1, dtype=np.uint8)
-    # The marginals take the place of the scores.
-    _chain.forward_backward(chain, scores, offsets, scores, None, messages, in_logs)
-    starts, ends = _chunk_bounds(types, same, label_ids, offsets)
-    sentence = np.searchsorted(offsets, starts, side="right") - 1
-    edges = (starts == offsets[sentence]) + 2 * (ends == offsets[sentence + 1])
-    chunk_types = types[label_ids[starts]]
     last = model.states[:, -1]
-    probabilities = np.empty(len(starts))
-    _chain.segment_probabilities(
-        chain,
-        scores,
-        messages,
-        in_logs,
-        np.column_stack([starts, ends, chunk_types, sentence, edges]).astype(np.int64),
-        np.ascontiguousarray(same[np.ix_(last, last)].view(np.uint8)),
-        types[last],
-        probabilities,
-    )
+    scores, offsets = state_scores(model, columns, offsets, allowed)
+    goes_on = np.ascontiguousarray(same[np.ix_(last, last)].view(np.uint8))
+    tree = _nested(brackets, offsets)
+    decoder: _Free | _UnderBrackets
+    if len(tree):
+        decoder = _UnderBrackets(model, goes_on, scores, offsets, tree)
+    else:
+        decoder = _Free(model, goes_on, scores, offsets)
+    label_ids = _labels(model, decoder.best_states())
+    starts, ends = _chunk_bounds(types, same, label_ids, offsets)
+    chunk_types = types[label_ids[starts]]
+    sentence = np.searchsorted(offsets, starts, side="right") - 1
+    table = np.column_stack([starts, ends, chunk_types, sentence]).astype(np.int64)
+    probabilities = decoder.probabilities(table, types[last])
     labels = [names[i] for i in chunk_types.tolist()]
     return label_ids, Segments(labels, starts, ends, probabilities)
+
+
+class _Free:
+    """All labellings of some sentences."""
+
+    def __init__(
+        self,
+        model: ChainModel,
+        goes_on: NDArray[np.uint8],
+        scores: NDArray[np.float64],
+        offsets: NDArray[np.int64],
+    ):
+        self.chain, self.goes_on = _chain_of(model), goes_on
+        self.scores, self.offsets = scores, offsets
+
+    def best_states(self) -> NDArray[np.int32]:
+        """The best sequence of states; SL217 if there is none."""
+        return _viterbi(self.chain, self.scores, self.offsets)
+
+    def probabilities(
+        self, segments: NDArray[np.int64], types: NDArray[np.int32]
+    ) -> NDArray[np.float64]:
+        """That of each chunk, float64 (n); the scores are lost.
+
+        segments: int64 (n, 4), its first token, the token after its last, its type, its sentence.
+        types: int32 (n_states).
+        """
+        scores, offsets = self.scores, self.offsets
+        messages = np.empty_like(scores)
+        in_logs = np.zeros(len(offsets) - 1, dtype=np.uint8)
+        # The marginals take the place of the scores.
+        _chain.forward_backward(self.chain, scores, offsets, scores, None, messages, in_logs)
+        starts, ends, _, sentence = segments.T
+        edges = (starts == offsets[sentence]) + 2 * (ends == offsets[sentence + 1])
+        found = np.empty(len(segments))
+        _chain.segment_probabilities(
+            self.chain,
+            scores,
+            messages,
+            in_logs,
+            np.column_stack([segments, edges]),
+            self.goes_on,
+            types,
+            found,
+        )
+        return found
+
+
+class _UnderBrackets:
+    """The labellings whose chunks cross no bracket; else as `_Free`."""
+
+    def __init__(
+        self,
+        model: ChainModel,
+        goes_on: NDArray[np.uint8],
+        scores: NDArray[np.float64],
+        offsets: NDArray[np.int64],
+        brackets: NDArray[np.int64],
+    ):
+        self.model, self.goes_on = model, goes_on
+        self.scores, self.offsets, self.brackets = scores, offsets, brackets
+        self.segmenter = _segments.Segmenter(
+            model.initial, model.transitions, model.final, goes_on, model.order == 1
+        )
+
+    def best_states(self) -> NDArray[np.int32]:
+        state_ids = np.zeros(len(self.scores), dtype=np.int32)
+        _check_possible(self.segmenter.best(self.scores, self.offsets, self.brackets, state_ids))
+        return state_ids
+
+    def probabilities(
+        self, segments: NDArray[np.int64], types: NDArray[np.int32]
+    ) -> NDArray[np.float64]:
+        begins, totals = np.empty_like(self.scores), np.empty(len(self.offsets) - 1)
+        self.segmenter.begins(self.scores, self.offsets, self.brackets, begins, totals)
+        found = np.empty(len(segments))
+        _segments.segment_probabilities(
+            self.segmenter, self.scores, begins, self._ends(), totals, segments, types, found
+        )
+        return found
+
+    def _ends(self) -> NDArray[np.float64]:
+        """`Segmenter.begins` from right to left."""
+        model, n = self.model, len(self.scores)
+        mirrored = n - self.brackets[:, ::-1]
+        ends = np.empty_like(self.scores)
+        segmenter = _segments.Segmenter(
+            model.final,
+            np.ascontiguousarray(model.transitions.T),
+            model.initial,
+            np.ascontiguousarray(self.goes_on.T),
+            model.order == 1,
+        )
+        segmenter.begins(
+            np.ascontiguousarray(self.scores[::-1]),
+            np.ascontiguousarray(n - self.offsets[::-1]),
+            np.ascontiguousarray(mirrored[np.lexsort((-mirrored[:, 1], mirrored[:, 0]))]),
+            ends,
+            np.empty(len(self.offsets) - 1),
+        )
+        return np.ascontiguousarray(ends[::-1])
+
+
+def _nested(brackets: NDArray[np.int64] | None, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The brackets that count, sorted by start, then longest first."""
+    if brackets is None:
+        return np.empty((0, 2), dtype=np.int64)
+    brackets = brackets[brackets[:, 1] - brackets[:, 0] > 1]
+    order = np.lexsort((-brackets[:, 1], brackets[:, 0]))
+    brackets = np.ascontiguousarray(brackets[order], dtype=np.int64)
+    kept = np.empty(len(brackets), dtype=np.uint8)
+    _segments.nest(brackets, offsets, kept)
+    return brackets[kept.view(np.bool_)]
 
 
 def n_best(

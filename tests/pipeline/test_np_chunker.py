@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import spacy
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 
 from spacy_structlearn.errors import StructlearnError
@@ -252,6 +252,94 @@ def test_noun_chunks_are_left_alone_by_default(make_chunker):
 def test_analysis_of_the_pipeline(nlp):
     assert "np_chunker" in nlp.analyze_pipes()["summary"]
     assert "doc._.np_chunks" in nlp.get_pipe_meta("np_chunker").assigns
+
+
+# --- chunks under a tree --------------------------------------------------------------------------
+def rechunked(nlp, doc, *brackets):
+    """The Doc with other constituents, and chunks that fit them."""
+    doc.spans["constituents"] = [Span(doc, start, end, "X") for start, end in brackets]
+    return nlp.get_pipe("np_chunker")(doc)
+
+
+def places(doc):
+    return [(chunk.start, chunk.end) for chunk in doc._.np_chunks]
+
+
+def test_chunks_do_not_cross_constituents(nlp):
+    doc = nlp(TEXT)
+    assert places(doc)[0] == (0, 3)
+    free = doc.spans["np_chunks"].attrs["scores"]
+    rechunked(nlp, doc, (0, 8), (1, 4), (8, 15))
+    scores = doc.spans["np_chunks"].attrs["scores"]
+    assert (0, 3) not in places(doc)
+    assert not any(i < 1 < j < 4 or 1 < i < 4 < j for i, j in places(doc))
+    assert len(scores) == len(doc._.np_chunks)
+    # Those of the other sentence are as they were.
+    assert texts(doc)[-2:] == CHUNKS[2:]
+    np.testing.assert_allclose(scores[-2:], free[-2:], rtol=1e-5)
+
+
+def test_chunks_within_or_around_constituents_are_allowed(nlp):
+    doc = rechunked(nlp, nlp(TEXT), (0, 3), (0, 8), (1, 3), (3, 7), (4, 7), (6, 7), (10, 14))
+    assert texts(doc) == CHUNKS
+    # Given the tree they are more probable, since it rules out others.
+    free = nlp(TEXT).spans["np_chunks"].attrs["scores"]
+    assert (doc.spans["np_chunks"].attrs["scores"] >= free - 1e-6).all()
+
+
+def test_constituents_count_past_white_space(nlp):
+    doc = nlp("\n The old \n\n dog slept  under the\ttable.")
+    words = [token.i for token in doc if not token.is_space]
+    assert places(doc)[0] == (words[0], words[2] + 1)
+    rechunked(nlp, doc, (words[1], words[3] + 1))
+    assert not any(i < words[1] < j <= words[3] for i, j in places(doc))
+    rechunked(nlp, doc, (words[0], words[2] + 1))
+    assert places(doc)[0] == (words[0], words[2] + 1)
+
+
+def test_a_possessive_marker_begins_the_next_chunk():
+    nlp = spacy.blank("en")
+    chunker = nlp.add_pipe("np_chunker")
+    words, tags = ["the", "dog", "'s", "old", "table"], ["DT", "NN", "POS", "JJ", "NN"]
+    gold = Doc(nlp.vocab, words=words, tags=tags)
+    gold.spans["np_chunks"] = [Span(gold, 0, 2, "NP"), Span(gold, 2, 5, "NP")]
+    examples = [Example(gold.copy(), gold)]
+    nlp.initialize(lambda: examples)
+    chunker.fit(examples)
+    doc = Doc(nlp.vocab, words=words, tags=tags)
+    assert places(rechunked(nlp, doc, (0, 5), (0, 3))) == [(0, 2), (2, 5)]
+    # No phrase without it may be crossed.
+    assert (2, 5) not in places(rechunked(nlp, doc, (0, 5), (0, 4)))
+
+
+def test_docs_with_and_without_trees_in_one_batch(nlp):
+    chunker = nlp.get_pipe("np_chunker")
+    docs = [nlp(TEXT) for _ in range(3)]
+    expected = places(rechunked(nlp, nlp(TEXT), (1, 4)))
+    docs[1].spans["constituents"] = [docs[1][1:4]]
+    docs[2].spans["constituents"] = []
+    assert [places(doc) for doc in chunker.pipe(docs)] == [
+        places(nlp(TEXT)), expected, places(nlp(TEXT))
+    ]  # fmt: skip
+
+
+def test_constituents_beyond_a_sentence_do_not_count(nlp):
+    assert texts(rechunked(nlp, nlp(TEXT), (2, 11))) == CHUNKS
+
+
+def test_constituents_can_be_left_alone(make_chunker):
+    nlp = make_chunker(respect_constituents=False)
+    doc = tagged(nlp, ["the", "dog", "slept"], ["DT", "NN", "VBD"])
+    assert places(rechunked(nlp, doc, (1, 3))) == [(0, 2)]
+    nlp = make_chunker()
+    doc = tagged(nlp, ["the", "dog", "slept"], ["DT", "NN", "VBD"])
+    assert (0, 2) not in places(rechunked(nlp, doc, (1, 3)))
+
+
+def test_n_best_is_of_the_chunker_alone(nlp):
+    doc = rechunked(nlp, nlp("The old dog slept under the table."), (1, 4))
+    (_, best), *_ = nlp.get_pipe("np_chunker").n_best(doc, 2)
+    assert [span.text for span in best] == CHUNKS[:2]
 
 
 # --- storage of the component ---------------------------------------------------------------------

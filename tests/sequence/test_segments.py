@@ -1,0 +1,257 @@
+"""Chunks under brackets: the kernel against enumeration and a NumPy version, and at the edges."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from chains import (
+    LABELS,
+    enumerate_chunk_probabilities,
+    enumerate_labels,
+    random_data,
+    random_model,
+    sentences,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.sequence import _segments, encoding
+from spacy_structlearn.sequence.decode import decode_with_segments
+
+LABEL_SETS = [
+    ("IOB2", LABELS[:3]),
+    ("IOB2", LABELS),
+    ("IOB2", ("I-NP", "B-VP", "O", "B-NP")),
+    ("IOB2", ("B-NP", "O")),
+    ("IOB1", LABELS[:3]),
+    ("IOE2", encoding.tag_set(["NP", "VP"], "IOE2")),
+    ("IOBES", encoding.tag_set(["NP"], "IOBES")),
+]
+SCALES = [0.3, 2.0, 400.0]
+NO_BRACKETS = np.empty((0, 2), dtype=np.int64)
+
+models = st.tuples(
+    st.sampled_from(LABEL_SETS),
+    st.sampled_from([{"order": 1}, {"order": 2}]),
+    st.sampled_from(SCALES),
+    st.integers(0, 1000),
+)
+lengths = st.lists(st.integers(0, 5), max_size=3)
+
+
+def random_tree(start, end, rng):
+    """The brackets of a random tree over some tokens, some of them twice."""
+    if end - start < 1:
+        return []
+    cuts = np.flatnonzero(rng.random(max(0, end - start - 1)) < 0.5) + start + 1
+    bounds = [start, *cuts.tolist(), end]
+    here = [(start, end)] * int(rng.integers(0, 3))
+    if len(cuts):
+        for a, b in pairwise(bounds):
+            here += random_tree(a, b, rng)
+    return here
+
+
+def make(lengths, chain):
+    """A random model, sentences, and a tree for each."""
+    (scheme, labels), options, scale, seed = chain
+    data = random_data([3, 8], len(labels), seed, n_symbols=4)
+    model = random_model(*data, labels, scale, seed, encoding=scheme, **options)
+    columns, offsets, _ = random_data(lengths, len(labels), seed + 1, n_symbols=4)
+    rng = np.random.default_rng(seed)
+    found = [bracket for s in sentences(offsets) for bracket in random_tree(s.start, s.stop, rng)]
+    brackets = rng.permutation(np.array(found, dtype=np.int64).reshape(-1, 2))
+    return model, columns, offsets, brackets
+
+
+def crosses(chunk, bracket):
+    (i, j), (a, b) = chunk, bracket
+    return i < a < j < b or a < i < b < j
+
+
+def agreeing(model, columns, offsets, s, brackets):
+    """Every label sequence of a sentence, and its score, -inf where a chunk crosses a bracket."""
+    rows = model.rows(model.templates.keys(columns, offsets))[s]
+    sequences, totals = enumerate_labels(model, rows)
+    for k, ys in enumerate(sequences):
+        chunks = encoding.decode([model.labels[y] for y in ys], model.encoding)
+        places = [(start + s.start, end + s.start) for _, start, end in chunks]
+        if any(crosses(chunk, bracket) for chunk in places for bracket in brackets.tolist()):
+            totals[k] = -np.inf
+    return sequences, totals
+
+
+@given(lengths, models)
+def test_chunks_under_a_tree_by_enumeration(lengths, chain):
+    model, columns, offsets, brackets = make(lengths, chain)
+    parts = [s for s in sentences(offsets) if s.start < s.stop]
+    every = [agreeing(model, columns, offsets, s, brackets) for s in parts]
+    if any(np.isneginf(totals).all() for _, totals in every):
+        with pytest.raises(StructlearnError, match="SL217"):
+            decode_with_segments(model, columns, offsets, brackets=brackets)
+        return
+    best, segments = decode_with_segments(model, columns, offsets, brackets=brackets)
+    assert best.dtype == np.int32
+    expected = []
+    for s, (sequences, totals) in zip(parts, every, strict=True):
+        assert totals[(sequences == best[s]).all(axis=1)][0] == pytest.approx(totals.max())
+        exact = enumerate_chunk_probabilities(sequences, totals, model.labels, model.encoding)
+        tags = [model.labels[y] for y in best[s]]
+        for label, start, end in encoding.decode(tags, model.encoding):
+            expected.append((label, start + s.start, end + s.start, exact[label, start, end]))
+    assert [chunk[:3] for chunk in segments] == [chunk[:3] for chunk in expected]
+    np.testing.assert_allclose(segments.probabilities, [chunk[3] for chunk in expected], atol=1e-9)
+
+
+@given(lengths, models)
+def test_brackets_that_forbid_nothing_change_nothing(lengths, chain):
+    model, columns, offsets, _ = make(lengths, chain)
+    best, segments = decode_with_segments(model, columns, offsets)
+    whole = np.column_stack([offsets[:-1], offsets[1:]])
+    found, again = decode_with_segments(model, columns, offsets, brackets=whole)
+    np.testing.assert_array_equal(found, best)
+    assert [chunk[:3] for chunk in again] == [chunk[:3] for chunk in segments]
+    np.testing.assert_allclose(again.probabilities, segments.probabilities, atol=1e-9)
+
+
+@given(lengths, models, st.integers(0, 1000))
+def test_brackets_that_do_not_count(lengths, chain, seed):
+    model, columns, offsets, brackets = make(lengths, chain)
+    rng = np.random.default_rng(seed)
+    n = len(columns)
+    # Of one token, and over the bounds of sentences.
+    singles = rng.integers(0, max(1, n), size=3)
+    more = [(i, i + 1) for i in singles.tolist() if n]
+    more += [
+        (a, b)
+        for a in range(n)
+        for b in range(a + 2, n + 1)
+        if (offsets[1:-1] > a).any() and any(a < edge < b for edge in offsets[1:-1].tolist())
+    ]
+    more = np.array(more, dtype=np.int64).reshape(-1, 2)
+    best, segments = decode_with_segments(model, columns, offsets, brackets=brackets)
+    found, again = decode_with_segments(
+        model, columns, offsets, brackets=np.concatenate([more, brackets])
+    )
+    np.testing.assert_array_equal(found, best)
+    np.testing.assert_array_equal(again.probabilities, segments.probabilities)
+
+
+def test_of_brackets_that_cross_the_first_counts():
+    data = random_data([6])
+    model, (columns, offsets, _) = random_model(*data), data
+    _, segments = decode_with_segments(
+        model, columns, offsets, brackets=np.array([[2, 5], [1, 3], [0, 4]])
+    )
+    _, expected = decode_with_segments(model, columns, offsets, brackets=np.array([[0, 4], [1, 3]]))
+    assert list(segments) == list(expected)
+
+
+@given(lengths, models)
+def test_brackets_and_known_labels(lengths, chain):
+    model, columns, offsets, brackets = make(lengths, chain)
+    free, _ = decode_with_segments(model, columns, offsets, brackets=brackets)
+    known = np.where(np.arange(len(free)) % 2, free, -1)
+    best, segments = decode_with_segments(model, columns, offsets, known, brackets)
+    np.testing.assert_array_equal(best, free)
+    _, certain = decode_with_segments(model, columns, offsets, free, brackets)
+    np.testing.assert_allclose(certain.probabilities, 1.0)
+    assert (segments.probabilities <= 1.0 + 1e-9).all()
+
+
+# --- the kernel against NumPy ---------------------------------------------------------------------
+def numpy_begins(scores, transitions, initial, final, goes_on, brackets):
+    """`Segmenter.begins` of one sentence, a segment at a time, and log Z."""
+    n, n_states = scores.shape
+    outside = np.where(goes_on, -np.inf, transitions)
+    within = np.where(goes_on, transitions, -np.inf)
+    begins = np.full((n, n_states), -np.inf)
+    ended = np.full((n + 1, n_states), -np.inf)
+    for i in range(n):
+        before = initial if i == 0 else logsumexp(ended[i][:, None] + outside, axis=0)
+        begins[i] = running = before + scores[i]
+        for j in range(i + 1, n + 1):
+            if not any(crosses((i, j), bracket) for bracket in brackets):
+                ended[j] = np.logaddexp(ended[j], running)
+            if j < n:
+                running = scores[j] + logsumexp(running[:, None] + within, axis=0)
+    return begins, logsumexp(ended[n] + final)
+
+
+@given(st.integers(1, 12), st.sampled_from(LABEL_SETS), st.sampled_from(SCALES), st.data())
+def test_kernel_against_numpy(n, label_set, scale, data):
+    scheme, labels = label_set
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    size = len(labels)
+    scores = rng.normal(scale=scale, size=(n, size))
+    transitions = rng.normal(scale=scale, size=(size, size))
+    transitions[rng.random((size, size)) < 0.2] = -np.inf
+    initial, final = rng.normal(size=(2, size))
+    scores[rng.random((n, size)) < 0.1] = -np.inf
+    goes_on = encoding.same_chunk(labels, scheme)
+    brackets = np.array(sorted(set(random_tree(0, n, rng)), key=lambda ab: (ab[0], -ab[1])))
+    brackets = brackets.astype(np.int64).reshape(-1, 2)
+    brackets = np.ascontiguousarray(brackets[brackets[:, 1] - brackets[:, 0] > 1])
+    # Any chain will do for the general way, the short one is for labels as states.
+    for first_order in (True, False):
+        segmenter = _segments.Segmenter(
+            initial, transitions, final, goes_on.view(np.uint8), first_order
+        )
+        begins, totals = np.empty((n, size)), np.empty(1)
+        segmenter.begins(scores, np.array([0, n]), brackets, begins, totals)
+        expected, log_z = numpy_begins(
+            scores, transitions, initial, final, goes_on, brackets.tolist()
+        )
+        np.testing.assert_allclose(begins, expected, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(totals[0], log_z, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", ["flat", "right", "left"])
+def test_very_long_sentence(shape):
+    n = 20_000
+    columns, offsets, label_ids = random_data([n])
+    model = random_model(columns, offsets, label_ids, scale=3.0)
+    places = np.arange(n)
+    brackets = {
+        "flat": np.array([[0, n]]),
+        "right": np.column_stack([places, np.full(n, n)]),
+        "left": np.column_stack([np.zeros(n, dtype=int), places + 1]),
+    }[shape]
+    _, segments = decode_with_segments(model, columns, offsets, brackets=brackets)
+    assert ((segments.probabilities > 0) & (segments.probabilities <= 1)).all()
+    if shape == "flat":
+        _, free = decode_with_segments(model, columns, offsets)
+        assert [chunk[:3] for chunk in segments] == [chunk[:3] for chunk in free]
+        np.testing.assert_allclose(segments.probabilities, free.probabilities, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "brackets", [[[0, 2], [1, 3]], [[1, 2]], [[2, 4], [0, 4]], [[0, 2], [0, 2]], [[2, 6]]]
+)
+def test_kernel_takes_nested_brackets_only(brackets):
+    segmenter = _segments.Segmenter(
+        np.zeros(2), np.zeros((2, 2)), np.zeros(2), np.zeros((2, 2), dtype=np.uint8), True
+    )
+    with pytest.raises(ValueError, match="brackets"):
+        segmenter.best(
+            np.zeros((8, 2)), np.array([0, 5, 8]), np.array(brackets), np.empty(8, np.int32)
+        )
+
+
+def test_kernel_checks_its_arrays():
+    square = np.zeros((2, 2))
+    with pytest.raises(ValueError, match="one size"):
+        _segments.Segmenter(np.zeros(3), square, np.zeros(2), square.astype(np.uint8), True)
+    segmenter = _segments.Segmenter(np.zeros(2), square, np.zeros(2), square.astype(np.uint8), True)
+    scores, bounds, out = np.zeros((3, 2)), np.array([0, 3]), np.empty(3, np.int32)
+    for arrays in (
+        (np.zeros((3, 3)), bounds, NO_BRACKETS, out),
+        (scores, np.array([0, 2]), NO_BRACKETS, out),
+        (scores, np.array([0, 4, 3]), NO_BRACKETS, out),
+        (scores, bounds, np.zeros((1, 3), np.int64), out),
+        (scores, bounds, NO_BRACKETS, out[:2]),
+    ):
+        with pytest.raises(ValueError, match=r"must"):
+            segmenter.best(*arrays)
