@@ -49,11 +49,12 @@ _SUFFIXES = "esque ette fest fold gate itis less most rama wise"
 
 # Abbreviations that keep their full stop, besides spaCy's.
 _ABBREVIATIONS = """
-    Assn Assoc Asst Attn Ave Blvd Capt Cmdr Col Cpl Cpt Ct Dept Dist Drs Est Esq Ext Fig Figs Fr Fri
-    Ft Hon Hwy Jan Lt Maj Mon Mssrs Mt Mts Nos Pkwy Pl Pres Pt Pvt Rd Ref Refs Reps Sat Sec Sens
-    Sgt Spc Sq Sr Ste Supt Thu Thur Thurs Tue Tues Univ Vol Wed Eq Eqs Ph
-    al approx arrv attn ave blvd ca cf dept ed eds eg eq eqs esp est ext fig figs ft hrs lb lbs oz
-    pp pt ref refs sec sp spp viz vol vols yrs c p v
+    Apt Art Assn Assoc Asst Attn Ave Bldg Blvd Capt Ch Cie Cmdr Col Cpl Cpt Ct Dept Dist Drs Est Esq
+    Exh Ext Fig Figs Fr Fri Ft Gt Hist Hon Hwy Inst Jan Jnr Lt Maj Mlle Mme Mon Mssrs Mt Mts Nos
+    Para Paras Pkwy Pl Pres Pt Pvt Rd Ref Refs Reps Sat Sec Sens Ser Sgt Snr Spc Sq Sr Ste Subs
+    Suppl Supt Thos Thu Thur Thurs Tue Tues Univ Vol Wed Wm Eq Eqs Ph
+    al approx arrv asst attn ave bldg blvd ca cf ch chs dept ed eds eg eq eqs esp est ext fig figs
+    ft hrs incl lb lbs oz para paras pp pt ref refs resp sec sgt sp spp suppl viz vol vols yrs c p v
 """
 
 _UNITS = """

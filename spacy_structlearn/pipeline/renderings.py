@@ -1,0 +1,207 @@
+"""Annotated text with other white space, for components that read the layout of a text.
+
+A treebank has one layout: that of its files. A text that somebody pastes has another: its lines
+are wrapped, or all of it is one line, each paragraph or sentence is a line, or it is a list. A
+sentence splitter is trained on every document in each of these renderings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from ..errors import StructlearnError
+from .readers import Reader, create_docbin_reader
+
+BLANK, LINE_BREAK = " ", "\n"
+WIDTHS = (56, 80)  # columns: of text that is wrapped at no fixed width
+BULLETS = ((), (), ("-",), ("*",), ("•",), (">",), ("{}.",), ("{})",))  # what items begin with
+MOST_WORDS = 8  # of an item
+
+
+def create_raw_text_reader(
+    path: Path, renderings: Sequence[str] = ("as_it_is",), width: int = 72, seed: int = 0
+) -> Reader:
+    """Read the sentences of a .spacy file, in several renderings of its white space.
+
+    The predicted Docs have the tokens of the pipeline's own tokenizer, and no annotation.
+    path: the file. renderings: each Doc is read in all of these, see `RENDERINGS`. width: columns
+    of "wrapped". seed: of what is drawn, see `rendered`.
+    RAISES: SL010 if there is no such file, SL013 if it is no DocBin; SL023 for another rendering.
+    """
+    for name in renderings:
+        if name not in RENDERINGS:
+            wanted = f"some of {', '.join(RENDERINGS)}"
+            raise StructlearnError(
+                "SL023",
+                component="spacy_structlearn.RawText.v1",
+                setting="renderings",
+                value=name,
+                wanted=wanted,
+            )
+    read_docs = create_docbin_reader(path)
+
+    def read(nlp: Language) -> Iterator[Example]:
+        for number, example in enumerate(read_docs(nlp)):
+            for name in renderings:
+                reference = rendered(example.reference, name, width, seed + number)
+                yield Example(nlp.make_doc(reference.text), reference)
+
+    return read
+
+
+def rendered(doc: Doc, rendering: str, width: int = 72, seed: int | None = None) -> Doc:
+    """A Doc of the same sentences with other white space, and no other annotation.
+
+    rendering: one of `RENDERINGS`. width: columns, where lines are wrapped. seed: of what is drawn:
+    half of the texts get curly quotation marks; None: nothing changes but white space. "items" has
+    the beginnings of the sentences alone.
+    """
+    words = [token for token in doc if not token.is_space]
+    starts = {sentence[0].i for sentence in _sentences(doc)}
+    whole, random = doc.text, Random(seed or 0)
+    text = Text(
+        [token.text for token in words],
+        [whole[a.idx + len(a) : b.idx] for a, b in pairwise(words)],
+        [token.i in starts for token in words[1:]],
+    )
+    if seed is not None and rendering != "as_it_is" and random.random() < 0.5:
+        text = text._replace(words=list(_curly(text.words)))
+    return _doc(doc, RENDERINGS[rendering](text, width, random))
+
+
+def _sentences(doc: Doc) -> Iterator[list]:
+    """The words of each sentence that has any."""
+    for sentence in doc.sents:
+        words = [token for token in sentence if not token.is_space]
+        if words:
+            yield words
+
+
+class Text(NamedTuple):
+    """The n words of a text, the n - 1 pieces of white space between them, "" where there is none,
+    and whether a sentence ends there.
+    """
+
+    words: list[str]
+    behind: list[str]
+    ends: list[bool]
+
+    def spaced(self, behind: list[str]) -> Text:
+        """The same words with other white space."""
+        return self._replace(behind=behind)
+
+
+def _doc(doc: Doc, text: Text) -> Doc:
+    """A Doc of the words of a text."""
+    words, spaces, starts = [], [], []
+    rows = zip(text.words, [*text.behind, ""], [True, *text.ends], strict=bool(text.words))
+    for word, space, begins in rows:
+        words.append(word)
+        starts.append(begins)
+        # As spaCy's tokenizer: one blank belongs to the word before, all else is a token.
+        spaces.append(space[:1] == BLANK)
+        if rest := space[space[:1] == BLANK :]:
+            words.append(rest)
+            spaces.append(False)
+            starts.append(False)
+    return Doc(doc.vocab, words=words, spaces=spaces, sent_starts=starts)
+
+
+def _curly(words: Iterable[str]) -> Iterator[str]:
+    """Words with curly quotation marks and apostrophes."""
+    opens = True
+    for word in words:
+        if word in ('"', "``", "''"):
+            opens = word == "``" or (opens and word == '"')
+            yield "“" if opens else "”"
+            opens = not opens
+        else:
+            yield word.replace("'", "’")
+
+
+Rendering = Callable[[Text, int, Random], Text]
+
+
+def as_it_is(text: Text, width: int, random: Random) -> Text:
+    """No change."""
+    return text
+
+
+def flat(text: Text, width: int, random: Random) -> Text:
+    """All white space is one blank."""
+    return text.spaced([space and BLANK for space in text.behind])
+
+
+def lines(text: Text, width: int, random: Random) -> Text:
+    """A line break, not a blank line, between paragraphs."""
+    return text.spaced([LINE_BREAK if _is_blank_line(s) else s for s in text.behind])
+
+
+def sentence_lines(text: Text, width: int, random: Random) -> Text:
+    """A line for each sentence: between sentences of a paragraph there is a line break."""
+    pairs = zip(text.behind, text.ends, strict=True)
+    return text.spaced(
+        [LINE_BREAK if end and s and not _is_blank_line(s) else s for s, end in pairs]
+    )
+
+
+def wrapped(text: Text, width: int, random: Random) -> Text:
+    """Lines of at most `width` columns, as far as there are blanks to break them at."""
+    gaps = list(text.behind)
+    column, blank = 0, None  # of the line so far, and the last place where it may be broken
+    since = 0  # columns behind that place
+    for index, word in enumerate(text.words):
+        column, since = column + len(word), since + len(word)
+        if column > width and blank is not None:
+            gaps[blank], column, blank = LINE_BREAK, since, None
+        if index < len(gaps):
+            space = gaps[index]
+            if "\n" in space:
+                column, since, blank = 0, 0, None
+            elif space:
+                column, since, blank = column + len(space), 0, index
+    return text.spaced(gaps)
+
+
+def wrapped_lines(text: Text, width: int, random: Random) -> Text:
+    """Lines of a width that is drawn, and no blank line between paragraphs."""
+    return lines(wrapped(text, random.randint(*WIDTHS), random), width, random)
+
+
+def items(text: Text, width: int, random: Random) -> Text:
+    """A list: a line for each sentence, of its first words alone and behind a bullet that is drawn
+    for the whole text. Lines are short, and none of them is wrapped.
+    """
+    bullet = random.choice(BULLETS)
+    bounds = [0, *(i + 1 for i, end in enumerate(text.ends) if end), len(text.words)]
+    found = Text([], [], [])
+    for number, (begin, end) in enumerate(pairwise(bounds), 1):
+        own = [mark.format(number) for mark in bullet]
+        kept = min(end, begin + random.randint(1, MOST_WORDS))
+        words = [*own, *text.words[begin:kept]]
+        spaces = [space and BLANK for space in text.behind[begin : kept - 1]]
+        gaps = [*([BLANK] * len(own)), *spaces][: len(words) - 1]
+        if found.words:
+            gaps, ends = [LINE_BREAK, *gaps], [True] + [False] * (len(words) - 1)
+        else:
+            ends = [False] * (len(words) - 1)
+        found = Text(found.words + words, found.behind + gaps, found.ends + ends)
+    return found
+
+
+def _is_blank_line(space: str) -> bool:
+    return space.count("\n") > 1
+
+
+RENDERINGS: dict[str, Rendering] = {
+    function.__name__: function
+    for function in (as_it_is, flat, wrapped, lines, wrapped_lines, sentence_lines, items)
+}

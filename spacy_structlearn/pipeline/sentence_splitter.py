@@ -1,0 +1,298 @@
+"""Sentences in `nlp(text)`: `token.is_sent_start`, with the probability of every boundary.
+
+A chain model labels the tokens of a text B, where a sentence begins, or I. It reads words, shapes
+and classes around each gap, and the layout of the text (`sequence.boundaries`): the white space in
+the gap, full and short lines, bullets, quotation marks and brackets that are open, abbreviations. A
+blank line always ends a sentence; boundaries that were set before stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import IDS
+from spacy.language import Language
+from spacy.pipeline.senter import senter_score
+from spacy.tokens import Doc, Span, SpanGroup
+from spacy.training import Example
+from thinc.api import Config, Model
+
+from ..groups import SENTENCE_STARTS
+from ..sequence import boundaries
+from ..sequence.boundaries import LABELS, Layout, word_kind
+from ..sequence.decode import marginals, n_best
+from ..sequence.estimators import SequenceData
+from . import extensions
+from .batch_trainable import BatchTrainable
+from .tokens import check_attributes, template_columns
+
+DEFAULT_MODEL = """
+[model]
+@architectures = "spacy_structlearn.CRF.v1"
+encoding = "none"
+min_frequency = 2
+templates = ["bias","LOWER[-2]","LOWER[-1]","LOWER[0]","LOWER[1]","KIND[-3]","KIND[-2]","KIND[-1]",\
+"KIND[0]","KIND[1]","KIND[2]","LOWER[-1]|GAP[0]","ORTH[0]|GAP[0]","KIND[-1]|GAP[0]|ORTH[0]",\
+"LOWER[-2]|KIND[-1]|KIND[0]","KIND[-2]|KIND[-1]|GAP[0]|KIND[0]|KIND[1]",\
+"KIND[-1]|GAP[0]|KIND[0]|KIND[1]","KIND[-2]|KIND[-1]|GAP[0]|KIND[0]","SHAPE[-1]|GAP[0]|SHAPE[0]",\
+"BREAK[0]|KIND[-1]|KIND[0]","BREAK[0]|KIND[-1]","BREAK[0]|KIND[0]","LINE[0]|KIND[-1]|KIND[0]",\
+"GAP[0]|KIND[0]|KIND[1]|PLACE[0]","QUOTE[0]|KIND[-2]|KIND[-1]|KIND[0]",\
+"QUOTE[0]|KIND[-1]|GAP[0]|KIND[0]|KIND[1]","BRACKET[0]|KIND[-1]|KIND[0]",\
+"CASE[0]|KIND[-1]|GAP[0]","CASE[-2]|KIND[-1]|KIND[0]","CAPITALS[0]|KIND[-1]|KIND[0]",\
+"BEHIND[0]|KIND[-1]|KIND[0]","AHEAD[0]|KIND[-1]|KIND[0]","PLACE[-1]|KIND[-1]|KIND[0]"]
+"""
+SMALLEST = 0.01  # less probable boundaries are not stored
+_BEGINS, _GOES_ON = (LABELS.index(label) for label in ("B", "I"))
+_START, _NO_START = 1, 2**64 - 1  # spaCy's codes of SENT_START, as `Doc.from_array` takes them
+_READ = ("ORTH", "LOWER", "LENGTH", "SPACY", "IS_SPACE", "SENT_START")
+
+# The boundaries of a Doc: SENT_START of all its tokens, and (token, probability) of what is stored.
+Boundaries = tuple[NDArray[np.uint64], list[tuple[int, float]]]
+
+extensions.register()
+
+
+@Language.factory(
+    "sentence_splitter",
+    assigns=["token.is_sent_start", "doc.sents", "doc.spans", "token._.sent_start_prob"],
+    default_config={
+        "model": Config().from_str(DEFAULT_MODEL)["model"],
+        "iterations_per_step": 10,
+        "scorer": {"@scorers": "spacy.senter_scorer.v1"},
+    },
+    default_score_weights={"sents_f": 1.0, "sents_p": 0.0, "sents_r": 0.0},
+)
+def make_sentence_splitter(
+    nlp: Language, name: str, model: Model, iterations_per_step: int, scorer: Callable | None
+) -> SentenceSplitter:
+    """Make a sentence splitter.
+
+    model: an architecture over label sequences with `encoding = "none"`. Its templates read
+        attributes of tokens ("LOWER", "SHAPE"), word classes, and `sequence.boundaries.COLUMNS`.
+    iterations_per_step: iterations of the optimiser in one `nlp.update`.
+    scorer: how `nlp.evaluate` judges it, such as "spacy.senter_scorer.v1". None: not at all.
+    """
+    return SentenceSplitter(
+        nlp.vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer
+    )
+
+
+class SentenceSplitter(BatchTrainable):
+    """Sets `token.is_sent_start`, and `doc.spans["sentence_starts"]`: tokens that may begin a
+    sentence, with their probabilities.
+
+    Every text is one sequence. White space between two sentences belongs to the first.
+    """
+
+    annotation = "token.is_sent_start"
+    parameter = "encoding"
+
+    def __init__(
+        self,
+        vocab: Any,
+        model: Model,
+        name: str = "sentence_splitter",
+        *,
+        iterations_per_step: int = 10,
+        scorer: Callable | None = senter_score,
+    ):
+        super().__init__(vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer)
+        check_attributes(self._lexical, name)
+
+    @property
+    def _lexical(self) -> tuple[str, ...]:
+        """The columns that are attributes of tokens."""
+        return tuple(n for n in self.estimator.attributes if n not in boundaries.COLUMNS)
+
+    def gold_labels(self, example: Example) -> Iterable[str]:
+        return LABELS if example.reference.has_annotation("SENT_START") else ()
+
+    def gold_data(self, example: Example) -> SequenceData | None:
+        """The example as one sequence, if its reference has sentences."""
+        if not example.reference.has_annotation("SENT_START"):
+            return None
+        text = _Text([example.predicted], self._lexical)
+        if not len(text.kept):
+            return None
+        starts = np.array([start == 1 for start in example.get_aligned_sent_starts()])[text.kept]
+        # White space before the first word is no sentence.
+        starts[0] = True
+        columns = template_columns(self._read(text), self.parameters, self.estimator, training=True)
+        labels = tuple(LABELS[_BEGINS if start else _GOES_ON] for start in starts.tolist())
+        return SequenceData(columns, text.layout.offsets, labels)
+
+    def _answers(self) -> Iterable[str]:
+        return self.parameters.labels
+
+    def predict(self, docs: Sequence[Doc]) -> list[Boundaries]:
+        """The sentence starts of each Doc, and the probabilities of likely ones."""
+        self.require_parameters()
+        text = _Text(docs, self._lexical)
+        columns = template_columns(self._read(text), self.parameters, self.estimator)
+        offsets, known = text.layout.offsets, self._known(text)
+        probabilities = marginals(self.parameters, columns, offsets, known)[:, self._label(_BEGINS)]
+        # A boundary is where one is more likely than not: that and the best labels of the whole
+        # text differ in few places, and neither is better.
+        return text.boundaries(probabilities > 0.5, probabilities)
+
+    def set_annotations(self, docs: Sequence[Doc], found: Sequence[Boundaries]) -> None:
+        """Write the sentence starts of each Doc, and the span group, replacing what was there."""
+        for doc, (starts, likely) in zip(docs, found, strict=True):
+            if len(doc):
+                doc.from_array([IDS["SENT_START"]], starts[:, None])
+            doc.spans[SENTENCE_STARTS] = SpanGroup(
+                doc,
+                name=SENTENCE_STARTS,
+                spans=[Span(doc, token, token + 1) for token, _ in likely],
+                attrs={"scores": np.array([p for _, p in likely], dtype=np.float32)},
+            )
+
+    def n_best(self, doc: Doc, n: int = 5) -> list[tuple[float, list[Span]]]:
+        """The n most probable ways to split a text into sentences, best first.
+
+        Boundaries that are set stay as they are. RETURNS: log probabilities, each with the
+        sentences, without white space around them.
+        """
+        self.require_parameters()
+        text = _Text([doc], self._lexical)
+        columns = template_columns(self._read(text), self.parameters, self.estimator)
+        known = self._known(text)
+        ids, scores = n_best(self.parameters, columns, text.layout.offsets, n, known)
+        readings = []
+        for row, score in zip(ids, scores.sum(axis=1).tolist(), strict=True):
+            if score == -np.inf or not len(text.kept):
+                break
+            first = np.flatnonzero(row == self._label(_BEGINS))
+            starts = text.kept[first].tolist()
+            ends = (text.kept[np.append(first[1:], len(row)) - 1] + 1).tolist()
+            readings.append((score, [Span(doc, s, e) for s, e in zip(starts, ends, strict=True)]))
+        return readings
+
+    def _label(self, label: int) -> int:
+        return self.parameters.labels.index(LABELS[label])
+
+    def _known(self, text: _Text) -> NDArray[np.int64]:
+        """The label of each token that is settled, -1 for the others."""
+        known = np.full(len(text.kept), -1, dtype=np.int64)
+        known[text.preset == _NO_START] = self._label(_GOES_ON)
+        settled = (text.preset == _START) | (text.layout.gaps == boundaries.BEGINNING)
+        # Who has set boundaries, by whatever component, has not left out those at blank lines.
+        blank_line = (text.layout.gaps == boundaries.BLANK_LINE) & (text.preset != _NO_START)
+        known[settled | blank_line] = self._label(_BEGINS)
+        return known
+
+    def _read(self, text: _Text) -> _Columns:
+        lexical = dict(zip(self._lexical, text.lexical.T, strict=True))
+        names = self.estimator.attributes
+        columns = [lexical[n] if n in lexical else text.layout.column(n) for n in names]
+        return _Columns(np.stack(columns, axis=1))
+
+
+class _Columns:
+    """What `template_columns` reads of `Tokens`. columns: uint64 (n, k)."""
+
+    def __init__(self, columns: NDArray[np.uint64]):
+        self.columns = columns
+
+
+class _Text:
+    """The n tokens of some Docs that are not white space, as arrays.
+
+    attributes: spaCy's names. Attributes: lexical, uint64 (n, k), their symbols. kept: int64 (n),
+    the index of each token in its Doc. preset: uint64 (n), SENT_START. layout: see there.
+    """
+
+    def __init__(self, docs: Sequence[Doc], attributes: Sequence[str]):
+        self._docs = docs
+        ids = [IDS[name] for name in (*_READ, *attributes)]
+        tables = [doc.to_array(ids) for doc in docs]
+        table = np.concatenate([np.zeros((0, len(ids)), dtype=np.uint64), *tables])
+        self._sizes = np.fromiter(map(len, tables), dtype=np.int64, count=len(tables))
+        orth, lower, lengths, blanks, is_space, preset = table[:, : len(_READ)].T
+        rows = np.flatnonzero(is_space == 0)
+        # Characters are counted through all Docs.
+        behind = np.cumsum((lengths + blanks).astype(np.int64))
+        ends = behind - blanks.astype(np.int64)
+        documents = np.repeat(np.arange(len(docs)), self._sizes)
+        self._rows = rows
+        self._firsts = np.cumsum(self._sizes) - self._sizes
+        self.kept = rows - self._firsts[documents[rows]]
+        self.lexical = np.ascontiguousarray(table[rows, len(_READ) :])
+        self.preset = _moved(preset, is_space == 1)[rows]
+        self.layout = Layout(
+            documents=np.unique(documents[rows], return_inverse=True)[1],
+            starts=(ends - lengths.astype(np.int64))[rows],
+            ends=ends[rows],
+            breaks=_line_breaks(docs, orth, is_space == 1)[rows],
+            kinds=_by_type(docs, orth[rows], word_kind),
+            words=lower[rows],
+        )
+
+    def boundaries(
+        self, begins: NDArray[np.bool_], probabilities: NDArray[np.float64]
+    ) -> list[Boundaries]:
+        """What is written to each Doc. Both arguments: of the n tokens."""
+        starts = np.full(self._sizes.sum(), _NO_START, dtype=np.uint64)
+        starts[self._rows[begins]] = _START
+        # A Doc begins with a sentence, even if it begins with white space.
+        first = self._firsts[self._sizes > 0]
+        starts[self._rows[self.layout.offsets[:-1]]] = _NO_START
+        starts[first] = _START
+        likely = np.flatnonzero(probabilities >= SMALLEST)
+        rows = self._rows[likely]
+        tokens, scores = self.kept[likely].tolist(), probabilities[likely].tolist()
+        pairs = list(zip(tokens, scores, strict=True))
+        bounds = np.searchsorted(rows, np.append(self._firsts, len(starts))).tolist()
+        ends = np.append(self._firsts, len(starts)).tolist()
+        return [
+            (starts[begin:end], pairs[low:high])
+            for (begin, end), (low, high) in zip(pairwise(ends), pairwise(bounds), strict=True)
+        ]
+
+
+def _moved(preset: NDArray[np.uint64], is_space: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """SENT_START, where a sentence that begins with white space begins with the word behind it."""
+    for row in np.flatnonzero((preset == _START) & is_space).tolist():
+        behind = row + 1
+        while behind < len(preset) and is_space[behind]:
+            behind += 1
+        if behind < len(preset):
+            preset = preset.copy()
+            preset[behind] = _START
+    return preset
+
+
+def _line_breaks(
+    docs: Sequence[Doc], orth: NDArray[np.uint64], is_space: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """The line breaks in the white space tokens right before each token, int64 (n)."""
+    counts = np.zeros(len(orth), dtype=np.int64)
+    rows = np.flatnonzero(is_space)
+    counts[rows] = _by_type(docs, orth[rows], _count_line_breaks)
+    total = np.cumsum(counts)
+    last_word = np.maximum.accumulate(np.where(is_space, -1, np.arange(len(orth))))
+    before = np.append(-1, last_word[:-1])[: len(orth)]
+    return total - np.where(before >= 0, total[before], 0)
+
+
+def _count_line_breaks(space: str) -> int:
+    return len(f"{space}.".splitlines()) - 1
+
+
+def _by_type(
+    docs: Sequence[Doc], orth: NDArray[np.uint64], measure: Callable[[str], int]
+) -> NDArray[np.int64]:
+    """A number of each word, computed once for each type; int64."""
+    if not len(orth):
+        return np.zeros(0, dtype=np.int64)
+    types, numbers = np.unique(orth, return_inverse=True)
+    stores = list({id(doc.vocab): doc.vocab.strings for doc in docs}.values())
+    values = [
+        measure(next((store[key] for store in stores if key in store), ""))
+        for key in types.tolist()
+    ]
+    return np.array(values, dtype=np.int64)[numbers]

@@ -1,0 +1,105 @@
+"""Other white space for the same sentences."""
+
+from itertools import chain
+
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.tokens import Doc, DocBin
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.renderings import RENDERINGS, create_raw_text_reader, rendered
+
+NLP = spacy.blank("en")
+
+
+def doc_of(*paragraphs):
+    """A Doc of paragraphs, each a list of sentences, each a text of words between blanks."""
+    words, spaces, starts = [], [], []
+    for number, sentences in enumerate(paragraphs):
+        for sentence in sentences:
+            own = sentence.split()
+            words += own
+            spaces += [True] * len(own)
+            starts += [True] + [False] * (len(own) - 1)
+        spaces[-1] = False
+        if number < len(paragraphs) - 1:
+            words.append("\n\n")
+            spaces.append(False)
+            starts.append(False)
+    return Doc(NLP.vocab, words=words, spaces=spaces, sent_starts=starts)
+
+
+DOC = doc_of(["Old news", "We met again today ."], ["It rained ."])
+
+
+@pytest.mark.parametrize(
+    ("rendering", "text"),
+    [
+        ("as_it_is", "Old news We met again today .\n\nIt rained ."),
+        ("flat", "Old news We met again today . It rained ."),
+        ("lines", "Old news We met again today .\nIt rained ."),
+        ("sentence_lines", "Old news\nWe met again today .\n\nIt rained ."),
+        ("wrapped", "Old news We\nmet again\ntoday .\n\nIt rained ."),
+    ],
+)
+def test_renderings(rendering, text):
+    doc = rendered(DOC, rendering, 11)
+    assert doc.text == text
+    assert [" ".join(s.text.split()) for s in doc.sents] == [
+        *("Old news", "We met again today .", "It rained .")
+    ]
+
+
+words = st.lists(st.text("abc", min_size=1, max_size=9), min_size=1, max_size=6).map(" ".join)
+
+
+@given(
+    st.lists(st.lists(words, min_size=1, max_size=3), min_size=1, max_size=3),
+    st.sampled_from(sorted(RENDERINGS.keys() - {"items"})),
+    st.integers(5, 30),
+)
+def test_words_and_sentences_stay(paragraphs, rendering, width):
+    doc, other = doc_of(*paragraphs), rendered(doc_of(*paragraphs), rendering, width)
+    found = [[t.text for t in s if not t.is_space] for s in other.sents]
+    assert found == [[t.text for t in s if not t.is_space] for s in doc.sents]
+    # The tokens are those that spaCy's tokenizer makes of such a text.
+    assert [t.text for t in NLP.tokenizer(other.text)] == [t.text for t in other]
+    if rendering == "wrapped":
+        rows = other.text.split("\n")
+        assert all(len(row) <= width or " " not in row for row in rows)
+
+
+@given(
+    st.lists(st.lists(words, min_size=1, max_size=3), min_size=1, max_size=3), st.integers(0, 99)
+)
+def test_items_are_a_list_of_beginnings(paragraphs, seed):
+    doc = rendered(doc_of(*paragraphs), "items", seed=seed)
+    rows = doc.text.split("\n")
+    assert [s.text.strip() for s in doc.sents] == rows
+    for row, sentence in zip(rows, chain(*paragraphs), strict=True):
+        begins = row.removeprefix(row.split()[0]).strip() if row[0] not in "abc" else row
+        assert sentence.startswith(begins)
+
+
+def test_half_of_the_texts_have_curly_quotes():
+    doc = doc_of(['" It is n\'t , " she said .'])
+    found = {rendered(doc, "flat", seed=seed).text for seed in range(20)}
+    assert found == {doc.text, "“ It is n’t , ” she said ."}
+    assert {rendered(doc, "as_it_is", seed=seed).text for seed in range(20)} == {doc.text}
+    assert rendered(doc, "flat").text == doc.text
+
+
+def test_the_reader_gives_raw_text(tmp_path):
+    path = tmp_path / "docs.spacy"
+    DocBin(docs=[DOC]).to_disk(path)
+    examples = list(create_raw_text_reader(path, ["as_it_is", "flat"])(NLP))
+    assert [eg.text for eg in examples] == [DOC.text, DOC.text.replace("\n\n", " ")]
+    assert not any(eg.predicted.has_annotation("SENT_START") for eg in examples)
+    assert [len(list(eg.reference.sents)) for eg in examples] == [3, 3]
+
+
+def test_an_unknown_rendering_is_refused(tmp_path):
+    with pytest.raises(StructlearnError, match=r"SL023.*upside_down"):
+        create_raw_text_reader(tmp_path, ["upside_down"])

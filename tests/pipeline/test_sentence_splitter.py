@@ -1,0 +1,203 @@
+"""Sentences from words and layout."""
+
+import pickle
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.renderings import RENDERINGS, rendered
+
+MODEL = {
+    "@architectures": "spacy_structlearn.CRF.v1",
+    "encoding": "none",
+    "l2": 0.05,
+    "templates": [
+        *("bias", "GAP[0]", "KIND[-1]|GAP[0]|KIND[0]", "BREAK[0]|KIND[0]", "LOWER[0]|KIND[-1]"),
+        *("QUOTE[0]|KIND[-1]|KIND[0]", "KIND[-2]|KIND[-1]|KIND[0]", "LINE[0]"),
+    ],
+}
+TEXTS = [
+    ["The harbor opens in May.", "Boats may enter from the north.", "Is it deep?", "Nobody knows!"],
+    ["Dear Anna,", "we thank you for the letter.", "The garden is green again.", "Yours, Tom"],
+    ["Shopping list", "- six eggs", "- a loaf of bread", "- butter", "Please hurry."],
+    ["We left at noon.", "It was cold on the way to the old mill.", "Then the rain began."],
+    ["News of the week", "The school has a new roof.", "It cost less than the old one did."],
+]
+
+
+def gold_doc(nlp, sentences):
+    """Sentences of which headings, items and the like are paragraphs of their own."""
+    words, spaces, starts = [], [], []
+    for number, sentence in enumerate(sentences):
+        own = [token.text_with_ws for token in nlp.make_doc(sentence)]
+        words += [text.rstrip() for text in own]
+        spaces += [text.endswith(" ") for text in own]
+        starts += [True] + [False] * (len(own) - 1)
+        if number + 1 < len(sentences):
+            closed = sentence[-1] in ".?!"
+            spaces[-1] = closed
+            if not closed:
+                words.append("\n\n")
+                spaces.append(False)
+                starts.append(False)
+    return Doc(nlp.vocab, words=words, spaces=spaces, sent_starts=starts)
+
+
+def examples_of(nlp):
+    docs = [rendered(gold_doc(nlp, text), kind, 40) for text in TEXTS for kind in RENDERINGS]
+    return [Example(nlp.make_doc(doc.text), doc) for doc in docs]
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    nlp = spacy.blank("en")
+    splitter = nlp.add_pipe("sentence_splitter", config={"model": MODEL})
+    examples = examples_of(nlp)
+    nlp.initialize(lambda: examples)
+    splitter.fit(examples)
+    return nlp
+
+
+def sentences(doc):
+    return [sentence.text.strip() for sentence in doc.sents]
+
+
+def test_learns_its_training_data(nlp):
+    assert nlp.evaluate(examples_of(nlp))["sents_f"] > 0.95
+
+
+def test_a_blank_line_always_ends_a_sentence(nlp):
+    for text in ("Quarterly report\n\nThe company earned more.", "of the\n\nof the", "a\n \nb"):
+        assert len(sentences(nlp(text))) == 2
+
+
+def test_white_space_belongs_to_the_sentence_before(nlp):
+    doc = nlp(" We left.\n\n\nThen it rained. \n")
+    assert [s.text for s in doc.sents] == [" We left.\n\n\n", "Then it rained. \n"]
+    assert all(not token.is_space or token.i == 0 for token in doc if token.is_sent_start)
+
+
+def test_a_boundary_is_where_one_is_likelier_than_not(nlp):
+    doc = nlp("We left at noon. It was cold on the way to the mill, said Anna. Then the rain")
+    for token in doc:
+        assert bool(token.is_sent_start) == (token._.sent_start_prob > 0.5)
+    assert doc[0]._.sent_start_prob == 1
+    assert 0 in {token._.sent_start_prob for token in doc}
+
+
+def test_boundaries_that_are_set_stay(nlp):
+    plain = nlp("We left at noon. It was cold")
+    assert [t.i for t in plain if t.is_sent_start] == [0, 5]
+    doc = nlp.make_doc("We left at noon. It was cold")
+    doc[2].is_sent_start = True
+    doc[5].is_sent_start = False
+    nlp.get_pipe("sentence_splitter")(doc)
+    assert [token.i for token in doc if token.is_sent_start] == [0, 2]
+    assert (doc[2]._.sent_start_prob, doc[5]._.sent_start_prob) == (1, 0)
+
+
+def test_a_start_at_white_space_is_one_at_the_word_behind_it(nlp):
+    doc = nlp.make_doc("We left \n with Anna")
+    doc[2].is_sent_start = True
+    nlp.get_pipe("sentence_splitter")(doc)
+    assert sentences(doc) == ["We left", "with Anna"]
+
+
+def test_no_probabilities_where_there_are_none(nlp):
+    doc = nlp("We left. It rained.")
+    joined = Doc.from_docs([doc, doc])
+    assert joined[0]._.sent_start_prob is None
+    assert nlp.make_doc("We left.")[0]._.sent_start_prob is None
+
+
+def test_n_best(nlp):
+    doc = nlp.make_doc("We left at noon. It was cold \n\n on the way")
+    found = nlp.get_pipe("sentence_splitter").n_best(doc, 4)
+    scores = [score for score, _ in found]
+    assert scores == sorted(scores, reverse=True)
+    assert len({tuple(span.start for span in spans) for _, spans in found}) == 4
+    assert all(any(span.text == "on the way" for span in spans) for _, spans in found[:1])
+    assert all(spans[0].start == 0 and spans[-1].end == len(doc) for _, spans in found)
+    assert nlp.get_pipe("sentence_splitter").n_best(nlp.make_doc(" ")) == []
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n", "Stop", ".", "\n\nStop\n\n"])
+def test_short_texts(nlp, text):
+    doc = nlp(text)
+    assert sentences(doc) == ([text.strip()] if text else [])
+
+
+def test_a_long_text_takes_linear_room(nlp):
+    text = "We left at noon. It was cold. " * 5000
+    assert len(list(nlp(text).sents)) == 10_000
+
+
+def test_a_batch_is_as_its_texts(nlp):
+    texts = [" ".join(text) for text in TEXTS] + ["", " ", "\n\nOne. Two."]
+    for doc, text in zip(nlp.pipe(texts), texts, strict=True):
+        alone = nlp(text)
+        assert [t.is_sent_start for t in doc] == [t.is_sent_start for t in alone]
+        assert [t._.sent_start_prob for t in doc] == [t._.sent_start_prob for t in alone]
+
+
+def test_round_trips(nlp, tmp_path):
+    nlp.to_disk(tmp_path / "model")
+    others = [spacy.load(tmp_path / "model"), pickle.loads(pickle.dumps(nlp))]
+    others.append(spacy.blank("en"))
+    others[-1].add_pipe("sentence_splitter", config={"model": MODEL})
+    others[-1].from_bytes(nlp.to_bytes())
+    text = "News of the week\nThe school has a new roof. It cost less."
+    for other in others:
+        assert sentences(other(text)) == sentences(nlp(text))
+
+
+def test_docs_are_stored_with_their_probabilities(nlp):
+    doc = nlp("We left at noon. It was cold")
+    stored = DocBin(docs=[doc]).to_bytes()
+    copies = [next(iter(DocBin().from_bytes(stored).get_docs(nlp.vocab)))]
+    copies.append(Doc(nlp.vocab).from_bytes(doc.to_bytes()))
+    for copy in copies:
+        assert [t._.sent_start_prob for t in copy] == [t._.sent_start_prob for t in doc]
+
+
+def test_gold_sentences_that_are_missing_are_no_data(nlp):
+    splitter = nlp.get_pipe("sentence_splitter")
+    doc = nlp.make_doc("We left. It rained.")
+    assert splitter.gold_data(Example(doc, nlp.make_doc(doc.text))) is None
+    blank = spacy.blank("en")
+    blank.add_pipe("sentence_splitter")
+    example = Example(doc, nlp.make_doc(doc.text))
+    with pytest.raises(StructlearnError, match=r"is_sent_start"):
+        blank.initialize(lambda: [example])
+
+
+def test_gold_that_begins_inside_a_token_is_no_boundary(nlp):
+    predicted = Doc(nlp.vocab, words=["left.It", "rained"])
+    reference = Doc(
+        nlp.vocab, words=["left", ".", "It", "rained"], spaces=[False, False, True, False]
+    )
+    for token in reference:
+        token.is_sent_start = token.i in (0, 2)
+    data = nlp.get_pipe("sentence_splitter").gold_data(Example(predicted, reference))
+    assert data.tags == ("B", "I")
+
+
+def test_an_attribute_that_is_none(nlp):
+    model = {**MODEL, "templates": ["bias", "NOSUCH[0]"]}
+    with pytest.raises(StructlearnError, match=r"SL003.*NOSUCH"):
+        spacy.blank("en").add_pipe("sentence_splitter", config={"model": model})
+
+
+def test_probabilities_are_sums_over_all_ways_to_split(nlp):
+    doc = nlp("left Then - six noon")
+    found = nlp.get_pipe("sentence_splitter").n_best(nlp.make_doc(doc.text), 16)
+    assert len(found) == 16
+    for token in doc:
+        ways = [score for score, spans in found if token.i in {span.start for span in spans}]
+        total = np.exp(ways).sum()
+        assert token._.sent_start_prob == pytest.approx(total if total >= 0.01 else 0, abs=1e-6)
+    assert any(0.01 < token._.sent_start_prob < 0.99 for token in doc)
