@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from ..optimize.batches import Rooms, in_batches
-from ..trees.parse import Parse, calibrate
+from ..trees.parse import GivenTag, Parse, calibrate, tag_shares
 from . import _chart
 from .anchored_model import AnchoredGrammar
 from .fragment_weights import FragmentScorer
@@ -157,22 +157,23 @@ class ChartParser:
     def parse(
         self,
         sentences: Iterable[Sequence[str]],
-        tags: Iterable[Sequence[str]] | None = None,
+        tags: Iterable[Sequence[GivenTag]] | None = None,
         *,
         tag_weight: float = np.inf,
         tokens: Iterable[Any] | None = None,
     ) -> list[Parse]:
         """Parse sentences.
 
-        sentences: the words of each. tags: a tag for each word, "" for none; tags that the grammar
-        does not know are ignored. tag_weight: the score of a word with its given tag is raised by
-        so many nats; with infinity the tag is certain. tokens: for each sentence what the network
-        reads; None if it reads words only.
+        sentences: the words of each. tags: a tag for each word, "" for none, or its tags and their
+        probabilities; tags that the grammar does not know are ignored. tag_weight: the score of a
+        word with its given tag is raised by so many nats, by less with one that is not certain
+        (`tag_shares`), at every level of the cascade; with infinity its most probable tag is
+        certain. tokens: for each sentence what the network reads; None if it reads words only.
         Raises StructlearnError SL423 if there is not one tag a word, SL427 unless there are tokens
         for each sentence, SL425 if a scorer gives what are no scores.
         """
         own = [list(sentence) for sentence in sentences]
-        given: list[Sequence[str] | None] = [None] * len(own)
+        given: list[Sequence[GivenTag] | None] = [None] * len(own)
         if tags is not None:
             given = [list(row) for row in tags]
             if [len(row) for row in given] != [len(sentence) for sentence in own]:
@@ -214,7 +215,7 @@ class ChartParser:
         self,
         sentence: Sequence[str],
         k: int,
-        tags: Sequence[str] | None = None,
+        tags: Sequence[GivenTag] | None = None,
         *,
         tag_weight: float = np.inf,
         tokens: Any | None = None,
@@ -287,7 +288,7 @@ class ChartParser:
     def _parse_batch(
         self,
         sentences: list[list[str]],
-        tags: list[Sequence[str] | None],
+        tags: list[Sequence[GivenTag] | None],
         tag_weight: float,
         tokens: list[Any] | None,
     ) -> list[Parse]:
@@ -445,22 +446,20 @@ class ChartParser:
     def _scores(
         self,
         sentences: list[list[str]],
-        tags: list[Sequence[str] | None],
+        tags: list[Sequence[GivenTag] | None],
         tag_weight: float,
     ) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
         """Word scores for each level of the cascade, and for the last of each other grammar."""
         scores = []
         wanted = [(self.grammar, level) for level in self.levels] + self._finals[1:]
-        given = None
+        shares = None
         if any(own is not None for own in tags):
-            index = self.grammar.symbols.tag_index
-            given = np.array(
-                [
-                    index.get(tag, -1)
-                    for own, sentence in zip(tags, sentences, strict=True)
-                    for tag in (own if own is not None else [""] * len(sentence))
-                ]
+            given = (
+                tag
+                for own, sentence in zip(tags, sentences, strict=True)
+                for tag in (own if own is not None else [""] * len(sentence))
             )
+            shares = tag_shares(given, self.grammar.symbols.tag_index)
         ids: dict[int, NDArray[np.int32]] = {}
         for grammar, level in wanted:
             if id(grammar) not in ids:
@@ -469,10 +468,9 @@ class ChartParser:
                     [np.empty(0, np.int32), *(encode(sentence) for sentence in sentences)]
                 )
             rows = grammar.lexicon.scores(level, ids[id(grammar)])
-            if given is not None:
-                n_tags = grammar.symbols.n_tags
-                owner = np.repeat(np.arange(n_tags), grammar.levels[level].substates[:n_tags])
-                rows = _with_tags(rows, owner, given, tag_weight)
+            if shares is not None:
+                substates = grammar.levels[level].substates[: grammar.symbols.n_tags]
+                rows = _with_tags(rows, substates, shares, tag_weight)
             scores.append(np.ascontiguousarray(rows, dtype=np.float32))
         return scores[: len(self.levels)], scores[len(self.levels) :]
 
@@ -588,25 +586,27 @@ def _blocks(level: Level) -> tuple[NDArray, ...]:
 
 def _with_tags(
     rows: NDArray[np.float32],
-    owner: NDArray[np.int64],
-    given: NDArray[np.int64],
+    substates: NDArray[np.integer],
+    shares: Floats,
     weight: float,
 ) -> NDArray[np.float32]:
-    """Scores of words whose tags are given (-1: not). owner: the tag of each column."""
-    own = owner == given[:, None]
-    rows = np.array(rows, dtype=np.float32)
+    """Scores of words, float32 (n, X), whose tags are given. substates: of each tag. shares: see
+    `tag_shares`; (n, tags).
+    """
+    begins = np.cumsum(substates) - substates
+    seen = np.maximum.reduceat(rows, begins, axis=1) > 0
     if np.isinf(weight):
-        known = given >= 0
+        known = shares.any(axis=1)[:, None]
+        own = np.arange(len(substates)) == shares.argmax(axis=1)[:, None]
         # A word that was never seen with its tag is as likely under each substate.
-        never = known & ~(rows * own).any(axis=1)
-        rows[never] = 1.0
-        rows[known] *= own[known]
-        return rows
-    # The scale of a row does not matter: lower the others, so that nothing overflows; a word that
-    # was never seen with its tag is left as it is, so that it does not vanish altogether.
-    seen = (rows * own).any(axis=1)
-    rows[seen] *= np.where(own[seen], 1.0, np.exp(-weight)).astype(np.float32)
-    return rows
+        rows = np.where(known & ~(seen & own).any(axis=1)[:, None], np.float32(1), rows)
+        factors = np.where(known, own, True)
+    else:
+        # The scale of a row does not matter: lower the others, so that nothing overflows; a word
+        # that was never seen with its tags is left as it is, so that it does not vanish altogether.
+        best = np.where(seen, shares, 0.0).max(axis=1, keepdims=True)
+        factors = np.exp(weight * np.where(seen, shares - best, 0.0))
+    return rows * np.repeat(factors.astype(np.float32), substates, axis=1)
 
 
 def _choices(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from ..optimize.batches import Rooms, in_batches
-from ..trees.parse import Parse, calibrate
+from ..trees.parse import GivenTag, Parse, calibrate, tag_shares
 from ..trees.tree import Tree
 from . import _search
 from .derivation import encode
@@ -117,21 +117,23 @@ class DerivationParser:
     def parse(
         self,
         sentences: Iterable[Sequence[str]],
-        tags: Iterable[Sequence[str]] | None = None,
+        tags: Iterable[Sequence[GivenTag]] | None = None,
         *,
         tag_weight: float = np.inf,
         tokens: Iterable[Any] | None = None,
     ) -> list[Parse]:
         """Parse sentences.
 
-        sentences: the words of each. tags: a tag for each word, "" for none; tags that the model
-        does not know are ignored. tag_weight: the score of a word with any other than its given tag
-        is lowered by so many nats; with infinity the tag is certain. tokens: are not read.
+        sentences: the words of each. tags: a tag for each word, "" for none, or its tags and their
+        probabilities; tags that the model does not know are ignored. tag_weight: the score of a
+        word with any other than its given tag is lowered by so many nats, by less with one that may
+        be right too (`tag_shares`); with infinity its most probable tag is certain. tokens: are not
+        read.
         Raises StructlearnError SL631 for a tag_weight below 0, SL632 unless there is one tag a
         word.
         """
         own = [list(sentence) for sentence in sentences]
-        given: list[Sequence[str] | None] = [None] * len(own)
+        given: list[Sequence[GivenTag] | None] = [None] * len(own)
         if tags is not None:
             given = [list(row) for row in tags]
             if [len(row) for row in given] != [len(sentence) for sentence in own]:
@@ -149,7 +151,7 @@ class DerivationParser:
         self,
         sentence: Sequence[str],
         k: int,
-        tags: Sequence[str] | None = None,
+        tags: Sequence[GivenTag] | None = None,
         *,
         tag_weight: float = np.inf,
         tokens: Any | None = None,
@@ -182,7 +184,9 @@ class DerivationParser:
                 "SL631", name="tag_weight", value=tag_weight, wanted="0 or more nats"
             )
 
-    def _parse(self, words: list[str], given: Sequence[str] | None, tag_weight: float) -> Parse:
+    def _parse(
+        self, words: list[str], given: Sequence[GivenTag] | None, tag_weight: float
+    ) -> Parse:
         if not words:
             nothing = np.empty(0, np.float32)
             return Parse([], [], [], nothing, [], root=self.model.symbols.root)
@@ -195,7 +199,7 @@ class DerivationParser:
         return self._read(found, best)
 
     def _found(
-        self, words: list[str], given: Sequence[str] | None, tag_weight: float, k: int
+        self, words: list[str], given: Sequence[GivenTag] | None, tag_weight: float, k: int
     ) -> _Found | None:
         """The trees that the search finds; None if there is no way to make the words."""
         candidates = self._candidates(words, given, tag_weight)
@@ -238,7 +242,7 @@ class DerivationParser:
         return _Found(ranked, of_bracket, log_likelihood, len(scores), is_makeshift)
 
     def _candidates(
-        self, words: list[str], given: Sequence[str] | None, tag_weight: float
+        self, words: list[str], given: Sequence[GivenTag] | None, tag_weight: float
     ) -> _Candidates | None:
         """What each word may be shifted as; None if one of them may not."""
         symbols = self.model.symbols
@@ -248,16 +252,15 @@ class DerivationParser:
         known = possible & ~unknown
         bonus = np.where(known.any(axis=1, keepdims=True) & unknown, -_RARE_COST, 0.0)
         if given is not None:
-            own = np.array([symbols.tag_index.get(tag, -1) for tag in given])
-            rows = np.flatnonzero(own >= 0)
-            rows = rows[possible[rows, own[rows]]]
+            shares = np.where(possible, tag_shares(given, symbols.tag_index), 0.0)
+            best = shares.max(axis=1, keepdims=True)
+            # That a word is known with other tags does not count against a certain one.
+            bonus *= 1.0 - shares
             if np.isinf(tag_weight):
-                allowed = possible.copy()
-                allowed[rows] = False
-                allowed[rows, own[rows]] = True
+                own = np.arange(symbols.n_tags) == shares.argmax(axis=1)[:, None]
+                allowed = np.where(best > 0, own, possible)
             else:
-                bonus[rows] -= tag_weight
-            bonus[rows, own[rows]] = 0.0
+                bonus += tag_weight * (shares - best)
         if symbols.n_signatures:
             bonus += np.where(unknown, self._signature_log_probs[:, signatures].T, 0.0)
         counts = allowed.sum(axis=1)
@@ -291,11 +294,11 @@ class DerivationParser:
             root=symbols.root,
         )
 
-    def _makeshift(self, words: list[str], given: Sequence[str] | None) -> Parse:
+    def _makeshift(self, words: list[str], given: Sequence[GivenTag] | None) -> Parse:
         """A flat tree, with the given tags as far as there are such."""
         symbols = self.model.symbols
-        tags = [symbols.tags[0]] * len(words) if given is None else list(given)
-        tags = [tag if tag in symbols.tag_index else symbols.tags[0] for tag in tags]
+        shares = tag_shares([""] * len(words) if given is None else given, symbols.tag_index)
+        tags = [symbols.tags[tag] for tag in shares.argmax(axis=1)]
         brackets = [(symbols.top_label, 0, len(words))] if symbols.n_labels else []
         labels, starts, ends = ([bracket[i] for bracket in brackets] for i in range(3))
         nothing = np.zeros(len(labels), np.float32)

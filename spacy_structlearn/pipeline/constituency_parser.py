@@ -24,13 +24,21 @@ from thinc.api import Config, Model
 
 from ..errors import StructlearnError
 from ..grammar.decode import DECODERS, THRESHOLDS, ChartParser
+from ..groups import TAG_CANDIDATES
 from ..serialization import DAMAGE
 from ..trees.normalize import normalize
-from ..trees.parse import Parse, fit_temperature
+from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
 from .batch_trainable import BatchTrainable
-from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, PARSE_FAILURES, lower_bound
+from .extensions import (
+    CONSTITUENT_TAGS,
+    CONSTITUENTS,
+    PARSE_FAILURES,
+    aligned_group,
+    group_scores,
+    lower_bound,
+)
 from .scorers import constituency_score
 from .tokens import Tokens, read_tokens, sentence_docs
 
@@ -67,6 +75,7 @@ class Reading(NamedTuple):
     "constituency_parser",
     assigns=[
         "doc.spans",
+        "token.tag",  # with `set_tags`
         "doc._.trees",
         "doc._.parse_failures",
         "span._.labels",
@@ -137,9 +146,12 @@ def make_constituency_parser(
     threads: so many share the sentences of a batch. Leave it at 1 under `n_process`.
     tags: what becomes of `token.tag`: "ignore" it, take it as a "prior", which raises the score of
         the word with this tag by `tag_weight` nats, or "require" that the tree has it. Tags that
-        the model does not know are ignored.
+        the model does not know are ignored. Where `doc.spans["tag_candidates"]` has tags of a token
+        with their probabilities, and `token.tag` is the first of them, each of them is a prior, the
+        stronger the more probable it is: see `trees.parse.tag_shares`.
     tag_weight: of such a prior, 0 or more.
-    set_tags: write the parser's tags to `token.tag`, replacing what is there.
+    set_tags: write the tags of the trees to `token.tag`, replacing what is there. Otherwise they
+        are in `doc.spans["constituent_tags"]`.
     max_length: longer sentences are cut into pieces of at most so many words.
     scorer: how `nlp.evaluate` judges it, such as "spacy_structlearn.constituency_scorer.v1".
         None: not at all.
@@ -166,7 +178,7 @@ class SentenceParser(Protocol):
     def parse(
         self,
         sentences: Iterable[Sequence[str]],
-        tags: Iterable[Sequence[str]] | None = None,
+        tags: Iterable[Sequence[GivenTag]] | None = None,
         *,
         tag_weight: float = np.inf,
         tokens: Iterable[Any] | None = None,
@@ -178,7 +190,7 @@ class SentenceParser(Protocol):
         self,
         sentence: Sequence[str],
         k: int,
-        tags: Sequence[str] | None = None,
+        tags: Sequence[GivenTag] | None = None,
         *,
         tag_weight: float = np.inf,
         tokens: Any | None = None,
@@ -201,7 +213,7 @@ class _Held:
 
 class ConstituencyParser(BatchTrainable):
     """Finds the tree of each sentence. Reads `doc.sents` where they are set, otherwise the whole
-    Doc as one sentence, and `token.tag` if it is told to.
+    Doc as one sentence, and `token.tag` and its probabilities if it is told to.
     """
 
     parameter = "symbols"  # tags and phrases: both families of models of trees have them
@@ -323,8 +335,16 @@ class ConstituencyParser(BatchTrainable):
         """Brackets, tags and failures of each Doc; the sentences of all are parsed together."""
         self.require_parameters()
         attributes = ["ORTH"] if self.tags == "ignore" else ["ORTH", "TAG"]
-        tokens = read_tokens(docs, attributes, self.name)
-        texts = [_strings(docs, column) for column in tokens.columns.T]
+        # A prior may be missing: the parser then tags for itself.
+        optional = ["TAG"] if self.tags == "prior" else []
+        tokens = read_tokens(docs, attributes, self.name, optional=optional)
+        texts: list[list[Any]] = [_strings(docs, column) for column in tokens.columns.T]
+        if self.tags == "prior":
+            ends = tokens.offsets[tokens.docs].tolist()
+            for doc, (begin, end) in zip(docs, pairwise(ends), strict=True):
+                texts[1][begin:end] = _with_candidates(
+                    doc, tokens.positions[begin:end].tolist(), texts[1][begin:end]
+                )
         bounds = [
             [begin, *(begin + length for length in cut(texts[0][begin:end], self.max_length))]
             for begin, end in pairwise(tokens.offsets.tolist())
@@ -398,7 +418,10 @@ class ConstituencyParser(BatchTrainable):
                 "SL025", component=self.name, number=len(tokens), most=self.max_length
             )
         words = [token.text for token in tokens]
-        given = self._tags([token.tag_ for token in tokens])
+        tags: list[GivenTag] = [token.tag_ for token in tokens]
+        if self.tags == "prior":
+            tags = _with_candidates(tokens[0].doc, [token.i for token in tokens], tags)
+        given = self._tags(tags)
         if self.network is not None:
             given["tokens"] = sentence_docs(tokens[0].doc, [[token.i for token in tokens]])[0]
         parses = self._parser().k_best(words, k, **given)
@@ -436,7 +459,7 @@ class ConstituencyParser(BatchTrainable):
     def _parse(
         self,
         words: list[list[str]],
-        tags: list[list[str]] | None = None,
+        tags: list[list[GivenTag]] | None = None,
         tokens: list[Doc] | None = None,
     ) -> list[Parse]:
         if not words:
@@ -550,6 +573,27 @@ def _strings(docs: Sequence[Doc], ids: np.ndarray) -> list[str]:
         for key in np.unique(ids).tolist()
     }
     return [known[key] for key in ids.tolist()]
+
+
+def _with_candidates(doc: Doc, indices: list[int], tags: list[GivenTag]) -> list[GivenTag]:
+    """The tags of these tokens; of those that are not certain of theirs, the probabilities."""
+    found = _candidates(doc)
+    return [found.get(index, tag) for index, tag in zip(indices, tags, strict=True)]
+
+
+def _candidates(doc: Doc) -> dict[int, dict[str, float]]:
+    """The tags that a token may have, and their probabilities, of those that are not certain.
+
+    Where another than the first of them has been set since, that one is certain.
+    """
+    group = aligned_group(doc, TAG_CANDIDATES)
+    scores = None if group is None else group_scores(group)
+    if scores is None:
+        return {}
+    found: dict[int, dict[str, float]] = {}
+    for span, probability in zip(group, scores.tolist(), strict=True):
+        found.setdefault(span.start, {})[span.label_] = probability
+    return {i: own for i, own in found.items() if doc[i].tag_ == next(iter(own))}
 
 
 def _content(example: Example) -> tuple:

@@ -32,7 +32,7 @@ from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.hypergraph import BRACKET_COST, LIKELIER
 from spacy_structlearn.grammar.model import LatentGrammar, Level
 from spacy_structlearn.grammar.symbols import binarize
-from spacy_structlearn.trees.parse import calibrate
+from spacy_structlearn.trees.parse import calibrate, tag_shares
 from spacy_structlearn.trees.tree import Tree
 
 NEVER = (0.0,) * 7  # thresholds: nothing is pruned
@@ -561,6 +561,63 @@ def test_tags_as_a_prior(weight):
         assert parse.log_probability == pytest.approx(expected, abs=1e-4)
 
 
+def probable_tags(grammar, words, seed=0):
+    """Random probabilities of the tags of words, of some of which one is certain."""
+    rng = np.random.default_rng(seed)
+    names = [*grammar.symbols.tags, "nowhere"]
+    given = [
+        dict(zip(names, p.tolist(), strict=True)) for p in rng.dirichlet([0.5] * 4, len(words))
+    ]
+    certain = tags_of(grammar, words, seed)
+    return [one if rng.random() < 0.3 else some for one, some in zip(certain, given, strict=True)]
+
+
+@pytest.mark.parametrize("weight", [0.5, 3.0])
+def test_probabilities_of_tags_as_a_prior(weight):
+    for seed in range(6):
+        grammar = random_grammar(seed, tags_of_words=0.9)
+        words = sentence(seed, 5)
+        tags = probable_tags(grammar, words, seed)
+        parse = parse_one(grammar, words, tags, weight, thresholds=NEVER)
+        level = grammar.levels[-1]
+        shares = tag_shares(tags, grammar.symbols.tag_index)
+        raised = np.repeat(np.exp(weight * shares), level.substates[:3], axis=1)
+        rows = word_scores(grammar, words) * raised
+        posteriors = numpy_posteriors(level, 3, rows)
+        check_brackets(parse, grammar, posteriors)
+        log_tree = tree_log_probability(grammar, parse.tree(words), rows)
+        expected = log_tree - np.log(posteriors.total)
+        assert parse.log_probability == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.5, np.inf])
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_one_certain_tag_is_that_tag(decoder, weight):
+    for seed in range(6):
+        grammar = random_grammar(seed)
+        words = sentence(seed, 6)
+        tags = tags_of(grammar, words, seed)
+        other = [{tag: 1.0} if tag else {} for tag in tags]
+        parser = ChartParser(grammar, decoder=decoder)
+        expected = parser.parse([words], [tags], tag_weight=weight)[0]
+        assert same(parser.parse([words], [other], tag_weight=weight)[0], expected)
+        of_k = [parser.k_best(words, 3, given, tag_weight=weight) for given in (tags, other)]
+        assert all(same(*pair) for pair in zip(*of_k, strict=True))
+
+
+def test_the_most_probable_tag_is_required():
+    grammar = chain_grammar()
+    words = ["b", "a", "b", "b"]
+    likely = [{"u": 0.3, "t": 0.6}, "", {"t": 0.2, "u": 0.7, "v": 0.1}, {"v": 0.9, "u": 0.1}]
+    expected = parse_one(grammar, words, ["t", "", "u", "u"])
+    assert not expected.failed
+    assert same(parse_one(grammar, words, likely), expected)
+    # It is in flat trees too.
+    flat = parse_one(grammar, ["b", "b", "a"], [{"u": 0.8, "t": 0.2}, {"t": 1.0}, "t"])
+    assert flat.failed
+    assert flat.tags == ["u", "t", "t"]
+
+
 def test_a_prior_of_nothing_changes_nothing():
     grammar = random_grammar(3)
     words = sentence(3, 6)
@@ -570,7 +627,8 @@ def test_a_prior_of_nothing_changes_nothing():
     assert same(parse_one(grammar, words, nothing), expected)
     assert same(parse_one(grammar, words, other), expected)
     assert same(parse_one(grammar, words, other, 5.0), expected)
-    assert same(parse_one(grammar, words, tags_of(grammar, words), 0.0), expected, atol=1e-5)
+    for tags in (tags_of(grammar, words), probable_tags(grammar, words)):
+        assert same(parse_one(grammar, words, tags, 0.0), expected)
 
 
 @pytest.mark.parametrize("weight", [20.0, 80.0, 200.0, 1e6])

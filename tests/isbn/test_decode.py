@@ -24,7 +24,7 @@ from spacy_structlearn.isbn.derivation import decode, encode, symbols_of
 from spacy_structlearn.isbn.model import ISBN, MEANS
 from spacy_structlearn.trees.brackets import load_trees, parse_tree
 from spacy_structlearn.trees.normalize import normalize
-from spacy_structlearn.trees.parse import Parse, calibrate
+from spacy_structlearn.trees.parse import TAG_FLOOR, Parse, calibrate
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
 
@@ -282,6 +282,37 @@ def test_a_bonus_is_what_it_says():
         wanted = -cost - np.where(ids[part] == own, 0.0, 3.0)
         wanted[own] = 0.0
         np.testing.assert_allclose(bonus[part], wanted)
+
+
+def test_probabilities_of_tags():
+    """One certain tag is that tag; of several each lowers the others less."""
+    words, tags = (x[0] for x in sentences())
+    parser = DerivationParser(model())
+    spy = Spy(parser)
+    for weight in (0.0, 3.0, np.inf):
+        expected = parser.parse([words], [tags], tag_weight=weight)[0]
+        bonus = spy.given[-1]
+        certain = [{tag: 1.0, "no tag": 1.0} for tag in tags]
+        same(parser.parse([words], [certain], tag_weight=weight)[0], expected)
+        np.testing.assert_array_equal(spy.given[-1], bonus)
+    names = model().symbols.tags
+    parser.parse([words], tag_weight=3.0)
+    offsets, ids, *_, free = spy.given
+    some = [{tag: 0.5, names[0]: 0.5 if tag == names[0] else 0.25} for tag in tags]
+    parser.parse([words], [some], tag_weight=3.0)
+    shares = 1 + np.log([0.5, 0.25]) / np.log(1 / TAG_FLOOR)
+    for i, own in enumerate(some):
+        part = slice(*offsets[i : i + 2])
+        known = [own.get(names[tag], 0.0) for tag in ids[part].tolist()]
+        share = np.select([np.equal(known, 0.5), np.equal(known, 0.25)], shares, 0.0)
+        # Where the word is known with another tag, the cost of a rare one is less.
+        wanted = free[part] + 3.0 * (share - share.max())
+        assert (spy.given[-1][part] >= wanted - 1e-9).all()
+        exact = (free[part] > -8.0) | (share == 0)
+        np.testing.assert_allclose(spy.given[-1][part][exact], wanted[exact])
+    # The most probable tag is required, and in a flat tree.
+    assert parser.parse([words], [[{tag: 0.7, "no tag": 0.9} for tag in tags]])[0].tags == tags
+    assert parser._makeshift(words, some).tags == tags
 
 
 def test_signatures_tell_tags_apart():

@@ -61,6 +61,9 @@ class RightBranching:
         RightBranching.calls.append((sentences, tags, {**self.settings, **settings}))
         return [self.tree(words) for words in sentences]
 
+    def k_best(self, sentence, k, tags=None, **settings):
+        return self.parse([sentence], None if tags is None else [tags], **settings)[:k]
+
     def tree(self, words):
         n = len(words)
         return Parse(
@@ -176,6 +179,25 @@ def test_tags_are_written_if_asked_for(fake):
 
 
 @pytest.mark.parametrize(
+    "text", ["", " \n", "\n I  ran , you sat ; FAIL there .\n\nFAIL. We ran. "]
+)
+def test_written_tags_are_those_of_the_trees(fake, text):
+    nlp, parser = fake(set_tags=True, tags="prior", max_length=4)
+    doc = nlp(text)
+    for token in doc:
+        token.tag_ = "_SP" if token.is_space else "nowhere"
+    set_gold_spans(doc, "constituent_tags", [("XY", token.i, token.i + 1) for token in doc])
+    parser(doc)
+    assert {s.label_ for s in doc._.parse_failures} == (
+        {"cut", "fallback"} if "I" in text else set()
+    )
+    tags = [tag for tree in doc._.trees for tag in tree.tags()]
+    assert [token.tag_ for token in doc if not token.is_space] == tags
+    assert {token.tag_ for token in doc if token.is_space} <= {"_SP"}
+    assert "constituent_tags" not in doc.spans
+
+
+@pytest.mark.parametrize(
     ("settings", "tags", "weight"),
     [
         ({}, None, None),
@@ -194,10 +216,75 @@ def test_tags_go_to_the_chart_parser(fake, settings, tags, weight):
     assert told.get("tag_weight") == weight
 
 
-def test_tags_that_are_to_be_used_and_missing_are_named(fake):
+def with_candidates(doc, tags, candidates, scores):
+    """Tags of the tokens, and of some of them other candidates, as (token, tag)."""
+    for token, tag in zip(doc, tags, strict=True):
+        token.tag_ = tag
+    set_gold_spans(doc, "tag_candidates", [(tag, i, i + 1) for i, tag in candidates])
+    doc.spans["tag_candidates"].attrs["scores"] = np.array(scores, dtype=np.float32)
+    return doc
+
+
+CANDIDATES = [(2, "NN"), (2, "VBD"), (3, "."), (3, ":")]
+
+
+@pytest.mark.parametrize("k_best", [False, True])
+def test_probabilities_of_tags_go_to_the_chart_parser(fake, k_best):
     nlp, parser = fake(tags="prior")
+
+    def told(doc):
+        if k_best:
+            parser.k_best(next(doc.sents), 1)
+        else:
+            parser.predict([doc])
+        return RightBranching.calls[-1][1][:1]
+
+    def doc():
+        tags = ["PRP", "_SP", "NN", "."]
+        return with_candidates(nlp("I  ran."), tags, CANDIDATES, [0.75, 0.25, 0.5, 0.5])
+
+    assert told(doc()) == [["PRP", {"NN": 0.75, "VBD": 0.25}, {".": 0.5, ":": 0.5}]]
+    parser.tags = "require"
+    assert told(doc()) == [["PRP", "NN", "."]]
+    parser.tags = "prior"
+    # Whoever has set another tag since means it.
+    other = doc()
+    other[2].tag_ = "VBD"
+    assert told(other) == [["PRP", "VBD", {".": 0.5, ":": 0.5}]]
+    # Scores get lost where Docs are joined.
+    joined = Doc.from_docs([doc(), doc()])
+    assert "tag_candidates" in joined.spans
+    for scores in ({}, {"scores": np.ones(3, np.float32)}, {"scores": None}):
+        joined.spans["tag_candidates"].attrs.update(scores)
+        assert told(joined) == [["PRP", "NN", "."]]
+
+
+def test_candidates_of_several_docs(fake):
+    nlp, parser = fake(tags="prior")
+    docs = [
+        with_candidates(nlp(" Run. Run."), ["_SP", "VB", ".", "VB", "."], [(3, "VB")], [0.5]),
+        nlp(""),
+        with_candidates(nlp("Run."), ["VB", "."], [(0, "VB"), (0, "NN")], [0.5, 0.5]),
+    ]
+    parser.predict(docs)
+    assert RightBranching.calls[-1][1] == [
+        ["VB", "."],
+        [{"VB": 0.5}, "."],
+        [{"VB": 0.5, "NN": 0.5}, "."],
+    ]
+
+
+def test_tags_that_are_to_be_used_and_missing_are_named(fake):
+    nlp, parser = fake(tags="require")
     with pytest.raises(StructlearnError, match=r"token.tag_.*I ran"):
         parser(nlp("I ran."))
+
+
+def test_a_prior_may_be_missing(fake):
+    nlp, parser = fake(tags="prior")
+    doc = parser(nlp.make_doc("I ran"))
+    assert doc.has_annotation("TAG") is False
+    assert len(doc._.trees) == 1
 
 
 def test_failures(fake):
@@ -579,7 +666,9 @@ def test_memory_zone(nlp):
 def test_analysis_of_the_pipeline(nlp):
     analysis = nlp.analyze_pipes()
     assert not analysis["problems"]["constituency_parser"]
-    assert "span._.labels" in nlp.get_pipe_meta("constituency_parser").assigns
+    meta = nlp.get_pipe_meta("constituency_parser")
+    assert {"span._.labels", "token.tag"} <= set(meta.assigns)
+    assert list(meta.requires) == ["doc.sents"]
 
 
 # --- storage --------------------------------------------------------------------------------------

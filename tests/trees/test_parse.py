@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.trees.parse import Parse, calibrate, fit_temperature
+from spacy_structlearn.trees.parse import TAG_FLOOR, Parse, calibrate, fit_temperature, tag_shares
 
 
 def test_a_parse_is_plain_data():
@@ -13,6 +13,19 @@ def test_a_parse_is_plain_data():
     assert str(parse.tree(["a", "b"])) == "(TOP (S (NP (t a)) (u b)))"
     assert not parse.failed
     assert parse.log_probability == -np.inf
+
+
+def test_tag_shares():
+    index = {"t": 0, "u": 1, "v": 2}
+    given = ["u", "", "x", {"t": 0.7, "v": 0.25, "x": 0.05}, {"t": 1.0, "u": TAG_FLOOR, "v": 0.0}]
+    shares = tag_shares(given, index)
+    assert shares[:3].tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    expected = 1 - np.log([0.7, 0.25]) / np.log(TAG_FLOOR)
+    np.testing.assert_allclose(shares[3], [expected[0], 0, expected[1]])
+    np.testing.assert_allclose(shares[4], [1, 0, 0], atol=1e-12)
+    assert tag_shares([], index).shape == (0, 3)
+    # Whatever others have written.
+    assert np.isfinite(tag_shares([{"t": np.nan, "u": -1.0}, {}], index)).all()
 
 
 def test_calibration():
