@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ewt import treebank, tuning_documents
 from jackknife import write_docs
+from spacy.lang.en import English
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
@@ -32,7 +33,8 @@ def build_docs(corpora: Path, work: Path) -> dict[str, Path]:
 def read_documents(corpora: Path, split: str) -> list[tuple[str, Doc]]:
     """The documents of train or dev by name, in order."""
     files = treebank(corpora, split)
-    documents = read_treebank(Vocab(), files["trees"], spaces=files["spaces"], props=files["props"])
+    # An empty Vocab does not know white space when it sees it.
+    documents = read_treebank(English().vocab, files["trees"], spaces=files["spaces"], props=files["props"])
     return list(documents)
 
 
@@ -43,4 +45,4 @@ def document_names(corpora: Path) -> list[str]:
 
 def read_docs(path: Path, vocab: Vocab | None = None) -> list[Doc]:
     """The Docs of a file; give the vocab of the pipeline that is to annotate them."""
-    return list(DocBin().from_disk(path).get_docs(vocab or Vocab()))
+    return list(DocBin().from_disk(path).get_docs(vocab or English().vocab))

@@ -5,7 +5,7 @@ far better than anything else. So the data is cut into k folds by document, and 
 annotated by a pipeline that was trained on the other k - 1. The result is the input with its tags
 replaced, or (`jackknife_parses`) its brackets; all other annotation stays.
 
-    python training/jackknife.py training/configs/tagger.cfg train.spacy jackknifed.spacy
+    python training/jackknife.py training/configs/chain_tagger.cfg train.spacy jackknifed.spacy
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import spacy
-from spacy.cli.train import train as spacy_train
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
+from spacy_structlearn.groups import TAG_CANDIDATES
 from spacy_structlearn.pipeline import fitting
-from spacy_structlearn.pipeline.extensions import CONSTITUENT_TAGS, CONSTITUENTS
-from spacy_structlearn.pipeline.readers import to_example, with_norms
+from spacy_structlearn.pipeline.extensions import (
+    CONSTITUENT_TAGS,
+    CONSTITUENTS,
+    constituent_tags,
+)
+from spacy_structlearn.pipeline.readers import set_gold_spans, to_example, with_norms
 
 
 def jackknife(
@@ -39,8 +42,8 @@ def jackknife(
 ) -> None:
     """Write the Docs of `source` to `target`, in order, with their tags predicted.
 
-    config: a `spacy train` config of a pipeline that tags. work: a directory for the folds; those
-    that are there already are kept, so that an interrupted run resumes. jobs: processes.
+    config: of a tagger, as `training/configs/chain_tagger.cfg`. work: a directory for the folds;
+    those that are there already are kept, so that an interrupted run resumes. jobs: processes.
     """
     docs = list(DocBin().from_disk(source).get_docs(Vocab()))
     work.mkdir(parents=True, exist_ok=True)
@@ -141,22 +144,21 @@ def parsed_docs(nlp: spacy.Language, docs: list[Doc]) -> list[Doc]:
 def with_brackets(doc: Doc, parsed: Doc) -> Doc:
     """A copy of `doc` with the trees of `parsed`, a Doc of the same tokens."""
     copy = doc.copy()
-    for key in (CONSTITUENTS, CONSTITUENT_TAGS):
-        copy.spans[key] = parsed.spans[key].copy(doc=copy)
+    copy.spans[CONSTITUENTS] = parsed.spans[CONSTITUENTS].copy(doc=copy)
+    words = [token.i for token in parsed if not token.is_space]
+    tags = zip(constituent_tags(parsed, words), words, strict=True)
+    set_gold_spans(copy, CONSTITUENT_TAGS, ((tag, i, i + 1) for tag, i in tags))
     return copy
 
 
 def trained(
     config: Path, output: Path, train: Path, dev: Path, overrides: dict | None = None
 ) -> spacy.Language:
-    """The last pipeline of `spacy train`, trained unless `output` is there already."""
+    """The pipeline of a config, trained unless `output` is there already."""
     if not output.exists():
-        fresh = output.with_name(f".{output.name}.new")
-        shutil.rmtree(fresh, ignore_errors=True)
         paths = {"paths.train": str(train), "paths.dev": str(dev)}
-        spacy_train(config, fresh, overrides={**(overrides or {}), **paths})
-        fresh.rename(output)
-    return spacy.load(output / "model-last")
+        fitting.train(config, output, overrides={**(overrides or {}), **paths})
+    return spacy.load(output)
 
 
 def tag_docs(nlp: spacy.Language, source: Path, target: Path) -> None:
@@ -167,11 +169,15 @@ def tag_docs(nlp: spacy.Language, source: Path, target: Path) -> None:
 
 
 def with_predicted_tags(nlp: spacy.Language, gold: Doc) -> Doc:
-    """A copy of `gold`, a Doc of the vocab of `nlp`, with predicted tags; all else is kept."""
+    """A copy of `gold`, a Doc of the vocab of `nlp`, with predicted tags and, where the tagger has
+    such, their probabilities; all else is kept."""
     predicted = nlp(untagged(nlp, gold))
     copy = gold.copy()
     for token, tagged in zip(copy, predicted, strict=True):
-        token.tag_ = tagged.tag_
+        if not token.is_space:
+            token.tag_ = tagged.tag_
+    if TAG_CANDIDATES in predicted.spans:
+        copy.spans[TAG_CANDIDATES] = predicted.spans[TAG_CANDIDATES].copy(doc=copy)
     return copy
 
 

@@ -3,32 +3,34 @@
     python corpora/fetch.py ewt craft
     python training/train_default.py
 
-Stages, each kept in training/work so that an interrupted run resumes: the treebank as DocBins;
-sentence splitter and tagger on all of train; predicted tags for train by k-fold jackknife; word
-classes from raw text (EWT and CRAFT); the chunker on those; the parser on the trees; the attachment
-of prepositional phrases on those, and on the trees of CRAFT; the labeler of semantic roles on the
-propositions of EWT; the pipeline; one evaluation on dev, which makes its card (card.py).
+Stages, each kept in training/work so that an interrupted run resumes: the treebank as DocBins; word
+classes from raw text (EWT and CRAFT); the sentence splitter on the documents in several renderings
+of their white space; the tagger on all of train; predicted tags for train by k-fold jackknife; the
+parser on the trees; the chunker on the predicted tags; the attachment of prepositional phrases on
+the trees of EWT and CRAFT; the labeler of semantic roles on the propositions of EWT; the pipeline;
+one evaluation on dev, which makes its card (card.py).
 
-With --only COMPONENT the others stay as they are in the package. With --card nothing is trained:
-the pipeline that is there is evaluated, and the card in its meta.json made anew. With --tune,
-settings of the chunker are compared instead, trained on the other documents of train and scored on
-those of `ewt/tune.txt`. Everything is seeded: two runs write the same, but for the speed on the
-card.
+With --only COMPONENT ... the others stay as they are in the package. With --card nothing is
+trained: the pipeline that is there is evaluated, and the card in its meta.json made anew. With
+--tune, settings of the chunker are compared instead, trained on the other documents of train and
+scored on those of `ewt/tune.txt`. Everything is seeded: two runs write the same, but for the speed
+on the card.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import card
 import spacy
 import srsly
 from ewt import tuning_documents
 from ewt_docs import build_docs, document_names, read_docs
-from jackknife import jackknife, tag_docs, trained, write_docs
+from jackknife import jackknife, tag_docs, write_docs
 from recording import CORPORA, ROOT, WORK
 from spacy.language import Language
 from spacy.util import load_model_from_config
@@ -42,12 +44,27 @@ from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.batch_trainable import write_bytes
 
 PACKAGED = ROOT / "spacy_structlearn" / "data" / "en_structlearn_sm"
-TAGGER_CONFIG = ROOT / "training" / "configs" / "tagger.cfg"
-CHUNKER_CONFIG = ROOT / "training" / "configs" / "np_chunker.cfg"
+CONFIGS = ROOT / "training" / "configs"
+SPLITTER_CONFIG = CONFIGS / "sentence_splitter.cfg"
+TAGGER_CONFIG = CONFIGS / "chain_tagger.cfg"
+CHUNKER_CONFIG = CONFIGS / "np_chunker.cfg"
+# The words of EWT: what spaCy's rules for English leave in pieces, or whole, is as it is there.
+BASE = {
+    "nlp": {
+        "batch_size": 256,
+        "tokenizer": {"@tokenizers": "spacy_structlearn.english_tokenizer.v1"},
+    }
+}
+# How the parser works behind a tagger; the weight is the best one on the tuning documents.
+TOGETHER = {"constituency_parser": {"tags": "prior", "tag_weight": 4.0, "set_tags": True}}
 CLASSES_FROM = ("craft", "ewt")  # the raw text of their training parts; both may be shipped
 N_CLASSES = 400
 FOLDS = 5
-SMALLEST_WEIGHT = 0.05  # smaller weights are not shipped: 0.1 F1 at most on the tuning documents
+TUNE_TAGGED = Path("ewt", "tune.tagged.spacy")  # among the kept stages
+# Smaller weights are not shipped: that costs 0.1 F1 at most on the tuning documents.
+SMALLEST_BOUNDARY_WEIGHT = 0.08
+SMALLEST_TAG_WEIGHT = 0.1
+SMALLEST_CHUNK_WEIGHT = 0.08
 TUNED_L2 = (0.5, 1.0, 2.0, 4.0)
 # Of the parser's probabilities: smaller ones are not shipped, the others as float16. On the tuning
 # documents that costs nothing.
@@ -65,7 +82,6 @@ PERSONAL = re.compile(
     r"\w@\w|(?<!\d)\d{3}[-.)/ ]+\d{3}[-. ]?\d{4}|\d{3}-\d{4}(?!\d)"
     r"|(?<![\d.,])(?=\d*[2-9])\d{7,}(?![\d.,])"
 )
-RETRAINABLE = ("constituency_parser", "pp_attacher", "srl_labeler")
 
 SOURCES = [
     {
@@ -108,27 +124,6 @@ en_structlearn_sm is trained on the following corpora and licensed, like them, C
 
 
 # --- stages ---------------------------------------------------------------------------------------
-def train_tagger(docs: dict[str, Path], split: str, work: Path) -> Language:
-    """Sentence splitter and tagger on one split of train; scores are logged on tune."""
-    return trained(TAGGER_CONFIG, work / f"tagger-{split}", docs[split], docs["tune"])
-
-
-def jackknifed(docs: dict[str, Path], work: Path, jobs: int) -> Path:
-    """Train with predicted tags."""
-    target = work / "ewt" / "train.jackknifed.spacy"
-    if not target.exists():
-        folds = work / "jackknife"
-        jackknife(TAGGER_CONFIG, docs["train"], target, work=folds, folds=FOLDS, jobs=jobs)
-    return target
-
-
-def tagged(docs: Path, tagger: Language, target: Path) -> Path:
-    """A file of Docs with the tags that `tagger` gives to its tokens."""
-    if not target.exists():
-        tag_docs(tagger, docs, target)
-    return target
-
-
 def learn_classes(corpora: Path, work: Path) -> Path:
     """Word classes of the raw text that may be shipped."""
     target = work / "classes.bin"
@@ -139,30 +134,66 @@ def learn_classes(corpora: Path, work: Path) -> Path:
     return target
 
 
+def train_splitter(corpora: Path, work: Path, split: str = "train") -> Language:
+    """The sentence splitter alone, of one split of train; scores are those on tune."""
+    return _fitted("sentence_splitter", SPLITTER_CONFIG, corpora, work, split)
+
+
+def train_tagger(corpora: Path, work: Path, split: str = "train") -> Language:
+    """The tagger alone, of one split of train; scores are those on tune."""
+    return _fitted("chain_tagger", TAGGER_CONFIG, corpora, work, split)
+
+
+def _fitted(name: str, config: Path, corpora: Path, work: Path, split: str) -> Language:
+    target = work / f"{name}.{split}"
+    if not target.exists():
+        docs = build_docs(corpora, work)
+        paths = {"train": docs[split], "dev": docs["tune"], "classes": learn_classes(corpora, work)}
+        fitting.train(config, target, overrides=_paths(paths))
+    return spacy.load(target)
+
+
+def _paths(paths: dict[str, Path]) -> dict[str, Any]:
+    return {f"paths.{name}": str(path) for name, path in paths.items()}
+
+
+def jackknifed(corpora: Path, work: Path, jobs: int) -> Path:
+    """Train with predicted tags."""
+    target = work / "ewt" / "train.jackknifed.spacy"
+    if not target.exists():
+        train = build_docs(corpora, work)["train"]
+        classes = _paths({"classes": learn_classes(corpora, work)})
+        folds = work / "jackknife"
+        jackknife(
+            TAGGER_CONFIG, train, target, work=folds, folds=FOLDS, jobs=jobs, overrides=classes
+        )
+    return target
+
+
+def tagged(docs: Path, tagger: Language, target: Path) -> Path:
+    """A file of Docs with the tags that `tagger` gives to its tokens."""
+    if not target.exists():
+        tag_docs(tagger, docs, target)
+    return target
+
+
 def train_chunker(
     train: Path, dev: Path, classes: Path, output: Path | None = None, **settings: Any
 ) -> Language:
     """The chunker alone, on Docs as they are; `settings` go to its architecture."""
-    paths = {"train": train, "dev": dev, "classes": classes}
-    overrides = {f"paths.{name}": str(path) for name, path in paths.items()}
+    overrides = _paths({"train": train, "dev": dev, "classes": classes})
     overrides |= {f"components.np_chunker.model.{key}": val for key, val in settings.items()}
     return fitting.train(CHUNKER_CONFIG, output, overrides=overrides)
 
 
-def train_pipeline(corpora: Path, work: Path, jobs: int) -> Language:
-    """All stages: RETURNS the assembled pipeline, not yet evaluated."""
-    docs = build_docs(corpora, work)
-    tagger = train_tagger(docs, "train", work)
-    train = jackknifed(docs, work, jobs)
-    dev = tagged(docs["dev"], tagger, work / "ewt" / "dev.tagged.spacy")
-    chunker = work / "chunker"
-    if not chunker.exists():
-        train_chunker(train, dev, learn_classes(corpora, work), chunker)
-    add_chunker(tagger, spacy.load(chunker))
-    add_parser(tagger, learn_parser(corpora, work, jobs))
-    add_attacher(tagger, learn_attacher(corpora, work))
-    add_labeler(tagger, learn_labeler(corpora, work, jobs))
-    return assemble(tagger)
+def learn_chunker(corpora: Path, work: Path, jobs: int) -> Language:
+    """The chunker alone, learned from predicted tags."""
+    target = work / "chunker"
+    if not target.exists():
+        docs, train = build_docs(corpora, work), jackknifed(corpora, work, jobs)
+        tune = tagged(docs["tune"], train_tagger(corpora, work, "fit"), work / TUNE_TAGGED)
+        train_chunker(train, tune, learn_classes(corpora, work), target)
+    return spacy.load(target)
 
 
 def learn_parser(corpora: Path, work: Path, threads: int) -> Language:
@@ -198,43 +229,56 @@ def learn_labeler(corpora: Path, work: Path, threads: int) -> Language:
     return spacy.load(target)
 
 
-def add_chunker(nlp: Language, trained: Language) -> None:
-    """Add the chunker of another pipeline, as small as it is shipped."""
-    nlp.add_pipe("np_chunker", source=trained)
-    chunker = nlp.get_pipe("np_chunker")
-    chunker.parameters = chunker.parameters.compact("float16", SMALLEST_WEIGHT)
+# --- the pipeline ---------------------------------------------------------------------------------
+class Component(NamedTuple):
+    """A component of the pipeline: how it is learned, from corpora, in a folder for stages, by so
+    many processes or threads; and how its model is made as small as it is shipped.
+    """
+
+    learn: Callable[[Path, Path, int], Language]
+    compact: Callable[[Any], Any]
 
 
-def add_parser(nlp: Language, trained: Language) -> None:
-    """Add the parser of another pipeline, or put it in the place of an older one."""
-    add_in_place(nlp, "constituency_parser", trained)
-    parser = nlp.get_pipe("constituency_parser")
-    parser.parameters = parser.parameters.compact(SMALLEST_PROBABILITY, "float16")
+# In the order of the pipeline.
+COMPONENTS = {
+    "sentence_splitter": Component(
+        lambda corpora, work, _: train_splitter(corpora, work),
+        lambda model: model.compact("float16", SMALLEST_BOUNDARY_WEIGHT),
+    ),
+    "chain_tagger": Component(
+        lambda corpora, work, _: train_tagger(corpora, work),
+        lambda model: model.compact("float16", SMALLEST_TAG_WEIGHT),
+    ),
+    "constituency_parser": Component(
+        learn_parser, lambda model: model.compact(SMALLEST_PROBABILITY, "float16")
+    ),
+    "np_chunker": Component(
+        learn_chunker, lambda model: model.compact("float16", SMALLEST_CHUNK_WEIGHT)
+    ),
+    "pp_attacher": Component(
+        lambda corpora, work, _: learn_attacher(corpora, work),
+        lambda model: model.compact("float16", SMALLEST_ATTACHMENT_WEIGHT),
+    ),
+    "srl_labeler": Component(
+        learn_labeler, lambda model: model.compact("float16", SMALLEST_ROLE_WEIGHTS)
+    ),
+}
 
 
-def add_attacher(nlp: Language, trained: Language) -> None:
-    """Add what attaches prepositional phrases, or put it in the place of an older one."""
-    add_in_place(nlp, "pp_attacher", trained)
-    attacher = nlp.get_pipe("pp_attacher")
-    attacher.parameters = attacher.parameters.compact("float16", SMALLEST_ATTACHMENT_WEIGHT)
-
-
-def add_labeler(nlp: Language, trained: Language) -> None:
-    """Add the labeler of semantic roles, or put it in the place of an older one."""
-    add_in_place(nlp, "srl_labeler", trained)
-    labeler = nlp.get_pipe("srl_labeler")
-    labeler.parameters = labeler.parameters.compact("float16", SMALLEST_ROLE_WEIGHTS)
-
-
-def add_in_place(nlp: Language, name: str, trained: Language) -> None:
-    """Add a component of another pipeline at the end, or where an older one is."""
-    place = nlp.component_names.index(name) if name in nlp.component_names else None
-    if place is not None:
-        nlp.remove_pipe(name)
-        before = nlp.component_names[place] if place < len(nlp.component_names) else None
-        nlp.add_pipe(name, source=trained, before=before)
-    else:
-        nlp.add_pipe(name, source=trained)
+def pipeline(
+    corpora: Path, work: Path, jobs: int, learned: Iterable[str] = tuple(COMPONENTS)
+) -> Language:
+    """The pipeline, not yet evaluated. learned: the other components are those of the package."""
+    packaged = None if set(learned) >= set(COMPONENTS) else spacy.load(PACKAGED)
+    nlp = spacy.blank("en", config=BASE)
+    for name, how in COMPONENTS.items():
+        if name not in learned:
+            nlp.add_pipe(name, source=packaged)
+            continue
+        nlp.add_pipe(name, source=how.learn(corpora, work, jobs))
+        component = nlp.get_pipe(name)
+        component.parameters = how.compact(component.parameters)
+    return assemble(nlp)
 
 
 def assemble(trained: Language) -> Language:
@@ -244,9 +288,13 @@ def assemble(trained: Language) -> Language:
     """
     config = trained.config.copy()
     config["paths"] = dict.fromkeys(config["paths"])
-    config["components"]["np_chunker"]["model"]["classes"] = None  # the model holds them
-    # Of this machine, and nothing that the weights depend on.
-    config["components"]["constituency_parser"]["model"]["threads"] = 1
+    for name, settings in TOGETHER.items():
+        config["components"][name].update(settings)
+    for component in config["components"].values():
+        if "classes" in component["model"]:
+            component["model"]["classes"] = None  # the model holds them
+        if "threads" in component["model"]:
+            component["model"]["threads"] = 1  # of the machine that it was trained on
     nlp = load_model_from_config(config, auto_fill=True)
     # A StringStore only grows: a new one holds the labels, and none of the training text.
     nlp.from_bytes(trained.to_bytes(exclude=["vocab", "config"]), exclude=["vocab", "config"])
@@ -291,14 +339,15 @@ def evaluate(nlp: Language, dev: Path) -> dict[str, float]:
 
 
 def tune(corpora: Path, work: Path, jobs: int) -> None:
-    """Compare settings of tagger and chunker on the tuning documents.
+    """Scores on the tuning documents, and of the chunker those of several settings.
 
     Their predicted tags are those of the jackknife: no tagger has seen what it tags.
     """
-    docs = build_docs(corpora, work)
-    scores = train_tagger(docs, "fit", work).meta["performance"]
-    print(f"tagger: accuracy {scores['tag_acc']:.4f}, sentences F1 {scores['sents_f']:.4f}")
-    train, dev = split_tuning(corpora, jackknifed(docs, work, jobs), work)
+    for train_one in (train_splitter, train_tagger):
+        nlp = train_one(corpora, work, "fit")
+        for name, value in nlp.meta["performance"].items():
+            print(f"{nlp.pipe_names[0]}: {name} {value:.4f}", flush=True)
+    train, dev = split_tuning(corpora, jackknifed(corpora, work, jobs), work)
     classes = learn_classes(corpora, work)
     for l2 in TUNED_L2:
         nlp = train_chunker(train, dev, classes, l2=l2)
@@ -315,20 +364,6 @@ def split_tuning(corpora: Path, train: Path, work: Path) -> tuple[Path, Path]:
     return paths
 
 
-def pipeline(args: argparse.Namespace) -> Language:
-    """The pipeline, all of it or only one component trained."""
-    if not args.only:
-        return train_pipeline(args.corpora, args.work, args.jobs)
-    trained = spacy.load(PACKAGED)
-    if args.only == "constituency_parser":
-        add_parser(trained, learn_parser(args.corpora, args.work, args.jobs))
-    elif args.only == "pp_attacher":
-        add_attacher(trained, learn_attacher(args.corpora, args.work))
-    else:
-        add_labeler(trained, learn_labeler(args.corpora, args.work, args.jobs))
-    return assemble(trained)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
@@ -336,7 +371,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=PACKAGED, help="where to save the pipeline")
     parser.add_argument("--jobs", type=int, default=1, help="processes or threads")
     instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--only", choices=RETRAINABLE, help="train it alone; keep the others")
+    instead.add_argument(
+        "--only", nargs="+", choices=COMPONENTS, help="train these alone; keep the others"
+    )
     instead.add_argument("--card", action="store_true", help="evaluate the pipeline that is there")
     instead.add_argument("--tune", action="store_true", help="compare settings instead")
     args = parser.parse_args()
@@ -344,7 +381,7 @@ def main() -> None:
         tune(args.corpora, args.work, args.jobs)
         return
     if not args.card:
-        nlp = pipeline(args)
+        nlp = pipeline(args.corpora, args.work, args.jobs, args.only or COMPONENTS)
         fitting.save(nlp, args.output, extra={"LICENSES_SOURCES": LICENSES_SOURCES})
     gold = read_docs(build_docs(args.corpora, args.work)["dev"])
     print(srsly.json_dumps(card.write_card(args.output, gold), indent=2))

@@ -28,7 +28,7 @@ from ..sequence.decode import marginals, n_best
 from ..sequence.estimators import SequenceData
 from . import extensions
 from .batch_trainable import BatchTrainable
-from .tokens import check_attributes, template_columns
+from .tokens import check_attributes, distinct_words, template_columns
 
 DEFAULT_MODEL = """
 [model]
@@ -287,12 +287,5 @@ def _by_type(
     docs: Sequence[Doc], orth: NDArray[np.uint64], measure: Callable[[str], int]
 ) -> NDArray[np.int64]:
     """A number of each word, computed once for each type; int64."""
-    if not len(orth):
-        return np.zeros(0, dtype=np.int64)
-    types, numbers = np.unique(orth, return_inverse=True)
-    stores = list({id(doc.vocab): doc.vocab.strings for doc in docs}.values())
-    values = [
-        measure(next((store[key] for store in stores if key in store), ""))
-        for key in types.tolist()
-    ]
-    return np.array(values, dtype=np.int64)[numbers]
+    words, numbers = distinct_words(docs, orth)
+    return np.array([measure(word) for word in words], dtype=np.int64)[numbers]

@@ -22,6 +22,8 @@ a whole:
               no sentence begins; of a word before a period: whether the text has it without one, or
               with one where no sentence ends
     CAPITALS  how much of the text is in capitals
+    LAYOUT    whether the text has line breaks, and blank lines, at all; and how long the paragraph is.
+              Where paragraphs are marked, fewer sentences end without a mark inside of them
 
 CASE is the orthographic heuristic and the search for abbreviations of Kiss & Strunk (2006, sections
 4.1 and 4.3), with the document as its only source; what training data know of abbreviations and
@@ -42,7 +44,7 @@ Ints = NDArray[np.int64]
 LABELS = ("B", "I")
 COLUMNS = (
     *("GAP", "BREAK", "ROOM", "FULL", "LINE", "PLACE", "KIND", "QUOTE", "BRACKET"),
-    *("BEHIND", "AHEAD", "CASE", "CAPITALS"),
+    *("BEHIND", "AHEAD", "CASE", "CAPITALS", "LAYOUT"),
 )
 
 # Codes of GAP.
@@ -87,6 +89,7 @@ _WIDTHS = (45, 56, 81, 101)
 _LENGTHS = (10, 20, 30, 40, 50, 60, 72, 85)
 _SHARES = (0.01, 0.5, 0.99)
 _LINES = (3, 5)
+_TOKENS = (8, 30, 100)  # of a paragraph
 _MAX_BRACKETED = 40  # tokens: a bracket that is not closed by then will not be
 _MAX_PLACE = 3
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: spreads small numbers
@@ -302,6 +305,17 @@ class Layout:
         titles = capitalised / np.maximum(capitalised + lower, 1)
         codes = 3 * _bucket(all_upper, (0.1, 0.5)) + _bucket(titles, (0.03, 0.5))
         return codes[self.documents]
+
+    @cached_property
+    def _layout(self) -> Ints:
+        inside = ~self._is_first
+        has_breaks, has_blank_lines = (
+            np.bincount(self.documents, found & inside) > 0
+            for found in (self.breaks == 1, self.breaks > 1)
+        )
+        of_text = has_breaks + 2 * has_blank_lines
+        size = _bucket(np.bincount(self._paragraphs)[self._paragraphs], _TOKENS)
+        return of_text[self.documents] + 4 * size
 
     def _last(self, kind: str) -> Ints:
         """The last token of a kind up to each one; -1 where there is none."""

@@ -135,8 +135,8 @@ def loss_at_zero(chunker, examples: list[Example]) -> float:
 def ewt(corpora: Path, work: Path, jobs: int) -> dict[str, float]:
     """F1 of the chunker on dev by the tags that it was trained and tested with."""
     docs = default.build_docs(corpora, work)
-    tagger = default.train_tagger(docs, "train", work)
-    jackknifed = default.jackknifed(docs, work, jobs)
+    tagger = default.train_tagger(corpora, work)
+    jackknifed = default.jackknifed(corpora, work, jobs)
     tagged = default.tagged(docs["dev"], tagger, work / "ewt" / "dev.tagged.spacy")
     classes = default.learn_classes(corpora, work)
     on_gold_tags = default.train_chunker(docs["train"], docs["dev"], classes)

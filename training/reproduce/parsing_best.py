@@ -303,10 +303,9 @@ def tagger(run: Run) -> Iterator[Figures]:
     """EWT: tags of the pipeline's tagger as a prior, of the weight that is best on the tuning
     documents, and gold tags; for the default parser, and for the first of its grammars alone.
     """
-    docs = train_default.build_docs(run.corpora, run.work)
     gold = {split: run.trees("ewt", split) for split in ("tune", "dev")}
     taggers = {
-        "tune": train_default.train_tagger(docs, "fit", run.work),
+        "tune": train_default.train_tagger(run.corpora, run.work, "fit"),
         "dev": spacy_structlearn.load(),
     }
     tags = {split: tagged(nlp, gold[split]) for split, nlp in taggers.items()}

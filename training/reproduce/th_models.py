@@ -88,9 +88,8 @@ def jackknifed_trees(corpora: Path, shared: Path, jobs: int, split: str) -> tupl
     """The trees of EWT's train or fit, each word with the tag that a tagger of the other folds of
     the documents gives it.
     """
-    docs = train_default.build_docs(corpora, shared)
-    predicted = train_default.read_docs(train_default.jackknifed(docs, shared, jobs))
-    tokens = (token for doc in predicted for token in doc)
+    predicted = train_default.read_docs(train_default.jackknifed(corpora, shared, jobs))
+    tokens = (token for doc in predicted for token in doc if not token.is_space)
     tuning = tuning_documents(corpora)
     found = []
     names = ewt_documents(corpora, "train")
@@ -125,8 +124,7 @@ def tagger_tags(run: Short, split: str) -> list[list[str]]:
     if split == "dev":
         nlp = spacy_structlearn.load()
     else:
-        docs = train_default.build_docs(run.corpora, run.shared)
-        nlp = train_default.train_tagger(docs, "fit", run.shared)
+        nlp = train_default.train_tagger(run.corpora, run.shared, "fit")
     return tagged(nlp, run.trees("ewt", split))
 
 
