@@ -34,8 +34,8 @@ def read_documents(corpora: Path, split: str) -> list[tuple[str, Doc]]:
     """The documents of train or dev by name, in order."""
     files = treebank(corpora, split)
     # An empty Vocab does not know white space when it sees it.
-    documents = read_treebank(English().vocab, files["trees"], spaces=files["spaces"], props=files["props"])
-    return list(documents)
+    vocab = English().vocab
+    return list(read_treebank(vocab, files["trees"], spaces=files["spaces"], props=files["props"]))
 
 
 def document_names(corpora: Path) -> list[str]:

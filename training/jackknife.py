@@ -61,6 +61,7 @@ def jackknife_parses(
     target: Path,
     *,
     work: Path,
+    tagged: Path | None = None,
     folds: int = 5,
     jobs: int = 1,
     overrides: dict | None = None,
@@ -69,11 +70,13 @@ def jackknife_parses(
 
     config: of a parser, as `training/configs/parser.cfg`, with the treebank that `source` was read
     from: its `paths.tune` is a file with the names of the documents that are left out of training.
-    names: those of the Docs. The rest: as in `jackknife`.
+    names: those of the Docs. tagged: a file of the same Docs with the tags that the parser gets;
+    None: those of `source`. The rest: as in `jackknife`.
     """
+    sources = source, tagged or source
     work.mkdir(parents=True, exist_ok=True)
     tasks = [
-        (config, source, names, work / f"fold-{fold}-of-{folds}", fold, folds, overrides or {})
+        (config, sources, names, work / f"fold-{fold}-of-{folds}", fold, folds, overrides or {})
         for fold in range(min(folds, len(names)))
     ]
     interleave(in_processes(parse_fold, tasks, jobs), len(names), target)
@@ -111,9 +114,18 @@ def annotate_fold(
 
 
 def parse_fold(
-    config: Path, source: Path, names: list[str], work: Path, fold: int, folds: int, overrides: dict
+    config: Path,
+    sources: tuple[Path, Path],
+    names: list[str],
+    work: Path,
+    fold: int,
+    folds: int,
+    overrides: dict,
 ) -> Path:
-    """Train on the other folds, parse this one. RETURNS: the file with its parsed Docs."""
+    """Train on the other folds, parse this one. RETURNS: the file with its parsed Docs.
+
+    sources: of the Docs, and of those with the tags that the parser is given.
+    """
     target = work / "parsed.spacy"
     if target.exists():
         return target
@@ -125,20 +137,20 @@ def parse_fold(
         nlp = spacy.load(model)
     else:
         nlp = fitting.train(config, model, overrides={**overrides, "paths.tune": str(left_out)})
-    docs = list(DocBin().from_disk(source).get_docs(nlp.vocab))[fold::folds]
-    write_docs(parsed_docs(nlp, docs), target)
+    docs, tagged = (
+        list(DocBin().from_disk(source).get_docs(nlp.vocab))[fold::folds] for source in sources
+    )
+    write_docs(parsed_docs(nlp, docs, tagged), target)
     return target
 
 
-def parse_docs(nlp: spacy.Language, source: Path, target: Path) -> None:
-    """Write the Docs of `source` to `target` with the brackets that `nlp` gives to their tokens."""
-    write_docs(parsed_docs(nlp, list(DocBin().from_disk(source).get_docs(nlp.vocab))), target)
+def parsed_docs(nlp: spacy.Language, docs: list[Doc], tagged: list[Doc] | None = None) -> list[Doc]:
+    """Copies of the Docs, of the vocab of `nlp`, with predicted brackets; all else is kept.
 
-
-def parsed_docs(nlp: spacy.Language, docs: list[Doc]) -> list[Doc]:
-    """Copies of the Docs, of the vocab of `nlp`, with predicted brackets; all else is kept."""
-    parsed = nlp.pipe(to_example(doc).predicted for doc in docs)
-    return [with_brackets(*pair) for pair in zip(docs, parsed, strict=True)]
+    tagged: the same Docs with the tags that the parser is given; None: their own.
+    """
+    given = (to_example(doc, spans=[TAG_CANDIDATES]).predicted for doc in tagged or docs)
+    return [with_brackets(*pair) for pair in zip(docs, nlp.pipe(given), strict=True)]
 
 
 def with_brackets(doc: Doc, parsed: Doc) -> Doc:

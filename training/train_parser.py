@@ -25,6 +25,8 @@ from spacy_structlearn.pipeline.readers import create_treebank_reader
 
 CONFIG = ROOT / "training" / "configs" / "parser.cfg"
 COMPONENT = "constituency_parser"
+# How it works where a tagger stands before it; the weight is the best one on the tuning documents.
+BEHIND_TAGGER = {"tags": "prior", "tag_weight": 4.0}
 HELD_OUT = "parser.without_tune"  # in the folder of kept stages
 SETTINGS = {
     "rounds": "rounds of splitting and merging",

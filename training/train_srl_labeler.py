@@ -5,10 +5,10 @@
 
 It is learned from the documents of EWT's train that `ewt/tune.txt` does not name, in their gold
 trees and again in predicted ones: k-fold jackknife, so that a parser's errors are known to it; with
---trees gold or jackknifed from one of the two alone. The documents for tuning, in the trees of a
-parser that has not seen them either, tell how good it is, and their outcomes calibrate its
-probabilities; with --all it is then trained on all of train. Any value of the config is set by an
-option of its name: --components.srl_labeler.bias 0.5
+--trees gold or jackknifed from one of the two alone. The documents for tuning, in predicted trees,
+tell how good it is, and their outcomes calibrate its probabilities; with --all it is then trained
+on all of train. Any value of the config is set by an option of its name:
+--components.srl_labeler.bias 0.5
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from ewt import treebank, tuning_documents
-from ewt_docs import build_docs, document_names
-from jackknife import jackknife_parses, parse_docs, write_docs
+from ewt_docs import build_docs, document_names, read_docs
+from jackknife import jackknife_parses, write_docs
 from recording import CORPORA, ROOT, WORK
 from spacy.cli._util import parse_config_overrides
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-from train_parser import held_out_parser
+from train_parser import BEHIND_TAGGER
+from train_tagger import jackknifed as jackknifed_tags
 
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import create_docbin_reader
@@ -70,42 +71,35 @@ def train_srl_labeler(
     return nlp, tuning
 
 
-def parsed_tuning(docs: dict[str, Path], parser: Language, work: Path) -> Path:
-    """The tuning documents with the trees of a parser that has not seen them."""
-    target = work / "ewt" / "tune.parsed.spacy"
-    if not target.exists():
-        parse_docs(parser, docs["tune"], target)
-    return target
+def jackknifed(corpora: Path, work: Path, jobs: int) -> dict[str, Path]:
+    """DocBins `fit`, `tune` and `train` whose trees are predicted, by grammars that have not seen
+    them and are given the tags of taggers that have not seen them either.
 
-
-def jackknifed(
-    docs: dict[str, Path], corpora: Path, names: list[str], work: Path, jobs: int
-) -> dict[str, Path]:
-    """DocBins `fit` and `train` whose trees are predicted, by grammars that have not seen them.
-
-    names: of the documents of train, in order. One grammar a fold, not the product of several.
+    One grammar a fold, not the product of several.
     """
-    train = work / "ewt" / "train.parsed.spacy"
-    if not train.exists():
-        overrides = {"components.constituency_parser.model.grammars": 1}
-        for kind, path in treebank(corpora, "train").items():
-            overrides[f"paths.{kind}"] = str(path)
-        jackknife_parses(
-            PARSER_CONFIG,
-            docs["train"],
-            names,
-            train,
-            work=work / "jackknife-parses",
-            jobs=jobs,
-            overrides=overrides,
-        )
-    fit = work / "ewt" / "fit.parsed.spacy"
-    if not fit.exists():
-        tuning = tuning_documents(corpora)
-        parsed = DocBin().from_disk(train).get_docs(Vocab())
-        named = zip(names, parsed, strict=True)
-        write_docs([doc for name, doc in named if name not in tuning], fit)
-    return {"fit": fit, "train": train}
+    paths = {name: work / "ewt" / f"{name}.parsed.spacy" for name in ("train", "fit", "tune")}
+    if all(path.exists() for path in paths.values()):
+        return paths
+    names = document_names(corpora)
+    component = "components.constituency_parser"
+    overrides = {f"{component}.{name}": value for name, value in BEHIND_TAGGER.items()}
+    overrides |= {f"{component}.model.grammars": 1}
+    overrides |= {f"paths.{kind}": str(path) for kind, path in treebank(corpora, "train").items()}
+    jackknife_parses(
+        PARSER_CONFIG,
+        build_docs(corpora, work)["train"],
+        names,
+        paths["train"],
+        tagged=jackknifed_tags(corpora, work, jobs),
+        work=work / "jackknife-parses",
+        jobs=jobs,
+        overrides=overrides,
+    )
+    tuning = tuning_documents(corpora)
+    named = list(zip(names, read_docs(paths["train"]), strict=True))
+    write_docs([doc for name, doc in named if name not in tuning], paths["fit"])
+    write_docs([doc for name, doc in named if name in tuning], paths["tune"])
+    return paths
 
 
 def joined(first: dict[str, Path], second: dict[str, Path], work: Path) -> dict[str, Path]:
@@ -120,14 +114,11 @@ def joined(first: dict[str, Path], second: dict[str, Path], work: Path) -> dict[
 
 def training_files(trees: str, corpora: Path, work: Path, jobs: int) -> dict[str, Path]:
     """The DocBins that `train_srl_labeler` takes; see TREES."""
-    docs = build_docs(corpora, work)
-    parser = held_out_parser(corpora, work, jobs)
+    docs, predicted = build_docs(corpora, work), jackknifed(corpora, work, jobs)
     files = {name: docs[name] for name in ("fit", "train")}
     if trees != "gold":
-        names = document_names(corpora)
-        predicted = jackknifed(docs, corpora, names, work, jobs)
         files = predicted if trees == "jackknifed" else joined(files, predicted, work)
-    return {**files, "tune": parsed_tuning(docs, parser, work)}
+    return {**files, "tune": predicted["tune"]}
 
 
 def main() -> None:
