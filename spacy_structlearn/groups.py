@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+SENTENCE_STARTS = "sentence_starts"  # tokens that may begin a sentence
 NP_CHUNKS = "np_chunks"
 CONSTITUENTS = "constituents"
 CONSTITUENT_TAGS = "constituent_tags"  # tags of the tree, where `token.tag` has others
+TAG_CANDIDATES = "tag_candidates"  # tags of tokens whose `token.tag` is not certain
 PARSE_FAILURES = "parse_failures"
 PP_ATTACHMENTS = "pp_attachments"
 SRL = "srl"
-GROUPS = (NP_CHUNKS, CONSTITUENTS, CONSTITUENT_TAGS, PARSE_FAILURES, PP_ATTACHMENTS, SRL)
+GROUPS = (
+    SENTENCE_STARTS,
+    TAG_CANDIDATES,
+    NP_CHUNKS,
+    CONSTITUENTS,
+    CONSTITUENT_TAGS,
+    PARSE_FAILURES,
+    PP_ATTACHMENTS,
+    SRL,
+)

@@ -27,6 +27,7 @@ REGISTRIES = {
     "spacy_readers": "readers",
     "spacy_scorers": "scorers",
     "spacy_batchers": "batchers",
+    "spacy_tokenizers": "tokenizers",
 }
 OURS = [
     point for point in distribution("spacy-structlearn").entry_points if point.group in REGISTRIES

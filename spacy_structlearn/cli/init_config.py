@@ -32,6 +32,8 @@ REGISTERED = {
     Reader.quadruples: "PPQuadruples.v1",
 }
 SUITABLE = {
+    "sentence_splitter": (Reader.docbin,),
+    "chain_tagger": (Reader.docbin, Reader.treebank),
     "constituency_parser": (Reader.docbin, Reader.treebank),
     "np_chunker": (Reader.docbin, Reader.treebank, Reader.conll2000),
     "pp_attacher": (Reader.docbin, Reader.treebank, Reader.quadruples),
@@ -44,6 +46,7 @@ ABOUT = {
 }
 # What is for English in the configs, and what there is instead for all other languages.
 ENGLISH = {
+    '[nlp.tokenizer]\n@tokenizers = "spacy_structlearn.english_tokenizer.v1"\n\n': "",
     'lang = "en"': 'lang = "{lang}"',
     'signature = "english"': 'signature = "shape"',
     "spacy_structlearn.collins_head_rules.v1": "spacy_structlearn.leftmost_head_rules.v1",

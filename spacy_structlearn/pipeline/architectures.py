@@ -32,6 +32,7 @@ from ..sequence.hmm import HMM
 from ..sequence.local import MEMM
 from ..sequence.model import ChainModel
 from ..sequence.perceptron import Perceptron
+from ..sequence.pruned import StochasticCRF
 from .batch_trainable import Estimator, let_be_stored
 
 
@@ -53,8 +54,9 @@ def build_crf(
     """Conditional random field over label sequences (Lafferty et al. 2001).
 
     templates: predicates on the tokens around a position, such as "ORTH[-1]|ORTH[0]"; the names
-        are spaCy's token attributes, or CLASS and CLASS8 (the first eight turns of the path) for
-        word classes. None: those of Sha & Pereira (2003), on ORTH and TAG.
+        are spaCy's token attributes, CLASS and CLASS8 (the first eight turns of the path) for word
+        classes, or PREFIX2, SUFFIX4, FLAGS ... for the spelling (`sequence.words`). None: those of
+        Sha & Pereira (2003), on ORTH and TAG.
     order: 1, or 2 for pairs of labels as states, as in that paper. pair_features: whether
         predicates are crossed with the pairs too.
     encoding: of chunks as labels: IOB2, IOB1, IOE2 or IOBES.
@@ -197,6 +199,45 @@ def build_perceptron(
         seed=seed,
     )
     return learner_model("perceptron", ChainModel.empty(), estimator)
+
+
+def build_stochastic_crf(
+    templates: list[str] | None = None,
+    encoding: str = "IOB2",
+    classes: Path | None = None,
+    min_frequency: int = 1,
+    max_epochs: int = 5,
+    learn_rate: float = 0.3,
+    damping: float = 0.3,
+    l1: float = 0.1,
+    margin: float = 6.0,
+    seed: int = 0,
+    warm_start: bool = False,
+) -> Model:
+    """Conditional random field of first order for many labels, such as part-of-speech tags.
+
+    It looks only at the labels that a token can well have, and learns from a sentence at a time
+    (Duchi, Hazan & Singer 2011).
+    max_epochs: passes through the data. learn_rate, damping: of the adaptive steps.
+    l1: the penalty is l1 * |w|_1; it leaves few weights.
+    margin: labels whose score at a token, in nats, is lower than the best one's by more than this
+        are not looked at.
+    seed: of the order of sentences. The rest: see `build_crf`.
+    """
+    estimator = StochasticCRF(
+        templates=tuple(SHA_PEREIRA if templates is None else templates),
+        min_frequency=min_frequency,
+        encoding=encoding,
+        classes=_read_classes(classes),
+        warm_start=warm_start,
+        max_epochs=max_epochs,
+        learn_rate=learn_rate,
+        damping=damping,
+        l1=l1,
+        margin=margin,
+        seed=seed,
+    )
+    return learner_model("stochastic_crf", ChainModel.empty(), estimator)
 
 
 def build_hmm(

@@ -36,7 +36,9 @@ from ..groups import (
     NP_CHUNKS,
     PARSE_FAILURES,
     PP_ATTACHMENTS,
+    SENTENCE_STARTS,
     SRL,
+    TAG_CANDIDATES,
 )
 from ..trees.pp import NOUN, VERB, Site
 from ..trees.srl import PREDICATE, PlainFrame
@@ -53,6 +55,8 @@ ESCAPES = str.maketrans(
 
 def register() -> None:
     """Register all extensions; safe to call any number of times, in any process."""
+    _add(Token, "sent_start_prob", sent_start_prob)
+    _add(Token, "tag_probs", tag_probs)
     _add(Doc, "np_chunks", np_chunks)
     _add(Token, "np_iob", np_iob)
     _add(Span, "np_chunk_prob", np_chunk_prob)
@@ -80,6 +84,39 @@ def register() -> None:
 def _add(target: type, name: str, getter: Callable) -> None:
     if not target.has_extension(name):
         target.set_extension(name, getter=getter)
+
+
+def sent_start_prob(token: Token) -> float | None:
+    """The probability that a sentence begins with this token; 0 where it is below 0.01.
+
+    None where no sentence splitter has run, or the probabilities are lost (documents joined by
+    `Doc.from_docs`).
+    """
+    group = aligned_group(token.doc, SENTENCE_STARTS)
+    scores = None if group is None else group_scores(group)
+    if scores is None:
+        return None
+    index = _last_starting_by(group, token.i)
+    return float(scores[index]) if index >= 0 and group[index].start == token.i else 0.0
+
+
+def tag_probs(token: Token) -> dict[str, float] | None:
+    """The tags that a token may have, the most probable one first, with the tagger's probabilities.
+
+    Where it was sure, `token.tag_` alone has 1. Tags with less than 0.01 are left out. None for a
+    token without a tag, where no tagger has run that knows probabilities, and where they are lost
+    (documents joined by `Doc.from_docs`).
+    """
+    group = aligned_group(token.doc, TAG_CANDIDATES)
+    scores = None if group is None else group_scores(group)
+    if scores is None or not token.tag:
+        return None
+    last = _last_starting_by(group, token.i)
+    first = last
+    while first >= 0 and group[first].start == token.i:
+        first -= 1
+    found = {group[i].label_: float(scores[i]) for i in range(first + 1, last + 1)}
+    return found or {token.tag_: 1.0}
 
 
 def np_chunks(doc: Doc) -> tuple[Span, ...]:

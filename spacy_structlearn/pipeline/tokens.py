@@ -1,21 +1,25 @@
 """From Docs to arrays of symbol ids, sentence by sentence: all that a family of learners reads.
 
 White space tokens are left out, because treebanks have none and no model should see them; a map
-back to the tokens of each Doc is kept. Strings are never touched: the ids are spaCy's own 64-bit
-hashes, equal on every machine. Layers of spaCy read Docs, and get one of each sentence.
+back to the tokens of each Doc is kept. The ids are spaCy's own 64-bit hashes, equal on every
+machine. Strings are touched once for each distinct word, and only for columns that spaCy does not
+have (`sequence.words`). Layers of spaCy read Docs, and get one of each sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from spacy.attrs import IDS, IS_SPACE, SENT_START
 from spacy.tokens import Doc
 
 from ..errors import StructlearnError
+from ..sequence._chain import number_keys
+from ..sequence.words import is_word_column, word_columns
 
 # Attributes that a pipeline component before ours has to set; the others are lexical.
 SET_BY_COMPONENTS = {
@@ -48,18 +52,25 @@ class Tokens:
 
 
 def check_attributes(attributes: Sequence[str], component: str) -> None:
-    """Raise SL003 for a name that is no token attribute of spaCy."""
+    """Raise SL003 for a name that is neither a token attribute of spaCy nor a column of words."""
     for name in attributes:
-        if name not in IDS:
+        if name not in IDS and not is_word_column(name):
             raise StructlearnError("SL003", attribute=name, component=component)
 
 
-def read_tokens(docs: Sequence[Doc], attributes: Sequence[str], component: str) -> Tokens:
-    """The symbol ids of `attributes` (spaCy's names: "ORTH", "TAG", "SHAPE", ...).
+def read_tokens(
+    docs: Sequence[Doc], attributes: Sequence[str], component: str, *, optional: Sequence[str] = ()
+) -> Tokens:
+    """The symbol ids of `attributes`: spaCy's ("ORTH", "TAG", "SHAPE", ...) or those of
+    `sequence.words` ("SUFFIX2", "FLAGS", ...).
 
     Sentences are those of the Doc; a Doc without sentence boundaries is one sentence.
-    RAISES: SL001 if an attribute that another component sets is missing from a whole Doc.
+    RAISES: SL001 if an attribute that another component sets is missing from a whole Doc, unless it
+    is one of `optional`.
     """
+    made = [name for name in attributes if is_word_column(name)]
+    if made:
+        return _with_word_columns(docs, attributes, made, component, optional)
     ids = [IDS[name] for name in attributes]
     # One table for all Docs: for short ones a few operations on each would cost more than the rest.
     tables = [doc.to_array([*ids, IS_SPACE, SENT_START]) for doc in docs]
@@ -70,7 +81,7 @@ def read_tokens(docs: Sequence[Doc], attributes: Sequence[str], component: str) 
     kept = np.flatnonzero(table[:, -2] == 0)
     columns = np.ascontiguousarray(table[kept, : len(ids)])
     doc_of_kept = doc_of[kept]
-    _check_annotated(docs, columns, doc_of_kept, attributes, component)
+    _check_annotated(docs, columns, doc_of_kept, attributes, component, optional)
     # A boundary may fall on a white space token: number the sentences over all tokens first.
     begins = table[:, -1] == 1
     begins[firsts[lengths > 0]] = True
@@ -84,16 +95,51 @@ def read_tokens(docs: Sequence[Doc], attributes: Sequence[str], component: str) 
     )
 
 
+def _with_word_columns(
+    docs: Sequence[Doc],
+    attributes: Sequence[str],
+    made: Sequence[str],
+    component: str,
+    optional: Sequence[str],
+) -> Tokens:
+    """The tokens, with columns that are made of the strings of words among the others."""
+    read = [name for name in attributes if name not in made]
+    tokens = read_tokens(docs, [*read, "ORTH"], component, optional=optional)
+    columns = np.empty((len(tokens.columns), len(attributes)), dtype=np.uint64)
+    places = {name: column for column, name in enumerate(attributes)}
+    columns[:, [places[name] for name in read]] = tokens.columns[:, :-1]
+    words, numbers = distinct_words(docs, tokens.columns[:, -1])
+    columns[:, [places[name] for name in made]] = word_columns(words, made)[numbers]
+    return replace(tokens, columns=columns)
+
+
+def distinct_words(
+    docs: Sequence[Doc], orth: NDArray[np.uint64]
+) -> tuple[list[str], NDArray[np.int32]]:
+    """The distinct words of some tokens as strings, and the number of that of each token.
+
+    orth: uint64 (n), of tokens of the Docs. Returns int32 (n) beside the strings.
+    """
+    orth = np.ascontiguousarray(orth)
+    numbers = np.empty(len(orth), dtype=np.int32)
+    keys = orth[number_keys(orth, numbers)].tolist()
+    stores = list({id(doc.vocab): doc.vocab.strings for doc in docs}.values())
+    if len(stores) == 1:
+        return [stores[0][key] for key in keys], numbers
+    return [next(store[key] for store in stores if key in store) for key in keys], numbers
+
+
 def _check_annotated(
     docs: Sequence[Doc],
     columns: np.ndarray,
     doc_of: np.ndarray,
     attributes: Sequence[str],
     component: str,
+    optional: Sequence[str],
 ) -> None:
     n_tokens = np.bincount(doc_of, minlength=len(docs))
     for column, name in enumerate(attributes):
-        if name not in SET_BY_COMPONENTS:
+        if name not in SET_BY_COMPONENTS or name in optional:
             continue
         n_set = np.bincount(doc_of[columns[:, column] != 0], minlength=len(docs))
         for i in np.flatnonzero((n_set == 0) & (n_tokens > 0)):

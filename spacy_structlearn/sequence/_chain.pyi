@@ -7,6 +7,7 @@ class Hasher:
     arrays: tuple[NDArray, ...]
     n_templates: int
     n_columns: int
+    mask: int
     def __init__(
         self,
         seeds: NDArray[np.uint64],
@@ -15,6 +16,7 @@ class Hasher:
         term_offsets: NDArray[np.int32],
         before: NDArray[np.uint64],
         after: NDArray[np.uint64],
+        mask: int = ...,
     ) -> None: ...
     def keys(
         self, columns: NDArray[np.uint64], offsets: NDArray[np.int64], out: NDArray[np.uint64]
@@ -38,7 +40,7 @@ def predicate_scores(
     offsets: NDArray[np.int64],
     weights: NDArray[np.float32] | Floats,
     unknown: Floats | None,
-    out: Floats,
+    out: NDArray[np.float32] | Floats,
 ) -> None: ...
 def forward_backward(
     chain: Chain,

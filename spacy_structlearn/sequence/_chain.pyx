@@ -63,6 +63,10 @@ ctypedef fused real:
     float
     double
 
+ctypedef fused sum_of_reals:
+    float
+    double
+
 cdef double SAFE_RANGE = 500.0
 cdef double LEAST = 1e-30, MOST = 1e30  # sums that are scaled back to one when they leave these
 
@@ -77,7 +81,7 @@ cdef enum:
 cdef class Hasher:
     """The keys of predicates, as described in `features`.
 
-    seeds: uint64 (n_templates). starts: int32 (n_templates + 1), where the terms of each begin in
+    mask: of the bits that keys have. seeds: uint64 (n_templates). starts: int32 (n_templates + 1), where the terms of each begin in
     term_columns and term_offsets, int32. before, after: uint64 (reach), the symbols that stand in
     for positions -1, -2, ... and n, n + 1, ...
     """
@@ -86,9 +90,13 @@ cdef class Hasher:
     cdef const uint64_t[::1] seeds, before, after
     cdef const int32_t[::1] starts, term_columns, term_offsets
     cdef readonly Py_ssize_t n_templates, n_columns
+    cdef readonly uint64_t mask
 
-    def __init__(self, seeds, starts, term_columns, term_offsets, before, after):
+    def __init__(
+        self, seeds, starts, term_columns, term_offsets, before, after, uint64_t mask=2**64 - 1
+    ):
         self.arrays = (seeds, starts, term_columns, term_offsets, before, after)
+        self.mask = mask
         self.seeds, self.before, self.after = seeds, before, after
         self.starts, self.term_columns, self.term_offsets = starts, term_columns, term_offsets
         self.n_templates = len(seeds)
@@ -106,7 +114,7 @@ cdef class Hasher:
             raise ValueError("a column is negative")
 
     def __reduce__(self):
-        return Hasher, self.arrays
+        return Hasher, (*self.arrays, self.mask)
 
     cdef int check(
         self, const uint64_t[:, ::1] columns, const int64_t[::1] offsets
@@ -148,7 +156,7 @@ cdef class Hasher:
                 else:
                     state ^= columns[at, self.term_columns[j]]
                 state = mix(state)
-            out[k] = state
+            out[k] = state & self.mask
 
 
 cdef inline uint64_t mix(uint64_t state) noexcept nogil:
@@ -244,13 +252,13 @@ cdef class Index:
 
 def predicate_scores(
     Hasher hasher not None, Index index not None, const uint64_t[:, ::1] columns,
-    const int64_t[::1] offsets, const real[:, ::1] weights, const double[:, ::1] unknown, double[:, ::1] out,
+    const int64_t[::1] offsets, const real[:, ::1] weights, const double[:, ::1] unknown, sum_of_reals[:, ::1] out,
 ):
     """out[t, c] = sum of weights[row, c] over the predicates of token t.
 
     weights: float32 or float64 (n_predicates, n_columns), in the order of the index's keys.
     unknown: float64 (n_templates, n_columns), what is added for a predicate that is not in the
-        index, or None. out: float64 (n_tokens, n_columns).
+        index, or None. out: float32 or float64 (n_tokens, n_columns).
     """
     cdef Py_ssize_t n = columns.shape[0], width = weights.shape[1], s, t, block, k, j, c
     cdef Py_ssize_t n_templates = hasher.n_templates
@@ -264,7 +272,7 @@ def predicate_scores(
         raise ValueError("unknown must have the shape (n_templates, n_columns)")
     if n == 0 or width == 0:
         return
-    out[:, :] = 0.0
+    out[:, :] = 0
     if n_templates == 0:
         return
     cdef uint64_t[::1] keys = np.empty(BLOCK * n_templates, dtype=np.uint64)
@@ -303,11 +311,12 @@ def predicate_scores(
                     for k in range(n_templates):
                         if rows[j + k] < 0:
                             for c in range(width):
-                                out[t, c] += unknown[k, c]
+                                out[t, c] += <sum_of_reals>unknown[k, c]
 
 
 cdef inline void _add_rows(
-    const int32_t* rows, Py_ssize_t n_rows, Py_ssize_t width, const real* weights, double* out
+    const int32_t* rows, Py_ssize_t n_rows, Py_ssize_t width, const real* weights,
+    sum_of_reals* out
 ) noexcept nogil:
     cdef Py_ssize_t k, c
     cdef const real* row
@@ -315,7 +324,7 @@ cdef inline void _add_rows(
         if rows[k] >= 0:
             row = weights + rows[k] * width
             for c in range(width):
-                out[c] += row[c]
+                out[c] += <sum_of_reals>row[c]
 
 
 # --- states and transitions -----------------------------------------------------------------------

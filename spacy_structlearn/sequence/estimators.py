@@ -60,6 +60,11 @@ class ChainEstimator:
     classes: WordClasses | None = None
     warm_start: bool = False
 
+    key_bits: ClassVar[int] = 64
+    """Of the keys of predicates; fewer make a smaller model (see `Templates`)."""
+    supported_only: ClassVar[bool] = True
+    """Whether weights are of features that were seen with the right labels alone."""
+
     @cached_property
     def attributes(self) -> tuple[str, ...]:
         """The columns that are read from the text, in order."""
@@ -98,12 +103,14 @@ class ChainEstimator:
             offsets,
             label_ids,
             tags,
-            self.templates,
+            Templates(self.templates, self.key_bits),
             self.min_frequency,
             order=self.order,
             pair_features=self.pair_features,
             encoding=self.encoding,
         )
+        if not self.supported_only:
+            model.supported[:] = model.supported_transitions[:] = True
         model.classes = self.classes
         model.vocabularies = vocabularies
         if previous is not None:

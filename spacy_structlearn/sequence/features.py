@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from ..errors import StructlearnError
 from . import _chain
@@ -51,12 +51,16 @@ class Templates:
 
     templates: texts like "ORTH[0]", "TAG[-1]|TAG[0]" or "bias". Column names are identifiers;
         offsets count tokens, to the right if positive, up to 999.
+    key_bits: how many bits of the keys, the upper ones, are kept; the others are zero.
     Attributes: texts; terms, of each template the set of its (column name, offset); columns, the
         names in order of first appearance.
-    Raises StructlearnError SL201 for a malformed template, SL202 for one given twice.
+    Raises StructlearnError SL201 for a malformed template, SL202 for one given twice, SL209.
     """
 
-    def __init__(self, templates: Sequence[str]):
+    def __init__(self, templates: Sequence[str], key_bits: int = 64):
+        if not 8 <= key_bits <= 64:
+            raise StructlearnError("SL209", name="key_bits", wanted="8 to 64", value=key_bits)
+        self.key_bits = key_bits
         self.texts: tuple[str, ...] = tuple(templates)
         parsed = [_parse(text) for text in self.texts]
         for i, text in enumerate(self.texts):
@@ -70,7 +74,11 @@ class Templates:
         self._hasher = self._make_hasher(range(len(parsed)))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Templates) and self.texts == other.texts
+        return (
+            isinstance(other, Templates)
+            and self.texts == other.texts
+            and self.key_bits == other.key_bits
+        )
 
     def __hash__(self) -> int:
         return hash(self.texts)
@@ -108,14 +116,16 @@ class Templates:
         offsets: NDArray[np.int64],
         weights: NDArray[np.floating],
         unknown: NDArray[np.float64] | None = None,
-    ) -> NDArray[np.float64]:
-        """The sum of the weights of the predicates at each token, float64 (n_tokens, n).
+        dtype: DTypeLike = np.float64,
+    ) -> NDArray[np.floating]:
+        """The sum of the weights of the predicates at each token, (n_tokens, n) of type `dtype`.
 
         index: of the known predicates. weights: float32 or float64 (n_predicates, n). unknown:
-        float64 (n_templates, n), for those that are not known. The rest: as in `keys`.
+        float64 (n_templates, n), for those that are not known. dtype: float64 or float32. The
+        rest: as in `keys`.
         """
         columns, offsets = self.check(columns, offsets)
-        scores = np.empty((len(columns), weights.shape[1]))
+        scores = np.empty((len(columns), weights.shape[1]), dtype=dtype)
         _chain.predicate_scores(self._hasher, index, columns, offsets, weights, unknown, scores)
         return scores
 
@@ -169,6 +179,7 @@ class Templates:
             np.array([offset for _, offset in terms], dtype=np.int32),
             np.array([_hash(f"padding[{-k}]") for k in distances], dtype=np.uint64),
             np.array([_hash(f"padding[+{k}]") for k in distances], dtype=np.uint64),
+            2**64 - 2 ** (64 - self.key_bits),
         )
 
 

@@ -31,7 +31,8 @@ from .states import START, allowed_transitions, label_states, pair_states, previ
 
 _KIND = "chain_model"
 _VERSION = 3
-_READABLE = {1, 2, 3}
+_PRUNED_VERSION = 4
+_READABLE = {1, 2, 3, 4}
 _FIELDS_OF_VERSION_3 = ("vocabularies", "locally_normalized")
 _FIELDS_OF_VERSION_1 = {
     "labels", "templates", "keys", "present", "weights", "transitions", "in_memory"
@@ -62,6 +63,8 @@ class ChainModel:
         are one symbol, `features.UNKNOWN`.
     locally_normalized: whether the score is that of a product of p(state | state before, input),
         each normalised by itself (McCallum, Freitag & Pereira 2000), not normalised as a whole.
+    margin: labels whose score at a token is lower than the best one's by more than this are not
+        looked at (see `pruned`); None: all are. Of first order only, with all transitions allowed.
     index: from keys to rows of `weights`, made of them.
     storage: the floating type in which `to_bytes` writes the weights; that of `weights` if None.
     supported: bool (n_predicates, n_columns) and `supported_transitions`: bool (n_states,
@@ -86,6 +89,7 @@ class ChainModel:
         classes: WordClasses | None = None,
         vocabularies: Mapping[str, NDArray[np.uint64]] | None = None,
         locally_normalized: bool = False,
+        margin: float | None = None,
         storage: str | None = None,
     ):
         self.labels: tuple[str, ...] = tuple(labels)
@@ -111,6 +115,7 @@ class ChainModel:
             for name, symbols in sorted((vocabularies or {}).items())
         }
         self.locally_normalized = locally_normalized
+        self.margin = margin
         self.storage = storage or str(dtype.__name__)
         self.supported: NDArray[np.bool_] | None = None
         self.supported_transitions: NDArray[np.bool_] | None = None
@@ -339,6 +344,7 @@ class ChainModel:
             classes=self.classes,
             vocabularies=self.vocabularies,
             locally_normalized=self.locally_normalized,
+            margin=self.margin,
             storage=storage,
         )
 
@@ -398,7 +404,11 @@ class ChainModel:
 
     def to_bytes(self) -> bytes:
         """The model as bytes, the same for equal models: a bit for each weight that is not zero,
-        the key of each predicate, and the weights in the `storage` type."""
+        the key of each predicate, and the weights in the `storage` type.
+
+        With a margin there are many labels, of which a predicate has weights for few: then, in
+        place of the bits, their number and their places.
+        """
         present = self.weights != 0
         named = sorted(self.names)
         further: dict[str, Any] = {
@@ -408,12 +418,15 @@ class ChainModel:
         return serialization.pack(
             _KIND,
             # Models that need none of the further fields are written as they were before.
-            _VERSION if any(further.values()) else 2,
+            _PRUNED_VERSION
+            if self.margin is not None
+            else _VERSION
+            if any(further.values())
+            else 2,
             {
                 "labels": self.labels,
                 "templates": self.templates.texts,
-                "keys": self.keys,
-                "present": np.packbits(present, bitorder="little"),
+                **self._packed_keys(present),
                 "weights": self.weights[present].astype(self.storage),
                 "transitions": self.transitions,
                 "in_memory": str(self.weights.dtype),
@@ -426,9 +439,24 @@ class ChainModel:
                 "named_keys": np.array(named, dtype=np.uint64),
                 "names": [self.names[key] for key in named],
                 "classes": None if self.classes is None else self._packed_classes(),
-                **(further if any(further.values()) else {}),
+                **(further if any(further.values()) or self.margin is not None else {}),
             },
         )
+
+    def _packed_keys(self, present: NDArray[np.bool_]) -> dict[str, Any]:
+        """The fields that say which predicates and weights there are."""
+        if self.margin is None:
+            return {"keys": self.keys, "present": np.packbits(present, bitorder="little")}
+        key_bits = self.templates.key_bits
+        n_bytes = (key_bits + 7) // 8
+        narrow = np.uint8 if present.shape[1] <= 256 else np.uint16
+        return {
+            "margin": self.margin,
+            "key_bits": key_bits,
+            "keys": self.keys.astype(">u8").view(np.uint8).reshape(-1, 8)[:, :n_bytes].copy(),
+            "counts": np.count_nonzero(present, axis=1).astype(narrow),
+            "columns": np.nonzero(present)[1].astype(narrow),
+        }
 
     def _packed_classes(self) -> NDArray[np.uint8]:
         assert self.classes is not None
@@ -444,6 +472,8 @@ class ChainModel:
         with serialization.reading(_KIND):
             if version == 1:
                 fields = _from_version_1(fields)
+            if version == _PRUNED_VERSION:
+                fields = _from_version_4(fields)
             if version < 3 and any(name in fields for name in _FIELDS_OF_VERSION_3):
                 raise ValueError(f"it has fields that version {version} did not have")
             return cls._from_fields(**fields)
@@ -470,6 +500,8 @@ class ChainModel:
         classes: NDArray[np.uint8] | None,
         vocabularies: dict[str, NDArray[np.uint64]] | None = None,
         locally_normalized: bool = False,
+        key_bits: int = 64,
+        margin: float | None = None,
     ) -> ChainModel:
         for name in labels + templates + names:
             if not isinstance(name, str):
@@ -491,13 +523,14 @@ class ChainModel:
             states.dtype != np.int32
             or any(symbols.dtype != np.uint64 for symbols in (named_keys, *vocabularies.values()))
             or type(locally_normalized) is not bool
+            or (margin is not None and type(margin) is not float)
         ):
             raise ValueError("its states, names or vocabularies have the wrong type")
         full = np.zeros(n_weights, dtype=in_memory)
         full[mask] = weights
         return cls(
             labels,
-            Templates(templates),
+            Templates(templates, key_bits),
             keys,
             full.reshape(len(keys), n_columns),
             transitions,
@@ -510,6 +543,7 @@ class ChainModel:
             classes=None if classes is None else WordClasses.from_bytes(classes.tobytes()),
             vocabularies=vocabularies,
             locally_normalized=locally_normalized,
+            margin=margin,
             storage=storage,
         )
 
@@ -517,7 +551,7 @@ class ChainModel:
         if not isinstance(other, ChainModel):
             return NotImplemented
         names = ("labels", "templates", "storage", "encoding", "names", "classes")
-        names += ("locally_normalized",)
+        names += ("locally_normalized", "margin")
         arrays = ("keys", "weights", "transitions", "states", "initial", "final", "unknown")
         return (
             all(getattr(self, name) == getattr(other, name) for name in names)
@@ -540,6 +574,7 @@ class ChainModel:
             self._problem_of_states()
             or self._problem_of_weights()
             or self._problem_of_vocabularies()
+            or self._problem_of_margin()
         )
         if problem:
             raise StructlearnError("SL206", problem=problem)
@@ -598,6 +633,15 @@ class ChainModel:
                 return f"weights of the unknown of shape {self.unknown.shape}"
             if not np.isfinite(self.unknown).all():
                 return "a weight is not finite"
+        return None
+
+    def _problem_of_margin(self) -> str | None:
+        if self.margin is None:
+            return None
+        if not 0 <= self.margin < np.inf:
+            return f"a margin of {self.margin}"
+        if self.order > 1 or self.locally_normalized or not np.isfinite(self.transitions).all():
+            return "a margin, and pairs of labels, local normalisation or forbidden transitions"
         return None
 
     def _problem_of_vocabularies(self) -> str | None:
@@ -679,6 +723,30 @@ def _from_version_1(fields: dict[str, Any]) -> dict[str, Any]:
         "named_keys": np.empty(0, dtype=np.uint64),
         "names": [],
         "classes": None,
+    }
+
+
+def _from_version_4(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a model with a margin with keys and bits like those of the others."""
+    parts = fields["keys"], fields["counts"], fields["columns"]
+    if any(part.dtype.kind != "u" for part in parts) or fields["keys"].ndim != 2:
+        raise ValueError("its keys, or the places of its weights, have the wrong type")
+    packed, counts, columns = parts
+    if packed.dtype != np.uint8 or packed.shape[1] > 8 or counts.shape != (len(packed),):
+        raise ValueError("its keys have the wrong shape")
+    if columns.shape != (counts.sum(dtype=np.int64),):
+        raise ValueError("its weights have not as many places as they are said to have")
+    keys = np.zeros((len(packed), 8), dtype=np.uint8)
+    keys[:, : packed.shape[1]] = packed
+    n_columns = fields["n_columns"]
+    if type(n_columns) is not int or not columns.max(initial=0) < max(n_columns, 1):
+        raise ValueError("a weight is of no column")
+    present = np.zeros((len(packed), n_columns), dtype=np.bool_)
+    present[np.repeat(np.arange(len(packed)), counts), columns] = True
+    return {
+        **{name: value for name, value in fields.items() if name not in ("counts", "columns")},
+        "keys": keys.view(">u8")[:, 0].astype(np.uint64),
+        "present": np.packbits(present, bitorder="little"),
     }
 
 

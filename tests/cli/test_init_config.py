@@ -284,7 +284,8 @@ def corpora(tmp_path):
 
 
 FAST = {"constituency_parser": {"components.constituency_parser.model.rounds": 0}}
-SCORES = {"constituency_parser": "constituents_f", "np_chunker": "np_chunk_f"}
+SCORES = {"chain_tagger": "tag_acc", "constituency_parser": "constituents_f"}
+SCORES |= {"np_chunker": "np_chunk_f"}
 SCORES |= {"pp_attacher": "pp_attachment_acc"}
 
 

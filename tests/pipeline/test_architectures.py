@@ -71,6 +71,7 @@ SETTINGS = {
     },
     "perceptron": {"@architectures": "spacy_structlearn.Perceptron.v1"},
     "perceptron, first order": {"@architectures": "spacy_structlearn.Perceptron.v1", "order": 1},
+    "stochastic crf": {"@architectures": "spacy_structlearn.StochasticCRF.v1", "max_epochs": 10},
     "hmm": {"@architectures": "spacy_structlearn.HMM.v1"},
 }
 CLOSED = (

@@ -11,6 +11,7 @@ from spacy.tokens import Doc, Span
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.tokens import check_attributes, read_tokens, sentence_docs
+from spacy_structlearn.sequence.words import word_columns
 
 VOCAB = spacy.blank("en").vocab
 
@@ -32,6 +33,17 @@ def test_columns_are_the_ids_of_the_attributes_in_the_order_asked_for():
     columns = read(doc, attributes=("TAG", "ORTH", "LOWER")).columns
     expected = [[token.tag, token.orth, token.lower] for token in doc]
     np.testing.assert_array_equal(columns, np.array(expected, dtype=np.uint64))
+
+
+def test_columns_of_the_spelling_among_others():
+    names = ("SUFFIX2", "LOWER", "FLAGS")
+    docs = make_doc(["Dogs", " ", "bark"]), Doc(spacy.blank("de").vocab, words=["dogs", "zyzzyva"])
+    columns = read(*docs, attributes=names).columns
+    words = ["Dogs", "bark", "dogs", "zyzzyva"]
+    np.testing.assert_array_equal(columns[:, [0, 2]], word_columns(words, ["SUFFIX2", "FLAGS"]))
+    lower = [VOCAB.strings.add(word.lower()) for word in words]
+    np.testing.assert_array_equal(columns[:, 1], np.array(lower, dtype=np.uint64))
+    assert read(make_doc([]), attributes=names).columns.shape == (0, 3)
 
 
 def test_shapes_and_types():

@@ -1,0 +1,102 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
+"""Kernel of lexical columns: affixes and flags of words as symbols; see `words`."""
+
+from cpython.unicode cimport (
+    PyUnicode_READ_CHAR,
+    Py_UNICODE_ISALNUM,
+    Py_UNICODE_ISDECIMAL,
+    Py_UNICODE_ISLOWER,
+    Py_UNICODE_ISUPPER,
+)
+from libc.stdint cimport int32_t, uint64_t
+
+DEF LONGEST = 16
+
+
+cdef inline uint64_t mix(uint64_t state) noexcept nogil:
+    """As in `_chain`."""
+    state += <uint64_t>0x9E3779B97F4A7C15
+    state = (state ^ (state >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    state = (state ^ (state >> 27)) * <uint64_t>0x94D049BB133111EB
+    return state ^ (state >> 31)
+
+
+def affixes(list words, const int32_t[::1] lengths, uint64_t[:, ::1] out):
+    """Symbols of beginnings and ends of words, into `out`, uint64 (n_words, n_columns).
+
+    lengths: int32 (n_columns), at most 16 characters: of a beginning, or, below 0, of an end. The
+    symbol of a word that is not longer than that is 0.
+    """
+    cdef Py_ssize_t n = len(words), i, j, k, size
+    cdef uint64_t[LONGEST + 1] first
+    cdef uint64_t[LONGEST + 1] last
+    cdef uint64_t begin = 1, end = 2
+    cdef int32_t longest = 0, length
+    cdef str word
+    if out.shape[0] != n or out.shape[1] != lengths.shape[0]:
+        raise ValueError("out must have a row for each word and a column for each length")
+    for j in range(lengths.shape[0]):
+        if not (0 < lengths[j] <= LONGEST or -LONGEST <= lengths[j] < 0):
+            raise ValueError("affixes have 1 to 16 characters")
+        longest = max(longest, abs(lengths[j]))
+    first[0], last[0] = mix(begin), mix(end)
+    for i in range(n):
+        word = words[i]
+        size = len(word)
+        for k in range(min(<Py_ssize_t>longest, size)):
+            first[k + 1] = mix(first[k] ^ <uint64_t>PyUnicode_READ_CHAR(word, k))
+            last[k + 1] = mix(last[k] ^ <uint64_t>PyUnicode_READ_CHAR(word, size - 1 - k))
+        for j in range(lengths.shape[0]):
+            length = lengths[j]
+            if abs(length) >= size:
+                out[i, j] = 0
+            else:
+                out[i, j] = first[length] if length > 0 else last[-length]
+
+
+def flags(list words, uint64_t[::1] out):
+    """What characters each word has, as bits of a symbol, into `out`, uint64 (n_words); see `words`."""
+    cdef Py_ssize_t n = len(words), i, k, size
+    cdef Py_ssize_t upper, lower, digits, others
+    cdef Py_UCS4 c
+    cdef uint64_t found
+    cdef str word
+    if out.shape[0] != n:
+        raise ValueError("out must be as long as words")
+    for i in range(n):
+        word = words[i]
+        size = len(word)
+        upper = lower = digits = others = 0
+        found = 0
+        for k in range(size):
+            c = PyUnicode_READ_CHAR(word, k)
+            if Py_UNICODE_ISUPPER(c):
+                upper += 1
+                found |= 4 if k == 0 else 16
+            elif Py_UNICODE_ISLOWER(c):
+                lower += 1
+            elif Py_UNICODE_ISDECIMAL(c):
+                digits += 1
+                if k == size - 1:
+                    found |= 512
+            elif not Py_UNICODE_ISALNUM(c):
+                others += 1
+                if c == u"-":
+                    found |= 2
+                elif c == u"." and k < size - 1:
+                    found |= 64
+                elif c == u"@":
+                    found |= 128
+                elif c == u"/":
+                    found |= 256
+                elif c == u"'" or c == u"\u2019":
+                    found |= 2048
+        if digits:
+            found |= 1
+        if upper > 1 and not lower:
+            found |= 8
+        if others == size:
+            found |= 32
+        if lower:
+            found |= 1024
+        out[i] = found

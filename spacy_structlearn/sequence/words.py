@@ -1,0 +1,50 @@
+"""Columns that are made of the spelling of a word alone: its beginnings, its ends, its characters.
+
+PREFIX2 and SUFFIX3 are the symbols of the first two and the last three characters, in lower case
+(PREFIX1 to PREFIX16); 0 where the word is not longer than that, since the word itself is a symbol
+already (Ratnaparkhi 1996, table 1). FLAGS is one symbol of what characters there are. They are
+computed once for each distinct word of some texts. The symbols are part of the model format and
+must never change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _words
+
+FLAGS = "FLAGS"
+"""Bits: 1 a digit, 2 a hyphen, 4 a capital first, 8 capitals alone, 16 a capital later, 32 neither
+letters nor digits, 64 a full stop before the last character, 128 an @, 256 a slash, 512 a digit
+last, 1024 a small letter, 2048 an apostrophe."""
+
+_AFFIX = re.compile(r"(PREFIX|SUFFIX)([1-9]|1[0-6])")
+
+
+def is_word_column(name: str) -> bool:
+    """Whether the name is one of a column of this module."""
+    return name == FLAGS or _AFFIX.fullmatch(name) is not None
+
+
+def word_columns(words: Sequence[str], names: Sequence[str]) -> NDArray[np.uint64]:
+    """The symbols of each word, uint64 (n_words, n_names)."""
+    columns = np.empty((len(words), len(names)), dtype=np.uint64)
+    lengths = {}
+    for place, name in enumerate(names):
+        match = _AFFIX.fullmatch(name)
+        if match is None:
+            flags = np.empty(len(words), dtype=np.uint64)
+            _words.flags(list(words), flags)
+            columns[:, place] = flags
+        else:
+            lengths[place] = int(match[2]) * (1 if match[1] == "PREFIX" else -1)
+    if lengths:
+        affixes = np.empty((len(words), len(lengths)), dtype=np.uint64)
+        of = np.array(list(lengths.values()), dtype=np.int32)
+        _words.affixes([word.lower() for word in words], of, affixes)
+        columns[:, list(lengths)] = affixes
+    return columns

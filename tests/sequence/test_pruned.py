@@ -1,0 +1,335 @@
+"""Chains over the few labels that a token can well have, against plain ones."""
+
+import numpy as np
+import pytest
+from chains import LABELS, TEMPLATES, random_data, random_model
+from scipy.special import logsumexp
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.sequence import _pruned
+from spacy_structlearn.sequence.decode import marginals, state_scores
+from spacy_structlearn.sequence.estimators import SequenceData
+from spacy_structlearn.sequence.features import Templates
+from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.sequence.perceptron import shuffled
+from spacy_structlearn.sequence.pruned import Candidates, StochasticCRF, candidates
+
+LENGTHS = [5, 0, 1, 7, 3]
+
+
+def pruned_model(margin, n_labels=5, seed=0, scale=1.5):
+    data = random_data(LENGTHS, n_labels, seed)
+    model = random_model(*data, labels=LABELS[:n_labels], seed=seed, scale=scale)
+    model.margin = margin
+    return model, data
+
+
+def as_array(found, n_labels):
+    """float (n_tokens, n_labels), zero where a label is no candidate."""
+    table = np.zeros((len(found.starts) - 1, n_labels))
+    rows = np.repeat(np.arange(len(table)), np.diff(found.starts))
+    table[rows, found.labels] = found.probabilities
+    return table
+
+
+# --- decoding -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("seed", range(5))
+def test_a_wide_margin_gives_the_exact_posteriors(seed):
+    model, (columns, offsets, _) = pruned_model(1000.0, seed=seed)
+    model.initial[:] = np.linspace(-1, 1, 5)
+    model.final[:] = np.linspace(1, -1, 5)
+    found = as_array(candidates(model, columns, offsets), 5)
+    np.testing.assert_allclose(found, marginals(model, columns, offsets), atol=1e-5)
+
+
+@pytest.mark.parametrize("margin", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_out_of_the_margin_are_as_if_not_allowed(margin, seed):
+    model, (columns, offsets, _) = pruned_model(margin, seed=seed)
+    scores, _ = state_scores(model, columns, offsets)
+    allowed = scores >= scores.max(axis=1, keepdims=True) - margin
+    assert not allowed.all()
+    found = as_array(candidates(model, columns, offsets), 5)
+    np.testing.assert_allclose(found, marginals(model, columns, offsets, allowed), atol=1e-5)
+
+
+@pytest.mark.parametrize("margin", [None, 4.0])
+def test_the_most_probable_label_is_the_first(margin):
+    model, (columns, offsets, _) = pruned_model(margin)
+    found = candidates(model, columns, offsets)
+    exact = as_array(found, 5)
+    np.testing.assert_array_equal(found.best(), exact.argmax(axis=1))
+    for begin, end in zip(found.starts[:-1], found.starts[1:], strict=True):
+        assert (np.diff(found.probabilities[begin:end]) <= 0).all()
+
+
+def test_great_scores_are_no_harm():
+    model, (columns, offsets, _) = pruned_model(6.0, scale=2000.0)
+    found = candidates(model, columns, offsets)
+    sums = np.add.reduceat(found.probabilities, found.starts[:-1])
+    np.testing.assert_allclose(sums, 1.0, atol=1e-5)
+
+
+def test_uncertain():
+    found = Candidates(
+        np.array([0, 2, 3, 6]),
+        np.array([4, 1, 2, 0, 3, 1]),
+        np.array([0.7, 0.3, 1.0, 0.8, 0.195, 0.005], np.float32),
+    )
+    tokens, rivals = found.uncertain(0.99, 0.01)
+    assert tokens.tolist() == [0, 2]
+    assert rivals.starts.tolist() == [0, 2, 4]
+    assert rivals.labels.tolist() == [4, 1, 0, 3]
+    tokens, rivals = found.uncertain(0.75, 0.9)
+    assert (tokens.tolist(), rivals.labels.tolist()) == ([0], [4])
+    tokens, rivals = found.uncertain(0.1, 0.1)
+    assert (len(tokens), rivals.starts.tolist()) == (0, [0])
+
+
+def test_no_tokens():
+    model, _ = pruned_model(3.0)
+    found = candidates(model, np.empty((0, 2), np.uint64), np.array([0, 0]))
+    assert (found.starts.tolist(), len(found.labels), len(found.best())) == ([0], 0, 0)
+    assert len(found.uncertain(0.99, 0.01)[0]) == 0
+
+
+# --- training -------------------------------------------------------------------------------------
+def sequence_data(columns, offsets, label_ids):
+    return [SequenceData(columns, offsets, tuple(LABELS[i] for i in label_ids))]
+
+
+def plain_epochs(model, columns, offsets, label_ids, settings, n_epochs):
+    """The algorithm as it is written, with all labels: the weights after each sentence."""
+    rows = model.rows(model.templates.keys(columns, offsets))
+    n, (n_rows, n_labels) = len(offsets) - 1, model.weights.shape
+    totals, squares = np.zeros((2, n_rows, n_labels))
+    arc_totals, arc_squares = np.zeros((2, n_labels, n_labels))
+    weights, arcs, sums, arc_sums = (np.zeros_like(x) for x in (totals, arc_totals) * 2)
+
+    def set_weights(total, square, t):
+        size = np.maximum(np.abs(total) - settings.l1 / n * t, 0)
+        return -settings.learn_rate * np.sign(total) * size / (settings.damping + np.sqrt(square))
+
+    done = 0
+    for epoch in range(n_epochs):
+        for s in shuffled(n, settings.seed, epoch):
+            done += 1
+            part, gold = rows[offsets[s] : offsets[s + 1]], label_ids[offsets[s] : offsets[s + 1]]
+            if not len(part):
+                continue
+            singles, pairs = plain_posteriors(weights[part].sum(axis=1), arcs)
+            before = totals.copy()
+            for t, label in enumerate(gold):
+                derivative = singles[t] - (np.arange(n_labels) == label)
+                derivative[np.abs(derivative) <= 1e-3] = 0
+                for row in part[t]:
+                    totals[row] += derivative
+                    squares[row] += derivative**2
+            changed = totals != before
+            weights[changed] = set_weights(totals, squares, done)[changed]
+            for t in range(1, len(gold)):
+                derivative = pairs[t - 1].copy()
+                derivative[gold[t - 1], gold[t]] -= 1
+                derivative[np.abs(derivative) <= 1e-3] = 0
+                arc_totals += derivative
+                arc_squares += derivative**2
+                changed = derivative != 0
+                arcs[changed] = set_weights(arc_totals, arc_squares, done)[changed]
+        sums += set_weights(totals, squares, done)
+        arc_sums += set_weights(arc_totals, arc_squares, done)
+    return sums / n_epochs, arc_sums / n_epochs
+
+
+def plain_posteriors(scores, arcs):
+    """p(y_t) and p(y_{t-1}, y_t) of one sentence, in log space."""
+    n = len(scores)
+    forward, backward = scores.copy(), np.zeros_like(scores)
+    for t in range(1, n):
+        forward[t] += logsumexp(forward[t - 1][:, None] + arcs, axis=0)
+    for t in range(n - 2, -1, -1):
+        backward[t] = logsumexp(arcs + scores[t + 1] + backward[t + 1], axis=1)
+    z = logsumexp(forward[-1])
+    pairs = [
+        np.exp(forward[t - 1][:, None] + arcs + scores[t] + backward[t] - z) for t in range(1, n)
+    ]
+    return np.exp(forward + backward - z), pairs
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.5])
+def test_weights_are_those_of_the_plain_algorithm(l1):
+    columns, offsets, label_ids = random_data([4, 2, 0, 6, 1, 5], 3, seed=3)
+    settings = StochasticCRF(TEMPLATES, encoding="none", margin=100.0, l1=l1, max_epochs=3, seed=4)
+    data = sequence_data(columns, offsets, label_ids)
+    model = settings.initialize(data, LABELS[:3])
+    order = [LABELS[:3].index(label) for label in model.labels]
+    places = np.argsort(order)
+    weights, arcs = plain_epochs(model, columns, offsets, places[label_ids], settings, 3)
+    trainer = settings.trainer(model, data)
+    while trainer.step():
+        pass
+    trainer.parameters()
+    np.testing.assert_allclose(model.weights, weights, atol=2e-4)
+    np.testing.assert_allclose(model.transitions, arcs, atol=2e-4)
+
+
+def separable(n=60):
+    """Sentences whose labels are told by the words."""
+    columns, offsets, _ = random_data([4] * n, seed=1)
+    return columns, offsets, (columns[:, 0] % 3).astype(int)
+
+
+def trained(settings, data, n_epochs=None):
+    trainer = settings.trainer(settings.initialize(data, LABELS[:3]), data)
+    more = True
+    while more and (n_epochs is None or trainer.n_iterations < n_epochs):
+        more = trainer.step()
+    return trainer
+
+
+def test_learns():
+    columns, offsets, label_ids = separable()
+    data = sequence_data(columns, offsets, label_ids)
+    trainer = trained(StochasticCRF(TEMPLATES, encoding="none", max_epochs=8), data)
+    assert (trainer.n_iterations, trainer.step()) == (8, False)
+    assert 0 < trainer.value < 30
+    model = trainer.parameters()
+    assert model.margin == 6.0
+    assert (model.keys & np.uint64(2**24 - 1) == 0).all()
+    best = candidates(model, columns, offsets).best()
+    assert [model.labels[i] for i in best] == [LABELS[i] for i in label_ids]
+
+
+def test_the_penalty_leaves_few_weights():
+    data = sequence_data(*random_data([5] * 40, 3, seed=2))
+    n = [
+        trained(StochasticCRF(TEMPLATES, encoding="none", l1=l1), data).parameters().n_features
+        for l1 in (0.0, 2.0, 1e6)
+    ]
+    assert n[0] > n[1] > n[2] == 0
+
+
+@pytest.mark.parametrize("stop", [0, 1, 3])
+def test_saved_and_continued_is_bitwise_the_same(stop):
+    data = sequence_data(*random_data([5] * 20, 3, seed=2))
+    settings = StochasticCRF(TEMPLATES, encoding="none", max_epochs=4)
+    whole = trained(settings, data)
+    part = (
+        trained(settings, data, stop)
+        if stop
+        else settings.trainer(settings.initialize(data, LABELS[:3]), data)
+    )
+    part.parameters()  # which makes no difference to what comes
+    again = settings.trainer(settings.initialize(data, LABELS[:3]), data)
+    assert again.resume(part.to_bytes())
+    while again.n_iterations < 4:
+        again.step()
+    assert again.parameters() == whole.parameters()
+    assert again.to_bytes() == whole.to_bytes()
+    other = StochasticCRF(TEMPLATES, encoding="none", max_epochs=4, l1=0.2)
+    assert not other.trainer(other.initialize(data, LABELS[:3]), data).resume(part.to_bytes())
+
+
+def test_goes_on_from_what_was_learned():
+    columns, offsets, label_ids = separable()
+    data = sequence_data(columns, offsets, label_ids)
+    settings = StochasticCRF(TEMPLATES, encoding="none", warm_start=True)
+    model = trained(settings, data).parameters()
+    again = settings.initialize(data, LABELS[:3], model)
+    assert settings.trainer(again, data).parameters() == model
+    trainer = settings.trainer(model, data[:1])
+    trainer.step()
+    assert trainer.value < 20
+    trainer.add(sequence_data(*random_data([3, 2], 3)))
+    assert [trainer.step() for _ in range(5)] == [True] * 4 + [False]
+
+
+def test_settings_out_of_range():
+    data = sequence_data(*random_data([5], 3))
+    for change in ({"order": 2}, {"l1": -1}, {"margin": 0}, {"seed": -1}, {"learn_rate": 0}):
+        settings = StochasticCRF(TEMPLATES, encoding="none", **change)
+        with pytest.raises(StructlearnError, match="SL209"):
+            settings.initialize(data, LABELS[:3])
+
+
+# --- storage --------------------------------------------------------------------------------------
+def test_round_trip_of_a_model_with_a_margin():
+    data = sequence_data(*random_data([5] * 20, 3, seed=2))
+    model = trained(StochasticCRF(TEMPLATES, encoding="none"), data).parameters()
+    for each in (model, model.compact("float16", 0.1)):
+        again = ChainModel.from_bytes(each.to_bytes())
+        assert again == each
+        assert (again.margin, again.templates.key_bits) == (6.0, 40)
+
+
+def test_a_margin_needs_labels_that_may_all_follow():
+    model, _ = pruned_model(None)
+    parts = model.labels, model.templates, model.keys, model.weights
+    with pytest.raises(StructlearnError, match=r"SL206.*margin"):
+        ChainModel(*parts, np.full((5, 5), -np.inf), margin=1.0)
+    with pytest.raises(StructlearnError, match=r"SL206.*margin"):
+        ChainModel(*parts, np.zeros((5, 5)), margin=np.inf)
+
+
+def test_short_keys_are_the_upper_bits():
+    columns, offsets, _ = random_data(LENGTHS)
+    whole = Templates(TEMPLATES).keys(columns, offsets)
+    short = Templates(TEMPLATES, 40)
+    np.testing.assert_array_equal(short.keys(columns, offsets), whole >> 24 << 24)
+    assert short != Templates(TEMPLATES)
+    with pytest.raises(StructlearnError, match="SL209"):
+        Templates(TEMPLATES, 65)
+
+
+# --- the kernel -----------------------------------------------------------------------------------
+def learner(shape):
+    return _pruned.Learner(*np.zeros((4, *shape), np.float32))
+
+
+SOUND = {
+    "rows": np.array([[0], [1], [-1]], np.int32),
+    "offsets": np.array([0, 2, 3]),
+    "gold": np.array([0, 1, 1], np.int32),
+    "order": np.array([1, 0]),
+    "predicates": learner((2, 2)),
+    "transitions": learner((2, 2)),
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": np.array([[0], [2], [-1]], np.int32)},
+        {"offsets": np.array([0, 2])},
+        {"offsets": np.array([0, 3, 2, 3])},
+        {"gold": np.array([0, 1], np.int32)},
+        {"gold": np.array([0, 1, 2], np.int32)},
+        {"order": np.array([2])},
+        {"predicates": learner((2, 3))},
+        {"transitions": learner((3, 2))},
+    ],
+)
+def test_kernel_checks_its_arrays(change):
+    fields = {**SOUND, **change}
+    with pytest.raises(ValueError, match=r"must|range"):
+        _pruned.epoch(*fields.values(), 6.0, 0.3, 0.3, 0.0, 0.0)
+    assert _pruned.epoch(*SOUND.values(), 6.0, 0.3, 0.3, 0.0, 0.0) > 0
+
+
+def test_learner_checks_its_arrays():
+    with pytest.raises(ValueError, match="one shape"):
+        _pruned.Learner(*np.zeros((3, 2, 2), np.float32), np.zeros((2, 3), np.float32))
+    with pytest.raises(ValueError, match="shape"):
+        learner((2, 2)).add_to(np.zeros((3, 2), np.float32), 1.0, 1.0, 0.0)
+
+
+def test_posteriors_check_their_arrays():
+    scores, offsets = np.zeros((3, 2), np.float32), np.array([0, 3])
+    sound = [np.zeros(4, np.int64), np.zeros(6, np.int32), np.zeros(6, np.float32)]
+    for place, wrong in enumerate(array[:-1] for array in sound):
+        arrays = [*sound[:place], wrong, *sound[place + 1 :]]
+        with pytest.raises(ValueError, match="must"):
+            _pruned.posteriors(np.zeros((2, 2)), scores, offsets, 1.0, *arrays)
+    with pytest.raises(ValueError, match="transition"):
+        _pruned.posteriors(np.zeros((2, 3)), scores, offsets, 1.0, *sound)
+    with pytest.raises(ValueError, match="offsets"):
+        _pruned.posteriors(np.zeros((2, 2)), scores, offsets - 1, 1.0, *sound)
