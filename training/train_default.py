@@ -60,8 +60,8 @@ TOGETHER = {"constituency_parser": {**BEHIND_TAGGER, "set_tags": True}}
 CLASSES_FROM = ("craft", "ewt")  # the raw text of their training parts; both may be shipped
 N_CLASSES = 400
 # Smaller weights are not shipped: that costs 0.1 F1 at most on the tuning documents.
-SMALLEST_BOUNDARY_WEIGHT = 0.08
-SMALLEST_TAG_WEIGHT = 0.1
+SMALLEST_BOUNDARY_WEIGHT = 0.05
+SMALLEST_TAG_WEIGHT = 0.05
 SMALLEST_CHUNK_WEIGHT = 0.08
 TUNED_L2 = (0.5, 1.0, 2.0, 4.0)
 # Of the parser's probabilities: smaller ones are not shipped, the others as float16. On the tuning

@@ -22,8 +22,8 @@ a whole:
               no sentence begins; of a word before a period: whether the text has it without one, or
               with one where no sentence ends
     CAPITALS  how much of the text is in capitals
-    LAYOUT    whether the text has line breaks, and blank lines, at all; and how long the paragraph is.
-              Where paragraphs are marked, fewer sentences end without a mark inside of them
+    LAYOUT    whether the text has line breaks, and blank lines, at all; and how long the paragraph
+              is. Where paragraphs are marked, fewer sentences end without a mark inside of them
 
 CASE is the orthographic heuristic and the search for abbreviations of Kiss & Strunk (2006, sections
 4.1 and 4.3), with the document as its only source; what training data know of abbreviations and
@@ -200,7 +200,7 @@ class Layout:
         return self._line_lengths[lines - 1] + 1 + words
 
     def _fit(self, groups: Ints) -> tuple[Ints, Ints]:
-        """At each of `_breaks`, the characters that were left, and the longest line of its group."""
+        """At each of `_breaks`, the characters left, and the length of the group's longest line."""
         longest = _longest(self._line_lengths, groups[self._line_starts])[self._breaks]
         return longest - self._needed, longest
 
