@@ -223,7 +223,7 @@ def test_a_folder_that_is_missing(components, tmp_path):
 
 # --- a whole pipeline, and bytes ------------------------------------------------------------------
 def test_a_pipeline_says_which_of_its_files_is_damaged(tmp_path):
-    exclude = ["tok2vec", "tagger", "senter", "constituency_parser", "srl_labeler"]
+    exclude = ["chain_tagger", "sentence_splitter", "constituency_parser", "srl_labeler"]
     copy = Path(
         shutil.copytree(DIRECTORY, tmp_path / "copy", ignore=shutil.ignore_patterns(*exclude))
     )
@@ -318,8 +318,8 @@ def test_a_pipeline_that_was_edited_on_purpose(pipeline):
 @pytest.mark.parametrize(
     ("file", "content"),
     [
-        ("tagger/model", b""),
-        ("tagger/cfg", b"{"),
+        ("chain_tagger/model", b""),
+        ("chain_tagger/cfg", b"{"),
         ("vocab/strings.json", b'{"a"'),
         ("tokenizer", b"hello"),
         ("config.cfg", b'[nlp]\nlang = "en"\npipeline = ["x"]\n'),
@@ -382,7 +382,13 @@ def test_spacy_finds_damage_by_the_digests_of_the_pipeline(tmp_path):
 
 
 def test_a_pipeline_that_is_saved_again_where_it_was(tmp_path):
-    exclude = ["constituency_parser", "srl_labeler", "pp_attacher", "tagger", "senter", "tok2vec"]
+    exclude = [
+        "constituency_parser",
+        "srl_labeler",
+        "pp_attacher",
+        "chain_tagger",
+        "sentence_splitter",
+    ]
     copy = tmp_path / "copy"
     shutil.copytree(DIRECTORY, copy, ignore=shutil.ignore_patterns(*exclude))
     nlp = spacy.load(copy, exclude=exclude)

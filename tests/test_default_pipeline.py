@@ -221,7 +221,7 @@ def test_k_best_trees(nlp):
 
 
 def test_a_sentence_of_600_words_is_cut(nlp):
-    with nlp.select_pipes(disable=["senter"]):
+    with nlp.select_pipes(disable=["sentence_splitter"]):
         doc = nlp("the old dog and " * 150)
     assert [(span.label_, len(span)) for span in doc._.parse_failures] == [("cut", 600)]
     assert doc._.trees[0].words() == [token.text for token in doc]

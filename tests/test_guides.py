@@ -164,7 +164,8 @@ def five_commands(page: Path) -> Block:
     (found,) = (
         block
         for block in blocks(page)
-        if [command[1] for command in commands(block.text) if len(command) > 1] == [*FIVE]
+        if block.language == "bash"
+        and [command[1] for command in commands(block.text) if len(command) > 1] == [*FIVE]
         and "sample.trees" in block.text
     )
     return found

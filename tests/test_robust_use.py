@@ -138,7 +138,7 @@ def test_odd_texts(nlp, text):
     assert doc.text == text
     assert [len(doc.spans[k]) for k in KEYS] == [len(doc.spans[k].attrs["scores"]) for k in KEYS]
     read_all(doc)
-    with nlp.select_pipes(disable="senter"):
+    with nlp.select_pipes(disable="sentence_splitter"):
         read_all(nlp(text))
 
 
@@ -174,7 +174,7 @@ def test_what_is_missing_in_front_is_named(nlp, names, code, missing):
 @pytest.mark.parametrize(
     ("disabled", "code", "component"),
     [
-        ("tagger", "SL001", "np_chunker"),
+        (["chain_tagger", "constituency_parser"], "SL001", "np_chunker"),
         ("constituency_parser", "SL026", "srl_labeler"),
         (["np_chunker", "constituency_parser", "srl_labeler"], "SL026", "pp_attacher"),
     ],
@@ -192,13 +192,15 @@ def test_a_parser_without_sentences_reads_the_whole_text_as_one(nlp):
 
 def test_what_nobody_reads_can_be_disabled(nlp):
     expected = annotation(nlp(TEXTS[0]))
-    with nlp.select_pipes(disable=["tagger", "np_chunker"]):
+    with nlp.select_pipes(disable=["np_chunker"]):
         doc = nlp(TEXTS[0])
     assert "np_chunks" not in doc.spans
-    nlp.get_pipe("np_chunker")(nlp.get_pipe("tagger")(nlp.get_pipe("tok2vec")(doc)))
+    nlp.get_pipe("np_chunker")(doc)
     assert annotation(doc) == expected
     with nlp.select_pipes(enable=["constituency_parser"]):
-        assert set(nlp(TEXTS[0]).spans) == {"constituents", "constituent_tags"}
+        doc = nlp(TEXTS[0])
+        assert set(doc.spans) == {"constituents"}
+        assert all(token.tag_ for token in doc)
     assert annotation(nlp(TEXTS[0])) == expected
 
 
