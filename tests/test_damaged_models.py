@@ -128,7 +128,7 @@ def test_every_bit_around_a_model(components, folder):
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_the_model_of_another_component(components, folder, name):
     # A splitter and a chunker are models of one kind: their labels tell them apart.
-    others = {name: "srl_labeler" for name in ("sentence_splitter", "np_chunker")}
+    others = dict.fromkeys(("sentence_splitter", "np_chunker"), "srl_labeler")
     others["srl_labeler"] = "pp_attacher"
     file = folder(name) / "model"
     shutil.copyfile(DIRECTORY / others.get(name, "np_chunker") / "model", file)

@@ -34,6 +34,7 @@ from .batch_trainable import BatchTrainable
 from .extensions import (
     CONSTITUENT_TAGS,
     CONSTITUENTS,
+    N_TOKENS,
     PARSE_FAILURES,
     aligned_group,
     group_scores,
@@ -385,7 +386,7 @@ class ConstituencyParser(BatchTrainable):
         for doc, (brackets, tags, failures) in zip(docs, readings, strict=True):
             _write(doc, CONSTITUENTS, [bracket[:3] for bracket in brackets])
             scores = np.array([bracket[3] for bracket in brackets], dtype=np.float32)
-            doc.spans[CONSTITUENTS].attrs["scores"] = scores
+            doc.spans[CONSTITUENTS].attrs.update({"scores": scores, N_TOKENS: len(doc)})
             for key in (CONSTITUENT_TAGS, PARSE_FAILURES):
                 doc.spans.pop(key, None)
             if failures:

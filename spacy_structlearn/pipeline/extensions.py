@@ -7,8 +7,8 @@ other package has taken the name.
 
 `doc.retokenize()` leaves `doc.spans` as it was, so that its spans are of other tokens, or of none
 (explosion/spaCy#12024). Where a getter finds a group of ours out of step, it calls `realign`. It
-looks at the last span and the last of the parser's tags alone, so it finds what moved the tokens
-behind them: not a merge and a split that undo each other's shift, and without such tags not what
+looks at the last span, the last of the parser's tags, and the number of tokens that were parsed, so
+it does not find a merge and a split that undo each other's shift, and without a parser not what
 happened behind the last span of a group.
 
 Constituents are the brackets of `doc.spans["constituents"]`, single words, and whole sentences;
@@ -47,6 +47,7 @@ from ..trees.tree import Tree
 PP_ROLES = ("verb", "noun", "prep", "object")  # labels of the spans that follow each phrase
 PP_SITE = 1 + len(PP_ROLES)  # so many spans are one attachment
 ROOT = "TOP"  # the label above the tree, as in `trees.normalize`
+N_TOKENS = "n_tokens"  # in `attrs` of the constituents: of the Doc that was parsed
 UNKNOWN_TAG = "XX"  # the Penn Treebank's own, for words that have no tag
 ESCAPES = str.maketrans(
     {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
@@ -631,6 +632,8 @@ def realign(doc: Doc, *others: str) -> None:
             left = _SWALLOWED[key](spans)
             kept, spans = [kept[i] for i in left], [spans[i] for i in left]
         attrs = dict(group.attrs)
+        if N_TOKENS in attrs:
+            attrs[N_TOKENS] = len(doc)
         if (scores := group_scores(group)) is not None:
             attrs["scores"] = scores[kept]
         doc.spans[key] = SpanGroup(doc, name=key, attrs=attrs, spans=spans)
@@ -672,9 +675,11 @@ def aligned_group(doc: Doc, key: str) -> SpanGroup | None:
     group = doc.spans.get(key)
     if group is None:
         return None
-    # The last of the tags shows what happened behind the last span of a group that nests.
-    tags = doc.spans.get(CONSTITUENT_TAGS)
-    if _in_step(group) and (tags is None or _in_step(tags)):
+    # What happened behind the last span of a group that nests, the last of the tags shows, or the
+    # number of tokens that were parsed.
+    tags, brackets = (doc.spans.get(other) for other in (CONSTITUENT_TAGS, CONSTITUENTS))
+    same = brackets is None or brackets.attrs.get(N_TOKENS, len(doc)) == len(doc)
+    if same and _in_step(group) and (tags is None or _in_step(tags)):
         return group
     realign(doc, key)
     return doc.spans[key]
@@ -693,8 +698,8 @@ def _in_step(group: SpanGroup, *, every: bool = False) -> bool:
     """Whether the last span, or every one, is of the tokens that it was of when it was made.
 
     One look-up must not take longer in a Doc of more spans: hence only the last. That fails where
-    tokens were merged and others split, and in a group that nests without the parser's tags beside
-    it, where tokens changed behind its last span. Empty spans are always in step.
+    tokens were merged and others split, and in a group that nests where tokens changed behind its
+    last span. Empty spans are always in step.
     """
     for index in range(len(group) - 1, -1, -1):
         try:

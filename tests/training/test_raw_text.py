@@ -177,7 +177,9 @@ def test_the_default_pipeline(nlp, monkeypatch, tmp_path):
     run.documents = [document()]
     run.everyday = [("note", NOTE, SENTENCES)]
     assert raw_text.everyday(run)["everyday.n"] == 4
-    assert set(raw_text.agreement(run)) == {"tags.disagree", "np_chunks.crossing"}
+    assert set(raw_text.agreement(run)) == {
+        *("tags.disagree", "np_chunks.crossing", "np_chunks.possessives")
+    }
     monkeypatch.setattr(raw_text, "RUNS", 1)
     names = {
         "front",

@@ -26,12 +26,6 @@ TEXTS = (
     " \n",
     "Cafés don't open on Sundays 🙂. Run!",
 )
-COMPONENTS = {
-    NP_CHUNKS: "np_chunker",
-    CONSTITUENTS: "constituency_parser",
-    PP_ATTACHMENTS: "pp_attacher",
-    SRL: "srl_labeler",
-}
 PROCESSES = 2
 
 
@@ -152,8 +146,8 @@ def _as_docs(nlp: Language, docs: Sequence[Doc]) -> list:
             alone = sentence.as_doc()
             if alone.spans or alone._.np_chunks or alone._.pp_attachments or alone._.frames:
                 return []
-            for name in COMPONENTS.values():
-                alone = nlp.get_pipe(name)(alone)
+            for _, component in nlp.pipeline:
+                alone = component(alone)
             found += read([alone])
     return found
 
