@@ -43,7 +43,7 @@ TABLES = {
                 "sentences, with line breaks, lists and headings as they come",
                 [
                     "`doc.sents`, `token._.sent_start_prob`",
-                    ("raw_text", "sents.paragraphs.f", "F1 {:.1f}"),
+                    ("raw_text", "sents.paragraphs.f", "F1 {:.1f}, raw text"),
                     ("raw_text", "words_per_cpu_s.sentence_splitter", "{:,.0f}"),
                 ],
             ),
