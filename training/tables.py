@@ -175,7 +175,8 @@ The learners by themselves, on the gold tokens and sentences of the same documen
 Sentences of the documents of the English Web Treebank's dev, as spans of characters, beside other
 splitters. A text as it is has blank lines between its paragraphs. Splitters
 that do not look at lines need each paragraph by itself. In one line all white space is one blank.
-Wrapped text has the blank lines too. Made by `training/benchmarks/raw_text.py`.""",
+Wrapped text has the blank lines too; pySBD ends a sentence at each line break. Made by
+`training/benchmarks/raw_text.py`.""",
         "header": [
             "sentences of raw text, F1",
             "as it is",
@@ -216,8 +217,8 @@ is, the pipeline finds everything by itself, and every layer is judged with the 
 before it. With gold sentences it has its own tokens in the treebank's sentences; with gold tokens
 it has the treebank's tokens and sentences. Tags are always its own: those in `token.tag_` behind
 all components, or, without the parser, behind the tagger. Everyday texts are those of
-`tests/everyday`, written for this project. A chunk that begins with the possessive marker of the
-phrase before it crosses nothing.""",
+`tests/everyday`, written for this project and looked at while the splitter was made. A chunk that
+begins with the possessive marker of the phrase before it crosses nothing.""",
         "header": ["from text to roles: English Web Treebank, dev", "figure"],
         "rows": [
             (text, [("raw_text", key, form)])
