@@ -174,11 +174,9 @@ def _frames_as_json(doc: Doc) -> dict[str, list]:
 
 def _words_of(sentence: Span) -> dict[str, int] | None:
     """Where its first word begins and its last one ends; None for white space alone."""
-    start, end = sentence.start, sentence.end
-    while start < end and sentence.doc[start].is_space:
-        start += 1
-    while start < end and sentence.doc[end - 1].is_space:
-        end -= 1
+    from ..pipeline.extensions import trimmed
+
+    start, end = trimmed(sentence)
     if start == end:
         return None
     words = sentence.doc[start:end]

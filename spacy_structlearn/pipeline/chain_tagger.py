@@ -117,7 +117,7 @@ class ChainTagger(BatchTrainable):
         whole = [slice(begin, end) for begin, end in bounds if known[begin:end].all()]
         if not whole:
             return None
-        columns = template_columns(tokens, self.parameters, self.estimator, training=True)
+        columns = template_columns(tokens.columns, self.parameters, self.estimator, training=True)
         return SequenceData(
             np.concatenate([columns[part] for part in whole]),
             np.cumsum([0, *(part.stop - part.start for part in whole)]),
@@ -131,7 +131,7 @@ class ChainTagger(BatchTrainable):
         """The tags of each Doc."""
         self.require_parameters()
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
-        columns = template_columns(tokens, self.parameters, self.estimator)
+        columns = template_columns(tokens.columns, self.parameters, self.estimator)
         found = candidates(self.parameters, columns, tokens.offsets)
         strings = self.vocab.strings
         symbols = np.array([strings[tag] for tag in self.parameters.labels], dtype=np.uint64)

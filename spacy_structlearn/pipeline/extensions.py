@@ -246,7 +246,7 @@ def parent(span: Span) -> Span | None:
     node = _constituent(span)
     if node.start == node.end:
         return None
-    start, end = _trimmed(_sentence(node.doc, node.start))
+    start, end = trimmed(_sentence(node.doc, node.start))
     for index in range(node.first - 1, -1, -1):
         bracket = node.group[index]
         if bracket.start < start:
@@ -345,18 +345,18 @@ def _constituent(span: Span) -> _Node:
 def _find(span: Span) -> _Node | None:
     """The constituent of this span, None if it is none."""
     doc, group = span.doc, _parsed(span.doc)
-    start, end = _trimmed(span)
+    start, end = trimmed(span)
     if start == end:
         return _Node(doc, group, start, end, 0, 0)
     first = last = lower_bound(group, start, end)
     while last < len(group) and (group[last].start, group[last].end) == (start, end):
         last += 1
-    if first == last and end - start > 1 and _trimmed(_sentence(doc, start)) != (start, end):
+    if first == last and end - start > 1 and trimmed(_sentence(doc, start)) != (start, end):
         return None
     return _Node(doc, group, start, end, first, last)
 
 
-def _trimmed(span: Span) -> tuple[int, int]:
+def trimmed(span: Span) -> tuple[int, int]:
     """Start and end without the white space at the ends; equal if there is nothing else."""
     doc, start, end = span.doc, span.start, span.end
     while start < end and doc[start].is_space:

@@ -165,7 +165,7 @@ class NPChunker(BatchTrainable):
             if within
         ]
         tags = encode(spans, len(tokens.positions), self.estimator.encoding)
-        columns = template_columns(tokens, self.parameters, self.estimator, training=True)
+        columns = template_columns(tokens.columns, self.parameters, self.estimator, training=True)
         return SequenceData(columns, tokens.offsets, tuple(tags))
 
     def predict(self, docs: Sequence[Doc]) -> list[list[Chunk]]:
@@ -264,7 +264,7 @@ class NPChunker(BatchTrainable):
         return "<unknown>" if symbol == UNKNOWN else self.vocab.strings[symbol]
 
     def _derive(self, tokens: Tokens) -> np.ndarray:
-        return template_columns(tokens, self.parameters, self.estimator)
+        return template_columns(tokens.columns, self.parameters, self.estimator)
 
 
 def _brackets(docs: Sequence[Doc], tokens: Tokens) -> np.ndarray | None:

@@ -182,19 +182,14 @@ def items(text: Text, width: int, random: Random) -> Text:
     """
     bullet = random.choice(BULLETS)
     bounds = [0, *(i + 1 for i, end in enumerate(text.ends) if end), len(text.words)]
-    found = Text([], [], [])
+    words, behind, ends = [], [], []
     for number, (begin, end) in enumerate(pairwise(bounds), 1):
-        own = [mark.format(number) for mark in bullet]
         kept = min(end, begin + random.randint(1, MOST_WORDS))
-        words = [*own, *text.words[begin:kept]]
-        spaces = [space and BLANK for space in text.behind[begin : kept - 1]]
-        gaps = [*([BLANK] * len(own)), *spaces][: len(words) - 1]
-        if found.words:
-            gaps, ends = [LINE_BREAK, *gaps], [True] + [False] * (len(words) - 1)
-        else:
-            ends = [False] * (len(words) - 1)
-        found = Text(found.words + words, found.behind + gaps, found.ends + ends)
-    return found
+        words += [mark.format(number) for mark in bullet] + text.words[begin:kept]
+        behind += [BLANK] * len(bullet)
+        behind += [space and BLANK for space in text.behind[begin : kept - 1]] + [LINE_BREAK]
+        ends += [False] * (len(words) - len(ends) - 1) + [True]
+    return Text(words, behind[:-1], ends[:-1])
 
 
 def _is_blank_line(space: str) -> bool:

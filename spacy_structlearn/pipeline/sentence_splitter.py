@@ -28,7 +28,7 @@ from ..sequence.decode import marginals, n_best
 from ..sequence.estimators import SequenceData
 from . import extensions
 from .batch_trainable import BatchTrainable
-from .tokens import check_attributes, distinct_words, template_columns
+from .tokens import check_attributes, distinct_words, read_tokens, template_columns
 
 DEFAULT_MODEL = """
 [model]
@@ -48,7 +48,7 @@ templates = ["bias","LOWER[-2]","LOWER[-1]","LOWER[0]","LOWER[1]","KIND[-3]","KI
 SMALLEST = 0.01  # less probable boundaries are not stored
 _BEGINS, _GOES_ON = (LABELS.index(label) for label in ("B", "I"))
 _START, _NO_START = 1, 2**64 - 1  # spaCy's codes of SENT_START, as `Doc.from_array` takes them
-_READ = ("ORTH", "LOWER", "LENGTH", "SPACY", "IS_SPACE", "SENT_START")
+_READ = ("ORTH", "LOWER", "IDX", "LENGTH", "SENT_START")
 
 # The boundaries of a Doc: SENT_START of all its tokens, and (token, probability) of what is stored.
 Boundaries = tuple[NDArray[np.uint64], list[tuple[int, float]]]
@@ -101,12 +101,8 @@ class SentenceSplitter(BatchTrainable):
         scorer: Callable | None = senter_score,
     ):
         super().__init__(vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer)
-        check_attributes(self._lexical, name)
-
-    @property
-    def _lexical(self) -> tuple[str, ...]:
-        """The columns that are attributes of tokens."""
-        return tuple(n for n in self.estimator.attributes if n not in boundaries.COLUMNS)
+        names = set(self.estimator.attributes).difference(boundaries.COLUMNS)
+        check_attributes(sorted(names), name)
 
     def gold_labels(self, example: Example) -> Iterable[str]:
         return LABELS if example.reference.has_annotation("SENT_START") else ()
@@ -115,13 +111,13 @@ class SentenceSplitter(BatchTrainable):
         """The example as one sequence, if its reference has sentences."""
         if not example.reference.has_annotation("SENT_START"):
             return None
-        text = _Text([example.predicted], self._lexical)
+        text = self._read([example.predicted])
         if not len(text.kept):
             return None
         starts = np.array([start == 1 for start in example.get_aligned_sent_starts()])[text.kept]
         # White space before the first word is no sentence.
         starts[0] = True
-        columns = template_columns(self._read(text), self.parameters, self.estimator, training=True)
+        columns = template_columns(text.columns, self.parameters, self.estimator, training=True)
         labels = tuple(LABELS[_BEGINS if start else _GOES_ON] for start in starts.tolist())
         return SequenceData(columns, text.layout.offsets, labels)
 
@@ -131,8 +127,8 @@ class SentenceSplitter(BatchTrainable):
     def predict(self, docs: Sequence[Doc]) -> list[Boundaries]:
         """The sentence starts of each Doc, and the probabilities of likely ones."""
         self.require_parameters()
-        text = _Text(docs, self._lexical)
-        columns = template_columns(self._read(text), self.parameters, self.estimator)
+        text = self._read(docs)
+        columns = template_columns(text.columns, self.parameters, self.estimator)
         offsets, known = text.layout.offsets, self._known(text)
         probabilities = marginals(self.parameters, columns, offsets, known)[:, self._label(_BEGINS)]
         # A boundary is where one is more likely than not: that and the best labels of the whole
@@ -158,8 +154,8 @@ class SentenceSplitter(BatchTrainable):
         sentences, without white space around them.
         """
         self.require_parameters()
-        text = _Text([doc], self._lexical)
-        columns = template_columns(self._read(text), self.parameters, self.estimator)
+        text = self._read([doc])
+        columns = template_columns(text.columns, self.parameters, self.estimator)
         known = self._known(text)
         ids, scores = n_best(self.parameters, columns, text.layout.offsets, n, known)
         readings = []
@@ -185,98 +181,78 @@ class SentenceSplitter(BatchTrainable):
         known[settled | blank_line] = self._label(_BEGINS)
         return known
 
-    def _read(self, text: _Text) -> _Columns:
-        lexical = dict(zip(self._lexical, text.lexical.T, strict=True))
-        names = self.estimator.attributes
-        columns = [lexical[n] if n in lexical else text.layout.column(n) for n in names]
-        return _Columns(np.stack(columns, axis=1))
-
-
-class _Columns:
-    """What `template_columns` reads of `Tokens`. columns: uint64 (n, k)."""
-
-    def __init__(self, columns: NDArray[np.uint64]):
-        self.columns = columns
+    def _read(self, docs: Sequence[Doc]) -> _Text:
+        return _Text(docs, self.estimator.attributes, self.name)
 
 
 class _Text:
     """The n tokens of some Docs that are not white space, as arrays.
 
-    attributes: spaCy's names. Attributes: lexical, uint64 (n, k), their symbols. kept: int64 (n),
+    columns: uint64 (n, k), of these attributes of tokens and `boundaries.COLUMNS`. kept: int64 (n),
     the index of each token in its Doc. preset: uint64 (n), SENT_START. layout: see there.
     """
 
-    def __init__(self, docs: Sequence[Doc], attributes: Sequence[str]):
-        self._docs = docs
-        ids = [IDS[name] for name in (*_READ, *attributes)]
-        tables = [doc.to_array(ids) for doc in docs]
-        table = np.concatenate([np.zeros((0, len(ids)), dtype=np.uint64), *tables])
-        self._sizes = np.fromiter(map(len, tables), dtype=np.int64, count=len(tables))
-        orth, lower, lengths, blanks, is_space, preset = table[:, : len(_READ)].T
-        rows = np.flatnonzero(is_space == 0)
+    def __init__(self, docs: Sequence[Doc], attributes: Sequence[str], component: str):
+        lexical = [name for name in attributes if name not in boundaries.COLUMNS]
+        tokens = read_tokens(docs, [*lexical, *_READ], component)
+        orth, lower, places, lengths, self.preset = tokens.columns[:, len(lexical) :].T
+        # A sentence may have been made to begin with the white space before its first word.
+        self.preset[tokens.offsets[:-1]] = _START
+        self.kept = tokens.positions
+        self._bounds = tokens.offsets[tokens.docs]  # the first of the n tokens of each Doc
+        self._sizes = [len(doc) for doc in docs]
+        sizes = np.diff(self._bounds)
         # Characters are counted through all Docs.
-        behind = np.cumsum((lengths + blanks).astype(np.int64))
-        ends = behind - blanks.astype(np.int64)
-        documents = np.repeat(np.arange(len(docs)), self._sizes)
-        self._rows = rows
-        self._firsts = np.cumsum(self._sizes) - self._sizes
-        self.kept = rows - self._firsts[documents[rows]]
-        self.lexical = np.ascontiguousarray(table[rows, len(_READ) :])
-        self.preset = _moved(preset, is_space == 1)[rows]
+        before = np.cumsum([0, *(doc[-1].idx + len(doc[-1]) + 1 if doc else 0 for doc in docs)])
+        starts = places.astype(np.int64) + np.repeat(before[:-1], sizes)
+        ends = starts + lengths.astype(np.int64)
         self.layout = Layout(
-            documents=np.unique(documents[rows], return_inverse=True)[1],
-            starts=(ends - lengths.astype(np.int64))[rows],
-            ends=ends[rows],
-            breaks=_line_breaks(docs, orth, is_space == 1)[rows],
-            kinds=_by_type(docs, orth[rows], word_kind),
-            words=lower[rows],
+            documents=np.repeat(np.cumsum(sizes > 0) - 1, sizes),
+            starts=starts,
+            ends=ends,
+            breaks=_line_breaks(docs, before, starts),
+            kinds=_by_type(docs, orth, word_kind),
+            words=lower,
         )
+        found = {name: tokens.columns[:, column] for column, name in enumerate(lexical)}
+        columns = [found[n] if n in found else self.layout.column(n) for n in attributes]
+        self.columns = np.stack(columns, axis=1)
 
     def boundaries(
         self, begins: NDArray[np.bool_], probabilities: NDArray[np.float64]
     ) -> list[Boundaries]:
         """What is written to each Doc. Both arguments: of the n tokens."""
-        starts = np.full(self._sizes.sum(), _NO_START, dtype=np.uint64)
-        starts[self._rows[begins]] = _START
-        # A Doc begins with a sentence, even if it begins with white space.
-        first = self._firsts[self._sizes > 0]
-        starts[self._rows[self.layout.offsets[:-1]]] = _NO_START
-        starts[first] = _START
         likely = np.flatnonzero(probabilities >= SMALLEST)
-        rows = self._rows[likely]
         tokens, scores = self.kept[likely].tolist(), probabilities[likely].tolist()
         pairs = list(zip(tokens, scores, strict=True))
-        bounds = np.searchsorted(rows, np.append(self._firsts, len(starts))).tolist()
-        ends = np.append(self._firsts, len(starts)).tolist()
-        return [
-            (starts[begin:end], pairs[low:high])
-            for (begin, end), (low, high) in zip(pairwise(ends), pairwise(bounds), strict=True)
-        ]
-
-
-def _moved(preset: NDArray[np.uint64], is_space: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """SENT_START, where a sentence that begins with white space begins with the word behind it."""
-    for row in np.flatnonzero((preset == _START) & is_space).tolist():
-        behind = row + 1
-        while behind < len(preset) and is_space[behind]:
-            behind += 1
-        if behind < len(preset):
-            preset = preset.copy()
-            preset[behind] = _START
-    return preset
+        places = np.searchsorted(likely, self._bounds).tolist()
+        found = []
+        rows = zip(self._sizes, pairwise(self._bounds.tolist()), pairwise(places), strict=True)
+        for size, (first, end), (low, high) in rows:
+            starts = np.full(size, _NO_START, dtype=np.uint64)
+            # A Doc begins with a sentence, even if it begins with white space.
+            starts[self.kept[first + 1 : end][begins[first + 1 : end]]] = _START
+            starts[:1] = _START
+            found.append((starts, pairs[low:high]))
+        return found
 
 
 def _line_breaks(
-    docs: Sequence[Doc], orth: NDArray[np.uint64], is_space: NDArray[np.bool_]
+    docs: Sequence[Doc], before: NDArray[np.int64], starts: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The line breaks in the white space tokens right before each token, int64 (n)."""
-    counts = np.zeros(len(orth), dtype=np.int64)
-    rows = np.flatnonzero(is_space)
-    counts[rows] = _by_type(docs, orth[rows], _count_line_breaks)
-    total = np.cumsum(counts)
-    last_word = np.maximum.accumulate(np.where(is_space, -1, np.arange(len(orth))))
-    before = np.append(-1, last_word[:-1])[: len(orth)]
-    return total - np.where(before >= 0, total[before], 0)
+    """The line breaks in the white space before each token, int64 (n).
+
+    before: int64 (n_docs + 1), the characters before each Doc. starts: int64 (n), of the tokens.
+    """
+    tables = [doc.to_array([IDS["IS_SPACE"], IDS["IDX"], IDS["ORTH"]]) for doc in docs]
+    spaces = [table[table[:, 0] == 1] for table in tables]
+    places = [
+        own[:, 1].astype(np.int64) + first for own, first in zip(spaces, before, strict=False)
+    ]
+    orth = np.concatenate([np.zeros(0, dtype=np.uint64), *(own[:, 2] for own in spaces)])
+    total = np.cumsum(np.append(0, _by_type(docs, orth, _count_line_breaks)))
+    found = np.searchsorted(np.concatenate([np.zeros(0, dtype=np.int64), *places]), starts)
+    return np.diff(total[found], prepend=0)
 
 
 def _count_line_breaks(space: str) -> int:

@@ -154,18 +154,19 @@ def _check_annotated(
 
 
 def template_columns(
-    tokens: Tokens, parameters: Any, estimator: Any, *, training: bool = False
-) -> np.ndarray:
+    columns: NDArray[np.uint64], parameters: Any, estimator: Any, *, training: bool = False
+) -> NDArray[np.uint64]:
     """The columns that the templates of a chain model read, uint64 (n, k).
 
+    columns: those of the estimator's `attributes`.
     training: with all symbols, of which learners make vocabularies; else with those that the model
     knows. Word classes are those of the model once it has any; before, those of its estimator.
     """
     if not training:
-        return parameters.derive(tokens.columns)
+        return parameters.derive(columns)
     if parameters.is_empty or parameters.classes is None:
-        return estimator.derive(tokens.columns)
-    return parameters.derive(tokens.columns, closed=False)
+        return estimator.derive(columns)
+    return parameters.derive(columns, closed=False)
 
 
 def sentence_docs(doc: Doc, sentences: Iterable[Sequence[int]]) -> list[Doc]:

@@ -128,7 +128,7 @@ class Layout:
 
     def column(self, name: str) -> NDArray[np.uint64]:
         """One of `COLUMNS`, uint64 (n); symbols of one column are not those of another one."""
-        values = getattr(self, f"_{name.lower()}")
+        values = getattr(self, {"GAP": "gaps", "KIND": "kinds"}.get(name, f"_{name.lower()}"))
         return np.asarray(values).astype(np.uint64)
 
     @cached_property
@@ -146,14 +146,6 @@ class Layout:
         codes[self.breaks > 1] = BLANK_LINE
         codes[self._is_first] = BEGINNING
         return codes
-
-    @property
-    def _gap(self) -> Ints:
-        return self.gaps
-
-    @property
-    def _kind(self) -> Ints:
-        return self.kinds
 
     @cached_property
     def _is_first(self) -> NDArray[np.bool_]:

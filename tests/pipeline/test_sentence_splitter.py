@@ -201,3 +201,13 @@ def test_probabilities_are_sums_over_all_ways_to_split(nlp):
         total = np.exp(ways).sum()
         assert token._.sent_start_prob == pytest.approx(total if total >= 0.01 else 0, abs=1e-6)
     assert any(0.01 < token._.sent_start_prob < 0.99 for token in doc)
+
+
+def test_the_spelling_of_words_is_an_attribute_too():
+    model = {**MODEL, "templates": [*MODEL["templates"], "SUFFIX2[-1]", "FLAGS[0]"]}
+    nlp = spacy.blank("en")
+    splitter = nlp.add_pipe("sentence_splitter", config={"model": model})
+    examples = examples_of(nlp)
+    nlp.initialize(lambda: examples)
+    splitter.fit(examples)
+    assert nlp.evaluate(examples)["sents_f"] > 0.95
