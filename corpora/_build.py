@@ -134,8 +134,8 @@ def ewt_conllu(document: str) -> str:
 
 
 def spacing_lines(text: str, name: str, shape: Sequence[int]) -> list[str] | None:
-    """For each sentence of a CoNLL-U file a digit a token, a key of GAPS, so many as `shape` says;
-    None if it has another number of sentences.
+    """For each sentence of a CoNLL-U file one digit per token, a key of GAPS. `shape` has the
+    number of tokens of each sentence. None if the file has another number of sentences.
 
     Nothing follows the last token of the document."""
     sentences = conllu_sentences(text, name)

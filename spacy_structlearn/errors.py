@@ -131,7 +131,7 @@ MESSAGES = {
         '{path} has no frames in doc.spans["srl"] whose predicates have tags, so it does not tell '
         "which tags predicates have; `structlearn convert --props` makes a DocBin that has both"
     ),
-    "SL075": "{path} is {what}, no text; `structlearn apply` parses it",
+    "SL075": "{path} is {what}, not a text; `structlearn apply` parses it",
     "SL076": (
         "no such file: {path}; if it is a text, give it on standard input: "
         "echo {path} | structlearn parse -"
@@ -253,7 +253,7 @@ MESSAGES = {
         "have the same tokens"
     ),
     "SL038": (
-        "{path}, line {line}: {text!r} is no line of spaces, which has a digit a token: 0 nothing "
+        "{path}, line {line}: {text!r} is not a line of spaces, with a digit per token: 0 nothing "
         "follows it, 1 a blank, 2 a blank line"
     ),
     "SL039": "there are no templates for the stage {stage!r}; there are some for: {known}",

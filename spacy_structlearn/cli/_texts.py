@@ -122,7 +122,7 @@ def cut(lines: Iterable[str], unit: Unit, most: int) -> Iterator[str]:
 
 
 def _joined(lines: Iterable[str], most: int) -> str:
-    """Lines as one text; of more than `most` characters only so many lines that they are more."""
+    """Lines as one text. Reading stops when it is longer than `most` characters."""
     held: list[str] = []
     length = 0  # of what is held
     for line in dropwhile(str.isspace, lines):

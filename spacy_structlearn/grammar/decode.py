@@ -166,7 +166,7 @@ class ChartParser:
 
         sentences: the words of each. tags: a tag for each word, "" for none, or its tags and their
         probabilities; tags that the grammar does not know are ignored. tag_weight: the score of a
-        word with its given tag is raised by so many nats, by less with one that is not certain
+        word with its given tag is raised by that many nats, by less if the tag is not certain
         (`tag_shares`), at every level of the cascade; with infinity its most probable tag is
         certain. tokens: for each sentence what the network reads; None if it reads words only.
         Raises StructlearnError SL423 if there is not one tag a word, SL427 unless there are tokens

@@ -126,8 +126,8 @@ class DerivationParser:
 
         sentences: the words of each. tags: a tag for each word, "" for none, or its tags and their
         probabilities; tags that the model does not know are ignored. tag_weight: the score of a
-        word with any other than its given tag is lowered by so many nats, by less with one that may
-        be right too (`tag_shares`); with infinity its most probable tag is certain. tokens: are not
+        word with any tag but its given one is lowered by that many nats, by less if that tag may be
+        right too (`tag_shares`); with infinity its most probable tag is certain. tokens: are not
         read.
         Raises StructlearnError SL631 for a tag_weight below 0, SL632 unless there is one tag a
         word.

@@ -39,7 +39,7 @@ templates = ["bias","ORTH[0]","LOWER[0]","LOWER[-1]","LOWER[1]","LOWER[-2]","LOW
 "SUFFIX3[-1]","SUFFIX3[1]","SHAPE[0]","SHAPE[-1]","SHAPE[1]","FLAGS[0]",\
 "FLAGS[-1]|FLAGS[0]|FLAGS[1]"]
 """
-CERTAIN = 0.99  # a tag with this probability or more has no candidates beside it
+CERTAIN = 0.99  # a tag with at least this probability is stored without candidates
 SMALLEST = 0.01  # less probable tags are no candidates
 
 

@@ -93,7 +93,7 @@ def create_treebank_reader(
     treebank.
     spans: give it these span groups too, for components that read them: ["constituents"].
     RAISES: SL010 if a file is missing; SL012 if the files do not fit together, SL034 if the tokens
-    of `props` are others; SL038 for other digits; SL130 for columns that are none of PropBank.
+    of `props` are others; SL038 for other digits; SL130 for columns that are not PropBank's.
     """
 
     def read(nlp: Language) -> Iterator[Example]:
@@ -112,7 +112,7 @@ def create_docbin_reader(path: Path, tags: bool = True, spans: list[str] | None 
 
     path: the file. tags: give the predicted Doc the tags of the file. spans: give it these span
     groups too, for components that read them: ["constituents"].
-    RAISES: SL010 if there is no such file; SL013 if it is no DocBin.
+    RAISES: SL010 if there is no such file; SL013 if it is not a DocBin.
     """
 
     def read(nlp: Language) -> Iterator[Example]:

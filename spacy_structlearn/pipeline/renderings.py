@@ -34,7 +34,8 @@ def create_raw_text_reader(
     The predicted Docs have the tokens of the pipeline's own tokenizer, and no annotation.
     path: the file. renderings: each Doc is read in all of these, see `RENDERINGS`. width: columns
     of "wrapped". seed: of what is drawn, see `rendered`.
-    RAISES: SL010 if there is no such file, SL013 if it is no DocBin; SL023 for another rendering.
+    RAISES: SL010 if there is no such file, SL013 if it is not a DocBin, SL023 for another
+    rendering.
     """
     for name in renderings:
         if name not in RENDERINGS:

@@ -115,7 +115,7 @@ class SentenceSplitter(BatchTrainable):
         if not len(text.kept):
             return None
         starts = np.array([start == 1 for start in example.get_aligned_sent_starts()])[text.kept]
-        # White space before the first word is no sentence.
+        # White space before the first word is not a sentence.
         starts[0] = True
         columns = template_columns(text.columns, self.parameters, self.estimator, training=True)
         labels = tuple(LABELS[_BEGINS if start else _GOES_ON] for start in starts.tolist())

@@ -193,7 +193,7 @@ class StochasticTrainer:
         self._rows = np.concatenate([self._rows, self._rank[rows]])
         self._gold = np.concatenate([self._gold, gold])
         self._last = self.n_iterations + self.settings.max_epochs
-        # An average over part of the data is none.
+        # An average over part of the data would favour that part.
         self._n_averaged = 0
         for _, weights in self._weights():
             weights.sums[:] = 0
@@ -245,7 +245,7 @@ class StochasticTrainer:
     def resume(self, state: bytes) -> bool:
         """Go on from `to_bytes`. Returns False if the state is of other data or settings.
 
-        Raises StructlearnError SL050 to SL054 if it is no such state.
+        Raises StructlearnError SL050 to SL054 if it is not such a state.
         """
         _, fields = serialization.unpack(state, _KIND, {_VERSION})
         with serialization.reading(_KIND):
