@@ -266,6 +266,7 @@ MESSAGES = {
         "spacy_structlearn.LatentGrammar.v1 or spacy_structlearn.ConditionalGrammar.v1"
     ),
     "SL042": "BiLSTMEncoder.v1: {name} is {value}; it must be {wanted}",
+    "SL043": "{learner}: {name} is {value!r}; it must be {wanted}",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
     "for a bracket too many earlier in the file.",

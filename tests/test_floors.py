@@ -10,7 +10,7 @@ import pytest
 import spacy_structlearn
 
 PACKAGE = Path(spacy_structlearn.__file__).parent
-# A module may import from its own room and from rooms below; families, the floor of 3, never from
+# A module may import from its own room and from rooms below; families, the floor of 4, never from
 # one another. The names without a folder are single modules.
 FLOORS = {
     "about": 0,
@@ -19,18 +19,19 @@ FLOORS = {
     "serialization": 1,
     "optimize": 2,
     "trees": 2,
-    "sequence": 3,
-    "classification": 3,
-    "grammar": 3,
-    "isbn": 3,
-    "evaluation": 4,
-    "pipeline": 5,
-    "display": 5,
-    "cli": 6,
-    "__main__": 7,
+    "learning": 3,
+    "sequence": 4,
+    "classification": 4,
+    "grammar": 4,
+    "isbn": 4,
+    "evaluation": 5,
+    "pipeline": 6,
+    "display": 6,
+    "cli": 7,
+    "__main__": 8,
 }
 NO_SPACY = {"about", "errors", "groups", "serialization", "optimize", "trees", "evaluation"}
-NO_SPACY |= {"sequence", "classification", "grammar", "isbn"}
+NO_SPACY |= {"learning", "sequence", "classification", "grammar", "isbn"}
 LAYERS = {
     "spacy_structlearn.grammar.bilstm",
     "spacy_structlearn.grammar.neural",

@@ -196,10 +196,22 @@ class Pool:
             self._executor = None
 
 
-MakeEngine = Callable[[Callable[[Any, Any], Shard], Any, Sequence[Any]], Engine]
-"""See `engines_by`."""
+class MakeEngine(Protocol):
+    """What makes an engine of the shards make(shared, part); see `make_engine`, which is one."""
 
-_ELSEWHERE: ContextVar[MakeEngine | None] = ContextVar("_ELSEWHERE", default=None)
+    def __call__(
+        self,
+        make: Callable[[Any, Any], Shard],
+        shared: Any,
+        parts: Sequence[Any],
+        threads: int = 1,
+    ) -> Engine:
+        """An engine of one or more parts."""
+        ...
+
+
+_Elsewhere = Callable[[Callable[[Any, Any], Shard], Any, Sequence[Any]], Engine]
+_ELSEWHERE: ContextVar[_Elsewhere | None] = ContextVar("_ELSEWHERE", default=None)
 
 
 def make_engine(
@@ -222,7 +234,7 @@ def make_engine(
 
 
 @contextmanager
-def engines_by(elsewhere: MakeEngine | None) -> Iterator[None]:
+def engines_by(elsewhere: _Elsewhere | None) -> Iterator[None]:
     """Within it `make_engine` of several parts is elsewhere(make, shared, parts).
 
     None: all shards are in this process again.

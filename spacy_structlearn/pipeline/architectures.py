@@ -9,6 +9,8 @@ of a neural grammar.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from ..grammar.estimators import SplitMerge
 from ..grammar.lexicon import LexiconSettings
 from ..grammar.model import LatentGrammar
 from ..grammar.product import Product
+from ..learning.settings import Settings, document, signature
 from ..sequence.classes import WordClasses
 from ..sequence.estimators import CRF
 from ..sequence.features import SHA_PEREIRA
@@ -34,6 +37,36 @@ from ..sequence.model import ChainModel
 from ..sequence.perceptron import Perceptron
 from ..sequence.pruned import StochasticCRF
 from .batch_trainable import Estimator, let_be_stored
+
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=M)(?=Estimat)")
+
+
+def architecture(kind: type[Settings], stored_as: str | None = None) -> Callable[..., Model]:
+    """A registered architecture made of the settings of a learner.
+
+    Its arguments are the settings, as a config has them. A learner in a block of its own, which is
+    a Model, is taken for its settings.
+    stored_as: the name of the Model, if it is not that of the learner in small letters.
+    """
+    name = stored_as or _WORD.sub("_", kind.name).lower()
+
+    def build(**values: Any) -> Model:
+        settings = kind(**{key: _without_models(value) for key, value in values.items()})
+        return learner_model(name, settings.empty(), settings)
+
+    build.__name__ = build.__qualname__ = f"build_{name}"
+    build.__doc__ = document(kind)
+    build.__signature__ = signature(kind)  # type: ignore[attr-defined]
+    return build
+
+
+def _without_models(value: Any) -> Any:
+    """The settings that a Model of ours holds; any other value as it is."""
+    if isinstance(value, Model) and "estimator" in value.attrs:
+        return value.attrs["estimator"]
+    if isinstance(value, dict):
+        return {key: _without_models(item) for key, item in value.items()}
+    return value
 
 
 def build_crf(

@@ -1,0 +1,86 @@
+"""Whether a value fits the annotation of a setting or of a field of a stored model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+
+def fits(value: Any, annotation: Any) -> bool:
+    """Whether `value` is of the type `annotation`.
+
+    An int fits float, a bool fits neither int nor float, and a tuple fits Sequence and list alike.
+    NDArray[T] asks for the type of the elements, or for one below it if T is abstract. What cannot
+    be checked, such as a type variable, fits.
+    """
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation is Any or isinstance(annotation, TypeVar):
+        return True
+    if annotation in (None, NoneType):
+        return value is None
+    if origin in (Union, UnionType):
+        return any(fits(value, choice) for choice in arguments)
+    if origin is Literal:
+        return any(type(value) is type(choice) and value == choice for choice in arguments)
+    if annotation is bool:
+        return isinstance(value, bool)
+    if annotation is int:
+        return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if annotation is float:
+        return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray) and _has_elements(value, arguments[1])
+    if origin is tuple or annotation is tuple:
+        return isinstance(value, (tuple, list)) and _fit_in_tuple(value, arguments)
+    if origin in (Sequence, list):
+        return isinstance(value, (tuple, list)) and all(fits(item, arguments[0]) for item in value)
+    if origin in (Mapping, dict):
+        of_key, of_value = arguments
+        return isinstance(value, Mapping) and all(
+            fits(key, of_key) and fits(item, of_value) for key, item in value.items()
+        )
+    kind = origin or annotation
+    return isinstance(value, kind) if isinstance(kind, type) and kind is not Callable else True
+
+
+def _has_elements(array: np.ndarray, dtype: Any) -> bool:
+    (wanted,) = get_args(dtype) or (Any,)
+    return not isinstance(wanted, type) or np.issubdtype(array.dtype, wanted)
+
+
+def _fit_in_tuple(value: Sequence[Any], arguments: tuple[Any, ...]) -> bool:
+    if not arguments:
+        return True
+    if arguments[-1] is Ellipsis:
+        return all(fits(item, arguments[0]) for item in value)
+    return len(value) == len(arguments) and all(map(fits, value, arguments))
+
+
+@cache
+def annotations(function: Any) -> dict[str, Any]:
+    """The evaluated annotations of a function or a class; those it cannot evaluate are left out."""
+    try:
+        return get_type_hints(function)
+    except NameError:  # a name that is imported for type checkers alone
+        return {}
+
+
+def shown(annotation: Any) -> str:
+    """An annotation as a reader of the documentation sees it: "float", "list of str", "int or
+    none"."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation in (None, NoneType):
+        return "none"
+    if origin in (Union, UnionType):
+        return " or ".join(map(shown, arguments))
+    if origin is Literal:
+        return " or ".join(f'"{choice}"' for choice in arguments)
+    if origin in (Sequence, list, tuple):
+        return f"list of {shown(arguments[0])}"
+    if origin in (Mapping, dict):
+        return f"dict from {shown(arguments[0])} to {shown(arguments[1])}"
+    return getattr(annotation, "__name__", str(annotation))

@@ -1,0 +1,296 @@
+"""Settings of learners: each is named, given its default, bounded and explained in one place.
+
+The settings of a learner are the fields of one frozen dataclass, which inherits `Settings`:
+
+    @dataclass(frozen=True, kw_only=True)
+    class CRFSettings(Settings):
+        order: int = setting(1, choices=(1, 2), help="1, or 2 for pairs of labels as states.")
+
+All that says or asks something about settings is made of these fields: the check of values, the
+signature of the registered architecture, the configs of `init-config` and the documentation. Bounds
+as data are scikit-learn's idea (`_parameter_constraints`).
+
+Two settings have one meaning in all learners: a penalty on the weights w is added to the loss,
+which is a sum over the training data, and it is `L1` or `L2`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from hashlib import blake2b
+from inspect import Parameter, Signature, cleandoc
+from math import isfinite
+from pathlib import Path
+from textwrap import fill
+from types import UnionType
+from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin
+
+import numpy as np
+
+from ..errors import StructlearnError
+from .annotations import annotations, fits, shown
+
+S = TypeVar("S", bound="Settings")
+
+L1 = "l1 |w|_1"
+"""The penalty of a Laplace prior, which leaves few weights other than zero."""
+L2 = "l2 |w|^2 / 2"
+"""The penalty of a Gaussian prior; its variance is 1 / l2."""
+
+
+def setting(
+    default: Any = MISSING,
+    *,
+    help: str,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    lt: float | None = None,
+    choices: Iterable[Any] = (),
+    identity: bool = True,
+    exposed: bool = True,
+    default_factory: Any = MISSING,
+) -> Any:
+    """A field of `Settings`.
+
+    help: what it is, one or two sentences. ge, gt, le, lt: bounds of numbers; each of them must be
+    finite. choices: the strings, or numbers, that it can be; None and what is no string or number
+    are left to the type. identity: whether training with another value has another result; only
+    then a state of the one cannot be resumed by the other. exposed: whether it is a setting of the
+    registered architecture too.
+    """
+    bounds = {"ge": ge, "gt": gt, "le": le, "lt": lt, "choices": tuple(choices)}
+    metadata = {"help": help, "bounds": bounds, "identity": identity, "exposed": exposed}
+    return field(default=default, default_factory=default_factory, metadata=metadata)
+
+
+def l1(default: float = 0.0) -> Any:
+    """The strength of the penalty `L1`."""
+    return setting(
+        default, ge=0, help=f"Strength of the penalty {L1}, which leaves few weights other than 0."
+    )
+
+
+def l2(default: float, of: str = "weights") -> Any:
+    """The strength of the penalty `L2`. of: what w is."""
+    return setting(
+        default, ge=0, help=f"Strength of the Gaussian prior on the {of} w, {L2}; 1 / its variance."
+    )
+
+
+def seed() -> Any:
+    """What random numbers begin with."""
+    return setting(0, ge=0, help="Of the random numbers.")
+
+
+def max_iterations(default: int, more: str = "", *, ge: int = 1) -> Any:
+    """The largest number of passes through the data."""
+    text = f"Training ends after at most this many passes through the data. {more}".strip()
+    return setting(default, ge=ge, help=text)
+
+
+def threads() -> Any:
+    """How many threads share the work."""
+    return setting(
+        1, ge=1, identity=False, help="Threads that share the work. They do not change the result."
+    )
+
+
+def shards(default: int = 1) -> Any:
+    """In how many parts the data are cut."""
+    return setting(
+        default,
+        ge=1,
+        help="Parts into which the training data are cut, which may be on several machines. "
+        "Results for different numbers differ by rounding errors.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The base of all settings. Lists that are given become tuples.
+
+    `name` is that of the learner in a config, without version.
+    Raises StructlearnError SL043 for a value that a setting cannot have.
+    """
+
+    name: ClassVar[str] = ""
+    attributes: ClassVar[tuple[str, ...]] = ()
+    """The token attributes that the learner reads."""
+
+    def __post_init__(self) -> None:
+        for part in fields(self):
+            annotation = _annotation(type(self), part.name)
+            value = _frozen(getattr(self, part.name), annotation)
+            object.__setattr__(self, part.name, value)
+            wanted = _problem(value, annotation, part.metadata)
+            if wanted:
+                self.refuse(part.name, wanted)
+        for name, wanted, sound in self.constraints():
+            if not sound:
+                self.refuse(name, wanted)
+
+    def constraints(self) -> Iterable[tuple[str, str, Any]]:
+        """What settings must fulfil together: the name of one, what it must be, whether it is."""
+        return ()
+
+    def refuse(self, name: str, wanted: str) -> None:
+        """Raise SL043."""
+        learner = self.name or type(self).__name__
+        value = getattr(self, name)
+        raise StructlearnError("SL043", learner=learner, name=name, wanted=wanted, value=value)
+
+    def part(self, kind: type[S], **changes: Any) -> S:
+        """The settings that these share with a class that they inherit, or that has the same."""
+        shared = {f.name: getattr(self, f.name) for f in fields(kind) if hasattr(self, f.name)}
+        return kind(**shared | changes)
+
+    def digest(self) -> str:
+        """Equal for settings with which training has the same result."""
+        text = json.dumps([type(self).__name__, _identity(self)], sort_keys=True)
+        return blake2b(text.encode("utf8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def signature(kind: type[Settings]) -> Signature:
+    """The settings as keywords of a function, with types and defaults that a config can have."""
+    parameters = []
+    for part in fields(kind):
+        if not part.metadata.get("exposed", True):
+            continue
+        default = part.default if part.default_factory is MISSING else part.default_factory()
+        parameters.append(
+            Parameter(
+                part.name,
+                Parameter.KEYWORD_ONLY,
+                default=Parameter.empty if default is MISSING else plain(default),
+                annotation=_in_config(_annotation(kind, part.name)),
+            )
+        )
+    return Signature(parameters)
+
+
+def plain(value: Any) -> Any:
+    """A value as a config has it: lists, not tuples."""
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return value
+
+
+def reference(kind: type[Settings]) -> list[tuple[str, str, str, str]]:
+    """For each setting its name, type, default and explanation."""
+    rows = []
+    for name, parameter in signature(kind).parameters.items():
+        (part,) = (part for part in fields(kind) if part.name == name)
+        default = "required" if parameter.default is Parameter.empty else repr(parameter.default)
+        text = " ".join([part.metadata.get("help", ""), *_limits(part.metadata)])
+        rows.append((name, shown(parameter.annotation), default, text.strip()))
+    return rows
+
+
+def document(kind: type[Settings]) -> str:
+    """The docstring of the class, with a line for each setting."""
+    lines = [cleandoc(kind.__doc__ or ""), ""]
+    for name, of, default, text in reference(kind):
+        row = f"{name} ({of}, default {default}): {text}"
+        lines.append(fill(row, 96, subsequent_indent="    ", break_long_words=False))
+    return "\n".join(lines)
+
+
+def _annotation(kind: type, name: str) -> Any:
+    return annotations(kind).get(name, Any)
+
+
+def _in_config(annotation: Any) -> Any:
+    """Of what a config can have: lists where there are tuples here; for other learners anything,
+    since they are in blocks of their own, which are made Models."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return Any
+    if origin in (Union, UnionType):
+        return Union[tuple(map(_in_config, arguments))]  # noqa: UP007
+    if origin in (Sequence, tuple):
+        return list[_in_config(arguments[0])]
+    if origin is Mapping:
+        return dict[tuple(map(_in_config, arguments))]
+    return annotation
+
+
+def _frozen(value: Any, annotation: Any = Any) -> Any:
+    """Lists as tuples, and whole numbers as floats where only these fit, so that 1 is 1.0."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_frozen, value))
+    if type(value) is int and annotation is not Any and fits(0.5, annotation):
+        return float(value)
+    return value
+
+
+def _problem(value: Any, annotation: Any, metadata: Mapping[str, Any]) -> str | None:
+    """What the value of a setting must be, if it is not."""
+    bounds = metadata.get("bounds", {})
+    limits = ", ".join(_limits(metadata, sentence=False))
+    wanted = f"{shown(annotation)}, {limits}" if limits else shown(annotation)
+    if not fits(value, annotation):
+        return wanted
+    choices = bounds.get("choices", ())
+    kinds = tuple({type(choice) for choice in choices})
+    if isinstance(value, kinds) and value not in choices:
+        return limits
+    numbers = _numbers(value)
+    sound = all(
+        isfinite(number)
+        and (bounds.get("ge") is None or number >= bounds["ge"])
+        and (bounds.get("gt") is None or number > bounds["gt"])
+        and (bounds.get("le") is None or number <= bounds["le"])
+        and (bounds.get("lt") is None or number < bounds["lt"])
+        for number in numbers
+    )
+    return None if sound else limits or "finite"
+
+
+def _numbers(value: Any) -> list[float]:
+    """The number that a value is, or those in it."""
+    if isinstance(value, (tuple, list)):
+        return [number for item in value for number in _numbers(item)]
+    if isinstance(value, Mapping):
+        return _numbers(tuple(value.values()))
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return [value] if is_number else []
+
+
+def _limits(metadata: Mapping[str, Any], *, sentence: bool = True) -> list[str]:
+    """The bounds of a setting in words."""
+    bounds = metadata.get("bounds", {})
+    found = []
+    if bounds.get("choices"):
+        found.append("one of " + ", ".join(map(repr, bounds["choices"])))
+    lower = [(bounds.get("ge"), "at least"), (bounds.get("gt"), "more than")]
+    upper = [(bounds.get("le"), "at most"), (bounds.get("lt"), "less than")]
+    words = [f"{word} {bound:g}" for bound, word in lower + upper if bound is not None]
+    if words:
+        found.append(" and ".join(words))
+    return [f"{text[0].upper()}{text[1:]}." for text in found] if sentence else found
+
+
+def _identity(value: Any) -> Any:
+    """What of settings tells them apart, as JSON can have it."""
+    if isinstance(value, Settings):
+        return {
+            part.name: _identity(getattr(value, part.name))
+            for part in fields(value)
+            if part.metadata.get("identity", True)
+        } | {"": type(value).__name__}
+    if isinstance(value, (list, tuple)):
+        return [_identity(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _identity(item) for key, item in value.items()}
+    if hasattr(value, "to_bytes") and not isinstance(value, int):
+        return blake2b(value.to_bytes(), digest_size=16).hexdigest()
+    if isinstance(value, Path) and value.is_file():
+        return blake2b(value.read_bytes(), digest_size=16).hexdigest()
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)

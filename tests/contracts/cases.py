@@ -1,0 +1,84 @@
+"""What the contracts are about: every learner and every stored model, each listed once.
+
+A family lists its learners in a file `<family>_learners.py` of this folder, as `CASES`, and its
+stored models as `STORED`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from spacy_structlearn.learning.settings import Settings
+
+FAMILIES = sorted(path.stem for path in Path(__file__).parent.glob("*_learners.py"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A learner with settings that make it quick, and data for it.
+
+    data: makes a list of three parts or more, each of which can be learned from by itself; other:
+    makes other data of the same labels. labels: for `initialize`. same_in_any_order: whether what
+    is learned does not depend on the order and the number of the parts, bit for bit.
+    initial: makes the parameters that training begins with; None: those of `initialize`.
+    changes: settings with which training has another result.
+    """
+
+    name: str
+    settings: Settings
+    data: Callable[[], list[Any]]
+    other: Callable[[], list[Any]]
+    labels: tuple[str, ...] = ()
+    same_in_any_order: bool = False
+    changes: tuple[dict[str, Any], ...] = ()
+
+    def parameters(self) -> Any:
+        return self.settings.initialize(self.data(), self.labels)
+
+    def trainer(self, data: list[Any] | None = None, **changes: Any) -> Any:
+        """Training from the start."""
+        settings = self.settings.part(type(self.settings), **changes)
+        data = self.data() if data is None else data
+        return settings.trainer(self.parameters(), data)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A stored model.
+
+    make: makes one, the same each time. change: arguments of `replaced` that make another one.
+    """
+
+    name: str
+    make: Callable[[], Any]
+    change: dict[str, Any]
+
+
+def listed(name: str) -> list[Any]:
+    return [item for family in FAMILIES for item in getattr(import_module(family), name, ())]
+
+
+@cache
+def trained(name: str) -> Any:
+    """The parameters of a case at the end of its training."""
+    (case,) = (case for case in listed("CASES") if case.name == name)
+    return end(case.trainer())
+
+
+def end(trainer: Any) -> Any:
+    while trainer.step():
+        pass
+    return trainer.parameters()
+
+
+def classes(base: type) -> list[type]:
+    """All that inherit from a class, with a name of their own in configs."""
+    found = [base]
+    for kind in found:
+        found += [inherits for inherits in kind.__subclasses__() if inherits not in found]
+    return found[1:]

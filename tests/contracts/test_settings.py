@@ -1,0 +1,80 @@
+"""What holds for the settings of every learner, as their fields say it."""
+
+import dataclasses
+import math
+
+import pytest
+import spacy
+from cases import classes, listed
+from confection import Config
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.learning.settings import Settings, document, reference, signature
+
+LISTED = listed("CASES")  # imports all families
+KINDS = [kind for kind in classes(Settings) if kind.name]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
+def kind(request):
+    return request.param
+
+
+def out_of_bounds(bounds):
+    step = 1e-3
+    for name, beyond in (("ge", -step), ("gt", 0), ("le", step), ("lt", 0)):
+        if bounds.get(name) is not None:
+            yield bounds[name] + beyond
+    if bounds.get("choices"):
+        yield "another" if isinstance(bounds["choices"][0], str) else 999
+
+
+def test_every_setting_is_explained(kind):
+    for name, of, _, text in reference(kind):
+        assert of, name
+        assert len(text) > 10, name
+        assert text.endswith("."), name
+    assert kind.__doc__
+    for part in dataclasses.fields(kind):
+        if part.metadata.get("exposed", True):
+            assert part.name in document(kind)
+
+
+def test_values_out_of_bounds(kind):
+    checked = 0
+    for part in dataclasses.fields(kind):
+        for value in out_of_bounds(part.metadata["bounds"]):
+            with pytest.raises(StructlearnError, match=f"SL043.*{part.name} is") as error:
+                kind(**{part.name: value})
+            assert error.value.fields["learner"] == kind.name
+            checked += 1
+    assert checked or not any(p.metadata["bounds"]["choices"] for p in dataclasses.fields(kind))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, object(), b"x"])
+def test_values_that_nothing_can_be(kind, value):
+    for part in dataclasses.fields(kind):
+        with pytest.raises(StructlearnError, match="SL043"):
+            kind(**{part.name: value})
+
+
+def test_architecture(kind):
+    """A config can name all settings, and no others."""
+    found = [
+        name
+        for name in spacy.registry.architectures.get_all()
+        if name.startswith(f"spacy_structlearn.{kind.name}.")
+    ]
+    assert found, kind.name
+    name = max(found)
+    build = spacy.registry.architectures.get(name)
+    assert build.__doc__ == document(kind)
+    text = f'[model]\n@architectures = "{name}"\n'
+    required = [p.name for p in signature(kind).parameters.values() if p.default is p.empty]
+    if required:
+        return
+    filled = spacy.registry.fill(Config().from_str(text))["model"]
+    assert set(filled) == {"@architectures", *signature(kind).parameters}
+    model = spacy.registry.resolve({"model": filled})["model"]
+    assert model.attrs["parameters"].is_empty
+    assert model.attrs["estimator"] == kind()
