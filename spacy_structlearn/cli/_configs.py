@@ -1,0 +1,247 @@
+"""The configs of `init-config`: what a file of the package has besides the defaults, and these."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from copy import deepcopy
+from itertools import takewhile
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+import spacy
+from confection import Config
+from spacy.language import FactoryMeta
+from spacy.util import registry
+
+from ..errors import StructlearnError
+from ..learning.settings import reference
+from ._corpora import Reader
+from .init_config import BASE, CONFIGS
+
+REGISTERED = {
+    Reader.docbin: "spacy_structlearn.DocBin.v1",
+    Reader.treebank: "spacy_structlearn.Treebank.v1",
+    Reader.conll2000: "spacy_structlearn.ConllChunks.v1",
+    Reader.quadruples: "spacy_structlearn.PPQuadruples.v1",
+}
+SUITABLE = {
+    "sentence_splitter": (Reader.docbin,),
+    "chain_tagger": (Reader.docbin, Reader.treebank),
+    "constituency_parser": (Reader.docbin, Reader.treebank),
+    "np_chunker": (Reader.docbin, Reader.treebank, Reader.conll2000),
+    "pp_attacher": (Reader.docbin, Reader.treebank, Reader.quadruples),
+    "srl_labeler": (Reader.docbin, Reader.treebank),
+}
+ABOUT = {
+    Reader.treebank: "The corpora are trees in Penn brackets.",
+    Reader.conll2000: "The corpora are columns of CoNLL-2000: word, tag, chunk tag.",
+    Reader.quadruples: "The corpora are quadruples: number, verb, noun, preposition, noun, V or N.",
+}
+# What is for English in the configs, and what there is instead for all other languages.
+ENGLISH = {
+    "english": "shape",  # signatures of unknown words
+    "spacy_structlearn.collins_head_rules.v1": "spacy_structlearn.leftmost_head_rules.v1",
+    "spacy_structlearn.english_role_labels.v1": "spacy_structlearn.role_labels.v1",
+}
+ENGLISH_BLOCKS = ("spacy_structlearn.english_tokenizer.v1", "spacy_structlearn.english_lemmas.v1")
+TO_FILL_IN = [
+    'To be filled in: the tags of words that may be predicates, such as ["VVFIN"];',
+    "with --corpus `structlearn init-config` takes them from a DocBin with gold frames.",
+]
+Comments = dict[tuple[str, str], list[str]]
+"""Lines before a setting, by section and name, or before a section, whose name is then empty."""
+_WIDTH = 98
+
+
+def predicate_tags(path: Path) -> Counter[str]:
+    """How often the gold predicates of a DocBin have which tag, as `srl_labeler` reads tags.
+
+    RAISES: SL010 if there is no such file, SL013 if it is no DocBin, SL074 if it has no predicates
+    with tags.
+    """
+    from spacy.vocab import Vocab
+
+    from ..pipeline import extensions
+    from ._corpora import gold_docs
+
+    found = Counter(
+        tag
+        for _, doc in gold_docs(Vocab(), path, Reader.docbin)
+        for frame in extensions.frames(doc)
+        for tag in extensions.constituent_tags(doc, [frame.predicate.start])
+        if tag != extensions.UNKNOWN_TAG
+    )
+    if not found:
+        raise StructlearnError("SL074", path=path)
+    return found
+
+
+def config_text(
+    component: str,
+    reader: Reader = Reader.docbin,
+    lang: str = "en",
+    tags: Mapping[str, int] | None = None,
+    architecture: str | None = None,
+) -> str:
+    """A config for a component, with every setting that its factory and its architecture have.
+
+    tags: for srl_labeler, those of predicates and how often each is one. None: those of English
+    verbs, or for other languages a note that they are to be filled in. architecture: one of
+    `ARCHITECTURES`; None: the default.
+    RAISES: SL062 if the component cannot be trained on what the reader reads.
+    """
+    suitable = SUITABLE[component]
+    if reader not in suitable:
+        known = ", ".join(choice.value for choice in suitable)
+        raise StructlearnError("SL062", component=component, reader=reader.value, known=known)
+    name = component if architecture is None else f"{component}.{architecture}"
+    base, comments = _read(BASE)
+    given, more = _read(name)
+    comments |= more
+    base["components"][component] = _defaults(component)
+    config = base.merge(given)
+    config["nlp"].update(lang=lang, pipeline=[component])
+    _add_corpora(config, component, reader)
+    section = config["components"][component]
+    place = (f"components.{component}", "predicate_tags")
+    if lang != "en":
+        config = Config(_translated(config))
+        section = config["components"][component]
+        comments[place] = TO_FILL_IN
+    if tags is not None:
+        section["predicate_tags"], comments[place] = _predicate_tags(tags)
+    section["model"] = registry.fill({"model": section["model"]}, validate=False)["model"]
+    _link_seeds(section)
+    comments |= _explained(section["model"], f"components.{component}.model", set())
+    config["training"]["score_weights"] = dict(_factory(component).default_score_weights)
+    about = _about(component if architecture is None else name, reader)
+    return about + _commented(Config(_in_order(config, base)).to_str(), comments)
+
+
+def _factory(component: str) -> FactoryMeta:
+    return spacy.blank("xx").get_factory_meta(component)  # it knows those of entry points
+
+
+def _defaults(component: str) -> dict[str, Any]:
+    """The section of a component, as its factory has it; the scorer stays the factory's own."""
+    config = deepcopy(_factory(component).default_config)
+    return {"factory": component, **{key: of for key, of in config.items() if key != "scorer"}}
+
+
+def _read(name: str) -> tuple[Config, Comments]:
+    """A file of the package, and its comments but for those at its beginning."""
+    text = (CONFIGS / f"{name}.cfg").read_text(encoding="utf8")
+    comments: Comments = {}
+    section, held = "", []
+    for line in text[len(_beginning(text)) :].splitlines():
+        if line.startswith("# "):
+            held.append(line[2:])
+            continue
+        key = ""
+        if line.startswith("["):
+            section = line.strip("[]")
+        else:
+            key = line.partition(" = ")[0]
+        if held and line:
+            comments[section, key], held = held, []
+    return Config().from_str(text, interpolate=False), comments
+
+
+def _in_order(value: Any, like: Any) -> Any:
+    """A config with what is in `like` in the order there, and the rest behind it."""
+    if not isinstance(value, dict) or not isinstance(like, dict):
+        return value
+    keys = [key for key in like if key in value]
+    return {key: _in_order(value[key], like.get(key)) for key in dict.fromkeys([*keys, *value])}
+
+
+def _beginning(text: str) -> str:
+    return "".join(takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
+
+
+def _add_corpora(config: Config, component: str, reader: Reader) -> None:
+    """Name the readers, with all settings that they have."""
+    given = config["corpora"]
+    for name in ("train", "dev"):
+        own = {"@readers": REGISTERED[reader], **given.get(name, {})}
+        if reader is Reader.quadruples:
+            own.pop("spans", None)
+        filled = registry.fill({"corpus": {**own, "path": "path"}}, validate=False)["corpus"]
+        given[name] = {**filled, "path": f"${{paths.{name}}}"}
+        if "seed" in given[name]:
+            given[name]["seed"] = "${system.seed}"
+        if component == "srl_labeler" and reader is Reader.treebank:
+            # Without the columns of PropBank there is nothing to learn from.
+            config["paths"][f"{name}_props"] = None
+            given[name]["props"] = f"${{paths.{name}_props}}"
+
+
+def _translated(value: Any) -> Any:
+    """A config, or part of one, without what is for English."""
+    if isinstance(value, dict):
+        if ENGLISH_BLOCKS[1] in value.values():
+            return None
+        kept = {key: of for key, of in value.items() if key != "tokenizer"}
+        return {key: _translated(of) for key, of in kept.items()}
+    return ENGLISH.get(value, value) if isinstance(value, str) else value
+
+
+def _link_seeds(section: dict[str, Any]) -> None:
+    """Let all seeds be that of the system."""
+    for key, value in section.items():
+        if key == "seed":
+            section[key] = "${system.seed}"
+        elif isinstance(value, dict):
+            _link_seeds(value)
+
+
+def _explained(block: dict[str, Any], place: str, known: set[str]) -> Comments:
+    """What the settings of an architecture, and of those in it, are; once for each of them."""
+    comments: Comments = {}
+    name = block.get("@architectures")
+    settings = getattr(registry.architectures.get(name), "settings", None) if name else None
+    if settings is not None and name not in known:
+        known.add(name)
+        for setting, _, _, text in reference(settings):
+            comments[place, setting] = wrap(f"{setting}: {text}", width=_WIDTH)
+    for key, value in block.items():
+        if isinstance(value, dict):
+            comments |= _explained(value, f"{place}.{key}", known)
+    return comments
+
+
+def _commented(text: str, comments: Comments) -> str:
+    """The text of a config with comments before its settings and sections."""
+    lines, section = [], ""
+    for line in text.splitlines():
+        key = line.partition(" = ")[0]
+        if line.startswith("["):
+            section, key = line.strip("[]"), ""
+        if line:
+            lines += [f"# {comment}" for comment in comments.get((section, key), ())]
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _predicate_tags(tags: Mapping[str, int]) -> tuple[list[str], list[str]]:
+    """The setting, the most frequent first, and a comment with what to judge it by."""
+    ranked = sorted(tags, key=lambda tag: (-tags[tag], tag))
+    counts = ", ".join(f"{tag} {tags[tag]:,}" for tag in ranked)
+    about = f"The tags of gold predicates and how often each is one: {counts}. Leave out errors."
+    # $ begins a variable, and what escapes it is read as one again when the config is stored.
+    if left_out := [tag for tag in ranked if "$" in tag]:
+        about += f" Left out, because a config cannot hold tags with $: {', '.join(left_out)}."
+    return [tag for tag in ranked if "$" not in tag], wrap(about, width=_WIDTH)
+
+
+def _about(name: str, reader: Reader) -> str:
+    """The sentences at the beginning of a config, on DocBins only where these are read."""
+    text = _beginning((CONFIGS / f"{name}.cfg").read_text(encoding="utf8"))
+    if reader is Reader.docbin:
+        return text
+    words = " ".join(line.lstrip("# ") for line in text.splitlines())
+    about = words.partition(" The DocBins")[0]
+    lines = wrap(f"{about} {ABOUT[reader]}", width=_WIDTH)
+    return "".join(f"# {line}\n" for line in lines)
