@@ -42,14 +42,17 @@ def train_cli(
     from wasabi import msg
 
     from ..optimize.cluster import ray_cluster
+    from ..optimize.shards import make_engine
     from ..pipeline.fitting import train as fit
 
     if workers is not None and ray is None:
         raise typer.BadParameter("--workers is for --ray")
     _check_overrides(context.args)
     find_msgpack_hooks_once()
-    with nullcontext() if ray is None else ray_cluster(address_of(ray), workers):
-        nlp = fit(config, output, overrides=parse_config_overrides(context.args))
+    here = nullcontext(make_engine)
+    with here if ray is None else ray_cluster(address_of(ray), workers) as engines:
+        overrides = parse_config_overrides(context.args)
+        nlp = fit(config, output, overrides=overrides, make_engine=engines)
     msg.table(
         [
             (name, "-" if value is None else f"{value:.4f}")

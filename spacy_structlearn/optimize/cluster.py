@@ -1,7 +1,7 @@
 """Shards that live in actors of a Ray cluster: Moritz et al. (2018), https://ray.io.
 
-Within `ray_cluster` everything that is trained through `shards.make_engine` has its shards in
-actors, on one machine or on many. An actor gets its part of the data once, makes what a shard keeps
+What is trained with the `make_engine` of `ray_cluster` has its shards in actors, on one machine or
+on many. An actor gets its part of the data once, makes what a shard keeps
 of it (features, forests) and keeps that. Each evaluation sends it the parameters, once for all
 actors of a machine, and what each shard gives is added up here in the order of the shards: the sum
 is that of `shards.ThreadEngine`, bit for bit.
@@ -28,7 +28,16 @@ import numpy as np
 
 from ..errors import StructlearnError
 from .lbfgs import Vector
-from .shards import Arrays, Shard, engines_by, expected_counts, total, value_and_grad
+from .shards import (
+    Arrays,
+    Engine,
+    MakeEngine,
+    Shard,
+    expected_counts,
+    make_engine,
+    total,
+    value_and_grad,
+)
 
 R = TypeVar("R")
 
@@ -38,14 +47,27 @@ START_S = 60.0  # how long an actor may take to begin, before others get its sha
 
 
 @contextmanager
-def ray_cluster(address: str | None = None, workers: int | None = None) -> Iterator[None]:
-    """Within it shards are in actors of a Ray cluster.
+def ray_cluster(address: str | None = None, workers: int | None = None) -> Iterator[MakeEngine]:
+    """Gives what makes engines whose shards, if they are several, are in actors of a Ray cluster.
 
-    address: see `connected`. workers: so many actors, each with a core of its own; None: as many as
-    there are cores, and at most as many as shards. Raises StructlearnError SL250 without Ray.
+    address: see `connected`. workers: number of actors, each with a core of its own; None: as many
+    as there are cores. There are at most as many as shards. Raises StructlearnError SL250 without
+    Ray.
     """
-    with connected(address), engines_by(partial(RayEngine, workers=workers)):
-        yield
+    with connected(address):
+        yield partial(_make_engine, workers)
+
+
+def _make_engine(
+    workers: int | None,
+    make: Callable[[Any, Any], Shard],
+    shared: Any,
+    parts: Sequence[Any],
+    threads: int = 1,
+) -> Engine:
+    if len(parts) == 1:
+        return make_engine(make, shared, parts, threads)
+    return RayEngine(make, shared, parts, workers)
 
 
 @contextmanager

@@ -5,8 +5,8 @@ that is kept of them, and gives its part of the sum; an engine has the shards, w
 and adds their parts in the order of the shards. The result depends on how the data are cut, by
 rounding errors, but neither on who computes a part nor on which is ready first.
 
-`make_engine` keeps shards in this process, unless it is called within `engines_by`: then several
-are wherever the engines have them that this names, on a cluster for example (`cluster.RayEngine`).
+`make_engine` keeps shards in this process. Training takes it, or something like it, as an argument:
+`cluster.ray_cluster` gives one that keeps them on the machines of a cluster.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import partial
 from itertools import islice, pairwise
 from typing import Any, Protocol, TypeVar
@@ -210,10 +208,6 @@ class MakeEngine(Protocol):
         ...
 
 
-_Elsewhere = Callable[[Callable[[Any, Any], Shard], Any, Sequence[Any]], Engine]
-_ELSEWHERE: ContextVar[_Elsewhere | None] = ContextVar("_ELSEWHERE", default=None)
-
-
 def make_engine(
     make: Callable[[Any, Any], Shard], shared: Any, parts: Sequence[Any], threads: int = 1
 ) -> Engine:
@@ -222,28 +216,12 @@ def make_engine(
     make: a function of a module, and shared and parts data that can be sent to other processes and
     that it does not write to. threads: for shards in this process, see `ThreadEngine`.
     """
-    elsewhere = _ELSEWHERE.get()
-    if elsewhere is not None and len(parts) > 1:
-        return elsewhere(make, shared, parts)
     pool = Pool(threads)
     try:
         shards = pool.map(lambda part: make(shared, part), parts)
     finally:
         pool.close()
     return ThreadEngine(shards, threads)
-
-
-@contextmanager
-def engines_by(elsewhere: _Elsewhere | None) -> Iterator[None]:
-    """Within it `make_engine` of several parts is elsewhere(make, shared, parts).
-
-    None: all shards are in this process again.
-    """
-    token = _ELSEWHERE.set(elsewhere)
-    try:
-        yield
-    finally:
-        _ELSEWHERE.reset(token)
 
 
 def value_and_grad(shard: Shard, x: Vector) -> tuple[float, tuple[Vector]]:

@@ -28,6 +28,7 @@ from ..grammar.lexicon import LexiconSettings
 from ..grammar.model import LatentGrammar
 from ..grammar.product import Product
 from ..learning.settings import Settings, document, signature
+from ..learning.training import Estimator
 from ..sequence.classes import WordClasses
 from ..sequence.estimators import CRF
 from ..sequence.features import SHA_PEREIRA
@@ -36,7 +37,7 @@ from ..sequence.local import MEMM
 from ..sequence.model import ChainModel
 from ..sequence.perceptron import Perceptron
 from ..sequence.pruned import StochasticCRF
-from .batch_trainable import Estimator, let_be_stored
+from .batch_trainable import let_be_stored
 
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=M)(?=Estimat)")
 

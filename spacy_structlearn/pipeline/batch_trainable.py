@@ -14,15 +14,10 @@ then store it; nothing else does.
 
 from __future__ import annotations
 
-import logging
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from pathlib import Path
-from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import srsly
 from spacy import util
 from spacy.language import Language
@@ -33,64 +28,21 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 from thinc.model import deserialize_attr, serialize_attr
 
-from .. import serialization
 from ..errors import StructlearnError
+from ..learning.training import Estimator, Trainer
+from ..optimize.shards import MakeEngine, make_engine
 from ..serialization import DAMAGE
 from . import digests
-
-CHECKPOINT_SECONDS = 30
-_STATE_KIND, _STATE_VERSION = "training_state", 1
-
-logger = logging.getLogger("spacy_structlearn")
-
-
-class Trainer(Protocol):
-    """What an estimator gives to train with: resumable, one iteration a step.
-
-    Where a step is a long one, `on_iteration`, if there is one, is called between its parts,
-    with the log-likelihood, or minus the objective, as its last argument; `to_bytes` may be called
-    there too.
-    """
-
-    value: float  # the objective at the current parameters; smaller is better
-    n_iterations: int
-
-    def add(self, data: list) -> None:
-        """More training data; the next step goes on from the present parameters."""
-
-    def step(self) -> bool:
-        """One iteration. RETURNS: False once there is nothing left to improve."""
-
-    def parameters(self) -> Any:
-        """The family's model object as it stands."""
-
-    def to_bytes(self) -> bytes:
-        """The state of the training, without data and settings."""
-
-    def resume(self, state: bytes) -> bool:
-        """Go on from `to_bytes`. RETURNS: False if it is of other data or settings."""
-
-
-class Estimator(Protocol):
-    """How parameters are learned: the settings of a registered architecture."""
-
-    attributes: tuple[str, ...]  # the token attributes that the learner reads
-
-    def initialize(self, data: list, labels: tuple[str, ...], previous: Any) -> Any:
-        """Parameters to train: features are those of `data`, `previous` what was learned before."""
-
-    def trainer(self, parameters: Any, data: list) -> Trainer:
-        """Train from `parameters` on `data`."""
 
 
 class _Training:
     """The running training of one component. Never travels: pickling drops it."""
 
-    def __init__(self) -> None:
+    def __init__(self, make_engine: MakeEngine = make_engine) -> None:
+        self.make_engine = make_engine
         self.trainer: Trainer | None = None
         # The references themselves are kept, so that no id() is ever given out twice.
         self.seen: dict[int, Doc] = {}
-        self.finished = False
 
     def __reduce__(self) -> tuple:
         return (_Training, ())
@@ -242,7 +194,7 @@ class BatchTrainable(TrainablePipe):
         self._take_in(examples)
         if self._training.trainer is not None:
             for _ in range(self.iterations_per_step):
-                if not self._step():
+                if not self._training.trainer.step():
                     break
             losses[self.name] += self._training.trainer.value
             self.parameters = self._training.trainer.parameters()
@@ -255,55 +207,25 @@ class BatchTrainable(TrainablePipe):
         self,
         examples: Iterable[Example],
         *,
-        on_iteration: Callable[[int, float], None] | None = None,
-        checkpoint: Path | None = None,
-        settings: str | None = None,
-        keep: bool = False,
+        make_engine: MakeEngine = make_engine,
+        **options: Any,
     ) -> float:
         """Train on these examples alone, from the present parameters straight to the optimum.
 
-        on_iteration: called after each iteration with its number and the objective, and between
-            the parts of a long one.
-        checkpoint: a file for the state of the training, written twice a minute, gone at the end.
-            If it is there and of the same data and settings, training goes on from it; if of
-            others, it begins anew, and the log says so.
-        settings: what tells other settings, beside what the learner itself knows of them.
-        keep: leave the state of the finished training in the file, for who has yet to save it.
+        make_engine: makes what has the shards of the data, see `optimize.shards`. options: progress
+        and checkpoints, see `learning.training.Trainer.run`.
         RETURNS: the objective at the optimum. RAISES: SL085 for a checkpoint that is damaged.
         """
-        self._training = _Training()
+        self._training = _Training(make_engine)
         self._take_in(list(examples))
-        if self._training.trainer is None:
-            raise StructlearnError("SL005", component=self.name, annotation=self.annotation)
         trainer = self._training.trainer
-        if checkpoint is not None and checkpoint.exists():
-            self._training.finished = _resume(trainer, checkpoint, settings)
-        saved = monotonic()
-
-        def report(value: float) -> None:
-            nonlocal saved
-            if on_iteration is not None:
-                on_iteration(trainer.n_iterations, value)
-            if checkpoint is not None and monotonic() - saved > CHECKPOINT_SECONDS:
-                _save_state(trainer, checkpoint, settings)
-                saved = monotonic()
-
-        if hasattr(trainer, "on_iteration"):
-            trainer.on_iteration = lambda *parts: report(-parts[-1])
-        while self._step():
-            report(trainer.value)
-        self.parameters = trainer.parameters()
-        if checkpoint is not None and keep:
-            _save_state(trainer, checkpoint, settings, finished=True)
-        elif checkpoint is not None:
-            checkpoint.unlink(missing_ok=True)
+        if trainer is None:
+            raise StructlearnError("SL005", component=self.name, annotation=self.annotation)
+        self.parameters = trainer.run(**options)
         return trainer.value
 
-    def _step(self) -> bool:
-        training = self._training
-        if not training.finished:
-            training.finished = not training.trainer.step()
-        return not training.finished
+    def name_features(self, docs: Sequence[Doc]) -> None:
+        """Let the parameters call features by the words of these Docs; most learners cannot."""
 
     def _take_in(self, examples: list[Example]) -> None:
         """Add the examples that were not seen before to the training data."""
@@ -321,10 +243,11 @@ class BatchTrainable(TrainablePipe):
             return
         self.require_parameters()
         if training.trainer is None:
-            training.trainer = self.estimator.trainer(self.parameters, fresh)
+            training.trainer = self.estimator.trainer(
+                self.parameters, fresh, make_engine=training.make_engine
+            )
         else:
             training.trainer.add(fresh)
-        training.finished = False
 
     # --- to and from disk and bytes -----------------------------------------------------------
     def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
@@ -433,47 +356,6 @@ class BatchTrainable(TrainablePipe):
         return self
 
 
-def _save_state(
-    trainer: Trainer, checkpoint: Path, settings: str | None, *, finished: bool = False
-) -> None:
-    state = np.frombuffer(trainer.to_bytes(), dtype=np.uint8)
-    fields = {"state": state, "settings": settings, "finished": finished}
-    write_bytes(checkpoint, serialization.pack(_STATE_KIND, _STATE_VERSION, fields))
-
-
-def _resume(trainer: Trainer, checkpoint: Path, settings: str | None) -> bool:
-    """Go on from the file, if it is of this training. RETURNS: whether that was finished.
-
-    RAISES: SL085 if the file is damaged.
-    """
-    try:
-        fields = _read_state(checkpoint.read_bytes(), settings)
-        state = fields["state"].tobytes()
-        # Learners of one step have no state.
-        resumed = fields["settings"] == settings and (not state or trainer.resume(state))
-    except DAMAGE as error:
-        # That of another learner is sound, and of other settings.
-        if not isinstance(error, StructlearnError) or error.code != "SL052":
-            problem = f"{error}".rstrip(".")
-            raise StructlearnError("SL085", path=checkpoint, problem=problem) from error
-        resumed = False
-    if not resumed:
-        logger.warning("%s is of other data or settings: training begins anew", checkpoint)
-        return False
-    return bool(state) and fields["finished"]
-
-
-def _read_state(data: bytes, settings: str | None) -> dict[str, Any]:
-    try:
-        return serialization.unpack(data, _STATE_KIND, {_STATE_VERSION})[1]
-    except StructlearnError as error:
-        if error.code != "SL052":
-            raise
-        # Sound, and of another kind: the learner's state by itself, as it was written once.
-        state = np.frombuffer(data, dtype=np.uint8)
-        return {"state": state, "settings": settings, "finished": False}
-
-
 def let_be_stored(model: Model) -> None:
     """Have thinc store what a model of ours holds by its own `to_bytes` and `from_bytes`.
 
@@ -506,10 +388,3 @@ def _outline(stored: dict[str, list]) -> list:
         names = [sorted(held) for held in (node, node["dims"], attrs, params)]
         outline.append((node["index"], node["name"], node["refs"], names, type(shims), len(shims)))
     return outline
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file beside `path`, then rename: it is never there in part."""
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.write_bytes(data)
-    os.replace(fresh, path)

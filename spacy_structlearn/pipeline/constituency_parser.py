@@ -26,11 +26,11 @@ from ..errors import StructlearnError
 from ..grammar.decode import DECODERS, THRESHOLDS, ChartParser
 from ..groups import TAG_CANDIDATES
 from ..serialization import DAMAGE
-from ..trees.normalize import normalize
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
 from .batch_trainable import BatchTrainable
+from .doc_trees import gold_trees
 from .extensions import (
     CONSTITUENT_TAGS,
     CONSTITUENTS,
@@ -38,7 +38,6 @@ from .extensions import (
     PARSE_FAILURES,
     aligned_group,
     group_scores,
-    lower_bound,
 )
 from .scorers import constituency_score
 from .tokens import Tokens, read_tokens, sentence_docs
@@ -602,48 +601,6 @@ def _content(example: Example) -> tuple:
     doc = example.reference
     spans = doc.spans.get(CONSTITUENTS, ())
     return doc.text, [(span.label_, span.start, span.end) for span in spans]
-
-
-def gold_trees(doc: Doc, component: str) -> list[tuple[Span, Tree]]:
-    """The gold sentences that have a complete tree; the number of the others is logged."""
-    found, left_out = [], 0
-    for sentence in extensions.sentences(doc):
-        tree = _gold_tree(sentence)
-        if tree is not None:
-            found.append((sentence, tree))
-        elif not sentence.text.isspace():
-            left_out += 1
-    if left_out:
-        logger.warning(
-            "%s: %d of the sentences of %r have no complete tree and are not trained on",
-            component,
-            left_out,
-            doc.text[:40],
-        )
-    return found
-
-
-def _gold_tree(sentence: Span) -> Tree | None:
-    """The normalised tree of a gold sentence, None if it is not complete."""
-    doc = sentence.doc
-    if CONSTITUENT_TAGS not in doc.spans and not all(t.tag_ or t.is_space for t in sentence):
-        return None
-    group = doc.spans[CONSTITUENTS]
-    # From the largest bracket on that begins in the sentence.
-    for index in range(lower_bound(group, sentence.start, len(doc)), len(group)):
-        if group[index].start >= sentence.end:
-            break
-        if group[index].end > sentence.end:
-            return None
-    try:
-        tree = extensions.tree(sentence)
-    except StructlearnError:
-        return None
-    if tree is None:
-        return None
-    # Several words and no bracket at all: annotation that is missing, not a tree.
-    bare = tree.label == extensions.ROOT and all(child.is_leaf for child in tree.children)
-    return None if bare and not tree.is_leaf else normalize(tree, strip_functions=False)
 
 
 def _write(doc: Doc, key: str, spans: Iterable[tuple[str, int, int]]) -> None:

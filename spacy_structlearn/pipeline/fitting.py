@@ -22,9 +22,9 @@ from spacy.util import load_config, registry, resolve_dot_names
 from tqdm import tqdm
 
 from ..errors import StructlearnError
+from ..optimize.shards import MakeEngine, make_engine
 from . import digests
 from .batch_trainable import BatchTrainable
-from .np_chunker import NPChunker
 
 
 def train(
@@ -33,11 +33,13 @@ def train(
     *,
     overrides: dict[str, Any] | None = None,
     progress: bool = True,
+    make_engine: MakeEngine = make_engine,
 ) -> Language:
     """Fit every component of ours that the config does not freeze, evaluate, and save.
 
     config_path: a config as for `spacy train`. output: directory for the pipeline, replaced as a
-    whole once it is written. overrides: e.g. {"paths.train": "train.spacy"}.
+    whole once it is written. overrides: e.g. {"paths.train": "train.spacy"}. make_engine: makes
+    what has the shards of the data, see `optimize.shards`.
     Of a training that is killed, the next call with the same arguments goes on, and ends with the
     same pipeline.
     RETURNS: the pipeline, with its scores on the dev corpus in `nlp.meta["performance"]`.
@@ -59,7 +61,12 @@ def train(
     )
     frozen = set(settings["frozen_components"])
     losses = fit_components(
-        nlp, list(corpora[0](nlp)), frozen=frozen, progress=progress, checkpoints=output
+        nlp,
+        list(corpora[0](nlp)),
+        frozen=frozen,
+        progress=progress,
+        checkpoints=output,
+        make_engine=make_engine,
     )
     record_performance(nlp, list(corpora[1](nlp)), weights=settings["score_weights"], losses=losses)
     if output is not None:
@@ -76,6 +83,7 @@ def fit_components(
     frozen: set[str] = frozenset(),
     progress: bool = True,
     checkpoints: Path | None = None,
+    make_engine: MakeEngine = make_engine,
 ) -> dict[str, float]:
     """Fit the trainable components of `nlp` one after another. RETURNS: their objectives.
 
@@ -99,13 +107,13 @@ def fit_components(
         with _bar(name, component, progress) as on_iteration:
             losses[name] = component.fit(
                 examples,
+                make_engine=make_engine,
                 on_iteration=on_iteration,
                 checkpoint=checkpoint,
                 settings=_settings(nlp.config.interpolate()["components"].get(name)),
                 keep=True,
             )
-        if isinstance(component, NPChunker):
-            component.name_features([example.predicted for example in examples])
+        component.name_features([example.predicted for example in examples])
     return losses
 
 
@@ -129,7 +137,8 @@ class _bar:
     """A progress bar over the iterations of one component, with the objective."""
 
     def __init__(self, name: str, component: BatchTrainable, enabled: bool):
-        total = getattr(component.estimator, "max_iterations", None)
+        estimator = component.estimator
+        total = getattr(estimator, "n_reports", getattr(estimator, "max_iterations", None))
         # None: tqdm itself is silent where the output is no terminal.
         self._tqdm = tqdm(desc=name, total=total, unit="it", disable=None if enabled else True)
 

@@ -31,11 +31,9 @@ from ..trees.pp import (
     Quadruple,
     Site,
     normalized,
-    reattach,
     sites,
     sites_from_chunks,
 )
-from ..trees.tree import Tree
 from . import extensions
 from .batch_trainable import BatchTrainable
 from .extensions import (
@@ -256,30 +254,6 @@ class PPAttacher(BatchTrainable):
                 spans=[Span(doc, start, end, label) for label, start, end in spans],
                 attrs={"scores": np.repeat(scores, extensions.PP_SITE)},
             )
-
-
-def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
-    """The trees of a Doc, as `doc._.trees`, with prepositional phrases where the Doc's attachments
-    say; the Doc stays as it is. See `trees.reattach` for what can be moved.
-
-    min_confidence: attachments that are less probable change nothing.
-    RAISES: SL020 if the Doc has no trees.
-    """
-    attachments = extensions.pp_attachments(doc)
-    sure = [a for a in attachments if a.prob is None or a.prob >= min_confidence]
-    prepositions = [a.prep.i for a in sure]
-    found = []
-    sentences = (s for s in extensions.sentences(doc) if not all(t.is_space for t in s))
-    for sentence, tree in zip(sentences, extensions.trees(doc), strict=True):
-        positions = [token.i for token in sentence if not token.is_space]
-        own = slice(*(bisect_left(prepositions, i) for i in (sentence.start, sentence.end)))
-        moves = [
-            (bisect_left(positions, a.pp.start), bisect_left(positions, a.pp.end), a.label)
-            for a in sure[own]
-            if a.head is not None
-        ]
-        found.append(reattach(tree, moves))
-    return tuple(found)
 
 
 def variables(

@@ -60,9 +60,8 @@ from ..trees.srl_features import (
 from ..trees.tree import Tree
 from . import extensions
 from .batch_trainable import BatchTrainable
-from .constituency_parser import gold_trees
+from .doc_trees import gold_trees, reattached
 from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, SRL, Frame, frame_spans
-from .pp_attacher import reattached
 from .scorers import srl_score
 from .srl_templates import IDENTIFICATION, PREDICATES, ROLES, SENSES, STAGES
 

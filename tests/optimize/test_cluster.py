@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.optimize.shards import ThreadEngine, engines_by, make_engine
+from spacy_structlearn.optimize.shards import ThreadEngine
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 from spacy_structlearn.optimize import cluster  # noqa: E402
@@ -240,12 +240,10 @@ def test_traffic(two_machines):
 
 
 def test_engines_within_a_cluster(two_machines):
-    with ray_cluster(workers=2):
-        engine = make_engine(Squares, 0.5, parts())
+    with ray_cluster(workers=2) as engines:
+        engine = engines(Squares, 0.5, parts())
         assert isinstance(engine, RayEngine)
         assert engine.workers == 2
         engine.close()
-        with engines_by(None):
-            assert isinstance(make_engine(Squares, 0.5, parts()), ThreadEngine)
-    assert isinstance(make_engine(Squares, 0.5, parts()), ThreadEngine)
+        assert isinstance(engines(Squares, 0.5, parts()[:1]), ThreadEngine)
     assert ray.is_initialized()

@@ -19,8 +19,9 @@ from spacy.vocab import Vocab
 from spacy_structlearn.classification.bayes_net import BayesNet
 from spacy_structlearn.classification.log_linear import LogLinear
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.doc_trees import reattached
 from spacy_structlearn.pipeline.extensions import site_spans
-from spacy_structlearn.pipeline.pp_attacher import PPAttacher, reattached, variables
+from spacy_structlearn.pipeline.pp_attacher import PPAttacher, variables
 from spacy_structlearn.pipeline.readers import (
     create_pp_quadruples_reader,
     create_treebank_reader,

@@ -49,12 +49,13 @@ from recording import record
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
 from spacy_structlearn.optimize.cluster import RayEngine, ray_cluster
+from spacy_structlearn.optimize.shards import MakeEngine, make_engine
 from spacy_structlearn.sequence.estimators import LikelihoodEstimator, SequenceData, concatenate
 
 RESULTS = "reliability"
 SHARDS = 2
 EVALUATION_S = 3.0  # seconds of evaluations, of which the mean is taken
-Make = Callable[[bool], Any]  # a trainer, of threads or not
+Make = Callable[[bool, MakeEngine], Any]  # a trainer, of threads or not
 
 
 @contextmanager
@@ -126,24 +127,28 @@ def finished(trainer: Any, name: str, kill_at: int | None = None) -> tuple[Any, 
     return trainer.parameters(), killed
 
 
-def chain_trainer(settings: LikelihoodEstimator, data: SequenceData, threads: bool) -> Any:
+def chain_trainer(
+    settings: LikelihoodEstimator, data: SequenceData, threads: bool, make_engine: MakeEngine
+) -> Any:
     """threads: whether two of them share the shards."""
     settings = replace(settings, threads=SHARDS if threads else 1)
-    return settings.trainer(settings.initialize([data], ["NP"]), [data])
+    parameters = settings.initialize([data], ["NP"])
+    return settings.trainer(parameters, [data], make_engine=make_engine)
 
 
-def grammar_trainer(settings: Any, trees: list, threads: bool) -> Any:
+def grammar_trainer(settings: Any, trees: list, threads: bool, make_engine: MakeEngine) -> Any:
     """See `chain_trainer`."""
-    return replace(settings, threads=SHARDS if threads else 1).trainer(None, [trees])
+    settings = replace(settings, threads=SHARDS if threads else 1)
+    return settings.trainer(None, [trees], make_engine=make_engine)
 
 
 def compare(makers: dict[str, Make]) -> dict[str, float]:
     """Train each in threads and on the cluster."""
     gaps, deaths = [], 0
     for name, make in makers.items():
-        wanted, _ = finished(make(True), f"{name}, threads")
-        with ray_cluster(workers=SHARDS):
-            trainer = make(False)
+        wanted, _ = finished(make(True, make_engine), f"{name}, threads")
+        with ray_cluster(workers=SHARDS) as engines:
+            trainer = make(False, engines)
             found, killed = finished(trainer, f"{name}, Ray", kill_at=2)
             if not killed:
                 raise SystemExit(f"{name}: training ended before an actor could be killed")
@@ -163,9 +168,9 @@ def speed(settings: LikelihoodEstimator, data: SequenceData, rounds: int) -> dic
     per_s: dict[str, list[float]] = {}
     figures: dict[str, float] = {}
 
-    def objective(threads: int = 1) -> Any:
+    def objective(threads: int = 1, make_engine: MakeEngine = make_engine) -> Any:
         return replace(settings, threads=threads).objective(
-            model, *concatenate([data], model.labels)
+            model, *concatenate([data], model.labels), make_engine=make_engine
         )
 
     for _ in tqdm(range(rounds), desc="evaluations", unit=" rounds", disable=None):
@@ -174,7 +179,10 @@ def speed(settings: LikelihoodEstimator, data: SequenceData, rounds: int) -> dic
                 per_s.setdefault(f"threads.{workers}", []).append(
                     n_sentences / evaluation_s(threads)
                 )
-            with ray_cluster(workers=workers), closing(objective()) as actors:
+            with (
+                ray_cluster(workers=workers) as engines,
+                closing(objective(make_engine=engines)) as actors,
+            ):
                 per_s.setdefault(str(workers), []).append(n_sentences / evaluation_s(actors))
                 engine = actors.engine
                 assert isinstance(engine, RayEngine)

@@ -28,7 +28,7 @@ from train_pp_attacher import train_pp_attacher
 
 import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import score_trees
-from spacy_structlearn.pipeline.pp_attacher import reattached
+from spacy_structlearn.pipeline.doc_trees import reattached
 from spacy_structlearn.pipeline.readers import to_example
 from spacy_structlearn.trees.pp import Site, sites
 from spacy_structlearn.trees.tree import Tree

@@ -21,7 +21,7 @@ from spacy_structlearn.display.page import page
 from spacy_structlearn.display.trees import tree_latex, tree_svg, tree_text
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.pp_attacher import reattached
+from spacy_structlearn.pipeline.doc_trees import reattached
 
 from . import checks
 from .workloads import Trained
