@@ -266,6 +266,14 @@ MESSAGES = {
         "spacy_structlearn.LatentGrammar.v1 or spacy_structlearn.ConditionalGrammar.v1"
     ),
     "SL042": "BiLSTMEncoder.v1: {name} is {value}; it must be {wanted}",
+    "SL044": (
+        "{old} was replaced by {new}: {changes}; `structlearn upgrade PATH` converts configs and "
+        "pipelines"
+    ),
+    "SL045": (
+        "{setting} is the variable {value}, and it has another unit now ({change}): give its value "
+        "in its place, and upgrade again"
+    ),
     "SL043": "{learner}: {name} is {value!r}; it must be {wanted}",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "

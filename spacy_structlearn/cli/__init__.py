@@ -24,6 +24,7 @@ from .package import package_cli
 from .parse import parse_cli
 from .render import render_cli
 from .train import train_cli
+from .upgrade import upgrade_cli
 
 app = typer.Typer(
     help="Trainable spaCy components for the structure of sentences.",
@@ -71,6 +72,7 @@ app.command(
 app.command("evaluate")(evaluate_cli)
 app.command("info")(info_cli)
 app.command("package")(package_cli)
+app.command("upgrade")(upgrade_cli)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Trees that components make of the annotation of a Doc: gold ones, and those with other attachments."""
+"""Trees made of the annotation of a Doc: gold ones, and those with other attachments."""
 
 from __future__ import annotations
 

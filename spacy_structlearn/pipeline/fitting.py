@@ -8,7 +8,8 @@ optimum once, which is several times faster and, without early stopping, ends at
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -173,9 +174,21 @@ def save(nlp: Language, output: Path, *, extra: dict[str, str] | None = None) ->
 
     With it go the digests of its files, by which damage is found later.
     extra: further text files, by name.
-    RAISES: SL014 if `output` exists and is no pipeline.
+    RAISES: SL014 if `output` exists and is not a pipeline.
     """
-    output = Path(output).resolve()
+    with replaced_whole(Path(output)) as fresh:
+        nlp.to_disk(fresh)
+        for name, text in (extra or {}).items():
+            (fresh / name).write_text(text, encoding="utf8")
+
+
+@contextmanager
+def replaced_whole(output: Path) -> Iterator[Path]:
+    """A folder for the files of a pipeline, which gets digests of them and then the name `output`.
+
+    RAISES: SL014 if `output` exists and is not a pipeline.
+    """
+    output = output.resolve()
     _restore(output)
     _check_replaceable(output)
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -183,9 +196,7 @@ def save(nlp: Language, output: Path, *, extra: dict[str, str] | None = None) ->
     for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
     try:
-        nlp.to_disk(fresh)
-        for name, text in (extra or {}).items():
-            (fresh / name).write_text(text, encoding="utf8")
+        yield fresh
         digests.write(fresh)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)

@@ -1,0 +1,41 @@
+"""`structlearn upgrade`: configs and pipelines of an earlier version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import StructlearnError
+from ._files import STANDARD, write_text
+
+
+def upgrade_cli(
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A config, or the folder of a pipeline.")
+    ],
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", help="A file, or - for stdout; of a pipeline, a folder."),
+    ] = STANDARD,
+) -> None:
+    """Convert a config or a pipeline whose settings have names of an earlier version.
+
+    Settings get the names and the units that they have now; comments are not kept. Models stay as
+    they are.
+    """
+    from confection import Config
+
+    from ..pipeline.upgrade import read_config, upgrade_pipeline, upgraded
+
+    if not path.exists():
+        raise StructlearnError("SL010", path=path)
+    if path.is_dir():
+        if output == STANDARD:
+            raise typer.BadParameter("a pipeline needs --output FOLDER")
+        upgrade_pipeline(path, Path(output))
+    else:
+        write_text(output, Config(upgraded(read_config(path))).to_str() + "\n")
+    if output != STANDARD:
+        print(output)

@@ -1,0 +1,157 @@
+"""Configs and pipelines of before settings had one vocabulary: refused, or converted.
+
+An architecture whose settings have other names, or other units, has another version. The old one is
+registered still, and says what became of its settings; `upgraded` and `upgrade_pipeline` convert
+what is stored. Parameters are not converted: their files are read by their own classes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confection import Config
+from spacy.util import registry
+
+from ..errors import StructlearnError
+from ..learning.settings import signature
+from . import digests
+from .fitting import replaced_whole
+
+
+class Change(NamedTuple):
+    """What became of a setting: its name, and its value of the one before."""
+
+    name: str
+    value: Callable[[Any], Any] = lambda value: value
+    said: str = ""
+
+
+def _twice(value: float) -> float:
+    return 2 * value
+
+
+def _inverse(value: float | None) -> float:
+    return 0.0 if value is None else 1 / value
+
+
+def _one_more(value: int | None) -> int | None:
+    return None if value is None else value + 1
+
+
+_CHAIN = {"min_frequency": Change("min_count")}
+_L2 = {"l2": Change("l2", _twice, "twice the value, of l2 |w|^2 / 2")}
+_C = Change("l2", _inverse, "1 / c")
+_EPOCHS = {"epochs": Change("max_iterations")}
+_RARE = {"rare": Change("min_word_count", _one_more, "one more")}
+_SPANS = {"min_count": Change("min_word_count"), "l1": Change("l1_per_sentence")}
+CHANGES: dict[str, dict[str, Change]] = {
+    "CRF": _CHAIN | _L2,
+    "MEMM": _CHAIN | _L2,
+    "PseudoLikelihood": _CHAIN | _L2,
+    "Perceptron": _CHAIN | {"max_epochs": Change("max_iterations")},
+    "StochasticCRF": _CHAIN | {"max_epochs": Change("max_iterations")},
+    "MEstimation": _CHAIN | {"c": _C},
+    "LatentGrammar": _RARE,
+    "ConditionalGrammar": _RARE
+    | _L2
+    | {
+        "iterations": Change("conditional_iterations"),
+        "iteration_tolerance": Change("conditional_tolerance"),
+    },
+    "SpanGrammar": _SPANS | _EPOCHS,
+    "span_features": _SPANS,
+    "NeuralGrammar": _EPOCHS | {"l2": Change("weight_decay")},
+    "MEstimatedGrammar": {
+        "c": _C,
+        "l2": Change("conditional_l2", _twice, "twice the value, of l2 |w|^2 / 2"),
+        "max_passes": Change("max_iterations"),
+    },
+    "ISBN": _EPOCHS
+    | {
+        "threshold": Change("min_word_count"),
+        "fuse": Change("min_chain_count"),
+        "l2": Change("weight_decay"),
+    },
+    "BayesNet": {"prior_variance": Change("l2", _inverse, "1 / prior_variance")},
+}
+"""By the architecture, what became of the settings of version 1."""
+
+_REGISTRIES = {"@architectures": "architectures", "@misc": "misc"}
+
+
+def upgraded(config: Mapping[str, Any], place: str = "") -> dict[str, Any]:
+    """A config, or a part of one, with the architectures and the settings of this version.
+
+    place: the section that it is. RAISES: SL045 for a variable in place of a value that has another
+    unit now.
+    """
+    changes: Mapping[str, Change] = {}
+    section = dict(config)
+    for kind in _REGISTRIES:
+        learner = _learner(section.get(kind))
+        if learner is not None:
+            section[kind] = _registered(learner, 2)
+            changes = CHANGES[learner]
+    found: dict[str, Any] = {}
+    for name, value in section.items():
+        inside = f"{place}.{name}".lstrip(".")
+        change = changes.get(name, Change(name))
+        if isinstance(value, Mapping):
+            value = upgraded(value, inside)
+        elif change.said and isinstance(value, str):
+            raise StructlearnError("SL045", setting=inside, value=value, change=change.said)
+        found[change.name] = change.value(value)
+    return found
+
+
+def upgrade_pipeline(path: Path, output: Path) -> None:
+    """Convert a stored pipeline into one of this version, whole or not at all.
+
+    output: a folder, which may be `path` itself. RAISES: SL083 if the pipeline is damaged, SL014 if
+    `output` exists and is not a pipeline, and as `upgraded`.
+    """
+    digests.check(path)
+    config = Config(upgraded(read_config(path / "config.cfg")))
+    with replaced_whole(output) as fresh:
+        shutil.copytree(path, fresh)
+        config.to_disk(fresh / "config.cfg")
+
+
+def read_config(path: Path) -> Config:
+    """A config as it stands, with its variables."""
+    return Config().from_disk(path, interpolate=False)
+
+
+def _registered(learner: str, version: int) -> str:
+    return f"spacy_structlearn.{learner}.v{version}"
+
+
+def _learner(name: Any) -> str | None:
+    """What a name was registered for, if it is one of those that were replaced."""
+    return next((learner for learner in CHANGES if name == _registered(learner, 1)), None)
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    """The architecture of version 1, for the entry points."""
+    if name not in CHANGES:
+        raise AttributeError(name)
+    old, new, changes = _registered(name, 1), _registered(name, 2), CHANGES[name]
+
+    def refuse(**settings: Any) -> Any:
+        said = (
+            f"{before} is now {change.name}{f' ({change.said})' if change.said else ''}"
+            for before, change in changes.items()
+        )
+        raise StructlearnError("SL044", old=old, new=new, changes=", ".join(said))
+
+    # It takes whatever it took, so that what is said is what has changed.
+    kind = registry.misc if name == "span_features" else registry.architectures
+    names = dict.fromkeys([*changes, *signature(kind.get(new).settings).parameters])
+    refuse.__signature__ = Signature(  # type: ignore[attr-defined]
+        [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=Any) for n in names]
+    )
+    return refuse
