@@ -30,7 +30,7 @@ OUTPUTS = {".spacy": Output.docbin, ".jsonl": Output.jsonl}
 ENDINGS = {output: ending for ending, output in OUTPUTS.items()}
 
 
-WORDS = 1_000_000  # a vocab had so many: see Parser
+WORDS = 1_000_000  # a vocab had so many: see ChunkParser
 
 
 class Chunk(NamedTuple):
@@ -98,7 +98,7 @@ def _chunk(target: str, texts: list[Text], is_last: bool, first: int) -> Chunk:
     )
 
 
-class Parser:
+class ChunkParser:
     """A pipeline that parses chunks, for as long as one likes.
 
     model: what it loads: at once if there is no `nlp`, and anew whenever its vocab has had WORDS

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import StructlearnError
 from ..optimize.cluster import connected, import_ray
 from ._files import write_text, written
-from ._parts import Chunk, Output, Parser, chunks, write_chunks
+from ._parts import Chunk, ChunkParser, Output, chunks, write_chunks
 from ._texts import Cutting, Source
 from ._workers import DEATHS, Failure
 
@@ -110,7 +110,7 @@ def _datasource(sources: Sequence[Source], parsing: Parsing) -> Datasource:
 
     there = _there(parsing.cutting)
 
-    class Parts(Datasource):
+    class PartsSource(Datasource):
         """Ray asks for tasks, each with some of the files."""
 
         def estimate_inmemory_data_size(self) -> int | None:
@@ -128,7 +128,7 @@ def _datasource(sources: Sequence[Source], parsing: Parsing) -> Datasource:
                 tasks.append(ReadTask(partial(read_parts, some, parsing, before), metadata))
             return tasks
 
-    return Parts()
+    return PartsSource()
 
 
 def read_parts(
@@ -176,9 +176,9 @@ class PartParser:
         self.parsing = parsing
 
     @cached_property
-    def parser(self) -> Parser:
+    def parser(self) -> ChunkParser:
         """The pipeline; loaded for the first part, so that whoever dies of it has begun a part."""
-        return Parser(self.parsing.model)
+        return ChunkParser(self.parsing.model)
 
     def __call__(self, row: dict[str, Any]) -> dict[str, bytes]:
         """row: of `read_parts`. RETURNS: as `outcome` an Outcome or a Failure, pickled."""

@@ -25,7 +25,7 @@ from threading import Condition, Lock
 from typing import NamedTuple, NoReturn
 
 from ..errors import StructlearnError
-from ._parts import Chunk, Output, Parser, joined
+from ._parts import Chunk, ChunkParser, Output, joined
 
 DEATHS = 3  # so many processes may die of a text: the last one has it alone
 
@@ -250,7 +250,7 @@ def serve(pipe: Connection, model: str | None, format: Output) -> None:
         while True:
             chunk = pipe.recv()
             try:
-                parser = parser or Parser(model)
+                parser = parser or ChunkParser(model)
                 found = parser.parse(chunk, format)
             except MemoryError:
                 sys.exit("structlearn: out of memory")

@@ -23,7 +23,7 @@ import typer
 from ..errors import StructlearnError
 from ._cluster import Ray, address_of
 from ._files import STANDARD, write_text, written
-from ._parts import ENDINGS, OUTPUTS, Chunk, Output, Parser, chunks, write_chunks
+from ._parts import ENDINGS, OUTPUTS, Chunk, ChunkParser, Output, chunks, write_chunks
 from ._pipelines import HELP, load
 from ._texts import Cutting, Input, Part, Shard, Unit, counted, read, sources
 from ._workers import Workers
@@ -155,7 +155,7 @@ def write_parts(
         chunks(target, texts, batch_size) for target, texts in _not_there(parts, done, force=force)
     )
     if n_process == 1:
-        parser = Parser(model, nlp)
+        parser = ChunkParser(model, nlp)
         parsed = ((chunk, parser.parse(chunk, format)) for chunk in wanted)
         _write_parsed(parsed, format, done)
     else:

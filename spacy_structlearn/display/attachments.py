@@ -14,7 +14,7 @@ from .html import (
     GRAY,
     Html,
     LabelledSpan,
-    Sentence,
+    ShownSentence,
     by_sentence,
     extension,
     fragment,
@@ -51,7 +51,7 @@ def attachments_html(doclike: Doc | Span) -> Html:
     return fragment(doc, lines)
 
 
-def attachment_line(sentence: Sentence, site: Any) -> str:
+def attachment_line(sentence: ShownSentence, site: Any) -> str:
     """A site of `doc._.pp_attachments` as one line of HTML: the words from the verb to the end of
     the phrase, verb and noun with their probabilities, and the phrase in the colour of its head.
 

@@ -11,7 +11,7 @@ from .html import (
     GRAY,
     Html,
     LabelledSpan,
-    Sentence,
+    ShownSentence,
     by_sentence,
     extension,
     fragment,
@@ -63,7 +63,7 @@ def chunks_html(doclike: Doc | Span) -> Html:
     return fragment(doc, map(chunk_line, found, groups))
 
 
-def chunk_line(sentence: Sentence, chunks: Iterable[Span]) -> str:
+def chunk_line(sentence: ShownSentence, chunks: Iterable[Span]) -> str:
     """The chunks of a sentence as one line of HTML; see `html.spans_html`."""
     spans = []
     for chunk in chunks:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..errors import StructlearnError
 from ..groups import SRL
 from ..trees.srl import PREDICATE, PlainFrame, base_label
-from .html import GRAY, Html, LabelledSpan, Page, Sentence, printable, spans_html
+from .html import GRAY, Html, LabelledSpan, Page, ShownSentence, printable, spans_html
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -193,7 +193,7 @@ def frame_figures(
     return figures
 
 
-def frame_line(sentence: Sentence, frame: Any) -> str:
+def frame_line(sentence: ShownSentence, frame: Any) -> str:
     """A frame of `doc._.frames` over its sentence as one line of HTML, with probabilities as text
     and as tooltips; see `html.spans_html`.
     """

@@ -96,7 +96,7 @@ class LabelledSpan(NamedTuple):
     other: bool = False
 
 
-class Sentence(NamedTuple):
+class ShownSentence(NamedTuple):
     """A sentence of a Doc. positions: the tokens that are not white space, ascending."""
 
     span: Span
@@ -123,7 +123,7 @@ class Sentence(NamedTuple):
         return bisect_left(self.positions, span.start), bisect_left(self.positions, span.end)
 
 
-def sentences(doclike: Doc | Span) -> list[Sentence]:
+def sentences(doclike: Doc | Span) -> list[ShownSentence]:
     """The sentences of a Doc, or those that a Span touches, without those of white space alone.
 
     Without sentence boundaries the Doc is one sentence. Raises SL141 for anything else.
@@ -138,12 +138,12 @@ def sentences(doclike: Doc | Span) -> list[Sentence]:
     for span in spans:
         positions = [token.i for token in span if not token.is_space]
         if positions:
-            found.append(Sentence(span, positions))
+            found.append(ShownSentence(span, positions))
     return found
 
 
 def by_sentence(
-    sentences: Sequence[Sentence], items: Iterable[T], token: Callable[[T], int]
+    sentences: Sequence[ShownSentence], items: Iterable[T], token: Callable[[T], int]
 ) -> list[list[T]]:
     """The items of each sentence. token: the index of a token of an item; items with a token that
     is in none of the sentences are left out.

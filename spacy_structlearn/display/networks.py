@@ -172,7 +172,7 @@ class _Network(NamedTuple):
 
 
 @dataclass
-class _Layout:
+class _NetworkLayout:
     """Where everything stands, in pixels. Behind the nodes of the network come the slots of lines
     that pass a layer; each belongs to the node where its lines come from.
 
@@ -193,7 +193,7 @@ class _Layout:
     height: float = 0
 
 
-def _lay_out(network: _Network, font_size: int) -> _Layout:
+def _lay_out(network: _Network, font_size: int) -> _NetworkLayout:
     layout = _layered(network, font_size)
     _order(layout)
     _place(layout, font_size)
@@ -218,7 +218,7 @@ def _lay_out(network: _Network, font_size: int) -> _Layout:
     return layout
 
 
-def _layered(network: _Network, font_size: int) -> _Layout:
+def _layered(network: _Network, font_size: int) -> _NetworkLayout:
     """Nodes put into layers, each below its parents, and lines cut where they pass a layer."""
     n = len(network.names)
     most = max(LEAST_ROW, ceil(sqrt(2 * n)))
@@ -260,10 +260,10 @@ def _layered(network: _Network, font_size: int) -> _Layout:
         row = rows[layers[slot]]
         row.insert(len(row) // 2, slot)
     centres = [0.0] * len(layers)
-    return _Layout(sources, layers, rows, lines, widths, centres, [], round(2.0 * font_size))
+    return _NetworkLayout(sources, layers, rows, lines, widths, centres, [], round(2.0 * font_size))
 
 
-def _neighbours(layout: _Layout) -> tuple[list[list[int]], list[list[int]]]:
+def _neighbours(layout: _NetworkLayout) -> tuple[list[list[int]], list[list[int]]]:
     """For each node and slot, those above and those below that it has a line to."""
     above: list[list[int]] = [[] for _ in layout.layers]
     below: list[list[int]] = [[] for _ in layout.layers]
@@ -273,7 +273,7 @@ def _neighbours(layout: _Layout) -> tuple[list[list[int]], list[list[int]]]:
     return above, below
 
 
-def _order(layout: _Layout) -> None:
+def _order(layout: _NetworkLayout) -> None:
     """Order each layer by the barycenters of the layer above, then of that below, and so on; the
     order with the fewest crossings is kept.
     """
@@ -333,7 +333,7 @@ def _crossings(rows: list[list[int]], below: list[list[int]]) -> int:
     return found
 
 
-def _place(layout: _Layout, font_size: int) -> None:
+def _place(layout: _NetworkLayout, font_size: int) -> None:
     """Set the centres so that lines are short, long ones straight, and nothing overlaps."""
     above, below = _neighbours(layout)
     nodes = sum(source == place for place, source in enumerate(layout.sources))
@@ -362,7 +362,7 @@ def _place(layout: _Layout, font_size: int) -> None:
 
 
 def _settle(
-    layout: _Layout, row: list[int], wanted: list[float], weights: list[float], gap: float
+    layout: _NetworkLayout, row: list[int], wanted: list[float], weights: list[float], gap: float
 ) -> None:
     """Put a row as near to the wanted centres as its order and the gap allow: weighted least
     squares under order constraints, by pooling adjacent violators.
@@ -386,7 +386,7 @@ def _settle(
         layout.centres[place] = mean + offset
 
 
-def _svg_arcs(layout: _Layout, network: _Network) -> list[str]:
+def _svg_arcs(layout: _NetworkLayout, network: _Network) -> list[str]:
     """For each node with children one path of lines and one of arrow heads, at their tips."""
     n = len(network.names)
     ports = _ports(layout, n)
@@ -414,7 +414,7 @@ def _svg_arcs(layout: _Layout, network: _Network) -> list[str]:
     return paths
 
 
-def _ports(layout: _Layout, n: int) -> dict[tuple[int, int], float]:
+def _ports(layout: _NetworkLayout, n: int) -> dict[tuple[int, int], float]:
     """Where on its top each line into a node ends: side by side, in the order they come from."""
     arriving: dict[int, list[int]] = {}
     for a, b in layout.lines:

@@ -18,7 +18,7 @@ from ..errors import StructlearnError
 from ..groups import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL
 from ..trees.tree import Tree
 from . import attachments, chunks, frames, html
-from .html import Page, Sentence, by_sentence, extension, printable, sentences
+from .html import Page, ShownSentence, by_sentence, extension, printable, sentences
 from .trees import indented_text, tree_svg
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class _Drawn(NamedTuple):
     """
 
     doc: Doc
-    sentences: list[Sentence]
+    sentences: list[ShownSentence]
     brackets: list[list[tuple[Span, float | None]]] | None
     failures: list[list[Span]]
     chunks: list[list[Span]] | None
@@ -175,7 +175,7 @@ def _drawn(doclike: Doc | Span) -> _Drawn:
     )
 
 
-def _brackets(doc: Doc, found: list[Sentence]) -> list[list[tuple[Span, float | None]]] | None:
+def _brackets(doc: Doc, found: list[ShownSentence]) -> list[list[tuple[Span, float | None]]] | None:
     if CONSTITUENTS not in doc.spans:
         return None
     if len(doc):

@@ -220,7 +220,7 @@ def _latex_escape(text: str) -> str:
     return printable(text).translate(_LATEX_SPECIAL)
 
 
-class _Layout(NamedTuple):
+class _TreeLayout(NamedTuple):
     """Where the nodes stand; one entry a node in pre-order, in columns or pixels from the left.
 
     children: indices of the children. levels: 1 for a leaf, for a phrase one more than its highest
@@ -244,14 +244,14 @@ class _Layout(NamedTuple):
         last = self.lefts[i] + self.widths[i] - width
         return max(self.lefts[i], min(self.anchors[i] - (width - 1) // 2, last))
 
-    def mirrored(self) -> _Layout:
+    def mirrored(self) -> _TreeLayout:
         """The same with the first leaf on the right."""
         width = self.widths[0]
         lefts = [width - left - own for left, own in zip(self.lefts, self.widths, strict=True)]
         return self._replace(lefts=lefts, anchors=[width - 1 - anchor for anchor in self.anchors])
 
 
-def _lay_out(tree: Tree, measure: Callable[[str], int], gap: int, least: int = 1) -> _Layout:
+def _lay_out(tree: Tree, measure: Callable[[str], int], gap: int, least: int = 1) -> _TreeLayout:
     """The layout of a tree. measure: the width of a text. gap: the space between two blocks.
     least: the smallest width of the block of a phrase.
     """
@@ -283,10 +283,10 @@ def _lay_out(tree: Tree, measure: Callable[[str], int], gap: int, least: int = 1
             anchors[i] = (anchors[below[0]] + anchors[below[-1]]) // 2
         else:
             anchors[i] = lefts[i] + (widths[i] - 1) // 2
-    return _Layout(nodes, children, levels, lefts, widths, anchors)
+    return _TreeLayout(nodes, children, levels, lefts, widths, anchors)
 
 
-def _upright(layout: _Layout, ascii: bool) -> str:
+def _upright(layout: _TreeLayout, ascii: bool) -> str:
     """The upright text. Below the row of labels of every level is a row of lines; the last two rows
     are tags and words.
     """

@@ -68,7 +68,7 @@ def rendered(doc: Doc, rendering: str, width: int = 72, seed: int | None = None)
     words = [token for token in doc if not token.is_space]
     starts = {sentence[0].i for sentence in _sentences(doc)}
     whole, random = doc.text, Random(seed or 0)
-    text = Text(
+    text = SpacedText(
         [token.text for token in words],
         [whole[a.idx + len(a) : b.idx] for a, b in pairwise(words)],
         [token.i in starts for token in words[1:]],
@@ -86,7 +86,7 @@ def _sentences(doc: Doc) -> Iterator[list]:
             yield words
 
 
-class Text(NamedTuple):
+class SpacedText(NamedTuple):
     """The n words of a text, the n - 1 pieces of white space between them, "" where there is none,
     and whether a sentence ends there.
     """
@@ -95,12 +95,12 @@ class Text(NamedTuple):
     behind: list[str]
     ends: list[bool]
 
-    def spaced(self, behind: list[str]) -> Text:
+    def spaced(self, behind: list[str]) -> SpacedText:
         """The same words with other white space."""
         return self._replace(behind=behind)
 
 
-def _doc(doc: Doc, text: Text) -> Doc:
+def _doc(doc: Doc, text: SpacedText) -> Doc:
     """A Doc of the words of a text."""
     words, spaces, starts = [], [], []
     rows = zip(text.words, [*text.behind, ""], [True, *text.ends], strict=bool(text.words))
@@ -128,25 +128,25 @@ def _curly(words: Iterable[str]) -> Iterator[str]:
             yield word.replace("'", "’")
 
 
-Rendering = Callable[[Text, int, Random], Text]
+Rendering = Callable[[SpacedText, int, Random], SpacedText]
 
 
-def as_it_is(text: Text, width: int, random: Random) -> Text:
+def as_it_is(text: SpacedText, width: int, random: Random) -> SpacedText:
     """No change."""
     return text
 
 
-def flat(text: Text, width: int, random: Random) -> Text:
+def flat(text: SpacedText, width: int, random: Random) -> SpacedText:
     """All white space is one blank."""
     return text.spaced([space and BLANK for space in text.behind])
 
 
-def lines(text: Text, width: int, random: Random) -> Text:
+def lines(text: SpacedText, width: int, random: Random) -> SpacedText:
     """A line break, not a blank line, between paragraphs."""
     return text.spaced([LINE_BREAK if _is_blank_line(s) else s for s in text.behind])
 
 
-def sentence_lines(text: Text, width: int, random: Random) -> Text:
+def sentence_lines(text: SpacedText, width: int, random: Random) -> SpacedText:
     """A line for each sentence: between sentences of a paragraph there is a line break."""
     pairs = zip(text.behind, text.ends, strict=True)
     return text.spaced(
@@ -154,7 +154,7 @@ def sentence_lines(text: Text, width: int, random: Random) -> Text:
     )
 
 
-def wrapped(text: Text, width: int, random: Random) -> Text:
+def wrapped(text: SpacedText, width: int, random: Random) -> SpacedText:
     """Lines of at most `width` columns, as far as there are blanks to break them at."""
     gaps = list(text.behind)
     column, blank = 0, None  # of the line so far, and the last place where it may be broken
@@ -172,12 +172,12 @@ def wrapped(text: Text, width: int, random: Random) -> Text:
     return text.spaced(gaps)
 
 
-def wrapped_lines(text: Text, width: int, random: Random) -> Text:
+def wrapped_lines(text: SpacedText, width: int, random: Random) -> SpacedText:
     """Lines of a width that is drawn, and no blank line between paragraphs."""
     return lines(wrapped(text, random.randint(*WIDTHS), random), width, random)
 
 
-def items(text: Text, width: int, random: Random) -> Text:
+def items(text: SpacedText, width: int, random: Random) -> SpacedText:
     """A list: a line for each sentence, of its first words alone and behind a bullet that is drawn
     for the whole text. Lines are short, and none of them is wrapped.
     """
@@ -190,7 +190,7 @@ def items(text: Text, width: int, random: Random) -> Text:
         behind += [BLANK] * len(bullet)
         behind += [space and BLANK for space in text.behind[begin : kept - 1]] + [LINE_BREAK]
         ends += [False] * (len(words) - len(ends) - 1) + [True]
-    return Text(words, behind[:-1], ends[:-1])
+    return SpacedText(words, behind[:-1], ends[:-1])
 
 
 def _is_blank_line(space: str) -> bool:

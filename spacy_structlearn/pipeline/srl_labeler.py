@@ -179,7 +179,7 @@ def make_srl_labeler(
     )
 
 
-class Reading(NamedTuple):
+class FrameReading(NamedTuple):
     """The frames of a Doc, over its tokens, and the probability of each of their spans."""
 
     frames: list[PlainFrame]
@@ -532,13 +532,13 @@ class SRLLabeler(BatchTrainable):
         return super().score(examples, **{"predicate_tags": sorted(self.tags), **kwargs})
 
     # --- prediction ---------------------------------------------------------------------------
-    def predict(self, docs: Sequence[Doc]) -> list[Reading]:
+    def predict(self, docs: Sequence[Doc]) -> list[FrameReading]:
         """The frames of each Doc; many sentences go through each stage together.
 
         RAISES: SL026 for a Doc without constituents, or without tags beside them.
         """
         self.require_parameters()
-        readings = [Reading([], []) for _ in docs]
+        readings = [FrameReading([], []) for _ in docs]
         found = (
             (reading, sentence)
             for doc, reading in zip(docs, readings, strict=True)
@@ -739,7 +739,7 @@ class SRLLabeler(BatchTrainable):
 
     def _read(
         self,
-        reading: Reading,
+        reading: FrameReading,
         sentence: _Sentence,
         predicates: Sequence[_Predicate],
         roles: Sequence[list[_Role]],
@@ -759,7 +759,7 @@ class SRLLabeler(BatchTrainable):
             reading.scores.append(predicate.probability)
             reading.scores.extend(kept[node][1] for _, node in marked)
 
-    def set_annotations(self, docs: Sequence[Doc], readings: Sequence[Reading]) -> None:
+    def set_annotations(self, docs: Sequence[Doc], readings: Sequence[FrameReading]) -> None:
         """Write the frames of each Doc to its span group, replacing what was there."""
         for doc, (frames, scores) in zip(docs, readings, strict=True):
             doc.spans[SRL] = SpanGroup(
