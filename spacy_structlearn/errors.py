@@ -44,7 +44,6 @@ MESSAGES = {
         "{component!r}: {attribute!r} in a feature template is no token attribute of spaCy; use "
         "names such as ORTH, LOWER, NORM, SHAPE, PREFIX, SUFFIX, TAG"
     ),
-    "SL004": "{component!r}: iterations_per_step is {value}; it must be 1 or more",
     "SL005": (
         "{component!r}: no training example has {annotation} in its reference Doc; check the "
         "reader of the training corpus"

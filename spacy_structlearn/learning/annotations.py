@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -44,7 +44,7 @@ def fits(value: Any, annotation: Any) -> bool:
             fits(key, of_key) and fits(item, of_value) for key, item in value.items()
         )
     kind = origin or annotation
-    return isinstance(value, kind) if isinstance(kind, type) and kind is not Callable else True
+    return isinstance(value, kind) if isinstance(kind, type) else True
 
 
 def _has_elements(array: np.ndarray, dtype: Any) -> bool:

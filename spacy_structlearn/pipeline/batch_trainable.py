@@ -15,8 +15,10 @@ then store it; nothing else does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any
+from inspect import Parameter, Signature
+from typing import Any, ClassVar
 
 import srsly
 from spacy import util
@@ -25,10 +27,11 @@ from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
-from thinc.api import Model
+from thinc.api import Config, Model
 from thinc.model import deserialize_attr, serialize_attr
 
 from ..errors import StructlearnError
+from ..learning.settings import Settings, document, setting, signature
 from ..learning.training import Estimator, Trainer
 from ..optimize.shards import MakeEngine, make_engine
 from ..serialization import DAMAGE
@@ -48,26 +51,37 @@ class _Training:
         return (_Training, ())
 
 
+@dataclass(frozen=True, kw_only=True)
+class ComponentSettings(Settings):
+    """Settings of every component. Each is an attribute of the component, which may be changed."""
+
+    iterations_per_step: int = setting(
+        10, ge=1, help="Steps of the learner in one `nlp.update`, such as iterations of L-BFGS."
+    )
+
+
 class BatchTrainable(TrainablePipe):
     """A component whose learner is an `Estimator`. Subclasses turn Docs into the family's data.
 
     They implement `annotation`, `gold_labels`, `gold_data`, `predict` and `set_annotations`.
-    RAISES: SL029 for a model of another family, SL004 for no iterations in a step.
+    settings: those of `settings_kind`, by their names.
+    RAISES: SL029 for a model of another family, SL043 for a setting out of range.
     """
 
     parameter: str = "is_empty"  # an attribute that only parameters of the right family have
+    settings_kind: ClassVar[type[ComponentSettings]] = ComponentSettings
 
     def __init__(
         self,
         vocab: Vocab,
         model: Model,
-        name: str,
+        name: str = "",
         *,
-        iterations_per_step: int = 10,
         scorer: Callable | None = None,
+        **settings: Any,
     ):
-        if iterations_per_step < 1:
-            raise StructlearnError("SL004", component=name, value=iterations_per_step)
+        checked = self.settings_kind(**settings)
+        name = name or checked.name
         # What third parties register is asked for what it can do, not for its type.
         held = model.attrs.get("parameters")
         if "estimator" not in model.attrs or not hasattr(held, self.parameter):
@@ -78,7 +92,8 @@ class BatchTrainable(TrainablePipe):
         self.model = model
         self.name = name
         self.scorer = scorer
-        self.iterations_per_step = iterations_per_step
+        for part in fields(checked):
+            setattr(self, part.name, getattr(checked, part.name))
         self.cfg: dict[str, Any] = {"labels": []}
         self._training = _Training()
 
@@ -354,6 +369,48 @@ class BatchTrainable(TrainablePipe):
         self._set_labels(self.cfg["labels"])
         self._training = _Training()
         return self
+
+
+def factory(
+    component: type[BatchTrainable],
+    *,
+    model: str,
+    scorer: str,
+    score_weights: dict[str, float | None],
+    blocks: dict[str, Any] | None = None,
+    assigns: Iterable[str] = (),
+    requires: Iterable[str] = (),
+) -> Callable[..., BatchTrainable]:
+    """Register the factory of a component, whose settings are those of its class.
+
+    model: the default architecture, as a section [model] of a config. scorer: the default scorer.
+    blocks: what a config has for settings whose default is not a plain value. The rest: see
+    `Language.factory`.
+    """
+    kind = component.settings_kind
+    settings = signature(kind).parameters
+    defaults = {name: setting.default for name, setting in settings.items()} | (blocks or {})
+
+    def make(nlp: Language, name: str, model: Model, scorer: Any, **given: Any) -> BatchTrainable:
+        return component(nlp.vocab, model, name, scorer=scorer, **given)
+
+    ours = [p for p in Signature.from_callable(make).parameters.values() if p.name != "given"]
+    given = [setting.replace(default=Parameter.empty) for setting in settings.values()]
+    make.__signature__ = Signature([*ours, *given])  # type: ignore[attr-defined]
+    make.__name__ = make.__qualname__ = f"make_{kind.name}"
+    make.__doc__ = document(kind)
+    return Language.factory(
+        kind.name,
+        assigns=list(assigns),
+        requires=list(requires),
+        default_config={
+            "model": Config().from_str(model)["model"],
+            **defaults,
+            "scorer": {"@scorers": scorer},
+        },
+        default_score_weights=score_weights,
+        func=make,
+    )
 
 
 def let_be_stored(model: Model) -> None:

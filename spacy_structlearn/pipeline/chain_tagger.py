@@ -10,23 +10,22 @@ the tags of the best sequence.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import TAG
-from spacy.language import Language
 from spacy.pipeline.tagger import tagger_score
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
-from thinc.api import Config, Model
 
 from ..groups import TAG_CANDIDATES
 from ..sequence.estimators import SequenceData
 from ..sequence.pruned import candidates
 from . import extensions
-from .batch_trainable import BatchTrainable
+from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .tokens import check_attributes, read_tokens, template_columns
 
 DEFAULT_MODEL = """
@@ -59,28 +58,11 @@ class Tags(NamedTuple):
 extensions.register()
 
 
-@Language.factory(
-    "chain_tagger",
-    assigns=["token.tag", "doc.spans", "token._.tag_probs"],
-    default_config={
-        "model": Config().from_str(DEFAULT_MODEL)["model"],
-        "iterations_per_step": 10,
-        "scorer": {"@scorers": "spacy.tagger_scorer.v1"},
-    },
-    default_score_weights={"tag_acc": 1.0, "pos_acc": None, "tag_micro_f": None},
-)
-def make_chain_tagger(
-    nlp: Language, name: str, model: Model, iterations_per_step: int, scorer: Callable | None
-) -> ChainTagger:
-    """Make a tagger.
+@dataclass(frozen=True, kw_only=True)
+class ChainTaggerSettings(ComponentSettings):
+    """Sets tags. Its model is an architecture over label sequences with `encoding = "none"`."""
 
-    model: an architecture over label sequences with `encoding = "none"`.
-    iterations_per_step: iterations of the optimiser, or epochs, in one `nlp.update`.
-    scorer: how `nlp.evaluate` judges it, such as "spacy.tagger_scorer.v1". None: not at all.
-    """
-    return ChainTagger(
-        nlp.vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer
-    )
+    name: ClassVar[str] = "chain_tagger"
 
 
 class ChainTagger(BatchTrainable):
@@ -93,17 +75,11 @@ class ChainTagger(BatchTrainable):
     annotation = "token.tag_"
     parameter = "encoding"
 
-    def __init__(
-        self,
-        vocab: Any,
-        model: Model,
-        name: str = "chain_tagger",
-        *,
-        iterations_per_step: int = 10,
-        scorer: Callable | None = tagger_score,
-    ):
-        super().__init__(vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer)
-        check_attributes(self.estimator.attributes, name)
+    settings_kind = ChainTaggerSettings
+
+    def __init__(self, *args: Any, scorer: Callable | None = tagger_score, **settings: Any):
+        super().__init__(*args, scorer=scorer, **settings)
+        check_attributes(self.estimator.attributes, self.name)
 
     def gold_labels(self, example: Example) -> Iterable[str]:
         return {token.tag_ for token in example.reference if token.tag_ and not token.is_space}
@@ -180,3 +156,12 @@ def _placed(
     placed = np.zeros(n_tokens, dtype=np.uint64)
     placed[positions] = tags
     return placed
+
+
+make_chain_tagger = factory(
+    ChainTagger,
+    model=DEFAULT_MODEL,
+    scorer="spacy.tagger_scorer.v1",
+    score_weights={"tag_acc": 1.0, "pos_acc": None, "tag_micro_f": None},
+    assigns=["token.tag", "doc.spans", "token._.tag_probs"],
+)

@@ -13,23 +13,23 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
-from thinc.api import Config, Model
 
 from ..errors import StructlearnError
 from ..grammar.decode import DECODERS, THRESHOLDS, ChartParser
 from ..groups import TAG_CANDIDATES
+from ..learning.settings import setting
 from ..serialization import DAMAGE
 from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
-from .batch_trainable import BatchTrainable
+from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .doc_trees import gold_trees
 from .extensions import (
     CONSTITUENT_TAGS,
@@ -71,104 +71,60 @@ class Reading(NamedTuple):
     failures: list[tuple[str, int, int]]
 
 
-@Language.factory(
-    "constituency_parser",
-    assigns=[
-        "doc.spans",
-        "token.tag",  # with `set_tags`
-        "doc._.trees",
-        "doc._.parse_failures",
-        "span._.labels",
-        "span._.parse_string",
-        "span._.tree",
-        "span._.constituents",
-        "span._.children",
-        "span._.parent",
-        "span._.is_constituent",
-        "span._.constituent_prob",
-        "token._.labels",
-        "token._.parse_string",
-        "token._.constituents",
-        "token._.children",
-        "token._.parent",
-    ],
-    requires=["doc.sents"],
-    default_config={
-        "model": Config().from_str(DEFAULT_MODEL)["model"],
-        "iterations_per_step": 1,
-        "decoder": "max_rule_product",
-        "thresholds": None,
-        "threads": 1,
-        "tags": "ignore",
-        "tag_weight": 1.0,
-        "set_tags": False,
-        "max_length": 250,
-        "scorer": {"@scorers": "spacy_structlearn.constituency_scorer.v1"},
-    },
-    default_score_weights={
-        "constituents_f": 1.0,
-        "constituents_p": 0.0,
-        "constituents_r": 0.0,
-        "constituents_exact": 0.0,
-        "constituents_tag_acc": 0.0,
-    },
-)
-def make_constituency_parser(
-    nlp: Language,
-    name: str,
-    model: Model,
-    iterations_per_step: int,
-    decoder: str,
-    thresholds: list[float] | None,
-    threads: int,
-    tags: str,
-    tag_weight: float,
-    set_tags: bool,
-    max_length: int,
-    scorer: Callable | None,
-) -> ConstituencyParser:
-    """Make a constituency parser.
-
-    model: an architecture over trees, such as "spacy_structlearn.LatentGrammar.v1".
-    iterations_per_step: iterations of the learner in one `nlp.update`: of a latent grammar, whole
-        rounds of splitting, merging and smoothing; of a conditional one then whole levels; of a
-        neural or span grammar such rounds, then forests of a fold, then passes through all; of an
-        M-estimated one such rounds, then ten passes through the trees each, then forests of a fold
-        and ten iterations each; of a sigmoid belief network passes through the sentences.
-    decoder: which tree of the chart is taken: "max_rule_product", "max_rule_sum", "viterbi",
-        "variational" or "labelled_recall", see `grammar.decode`. Of the trees that the search of a
-        sigmoid belief network finds, "max_rule_sum" and "labelled_recall" take the one that is
-        expected to have most brackets right, all others the most probable one.
-    thresholds: posteriors below which nothing goes on to the next level of the grammar, one for
-        each level but the last; None: the package's own. Higher is faster and less accurate. A
-        sigmoid belief network has no levels and no use for them: its search is as wide as its
-        `beam` and its `branching`.
-    threads: so many share the sentences of a batch. Leave it at 1 under `n_process`.
-    tags: what becomes of `token.tag`: "ignore" it, take it as a "prior", which raises the score of
-        the word with this tag by `tag_weight` nats, or "require" that the tree has it. Tags that
-        the model does not know are ignored. Where `doc.spans["tag_candidates"]` has tags of a token
-        with their probabilities, and `token.tag` is the first of them, each of them is a prior, the
-        stronger the more probable it is: see `trees.parse.tag_shares`.
-    tag_weight: of such a prior, 0 or more.
-    set_tags: write the tags of the trees to `token.tag`, replacing what is there. Otherwise they
-        are in `doc.spans["constituent_tags"]`.
-    max_length: longer sentences are cut into pieces of at most so many words.
-    scorer: how `nlp.evaluate` judges it, such as "spacy_structlearn.constituency_scorer.v1".
-        None: not at all.
+@dataclass(frozen=True, kw_only=True)
+class ConstituencyParserSettings(ComponentSettings):
+    """Finds the tree of each sentence. Its model is an architecture over trees, such as
+    LatentGrammar.
     """
-    return ConstituencyParser(
-        nlp.vocab,
-        model,
-        name,
-        iterations_per_step=iterations_per_step,
-        decoder=decoder,
-        thresholds=thresholds,
-        threads=threads,
-        tags=tags,
-        tag_weight=tag_weight,
-        set_tags=set_tags,
-        max_length=max_length,
-        scorer=scorer,
+
+    name: ClassVar[str] = "constituency_parser"
+    iterations_per_step: int = setting(
+        1,
+        ge=1,
+        help="Steps of the learner in one `nlp.update`: of a latent grammar, whole rounds of "
+        "splitting, merging and smoothing; of a conditional one then whole levels; of a neural or "
+        "span grammar such rounds, then forests of a fold, then passes through all; of an "
+        "M-estimated one such rounds, then ten passes through the trees each, then forests of a "
+        "fold and ten iterations each; of a sigmoid belief network passes through the sentences.",
+    )
+    decoder: str = setting(
+        "max_rule_product",
+        choices=DECODERS,
+        help="Which tree of the chart is taken, see `grammar.decode`. Of the trees that the search "
+        'of a sigmoid belief network finds, "max_rule_sum" and "labelled_recall" take the one that '
+        "is expected to have most brackets right, all others the most probable one.",
+    )
+    thresholds: Sequence[float] | None = setting(
+        None,
+        ge=0,
+        le=1,
+        help="Posteriors below which nothing goes on to the next level of the grammar, one for "
+        "each level but the last. None: the package's own. Higher is faster and less accurate. A "
+        "sigmoid belief network has no levels: its search is as wide as its `beam` and its "
+        "`branching`.",
+    )
+    threads: int = setting(
+        1,
+        ge=1,
+        help="Threads that share the sentences of a batch. Leave it at 1 under `n_process`.",
+    )
+    tags: str = setting(
+        "ignore",
+        choices=TAGS,
+        help='What becomes of `token.tag`: "ignore" it, take it as a "prior", which raises the '
+        'score of the word with this tag by `tag_weight` nats, or "require" that the tree has it. '
+        'Tags that the model does not know are ignored. Where `doc.spans["tag_candidates"]` has '
+        "tags of a token with their probabilities, and `token.tag` is the first of them, each of "
+        "them is a prior, the stronger the more probable it is: see `trees.parse.tag_shares`.",
+    )
+    tag_weight: float = setting(1.0, ge=0, help="Of such a prior, in nats.")
+    set_tags: bool = setting(
+        False,
+        help="Write the tags of the trees to `token.tag`, replacing what is there. Otherwise they "
+        'are in `doc.spans["constituent_tags"]`.',
+    )
+    max_length: int = setting(
+        250, ge=1, help="Longer sentences are cut into pieces of at most this many words."
     )
 
 
@@ -218,41 +174,10 @@ class ConstituencyParser(BatchTrainable):
 
     parameter = "symbols"  # tags and phrases: both families of models of trees have them
 
-    def __init__(
-        self,
-        vocab: Any,
-        model: Model,
-        name: str = "constituency_parser",
-        *,
-        iterations_per_step: int = 1,
-        decoder: str = "max_rule_product",
-        thresholds: Sequence[float] | None = None,
-        threads: int = 1,
-        tags: str = "ignore",
-        tag_weight: float = 1.0,
-        set_tags: bool = False,
-        max_length: int = 250,
-        scorer: Callable | None = constituency_score,
-    ):
-        super().__init__(vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer)
-        for setting, value, sound, wanted in (
-            ("decoder", decoder, decoder in DECODERS, "one of " + ", ".join(DECODERS)),
-            ("threads", threads, threads >= 1, "1 or more"),
-            ("tags", tags, tags in TAGS, "one of " + ", ".join(TAGS)),
-            ("tag_weight", tag_weight, tag_weight >= 0, "0 or more"),
-            ("max_length", max_length, max_length >= 1, "1 or more"),
-        ):
-            if not sound:
-                raise StructlearnError(
-                    "SL023", component=name, setting=setting, value=value, wanted=wanted
-                )
-        self.decoder = decoder
-        self.thresholds = thresholds
-        self.threads = threads
-        self.tags = tags
-        self.tag_weight = tag_weight
-        self.set_tags = set_tags
-        self.max_length = max_length
+    settings_kind = ConstituencyParserSettings
+
+    def __init__(self, *args: Any, scorer: Callable | None = constituency_score, **settings: Any):
+        super().__init__(*args, scorer=scorer, **settings)
         self._held = _Held()
         self._intern((FALLBACK, CUT))
 
@@ -606,3 +531,37 @@ def _content(example: Example) -> tuple:
 def _write(doc: Doc, key: str, spans: Iterable[tuple[str, int, int]]) -> None:
     group = [Span(doc, start, end, label) for label, start, end in spans]
     doc.spans[key] = SpanGroup(doc, name=key, spans=group)
+
+
+make_constituency_parser = factory(
+    ConstituencyParser,
+    model=DEFAULT_MODEL,
+    scorer="spacy_structlearn.constituency_scorer.v1",
+    score_weights={
+        "constituents_f": 1.0,
+        "constituents_p": 0.0,
+        "constituents_r": 0.0,
+        "constituents_exact": 0.0,
+        "constituents_tag_acc": 0.0,
+    },
+    assigns=[
+        "doc.spans",
+        "token.tag",  # with `set_tags`
+        "doc._.trees",
+        "doc._.parse_failures",
+        "span._.labels",
+        "span._.parse_string",
+        "span._.tree",
+        "span._.constituents",
+        "span._.children",
+        "span._.parent",
+        "span._.is_constituent",
+        "span._.constituent_prob",
+        "token._.labels",
+        "token._.parse_string",
+        "token._.constituents",
+        "token._.children",
+        "token._.parent",
+    ],
+    requires=["doc.sents"],
+)

@@ -13,24 +13,24 @@ phrases are taken without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from spacy.attrs import TAG
-from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
-from thinc.api import Config, Model
 
 from ..errors import StructlearnError
+from ..learning.settings import setting
 from ..sequence.decode import decode_with_segments, n_best
 from ..sequence.encoding import decode, encode
 from ..sequence.estimators import SequenceData
 from ..sequence.features import UNKNOWN
 from ..trees.chunks import PENN
 from . import extensions
-from .batch_trainable import BatchTrainable
+from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .extensions import CONSTITUENTS, NP_CHUNKS
 from .scorers import np_chunk_score
 from .tokens import Tokens, check_attributes, read_tokens, template_columns
@@ -45,52 +45,26 @@ Chunk = tuple[str, int, int, float]  # label, start, end, probability
 extensions.register()
 
 
-@Language.factory(
-    "np_chunker",
-    assigns=["doc.spans", "doc._.np_chunks", "token._.np_iob", "span._.np_chunk_prob"],
-    default_config={
-        "model": Config().from_str(DEFAULT_MODEL)["model"],
-        "iterations_per_step": 10,
-        "spans_key": NP_CHUNKS,
-        "set_noun_chunks": False,
-        "respect_constituents": True,
-        "scorer": {"@scorers": "spacy_structlearn.np_chunk_scorer.v1"},
-    },
-    default_score_weights={"np_chunk_f": 1.0, "np_chunk_p": 0.0, "np_chunk_r": 0.0},
-)
-def make_np_chunker(
-    nlp: Language,
-    name: str,
-    model: Model,
-    iterations_per_step: int,
-    spans_key: str,
-    set_noun_chunks: bool,
-    respect_constituents: bool,
-    scorer: Callable | None,
-) -> NPChunker:
-    """Make an NP chunker.
+@dataclass(frozen=True, kw_only=True)
+class NPChunkerSettings(ComponentSettings):
+    """Finds NP chunks. Its model is an architecture over label sequences, such as CRF."""
 
-    model: an architecture over label sequences, such as "spacy_structlearn.CRF.v1".
-    iterations_per_step: iterations of the optimiser in one `nlp.update`.
-    spans_key: the span group that is learned from and written. The extensions read "np_chunks";
-        chunkers for other types of chunks, of which a group may hold several, take another one.
-    set_noun_chunks: let `doc.noun_chunks` give these chunks, in every Doc made by this pipeline
-        from now on, with no dependency parse needed.
-    respect_constituents: let no chunk cross a bracket of `doc.spans["constituents"]`, where that is
-        there; a possessive marker at its end does not belong to it. Switch it off for chunks of
-        another kind, which need not be parts of phrases.
-    scorer: how `nlp.evaluate` judges it, such as "spacy_structlearn.np_chunk_scorer.v1".
-        None: not at all.
-    """
-    return NPChunker(
-        nlp.vocab,
-        model,
-        name,
-        iterations_per_step=iterations_per_step,
-        spans_key=spans_key,
-        set_noun_chunks=set_noun_chunks,
-        respect_constituents=respect_constituents,
-        scorer=scorer,
+    name: ClassVar[str] = "np_chunker"
+    spans_key: str = setting(
+        NP_CHUNKS,
+        help='The span group that is learned from and written. The extensions read "np_chunks". '
+        "Chunkers for other types of chunks, of which a group may hold several, take another one.",
+    )
+    set_noun_chunks: bool = setting(
+        False,
+        help="Let `doc.noun_chunks` give these chunks, in every Doc made by this pipeline from now "
+        "on, with no dependency parse needed.",
+    )
+    respect_constituents: bool = setting(
+        True,
+        help='Let no chunk cross a bracket of `doc.spans["constituents"]`, where that is there. A '
+        "possessive marker at its end does not belong to it. Switch it off for chunks of another "
+        "kind, which need not be parts of phrases.",
     )
 
 
@@ -101,25 +75,15 @@ class NPChunker(BatchTrainable):
 
     parameter = "encoding"
 
-    def __init__(
-        self,
-        vocab: Any,
-        model: Model,
-        name: str = "np_chunker",
-        *,
-        iterations_per_step: int = 10,
-        spans_key: str = NP_CHUNKS,
-        set_noun_chunks: bool = False,
-        respect_constituents: bool = True,
-        scorer: Callable | None = np_chunk_score,
-    ):
-        super().__init__(vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer)
+    settings_kind = NPChunkerSettings
+
+    def __init__(self, *args: Any, scorer: Callable | None = np_chunk_score, **settings: Any):
+        super().__init__(*args, scorer=scorer, **settings)
         # In cfg, because spaCy hands that to the scorer.
-        self.cfg["spans_key"] = spans_key
-        self.respect_constituents = respect_constituents
-        check_attributes(self.estimator.attributes, name)
-        if set_noun_chunks:
-            vocab.get_noun_chunks = noun_chunks
+        self.cfg["spans_key"] = self.spans_key
+        check_attributes(self.estimator.attributes, self.name)
+        if self.set_noun_chunks:
+            self.vocab.get_noun_chunks = noun_chunks
 
     def _is_sound(self, cfg: dict[str, Any]) -> bool:
         return super()._is_sound(cfg) and isinstance(cfg.get("spans_key", ""), str)
@@ -299,3 +263,12 @@ def noun_chunks(doclike: Doc | Span) -> Iterator[tuple[int, int, int]]:
     for span in extensions.np_chunks(doc):
         if span.start >= low and span.end <= high and span.label_ == "NP":
             yield span.start, span.end, span.label
+
+
+make_np_chunker = factory(
+    NPChunker,
+    model=DEFAULT_MODEL,
+    scorer="spacy_structlearn.np_chunk_scorer.v1",
+    score_weights={"np_chunk_f": 1.0, "np_chunk_p": 0.0, "np_chunk_r": 0.0},
+    assigns=["doc.spans", "doc._.np_chunks", "token._.np_iob", "span._.np_chunk_prob"],
+)

@@ -12,19 +12,19 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from spacy.lang.lex_attrs import word_shape
-from spacy.language import Language
 from spacy.strings import hash_string
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
-from thinc.api import Config, Model
 
 from ..classification.estimators import ClassificationData
 from ..classification.features import Table
 from ..errors import StructlearnError
+from ..learning.settings import setting
 from ..sequence.classes import WordClasses
 from ..trees.pp import (
     Lemmatizer,
@@ -35,7 +35,7 @@ from ..trees.pp import (
     sites_from_chunks,
 )
 from . import extensions
-from .batch_trainable import BatchTrainable
+from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .extensions import (
     CONSTITUENT_TAGS,
     CONSTITUENTS,
@@ -61,57 +61,26 @@ Attachment = tuple[Site, float]  # over the tokens of the Doc, with the probabil
 extensions.register()
 
 
-@Language.factory(
-    "pp_attacher",
-    assigns=["doc.spans", "doc._.pp_attachments", "token._.pp_head"],
-    requires=["doc.spans"],
-    default_config={
-        "model": Config().from_str(DEFAULT_MODEL)["model"],
-        "iterations_per_step": 10,
-        "source": AUTO,
-        "min_confidence": 0.0,
-        "lemmatizer": None,
-        "scorer": {"@scorers": "spacy_structlearn.pp_attachment_scorer.v1"},
-    },
-    default_score_weights={
-        "pp_attachment_acc": 1.0,
-        "pp_attachment_p": 0.0,
-        "pp_attachment_r": 0.0,
-        "pp_attachment_f": 0.0,
-    },
-)
-def make_pp_attacher(
-    nlp: Language,
-    name: str,
-    model: Model,
-    iterations_per_step: int,
-    source: str,
-    min_confidence: float,
-    lemmatizer: Lemmatizer | None,
-    scorer: Callable | None,
-) -> PPAttacher:
-    """Make a component that attaches prepositional phrases.
-
-    model: an architecture over nominal data, such as "spacy_structlearn.BayesNet.v1".
-    iterations_per_step: steps of the learner in one `nlp.update`. The whole training of a Bayesian
-        network is one step.
-    source: where sites are looked for: in the "constituents", in "np_chunks" and tags, or "auto",
-        in the constituents of a Doc that has them and otherwise in its chunks.
-    min_confidence: attachments that are less probable are not reported.
-    lemmatizer: from a word and its tag to its base form. The base forms are variables of their own,
-        beside the words. None: the words alone.
-    scorer: how `nlp.evaluate` judges it, such as "spacy_structlearn.pp_attachment_scorer.v1".
-        None: not at all.
+@dataclass(frozen=True, kw_only=True)
+class PPAttacherSettings(ComponentSettings):
+    """Attaches prepositional phrases. Its model is an architecture over nominal data, such as
+    BayesNet, whose whole training is one step.
     """
-    return PPAttacher(
-        nlp.vocab,
-        model,
-        name,
-        iterations_per_step=iterations_per_step,
-        source=source,
-        min_confidence=min_confidence,
-        lemmatizer=lemmatizer,
-        scorer=scorer,
+
+    name: ClassVar[str] = "pp_attacher"
+    source: str = setting(
+        AUTO,
+        choices=SOURCES,
+        help='Where sites are looked for: in the "constituents", in "np_chunks" and tags, or '
+        '"auto", in the constituents of a Doc that has them and otherwise in its chunks.',
+    )
+    min_confidence: float = setting(
+        0.0, ge=0, le=1, help="Attachments that are less probable are not reported."
+    )
+    lemmatizer: Lemmatizer | None = setting(
+        None,
+        help="From a word and its tag to its base form. The base forms are variables of their own, "
+        "beside the words. None: the words alone.",
     )
 
 
@@ -122,30 +91,10 @@ class PPAttacher(BatchTrainable):
 
     parameter = "predict_proba"
 
-    def __init__(
-        self,
-        vocab: Any,
-        model: Model,
-        name: str = "pp_attacher",
-        *,
-        iterations_per_step: int = 10,
-        source: str = AUTO,
-        min_confidence: float = 0.0,
-        lemmatizer: Lemmatizer | None = None,
-        scorer: Callable | None = pp_attachment_score,
-    ):
-        super().__init__(vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer)
-        for setting, value, sound, wanted in (
-            ("source", source, source in SOURCES, "one of " + ", ".join(SOURCES)),
-            ("min_confidence", min_confidence, 0 <= min_confidence <= 1, "from 0 to 1"),
-        ):
-            if not sound:
-                raise StructlearnError(
-                    "SL023", component=name, setting=setting, value=value, wanted=wanted
-                )
-        self.source = source
-        self.min_confidence = min_confidence
-        self.lemmatizer = lemmatizer
+    settings_kind = PPAttacherSettings
+
+    def __init__(self, *args: Any, scorer: Callable | None = pp_attachment_score, **settings: Any):
+        super().__init__(*args, scorer=scorer, **settings)
         self._intern_roles()
 
     # --- training -----------------------------------------------------------------------------
@@ -327,3 +276,18 @@ def _shifted(site: Site, positions: Sequence[int]) -> Site:
     """
     heads = (positions[i] for i in site[:4])
     return Site(*heads, positions[site.start], positions[site.end - 1] + 1, site.label)
+
+
+make_pp_attacher = factory(
+    PPAttacher,
+    model=DEFAULT_MODEL,
+    scorer="spacy_structlearn.pp_attachment_scorer.v1",
+    score_weights={
+        "pp_attachment_acc": 1.0,
+        "pp_attachment_p": 0.0,
+        "pp_attachment_r": 0.0,
+        "pp_attachment_f": 0.0,
+    },
+    assigns=["doc.spans", "doc._.pp_attachments", "token._.pp_head"],
+    requires=["doc.spans"],
+)

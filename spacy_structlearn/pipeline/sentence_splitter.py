@@ -9,17 +9,16 @@ blank line always ends a sentence; boundaries that were set before stay as they 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IDS
-from spacy.language import Language
 from spacy.pipeline.senter import senter_score
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
-from thinc.api import Config, Model
 
 from ..groups import SENTENCE_STARTS
 from ..sequence import boundaries
@@ -27,7 +26,7 @@ from ..sequence.boundaries import LABELS, Layout, word_kind
 from ..sequence.decode import marginals, n_best
 from ..sequence.estimators import SequenceData
 from . import extensions
-from .batch_trainable import BatchTrainable
+from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .tokens import check_attributes, distinct_words, read_tokens, template_columns
 
 DEFAULT_MODEL = """
@@ -56,29 +55,14 @@ Boundaries = tuple[NDArray[np.uint64], list[tuple[int, float]]]
 extensions.register()
 
 
-@Language.factory(
-    "sentence_splitter",
-    assigns=["token.is_sent_start", "doc.sents", "doc.spans", "token._.sent_start_prob"],
-    default_config={
-        "model": Config().from_str(DEFAULT_MODEL)["model"],
-        "iterations_per_step": 10,
-        "scorer": {"@scorers": "spacy.senter_scorer.v1"},
-    },
-    default_score_weights={"sents_f": 1.0, "sents_p": 0.0, "sents_r": 0.0},
-)
-def make_sentence_splitter(
-    nlp: Language, name: str, model: Model, iterations_per_step: int, scorer: Callable | None
-) -> SentenceSplitter:
-    """Make a sentence splitter.
-
-    model: an architecture over label sequences with `encoding = "none"`. Its templates read
-        attributes of tokens ("LOWER", "SHAPE"), word classes, and `sequence.boundaries.COLUMNS`.
-    iterations_per_step: iterations of the optimiser in one `nlp.update`.
-    scorer: how `nlp.evaluate` judges it, such as "spacy.senter_scorer.v1". None: not at all.
+@dataclass(frozen=True, kw_only=True)
+class SentenceSplitterSettings(ComponentSettings):
+    """Splits texts into sentences. Its model is an architecture over label sequences with
+    `encoding = "none"`. Its templates read attributes of tokens ("LOWER", "SHAPE"), word classes,
+    and `sequence.boundaries.COLUMNS`.
     """
-    return SentenceSplitter(
-        nlp.vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer
-    )
+
+    name: ClassVar[str] = "sentence_splitter"
 
 
 class SentenceSplitter(BatchTrainable):
@@ -91,18 +75,12 @@ class SentenceSplitter(BatchTrainable):
     annotation = "token.is_sent_start"
     parameter = "encoding"
 
-    def __init__(
-        self,
-        vocab: Any,
-        model: Model,
-        name: str = "sentence_splitter",
-        *,
-        iterations_per_step: int = 10,
-        scorer: Callable | None = senter_score,
-    ):
-        super().__init__(vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer)
+    settings_kind = SentenceSplitterSettings
+
+    def __init__(self, *args: Any, scorer: Callable | None = senter_score, **settings: Any):
+        super().__init__(*args, scorer=scorer, **settings)
         names = set(self.estimator.attributes).difference(boundaries.COLUMNS)
-        check_attributes(sorted(names), name)
+        check_attributes(sorted(names), self.name)
 
     def gold_labels(self, example: Example) -> Iterable[str]:
         return LABELS if example.reference.has_annotation("SENT_START") else ()
@@ -265,3 +243,12 @@ def _by_type(
     """A number of each word, computed once for each type; int64."""
     words, numbers = distinct_words(docs, orth)
     return np.array([measure(word) for word in words], dtype=np.int64)[numbers]
+
+
+make_sentence_splitter = factory(
+    SentenceSplitter,
+    model=DEFAULT_MODEL,
+    scorer="spacy.senter_scorer.v1",
+    score_weights={"sents_f": 1.0, "sents_p": 0.0, "sents_r": 0.0},
+    assigns=["token.is_sent_start", "doc.sents", "doc.spans", "token._.sent_start_prob"],
+)

@@ -13,22 +13,22 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby, islice
 from math import isfinite
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
-from thinc.api import Config, Model
 
 from ..classification.calibration import fit_pool, pooled
 from ..classification.estimators import ClassificationData
 from ..classification.features import Table
 from ..errors import StructlearnError
+from ..learning.settings import setting
 from ..trees.brackets import uncollected
 from ..trees.heads import COLLINS, HeadRules
 from ..trees.lemmas import Lemmatizer, lemma, lower
@@ -59,7 +59,7 @@ from ..trees.srl_features import (
 )
 from ..trees.tree import Tree
 from . import extensions
-from .batch_trainable import BatchTrainable
+from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .doc_trees import gold_trees, reattached
 from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, SRL, Frame, frame_spans
 from .scorers import srl_score
@@ -97,86 +97,47 @@ IS_PREDICATE, IS_ARGUMENT, NONE = "PREDICATE", "ARG", "NONE"
 extensions.register()
 
 
-@Language.factory(
-    "srl_labeler",
-    assigns=["doc.spans", "doc._.frames", "token._.srl"],
-    requires=["doc.spans"],
-    default_config={
-        "model": Config().from_str(DEFAULT_MODEL)["model"],
-        "iterations_per_step": 50,
-        "predicate_tags": None,
-        "min_confidence": 0.0,
-        "attachment_confidence": None,
-        "once": True,
-        "bias": 0.0,
-        "lemmatizer": {"@misc": "spacy_structlearn.english_lemmas.v1"},
-        "head_rules": {"@misc": "spacy_structlearn.collins_head_rules.v1"},
-        "role_labels": {"@misc": "spacy_structlearn.english_role_labels.v1"},
-        "scorer": {"@scorers": "spacy_structlearn.srl_scorer.v1"},
-    },
-    default_score_weights={
-        "srl_f": 1.0,
-        "srl_p": 0.0,
-        "srl_r": 0.0,
-        "srl_id_p": 0.0,
-        "srl_id_r": 0.0,
-        "srl_id_f": 0.0,
-        "srl_label_acc": 0.0,
-        "srl_predicate_p": 0.0,
-        "srl_predicate_r": 0.0,
-        "srl_predicate_f": 0.0,
-        "srl_sense_acc": 0.0,
-    },
-)
-def make_srl_labeler(
-    nlp: Language,
-    name: str,
-    model: Model,
-    iterations_per_step: int,
-    predicate_tags: list[str] | None,
-    min_confidence: float,
-    attachment_confidence: float | None,
-    once: bool,
-    bias: float,
-    lemmatizer: Lemmatizer | None,
-    head_rules: HeadRules,
-    role_labels: RoleLabels,
-    scorer: Callable | None,
-) -> SRLLabeler:
-    """Make a component that finds predicates and their arguments.
-
-    model: "spacy_structlearn.Stages.v1" with the stages "identification" and "roles", and before
-        them "predicates", without which every word with a predicate's tag is one, and "senses",
-        without which there are no rolesets.
-    iterations_per_step: steps of the learners in one `nlp.update`.
-    predicate_tags: tags of words that can be predicates. None: the verbs of `role_labels`.
-    min_confidence: arguments that are less probable are not reported.
-    attachment_confidence: where the Doc has attachments of prepositional phrases that are at least
-        so probable, its trees are read with these, so that roles agree with them. None: the trees
-        as they are. Training always takes them as they are.
-    once: no core role is given to two arguments of one predicate, relative phrases apart.
-    bias: added to the log-odds of being an argument where arguments are chosen: above 0 more are
-        found, and more of them are wrong. Probabilities stay as they are.
-    lemmatizer: from a word and its tag to its base form. None: words in lower case.
-    head_rules, role_labels: of the treebank that the trees are of.
-    scorer: how `nlp.evaluate` judges it, such as "spacy_structlearn.srl_scorer.v1".
-        None: not at all.
+@dataclass(frozen=True, kw_only=True)
+class SRLLabelerSettings(ComponentSettings):
+    """Finds predicates and their arguments. Its model is Stages with the stages "identification"
+    and "roles", and before them "predicates", without which every word with a predicate's tag is
+    one, and "senses", without which there are no rolesets.
     """
-    return SRLLabeler(
-        nlp.vocab,
-        model,
-        name,
-        iterations_per_step=iterations_per_step,
-        predicate_tags=predicate_tags,
-        min_confidence=min_confidence,
-        attachment_confidence=attachment_confidence,
-        once=once,
-        bias=bias,
-        lemmatizer=lemmatizer,
-        head_rules=head_rules,
-        role_labels=role_labels,
-        scorer=scorer,
+
+    name: ClassVar[str] = "srl_labeler"
+    iterations_per_step: int = setting(50, ge=1, help="Steps of the learners in one `nlp.update`.")
+    predicate_tags: Sequence[str] | None = setting(
+        None, help="Tags of words that can be predicates. None: the verbs of `role_labels`."
     )
+    min_confidence: float = setting(
+        0.0, ge=0, le=1, help="Arguments that are less probable are not reported."
+    )
+    attachment_confidence: float | None = setting(
+        None,
+        ge=0,
+        le=1,
+        help="Where the Doc has attachments of prepositional phrases that are at least this "
+        "probable, its trees are read with these, so that roles agree with them. None: the trees "
+        "as they are. Training always takes them as they are.",
+    )
+    once: bool = setting(
+        True,
+        help="Give no core role to two arguments of one predicate, relative phrases apart.",
+    )
+    bias: float = setting(
+        0.0,
+        help="Added to the log-odds of being an argument where arguments are chosen: above 0 more "
+        "are found, and more of them are wrong. Probabilities stay as they are.",
+    )
+    lemmatizer: Lemmatizer | None = setting(
+        lemma, help="From a word and its tag to its base form. None: words in lower case."
+    )
+    head_rules: HeadRules = setting(COLLINS, help="Of the treebank that the trees are of.")
+    role_labels: RoleLabels = setting(ENGLISH, help="Of the treebank that the roles are of.")
+
+    def constraints(self) -> Iterable[tuple[str, str, Any]]:
+        """See `Settings`."""
+        yield "predicate_tags", "a list of one tag or more, or none", self.predicate_tags != ()
 
 
 class FrameReading(NamedTuple):
@@ -260,46 +221,13 @@ class SRLLabeler(BatchTrainable):
 
     parameter = "stages"
 
-    def __init__(
-        self,
-        vocab: Any,
-        model: Model,
-        name: str = "srl_labeler",
-        *,
-        iterations_per_step: int = 50,
-        predicate_tags: Collection[str] | None = None,
-        min_confidence: float = 0.0,
-        attachment_confidence: float | None = None,
-        once: bool = True,
-        bias: float = 0.0,
-        lemmatizer: Lemmatizer | None = lemma,
-        head_rules: HeadRules = COLLINS,
-        role_labels: RoleLabels = ENGLISH,
-        scorer: Callable | None = srl_score,
-    ):
-        super().__init__(vocab, model, name, iterations_per_step=iterations_per_step, scorer=scorer)
+    settings_kind = SRLLabelerSettings
+
+    def __init__(self, *args: Any, scorer: Callable | None = srl_score, **settings: Any):
+        super().__init__(*args, scorer=scorer, **settings)
         stages = self.parameters.stages
         if stages[-1:] != (ROLES,) or IDENTIFICATION not in stages or not {*stages} <= {*STAGES}:
-            raise StructlearnError("SL036", component=name, found=", ".join(stages) or "none")
-        sure, tags = attachment_confidence, predicate_tags
-        for setting, value, sound, wanted in (
-            ("predicate_tags", tags, tags is None or tags, "a list of one tag or more, or null"),
-            ("min_confidence", min_confidence, 0 <= min_confidence <= 1, "from 0 to 1"),
-            ("attachment_confidence", sure, sure is None or 0 <= sure <= 1, "from 0 to 1, or null"),
-            ("bias", bias, isfinite(bias), "a finite number"),
-        ):
-            if not sound:
-                raise StructlearnError(
-                    "SL023", component=name, setting=setting, value=value, wanted=wanted
-                )
-        self.predicate_tags = None if tags is None else sorted(set(tags))
-        self.min_confidence = min_confidence
-        self.attachment_confidence = attachment_confidence
-        self.once = once
-        self.bias = bias
-        self.lemmatizer = lemmatizer
-        self.head_rules = head_rules
-        self.role_labels = role_labels
+            raise StructlearnError("SL036", component=self.name, found=", ".join(stages) or "none")
         # The rolesets of each base form, by what follows the last "." in them: their number.
         self.cfg["rolesets"] = {}
         self.cfg["calibration"] = None
@@ -831,3 +759,30 @@ def _arguments_in_words(frame: Frame, positions: Sequence[int]) -> Iterator[Argu
 def _number(roleset: str) -> str:
     """What tells the senses of one word apart: "01" of "give.01"."""
     return roleset.rpartition(".")[-1]
+
+
+make_srl_labeler = factory(
+    SRLLabeler,
+    model=DEFAULT_MODEL,
+    scorer="spacy_structlearn.srl_scorer.v1",
+    score_weights={
+        "srl_f": 1.0,
+        "srl_p": 0.0,
+        "srl_r": 0.0,
+        "srl_id_p": 0.0,
+        "srl_id_r": 0.0,
+        "srl_id_f": 0.0,
+        "srl_label_acc": 0.0,
+        "srl_predicate_p": 0.0,
+        "srl_predicate_r": 0.0,
+        "srl_predicate_f": 0.0,
+        "srl_sense_acc": 0.0,
+    },
+    blocks={
+        "lemmatizer": {"@misc": "spacy_structlearn.english_lemmas.v1"},
+        "head_rules": {"@misc": "spacy_structlearn.collins_head_rules.v1"},
+        "role_labels": {"@misc": "spacy_structlearn.english_role_labels.v1"},
+    },
+    assigns=["doc.spans", "doc._.frames", "token._.srl"],
+    requires=["doc.spans"],
+)

@@ -10,9 +10,13 @@ from confection import Config
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning.settings import Settings, document, reference, signature
+from spacy_structlearn.pipeline.batch_trainable import ComponentSettings
 
 LISTED = listed("CASES")  # imports all families
-KINDS = [kind for kind in classes(Settings) if kind.name]
+FACTORIES = sorted(spacy.registry._entry_point_factories.get_all())
+COMPONENTS = [kind for kind in classes(ComponentSettings) if kind.name in FACTORIES]
+LEARNERS = [kind for kind in classes(Settings) if kind.name and kind not in COMPONENTS]
+KINDS = LEARNERS + COMPONENTS
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
@@ -58,6 +62,24 @@ def test_values_that_nothing_can_be(kind, value):
             kind(**{part.name: value})
 
 
+def test_every_component_is_listed():
+    ours = spacy.registry._entry_point_factories.get_all().values()
+    assert {kind.name for kind in COMPONENTS} >= {
+        make.__name__.removeprefix("make_") for make in ours if "structlearn" in make.__module__
+    }
+
+
+@pytest.mark.parametrize("kind", COMPONENTS, ids=lambda kind: kind.__name__)
+def test_factory(kind):
+    """A config can name all settings, and no others."""
+    meta = spacy.blank("xx").get_factory_meta(kind.name)
+    assert set(meta.default_config) == {"model", "scorer", *signature(kind).parameters}
+    component = spacy.blank("xx").create_pipe(kind.name)
+    for name in signature(kind).parameters:
+        assert getattr(component, name) == getattr(kind(), name)
+
+
+@pytest.mark.parametrize("kind", LEARNERS, ids=lambda kind: kind.__name__)
 def test_architecture(kind):
     """A config can name all settings, and no others."""
     found = [
