@@ -18,7 +18,7 @@ from spacy.util import registry
 from ..errors import StructlearnError
 from ..learning.settings import reference
 from ._corpora import Reader
-from .init_config import BASE, CONFIGS
+from ._files import BASE, CONFIGS
 
 REGISTERED = {
     Reader.docbin: "spacy_structlearn.DocBin.v1",

@@ -14,6 +14,8 @@ from typing import BinaryIO
 from ..trees.brackets import readable, text_lines
 
 STANDARD = "-"
+CONFIGS = Path(__file__).parent.parent / "pipeline" / "configs"
+BASE = "base"  # of these, what all others add to
 # Digits may follow, as in .mp3. One letter is more often the end of an abbreviation.
 _ENDING = re.compile(r"[^.]\.(?=\w{2,5}$)(?:[a-z]+|[A-Z]+)[0-9]*$", re.ASCII)
 

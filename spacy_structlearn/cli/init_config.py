@@ -9,10 +9,8 @@ from typing import Annotated
 import typer
 
 from ._corpora import Reader
-from ._files import STANDARD, write_text
+from ._files import BASE, CONFIGS, STANDARD, write_text
 
-CONFIGS = Path(__file__).parent.parent / "pipeline" / "configs"
-BASE = "base"
 _STEMS = sorted(path.stem for path in CONFIGS.glob("*.cfg") if path.stem != BASE)
 Component = Enum("Component", {stem: stem for stem in _STEMS if "." not in stem})
 # Of each component the architectures other than its default that have a config of their own.
