@@ -49,7 +49,7 @@ def fits(value: Any, annotation: Any) -> bool:
 
 def _has_elements(array: np.ndarray, dtype: Any) -> bool:
     (wanted,) = get_args(dtype) or (Any,)
-    return not isinstance(wanted, type) or np.issubdtype(array.dtype, wanted)
+    return wanted is Any or not isinstance(wanted, type) or np.issubdtype(array.dtype, wanted)
 
 
 def _fit_in_tuple(value: Sequence[Any], arguments: tuple[Any, ...]) -> bool:
