@@ -413,15 +413,15 @@ MESSAGES = {
     "ones.",
     "SL425": "A scorer gave scores of shape {shape} where {wanted} was wanted, or scores that are "
     "NaN or +inf. Give one number, or -inf, for each item of the forests.",
-    "SL426": "A network scores the trees of one anchored grammar. Give the parser that, and no "
+    "SL426": "A network scores the trees of one span grammar. Give the parser that, and no "
     "other grammars beside it.",
     "SL427": "There are tokens of {number} sentences, but {of} sentences.",
     "SL430": "{text!r} is no template of features of a {kind}. Join terms like {examples} by |, or "
     'give "bias".',
     "SL431": "The template {text!r} is given twice. Leave one of the two out.",
     "SL432": "{name} of span features must be {wanted}, not {value!r}.",
-    "SL433": "The parts of an anchored grammar do not fit together: {problem}.",
-    "SL434": "An anchored grammar cannot be trained on {problem}. Give trees, or pairs of tokens "
+    "SL433": "The parts of a span grammar do not fit together: {problem}.",
+    "SL434": "A span grammar cannot be trained on {problem}. Give trees, or pairs of tokens "
     "and a tree, two of them or more.",
     "SL435": "{number} of {of} sentences have no tokens, which the network reads. Give pairs of "
     "tokens and a tree.",

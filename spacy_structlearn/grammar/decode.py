@@ -11,7 +11,7 @@ among trees without substates by the posterior q of each production over its spa
                        half, so that precision counts too: all that are likelier than not
 
 With several grammars of one treebank, members of one model or models of their own, the scores of
-all are added up (Petrov 2010). With anchored scores (see `anchored`) what is left is scored anew,
+all are added up (Petrov 2010). With span scores (see `span_grammar`) what is left is scored anew,
 and q is of that model. A tree always comes back: where nothing survives the thresholds they are
 lowered, then levels are left out; a sentence that not even the coarsest grammar can parse gets a
 flat tree, marked as failed.
@@ -29,11 +29,11 @@ from ..errors import StructlearnError
 from ..optimize.batches import Rooms, in_batches
 from ..trees.parse import GivenTag, Parse, calibrate, tag_shares
 from . import _chart
-from .anchored_model import AnchoredGrammar
 from .fragment_weights import FragmentScorer
 from .hypergraph import Floats, Hypergraphs, Scorer, from_forest, together
 from .model import LatentGrammar, Level
 from .span_features import LinearScorer
+from .span_model import SpanGrammar
 
 LABELLED_RECALL = "labelled_recall"
 DECODERS = (*_chart.DECODERS, LABELLED_RECALL)
@@ -49,10 +49,10 @@ DENSE = 16
 class ChartParser:
     """Parses with one latent grammar, or with several that are of one treebank.
 
-    grammars: LatentGrammar, or several of them, or one AnchoredGrammar. decoder: one of `DECODERS`.
+    grammars: LatentGrammar, or several of them, or one SpanGrammar. decoder: one of `DECODERS`.
     levels: those of the (first) grammar that make the cascade, from 0 to its depth; None: all.
     thresholds: of posteriors, one for each level but the last. threads: so many share the sentences
-    of a batch. network: adds its scores to those of an AnchoredGrammar.
+    of a batch. network: adds its scores to those of an SpanGrammar.
     Memory grows with the square of the longest sentence and its time faster: 250 words take 40 MB,
     5,000 would take 16 GB.
     Raises StructlearnError SL420 for an empty grammar, SL421 for settings out of range, SL422 for
@@ -62,7 +62,7 @@ class ChartParser:
 
     def __init__(
         self,
-        grammars: LatentGrammar | AnchoredGrammar | Sequence[LatentGrammar],
+        grammars: LatentGrammar | SpanGrammar | Sequence[LatentGrammar],
         *,
         decoder: str = "max_rule_product",
         levels: Sequence[int] | None = None,
@@ -74,7 +74,7 @@ class ChartParser:
         self.weight: float | None = None  # of the grammar's scores, where there are others
         self.scorers: list[Scorer] = []
         self.fragments: FragmentScorer | None = None
-        if isinstance(grammars, AnchoredGrammar):
+        if isinstance(grammars, SpanGrammar):
             anchored, grammars = grammars, grammars.grammar
             self.weight = anchored.weight
             self.temperature = anchored.temperature
@@ -222,7 +222,7 @@ class ChartParser:
     ) -> list[Parse]:
         """The k trees that the decoder likes best, best first; fewer if there are no more.
 
-        With the decoder "viterbi" the trees are ranked as by "max_rule_product", but with anchored
+        With the decoder "viterbi" the trees are ranked as by "max_rule_product", but with span
         scores by their probability; so they are with "labelled_recall", since a tree that has most
         brackets of the best one may have next to no probability. The arguments are as in `parse`.
         """
@@ -327,7 +327,7 @@ class ChartParser:
         others: list[NDArray[np.float32]],
         offsets: NDArray[np.int64],
     ) -> tuple[NDArray[Any], ...]:
-        """As `Chart.parse`, with anchored scores."""
+        """As `Chart.parse`, with span scores."""
         found = self._forests(lexicon, others, offsets)
         numbers = found.numbers
         graphs, scores, sources = self._scored(found, words, tokens)

@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike
 
 from ..optimize.lbfgs import Vector
 from ..optimize.shards import ThreadEngine
-from .anchored import TrainingForests
 from .fragment_weights import FragmentPlaces, FragmentScorer
 from .hypergraph import Floats, Mask
+from .span_grammar import TrainingForests
 
 _BATCH = 50  # sentences whose forests are refined together
 _MOST_SHARDS = 16

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from ..errors import StructlearnError
 from . import _fragments, _span_features
-from .fragments import FRAGMENT_TEMPLATES, FeatureHasher, Forests, Hashes, Sentences, Templates
+from .fragments import (
+    FRAGMENT_TEMPLATES,
+    FeatureHasher,
+    FragmentForests,
+    FragmentTemplates,
+    Hashes,
+    Sentences,
+)
 from .hypergraph import Floats, Hypergraphs, Mask
 from .model import STORAGES, Entries, check_storage, from_signed, signed
 from .symbols import BINARIZATIONS, Symbols
@@ -24,7 +31,7 @@ class FragmentFeatures:
 
     templates: see `fragments`; None: the usual ones. min_count: how often a feature must be in the
     training data. min_word_count: how often a word must be there to be known.
-    Raises StructlearnError SL442 for a setting out of range, SL441 and SL431 as `Templates`.
+    Raises StructlearnError SL442 for a setting out of range, SL441 and SL431 as `FragmentTemplates`.
     """
 
     templates: Sequence[str] | None = None
@@ -42,9 +49,9 @@ class FragmentFeatures:
                 raise StructlearnError("SL442", name=name, wanted="1 or more", value=value)
         self.texts()
 
-    def texts(self) -> Templates:
+    def texts(self) -> FragmentTemplates:
         """The templates."""
-        return Templates(FRAGMENT_TEMPLATES if self.templates is None else self.templates)
+        return FragmentTemplates(FRAGMENT_TEMPLATES if self.templates is None else self.templates)
 
     def vocabulary(self, sentences: Iterable[Sequence[str]]) -> Hashes:
         """The hashes of the known words of training data, uint64, ascending."""
@@ -57,7 +64,7 @@ class FragmentWeights:
     templates: texts. n_tags, n_symbols: of the symbols, tags first. binarization: "right" or
     "left". vocabulary: uint64, ascending, hashes of the known words. keys: uint64 (n), ascending;
     values: float32 (n). storage: how `fields` writes the latter; see `LatentGrammar`.
-    Raises ValueError if the parts do not fit together, SL441 and SL431 as `Templates`.
+    Raises ValueError if the parts do not fit together, SL441 and SL431 as `FragmentTemplates`.
     """
 
     def __init__(
@@ -71,7 +78,7 @@ class FragmentWeights:
         values: NDArray[np.float32],
         storage: str = "float32",
     ):
-        self.templates = Templates(templates)
+        self.templates = FragmentTemplates(templates)
         self.n_tags, self.n_symbols, self.binarization = n_tags, n_symbols, binarization
         self.vocabulary, self.keys, self.values = vocabulary, keys, values
         self.storage = storage
@@ -192,13 +199,13 @@ class FragmentScorer:
     ) -> FragmentPlaces:
         """The features of all productions of forests.
 
-        sentences: the words of each. kept: edges of trees that must stay, see `Forests`. Raises
-        ValueError if the forests are not theirs.
+        sentences: the words of each. kept: edges of trees that must stay, see `FragmentForests`.
+        Raises ValueError if the forests are not theirs.
         """
         if [len(sentence) for sentence in sentences] != graphs.n_words.tolist():
             raise ValueError("the forests are not those of the sentences")
         weights, hasher, templates = self.weights, self._hasher, self.weights.templates
-        forests = Forests(graphs, templates, self._symbols, weights.binarization, kept)
+        forests = FragmentForests(graphs, templates, self._symbols, weights.binarization, kept)
         sites = forests.sites
         attributes = hasher.attributes(sentences)
         parts = hasher.parts(sites)
@@ -219,7 +226,7 @@ class FragmentScorer:
             above[making[own], column] = self._table.find(keys)
         return FragmentPlaces(forests, local, above)
 
-    def scores(self, sentences: Sentences, graphs: Hypergraphs) -> tuple[Forests, Floats]:
+    def scores(self, sentences: Sentences, graphs: Hypergraphs) -> tuple[FragmentForests, Floats]:
         """The forests, refined as the features ask, and the score of each edge, float64 (E)."""
         places = self.places(sentences, graphs)
         return places.forests, places.scores(self.weights.values)
@@ -233,7 +240,7 @@ class FragmentPlaces:
     features of edges that look at what is above; -1 for none.
     """
 
-    forests: Forests
+    forests: FragmentForests
     local: NDArray[np.int32]
     above: NDArray[np.int32]
 

@@ -125,7 +125,7 @@ class Template:
         return bool(inside & {"left", "right"}) or len(inside) > 1
 
 
-class Templates:
+class FragmentTemplates:
     """Several templates, in order.
 
     Raises StructlearnError SL441 as `Template.parse`, SL431 for one given twice.
@@ -260,7 +260,7 @@ def _relations(data: TreebankData, nodes: NDArray[np.int64]) -> NDArray[np.int32
     return np.stack([parent, grandparent, sibling], axis=1).astype(np.int32)
 
 
-class Forests:
+class FragmentForests:
     """Forests in which each feature belongs to an edge, and the productions of these.
 
     graphs: the forests refined: nodes are told apart by the tags at the ends of their spans and by
@@ -275,7 +275,7 @@ class Forests:
     def __init__(
         self,
         graphs: Hypergraphs,
-        templates: Templates,
+        templates: FragmentTemplates,
         symbols: Symbols,
         binarization: str,
         kept: Mask | None = None,
@@ -302,7 +302,7 @@ class Forests:
 
 
 def bounded(
-    graphs: Hypergraphs, templates: Templates, n_tags: int, kept: Mask | None = None
+    graphs: Hypergraphs, templates: FragmentTemplates, n_tags: int, kept: Mask | None = None
 ) -> tuple[Hypergraphs, NDArray[np.int64]]:
     """Forests of which none is too large to be refined, and the edges that these have, int64.
 
@@ -388,7 +388,7 @@ class FeatureHasher:
     may ask at once.
     """
 
-    def __init__(self, templates: Templates, vocabulary: Hashes):
+    def __init__(self, templates: FragmentTemplates, vocabulary: Hashes):
         self.templates = templates
         self._words = WordAttributes(templates.attributes, vocabulary.tolist())
         self._columns = {name: i for i, name in enumerate(templates.attributes)}

@@ -6,8 +6,8 @@ grammar q0, corrected by features of fragments of trees (equation 2),
     p_w(x, y) = q0(x, y) exp(w.f(x, y)) / Z(w)
 
 and w minimises the objective of `optimize.m_estimation` (equation 3), for which two things are
-gathered once: how often each feature is in each tree of the treebank (`Statistics.counts`), and how
-often q0 expects it (`expectations`). From there on an iteration is one pass over sparse counts. To
+gathered once: how often each feature is in each tree of the treebank (`FragmentStatistics.counts`), and
+how often q0 expects it (`expectations`). From there on an iteration is one pass over sparse counts. To
 parse, the forest that q0 leaves is scored anew by q0, of a grammar with substates its variational
 distribution, and the features (`fragment_weights`).
 """
@@ -28,8 +28,6 @@ from ..errors import StructlearnError
 from ..optimize.lbfgs import LBFGS, Vector
 from ..optimize.m_estimation import DualCoordinateDescent
 from ..trees.tree import Tree
-from .anchored import REPORTS, TrainingForests, fold_bounds, outline, training_forests
-from .anchored_model import AnchoredGrammar
 from .estimators import Callback, SplitMerge
 from .expectations import FragmentExpectations, Words
 from .fragment_objective import FragmentObjective, shrunk
@@ -38,6 +36,8 @@ from .fragments import BOUNDARY, FeatureHasher, sites_of_trees
 from .hypergraph import Floats
 from .model import LatentGrammar
 from .product import GrammarEstimator, GrammarTrainer, Product
+from .span_grammar import REPORTS, TrainingForests, fold_bounds, outline, training_forests
+from .span_model import SpanGrammar
 from .symbols import TreebankData, to_tree
 
 _KIND = "m_estimated_grammar_state"
@@ -47,7 +47,7 @@ PASSES = 10  # through the trees in a step
 ITERATIONS = 10  # of L-BFGS in a step
 
 
-class Statistics:
+class FragmentStatistics:
     """What M-estimation needs of a treebank, for every strength of the regulariser.
 
     features: which there are. grammar: q0, learned of the same trees. data: these.
@@ -214,14 +214,14 @@ class MEstimation:
         self,
         data: Sequence[Tree | Sequence[Tree] | TreebankData],
         labels: Sequence[str] = (),
-        previous: AnchoredGrammar | None = None,
-    ) -> AnchoredGrammar:
+        previous: SpanGrammar | None = None,
+    ) -> SpanGrammar:
         """The treebank grammar, without features; see `SplitMerge`."""
-        return AnchoredGrammar(self.base.initialize(data, labels))
+        return SpanGrammar(self.base.initialize(data, labels))
 
     def trainer(
         self,
-        parameters: AnchoredGrammar | None,
+        parameters: SpanGrammar | None,
         data: Sequence[Tree | Sequence[Tree] | TreebankData],
     ) -> MEstimationTrainer:
         """Training from the treebank grammar on; it follows from the data alone."""
@@ -251,7 +251,7 @@ class MEstimationTrainer:
         self._words: list[list[str]] = []
         self._base: GrammarTrainer | None = self.settings.base.trainer(None, [data])
         self._grammar: LatentGrammar | None = None
-        self._statistics: Statistics | None = None
+        self._statistics: FragmentStatistics | None = None
         self._dual: DualCoordinateDescent | None = None
         self._weights: FragmentWeights | None = None
         self._estimated = self.settings.start == "zero"
@@ -288,13 +288,13 @@ class MEstimationTrainer:
             self._close()
         return not self._done
 
-    def parameters(self) -> AnchoredGrammar:
+    def parameters(self) -> SpanGrammar:
         """The grammar so far."""
         grammar = self._grammar
         if grammar is None:
             assert self._base is not None
-            return AnchoredGrammar(self._base.parameters())
-        return AnchoredGrammar(grammar, fragments=self._current_weights())
+            return SpanGrammar(self._base.parameters())
+        return SpanGrammar(grammar, fragments=self._current_weights())
 
     def _current_weights(self) -> FragmentWeights | None:
         if self._dual is not None:
@@ -333,10 +333,10 @@ class MEstimationTrainer:
             self._grammar = base.parameters()
             self._base = None
 
-    def _gather(self) -> Statistics:
+    def _gather(self) -> FragmentStatistics:
         if self._statistics is None:
             assert self._grammar is not None
-            self._statistics = Statistics(self.settings.features, self._grammar, self._data)
+            self._statistics = FragmentStatistics(self.settings.features, self._grammar, self._data)
         return self._statistics
 
     def _estimate(self) -> None:
@@ -355,7 +355,7 @@ class MEstimationTrainer:
                 self._dual = self._statistics = None
                 break
 
-    def _new_dual(self, statistics: Statistics) -> DualCoordinateDescent:
+    def _new_dual(self, statistics: FragmentStatistics) -> DualCoordinateDescent:
         settings = self.settings
         return statistics.optimizer(
             settings.c,

@@ -297,9 +297,9 @@ def _check(
 
 
 # --- the network in training ----------------------------------------------------------------------
-class Network:
+class SpanNetwork:
     """A scorer of symbols over spans, to be trained: layers that make rows of tokens, and a layer
-    that makes scores of these. See `TrainedScorer` in `anchored.py`.
+    that makes scores of these. See `TrainedScorer` in `span_grammar.py`.
 
     tok2vec: any thinc layers from a list of tokens, a sentence each, to a list of arrays with a row
     for each word. scorer: a `span_scorer`. dropout: of all layers that have any. learn_rate: of
@@ -354,7 +354,7 @@ class Network:
 
     def __eq__(self, other: object) -> bool:
         """Whether the settings are the same; parameters make no difference."""
-        return isinstance(other, Network) and self.settings == other.settings
+        return isinstance(other, SpanNetwork) and self.settings == other.settings
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -77,7 +77,7 @@ _TAG_TERM = re.compile(rf"({_ATTRIBUTE})\[(0|-?[1-9]\d?)\]")
 _POSITIONS = {"first": (0, 0), "last": (1, 0), "before": (0, -1), "after": (1, 1)}
 
 
-class Templates:
+class SpanTemplates:
     """Templates of the features of spans and of tags.
 
     spans: texts like "WORD[first]|SUFFIX3[after]", "LENGTH" or "bias". A term is an attribute of a
@@ -105,7 +105,7 @@ class Templates:
         self.attributes: tuple[str, ...] = tuple(dict.fromkeys([CLASS, *names]))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Templates):
+        if not isinstance(other, SpanTemplates):
             return NotImplemented
         return (self.spans, self.tags) == (other.spans, other.tags)
 
@@ -157,13 +157,13 @@ def _parsed(text: str, kind: str) -> list[tuple[str | int, int, int]]:
 class SpanFeatures:
     """Linear scores of symbols over spans, learned by AdaGrad with an L1 penalty.
 
-    templates, tag_templates: of the features of spans and of tags, see `Templates`; None: the usual
+    templates, tag_templates: of the features of spans and of tags, see `SpanTemplates`; None: the usual
     ones. buckets: number of weights, a power of 2 from 2**8 to 2**30; features with symbols that
     fall together share one. min_count: how often a word must be in the training data to be known.
     l1: strength of the penalty; what is minimised is the mean loss of a sentence, in nats, plus l1
     times the sum of the magnitudes of the weights. learn_rate, epsilon: of AdaGrad, see
     `_span_features`.
-    Raises StructlearnError SL432 for a setting out of range, SL430 and SL431 as `Templates`.
+    Raises StructlearnError SL432 for a setting out of range, SL430 and SL431 as `SpanTemplates`.
     """
 
     templates: Sequence[str] | None = None
@@ -190,10 +190,10 @@ class SpanFeatures:
                 raise StructlearnError("SL432", name=name, wanted=wanted, value=value)
         self._templates()
 
-    def _templates(self) -> Templates:
+    def _templates(self) -> SpanTemplates:
         spans = SPAN_TEMPLATES if self.templates is None else self.templates
         tags = TAG_TEMPLATES if self.tag_templates is None else self.tag_templates
-        return Templates(spans, tags)
+        return SpanTemplates(spans, tags)
 
     def initialize(self, sentences: Iterable[Sequence[str]], symbols: Symbols) -> SpanWeights:
         """Weights of zero. sentences: the words of the training data, of which it knows some."""
@@ -215,7 +215,7 @@ class SpanWeights:
     spans, tags: templates. n_tags, n_symbols: of the symbols that are scored, tags first. buckets:
     number of weights. vocabulary: uint64, ascending, hashes of the known words. entries: weights
     other than zero, either sign. storage: how `fields` writes them; see `LatentGrammar`.
-    Raises ValueError if the parts do not fit together, SL430 and SL431 as `Templates`.
+    Raises ValueError if the parts do not fit together, SL430 and SL431 as `SpanTemplates`.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class SpanWeights:
         entries: Entries,
         storage: str = "float32",
     ):
-        self.templates = Templates(spans, tags)
+        self.templates = SpanTemplates(spans, tags)
         self.n_tags, self.n_symbols, self.buckets = n_tags, n_symbols, buckets
         self.vocabulary = vocabulary
         self.entries = entries

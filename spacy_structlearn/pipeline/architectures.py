@@ -671,9 +671,9 @@ def build_m_estimated_grammar(
     RAISES: SL443 for a product of grammars.
     """
     # Not above, as in `build_pseudolikelihood`.
-    from ..grammar.anchored import AnchoredGrammar
     from ..grammar.fragment_weights import FragmentFeatures
     from ..grammar.m_estimation import MEstimation
+    from ..grammar.span_grammar import SpanGrammar
 
     if grammar is None:
         grammar = build_latent_grammar(rounds=0)
@@ -692,7 +692,7 @@ def build_m_estimated_grammar(
         seed=seed,
         threads=threads,
     )
-    return learner_model("m_estimated_grammar", AnchoredGrammar.empty(), estimator)
+    return learner_model("m_estimated_grammar", SpanGrammar.empty(), estimator)
 
 
 def span_features(
@@ -772,10 +772,10 @@ def _anchored_model(
     layers: dict[str, Model] | None = None,
 ) -> Model:
     """A model of a latent grammar with scores beside it. RAISES: SL041 if `grammar` holds none."""
-    from ..grammar.anchored import AnchoredEstimator, AnchoredGrammar
+    from ..grammar.span_grammar import SpanGrammar, SpanGrammarSettings
 
     base = _grammar_estimator(architecture, grammar or build_latent_grammar())
-    model = learner_model(name, AnchoredGrammar.empty(), AnchoredEstimator(base, **settings))
+    model = learner_model(name, SpanGrammar.empty(), SpanGrammarSettings(base, **settings))
     for ref, layer in (layers or {}).items():
         model.layers.append(layer)
         model.set_ref(ref, layer)

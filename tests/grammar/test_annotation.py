@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from treebanks import toy, trees
 
 from spacy_structlearn.grammar import _annotation
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.annotation import (
     DEPTHS,
     Refined,
@@ -21,6 +20,7 @@ from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.forests import GoldTrees
 from spacy_structlearn.grammar.hypergraph import Hypergraphs
+from spacy_structlearn.grammar.span_grammar import SpanGrammar
 from spacy_structlearn.grammar.symbols import Symbols, binarize
 
 NEVER = (0.0,) * 7  # thresholds: nothing is pruned
@@ -37,9 +37,7 @@ FLAT = trees(
 
 
 def forests_of(grammar, sentences, thresholds=NEVER):
-    graphs, numbers = ChartParser(AnchoredGrammar(grammar), thresholds=thresholds).forests(
-        sentences
-    )
+    graphs, numbers = ChartParser(SpanGrammar(grammar), thresholds=thresholds).forests(sentences)
     assert len(numbers) == len(sentences)
     return graphs
 

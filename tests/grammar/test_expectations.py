@@ -19,12 +19,12 @@ from spacy_structlearn.grammar.fragments import (
     BOUNDARY,
     POSITIONS,
     FeatureHasher,
+    FragmentTemplates,
     Sites,
     Template,
-    Templates,
     sites_of_trees,
 )
-from spacy_structlearn.grammar.m_estimation import Statistics, words_of
+from spacy_structlearn.grammar.m_estimation import FragmentStatistics, words_of
 from spacy_structlearn.grammar.model import LatentGrammar
 from spacy_structlearn.grammar.pcfg import PCFG
 from spacy_structlearn.grammar.product import Product
@@ -49,14 +49,14 @@ def learned(rounds=0, binarization="right"):
             pass
         grammar = trainer.parameters()
         assert grammar.levels[grammar.depth].size > grammar.symbols.size
-    return grammar, data, Statistics(FEATURES, grammar, data)
+    return grammar, data, FragmentStatistics(FEATURES, grammar, data)
 
 
 def distinct(data, names):
     """The words of a treebank, in another order."""
     texts = sorted(set(data.forms), reverse=True)
     counts = [sum(s.count(text) for s in words_of(data)) for text in texts]
-    hasher = FeatureHasher(Templates(ALL), FEATURES.vocabulary(words_of(data)))
+    hasher = FeatureHasher(FragmentTemplates(ALL), FEATURES.vocabulary(words_of(data)))
     columns = [hasher.templates.attributes.index(name) for name in names]
     return Words(texts, np.array(counts), names, hasher.attributes([texts])[1:-1][:, columns])
 
@@ -214,7 +214,7 @@ def every_site(template, grammar, words):
 @pytest.mark.parametrize("binarization", BINARIZATIONS)
 def test_sums_are_expected_numbers_of_sites(rounds, binarization):
     grammar, data, _ = learned(rounds, binarization)
-    words = distinct(data, Templates(ALL).attributes)
+    words = distinct(data, FragmentTemplates(ALL).attributes)
     fragments = FragmentExpectations(grammar, words, BOUNDARY)
     expected, n_tags = fragments.expected, grammar.symbols.n_tags
     pcfg = expected.pcfg
@@ -236,7 +236,7 @@ def test_sums_are_expected_numbers_of_sites(rounds, binarization):
 @pytest.mark.parametrize("binarization", BINARIZATIONS)
 def test_rules_of_the_treebank_grammar_are_expected_as_counted(binarization):
     grammar, data, _ = learned(0, binarization)
-    statistics = Statistics(FragmentFeatures(["RULE"], min_count=1), grammar, data)
+    statistics = FragmentStatistics(FragmentFeatures(["RULE"], min_count=1), grammar, data)
     mean = statistics.counts.mean(axis=0)
     np.testing.assert_allclose(statistics.expectations, mean, rtol=2e-6)
 
@@ -244,7 +244,7 @@ def test_rules_of_the_treebank_grammar_are_expected_as_counted(binarization):
 def test_labels_of_the_treebank_grammar_are_expected_as_counted():
     grammar, data, _ = learned()
     features = FragmentFeatures(["LABEL", "TAG"], min_count=1)
-    statistics = Statistics(features, grammar, data)
+    statistics = FragmentStatistics(features, grammar, data)
     assert len(statistics.weights) == grammar.symbols.size
     np.testing.assert_allclose(statistics.expectations, statistics.counts.mean(axis=0), rtol=1e-5)
 
@@ -254,7 +254,7 @@ def test_products_are_computed_in_parts(monkeypatch, rounds):
     grammar, data, statistics = learned(rounds)
     for size in (1, 7, 100):
         monkeypatch.setattr(expectations, "_CHUNK", size)
-        again = Statistics(FEATURES, grammar, data)
+        again = FragmentStatistics(FEATURES, grammar, data)
         np.testing.assert_allclose(again.expectations, statistics.expectations, rtol=1e-12)
 
 
@@ -268,7 +268,7 @@ def test_productions_that_nothing_is_expected_of():
     fewer = LatentGrammar(
         grammar.symbols, grammar.rules, [changed(level, binary)], grammar.lexicon, grammar.chains
     )
-    statistics = Statistics(FragmentFeatures(["RULE"], min_count=1), fewer, data)
+    statistics = FragmentStatistics(FragmentFeatures(["RULE"], min_count=1), fewer, data)
     assert (statistics.expectations == 0).sum() >= 1
     only = Sites(
         *(np.array([x], np.int32) for x in grammar.rules.binary[gone]),

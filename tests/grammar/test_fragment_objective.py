@@ -9,10 +9,10 @@ from test_fragment_weights import EVERY, learned
 from test_fragments import ALL
 
 from spacy_structlearn.grammar import fragment_objective
-from spacy_structlearn.grammar.anchored import TrainingForests, training_forests
 from spacy_structlearn.grammar.fragment_objective import FragmentObjective, shrunk
 from spacy_structlearn.grammar.fragment_weights import FragmentScorer
 from spacy_structlearn.grammar.hypergraph import Hypergraphs
+from spacy_structlearn.grammar.span_grammar import TrainingForests, training_forests
 from spacy_structlearn.optimize.lbfgs import minimize
 
 

@@ -11,7 +11,6 @@ from treebanks import sample, toy, trees
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.fragment_weights import (
@@ -21,8 +20,9 @@ from spacy_structlearn.grammar.fragment_weights import (
 )
 from spacy_structlearn.grammar.fragments import FRAGMENT_TEMPLATES
 from spacy_structlearn.grammar.hypergraph import Hypergraphs
-from spacy_structlearn.grammar.m_estimation import Statistics
+from spacy_structlearn.grammar.m_estimation import FragmentStatistics
 from spacy_structlearn.grammar.model import STORAGES
+from spacy_structlearn.grammar.span_grammar import SpanGrammar
 from spacy_structlearn.grammar.symbols import BINARIZATIONS, binarize, restore
 from spacy_structlearn.grammar.word_attributes import word_hash
 from spacy_structlearn.trees.brackets import load_trees
@@ -43,7 +43,7 @@ def learned(name="toy", binarization="right", features=SMALL):
     gold = {"toy": toy, "odd": lambda: ODD, "sample": short}[name]()
     data = binarize(gold, binarization, gold[0].label)
     grammar = treebank_grammar(data)
-    return grammar, Statistics(features, grammar, data), data, gold
+    return grammar, FragmentStatistics(features, grammar, data), data, gold
 
 
 def random_weights(weights, seed=0, scale=1.0):
@@ -136,9 +136,9 @@ def test_words_that_are_not_to_be_known():
     assert word_hash("tora") not in fewer.vocabulary
     np.testing.assert_array_equal(fewer.values, weights.values)
     assert weights.without_words([]) == weights
-    anchored = AnchoredGrammar(grammar, fragments=weights)
+    anchored = SpanGrammar(grammar, fragments=weights)
     assert anchored.without_words(["tora", "neko"]).fragments == fewer
-    assert AnchoredGrammar(grammar).without_words(["tora"]).fragments is None
+    assert SpanGrammar(grammar).without_words(["tora"]).fragments is None
 
 
 def without(name):
@@ -176,11 +176,11 @@ def put(name, value):
 )
 def test_damaged_fields(damage):
     grammar, statistics, *_ = learned()
-    anchored = AnchoredGrammar(grammar, fragments=random_weights(statistics.weights))
+    anchored = SpanGrammar(grammar, fragments=random_weights(statistics.weights))
     _, fields = serialization.unpack(anchored.to_bytes(), "anchored_grammar", {1})
     damage(fields["fragments"])
     with pytest.raises(StructlearnError) as error:
-        AnchoredGrammar.from_bytes(serialization.pack("anchored_grammar", 1, fields))
+        SpanGrammar.from_bytes(serialization.pack("anchored_grammar", 1, fields))
     assert error.value.code == "SL054"
 
 
@@ -195,22 +195,22 @@ def test_weights_that_are_no_numbers():
 
 def test_grammars_with_weights_there_and_back():
     grammar, statistics, *_ = learned()
-    bare = AnchoredGrammar(grammar)
-    anchored = AnchoredGrammar(grammar, fragments=random_weights(statistics.weights))
-    assert AnchoredGrammar.from_bytes(anchored.to_bytes()) == anchored
-    assert AnchoredGrammar.from_bytes(bare.to_bytes()) == bare
+    bare = SpanGrammar(grammar)
+    anchored = SpanGrammar(grammar, fragments=random_weights(statistics.weights))
+    assert SpanGrammar.from_bytes(anchored.to_bytes()) == anchored
+    assert SpanGrammar.from_bytes(bare.to_bytes()) == bare
     assert b"fragments" not in bare.to_bytes()
     small = anchored.compact(feature_threshold=0.3)
     assert small.fragments == anchored.fragments.compact(0.3)
-    assert AnchoredGrammar.from_bytes(small.to_bytes()) == small
+    assert SpanGrammar.from_bytes(small.to_bytes()) == small
     for changes in ({"n_symbols": 99}, {"n_tags": 1}, {"binarization": "left"}):
         with pytest.raises(StructlearnError, match="SL433"):
-            AnchoredGrammar(grammar, fragments=statistics.weights._replaced(**changes))
+            SpanGrammar(grammar, fragments=statistics.weights._replaced(**changes))
 
 
 # --- features of forests -------------------------------------------------------------------------
 def forests_of(grammar, sentences, threshold=0.0):
-    return ChartParser(AnchoredGrammar(grammar), thresholds=(threshold,)).forests(sentences)
+    return ChartParser(SpanGrammar(grammar), thresholds=(threshold,)).forests(sentences)
 
 
 def places_of(places, edges):
@@ -273,7 +273,7 @@ def test_features_of_the_wsj_sample_are_those_counted(corpora):
     gold = gold[:1000]
     data = binarize(gold)
     grammar = treebank_grammar(data)
-    statistics = Statistics(FragmentFeatures(), grammar, data)
+    statistics = FragmentStatistics(FragmentFeatures(), grammar, data)
     chosen = [x for x, tree in enumerate(gold) if len(tree.words()) <= 15][:50]
     assert compare_gold(grammar, statistics, data, gold, chosen, 1e-3) > 20
 
@@ -355,7 +355,7 @@ def test_weights_of_zero_change_nothing(name, binarization, decoder):
     grammar, statistics, _, gold = learned(name, binarization, EVERY)
     sentences = [*(tree.words() for tree in gold[:12]), [], ["nothing", "like", "it"]]
     plain_one, refined = (
-        ChartParser(AnchoredGrammar(grammar, fragments=own), decoder=decoder, thresholds=(1e-3,))
+        ChartParser(SpanGrammar(grammar, fragments=own), decoder=decoder, thresholds=(1e-3,))
         for own in (None, statistics.weights)
     )
     for a, b in zip(plain_one.parse(sentences), refined.parse(sentences), strict=True):
@@ -430,7 +430,7 @@ def test_the_best_of_all_trees(name, binarization, decoder):
     for seed in range(3):
         weights = random_weights(statistics.weights, seed, scale=0.5)
         parser = ChartParser(
-            AnchoredGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
+            SpanGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
         )
         for words in (gold[0].words(), gold[1].words()[:4]):
             model = Model(grammar, weights, words)
@@ -452,7 +452,7 @@ def test_k_best(decoder):
     words = gold[0].words()
     model = Model(grammar, weights, words)
     parser = ChartParser(
-        AnchoredGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
+        SpanGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
     )
     found = parser.k_best(words, 7)
     everything = parser.k_best(words, 10_000)
@@ -475,9 +475,9 @@ def test_labels_between_have_the_posterior_of_all_copies_of_a_chain():
     data = binarize(gold, root="R")
     grammar = treebank_grammar(data)
     features = FragmentFeatures(["RULE|PARENT"], min_count=1)
-    weights = Statistics(features, grammar, data).weights
+    weights = FragmentStatistics(features, grammar, data).weights
     for fragments in (None, weights):
-        parser = ChartParser(AnchoredGrammar(grammar, fragments=fragments))
+        parser = ChartParser(SpanGrammar(grammar, fragments=fragments))
         for parse in (*parser.parse([["a", "b"]]), *parser.k_best(["a", "b"], 1)):
             assert parse.labels[1:] == ["X", "Y", "Z"]
             np.testing.assert_allclose(parse.probabilities, [0.5, 1, 1, 1], atol=1e-5)
@@ -486,7 +486,7 @@ def test_labels_between_have_the_posterior_of_all_copies_of_a_chain():
 def test_weights_choose():
     grammar, statistics, data, gold = learned("toy", "right", EVERY)
     words = gold[0].words()
-    parser = ChartParser(AnchoredGrammar(grammar), decoder="viterbi", thresholds=(0.0,))
+    parser = ChartParser(SpanGrammar(grammar), decoder="viterbi", thresholds=(0.0,))
     last = parser.k_best(words, 10_000)[-1]
     model = Model(grammar, statistics.weights, words)
     wanted = model.keys.index((tuple(last.spans), tuple(last.tags)))
@@ -497,7 +497,7 @@ def test_weights_choose():
         np.where(np.isin(statistics.weights.keys, list(map(np.uint64, features))), 9.0, -9.0)
     )
     parse = ChartParser(
-        AnchoredGrammar(grammar, fragments=weights), decoder="viterbi", thresholds=(0.0,)
+        SpanGrammar(grammar, fragments=weights), decoder="viterbi", thresholds=(0.0,)
     ).parse([words])[0]
     assert (parse.spans, parse.tags) == (last.spans, last.tags)
     assert parse.log_probability > -1e-3

@@ -9,18 +9,18 @@ from treebanks import sample, toy
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.fragment_weights import FragmentFeatures
 from spacy_structlearn.grammar.m_estimation import (
     PASSES,
+    FragmentStatistics,
     MEstimation,
-    Statistics,
     words_of,
 )
 from spacy_structlearn.grammar.product import Product
+from spacy_structlearn.grammar.span_grammar import SpanGrammar
 from spacy_structlearn.grammar.symbols import binarize
 
 BASE = SplitMerge(rounds=0, root="R")
@@ -33,7 +33,7 @@ KIND = "m_estimated_grammar_state"
 def statistics(templates=ALL, min_count=1):
     data = binarize(toy() + ODD, root="R")
     features = FragmentFeatures(templates, min_count=min_count)
-    return Statistics(features, treebank_grammar(data), data)
+    return FragmentStatistics(features, treebank_grammar(data), data)
 
 
 # --- the objective -------------------------------------------------------------------------------
@@ -91,7 +91,9 @@ def test_substates_tell_more_than_rules():
     grown = SplitMerge(rounds=1, split_iterations=4, root="R").trainer(None, [data])
     while grown.step():
         pass
-    own = Statistics(FragmentFeatures(["RULE|PARENT"], min_count=1), grown.parameters(), data)
+    own = FragmentStatistics(
+        FragmentFeatures(["RULE|PARENT"], min_count=1), grown.parameters(), data
+    )
     plain = statistics(("RULE|PARENT",))
     np.testing.assert_array_equal(own.weights.keys, plain.weights.keys)
     np.testing.assert_array_equal(own.counts.toarray(), plain.counts.toarray())
@@ -116,7 +118,7 @@ def test_without_features():
     assert own.optimizer(1.0, scaling=0.5).run(5).converged
     trainer, _ = run(settings(features=FragmentFeatures(("RULE",), min_count=1000)))
     assert len(trainer.parameters().fragments) == 0
-    bare = ChartParser(AnchoredGrammar(trainer.parameters().grammar)).parse([["tora", "naita"]])
+    bare = ChartParser(SpanGrammar(trainer.parameters().grammar)).parse([["tora", "naita"]])
     found = ChartParser(trainer.parameters()).parse([["tora", "naita"]])
     assert found[0].spans == bare[0].spans
 
@@ -212,8 +214,8 @@ def test_values_of_the_phases():
     assert trainer.parameters().fragments is None
     trainer.step()
     grammar = trainer.parameters()
-    assert grammar == AnchoredGrammar(treebank_grammar(binarize(toy() + ODD, root="R")))
-    own = Statistics(FEW, grammar.grammar, binarize(toy() + ODD, root="R"))
+    assert grammar == SpanGrammar(treebank_grammar(binarize(toy() + ODD, root="R")))
+    own = FragmentStatistics(FEW, grammar.grammar, binarize(toy() + ODD, root="R"))
     dual = own.optimizer(50.0, scaling=0.75, tolerance=0.0)
     for step in range(3):
         trainer.step()
@@ -360,7 +362,7 @@ def test_one_fold_is_parsed_by_the_grammar_itself():
     assert trainer.left_out == 0
     gold = toy() + ODD
     parser = ChartParser(trainer.parameters(), decoder="labelled_recall", thresholds=(1e-3,))
-    bare = ChartParser(AnchoredGrammar(trainer.parameters().grammar), decoder="labelled_recall")
+    bare = ChartParser(SpanGrammar(trainer.parameters().grammar), decoder="labelled_recall")
     right = [
         sum(parse.spans == tree.spans()[len(tree.children) < 2 :] for parse, tree in pairs)
         for pairs in (
@@ -446,4 +448,4 @@ def test_a_grammar_that_improves():
             for parse, tree in zip(parses, gold, strict=True)
         )
 
-    assert right(grammar) > right(AnchoredGrammar(grammar.grammar))
+    assert right(grammar) > right(SpanGrammar(grammar.grammar))

@@ -21,7 +21,7 @@ from thinc.api import (
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.hypergraph import Hypergraphs
-from spacy_structlearn.grammar.neural import LENGTHS, Network, span_scorer, tag_posteriors
+from spacy_structlearn.grammar.neural import LENGTHS, SpanNetwork, span_scorer, tag_posteriors
 from spacy_structlearn.grammar.symbols import Symbols
 
 SYMBOLS = Symbols(("A", "B", "C"), ("L", "P"), (3,), "R")
@@ -306,7 +306,9 @@ def tok2vec():
 
 
 def network(**changes):
-    own = Network(tok2vec(), span_scorer(HIDDEN), **{"dropout": 0.2, "learn_rate": 0.02, **changes})
+    own = SpanNetwork(
+        tok2vec(), span_scorer(HIDDEN), **{"dropout": 0.2, "learn_rate": 0.02, **changes}
+    )
     own.initialize(WORDS, SYMBOLS)
     return own
 
@@ -420,7 +422,7 @@ def test_a_state_is_a_copy():
 
 
 def test_a_state_of_other_layers():
-    other = Network(tok2vec(), span_scorer(HIDDEN + 1))
+    other = SpanNetwork(tok2vec(), span_scorer(HIDDEN + 1))
     other.initialize(WORDS, SYMBOLS)
     with pytest.raises(ValueError, match="other layers"):
         network().load(other.state())
@@ -481,7 +483,7 @@ def test_which_symbols_it_is_for():
     assert net.is_silent
     step(net)
     assert not net.is_silent
-    untrained = Network(tok2vec(), span_scorer(HIDDEN))
+    untrained = SpanNetwork(tok2vec(), span_scorer(HIDDEN))
     assert untrained.is_silent
     assert not untrained.fits(SYMBOLS)
 
@@ -501,7 +503,7 @@ def test_parameters_that_cannot_be(name):
     with pytest.raises(ValueError, match="no numbers"):
         net.check()
     with pytest.raises(ValueError, match="sizes"):
-        Network(tok2vec(), span_scorer(HIDDEN)).check()
+        SpanNetwork(tok2vec(), span_scorer(HIDDEN)).check()
 
 
 def test_settings_and_storage():
@@ -529,7 +531,7 @@ def test_bad_settings(bad):
 
 def test_no_hidden_layer():
     with pytest.raises(StructlearnError, match=r"SL406.*hidden_width"):
-        Network(tok2vec(), span_scorer(0))
+        SpanNetwork(tok2vec(), span_scorer(0))
 
 
 @pytest.mark.parametrize("tokens", [None, WORDS[:2], [["a"]] * 4])

@@ -27,8 +27,8 @@ from spacy_structlearn.grammar.span_features import (
     Featurizer,
     LinearScorer,
     SpanFeatures,
+    SpanTemplates,
     SpanWeights,
-    Templates,
     likeliest_tags,
 )
 from spacy_structlearn.grammar.symbols import Symbols
@@ -293,8 +293,10 @@ def test_templates_that_are_given_twice():
     with pytest.raises(StructlearnError) as error:
         SpanFeatures(templates=["SPAN", "LENGTH", "SPAN"])
     assert error.value.code == "SL431"
-    assert Templates(["bias"], ["bias"]) == Templates(("bias",), ["bias"])
-    assert len({Templates(["bias"], []), Templates(["bias"], []), Templates([], [])}) == 2
+    assert SpanTemplates(["bias"], ["bias"]) == SpanTemplates(("bias",), ["bias"])
+    assert (
+        len({SpanTemplates(["bias"], []), SpanTemplates(["bias"], []), SpanTemplates([], [])}) == 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -642,7 +644,7 @@ def test_the_kernel_checks_its_arrays():
 
 
 def test_the_hasher_checks_its_arrays():
-    hasher = Templates(["WORD[first]"], ["bias"]).hasher(1, 2, 8)
+    hasher = SpanTemplates(["WORD[first]"], ["bias"]).hasher(1, 2, 8)
     assert pickle.loads(pickle.dumps(hasher)).width == hasher.width == 1
     names = ("seeds", "n_span", "starts", "terms", "lengths", "shape_column", "symbols", "n_tags")
     arguments = dict(zip((*names, "bits"), hasher.arrays, strict=True))
@@ -675,7 +677,7 @@ def test_the_hasher_checks_its_arrays():
 
 
 def test_the_greatest_column_is_none_of_the_words():
-    hasher = Templates(["WORD[first]"], ["bias"]).hasher(1, 2, 8)
+    hasher = SpanTemplates(["WORD[first]"], ["bias"]).hasher(1, 2, 8)
     seeds, n_span, starts, terms, *rest = hasher.arrays
     terms = np.array([[2**31 - 1, 0, 0]], dtype=np.int32)
     hasher = _span_features.Hasher(seeds, n_span, starts, terms, *rest)

@@ -17,11 +17,11 @@ from spacy.vocab import Vocab
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.fragment_weights import FragmentFeatures
 from spacy_structlearn.grammar.fragments import FRAGMENT_TEMPLATES
 from spacy_structlearn.grammar.m_estimation import MEstimation
+from spacy_structlearn.grammar.span_grammar import SpanGrammar
 from spacy_structlearn.pipeline import batch_trainable, fitting
 from spacy_structlearn.pipeline.readers import read_treebank
 
@@ -50,7 +50,7 @@ def test_the_defaults():
     model = registry.architectures.get(NAME)()
     assert model.attrs["estimator"] == MEstimation()
     assert model.attrs["estimator"].base == SplitMerge(rounds=0)
-    assert model.attrs["parameters"] == AnchoredGrammar.empty()
+    assert model.attrs["parameters"] == SpanGrammar.empty()
     assert model.layers == []
 
 
@@ -89,7 +89,7 @@ def test_learns_the_sample(nlp):
     parser = parser_of(nlp)
     assert parser.parameters.fragments.templates.texts == FRAGMENT_TEMPLATES
     assert parser.parameters.fragments.n_weights > 1000
-    parser.parameters = AnchoredGrammar(parser.parameters.grammar)
+    parser.parameters = SpanGrammar(parser.parameters.grammar)
     without = nlp.evaluate(treebank(nlp))
     assert found["constituents_f"] > without["constituents_f"] + 0.01
 

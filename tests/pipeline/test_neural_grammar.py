@@ -31,10 +31,10 @@ from spacy.vocab import Vocab
 from thinc.api import Adam
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.anchored import AnchoredEstimator, AnchoredGrammar
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.product import Product
 from spacy_structlearn.grammar.span_features import SpanFeatures
+from spacy_structlearn.grammar.span_grammar import SpanGrammar, SpanGrammarSettings
 from spacy_structlearn.pipeline import batch_trainable, fitting
 from spacy_structlearn.pipeline.readers import read_treebank
 
@@ -55,8 +55,8 @@ def test_the_defaults():
     model = registry.architectures.get(NAME)()
     estimator = model.attrs["estimator"]
     network = estimator.network
-    assert estimator == AnchoredEstimator(base=SplitMerge(), network=network)
-    assert model.attrs["parameters"] == AnchoredGrammar.empty()
+    assert estimator == SpanGrammarSettings(base=SplitMerge(), network=network)
+    assert model.attrs["parameters"] == SpanGrammar.empty()
     assert model.layers == [network.tok2vec, network.scorer]
     assert (network.scorer.get_dim("nH"), network.tok2vec.get_dim("nO")) == (160, 192)
     assert (network.dropout, network.learn_rate, network.l2, network.seed) == (0.35, 0.001, 0.01, 0)
@@ -77,7 +77,7 @@ def test_settings():
     linear = SpanFeatures(
         templates=("WORD[first]",), tag_templates=("bias",), buckets=256, min_count=3, l1=0.1
     )
-    assert estimator == AnchoredEstimator(
+    assert estimator == SpanGrammarSettings(
         Product(split, 2), features=linear, network=network, **own
     )
 

@@ -17,10 +17,10 @@ from spacy.vocab import Vocab
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.anchored import AnchoredEstimator, AnchoredGrammar
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
 from spacy_structlearn.grammar.span_features import SpanFeatures
+from spacy_structlearn.grammar.span_grammar import SpanGrammar, SpanGrammarSettings
 from spacy_structlearn.pipeline import batch_trainable, fitting
 from spacy_structlearn.pipeline.readers import read_treebank
 
@@ -38,9 +38,9 @@ def nlp():
 # --- settings -------------------------------------------------------------------------------------
 def test_the_defaults():
     model = registry.architectures.get(NAME)()
-    expected = AnchoredEstimator(base=SplitMerge(), features=SpanFeatures())
+    expected = SpanGrammarSettings(base=SplitMerge(), features=SpanFeatures())
     assert model.attrs["estimator"] == expected
-    assert model.attrs["parameters"] == AnchoredGrammar.empty()
+    assert model.attrs["parameters"] == SpanGrammar.empty()
     assert model.layers == []
 
 
@@ -52,7 +52,7 @@ def test_settings():
     grammar = {"@architectures": "spacy_structlearn.ConditionalGrammar.v1", "rounds": 1}
     estimator = parser_of(blank(**own, **features, grammar=grammar)).estimator
     base = ConditionalGrammar(SplitMerge(rounds=1), l1=1.0, l2=0.0)
-    assert estimator == AnchoredEstimator(base, features=SpanFeatures(**features), **own)
+    assert estimator == SpanGrammarSettings(base, features=SpanFeatures(**features), **own)
     assert parser_of(blank()).network is None
 
 
@@ -80,7 +80,7 @@ def test_learns_the_sample(nlp):
     found = nlp.evaluate(treebank(nlp))
     parser = parser_of(nlp)
     assert parser.parameters.features.n_weights > 1000
-    parser.parameters = AnchoredGrammar(parser.parameters.grammar)
+    parser.parameters = SpanGrammar(parser.parameters.grammar)
     without = nlp.evaluate(treebank(nlp))
     assert found["constituents_f"] > without["constituents_f"] + 0.01
 

@@ -16,8 +16,8 @@ from spacy.vocab import Vocab
 import spacy_structlearn
 from spacy_structlearn.classification import BayesNet, LogLinear
 from spacy_structlearn.classification.stages import Stages
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.fragment_weights import FragmentWeights
+from spacy_structlearn.grammar.span_grammar import SpanGrammar
 from spacy_structlearn.isbn.derivation import symbols_of
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
@@ -140,7 +140,7 @@ def test_weights_of_fragments_count(nlp):
         np.arange(3, dtype=np.uint64),
         np.array([0.5, 0.0, -1.0], dtype=np.float32),
     )
-    anchored = AnchoredGrammar(grammar, fragments=fragments)
+    anchored = SpanGrammar(grammar, fragments=fragments)
     assert card.n_weights(anchored) == card.n_weights(grammar) + 2
 
 

@@ -18,10 +18,10 @@ import tables
 from pb_models import Kept, Learner, Model, Run, Seen
 from spacy.util import registry
 
-from spacy_structlearn.grammar.anchored import AnchoredEstimator, AnchoredGrammar
 from spacy_structlearn.grammar.decode import DECODERS
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
 from spacy_structlearn.grammar.span_features import SPAN_TEMPLATES, TAG_TEMPLATES, SpanFeatures
+from spacy_structlearn.grammar.span_grammar import SpanGrammar, SpanGrammarSettings
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 
@@ -178,7 +178,7 @@ def test_the_grammar_that_has_seen_all_is_that_of_each_fold(small, trees):
 def test_a_kept_estimator_is_a_base(small, trees):
     base = small.kept("wsj", "train", pb_models.SETTINGS["wsj"])
     assert isinstance(base, Kept)
-    settings = AnchoredEstimator(base=base, folds=2, features=FEATURES, epochs=1)
+    settings = SpanGrammarSettings(base=base, folds=2, features=FEATURES, epochs=1)
     plain = replace(settings, base=base.estimator)
     found = []
     for own in (settings, plain):
@@ -337,7 +337,7 @@ def test_a_product_has_the_costs_of_all(small):
     product = parsing_best._with_product(small, "wsj", "train", model, 2)
     assert product.cpu_s == pytest.approx(model.cpu_s + two.cpu_s - one.cpu_s)
     assert product.grammar.features == model.grammar.features
-    assert isinstance(product.grammar, AnchoredGrammar)
+    assert isinstance(product.grammar, SpanGrammar)
 
 
 # --- figures --------------------------------------------------------------------------------------

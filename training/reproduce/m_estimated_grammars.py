@@ -64,7 +64,6 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from recording import CORPORA, RESULTS, WORK, record
 
-from spacy_structlearn.grammar.anchored import AnchoredGrammar, TrainingForests, training_forests
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.fragment_objective import FragmentObjective, shrunk
@@ -73,9 +72,10 @@ from spacy_structlearn.grammar.fragment_weights import (
     FragmentScorer,
     FragmentWeights,
 )
-from spacy_structlearn.grammar.m_estimation import MEstimation, Statistics, words_of
+from spacy_structlearn.grammar.m_estimation import FragmentStatistics, MEstimation, words_of
 from spacy_structlearn.grammar.model import LatentGrammar
 from spacy_structlearn.grammar.pcfg import PCFG, Expectations
+from spacy_structlearn.grammar.span_grammar import SpanGrammar, TrainingForests, training_forests
 from spacy_structlearn.grammar.symbols import TreebankData, to_tree
 from spacy_structlearn.optimize.lbfgs import LBFGS
 from spacy_structlearn.trees.tree import Tree
@@ -186,13 +186,13 @@ class Part:
         with self.clock("counting"):
             return self.estimator.encode([self.trees])
 
-    def statistics(self, features: FragmentFeatures) -> Statistics:
+    def statistics(self, features: FragmentFeatures) -> FragmentStatistics:
         grammar, data = self.grammar, self.data
         with self.clock("counting"):
-            return Statistics(features, grammar, data)
+            return FragmentStatistics(features, grammar, data)
 
     def m_estimate(
-        self, statistics: Statistics, scaling: float, c: float
+        self, statistics: FragmentStatistics, scaling: float, c: float
     ) -> tuple[FragmentWeights, Figures]:
         clock = Clock()
         with clock:
@@ -239,7 +239,7 @@ class Part:
         return {k: v for split in splits for k, v in self.score(weights, split).items()}
 
     def score(self, weights: FragmentWeights | None, split: str) -> Figures:
-        grammar = AnchoredGrammar(self.grammar, fragments=weights)
+        grammar = SpanGrammar(self.grammar, fragments=weights)
         thresholds = (THRESHOLDS[self.base],) * max(self.grammar.depth, 1)
         gold = self.run.trees(self.corpus, split)
         parser = ChartParser(grammar, decoder=DECODER, thresholds=thresholds)

@@ -93,10 +93,10 @@ from sparse_blocks import shares
 
 import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import EvalbScore
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.decode import DECODERS, THRESHOLDS
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
 from spacy_structlearn.grammar.span_features import TAG_TEMPLATES
+from spacy_structlearn.grammar.span_grammar import SpanGrammar
 from spacy_structlearn.optimize.owlqn import OWLQN
 from spacy_structlearn.trees.tree import Tree
 
@@ -235,7 +235,7 @@ def span_features_batch(run: Run) -> Iterator[Figures]:
             "weights": n_weights,
         }
         yield under(f"{step}.{solver}", figures)
-    grammar = AnchoredGrammar(own.grammar, features=objective.weights_of(optimizer.x))
+    grammar = SpanGrammar(own.grammar, features=objective.weights_of(optimizer.x))
     model = Model(grammar, cpu_s=own.cpu_s + points["owlqn"][-1][0])
     yield from measured(run, step, "wsj", {"dev": model, "test": model})
 

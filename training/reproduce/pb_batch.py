@@ -21,7 +21,7 @@ from spacy_structlearn.grammar.span_features import (
     SpanWeights,
 )
 
-# As the package's trainer has them, see `AnchoredEstimator`.
+# As the package's trainer has them, see `SpanGrammarSettings`.
 LEAST_RATE = 0.02
 NEGLIGIBLE = 1e-5
 

@@ -40,18 +40,18 @@ import train_default
 import train_parser
 
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
-from spacy_structlearn.grammar.anchored import AnchoredEstimator, AnchoredGrammar, renumbered
 from spacy_structlearn.grammar.decode import THRESHOLDS, ChartParser
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hypergraph import Hypergraphs, Scorer
 from spacy_structlearn.grammar.model import LatentGrammar, product
-from spacy_structlearn.grammar.neural import Network
+from spacy_structlearn.grammar.neural import SpanNetwork
 from spacy_structlearn.grammar.span_features import (
     SPAN_TEMPLATES,
     TAG_TEMPLATES,
     LinearScorer,
     SpanFeatures,
 )
+from spacy_structlearn.grammar.span_grammar import SpanGrammar, SpanGrammarSettings, renumbered
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.architectures import build_span_grammar
 from spacy_structlearn.trees.parse import Parse, calibrate, fit_temperature
@@ -194,7 +194,7 @@ class Learner:
             block["tok2vec"] = {**tok2vec, "encode": {**tok2vec["encode"], "seed": self.seed}}
         return block
 
-    def estimator(self, base: Kept, folds: int, threads: int) -> AnchoredEstimator:
+    def estimator(self, base: Kept, folds: int, threads: int) -> SpanGrammarSettings:
         """How it is trained. base: of one grammar."""
         block = self.block()
         model = (
@@ -228,8 +228,8 @@ class Model:
     of it, None if that was not measured. notes: more of the training.
     """
 
-    grammar: LatentGrammar | AnchoredGrammar
-    network: Network | None = None
+    grammar: LatentGrammar | SpanGrammar
+    network: SpanNetwork | None = None
     others: tuple[Model, ...] = ()
     cpu_s: float | None = None
     notes: Mapping[str, Any] | None = None
@@ -238,14 +238,14 @@ class Model:
     def latent(self) -> LatentGrammar:
         """The grammar alone."""
         own = self.grammar
-        return own.grammar if isinstance(own, AnchoredGrammar) else own
+        return own.grammar if isinstance(own, SpanGrammar) else own
 
     def with_latent(self, grammar: LatentGrammar, cpu_s: float | None = None) -> Model:
         """The same with another grammar of the same trees; cpu_s: of all."""
         own = self.grammar
         if grammar.symbols != own.symbols:
             raise ValueError("the grammars have different symbols")
-        both = replace(own, grammar=grammar) if isinstance(own, AnchoredGrammar) else grammar
+        both = replace(own, grammar=grammar) if isinstance(own, SpanGrammar) else grammar
         return replace(self, grammar=both, cpu_s=cpu_s)
 
     def first(self) -> Model:
@@ -261,7 +261,7 @@ class Model:
         scores beside the grammar are decoded as the default parser is.
         """
         grammar, network = self.grammar, self.network
-        if isinstance(grammar, AnchoredGrammar):
+        if isinstance(grammar, SpanGrammar):
             settings = {"decoder": component_block(CONFIG)["decoder"], **settings}
             if self.others:
                 members = (self, *self.others)
@@ -371,7 +371,7 @@ class Run:
         notes, weights = path.with_suffix(".json"), path.with_suffix(".network")
         network = estimator.network
         if path.exists():
-            grammar = AnchoredGrammar.from_bytes(path.read_bytes())
+            grammar = SpanGrammar.from_bytes(path.read_bytes())
             found = json.loads(notes.read_text(encoding="utf8"))
             if network is not None:
                 _load(network, weights.read_bytes())
@@ -447,7 +447,7 @@ class Run:
         cut = bounds(len(trees), n_folds)
         for (begin, end), rest in zip(cut, outside(trees, n_folds), strict=True):
             grammar, _ = kept.grammar(rest)
-            parser = ChartParser(AnchoredGrammar(grammar), threads=self.jobs)
+            parser = ChartParser(SpanGrammar(grammar), threads=self.jobs)
             graphs, own = parser.forests([tree.words() for tree in trees[begin:end]])
             parts.append(renumbered(graphs, grammar, full))
             numbers += (own + begin).tolist()
@@ -469,7 +469,7 @@ class Forests:
 
 
 def bounds(number: int, folds: int) -> list[tuple[int, int]]:
-    """Where the folds of so many sentences begin and end; see `AnchoredEstimator`."""
+    """Where the folds of so many sentences begin and end; see `SpanGrammarSettings`."""
     ends = [number * fold // folds for fold in range(folds + 1)] if folds else []
     return list(pairwise(ends))
 
@@ -495,12 +495,12 @@ def _train(
     run.kept(corpus, split, replace(settings, threads=threads)).grammar(trees)
 
 
-def _stored(network: Network) -> bytes:
+def _stored(network: SpanNetwork) -> bytes:
     parts = [network.tok2vec.to_bytes(), network.scorer.to_bytes()]
     return len(parts[0]).to_bytes(8, "little") + b"".join(parts)
 
 
-def _load(network: Network, data: bytes) -> None:
+def _load(network: SpanNetwork, data: bytes) -> None:
     end = 8 + int.from_bytes(data[:8], "little")
     network.tok2vec.from_bytes(data[8:end])
     network.scorer.from_bytes(data[end:])
@@ -512,7 +512,7 @@ def default_parser(run: Run, split: str) -> Model:
     learn = train_parser.held_out_parser if split == "fit" else train_default.learn_parser
     component = learn(run.corpora, run.work, run.jobs).get_pipe(train_parser.COMPONENT)
     grammar = component.parameters
-    if not isinstance(grammar, AnchoredGrammar) or grammar.features is None:
+    if not isinstance(grammar, SpanGrammar) or grammar.features is None:
         raise ValueError("the default parser in training/work has no features: train it again")
     return Model(replace(grammar, temperature=1.0), component.network)
 
@@ -583,7 +583,7 @@ def oracle(grammar: LatentGrammar, gold: Sequence[Tree], corpus: str) -> Figures
     """The best that can be made of the forests, and how large they are."""
     closest = Closest(grammar)
     parser = ChartParser(
-        AnchoredGrammar(grammar), decoder="viterbi", thresholds=THRESHOLDS, network=closest
+        SpanGrammar(grammar), decoder="viterbi", thresholds=THRESHOLDS, network=closest
     )
     parses = parser.parse([tree.words() for tree in gold], tokens=gold)
     result = scored(parses, gold, PUNCTUATION[corpus])

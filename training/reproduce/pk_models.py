@@ -24,12 +24,12 @@ from recording import peak_mb
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
 from spacy_structlearn.grammar.lexicon import LexiconSettings
 from spacy_structlearn.grammar.model import LatentGrammar
+from spacy_structlearn.grammar.span_grammar import SpanGrammar
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.parse import Parse
@@ -312,4 +312,4 @@ def ewt_grammar() -> LatentGrammar:
     from spacy_structlearn import load
 
     parameters = load().get_pipe("constituency_parser").parameters
-    return parameters.grammar if isinstance(parameters, AnchoredGrammar) else parameters
+    return parameters.grammar if isinstance(parameters, SpanGrammar) else parameters

@@ -1,6 +1,6 @@
-"""The model of anchored scores: a latent grammar, and what its trees are scored with beside it.
+"""The model of span scores: a latent grammar, and what its trees are scored with beside it.
 
-Which model it is, and how it is learned, see `anchored`.
+Which model it is, and how it is learned, see `span_grammar`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _VERSION = 1
 
 
 @dataclass
-class AnchoredGrammar:
+class SpanGrammar:
     """A latent grammar, or a product, and what its trees are scored with beside it.
 
     grammar: parses first. weight: of the logarithm of its variational distribution. features:
@@ -57,7 +57,7 @@ class AnchoredGrammar:
             raise StructlearnError("SL433", problem=problem)
 
     @classmethod
-    def empty(cls) -> AnchoredGrammar:
+    def empty(cls) -> SpanGrammar:
         """A grammar without symbols: what an untrained component holds."""
         return cls(LatentGrammar.empty())
 
@@ -90,7 +90,7 @@ class AnchoredGrammar:
         """See `LatentGrammar.top_label`."""
         return self.grammar.top_label
 
-    def without_words(self, words: Collection[str]) -> AnchoredGrammar:
+    def without_words(self, words: Collection[str]) -> SpanGrammar:
         """A grammar that does not know these words; see `LatentGrammar.without_words`."""
         features, fragments = self.features, self.fragments
         return replace(
@@ -106,7 +106,7 @@ class AnchoredGrammar:
         storage: str = "float16",
         *,
         feature_threshold: float = 1e-2,
-    ) -> AnchoredGrammar:
+    ) -> SpanGrammar:
         """A smaller one that parses (almost) as this one does.
 
         threshold, storage: see `LatentGrammar.compact`. feature_threshold: weights of features
@@ -132,7 +132,7 @@ class AnchoredGrammar:
         return serialization.pack(_KIND, _VERSION, own)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> AnchoredGrammar:
+    def from_bytes(cls, data: bytes) -> SpanGrammar:
         """The grammar that `to_bytes` wrote.
 
         Raises StructlearnError SL050 to SL054 if the bytes are not those of such a grammar, SL405

@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar import decode
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.model import LatentGrammar, Level
+from spacy_structlearn.grammar.span_grammar import SpanGrammar
 from spacy_structlearn.grammar.symbols import binarize
 from spacy_structlearn.trees.parse import calibrate
 from spacy_structlearn.trees.tree import Tree
@@ -58,7 +58,7 @@ class Toy:
 
 
 def anchored_parser(grammar, network=None, weight=1.0, temperature=1.0, **settings):
-    anchored = AnchoredGrammar(grammar, weight, None, temperature)
+    anchored = SpanGrammar(grammar, weight, None, temperature)
     return ChartParser(anchored, network=network, **{"thresholds": NEVER, **settings})
 
 
@@ -574,7 +574,7 @@ def test_one_parser_in_several_threads():
 # --- what there is to parse with -----------------------------------------------------------------
 def test_what_cannot_parse_together():
     grammar = random_grammar(0)
-    anchored = AnchoredGrammar(grammar)
+    anchored = SpanGrammar(grammar)
     for grammars in (grammar, [grammar, grammar]):
         for decoder in DECODERS:
             with pytest.raises(StructlearnError, match="SL426"):
@@ -583,7 +583,7 @@ def test_what_cannot_parse_together():
         with pytest.raises(StructlearnError, match="SL426"):
             ChartParser(grammars)
     with pytest.raises(StructlearnError, match="SL420"):
-        ChartParser(AnchoredGrammar.empty())
+        ChartParser(SpanGrammar.empty())
     with pytest.raises(StructlearnError, match="SL421"):
         ChartParser(anchored, decoder="best")
 
@@ -591,7 +591,7 @@ def test_what_cannot_parse_together():
 def test_linear_scores_of_the_grammar_and_of_a_network_are_added(monkeypatch):
     grammar, words, _ = few_trees(4, 30, **SMALL)
     monkeypatch.setattr(decode, "LinearScorer", lambda features: features)
-    anchored = AnchoredGrammar(grammar)
+    anchored = SpanGrammar(grammar)
     anchored.features = Toy(seed=7)
     parser = ChartParser(anchored, network=Toy(seed=8), thresholds=NEVER)
 

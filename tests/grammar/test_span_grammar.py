@@ -13,25 +13,25 @@ from thinc.api import Dropout, HashEmbed, Model, chain, with_array
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar import anchored
-from spacy_structlearn.grammar.anchored import (
-    LEAST_RATE,
-    REPORTS,
-    AnchoredEstimator,
-    AnchoredGrammar,
-    batches,
-    conditional_loss,
-    learn_rate_factor,
-    renumbered,
-)
+from spacy_structlearn.grammar import span_grammar
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
 from spacy_structlearn.grammar.lexicon import LexiconSettings
 from spacy_structlearn.grammar.model import LatentGrammar
-from spacy_structlearn.grammar.neural import Network, span_scorer
+from spacy_structlearn.grammar.neural import SpanNetwork, span_scorer
 from spacy_structlearn.grammar.product import Product
 from spacy_structlearn.grammar.span_features import SpanFeatures
+from spacy_structlearn.grammar.span_grammar import (
+    LEAST_RATE,
+    REPORTS,
+    SpanGrammar,
+    SpanGrammarSettings,
+    batches,
+    conditional_loss,
+    learn_rate_factor,
+    renumbered,
+)
 from spacy_structlearn.trees.tree import Tree
 
 SHORT = SplitMerge(
@@ -108,7 +108,7 @@ def pairs(trees):
 def settings(**changes):
     changes = {"folds": 3, "epochs": 3, "batch_size": 8, "network": Table(), **changes}
     changes.setdefault("fit_weight", False)
-    return AnchoredEstimator(changes.pop("base", SHORT), **changes)
+    return SpanGrammarSettings(changes.pop("base", SHORT), **changes)
 
 
 def run(estimator, data=None, state=None, stop=None):
@@ -160,33 +160,33 @@ def grammar():
 @cache
 def forests(number=6):
     trees = sample()[:number]
-    graphs, numbers = ChartParser(AnchoredGrammar(grammar())).forests([t.words() for t in trees])
+    graphs, numbers = ChartParser(SpanGrammar(grammar())).forests([t.words() for t in trees])
     assert numbers.tolist() == list(range(number))
     return graphs, graphs.closest(trees, grammar().symbols)
 
 
 # --- the model ------------------------------------------------------------------------------------
 def test_it_answers_for_its_grammar():
-    own = AnchoredGrammar(grammar(), 0.7, None, 1.3)
+    own = SpanGrammar(grammar(), 0.7, None, 1.3)
     for name in ("symbols", "lexicon", "binarization", "top_label", "is_empty"):
         assert getattr(own, name) == getattr(grammar(), name)
     assert own.temperature == 1.3
-    assert AnchoredGrammar.empty().is_empty
+    assert SpanGrammar.empty().is_empty
 
 
 def test_bytes():
-    own = AnchoredGrammar(grammar(), 0.7, None, 1.3)
-    again = AnchoredGrammar.from_bytes(own.to_bytes())
+    own = SpanGrammar(grammar(), 0.7, None, 1.3)
+    again = SpanGrammar.from_bytes(own.to_bytes())
     assert again == own
     assert again.to_bytes() == own.to_bytes()
     assert pickle.loads(pickle.dumps(own)) == own
-    assert AnchoredGrammar.from_bytes(AnchoredGrammar.empty().to_bytes()) == AnchoredGrammar.empty()
+    assert SpanGrammar.from_bytes(SpanGrammar.empty().to_bytes()) == SpanGrammar.empty()
     assert own != replace(own, weight=0.8)
     assert own != replace(own, grammar=grammar().truncated(1))
 
 
 def test_smaller_ones():
-    own = AnchoredGrammar(grammar(), 0.7, None, 1.3)
+    own = SpanGrammar(grammar(), 0.7, None, 1.3)
     assert own.compact(1e-4, "log8") == replace(own, grammar=grammar().compact(1e-4, "log8"))
     assert own.without_words({"the"}) == replace(own, grammar=grammar().without_words({"the"}))
 
@@ -194,7 +194,7 @@ def test_smaller_ones():
 def test_with_features():
     own = linear()[0].parameters()
     assert own.features.n_weights > 100
-    again = AnchoredGrammar.from_bytes(own.to_bytes())
+    again = SpanGrammar.from_bytes(own.to_bytes())
     assert again == own
     assert again.to_bytes() == own.to_bytes()
     assert own != replace(own, features=None)
@@ -202,13 +202,13 @@ def test_with_features():
     assert small.grammar == own.grammar.compact(1e-4, "float16")
     assert small.features == own.features.compact(0.01, "float16")
     assert 0 < small.features.n_weights < own.features.n_weights
-    assert AnchoredGrammar.from_bytes(small.to_bytes()) == small
+    assert SpanGrammar.from_bytes(small.to_bytes()) == small
     unknowing = own.without_words({"the", "of"})
     assert len(unknowing.features.vocabulary) == len(own.features.vocabulary) - 2
-    other = AnchoredGrammar(grammar().truncated(1))
+    other = SpanGrammar(grammar().truncated(1))
     assert replace(other, features=own.features).features is own.features
     with pytest.raises(StructlearnError, match=r"SL433.*symbols"):
-        AnchoredGrammar(LatentGrammar.empty(), 1.0, own.features)
+        SpanGrammar(LatentGrammar.empty(), 1.0, own.features)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_with_features():
 )
 def test_bad_parts(bad):
     with pytest.raises(StructlearnError, match="SL433"):
-        AnchoredGrammar(grammar(), **bad)
+        SpanGrammar(grammar(), **bad)
 
 
 @pytest.mark.parametrize(
@@ -232,14 +232,14 @@ def test_bad_parts(bad):
     ids=str,
 )
 def test_bad_bytes(bad):
-    _, fields = serialization.unpack(AnchoredGrammar(grammar()).to_bytes(), "anchored_grammar", {1})
+    _, fields = serialization.unpack(SpanGrammar(grammar()).to_bytes(), "anchored_grammar", {1})
     with pytest.raises(StructlearnError, match="SL054"):
-        AnchoredGrammar.from_bytes(serialization.pack("anchored_grammar", 1, {**fields, **bad}))
+        SpanGrammar.from_bytes(serialization.pack("anchored_grammar", 1, {**fields, **bad}))
     del fields[next(iter(bad))]
     with pytest.raises(StructlearnError, match="SL054"):
-        AnchoredGrammar.from_bytes(serialization.pack("anchored_grammar", 1, fields))
+        SpanGrammar.from_bytes(serialization.pack("anchored_grammar", 1, fields))
     with pytest.raises(StructlearnError, match="SL052"):
-        AnchoredGrammar.from_bytes(grammar().to_bytes())
+        SpanGrammar.from_bytes(grammar().to_bytes())
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_symbols_and_rules_of_another_grammar():
     some = SHORT.trainer(None, [list(sample()[:15])]).parameters()
     whole = grammar()
     assert some.symbols != whole.symbols
-    graphs, _ = ChartParser(AnchoredGrammar(some)).forests([t.words() for t in sample()[:15]])
+    graphs, _ = ChartParser(SpanGrammar(some)).forests([t.words() for t in sample()[:15]])
     found = renumbered(graphs, some, whole)
     names = np.array(some.symbols.names)[graphs.items[:, 0]]
     assert (np.array(whole.symbols.names)[found.items[:, 0]] == names).all()
@@ -364,7 +364,7 @@ def test_no_grammar_has_seen_what_it_parses(monkeypatch):
             parsed.append((self.grammar, [tuple(words) for words in sentences]))
             return super().forests(sentences)
 
-    monkeypatch.setattr(anchored, "ChartParser", Parser)
+    monkeypatch.setattr(span_grammar, "ChartParser", Parser)
     run(settings(epochs=0))
     assert [words for _, some in parsed for words in some] == [tuple(t.words()) for t in sample()]
     blocks = {}
@@ -413,7 +413,7 @@ def test_the_loss_falls():
 
 def test_the_grammar_is_that_of_all_sentences():
     trainer, _ = done()
-    assert trainer.parameters() == AnchoredGrammar(grammar())
+    assert trainer.parameters() == SpanGrammar(grammar())
 
 
 def test_epochs_see_all_sentences_in_another_order():
@@ -508,7 +508,7 @@ def test_data_of_all_kinds():
     assert estimator.encode([encoded]).n_trees == 6
     assert estimator.trainer(None, [encoded]).to_bytes() == expected
     initial = estimator.initialize([pairs(trees)])
-    assert initial == AnchoredGrammar(SHORT.initialize(trees))
+    assert initial == SpanGrammar(SHORT.initialize(trees))
 
 
 @pytest.mark.parametrize("bad", [[3], [[3]], [None], ["tree"], [(None, None)]], ids=str)
@@ -544,7 +544,7 @@ def test_sentences_without_a_forest(monkeypatch):
             graphs, numbers = super().forests([sentences[number] for number in kept])
             return graphs, np.array(kept, dtype=np.int64)[numbers]
 
-    monkeypatch.setattr(anchored, "ChartParser", Parser)
+    monkeypatch.setattr(span_grammar, "ChartParser", Parser)
     table = Table()
     trainer, _ = run(settings(network=table))
     assert trainer.left_out == sum(len(tree.words()) % 2 == 0 for tree in sample())
@@ -557,7 +557,7 @@ def test_no_forest_at_all(monkeypatch):
         def forests(self, sentences):
             return super().forests([])
 
-    monkeypatch.setattr(anchored, "ChartParser", Parser)
+    monkeypatch.setattr(span_grammar, "ChartParser", Parser)
     trainer, _ = run(settings())
     assert trainer.left_out == len(sample())
     assert trainer.losses == [0.0] * 3
@@ -631,7 +631,7 @@ def token_rows(width=8):
 
 
 def network(seed=0):
-    made = Network(token_rows(), span_scorer(hidden_width=6), seed=seed, learn_rate=0.02)
+    made = SpanNetwork(token_rows(), span_scorer(hidden_width=6), seed=seed, learn_rate=0.02)
     made.initialize([tree.words() for tree in sample()], grammar().symbols)
     return made
 
@@ -645,7 +645,7 @@ def right_brackets(parser, tokens=None):
 def test_linear_scores_learn():
     trainer, _ = linear()
     assert trainer.losses[-1] < 0.5 * trainer.losses[0]
-    plain = right_brackets(ChartParser(AnchoredGrammar(grammar())))
+    plain = right_brackets(ChartParser(SpanGrammar(grammar())))
     assert right_brackets(ChartParser(trainer.parameters())) > plain
 
 
@@ -674,7 +674,7 @@ def test_a_network_and_features_learn_together():
     own = trainer.settings.network
     words = [tree.words() for tree in sample()]
     found = right_brackets(ChartParser(trainer.parameters(), network=own), words)
-    assert found > right_brackets(ChartParser(AnchoredGrammar(grammar())))
+    assert found > right_brackets(ChartParser(SpanGrammar(grammar())))
 
 
 @pytest.mark.parametrize("stop", [43, 61, 70, 95])

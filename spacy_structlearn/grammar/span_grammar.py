@@ -1,4 +1,4 @@
-"""Anchored scores: a log-linear model of the trees that a latent grammar leaves of a sentence.
+"""Scores of spans: a log-linear model of the trees that a latent grammar leaves of a sentence.
 
 The grammar parses, and each production of the forest that is left has a posterior, of which the
 variational distribution of Matsuzaki et al. (2005) is made. With scores s of symbols over spans,
@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from .. import serialization
 from ..errors import StructlearnError
 from ..trees.tree import Tree
-from .anchored_model import AnchoredGrammar
 from .decode import ChartParser
 from .estimators import Callback, SplitMerge
 from .hypergraph import Floats, Hypergraphs, Mask, Scorer
 from .model import LatentGrammar
 from .product import GrammarEstimator, GrammarTrainer, Product
 from .span_features import LinearScorer, SpanFeatures
+from .span_model import SpanGrammar
 from .symbols import Symbols, TreebankData, renumbering, to_tree
 
 _KIND = "anchored_grammar_state"
@@ -88,8 +88,8 @@ class NetworkScorer(TrainedScorer, Protocol):
 
 
 @dataclass(frozen=True)
-class AnchoredEstimator:
-    """How an `AnchoredGrammar` is learned.
+class SpanGrammarSettings:
+    """How an `SpanGrammar` is learned.
 
     base: the grammar, or a product of them. folds: the sentences are cut in so many blocks, in the
     order given, and those of each are parsed by a grammar of the others. fold_grammars: so many are
@@ -156,20 +156,20 @@ class AnchoredEstimator:
         self,
         data: Data,
         labels: Sequence[str] = (),
-        previous: AnchoredGrammar | None = None,
-    ) -> AnchoredGrammar:
+        previous: SpanGrammar | None = None,
+    ) -> SpanGrammar:
         """The treebank grammar, without features; see `SplitMerge`."""
         trees = _Treebank.of(data).trees
-        return AnchoredGrammar(self.base.initialize([trees], labels), self.weight)
+        return SpanGrammar(self.base.initialize([trees], labels), self.weight)
 
-    def trainer(self, parameters: AnchoredGrammar | None, data: Data) -> AnchoredTrainer:
+    def trainer(self, parameters: SpanGrammar | None, data: Data) -> SpanGrammarTrainer:
         """Training from the treebank grammar on; it follows from the data and the network alone.
 
         data: trees, pairs (tokens, tree), lists of either, or encoded trees, of which chains of
         unary productions come back as the most frequent ones.
         Raises StructlearnError SL434 for what is none of these.
         """
-        return AnchoredTrainer(self, data)
+        return SpanGrammarTrainer(self, data)
 
     @property
     def _single(self) -> GrammarEstimator:
@@ -269,7 +269,7 @@ def training_forests(
     and the mean loss of these if all scores were 0.
     """
     thresholds = (threshold,) * max(grammar.depth, 1)
-    parser = ChartParser(AnchoredGrammar(grammar), thresholds=thresholds, threads=threads)
+    parser = ChartParser(SpanGrammar(grammar), thresholds=thresholds, threads=threads)
     found: list[TrainingForests] = []
     done, parsed, loss = 0, 0, 0.0
     for part in np.array_split(numbers, min(REPORTS, len(numbers))):
@@ -308,7 +308,7 @@ def learn_rate_factor(update: int, total: int) -> float:
     return min(1.0, rise) * min(1.0, max(LEAST_RATE, 2 * (1 - update / total)))
 
 
-class AnchoredTrainer:
+class SpanGrammarTrainer:
     """The grammar, those of the folds, the forests of each fold, then epochs.
 
     A step is a round of a grammar, the forests of a fold, or an epoch. value: of a grammar, see its
@@ -321,7 +321,7 @@ class AnchoredTrainer:
     update. The state may be saved there too.
     """
 
-    def __init__(self, settings: AnchoredEstimator, data: Data):
+    def __init__(self, settings: SpanGrammarSettings, data: Data):
         self.settings = settings
         self.on_iteration: Callback | None = None
         self._begin(_Treebank.of(data))
@@ -365,7 +365,7 @@ class AnchoredTrainer:
         self.n_iterations += 1
         return not self._done
 
-    def parameters(self) -> AnchoredGrammar:
+    def parameters(self) -> SpanGrammar:
         """The grammar so far."""
         grammar = self._full
         if grammar is None:
@@ -376,7 +376,7 @@ class AnchoredTrainer:
             linear = self._scorers[0]
             assert isinstance(linear, LinearScorer)
             features = linear.weights
-        return AnchoredGrammar(grammar, self._weight, features)
+        return SpanGrammar(grammar, self._weight, features)
 
     @property
     def _n_folds(self) -> int:
