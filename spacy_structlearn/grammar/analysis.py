@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .conditional import MultiScale, TerminalMap, without_backoff
-from .em import Counts, TreeShard
+from .em import ProductionCounts, TreeShard
 from .forests import Terminals
 from .model import LatentGrammar
 from .symbols import TreebankData
@@ -37,7 +37,7 @@ class Uses(NamedTuple):
 
     level: int
     shard: TreeShard
-    counts: Counts
+    counts: ProductionCounts
     tags: NDArray[np.int32]
     forms: NDArray[np.int32]
     pair_offsets: NDArray[np.int64]

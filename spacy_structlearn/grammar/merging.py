@@ -20,15 +20,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..optimize.shards import engines_by
 from .analysis import check_trees, uses
-from .conditional import ConditionalShard, without_backoff
+from .conditional import GrammarShard, without_backoff
 from .em import TreeShard
-from .estimators import SplitMerge
 from .forests import GoldTrees, Weights
-from .hierarchical import ConditionalGrammar, Objectives
+from .hierarchical import Objectives
 from .lexicon import LexiconLevel
 from .model import LatentGrammar, Level
+from .settings import ConditionalGrammarSettings
 from .split_merge import Merging, least_useful
 from .symbols import TreebankData
 
@@ -67,7 +66,7 @@ def joint_merge_losses(shards: Sequence[TreeShard], level: Level) -> MergeLosses
 
 
 def conditional_merge_losses(
-    shards: Sequence[ConditionalShard], level: Level, weights: Weights
+    shards: Sequence[GrammarShard], level: Level, weights: Weights
 ) -> MergeLosses:
     """Losses in conditional likelihood, approximated at each node of the trees.
 
@@ -88,7 +87,7 @@ def conditional_merge_losses(
     return _losses(trees, level, [scores_in_forests(shard, weights) for shard in shards])
 
 
-def scores_in_forests(shard: ConditionalShard, weights: Weights) -> NodeScores:
+def scores_in_forests(shard: GrammarShard, weights: Weights) -> NodeScores:
     """Inside and outside scores of the trees' nodes among all parses of their sentences.
 
     float32, laid out as those of `shard.derivations`, whose substates are those of `weights`; their
@@ -214,17 +213,8 @@ def merged(
         )
     words[number] = _merged_words(grammar, words[number], merging, factors)
     n_tags = grammar.symbols.n_tags
-    return LatentGrammar(
-        grammar.symbols,
-        rules,
-        levels,
-        grammar.lexicon.with_levels([each.substates[:n_tags] for each in levels], words),
-        grammar.chains,
-        binarization=grammar.binarization,
-        temperature=grammar.temperature,
-        storage=grammar.storage,
-        members=grammar.members,
-    )
+    lexicon = grammar.lexicon.with_levels([each.substates[:n_tags] for each in levels], words)
+    return grammar.replaced(levels=levels, lexicon=lexicon)
 
 
 def _merged_words(
@@ -245,7 +235,7 @@ def merge_losses(
     grammar: LatentGrammar,
     data: TreebankData,
     criterion: str = "conditional",
-    settings: ConditionalGrammar | None = None,
+    settings: ConditionalGrammarSettings | None = None,
 ) -> MergeLosses:
     """What each merger of the last level would lose, over the trees that it was learned from.
 
@@ -260,17 +250,17 @@ def merge_losses(
     if criterion != "conditional":
         raise ValueError(f"criterion {criterion!r} is none of {CRITERIA}")
     # The grammar's own weights are the base of parameters that are all zero.
-    generative = SplitMerge(rounds=grammar.depth, binarization=grammar.binarization)
     settings = replace(
-        settings or ConditionalGrammar(),
-        generative=generative,
+        settings or ConditionalGrammarSettings(),
+        rounds=grammar.depth,
+        binarization=grammar.binarization,
         base="generative",
         first_level=grammar.depth,
         pruning="cached",
     )
     whole = without_backoff(grammar)
-    with engines_by(None):  # scores of all nodes are wanted here
-        objectives = Objectives(settings, data, whole, grammar.depth)
+    # In this process, since scores of all nodes are wanted.
+    objectives = Objectives(settings, data, whole, grammar.depth)
     try:
         objective = objectives.objective(grammar.depth, {})
         zeros = np.zeros(objective.parameterization.n_parameters)
@@ -302,7 +292,7 @@ def merge_curve(
     score: Callable[[LatentGrammar], float],
     criterion: str = "conditional",
     fractions: Sequence[float] = FRACTIONS,
-    settings: ConditionalGrammar | None = None,
+    settings: ConditionalGrammarSettings | None = None,
 ) -> Iterator[MergePoint]:
     """Figure 3(a): what is lost when the least useful fraction of the last splits are taken back.
 

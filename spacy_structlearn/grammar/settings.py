@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..learning import settings as core
 from ..learning.settings import Settings, setting
@@ -14,12 +14,19 @@ from ..learning.training import Trainer
 from ..optimize.shards import MakeEngine, make_engine
 from ..trees.signatures import NORMALIZATIONS, SIGNATURES
 from ..trees.tree import Tree
-from .model import LatentGrammar
 from .symbols import BINARIZATIONS, ROOT, TreebankData, binarize, concatenate
+
+if TYPE_CHECKING:
+    from .model import LatentGrammar
 
 Trees = Sequence[Tree | Sequence[Tree] | TreebankData]
 """Training data: normalised trees, lists of them, or encoded ones."""
 MOST_ROUNDS = 8
+BASES = ("generative", "uniform")
+SCALES = ("own", "all")
+LEVEL_STARTS = ("generative", "copy")
+SOLVERS = ("lbfgs", "adagrad")
+PRUNINGS = ("cached", "coarse_to_fine", "none")
 MOST_CONDITIONAL_ROUNDS = 6  # a forest has bits for 64 substates
 
 
@@ -85,12 +92,11 @@ class LexiconSettings(Settings):
     )
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
-        for name, registry, value in (
-            ("signature", SIGNATURES, self.signature),
-            ("normalization", NORMALIZATIONS, self.normalization or "typographic"),
-        ):
-            known = ", ".join(sorted(registry.get_all()))
-            yield name, f"registered ({known})", value in registry
+        for name, registry in (("signature", SIGNATURES), ("normalization", NORMALIZATIONS)):
+            function = getattr(self, name)
+            if function not in registry and (function or name == "signature"):
+                known = ", ".join(sorted(registry.get_all()))
+                yield name, f"one of the registered functions, {known}", False
 
     @property
     def rare_below(self) -> int:
@@ -169,6 +175,8 @@ class LatentGrammarSettings(LexiconSettings):
 
     def empty(self) -> LatentGrammar:
         """A grammar without symbols."""
+        from .model import LatentGrammar
+
         return LatentGrammar.empty()
 
     def initialize(
@@ -211,28 +219,28 @@ class ConditionalGrammarSettings(LatentGrammarSettings):
 
     base: str = setting(
         "generative",
-        choices=("generative", "uniform"),
+        choices=BASES,
         help="What weights are corrections of: the generative probability, to which the penalties "
         "draw a weight, or 1, as in the paper.",
     )
     scales: str = setting(
         "own",
-        choices=("own", "all"),
+        choices=SCALES,
         help="Parameters of a level: of its own productions, or of those of all levels up to it, "
         "which are added up (Petrov & Klein 2008).",
     )
     start: str = setting(
         "generative",
-        choices=("generative", "copy"),
+        choices=LEVEL_STARTS,
         help="First weights of a level: its generative probabilities, or a copy of the weights of "
         "the level before it.",
     )
     first_level: int = setting(0, ge=0, help="Levels before this one stay generative.")
     l1: float = core.l1(1.0)
-    l2: float = core.l2(0.0, "parameters theta, here called")
+    l2: float = core.l2(0.0, "parameters")
     solver: str = setting(
         "lbfgs",
-        choices=("lbfgs", "adagrad"),
+        choices=SOLVERS,
         help="L-BFGS (OWL-QN with l1), or AdaGrad, which takes steps along the gradients of a few "
         "sentences: faster at first, and less close to the optimum.",
     )
@@ -250,7 +258,7 @@ class ConditionalGrammarSettings(LatentGrammarSettings):
     memory: int = setting(5, ge=1, exposed=False, help="Corrections that L-BFGS keeps.")
     pruning: str = setting(
         "cached",
-        choices=("cached", "coarse_to_fine", "none"),
+        choices=PRUNINGS,
         exposed=False,
         help="Parses of a sentence that count: those left by pruning, found once for a level or "
         "anew in each evaluation, or all (figure 2 of the paper).",
@@ -302,3 +310,328 @@ class ConditionalGrammarSettings(LatentGrammarSettings):
         from .hierarchical import ConditionalGrammarTrainer
 
         return ConditionalGrammarTrainer
+
+
+def _threshold(default: float) -> Any:
+    text = (
+        "Constituents with a posterior below this are left out of the forests that training reads. "
+        "It should be that of parsing."
+    )
+    return setting(default, ge=0, le=1, help=text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanFeaturesSettings(Settings):
+    """Linear scores of symbols over spans, learned by AdaGrad with an L1 penalty."""
+
+    templates: Sequence[str] | None = setting(
+        None,
+        help='Features of a span, such as "WORD[first]|SUFFIX3[after]" or "LENGTH"; see '
+        "`SpanTemplates`. None: those of Hall, Durrett & Klein (2014), and tags.",
+    )
+    tag_templates: Sequence[str] | None = setting(
+        None,
+        help='Features of the word under a tag, such as "SUFFIX2[0]|WORD[-1]". None: its spelling '
+        "and its neighbours.",
+    )
+    buckets: int = setting(
+        2**20, ge=2**8, le=2**30, help="Number of weights, a power of 2. Features are hashed."
+    )
+    min_word_count: int = setting(
+        2, ge=1, help="Words seen less often in training are known by shape and suffix only."
+    )
+    l1_per_sentence: float = setting(
+        3e-4, ge=0, help="The strength l1 of the penalty is this times the number of sentences."
+    )
+    learn_rate: float = setting(0.1, gt=0, help="Learning rate of AdaGrad.")
+    epsilon: float = setting(
+        0.1, gt=0, exposed=False, help="Added to the roots of the sums of squares in AdaGrad."
+    )
+
+    def constraints(self) -> Iterable[tuple[str, str, Any]]:
+        yield from super().constraints()
+        yield "buckets", "a power of 2", self.buckets & (self.buckets - 1) == 0
+        if self.templates is not None or self.tag_templates is not None:
+            from .span_features import SpanTemplates
+
+            SpanTemplates.of(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForestSettings(Settings):
+    """What the learners have in common that score the trees in the forests of another grammar."""
+
+    attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
+
+    grammar: LatentGrammarSettings | None = setting(
+        None,
+        help="The grammar that parses first, spacy_structlearn.LatentGrammar or "
+        "spacy_structlearn.ConditionalGrammar in a block of its own. None: the first, as it is.",
+    )
+    folds: int = setting(
+        5,
+        ge=1,
+        help="Parts into which the trees are cut. Those of each part are parsed by a grammar "
+        "trained on the others.",
+    )
+    threshold: float = _threshold(1e-4)
+    seed: int = core.seed()
+    threads: int = core.threads()
+
+    @property
+    def base(self) -> LatentGrammarSettings:
+        """The grammar that parses first."""
+        return LatentGrammarSettings() if self.grammar is None else self.grammar
+
+    def encode(self, data: Trees) -> TreebankData:
+        """All trees of `data` as arrays."""
+        return self.base.encode(data)
+
+    def empty(self) -> Any:
+        """A grammar without symbols."""
+        from .span_model import SpanGrammar
+
+        return SpanGrammar.empty()
+
+    def initialize(self, data: Any, labels: Sequence[str] = (), previous: Any = None) -> Any:
+        """The treebank grammar, without features."""
+        from .span_model import SpanGrammar
+
+        return SpanGrammar(self.base.initialize(data, labels))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanScoreSettings(ForestSettings):
+    """What the learners of scores of spans have in common, linear ones and those of a network."""
+
+    weight: float = setting(
+        1.0, ge=0, help="Weight of the grammar's score of a tree, log P(tree | words)."
+    )
+    fit_weight: bool = setting(True, help="Whether this weight is learned too.")
+    weight_learn_rate: float = setting(
+        0.01, ge=0, exposed=False, help="Learning rate of AdaGrad for this weight."
+    )
+    fold_grammars: int = setting(
+        1, ge=1, help="Number of grammars that parse each part, as a product."
+    )
+    max_iterations: int = core.max_iterations(6, ge=0)
+    batch_size: int = setting(32, ge=1, help="Sentences in a step.")
+
+    def constraints(self) -> Iterable[tuple[str, str, Any]]:
+        yield from super().constraints()
+        yield "folds", "at least 2", self.folds >= 2
+
+    @property
+    def features(self) -> SpanFeaturesSettings | None:
+        """Those of linear scores; None: there are none."""
+        raise NotImplementedError
+
+    @property
+    def network(self) -> Any:
+        """A `span_grammar.NetworkScorer`, which is changed in place; None: there is none."""
+        return None
+
+    @property
+    def fold_base(self) -> LatentGrammarSettings:
+        """The grammars of the folds."""
+        return self.base.part(type(self.base), grammars=self.fold_grammars)
+
+    @property
+    def n_reports(self) -> int:
+        """Calls of `on_iteration` and steps, at most."""
+        from .span_grammar import REPORTS
+
+        rounds = self.base.n_reports + 1 + self.folds * (self.fold_base.n_reports + 1)
+        return rounds + (self.folds + self.max_iterations) * (REPORTS + 1) - 1
+
+    def encode(self, data: Any) -> TreebankData:
+        """All trees of `data` as arrays. Raises StructlearnError as `trainer`."""
+        from .span_grammar import TrainingSentences
+
+        return self.base.encode([TrainingSentences.of(data).trees])
+
+    def initialize(self, data: Any, labels: Sequence[str] = (), previous: Any = None) -> Any:
+        """The treebank grammar, without features."""
+        from .span_grammar import TrainingSentences
+
+        grammar = super().initialize([TrainingSentences.of(data).trees], labels)
+        return grammar.replaced(weight=self.weight)
+
+    def trainer(
+        self, parameters: Any, data: Any, *, make_engine: MakeEngine = make_engine
+    ) -> Trainer[Any]:
+        """Training from the treebank grammar on; it follows from the data and the network alone.
+
+        data: trees, pairs (tokens, tree), lists of either, or encoded trees, of which chains of
+        unary productions come back as the most frequent ones.
+        Raises StructlearnError for anything else.
+        """
+        from .span_grammar import SpanGrammarTrainer
+
+        return SpanGrammarTrainer(self, data, make_engine=make_engine)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanGrammarSettings(SpanScoreSettings, SpanFeaturesSettings):
+    """Latent grammar whose trees are scored again, by features of the words around each span.
+
+    A CRF over the trees that the grammar leaves of a sentence (Hall, Durrett & Klein 2014), which
+    learns from forests of grammars that have not seen the sentence. More accurate than the grammar,
+    and nearly as fast.
+    """
+
+    name: ClassVar[str] = "SpanGrammar"
+
+    @property
+    def features(self) -> SpanFeaturesSettings:
+        """Those of the linear scores."""
+        return self.part(SpanFeaturesSettings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralGrammarSettings(SpanScoreSettings):
+    """Latent grammar whose trees are scored again, by a small network over the words of each span.
+
+    A neural CRF (Durrett & Klein 2015) over the trees that the grammar leaves of a sentence, which
+    learns from forests of grammars that have not seen the sentence.
+    """
+
+    name: ClassVar[str] = "NeuralGrammar"
+
+    tok2vec: Any = setting(
+        None,
+        identity=False,
+        compare=False,
+        help="Layers that make a row of each token of a sentence, such as spacy.Tok2Vec.v2, in a "
+        "block of their own. A listener cannot be used, because they are trained with the parser "
+        "alone. They see the sentence without white space, with the annotation of the components "
+        "before the parser. None: spacy_structlearn.BiLSTMEncoder over hashed norms, prefixes, "
+        "suffixes and shapes.",
+    )
+    features: SpanFeaturesSettings | None = setting(
+        None, help="Linear scores that are added, spacy_structlearn.span_features in a block."
+    )
+    hidden_width: int = setting(160, ge=1, help="Width of the layer over a span.")
+    dropout: float = setting(0.35, ge=0, lt=1, help="Dropout of all layers.")
+    learn_rate: float = setting(0.001, ge=0, help="Learning rate of Adam.")
+    weight_decay: float = setting(0.01, ge=0, help="Weight decay of Adam.")
+    network: Any = setting(
+        None,
+        identity=False,
+        compare=False,
+        exposed=False,
+        help="The layers in training, which are made of `tok2vec`.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.network is None and self.tok2vec is not None:
+            from .neural import SpanNetwork, span_scorer
+
+            network = SpanNetwork(self.tok2vec, span_scorer(self.hidden_width))
+            object.__setattr__(self, "network", network)
+
+    def constraints(self) -> Iterable[tuple[str, str, Any]]:
+        yield from super().constraints()
+        # Types that cannot be named here, because thinc is not imported.
+        for name, method in (("tok2vec", "walk"), ("network", "begin_update")):
+            value = getattr(self, name)
+            yield name, "layers of thinc", value is None or hasattr(value, method)
+        yield "seed", "less than 2**32", self.seed < 2**32
+
+
+@dataclass(frozen=True, kw_only=True)
+class FragmentFeaturesSettings(Settings):
+    """Which features of fragments of trees there are."""
+
+    templates: Sequence[str] | None = setting(
+        None,
+        help='Features, such as "RULE|PARENT" or "LABEL|WORD[first]"; see `grammar.fragments`. '
+        "None: local substructures and the words at the ends of spans.",
+    )
+    min_count: int = setting(
+        2, ge=1, help="Features seen less often in the training data are left out."
+    )
+    min_word_count: int = setting(
+        2, ge=1, help="Words seen less often in the training data are unknown words."
+    )
+
+    def constraints(self) -> Iterable[tuple[str, str, Any]]:
+        yield from super().constraints()
+        if self.templates is not None:
+            from .fragments import FragmentTemplates
+
+            yield "templates", "one or more", self.templates
+            FragmentTemplates.of(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MEstimatedGrammarSettings(ForestSettings, FragmentFeaturesSettings):
+    """Grammar corrected by features of fragments of trees (Smith, Vail & Lafferty 2007).
+
+    M-estimation: how often the grammar expects each feature has a closed form, and the treebank is
+    counted once, so that no sentence is parsed in training. By default the grammar is a treebank
+    grammar, without any splitting. The settings `folds`, `threshold`, `start` and those called
+    conditional are of what may follow: maximizing the conditional likelihood of the trees, which is
+    more accurate, and for which the training sentences are parsed.
+    """
+
+    name: ClassVar[str] = "MEstimatedGrammar"
+
+    l2: float = setting(
+        1.0,
+        gt=0,
+        help="Strength of the Gaussian prior on the weight of a feature that occurs once in a tree "
+        "on average, l2 |w|^2 / 2; on one that occurs m times it is l2 m^scaling.",
+    )
+    scaling: float = setting(
+        0.75,
+        ge=0,
+        help="How much weaker the prior on rare features is. 0: one for all, as in the paper.",
+    )
+    tolerance: float = setting(
+        1e-4, ge=0, help="Training ends when the duality gap is at most this."
+    )
+    max_iterations: int = core.max_iterations(50, ge=0)
+    conditional_iterations: int = setting(
+        0,
+        ge=0,
+        help="Largest number of iterations of L-BFGS on the conditional likelihood. 0: none.",
+    )
+    conditional_l2: float = core.l2(2.0)
+    start: str = setting(
+        "m_estimate",
+        choices=("m_estimate", "zero"),
+        help="First weights of these iterations: a fraction of the M-estimate, or zero, without "
+        "M-estimation before.",
+    )
+    threshold: float = _threshold(1e-2)
+
+    def constraints(self) -> Iterable[tuple[str, str, Any]]:
+        yield from super().constraints()
+        yield "grammar", "one grammar, not a product", self.base.grammars == 1
+
+    @property
+    def base(self) -> LatentGrammarSettings:
+        """The grammar that is corrected."""
+        return LatentGrammarSettings(rounds=0) if self.grammar is None else self.grammar
+
+    @property
+    def n_reports(self) -> int:
+        """Calls of `on_iteration` and steps, at most."""
+        from .m_estimation import PASSES
+        from .span_grammar import REPORTS
+
+        found = self.base.n_reports + 1 + self.max_iterations + self.max_iterations // PASSES + 1
+        if self.conditional_iterations:
+            fold = self.base.n_reports + REPORTS + 2
+            found += self.folds * fold + 2 * self.conditional_iterations
+        return found
+
+    def trainer(
+        self, parameters: Any, data: Trees, *, make_engine: MakeEngine = make_engine
+    ) -> Trainer[Any]:
+        """Training from the treebank grammar on; it follows from the data alone."""
+        from .m_estimation import MEstimatedGrammarTrainer
+
+        return MEstimatedGrammarTrainer(self, data, make_engine=make_engine)

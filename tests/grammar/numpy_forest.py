@@ -13,7 +13,7 @@ from spacy_structlearn.grammar.conditional import without_backoff
 from spacy_structlearn.grammar.decode import compile_grammar
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.forests import (
-    Counts,
+    ForestCounts,
     GoldTrees,
     Terminals,
     Weights,
@@ -143,7 +143,7 @@ class Scores(NamedTuple):
     edges: np.ndarray
     unaries: np.ndarray
     roots: np.ndarray
-    counts: Counts
+    counts: ForestCounts
 
 
 def numpy_scores(problem, sentence, only_gold=False):
@@ -205,7 +205,7 @@ def numpy_scores(problem, sentence, only_gold=False):
     z = sum(block("root", a["root_rule"][x], -1) @ upper[a["root_item"][x]] for x in tops)
     if not z > 0:
         return None
-    counts = Counts(*(np.zeros(len(x)) for x in (w.binary, w.unary, w.root, w.terminal)))
+    counts = ForestCounts(*(np.zeros(len(x)) for x in (w.binary, w.unary, w.root, w.terminal)))
     edges, roots = np.zeros(len(a["edge_left"])), np.zeros(len(a["root_item"]))
     of_unaries = np.zeros(len(a["unary_rule"]))
 
@@ -264,7 +264,7 @@ def numpy_scores(problem, sentence, only_gold=False):
 def numpy_expected_counts(problem, only_gold=False):
     """log Z of all sentences, and sums of expected counts."""
     w = problem.weights
-    totals = Counts(*(np.zeros(len(x)) for x in (w.binary, w.unary, w.root, w.terminal)))
+    totals = ForestCounts(*(np.zeros(len(x)) for x in (w.binary, w.unary, w.root, w.terminal)))
     log_z = []
     for sentence in range(len(problem.arrays["sentence_cell"]) - 1):
         found = numpy_scores(problem, sentence, only_gold)
@@ -278,7 +278,7 @@ def numpy_expected_counts(problem, only_gold=False):
 def derivations(problem, sentence):
     """(weight, productions) of every derivation of one sentence, refined symbols and all.
 
-    Productions are (part of `Counts`, place), and ("edge", e) or ("unary edge", x) beside them.
+    Productions are (part of `ForestCounts`, place), and ("edge", e) or ("unary edge", x) beside them.
     """
     symbols, rules, a, w = problem
 

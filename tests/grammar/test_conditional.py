@@ -20,8 +20,8 @@ from spacy_structlearn.grammar.conditional import (
     LARGEST,
     LEAST,
     SCALES,
-    ConditionalLikelihood,
-    ConditionalShard,
+    GrammarLikelihood,
+    GrammarShard,
     MultiScale,
     Parts,
     TerminalMap,
@@ -59,9 +59,9 @@ def objective(
 ):
     data, grammar = learned(name, kind)
     made, terminals, _ = at_level(data, grammar, number, threshold, shards=shards)
-    engine = ThreadEngine([ConditionalShard(forests, terminals) for forests in made], threads)
+    engine = ThreadEngine([GrammarShard(forests, terminals) for forests in made], threads)
     parameters = parameterization(grammar, number, base, scales)
-    return ConditionalLikelihood(parameters, grammar.lexicon, terminals, engine, l2)
+    return GrammarLikelihood(parameters, grammar.lexicon, terminals, engine, l2)
 
 
 def theta_of(likelihood, seed=0, noise=0.3):
@@ -537,7 +537,7 @@ def test_the_tree_side(kind):
     data, grammar = learned("toy", kind)
     for number in range(3):
         (forests,), terminals, weights = at_level(data, grammar, number, 1e-3)
-        shard = ConditionalShard(forests, terminals)
+        shard = GrammarShard(forests, terminals)
         value, counts = shard.expected_counts((grammar.levels[number], weights))
         own, trees = numpy_expected_counts(of(forests, weights), only_gold=True)
         np.testing.assert_allclose(shard.derivations.values, own, atol=1e-5)
@@ -558,8 +558,8 @@ def test_only_the_trees_are_certain(base):
     forests.prune(generative_weights(grammar, 0, terminals), 2.0, 1.0)
     forests.refine(grammar.levels[1])
     parameters = parameterization(grammar, 1, base)
-    engine = ThreadEngine([ConditionalShard(forests, terminals)])
-    likelihood = ConditionalLikelihood(parameters, grammar.lexicon, terminals, engine)
+    engine = ThreadEngine([GrammarShard(forests, terminals)])
+    likelihood = GrammarLikelihood(parameters, grammar.lexicon, terminals, engine)
     value, gradient = likelihood.value_and_grad(theta_of(likelihood))
     assert value == pytest.approx(0, abs=1e-3)
     np.testing.assert_allclose(gradient, 0, atol=1e-4)
@@ -629,9 +629,9 @@ def test_no_sentences():
     terminals = Terminals(np.empty(0, np.int32), np.empty(0, np.int32))
     forests.number_terminals(np.empty(0, np.int64))
     forests.refine(grammar.levels[1])
-    engine = ThreadEngine([ConditionalShard(forests, terminals)])
+    engine = ThreadEngine([GrammarShard(forests, terminals)])
     parameters = parameterization(grammar, 1, "generative")
-    likelihood = ConditionalLikelihood(parameters, grammar.lexicon, terminals, engine, 0.5)
+    likelihood = GrammarLikelihood(parameters, grammar.lexicon, terminals, engine, 0.5)
     theta = np.ones(parameters.n_parameters)
     value, gradient = likelihood.value_and_grad(theta)
     assert value == pytest.approx(0.5 * len(theta))
@@ -676,8 +676,8 @@ def test_a_sentence_that_float32_loses_has_no_part_in_value_or_gradient():
     data, grammar = learned("toy", "simple")
     rest = data.subset(np.delete(np.arange(data.n_trees), lost))
     made, terminals, _ = at_level(rest, grammar, 1, 1e-4)
-    engine = ThreadEngine([ConditionalShard(forests, terminals) for forests in made])
-    other = ConditionalLikelihood(
+    engine = ThreadEngine([GrammarShard(forests, terminals) for forests in made])
+    other = GrammarLikelihood(
         likelihood.parameterization, grammar.lexicon, terminals, engine, 0.0
     )
     wanted, its = other.value_and_grad(theta)

@@ -13,7 +13,7 @@ from numpy_forest import (
 )
 
 from spacy_structlearn.grammar import _forest
-from spacy_structlearn.grammar.forests import Counts
+from spacy_structlearn.grammar.forests import ForestCounts
 
 LENGTHS = (1, 4, 2, 5, 1, 3)
 WIDTHS = ((1,), (2,), (3,), (4,), (5,), (8,), (16,), (1, 2), (2, 4), (3, 8), (4, 9), (1, 16, 17))
@@ -30,7 +30,7 @@ def expected_counts(problem, begin=0, end=None, left_out=()):
     skip = np.zeros(forests.n_sentences, dtype=np.uint8)
     skip[list(left_out)] = 1
     _forest.expected_counts(forests, _forest.Workspace(), begin, end, tuple(w), skip, sums, log_z)
-    return log_z, Counts(*sums)
+    return log_z, ForestCounts(*sums)
 
 
 def scores(problem, sentence):
@@ -226,7 +226,7 @@ def spread_out(seed, low, high):
     w = problem.weights
     parts = {
         name: (10.0 ** rng.uniform(low, high, len(getattr(w, name)))).astype(np.float32)
-        for name in Counts._fields
+        for name in ForestCounts._fields
     }
     return problem._replace(weights=w._replace(**parts))
 

@@ -22,7 +22,7 @@ from numpy_forest import (
 )
 
 from spacy_structlearn.grammar import _chart
-from spacy_structlearn.grammar.conditional import ConditionalShard, without_backoff
+from spacy_structlearn.grammar.conditional import GrammarShard, without_backoff
 from spacy_structlearn.grammar.decode import compile_grammar
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.forests import (
@@ -262,7 +262,7 @@ def test_a_tree_that_the_grammar_lacks_is_left_out():
     terminals = Terminals(words.astype(np.int32), tags.astype(np.int32))
     weights = generative_weights(grammar, 0, terminals)
     np.testing.assert_allclose(log_z(anew, weights), found, rtol=1e-6)
-    value, _ = ConditionalShard(anew, terminals).expected_counts((grammar.levels[0], weights))
+    value, _ = GrammarShard(anew, terminals).expected_counts((grammar.levels[0], weights))
     assert np.isfinite(value)
 
 
