@@ -261,11 +261,6 @@ MESSAGES = {
         "A network in {architecture} cannot listen to the component {upstream!r}: it is trained by "
         "itself, over all data at once; give it layers of its own, such as spacy.Tok2Vec.v2"
     ),
-    "SL041": (
-        "The grammar of {architecture} cannot be a model {model!r}: name an architecture like "
-        "spacy_structlearn.LatentGrammar.v1 or spacy_structlearn.ConditionalGrammar.v1"
-    ),
-    "SL042": "BiLSTMEncoder.v1: {name} is {value}; it must be {wanted}",
     "SL043": "{learner}: {name} is {value!r}; it must be {wanted}",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "
@@ -419,7 +414,6 @@ MESSAGES = {
     "SL430": "{text!r} is no template of features of a {kind}. Join terms like {examples} by |, or "
     'give "bias".',
     "SL431": "The template {text!r} is given twice. Leave one of the two out.",
-    "SL432": "{name} of span features must be {wanted}, not {value!r}.",
     "SL433": "The parts of a span grammar do not fit together: {problem}.",
     "SL434": "A span grammar cannot be trained on {problem}. Give trees, or pairs of tokens "
     "and a tree, two of them or more.",
@@ -435,7 +429,6 @@ MESSAGES = {
     "learned from trees.",
     "SL441": "{text!r} is no template of features of fragments: {problem}. Begin with RULE, LABEL "
     "or TAG and join, by |, PARENT, GRANDPARENT and SIBLING, or terms like WORD[first].",
-    "SL442": "{name} of features of fragments must be {wanted}, not {value!r}.",
     "SL443": "What a product of {members} grammars expects has no closed form. Take one grammar as "
     "the base of M-estimation.",
     # --- SL5xx: classification ----------------------------------------------------------------

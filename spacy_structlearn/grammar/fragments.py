@@ -30,6 +30,7 @@ from ..errors import StructlearnError
 from . import _fragments
 from .annotation import with_ancestors, with_edge_tags
 from .hypergraph import Hypergraphs, Mask
+from .settings import FragmentFeaturesSettings
 from .symbols import Symbols, TreebankData, cumulative
 from .word_attributes import WORD_ATTRIBUTE, WordAttributes, hash_of
 
@@ -142,6 +143,11 @@ class FragmentTemplates:
         self.attributes = tuple(dict.fromkeys(names))
         self.local = tuple(t for t in self.all if not t.depth and not t.sibling)
         self.above = tuple(t for t in self.all if t.depth or t.sibling)
+
+    @classmethod
+    def of(cls, settings: FragmentFeaturesSettings) -> FragmentTemplates:
+        """Those of the settings, where there are none the usual ones."""
+        return cls(FRAGMENT_TEMPLATES if settings.templates is None else settings.templates)
 
     @property
     def depth(self) -> int:

@@ -6,43 +6,44 @@ Which model it is, and how it is learned, see `span_grammar`.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .. import serialization
 from ..errors import StructlearnError
+from ..learning.stored import Stored
 from .fragment_weights import FragmentWeights
 from .lexicon import Lexicon
 from .model import LatentGrammar
 from .span_features import SpanWeights
 from .symbols import Symbols
 
-_KIND = "anchored_grammar"
-_VERSION = 1
 
-
-@dataclass
-class SpanGrammar:
+class SpanGrammar(Stored):
     """A latent grammar, or a product, and what its trees are scored with beside it.
 
     grammar: parses first. weight: of the logarithm of its variational distribution. features:
     linear scores; None: none. What a network scores with is no part of it. temperature: posteriors
     of brackets are raised to the power of one over it, a calibration, in place of the grammar's.
-    fragments: scores of what is no symbol over a span alone, see `fragments`; None: none.
-    Raises StructlearnError SL433 for a weight or a temperature that is none, or if the features are
+    fragments: scores of more than symbols over spans, see `fragments`; None: none.
+    Raises StructlearnError SL433 for a weight or a temperature out of range, or if the features are
     of other symbols.
     """
 
-    grammar: LatentGrammar
-    weight: float = 1.0
-    features: SpanWeights | None = None
-    temperature: float = 1.0
-    fragments: FragmentWeights | None = None
+    kind = "anchored_grammar"
+    passed = ("SL405",)
 
-    def __post_init__(self) -> None:
-        self.weight, self.temperature = float(self.weight), float(self.temperature)
+    def __init__(
+        self,
+        grammar: LatentGrammar,
+        weight: float = 1.0,
+        features: SpanWeights | None = None,
+        temperature: float = 1.0,
+        fragments: FragmentWeights | None = None,
+    ):
+        self.grammar, self.features, self.fragments = grammar, features, fragments
+        self.weight, self.temperature = float(weight), float(temperature)
         problem = None
         if not 0 <= self.weight < np.inf:
             problem = f"a weight of {self.weight}"
@@ -93,8 +94,7 @@ class SpanGrammar:
     def without_words(self, words: Collection[str]) -> SpanGrammar:
         """A grammar that does not know these words; see `LatentGrammar.without_words`."""
         features, fragments = self.features, self.fragments
-        return replace(
-            self,
+        return self.replaced(
             grammar=self.grammar.without_words(words),
             features=None if features is None else features.without_words(words),
             fragments=None if fragments is None else fragments.without_words(words),
@@ -117,34 +117,22 @@ class SpanGrammar:
             for own in (self.features, self.fragments)
         )
         grammar = self.grammar.compact(threshold, storage)
-        return replace(self, grammar=grammar, features=features, fragments=fragments)
+        return self.replaced(grammar=grammar, features=features, fragments=fragments)
 
-    def to_bytes(self) -> bytes:
-        """The grammar as bytes, the same for equal grammars."""
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
         own: dict[str, Any] = {
             "grammar": serialization.nested(self.grammar.to_bytes()),
             "weight": self.weight,
-            "features": None if self.features is None else self.features.fields(),
+            "features": None if self.features is None else self.features.to_fields()[1],
             "temperature": self.temperature,
         }
         if self.fragments is not None:
-            own["fragments"] = self.fragments.fields()
-        return serialization.pack(_KIND, _VERSION, own)
+            own["fragments"] = self.fragments.to_fields()[1]
+        return self.version, own
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> SpanGrammar:
-        """The grammar that `to_bytes` wrote.
-
-        Raises StructlearnError SL050 to SL054 if the bytes are not those of such a grammar, SL405
-        if its signature or normalisation is not registered here.
-        """
-        _, own = serialization.unpack(data, _KIND, {_VERSION})
-        with serialization.reading(_KIND, "SL405"):
-            features, fragments = own["features"], own.get("fragments")
-            return cls(
-                LatentGrammar.from_bytes(own["grammar"].tobytes()),
-                own["weight"],
-                None if features is None else SpanWeights.from_fields(features),
-                own["temperature"],
-                None if fragments is None else FragmentWeights.from_fields(fragments),
-            )
+    def from_fields(cls, version: int, fields: dict[str, Any]) -> SpanGrammar:
+        for name, kind in (("features", SpanWeights), ("fragments", FragmentWeights)):
+            if fields.get(name) is not None:
+                fields[name] = kind.from_fields(version, fields[name])
+        return super().from_fields(version, fields)
