@@ -20,7 +20,7 @@ from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.forests import GoldTrees
 from spacy_structlearn.grammar.hypergraph import Hypergraphs
-from spacy_structlearn.grammar.span_grammar import SpanGrammar
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.grammar.symbols import Symbols, binarize
 
 NEVER = (0.0,) * 7  # thresholds: nothing is pruned

@@ -12,7 +12,6 @@ from spacy_structlearn.grammar import _fragments, fragments
 from spacy_structlearn.grammar.annotation import with_edge_tags
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
-from spacy_structlearn.grammar.fragment_weights import FragmentFeatures
 from spacy_structlearn.grammar.fragments import (
     BOUNDARY,
     FRAGMENT_TEMPLATES,
@@ -26,7 +25,8 @@ from spacy_structlearn.grammar.fragments import (
 )
 from spacy_structlearn.grammar.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.m_estimation import FragmentStatistics, words_of
-from spacy_structlearn.grammar.span_grammar import SpanGrammar
+from spacy_structlearn.grammar.settings import FragmentFeaturesSettings
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.grammar.symbols import BINARIZATIONS, binarize
 from spacy_structlearn.grammar.word_attributes import word_hash
 
@@ -472,7 +472,7 @@ def test_sentences_of_unknown_words_are_parsed(monkeypatch):
     gold = sample()
     data = binarize(gold, root="R")
     grammar = treebank_grammar(data)
-    weights = FragmentStatistics(FragmentFeatures(), grammar, data).weights
+    weights = FragmentStatistics(FragmentFeaturesSettings(), grammar, data).weights
     parser = ChartParser(
         SpanGrammar(grammar, fragments=weights), decoder="labelled_recall", thresholds=(1e-2,)
     )

@@ -26,7 +26,7 @@ from spacy_structlearn.grammar import decode
 from spacy_structlearn.grammar.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.model import LatentGrammar, Level
-from spacy_structlearn.grammar.span_grammar import SpanGrammar
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.grammar.symbols import binarize
 from spacy_structlearn.trees.parse import calibrate
 from spacy_structlearn.trees.tree import Tree
