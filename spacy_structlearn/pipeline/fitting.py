@@ -129,7 +129,8 @@ class _bar:
     """A progress bar over the iterations of one component, with the objective."""
 
     def __init__(self, name: str, component: BatchTrainable, enabled: bool):
-        total = getattr(component.estimator, "max_iterations", None)
+        most = getattr(component.estimator, "max_iterations", None)
+        total = getattr(component.estimator, "n_reports", most)
         # None: tqdm itself is silent where the output is no terminal.
         self._tqdm = tqdm(desc=name, total=total, unit="it", disable=None if enabled else True)
 

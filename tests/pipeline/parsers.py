@@ -32,7 +32,7 @@ MODELS = {
         "split_iterations": 6,
         "merge_iterations": 3,
         "smooth_iterations": 2,
-        "iterations": 8,
+        "conditional_iterations": 8,
         "l1": 0.1,
     },
     "SpanGrammar": ANCHORED | {"buckets": 2**16},

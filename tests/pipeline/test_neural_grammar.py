@@ -281,7 +281,8 @@ def test_layers_may_read_what_other_components_set():
         {"grammar": GRAMMAR | {"grammars": 2}},
         {
             "grammar": GRAMMAR
-            | {"@architectures": "spacy_structlearn.ConditionalGrammar.v1", "iterations": 2}
+            | {"@architectures": "spacy_structlearn.ConditionalGrammar.v1"}
+            | {"conditional_iterations": 2}
         },
         {"fit_weight": True},
         {"tok2vec": None},

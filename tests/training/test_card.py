@@ -17,7 +17,7 @@ import spacy_structlearn
 from spacy_structlearn.classification import BayesNet, LogLinear
 from spacy_structlearn.classification.stages import Stages
 from spacy_structlearn.grammar.fragment_weights import FragmentWeights
-from spacy_structlearn.grammar.span_grammar import SpanGrammar
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.isbn.derivation import symbols_of
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.pipeline.extensions import frame_spans, site_spans

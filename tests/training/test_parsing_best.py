@@ -19,7 +19,7 @@ from pb_models import Kept, Learner, Model, Run, Seen
 from spacy.util import registry
 
 from spacy_structlearn.grammar.decode import DECODERS
-from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
+from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.span_features import SPAN_TEMPLATES, TAG_TEMPLATES, SpanFeatures
 from spacy_structlearn.grammar.span_grammar import SpanGrammar, SpanGrammarSettings
 from spacy_structlearn.trees.brackets import read_trees
@@ -96,8 +96,13 @@ def small(monkeypatch, tmp_path, trees):
         "PASSES": {"owlqn": 3, "adagrad": 2},
         "FEW": 2,
         "MANY": 3,
-        "MULTI_SCALE": ConditionalGrammar(
-            replace(pk_models.TABLE1, rounds=1, split_iterations=2), l1=0.5, l2=0.0, iterations=3
+        "MULTI_SCALE": pk_models.TABLE1.part(
+            ConditionalGrammarSettings,
+            rounds=1,
+            split_iterations=2,
+            l1=0.5,
+            l2=0.0,
+            conditional_iterations=3,
         ),
         "default_parser": lambda run, split: run.learned("ewt", split, SPAN).with_latent(
             run.generative("ewt", split, 2).latent
@@ -132,7 +137,7 @@ def test_grammars_of_all_trees_are_where_other_scripts_keep_them(small, trees):
 def test_grammars_are_kept_by_trees_and_settings(small, trees):
     kept = small.kept("wsj", "train", pb_models.SETTINGS["wsj"])
     paths = [kept.path(trees[:n]) for n in (38, 39, 40)]
-    paths += [kept.with_seed(1).path(trees[:39]), kept.path(trees[1:40])]
+    paths += [replace(kept, seed=1).path(trees[:39]), kept.path(trees[1:40])]
     paths.append(replace(small, limit=30).kept("wsj", "train", kept.estimator).path(trees[:30]))
     assert len(set(paths)) == len(paths)
     assert small.kept("wsj", "train", replace(kept.estimator, threads=2)).path(trees) == kept.path(
@@ -179,7 +184,7 @@ def test_a_kept_estimator_is_a_base(small, trees):
     base = small.kept("wsj", "train", pb_models.SETTINGS["wsj"])
     assert isinstance(base, Kept)
     settings = SpanGrammarSettings(base=base, folds=2, features=FEATURES, epochs=1)
-    plain = replace(settings, base=base.estimator)
+    plain = replace(settings, grammar=base.own)
     found = []
     for own in (settings, plain):
         trainer = own.trainer(None, [trees[:40]])

@@ -8,7 +8,7 @@ import pytest
 from pb_batch import LinearObjective, by_adagrad
 
 from spacy_structlearn.grammar.decode import ChartParser
-from spacy_structlearn.grammar.estimators import SplitMerge
+from spacy_structlearn.grammar.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.span_features import SPAN_TEMPLATES, LinearScorer, SpanFeatures
 from spacy_structlearn.optimize.owlqn import OWLQN
 from spacy_structlearn.trees.brackets import load_trees
@@ -24,7 +24,9 @@ SMALL = SpanFeatures(templates=OF_WORDS, buckets=2**12, min_count=1, l1=0.01)
 def forests(n=40):
     """Forests of the first sentences, their words, the edges of their trees, and the symbols."""
     trees = [normalize(tree) for tree in load_trees(SAMPLE)[:n]]
-    short = SplitMerge(rounds=1, split_iterations=3, merge_iterations=2, smooth_iterations=1)
+    short = LatentGrammarSettings(
+        rounds=1, split_iterations=3, merge_iterations=2, smooth_iterations=1
+    )
     trainer = short.trainer(None, [trees])
     while trainer.step():
         pass

@@ -148,9 +148,7 @@ class Grammar:
 
     def estimator(self) -> Any:
         """How it is learned."""
-        from spacy_structlearn.grammar.estimators import SplitMerge
-        from spacy_structlearn.grammar.lexicon import LexiconSettings
-        from spacy_structlearn.grammar.product import Product
+        from spacy_structlearn.grammar.settings import LatentGrammarSettings
         from spacy_structlearn.grammar.span_features import (
             SPAN_TEMPLATES,
             TAG_TEMPLATES,
@@ -158,10 +156,12 @@ class Grammar:
         )
         from spacy_structlearn.grammar.span_grammar import SpanGrammarSettings
 
-        lexicon = LexiconSettings(signature="english", word_backoff="signature")
-        base: Any = SplitMerge(rounds=self.rounds, lexicon=lexicon)
-        if self.grammars > 1:
-            base = Product(base, self.grammars)
+        base = LatentGrammarSettings(
+            rounds=self.rounds,
+            grammars=self.grammars,
+            signature="english",
+            word_backoff="signature",
+        )
         if not self.folds:
             return base
         features = SpanFeatures(SPAN_TEMPLATES, TAG_TEMPLATES)
@@ -179,7 +179,7 @@ class Grammar:
     def load(self, folder: Path) -> Any:
         from spacy_structlearn.grammar.decode import ChartParser
         from spacy_structlearn.grammar.model import LatentGrammar
-        from spacy_structlearn.grammar.span_grammar import SpanGrammar
+        from spacy_structlearn.grammar.span_model import SpanGrammar
 
         kind = SpanGrammar if self.folds else LatentGrammar
         grammar = kind.from_bytes((folder / "model").read_bytes())

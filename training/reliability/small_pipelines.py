@@ -71,7 +71,11 @@ SMALL = {
     "product": Small("constituency_parser", {**GRAMMAR, "grammars": 2}),
     "conditional": Small(
         "constituency_parser.ConditionalGrammar",
-        {**GRAMMAR, "@architectures": "spacy_structlearn.ConditionalGrammar.v1", "iterations": 4},
+        {
+            **GRAMMAR,
+            "@architectures": "spacy_structlearn.ConditionalGrammar.v1",
+            "conditional_iterations": 4,
+        },
     ),
     "span": Small(
         "constituency_parser.SpanGrammar",

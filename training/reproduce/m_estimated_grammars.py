@@ -65,7 +65,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from recording import CORPORA, RESULTS, WORK, record
 
 from spacy_structlearn.grammar.decode import ChartParser
-from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.fragment_objective import FragmentObjective, shrunk
 from spacy_structlearn.grammar.fragment_weights import (
     FragmentFeatures,
@@ -75,6 +74,7 @@ from spacy_structlearn.grammar.fragment_weights import (
 from spacy_structlearn.grammar.m_estimation import FragmentStatistics, MEstimation, words_of
 from spacy_structlearn.grammar.model import LatentGrammar
 from spacy_structlearn.grammar.pcfg import PCFG, Expectations
+from spacy_structlearn.grammar.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.span_grammar import SpanGrammar, TrainingForests, training_forests
 from spacy_structlearn.grammar.symbols import TreebankData, to_tree
 from spacy_structlearn.optimize.lbfgs import LBFGS
@@ -82,8 +82,8 @@ from spacy_structlearn.trees.tree import Tree
 
 NAME = "m_estimated_grammars"
 BASES = {
-    "xbar": SplitMerge(rounds=0, lexicon=LEXICON),
-    "latent": SplitMerge(rounds=4, lexicon=LEXICON),
+    "xbar": LEXICON.part(LatentGrammarSettings, rounds=0),
+    "latent": LEXICON.part(LatentGrammarSettings, rounds=4),
 }
 # Of each corpus what is learned and what settings are chosen on; then what is learned and scored.
 CHOOSING = {"wsj": ("train", "dev"), "ewt": ("fit", "tune")}

@@ -94,9 +94,9 @@ from sparse_blocks import shares
 import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import EvalbScore
 from spacy_structlearn.grammar.decode import DECODERS, THRESHOLDS
-from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
+from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.span_features import TAG_TEMPLATES
-from spacy_structlearn.grammar.span_grammar import SpanGrammar
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.optimize.owlqn import OWLQN
 from spacy_structlearn.trees.tree import Tree
 
@@ -111,7 +111,7 @@ XBAR = replace(SETTINGS["wsj"], rounds=1, merge_fraction=1.0)
 OWN_WORD = tuple(text for text in TAG_TEMPLATES if text.count("[") == text.count("[0]"))
 LEXICON = replace(FEATURES, templates=(), tag_templates=OWN_WORD)
 PASSES = {"owlqn": 60, "adagrad": 12}
-MULTI_SCALE = ConditionalGrammar(replace(TABLE1, rounds=3), l1=1.0, l2=0.0)
+MULTI_SCALE = TABLE1.part(ConditionalGrammarSettings, rounds=3, l1=1.0, l2=0.0, shards=4)
 # Of the parser, for conditional grammars: what petrov_klein2007.py has chosen on WSJ dev.
 CONDITIONAL_THRESHOLD = 5e-3
 
@@ -164,7 +164,7 @@ def multi_scale(run: Run) -> Iterator[Figures]:
         yield from measured(run, step, "wsj", parts, thresholds=thresholds)
 
 
-def _conditional(run: Run, settings: ConditionalGrammar) -> tuple[Any, Figures]:
+def _conditional(run: Run, settings: ConditionalGrammarSettings) -> tuple[Any, Figures]:
     """The trainer, which knows parameters and not only weights; its state is kept."""
     trees = run.trees("wsj", "train")
     split = "train" if run.limit is None else f"train{run.limit}"

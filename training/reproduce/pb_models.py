@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import spacy
@@ -41,10 +41,10 @@ import train_parser
 
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.grammar.decode import THRESHOLDS, ChartParser
-from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hypergraph import Hypergraphs, Scorer
 from spacy_structlearn.grammar.model import LatentGrammar, product
 from spacy_structlearn.grammar.neural import SpanNetwork
+from spacy_structlearn.grammar.settings import LatentGrammarSettings, Trees
 from spacy_structlearn.grammar.span_features import (
     SPAN_TEMPLATES,
     TAG_TEMPLATES,
@@ -52,6 +52,8 @@ from spacy_structlearn.grammar.span_features import (
     SpanFeatures,
 )
 from spacy_structlearn.grammar.span_grammar import SpanGrammar, SpanGrammarSettings, renumbered
+from spacy_structlearn.learning.settings import setting
+from spacy_structlearn.learning.training import Trainer
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.architectures import build_span_grammar
 from spacy_structlearn.trees.parse import Parse, calibrate, fit_temperature
@@ -78,43 +80,31 @@ WARM_UP = 50  # sentences that are parsed before the clock runs
 
 
 # --- grammars -------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Kept:
-    """An estimator whose grammars are kept in a folder: what is there is not trained again.
+@dataclass(frozen=True, kw_only=True)
+class Kept(LatentGrammarSettings):
+    """Settings whose grammars are kept in a folder: what is there is not trained again.
 
-    estimator: of one grammar. folder: as of `grammar_path`. corpus, split: of which the trees are;
-    n_trees: how many these are in all. Grammars of fewer are known by a digest of them.
+    folder: as of `grammar_path`. corpus, split: of which the trees are; n_trees: how many these are
+    in all. Grammars of fewer are known by a digest of them.
     """
 
-    estimator: SplitMerge
-    folder: Path
-    corpus: str
-    split: str
-    n_trees: int
+    name: ClassVar[str] = ""
 
-    attributes = ("ORTH",)
-    max_iterations = 1
+    folder: Path = setting(help="Where they are.")
+    corpus: str = setting(help="Of the trees.")
+    split: str = setting(help="Of the corpus.")
+    n_trees: int = setting(help="Number of trees.")
+
+    n_reports = 1
 
     @property
-    def seed(self) -> int:
-        """That of the estimator."""
-        return self.estimator.seed
+    def own(self) -> LatentGrammarSettings:
+        """Of the grammars alone."""
+        return self.part(LatentGrammarSettings)
 
-    def with_seed(self, seed: int) -> Kept:
-        """The same with another seed."""
-        return replace(self, estimator=self.estimator.with_seed(seed))
-
-    def encode(self, data: Sequence[Any]) -> Any:
-        """See `SplitMerge.encode`."""
-        return self.estimator.encode(data)
-
-    def initialize(self, data: Sequence[Any], *rest: Any) -> LatentGrammar:
-        """See `SplitMerge.initialize`."""
-        return self.estimator.initialize(data, *rest)
-
-    def trainer(self, parameters: LatentGrammar | None, data: Sequence[Sequence[Tree]]) -> _Trainer:
+    def trainer(self, parameters: Any, data: Trees, **engine: Any) -> KeptTrainer:
         """One step, which trains unless the grammar is there. data: lists of trees."""
-        return _Trainer(self, [tree for part in data for tree in part])
+        return KeptTrainer(self, data, **engine)
 
     def path(self, trees: Sequence[Tree]) -> Path:
         """Where the grammar of these trees is kept."""
@@ -124,45 +114,44 @@ class Kept:
             for tree in trees:
                 digest.update(str(tree).encode() + b"\n")
             name += f".{digest.hexdigest()}"
-        return grammar_path(self.folder, self.corpus, name, self.estimator)
+        return grammar_path(self.folder, self.corpus, name, self.own)
 
     def grammar(self, trees: Sequence[Tree]) -> tuple[LatentGrammar, Figures]:
         """The grammar of these trees, and the notes of its training."""
-        return grammar_at(self.path(trees), self.estimator, lambda: trees)
+        return grammar_at(self.path(trees), self.own, lambda: trees)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Seen(Kept):
     """As `Kept`, but whatever the trees, the grammar is the one of all of them."""
 
     def path(self, trees: Sequence[Tree]) -> Path:
-        return grammar_path(self.folder, self.corpus, self.split, self.estimator)
+        return grammar_path(self.folder, self.corpus, self.split, self.own)
 
 
-class _Trainer:
-    """See `GrammarTrainer`; grammars that are kept have states of their own."""
+class KeptTrainer(Trainer[Kept]):
+    """One step; grammars that are kept have states of their own."""
 
-    def __init__(self, settings: Kept, trees: Sequence[Tree]):
-        self._settings, self._trees = settings, trees
-        self._grammar: LatentGrammar | None = None
-        self.on_iteration: Any = None
-        self.value, self.n_iterations = 0.0, 0
+    def __init__(self, settings: Kept, data: Trees, **engine: Any):
+        super().__init__(settings, **engine)
+        self._trees: list[Tree] = []
+        self.add(data)
 
-    def step(self) -> bool:
-        if self._grammar is None:
-            self._grammar, _ = self._settings.grammar(self._trees)
-            self.n_iterations += 1
+    def take(self, data: Trees) -> None:
+        self._trees += [tree for part in data for tree in part]
+
+    def iterate(self) -> bool:
+        self.settings.grammar(self._trees)
+        self.n_iterations += 1
         return False
 
     def parameters(self) -> LatentGrammar:
-        if self._grammar is None:
-            return self._settings.initialize([self._trees])
-        return self._grammar
+        if not self.n_iterations:
+            return self.settings.initialize([self._trees])
+        return self.settings.grammar(self._trees)[0]
 
-    def to_bytes(self) -> bytes:
-        return b"kept"
-
-    def resume(self, state: bytes) -> bool:
-        return state == self.to_bytes()
+    def data_digest(self) -> bytes:
+        return self.settings.path(self._trees).name.encode()
 
 
 # --- what is learned beside a grammar -------------------------------------------------------------
@@ -180,7 +169,7 @@ class Learner:
     features: SpanFeatures | None = None
     seed: int = 0
     seen: bool = False
-    grammar: SplitMerge | None = None
+    grammar: LatentGrammarSettings | None = None
 
     def block(self) -> dict[str, Any] | None:
         """Of the config: the architecture with its network."""
@@ -338,14 +327,17 @@ class Run:
         """Of a part of a corpus, normalised."""
         return TREES[corpus](self.corpora, split)[: self.limit]
 
-    def kept(self, corpus: str, split: str, settings: SplitMerge, kind: type[Kept] = Kept) -> Kept:
+    def kept(
+        self, corpus: str, split: str, settings: LatentGrammarSettings, kind: type[Kept] = Kept
+    ) -> Kept:
         """The estimator of grammars of this part."""
         name = split if self.limit is None else f"{split}{self.limit}"
-        return kind(settings, self.work, corpus, name, len(self.trees(corpus, split)))
+        n_trees = len(self.trees(corpus, split))
+        return settings.part(kind, folder=self.work, corpus=corpus, split=name, n_trees=n_trees)
 
     def generative(self, corpus: str, split: str, number: int) -> Model:
         """The product of so many grammars with seeds from 0 on."""
-        settings = [SETTINGS[corpus].with_seed(seed) for seed in range(number)]
+        settings = [replace(SETTINGS[corpus], seed=seed) for seed in range(number)]
         self.prepare(corpus, split, settings)
         trees = self.trees(corpus, split)
         found = [self.kept(corpus, split, own).grammar(trees) for own in settings]
@@ -414,7 +406,7 @@ class Run:
         return sum(json.loads(text)["cpu_s"] for text in notes)
 
     def prepare(
-        self, corpus: str, split: str, settings: Sequence[SplitMerge], folds: int = 0
+        self, corpus: str, split: str, settings: Sequence[LatentGrammarSettings], folds: int = 0
     ) -> None:
         """Train what is not kept yet, each in a process of its own: grammars of all trees, and with
         the first settings those of the trees outside each fold.
@@ -429,7 +421,7 @@ class Run:
         ]
         threads = self.jobs if len(todo) == 1 else 1
 
-        def one(plan: tuple[SplitMerge, int | None, int]) -> None:
+        def one(plan: tuple[LatentGrammarSettings, int | None, int]) -> None:
             in_process(_train, self, corpus, split, threads, *plan)
 
         with ThreadPoolExecutor(self.jobs) as pool:
@@ -485,7 +477,7 @@ def _train(
     corpus: str,
     split: str,
     threads: int,
-    settings: SplitMerge,
+    settings: LatentGrammarSettings,
     fold: int | None,
     folds: int,
 ) -> None:

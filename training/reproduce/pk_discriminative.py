@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from pk_models import (
     EWT,
-    LEXICON,
     SEEDS,
     TABLE1,
     TREES,
@@ -69,7 +68,8 @@ FURTHER = [replace(EWT, seed=seed) for seed in (4, 5)] + [
 REGIMES = ("cached", "coarse_to_fine", "none")
 EVERY = 20  # pruning is measured on every so many of the sentences, ordered by length
 EVALUATIONS = 3
-SKELETON = replace(TABLE1, rounds=2, split_iterations=3, merge_iterations=0)
+SKELETON_ROUNDS = {"rounds": 2, "split_iterations": 3, "merge_iterations": 0}
+SKELETON = replace(TABLE1, **SKELETON_ROUNDS)
 PUNCTUATION = {"wsj": "own", "ewt": "gold"}
 # Of the parser. A discriminative grammar has learned to tell the tree from what pruning left beside
 # it on the training sentences, where it is surer than on others.
@@ -201,7 +201,9 @@ def tune(run: Run) -> Iterator[Figures]:
             yield under(f"wsj.tune.thresholds.{_name(threshold)}", figures)
 
 
-def chosen(run: Run, norm: str | None = None, base: str | None = None) -> ConditionalGrammarSettings:
+def chosen(
+    run: Run, norm: str | None = None, base: str | None = None
+) -> ConditionalGrammarSettings:
     """What is best on WSJ dev, by the mean F1 over the levels; of one norm, of one base.
 
     Without a base it is that of the best of all, so that norms are compared on equal terms.
@@ -285,7 +287,12 @@ def pruning(run: Run) -> Iterator[Figures]:
 
 
 def pruning_worker(
-    corpora: Path, work: Path, settings: ConditionalGrammarSettings, level: int, regime: str, every: int
+    corpora: Path,
+    work: Path,
+    settings: ConditionalGrammarSettings,
+    level: int,
+    regime: str,
+    every: int,
 ) -> Figures:
     """One evaluation of the conditional likelihood of a sample of sentences, at a level."""
     trained, _ = kept_grammar(work, corpora, "wsj", "train", settings)
@@ -322,7 +329,9 @@ def sample(settings: ConditionalGrammarSettings, trees: Sequence[Tree], every: i
 class Conditional:
     """The conditional likelihood of trees by the last level of a grammar, at its own weights."""
 
-    def __init__(self, settings: ConditionalGrammarSettings, data: TreebankData, grammar: LatentGrammar):
+    def __init__(
+        self, settings: ConditionalGrammarSettings, data: TreebankData, grammar: LatentGrammar
+    ):
         # The weights are the base of parameters that are all zero.
         settings = replace(
             settings, rounds=grammar.depth, base="generative", first_level=0, l1=0.0, l2=0.0
@@ -372,7 +381,7 @@ def evaluation_worker(corpora: Path, work: Path, settings: ConditionalGrammarSet
 def skeleton_worker(corpora: Path, work: Path) -> Figures:
     """Of a generative grammar with four subcategories of trees over tags."""
     trained, _ = grammar(work, corpora, "wsj_skeleton", "train", SKELETON)
-    settings = BASE.part(ConditionalGrammarSettings, **_of_rounds(SKELETON))
+    settings = replace(BASE, **SKELETON_ROUNDS)
     return _evaluations(settings, TREES["wsj_skeleton"](corpora, "train"), trained)
 
 
@@ -442,7 +451,8 @@ def _best_wsj(run: Run) -> Iterator[Figures]:
     prior = chosen(run, base="generative")
     generative = [replace(WSJ, seed=seed) for seed in SEEDS]
     # Only the finest level: those before it are for pruning.
-    discriminative = [replace(prior, **_of_rounds(WSJ), first_level=WSJ.rounds)]
+    own = {name: getattr(prior, name) for name in ("base", "start", "l1", "l2", "shards")}
+    discriminative = [WSJ.part(ConditionalGrammarSettings, first_level=WSJ.rounds, **own)]
     run.train([("wsj", own) for own in (*generative, *discriminative)])
     kept = [[run.kept("wsj", own)[0] for own in kind] for kind in (generative, discriminative)]
     candidates = {

@@ -25,8 +25,12 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.model import LatentGrammar
-from spacy_structlearn.grammar.settings import ConditionalGrammarSettings, LatentGrammarSettings
-from spacy_structlearn.grammar.span_grammar import SpanGrammar
+from spacy_structlearn.grammar.settings import (
+    ConditionalGrammarSettings,
+    LatentGrammarSettings,
+    LexiconSettings,
+)
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.parse import Parse
@@ -37,21 +41,21 @@ Figures = dict[str, Any]
 CHECKPOINT_S = 60
 CHECKPOINT_RATIO = 20  # training goes on for so many times as long as the state took to save
 
-LEXICON = {"signature": "english", "word_backoff": "signature"}
-PAPER_LEXICON = {"lexicon": "simple", "signature": "english", "normalization": ""}
+LEXICON = LexiconSettings(signature="english", word_backoff="signature")
+PAPER_LEXICON = LexiconSettings(lexicon="simple", signature="english", normalization="")
 ROUNDS = (1, 2, 3, 4)
-WSJ = LatentGrammarSettings(rounds=max(ROUNDS), **LEXICON)
+WSJ = LEXICON.part(LatentGrammarSettings, rounds=max(ROUNDS))
 # The grammars of the default pipeline, as in training/configs/parser.cfg; and what is compared.
-EWT = LatentGrammarSettings(rounds=5, **LEXICON)
+EWT = LEXICON.part(LatentGrammarSettings, rounds=5)
 EWT_ROUNDS = (3, 4, 5)
 SEEDS = (0, 1, 2, 3)  # of the grammars of the default pipeline
 # Table 1: all substates are split in each round and none merged or smoothed.
-TABLE1 = LatentGrammarSettings(
+TABLE1 = PAPER_LEXICON.part(
+    LatentGrammarSettings,
     rounds=4,
     merge_fraction=0.0,
     rule_smoothing=0.0,
     lexicon_smoothing=0.0,
-    **PAPER_LEXICON,
 )
 
 

@@ -101,7 +101,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         split_iterations=2,
         merge_iterations=1,
         smooth_iterations=1,
-        iterations=2,
+        conditional_iterations=2,
         l1=0.1,
     ),
     "conditional_adagrad": _parser(
@@ -110,7 +110,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         split_iterations=2,
         merge_iterations=1,
         smooth_iterations=1,
-        iterations=2,
+        conditional_iterations=2,
         solver="adagrad",
         batch_size=8,
     ),
