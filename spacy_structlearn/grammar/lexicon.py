@@ -126,7 +126,13 @@ class Lexicon:
         self.tag_substates = [np.ascontiguousarray(s, dtype=np.int32) for s in tag_substates]
         self.levels = list(levels)
         self._rows = {name: len(self.words) + i for i, name in enumerate(self.signatures)}
-        self._find_functions()
+        self._signature = registered(SIGNATURES, "signature", signature)
+        self._normalize = None
+        if normalization:
+            self._normalize = registered(NORMALIZATIONS, "normalization", normalization)
+        self._unknown: dict[tuple[str, bool, int], int] = {}
+        self._entries: dict[int, tuple[NDArray, NDArray, NDArray]] = {}
+        self._whole: dict[int, NDArray[np.float32]] = {}
 
     @classmethod
     def empty(cls) -> Lexicon:
@@ -408,24 +414,6 @@ class Lexicon:
             and np.array_equal(self.backoff.parents, other.backoff.parents)
             and np.array_equal(self.backoff.weights, other.backoff.weights)
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What can be made again stays behind; the functions are found by their names.
-        left = ("index", "_signature", "_normalize", "_unknown", "_entries", "_whole")
-        return {name: value for name, value in self.__dict__.items() if name not in left}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._find_functions()
-
-    def _find_functions(self) -> None:
-        self._signature = registered(SIGNATURES, "signature", self.signature)
-        self._normalize = None
-        if self.normalization:
-            self._normalize = registered(NORMALIZATIONS, "normalization", self.normalization)
-        self._unknown: dict[tuple[str, bool, int], int] = {}
-        self._entries: dict[int, tuple[NDArray, NDArray, NDArray]] = {}
-        self._whole: dict[int, NDArray[np.float32]] = {}
 
 
 class LexiconLearner:

@@ -131,7 +131,9 @@ def test_a_long_tree_does_not_underflow():
     words = " ".join(f"(T w{i})" for i in range(3000))
     data = binarize(treebanks.trees(f"(TOP (S {words}))"))
     level, emissions = random_level(data, np.random.default_rng(3))
-    value, counts = TreebankDerivations(data).expected_counts((level, emissions * np.float32(1e-20)))
+    value, counts = TreebankDerivations(data).expected_counts(
+        (level, emissions * np.float32(1e-20))
+    )
     assert np.isfinite(value)
     assert counts.lexical.sum() == pytest.approx(3000, rel=1e-3)
     assert counts.binary.sum() == pytest.approx(2999, rel=1e-3)

@@ -3,12 +3,18 @@ import pytest
 import treebanks
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.em import TreebankDerivations, m_step, observed_counts, treebank_grammar
-from spacy_structlearn.grammar.lexicon import LexiconLearner, LexiconSettings
+from spacy_structlearn.grammar.em import (
+    TreebankDerivations,
+    m_step,
+    observed_counts,
+    treebank_grammar,
+)
+from spacy_structlearn.grammar.lexicon import LexiconLearner
+from spacy_structlearn.grammar.settings import LexiconSettings
 from spacy_structlearn.grammar.split_merge import split
 from spacy_structlearn.grammar.symbols import binarize
 
-SIMPLE = LexiconSettings(kind="simple", rare=1)
+SIMPLE = LexiconSettings(lexicon="simple", min_word_count=2)
 
 
 def totals(level):
@@ -138,8 +144,3 @@ def test_counts_of_shards_add_up(shards):
         assert one.dtype == np.float32
         np.testing.assert_array_equal(one, two)
         np.testing.assert_allclose(one, right, rtol=1e-5, atol=1e-6)
-
-
-def test_there_is_a_shard_at_least():
-    with pytest.raises(StructlearnError, match=r"SL209.*shards"):
-        TreebankDerivations(binarize(treebanks.toy(), root="R"), shards=0)

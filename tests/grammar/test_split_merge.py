@@ -17,9 +17,9 @@ from spacy_structlearn.grammar.symbols import binarize
 
 
 def value_of(data, level, words, learner):
-    return TreebankDerivations(data).expected_counts((level, learner.emissions(words, tags(data, level))))[
-        0
-    ]
+    return TreebankDerivations(data).expected_counts(
+        (level, learner.emissions(words, tags(data, level)))
+    )[0]
 
 
 def test_a_split_without_noise_keeps_the_likelihood():
