@@ -148,13 +148,7 @@ class Grammar:
 
     def estimator(self) -> Any:
         """How it is learned."""
-        from spacy_structlearn.grammar.settings import LatentGrammarSettings
-        from spacy_structlearn.grammar.span_features import (
-            SPAN_TEMPLATES,
-            TAG_TEMPLATES,
-            SpanFeatures,
-        )
-        from spacy_structlearn.grammar.span_grammar import SpanGrammarSettings
+        from spacy_structlearn.grammar.settings import LatentGrammarSettings, SpanGrammarSettings
 
         base = LatentGrammarSettings(
             rounds=self.rounds,
@@ -164,8 +158,7 @@ class Grammar:
         )
         if not self.folds:
             return base
-        features = SpanFeatures(SPAN_TEMPLATES, TAG_TEMPLATES)
-        return SpanGrammarSettings(base=base, folds=self.folds, features=features)
+        return SpanGrammarSettings(grammar=base, folds=self.folds)
 
     def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
         from spacy_structlearn.trees.brackets import parse_tree

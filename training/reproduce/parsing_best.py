@@ -95,7 +95,7 @@ import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import EvalbScore
 from spacy_structlearn.grammar.decode import DECODERS, THRESHOLDS
 from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
-from spacy_structlearn.grammar.span_features import TAG_TEMPLATES
+from spacy_structlearn.grammar.span_features import TAG_TEMPLATES, SpanWeights
 from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.optimize.owlqn import OWLQN
 from spacy_structlearn.trees.tree import Tree
@@ -211,11 +211,11 @@ def span_features_batch(run: Run) -> Iterator[Figures]:
     """
     own = run.folds("wsj", "train")
     sentences = [tree.words() for tree in own.trees]
-    zero = FEATURES.initialize(sentences, own.grammar.symbols)
+    zero = SpanWeights.untrained(FEATURES, sentences, own.grammar.symbols)
     target = own.graphs.closest(own.trees, own.grammar.symbols)
     objective = LinearObjective(own.graphs, sentences, target, zero)
     step = "span_features_batch"
-    optimizer = OWLQN(np.zeros(objective.n_parameters), l1=FEATURES.l1)
+    optimizer = OWLQN(np.zeros(objective.n_parameters), l1=FEATURES.l1_per_sentence)
     points: dict[str, list[tuple[float, float, int]]] = {"owlqn": [], "adagrad": []}
     begun = time.process_time()
     for _ in range(PASSES["owlqn"]):

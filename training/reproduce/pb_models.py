@@ -44,18 +44,23 @@ from spacy_structlearn.grammar.decode import THRESHOLDS, ChartParser
 from spacy_structlearn.grammar.hypergraph import Hypergraphs, Scorer
 from spacy_structlearn.grammar.model import LatentGrammar, product
 from spacy_structlearn.grammar.neural import SpanNetwork
-from spacy_structlearn.grammar.settings import LatentGrammarSettings, Trees
+from spacy_structlearn.grammar.settings import (
+    LatentGrammarSettings,
+    SpanFeaturesSettings,
+    SpanGrammarSettings,
+    SpanScoreSettings,
+    Trees,
+)
 from spacy_structlearn.grammar.span_features import (
     SPAN_TEMPLATES,
     TAG_TEMPLATES,
     LinearScorer,
-    SpanFeatures,
 )
-from spacy_structlearn.grammar.span_grammar import SpanGrammar, SpanGrammarSettings, renumbered
+from spacy_structlearn.grammar.span_grammar import renumbered
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.learning.settings import setting
 from spacy_structlearn.learning.training import Trainer
 from spacy_structlearn.pipeline import fitting
-from spacy_structlearn.pipeline.architectures import build_span_grammar
 from spacy_structlearn.trees.parse import Parse, calibrate, fit_temperature
 from spacy_structlearn.trees.tree import Tree
 
@@ -63,7 +68,7 @@ from spacy_structlearn.trees.tree import Tree
 SETTINGS = {"wsj": WSJ, "ewt": EWT}
 FOLDS = {"wsj": 10, "ewt": 5}
 # Those of the default parser; templates by name, because what is kept is known by its settings.
-FEATURES = SpanFeatures(SPAN_TEMPLATES, TAG_TEMPLATES)
+FEATURES = SpanFeaturesSettings(templates=SPAN_TEMPLATES, tag_templates=TAG_TEMPLATES)
 CONFIG = train_parser.CONFIG  # of the default parser: its decoder
 NETWORK_CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.NeuralGrammar.cfg"
 VOCAB = spacy.blank("en").vocab
@@ -166,7 +171,7 @@ class Learner:
     """
 
     network: str | None = None
-    features: SpanFeatures | None = None
+    features: SpanFeaturesSettings | None = None
     seed: int = 0
     seen: bool = False
     grammar: LatentGrammarSettings | None = None
@@ -183,20 +188,14 @@ class Learner:
             block["tok2vec"] = {**tok2vec, "encode": {**tok2vec["encode"], "seed": self.seed}}
         return block
 
-    def estimator(self, base: Kept, folds: int, threads: int) -> SpanGrammarSettings:
+    def estimator(self, base: Kept, folds: int, threads: int) -> SpanScoreSettings:
         """How it is trained. base: of one grammar."""
-        block = self.block()
-        model = (
-            build_span_grammar() if block is None else registry.resolve({"model": block})["model"]
-        )
-        return replace(
-            model.attrs["estimator"],
-            base=base,
-            fold_grammars=1,
-            folds=folds,
-            features=self.features,
-            threads=threads,
-        )
+        block, changes = self.block(), {"grammar": base, "folds": folds, "threads": threads}
+        if block is None:
+            features = self.features or FEATURES
+            return features.part(SpanGrammarSettings, **changes)
+        settings = registry.resolve({"model": block})["model"].attrs["estimator"]
+        return replace(settings, features=self.features, **changes)
 
 
 SPAN = Learner(features=FEATURES)
@@ -234,7 +233,7 @@ class Model:
         own = self.grammar
         if grammar.symbols != own.symbols:
             raise ValueError("the grammars have different symbols")
-        both = replace(own, grammar=grammar) if isinstance(own, SpanGrammar) else grammar
+        both = own.replaced(grammar=grammar) if isinstance(own, SpanGrammar) else grammar
         return replace(self, grammar=both, cpu_s=cpu_s)
 
     def first(self) -> Model:
@@ -255,7 +254,7 @@ class Model:
             if self.others:
                 members = (self, *self.others)
                 weight = float(np.mean([own.grammar.weight for own in members]))
-                grammar = replace(grammar, features=None, weight=weight)
+                grammar = grammar.replaced(features=None, weight=weight)
                 network = Mean([own.scorers for own in members])
         return Reader(ChartParser(grammar, network=network, **settings), network is not None)
 
@@ -354,7 +353,7 @@ class Run:
         self.prepare(corpus, split, [settings], 0 if learner.seen else folds)
         estimator = learner.estimator(base, folds, self.jobs)
         own = {part.name: getattr(estimator, part.name) for part in fields(estimator)}
-        for part in ("base", "network", "threads"):
+        for part in {"grammar", "tok2vec", "network", "threads"} & own.keys():
             del own[part]
         own |= {"grammar": base.path(trees).stem, "block": learner.block(), "seen": learner.seen}
         text = json.dumps(own, sort_keys=True, default=str)
@@ -372,7 +371,8 @@ class Run:
             data: Sequence[Any] = trees
             if network is not None:
                 tokens = documents([tree.words() for tree in trees])
-                network.initialize(tokens[:SAMPLED], base.grammar(trees)[0].symbols)
+                symbols = base.grammar(trees)[0].symbols
+                network.initialize(tokens[:SAMPLED], symbols, estimator)
                 data = list(zip(tokens, trees, strict=True))
             checkpoint = path.with_suffix(".checkpoint")
             trainer, found = run_training(estimator, data, name, checkpoint)
@@ -506,7 +506,7 @@ def default_parser(run: Run, split: str) -> Model:
     grammar = component.parameters
     if not isinstance(grammar, SpanGrammar) or grammar.features is None:
         raise ValueError("the default parser in training/work has no features: train it again")
-    return Model(replace(grammar, temperature=1.0), component.network)
+    return Model(grammar.replaced(temperature=1.0), component.network)
 
 
 # --- figures --------------------------------------------------------------------------------------
