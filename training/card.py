@@ -148,10 +148,10 @@ def _(grammar: LatentGrammar) -> int:
 
 
 @n_weights.register
-def _(anchored: SpanGrammar) -> int:
-    scored = (anchored.features, anchored.fragments)
+def _(span_grammar: SpanGrammar) -> int:
+    scored = (span_grammar.features, span_grammar.fragments)
     own = sum(weights.n_weights for weights in scored if weights is not None)
-    return n_weights(anchored.grammar) + own
+    return n_weights(span_grammar.grammar) + own
 
 
 @n_weights.register

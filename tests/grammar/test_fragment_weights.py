@@ -1,7 +1,6 @@
 """Weights of features of fragments: how they are stored, and the trees that they choose."""
 
 from functools import cache
-from threading import Thread
 
 import numpy as np
 import plain_fragments as plain
@@ -98,8 +97,8 @@ def test_words_that_are_not_to_be_known():
     assert word_hash("tora") not in fewer.vocabulary
     np.testing.assert_array_equal(fewer.values, weights.values)
     assert weights.without_words([]) == weights
-    anchored = SpanGrammar(grammar, fragments=weights)
-    assert anchored.without_words(["tora", "neko"]).fragments == fewer
+    own = SpanGrammar(grammar, fragments=weights)
+    assert own.without_words(["tora", "neko"]).fragments == fewer
     assert SpanGrammar(grammar).without_words(["tora"]).fragments is None
 
 
@@ -256,24 +255,6 @@ def test_the_wrong_sentences():
             scorer.places(wrong, graphs)
     forests, scores = scorer.scores([], Hypergraphs.joined([]))
     assert len(forests.graphs) == len(scores) == 0
-
-
-def test_threads_share_a_scorer():
-    grammar, statistics, data, gold = learned("toy", "right", EVERY)
-    sentences = [tree.words() for tree in gold]
-    graphs, _ = forests_of(grammar, sentences)
-    weights = random_weights(statistics.weights)
-    scorer, found = FragmentScorer(weights, data.symbols), []
-    run = [
-        Thread(target=lambda: found.append(scorer.scores(sentences, graphs)[1])) for _ in range(4)
-    ]
-    for thread in run:
-        thread.start()
-    for thread in run:
-        thread.join()
-    wanted = FragmentScorer(weights, data.symbols).scores(sentences, graphs)[1]
-    assert len(found) == 4
-    assert all(np.array_equal(scores, wanted) for scores in found)
 
 
 # --- decoding ------------------------------------------------------------------------------------

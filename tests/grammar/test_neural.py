@@ -19,7 +19,6 @@ from thinc.api import (
     with_array,
 )
 
-from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.neural import LENGTHS, SpanNetwork, span_scorer, tag_posteriors
@@ -390,38 +389,6 @@ def test_dropout_is_over_when_the_step_is():
     assert not any(rates)
     once, again = [net.scores(WORDS, WORDS, GRAPHS) for _ in range(2)]
     np.testing.assert_array_equal(once, again)
-
-
-@pytest.mark.parametrize("done", [0, 1, 4])
-def test_resumed_training_is_the_same_bit_for_bit(done):
-    whole, begun, resumed = network(), network(), network(seed=0)
-    for number in range(8):
-        step(whole, factor=1 / (1 + number))
-    for number in range(done):
-        step(begun, factor=1 / (1 + number))
-    state = serialization.pack("network", 1, begun.state())
-    step(begun)
-    # Interrupted between the gradient and the step.
-    scores, backprop = resumed.begin_update(WORDS, WORDS, GRAPHS)
-    backprop(np.ones(len(scores)))
-    resumed.load(serialization.unpack(state, "network", {1})[1])
-    for number in range(done, 8):
-        step(resumed, factor=1 / (1 + number))
-    assert_equal(resumed, whole)
-    assert resumed.state()["optimizer"]["updates"] == whole.state()["optimizer"]["updates"]
-    for net in (whole, resumed):
-        net.finish()
-    assert_equal(resumed, whole)
-
-
-def test_a_state_is_a_copy():
-    net = network()
-    step(net)
-    state = net.state()
-    before = {name: array.copy() for name, array in state["parameters"].items()}
-    step(net)
-    for name, array in before.items():
-        np.testing.assert_array_equal(state["parameters"][name], array)
 
 
 def test_a_state_of_other_layers():

@@ -549,23 +549,6 @@ def test_a_network_and_features_learn_together():
     assert found > right_brackets(ChartParser(SpanGrammar(grammar())))
 
 
-def test_the_state_at_the_end():
-    whole, _ = both()
-    again = both_settings().trainer(None, pairs(sample()))
-    assert again.resume(whole.to_bytes())
-    assert not again.step()
-    assert again.parameters() == whole.parameters()
-    for name, array in parameters_of(whole).items():
-        np.testing.assert_array_equal(parameters_of(again)[name], array)
-
-
-def test_forests_are_not_kept_when_training_is_over():
-    trainer, _ = done()
-    assert trainer._forests is None
-    assert not trainer._parts
-    assert not trainer.step()
-
-
 def test_training_that_begins_again_begins_with_the_network_as_it_was():
     trainer = both_settings().trainer(None, pairs(sample()[:30]))
     while trainer.step():

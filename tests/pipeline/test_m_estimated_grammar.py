@@ -20,7 +20,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.fragments import FRAGMENT_TEMPLATES
 from spacy_structlearn.grammar.settings import LatentGrammarSettings, MEstimatedGrammarSettings
 from spacy_structlearn.grammar.span_model import SpanGrammar
-from spacy_structlearn.pipeline import batch_trainable, fitting
+from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import read_treebank
 
 NAME = "spacy_structlearn.MEstimatedGrammar.v1"
@@ -97,30 +97,6 @@ def test_update_ends_at_the_grammar_of_fit(nlp, conditional, settings):
     assert losses[-3] == losses[-2] == losses[-1]
     assert len(set(losses)) == (7 if settings else 2)
     assert stored(stepwise) == (conditional if settings else stored(nlp))
-
-
-@pytest.mark.parametrize("step", [1, 4, 5])
-def test_an_interrupted_fit_goes_on_from_its_checkpoint(conditional, tmp_path, monkeypatch, step):
-    """In M-estimation, in the forests of the second fold, and in the conditional likelihood."""
-    monkeypatch.setattr(batch_trainable, "CHECKPOINT_SECONDS", -1)
-    nlp = blank(**CONDITIONAL)
-    parser = parser_of(nlp)
-    examples = treebank(nlp)
-    parser.initialize(lambda: examples)
-    calls = []
-
-    def interrupt(number, value):
-        calls.append(number)
-        if calls.count(step) == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        parser.fit(examples, on_iteration=interrupt, checkpoint=tmp_path / "state")
-    went_on = []
-    parser.fit(examples, on_iteration=lambda n, _: went_on.append(n), checkpoint=tmp_path / "state")
-    assert went_on[0] == step
-    assert stored(nlp) == conditional
-    assert not (tmp_path / "state").exists()
 
 
 # --- two doors ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.settings import ConditionalGrammarSettings, SpanGrammarSettings
 from spacy_structlearn.grammar.span_model import SpanGrammar
-from spacy_structlearn.pipeline import batch_trainable, fitting
+from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import read_treebank
 
 NAME = "spacy_structlearn.SpanGrammar.v1"
@@ -82,30 +82,6 @@ def test_update_ends_at_the_grammar_of_fit(nlp):
     losses = [stepwise.update(examples, sgd=sgd)["constituency_parser"] for _ in range(13)]
     assert losses[-3] == losses[-2] == losses[-1]
     assert stored(stepwise) == stored(nlp)
-
-
-@pytest.mark.parametrize("step", [1, 5, 7, 8, 10])
-def test_an_interrupted_fit_goes_on_from_its_checkpoint(nlp, tmp_path, monkeypatch, step):
-    """In the grammar, that of a fold, in forests, and in the first and the last epoch."""
-    monkeypatch.setattr(batch_trainable, "CHECKPOINT_SECONDS", -1)
-    other = blank()
-    parser = parser_of(other)
-    examples = treebank(other)
-    parser.initialize(lambda: examples)
-    calls = []
-
-    def interrupt(number, value):
-        calls.append(number)
-        if calls.count(step) == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        parser.fit(examples, on_iteration=interrupt, checkpoint=tmp_path / "state")
-    went_on = []
-    parser.fit(examples, on_iteration=lambda n, _: went_on.append(n), checkpoint=tmp_path / "state")
-    assert went_on[0] == step
-    assert stored(other) == stored(nlp)
-    assert not (tmp_path / "state").exists()
 
 
 # --- two doors ------------------------------------------------------------------------------------

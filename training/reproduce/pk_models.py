@@ -286,7 +286,7 @@ def under(prefix: str, figures: dict[str, float]) -> dict[str, float]:
 
 
 def ewt_grammar() -> LatentGrammar:
-    """The latent grammar of the default pipeline, as it is installed, without anchored scores;
+    """The latent grammar of the default pipeline, as it is installed, without span scores;
     training/train_default.py made it with the settings that the tuning documents chose.
     """
     from spacy_structlearn import load
