@@ -397,7 +397,6 @@ MESSAGES = {
     "SL404": "Probabilities cannot be stored as {value!r}. Choose one of {known}.",
     "SL405": "No {kind} function is registered as {name!r}; there are: {known}. Import the package "
     "that registers it before the model is loaded.",
-    "SL406": "{name} of the grammar's training must be {wanted}, not {value!r}.",
     "SL407": "There are no trees to learn a grammar from. Check the reader of the treebank.",
     "SL420": "There is no grammar to parse with, or it is empty. Train one or load one first.",
     "SL421": "{name} is {value!r}; it must be {wanted}.",

@@ -606,7 +606,7 @@ def without_backoff(grammar: LatentGrammar) -> LatentGrammar:
     whole = lexicon.with_levels(
         lexicon.tag_substates, words, Backoff(lexicon.backoff.parents, weights)
     )
-    return grammar.replaced(lexicon=whole)
+    return grammar.replaced(lexicon=whole, storage="float32")
 
 
 def with_levels(

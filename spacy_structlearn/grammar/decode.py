@@ -55,9 +55,9 @@ class ChartParser:
     of a batch. network: adds its scores to those of an SpanGrammar.
     Memory grows with the square of the longest sentence and its time faster: 250 words take 40 MB,
     5,000 would take 16 GB.
-    Raises StructlearnError SL420 for an empty grammar, SL421 for settings out of range, SL422 for
-    grammars of different symbols or rules, SL426 for a network, or several grammars, that do not go
-    with what is given.
+    Raises StructlearnError for an empty grammar, for settings out of range, for grammars of
+    different symbols or rules, and for a network, or several grammars, that do not go with what is
+    given.
     """
 
     def __init__(
@@ -75,15 +75,15 @@ class ChartParser:
         self.scorers: list[Scorer] = []
         self.fragments: FragmentScorer | None = None
         if isinstance(grammars, SpanGrammar):
-            anchored, grammars = grammars, grammars.grammar
-            self.weight = anchored.weight
-            self.temperature = anchored.temperature
-            if anchored.features is not None:
-                self.scorers.append(LinearScorer(anchored.features))
+            span_grammar, grammars = grammars, grammars.grammar
+            self.weight = span_grammar.weight
+            self.temperature = span_grammar.temperature
+            if span_grammar.features is not None:
+                self.scorers.append(LinearScorer(span_grammar.features))
             if network is not None:
                 self.scorers.append(network)
-            if anchored.fragments is not None:
-                self.fragments = FragmentScorer(anchored.fragments, grammars.symbols)
+            if span_grammar.fragments is not None:
+                self.fragments = FragmentScorer(span_grammar.fragments, grammars.symbols)
         elif network is not None:
             raise StructlearnError("SL426")
         if isinstance(grammars, LatentGrammar):
@@ -169,8 +169,8 @@ class ChartParser:
         word with its given tag is raised by that many nats, by less if the tag is not certain
         (`tag_shares`), at every level of the cascade; with infinity its most probable tag is
         certain. tokens: for each sentence what the network reads; None if it reads words only.
-        Raises StructlearnError SL423 if there is not one tag a word, SL427 unless there are tokens
-        for each sentence, SL425 if a scorer gives what are no scores.
+        Raises StructlearnError if there is not one tag for each word, or not one list of tokens for
+        each sentence, or if a scorer gives something other than scores.
         """
         own = [list(sentence) for sentence in sentences]
         given: list[Sequence[GivenTag] | None] = [None] * len(own)
@@ -234,7 +234,7 @@ class ChartParser:
                 parses = self._k_best(lexicon, others, k)
             else:
                 own = None if tokens is None else [tokens]
-                parses = self._k_best_anchored(sentence, own, lexicon, others, k)
+                parses = self._k_best_rescored(sentence, own, lexicon, others, k)
         if not parses:
             given = None if tags is None else [tags]
             read = None if tokens is None else [tokens]
@@ -261,7 +261,7 @@ class ChartParser:
                 parses.append(parse)
         return parses
 
-    def _k_best_anchored(
+    def _k_best_rescored(
         self,
         sentence: list[str],
         tokens: list[Any] | None,
@@ -303,7 +303,7 @@ class ChartParser:
                     found = chart.parse(self._parser, lexicon, others, offsets)
             else:
                 own = None if tokens is None else [tokens[i] for i in filled]
-                found = self._anchored(words, own, lexicon, others, offsets)
+                found = self._rescored(words, own, lexicon, others, offsets)
             *arrays, levels, logs = found
             for number, (parse, level, log) in enumerate(
                 zip(self._parses(*arrays), levels.tolist(), logs.tolist(), strict=True)
@@ -319,7 +319,7 @@ class ChartParser:
                 parses[i] = Parse([], [], [], nothing, [], root=self.grammar.symbols.root)
         return [parses[i] for i in range(len(sentences))]
 
-    def _anchored(
+    def _rescored(
         self,
         words: list[list[str]],
         tokens: list[Any] | None,

@@ -303,7 +303,7 @@ class Objectives:
             self._level = level
         recipe = _Recipe(settings, grammar, cascade, self._folder)
         parts = [
-            _Sentences(number, chosen.start, data.subset(np.arange(chosen.start, chosen.stop)))
+            _ForestPart(number, chosen.start, data.subset(np.arange(chosen.start, chosen.stop)))
             for number, chosen in enumerate(split(data.offsets, settings.n_shards(data.n_trees)))
         ]
         self.engine = make_engine(_make_shard, recipe, parts, settings.threads)
@@ -390,7 +390,7 @@ class _Recipe:
     folder: Path | None
 
 
-class _Sentences(NamedTuple):
+class _ForestPart(NamedTuple):
     """Some sentences of consecutive numbers: which part it is, the number of the first, and all."""
 
     number: int
@@ -398,7 +398,7 @@ class _Sentences(NamedTuple):
     data: TreebankData
 
 
-def _make_shard(recipe: _Recipe, part: _Sentences) -> GrammarShard:
+def _make_shard(recipe: _Recipe, part: _ForestPart) -> GrammarShard:
     """Forests as the cascade leaves them, of terminals of their own."""
     settings, grammar, data = recipe.settings, recipe.grammar, part.data
     coarse = (data, GoldTrees(data), compile_grammar(grammar.truncated(1)), grammar.lexicon)

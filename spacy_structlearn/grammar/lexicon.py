@@ -93,9 +93,8 @@ class Lexicon:
     words: the known ones. word_offsets: int64 (n_words + 1), each one's pairs in pair_tags, int32
     (n_pairs). pair_weights: float32 (n_pairs), of tied pairs; 0: the pair has a vector of its own.
     backoff_weights: float32 (n_words); backoff_rows: int32 (n_words). signatures: those that have a
-    row, and their backoff. signature, normalization: names of the functions (SL405 for one that is
-    not registered); an empty normalization: none. tag_substates: int32 (n_tags) for each of
-    `levels`.
+    row, and their backoff. signature, normalization: names of registered functions; an empty
+    normalization: none. tag_substates: int32 (n_tags) for each of `levels`.
     """
 
     def __init__(
@@ -305,7 +304,7 @@ class Lexicon:
         tag_substates: Sequence[NDArray[np.int32]],
         dense: Callable[[dict[str, Any], int], NDArray[np.float32]],
     ) -> Lexicon:
-        """The lexicon that `fields` describes. Raises ValueError and the like, or SL405."""
+        """The lexicon that `fields` describes. Raises one of `DAMAGE`."""
         words, signatures = fields["words"], fields["signatures"]
         if not all(isinstance(text, str) for text in [*words, *signatures]):
             raise TypeError("a word or signature is not a string")

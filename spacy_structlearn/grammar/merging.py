@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .analysis import check_trees, uses
-from .conditional import GrammarShard, without_backoff
+from .conditional import GrammarShard, TerminalMap, without_backoff
 from .em import TreeShard
-from .forests import GoldTrees, Weights
+from .forests import GoldTrees, Terminals, Weights
 from .hierarchical import Objectives
 from .lexicon import LexiconLevel
 from .model import LatentGrammar, Level
@@ -243,10 +243,9 @@ def merge_losses(
     conditional likelihood, and of its forests. settings: of these the thresholds, shards, threads
     and folder matter; None: the usual ones. Raises ValueError for another criterion or other trees.
     """
-    check_trees(grammar, data)
     if criterion == "joint":
-        found = uses(grammar, data)
-        return joint_merge_losses([found.shard], grammar.levels[found.level])
+        return joint_merge_losses([derivations(grammar, data)], grammar.levels[grammar.depth])
+    _check_trees(grammar, data)
     if criterion != "conditional":
         raise ValueError(f"criterion {criterion!r} is none of {CRITERIA}")
     # The grammar's own weights are the base of parameters that are all zero.
@@ -269,6 +268,39 @@ def merge_losses(
         )
     finally:
         objectives.close()
+
+
+def derivations(grammar: LatentGrammar, data: TreebankData) -> TreeShard:
+    """How the last level derives trees, with the scores of their nodes.
+
+    Raises ValueError if the trees have other symbols or rules than the grammar, as `binarize` finds
+    them in the trees that it was learned from.
+    """
+    _check_trees(grammar, data)
+    grammar = without_backoff(grammar)
+    level, words = grammar.levels[grammar.depth], grammar.lexicon.levels[grammar.depth]
+    is_word = data.is_word
+    tags, forms = data.pairs[data.production[is_word]].T
+    in_tree = np.repeat(np.arange(data.n_trees), np.diff(data.offsets))[is_word]
+    bounds = np.searchsorted(in_tree, np.arange(data.n_trees + 1)).tolist()
+    texts = [data.forms[form] for form in forms.tolist()]
+    ids = np.empty(len(texts), dtype=np.int32)
+    for begin, end in pairwise(bounds):
+        ids[begin:end] = grammar.lexicon.encode(texts[begin:end])
+    found, places = np.unique(np.stack([tags, ids], axis=1), axis=0, return_inverse=True)
+    production = data.production.copy()
+    production[is_word] = places.reshape(-1)
+    shard = TreeShard(replace(data, production=production, pairs=np.ascontiguousarray(found)))
+    terminals = Terminals(*(np.ascontiguousarray(found[:, column]) for column in (1, 0)))
+    lexical = TerminalMap(grammar.lexicon, terminals, level.substates[: grammar.symbols.n_tags])
+    rows = np.ascontiguousarray(words.rows).reshape(-1)
+    shard.expected_counts((level, lexical.weights(words.own, rows).astype(np.float32)))
+    return shard
+
+
+def _check_trees(grammar: LatentGrammar, data: TreebankData) -> None:
+    if data.symbols != grammar.symbols or data.rules != grammar.rules:
+        raise ValueError("trees of other symbols or rules than those of the grammar")
 
 
 @dataclass(frozen=True, eq=False)

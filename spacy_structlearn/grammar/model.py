@@ -51,7 +51,7 @@ class Level:
     n_left, n_right), or only the entries of this vector, since what is trained is nearly empty;
     unary: (n_parent, n_child); root: (n_child), P(ROOT -> A_x). For each substate of a phrase or an
     intermediate the probabilities of its rules sum to 1.
-    Raises StructlearnError SL403 if the parts do not fit together.
+    Raises StructlearnError if the parts do not fit together.
     """
 
     def __init__(
@@ -279,7 +279,7 @@ class LatentGrammar(Stored):
         threshold: probabilities, or weights, of rules below it become zero. storage: the precision
         to which they are rounded, and with which `to_bytes` stores them. The parser is never
         without a rule for it: the likeliest of each substate stays.
-        Raises StructlearnError SL404 for an unknown storage.
+        Raises StructlearnError for an unknown storage.
         """
         check_storage(storage)
         levels = []
@@ -334,7 +334,7 @@ class LatentGrammar(Stored):
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> LatentGrammar:
-        """See `Stored`. Raises StructlearnError SL405 for a signature or normalisation that is not
+        """See `Stored`. Raises StructlearnError for a signature or normalisation that is not
         registered.
         """
         return cls._from_fields(**fields)
@@ -438,7 +438,7 @@ class LatentGrammar(Stored):
 
 
 def check_storage(storage: str) -> None:
-    """Raises StructlearnError SL404 for an unknown storage."""
+    """Raises StructlearnError for an unknown storage."""
     if storage not in STORAGES:
         raise StructlearnError("SL404", value=storage, known=", ".join(STORAGES))
 
@@ -446,7 +446,7 @@ def check_storage(storage: str) -> None:
 def product(grammars: Sequence[LatentGrammar]) -> LatentGrammar:
     """One model of several grammars of the same trees: the first whole, the others' last levels.
 
-    Raises StructlearnError SL422 if their symbols, rules or lexicons are not the same.
+    Raises StructlearnError if their symbols, rules or lexicons are not the same.
     """
     first = grammars[0]
     levels, words = list(first.levels), list(first.lexicon.levels)

@@ -204,14 +204,6 @@ def test_adagrad_reaches_the_optimum():
     assert values[1] == pytest.approx(values[0], rel=0.01)
 
 
-@pytest.mark.parametrize("pruning", PRUNINGS)
-def test_adagrad_with_other_prunings(pruning):
-    settings = replace(BATCHES, rounds=1, pruning=pruning)
-    record = run(settings)[0].records[-1]
-    assert np.isfinite(record.value)
-    assert record.left_out == 0
-
-
 def test_steps_that_are_too_long():
     with pytest.raises(StructlearnError, match="SL436"):
         run(replace(BATCHES, learn_rate=1e6))

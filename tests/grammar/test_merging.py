@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 import treebanks
 
-from spacy_structlearn.grammar.analysis import uses
 from spacy_structlearn.grammar.conditional import with_levels, without_backoff
 from spacy_structlearn.grammar.decode import ChartParser
-from spacy_structlearn.grammar.em import TreeShard
 from spacy_structlearn.grammar.forests import GoldTrees
 from spacy_structlearn.grammar.hierarchical import Objectives
 from spacy_structlearn.grammar.lexicon import LexiconLevel
 from spacy_structlearn.grammar.merging import (
     conditional_merge_losses,
+    derivations,
     merge_curve,
     merge_losses,
     merged,
@@ -190,7 +189,7 @@ def test_the_halves_that_are_pairs_have_one_ancestor():
 def test_shares_are_expected_frequencies():
     grammar, data = weighted(generative()), toy_data()
     found = merge_losses(grammar, data, settings=EXACT)
-    shard = uses(grammar, data).shard
+    shard = derivations(grammar, data)
     for symbol, first, share in zip(found.symbols, found.firsts, found.shares, strict=True):
         inside, outside = shard.scores_of(symbol)
         used = (inside * outside).sum(axis=0)[first : first + 2]
@@ -200,8 +199,8 @@ def test_shares_are_expected_frequencies():
 def test_joint_losses_are_those_of_generative_training():
     grammar, data = generative(), toy_data()
     found = merge_losses(grammar, data, "joint")
-    derivations = uses(grammar, data).shard
-    symbols, firsts, losses = generative_losses(derivations, grammar.levels[-1])
+    shard = derivations(grammar, data)
+    symbols, firsts, losses = generative_losses(shard, grammar.levels[-1])
     np.testing.assert_array_equal(found.symbols, symbols)
     np.testing.assert_array_equal(found.firsts, firsts)
     np.testing.assert_allclose(found.joint, losses, rtol=1e-4, atol=1e-5)
@@ -457,4 +456,3 @@ def test_nothing_is_split_in_the_treebank_grammar():
     assert len(found.symbols) == len(found.conditional) == 0
     same = merged(grammar, 0, found.symbols, found.firsts, found.shares)
     assert same.levels[0] == grammar.levels[0]
-    assert isinstance(uses(grammar, data).shard, TreeShard)

@@ -15,7 +15,7 @@ from spacy.cli.train import train as spacy_train
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
-from spacy_structlearn.pipeline import batch_trainable, fitting
+from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import read_treebank
 
 CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.ConditionalGrammar.cfg"
@@ -61,29 +61,6 @@ def test_update_ends_at_the_grammar_of_fit(nlp):
     losses = [stepwise.update(examples, sgd=sgd)["constituency_parser"] for _ in range(5)]
     assert losses[0] > losses[1] > losses[2] > losses[3] == losses[4]
     assert parser_of(stepwise).parameters.to_bytes() == parser_of(nlp).parameters.to_bytes()
-
-
-@pytest.mark.parametrize("step", [1, 2, 3])
-def test_an_interrupted_fit_goes_on_from_its_checkpoint(nlp, tmp_path, monkeypatch, step):
-    monkeypatch.setattr(batch_trainable, "CHECKPOINT_SECONDS", -1)
-    other = blank()
-    parser = parser_of(other)
-    examples = treebank(other)
-    parser.initialize(lambda: examples)
-    calls = []
-
-    def interrupt(number, value):
-        calls.append(number)
-        if calls.count(step) == 4:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        parser.fit(examples, on_iteration=interrupt, checkpoint=tmp_path / "state")
-    went_on = []
-    parser.fit(examples, on_iteration=lambda n, _: went_on.append(n), checkpoint=tmp_path / "state")
-    assert went_on[0] == step
-    assert parser.parameters.to_bytes() == parser_of(nlp).parameters.to_bytes()
-    assert not (tmp_path / "state").exists()
 
 
 def test_products_of_conditional_grammars(nlp, tmp_path):
