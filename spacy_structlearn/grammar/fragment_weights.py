@@ -30,7 +30,7 @@ class FragmentWeights(Stored):
     templates: texts. n_tags, n_symbols: of the symbols, tags first. binarization: "right" or
     "left". vocabulary: uint64, ascending, hashes of the known words. keys: uint64 (n), ascending;
     values: float32 (n). storage: how these are written; see `LatentGrammar`.
-    Raises ValueError if the parts do not fit together, SL441 and SL431 as `FragmentTemplates`.
+    Raises ValueError if the parts do not fit together, and StructlearnError as `FragmentTemplates`.
     """
 
     kind = "fragment_weights"
@@ -73,7 +73,7 @@ class FragmentWeights(Stored):
     def compact(self, threshold: float = 1e-2, storage: str = "float16") -> FragmentWeights:
         """Fewer and rounder weights: features whose weights are smaller in magnitude are left out.
 
-        Raises StructlearnError SL404 for an unknown storage.
+        Raises StructlearnError for an unknown storage.
         """
         check_storage(storage)
         kept = np.abs(self.values) >= threshold

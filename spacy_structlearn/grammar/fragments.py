@@ -83,7 +83,7 @@ class Template:
     def parse(cls, text: str) -> Template:
         """The template that a text describes.
 
-        Raises StructlearnError SL441 for one that is malformed, has relations beside words, or two
+        Raises StructlearnError for one that is malformed, has relations beside words, or two
         words of one child, or of one span that is not split, whose expectation does not factorise.
         """
         part, *terms = str(text).split("|")
@@ -129,7 +129,7 @@ class Template:
 class FragmentTemplates:
     """Several templates, in order.
 
-    Raises StructlearnError SL441 as `Template.parse`, SL431 for one given twice.
+    Raises StructlearnError as `Template.parse`, and for one given twice.
     """
 
     def __init__(self, texts: Iterable[str]):

@@ -49,7 +49,7 @@ class FragmentStatistics:
     features: which there are. grammar: q0, learned of the same trees. data: these.
     Attributes: weights, all 0; counts, F, float64 (n_trees, n_features), in SciPy's CSR format;
     expectations, E, float64 (n_features); expected: what they come from.
-    Raises StructlearnError SL440 or SL443, see `FragmentExpectations`.
+    Raises StructlearnError, see `FragmentExpectations`.
     """
 
     def __init__(

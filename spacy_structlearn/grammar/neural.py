@@ -288,7 +288,7 @@ def _added(ops: Ops, n: int, places: NDArray[np.int32], rows: Floats2d) -> Float
 def _check(
     rows: Sequence[Floats2d], graphs: Hypergraphs, width: int, n_tags: int, n_symbols: int
 ) -> None:
-    """Raise SL438 or SL439 for what is not of the sizes of the layer."""
+    """Raise StructlearnError for what is not of the sizes of the layer."""
     found, wanted = [row.shape for row in rows], [(n, width) for n in graphs.n_words.tolist()]
     if found != wanted:
         raise StructlearnError("SL438", found=str(found[:5]), wanted=str(wanted[:5]))
@@ -421,7 +421,7 @@ class SpanNetwork:
     ) -> Floats:
         """A score for each item of `graphs`, in nats: float64 (I).
 
-        Raises StructlearnError SL438 if the tokens are not those of the sentences, SL439 if the
+        Raises StructlearnError if the tokens are not those of the sentences, or if the
         forests are of another grammar than that of the training.
         """
         if not len(graphs):

@@ -98,7 +98,7 @@ class SpanTemplates:
     words that begin with a capital, with another letter or with a digit, and each mark; spans of
     more than 8 runs have none. tags: positions count from the word: "WORD[-1]". Outside of the
     sentence stands a symbol of its own at each distance.
-    Raises StructlearnError SL430 for a malformed template, SL431 for one given twice.
+    Raises StructlearnError for a template that is malformed or given twice.
     """
 
     def __init__(self, spans: Iterable[str], tags: Iterable[str]):
@@ -168,7 +168,7 @@ class SpanWeights(Stored):
     spans, tags: templates. n_tags, n_symbols: of the symbols that are scored, tags first. buckets:
     number of weights. vocabulary: uint64, ascending, hashes of the known words. entries: weights
     other than zero, either sign. storage: how they are written; see `LatentGrammar`.
-    Raises ValueError if the parts do not fit together, SL430 and SL431 as `SpanTemplates`.
+    Raises ValueError if the parts do not fit together, and StructlearnError as `SpanTemplates`.
     """
 
     kind = "span_weights"
@@ -235,7 +235,7 @@ class SpanWeights(Stored):
     def compact(self, threshold: float = 1e-2, storage: str = "float16") -> SpanWeights:
         """Fewer and rounder weights: those below the threshold in magnitude become zero.
 
-        Raises StructlearnError SL404 for an unknown storage.
+        Raises StructlearnError for an unknown storage.
         """
         check_storage(storage)
         places, values = self.entries

@@ -27,7 +27,7 @@ class SpanGrammar(Stored):
     linear scores; None: none. What a network scores with is no part of it. temperature: posteriors
     of brackets are raised to the power of one over it, a calibration, in place of the grammar's.
     fragments: scores of more than symbols over spans, see `fragments`; None: none.
-    Raises StructlearnError SL433 for a weight or a temperature out of range, or if the features are
+    Raises StructlearnError for a weight or a temperature out of range, or if the features are
     of other symbols.
     """
 
