@@ -320,14 +320,22 @@ def _threshold(default: float) -> Any:
     return setting(default, ge=0, le=1, help=text)
 
 
+def _base(default: str) -> Any:
+    text = (
+        "The grammar that parses first, in a block of its own: spacy_structlearn.LatentGrammar or "
+        f"spacy_structlearn.ConditionalGrammar. None: {default}."
+    )
+    return setting(None, help=text)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SpanFeaturesSettings(Settings):
     """Linear scores of symbols over spans, learned by AdaGrad with an L1 penalty."""
 
     templates: Sequence[str] | None = setting(
         None,
-        help='Features of a span, such as "WORD[first]|SUFFIX3[after]" or "LENGTH"; see '
-        "`SpanTemplates`. None: those of Hall, Durrett & Klein (2014), and tags.",
+        help='Features of a span, such as "WORD[first]|SUFFIX3[after]" or "LENGTH", as '
+        "`grammar.span_features` has them. None: those of Hall, Durrett & Klein (2014), and tags.",
     )
     tag_templates: Sequence[str] | None = setting(
         None,
@@ -363,11 +371,7 @@ class ForestSettings(Settings):
 
     attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
 
-    grammar: LatentGrammarSettings | None = setting(
-        None,
-        help="The grammar that parses first, spacy_structlearn.LatentGrammar or "
-        "spacy_structlearn.ConditionalGrammar in a block of its own. None: the first, as it is.",
-    )
+    grammar: LatentGrammarSettings | None = _base("a latent grammar with its default settings")
     folds: int = setting(
         5,
         ge=1,
@@ -546,8 +550,8 @@ class FragmentFeaturesSettings(Settings):
 
     templates: Sequence[str] | None = setting(
         None,
-        help='Features, such as "RULE|PARENT" or "LABEL|WORD[first]"; see `grammar.fragments`. '
-        "None: local substructures and the words at the ends of spans.",
+        help='Features, such as "RULE|PARENT" or "LABEL|WORD[first]", as `grammar.fragments` has '
+        "them. None: local substructures and the words at the ends of spans.",
     )
     min_count: int = setting(
         2, ge=1, help="Features seen less often in the training data are left out."
@@ -570,14 +574,14 @@ class MEstimatedGrammarSettings(ForestSettings, FragmentFeaturesSettings):
     """Grammar corrected by features of fragments of trees (Smith, Vail & Lafferty 2007).
 
     M-estimation: how often the grammar expects each feature has a closed form, and the treebank is
-    counted once, so that no sentence is parsed in training. By default the grammar is a treebank
-    grammar, without any splitting. The settings `folds`, `threshold`, `start` and those called
-    conditional are of what may follow: maximizing the conditional likelihood of the trees, which is
-    more accurate, and for which the training sentences are parsed.
+    counted once, so that no sentence is parsed in training. The settings `folds`, `threshold`,
+    `start` and those called conditional are of what may follow: maximizing the conditional
+    likelihood of the trees, which is more accurate, and for which the training sentences are parsed.
     """
 
     name: ClassVar[str] = "MEstimatedGrammar"
 
+    grammar: LatentGrammarSettings | None = _base("a treebank grammar, without any splitting")
     l2: float = setting(
         1.0,
         gt=0,

@@ -479,10 +479,12 @@ class TrainingSentences:
 
     @property
     def tokens(self) -> list[Any] | None:
+        """Those of each tree; None if some have none."""
         return None if self.without_tokens else self.parts
 
     @property
     def without_tokens(self) -> int:
+        """Number of trees that have none."""
         return sum(part is None for part in self.parts)
 
     @classmethod
