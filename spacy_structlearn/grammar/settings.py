@@ -320,12 +320,10 @@ def _threshold(default: float) -> Any:
     return setting(default, ge=0, le=1, help=text)
 
 
-def _base(default: str) -> Any:
-    text = (
-        "The grammar that parses first, in a block of its own: spacy_structlearn.LatentGrammar or "
-        f"spacy_structlearn.ConditionalGrammar. None: {default}."
-    )
-    return setting(None, help=text)
+_BASE = (
+    "The grammar that parses first, in a block of its own: spacy_structlearn.LatentGrammar or "
+    "spacy_structlearn.ConditionalGrammar. None: {}."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,7 +369,9 @@ class ForestSettings(Settings):
 
     attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
 
-    grammar: LatentGrammarSettings | None = _base("a latent grammar with its default settings")
+    grammar: LatentGrammarSettings | None = setting(
+        None, help=_BASE.format("a latent grammar with its default settings")
+    )
     folds: int = setting(
         5,
         ge=1,
@@ -576,12 +576,14 @@ class MEstimatedGrammarSettings(ForestSettings, FragmentFeaturesSettings):
     M-estimation: how often the grammar expects each feature has a closed form, and the treebank is
     counted once, so that no sentence is parsed in training. The settings `folds`, `threshold`,
     `start` and those called conditional are of what may follow: maximizing the conditional
-    likelihood of the trees, which is more accurate, and for which the training sentences are parsed.
+    likelihood of the trees, which is more accurate, but parses the training sentences.
     """
 
     name: ClassVar[str] = "MEstimatedGrammar"
 
-    grammar: LatentGrammarSettings | None = _base("a treebank grammar, without any splitting")
+    grammar: LatentGrammarSettings | None = setting(
+        None, help=_BASE.format("a treebank grammar, without any splitting")
+    )
     l2: float = setting(
         1.0,
         gt=0,
