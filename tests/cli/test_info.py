@@ -212,7 +212,12 @@ FEW = {"folds": 2, "max_iterations": 1, "weight": 0.5}
 @pytest.mark.parametrize(
     ("architecture", "settings", "weight", "said"),
     [
-        ("SpanGrammar", {**FEW, "l1_per_sentence": 0.0}, 0.5, r"  [\d,]+ weights of span features, "),
+        (
+            "SpanGrammar",
+            {**FEW, "l1_per_sentence": 0.0},
+            0.5,
+            r"  [\d,]+ weights of span features, ",
+        ),
         ("NeuralGrammar", {**FEW, "hidden_width": 4}, 0.5, r"  network of 1,[\d,]+ "),
         ("MEstimatedGrammar", {}, 1, r"  \d+ features of fragments, \d+ of them with weights "),
     ],

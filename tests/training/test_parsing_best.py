@@ -144,9 +144,7 @@ def test_grammars_are_kept_by_trees_and_settings(small, trees):
     paths += [replace(kept, seed=1).path(trees[:39]), kept.path(trees[1:40])]
     paths.append(replace(small, limit=30).kept("wsj", "train", kept.own).path(trees[:30]))
     assert len(set(paths)) == len(paths)
-    assert small.kept("wsj", "train", replace(kept.own, threads=2)).path(trees) == kept.path(
-        trees
-    )
+    assert small.kept("wsj", "train", replace(kept.own, threads=2)).path(trees) == kept.path(trees)
 
 
 def test_a_kept_grammar_is_not_trained_again(small, trees, monkeypatch):
