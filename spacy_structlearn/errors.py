@@ -260,11 +260,6 @@ MESSAGES = {
         "A network in {architecture} cannot listen to the component {upstream!r}: it is trained by "
         "itself, over all data at once; give it layers of its own, such as spacy.Tok2Vec.v2"
     ),
-    "SL041": (
-        "The grammar of {architecture} cannot be a model {model!r}: name an architecture like "
-        "spacy_structlearn.LatentGrammar.v1 or spacy_structlearn.ConditionalGrammar.v1"
-    ),
-    "SL042": "BiLSTMEncoder.v1: {name} is {value}; it must be {wanted}",
     "SL044": (
         "{old} was replaced by {new}: {changes}; `structlearn upgrade PATH` converts configs and "
         "pipelines"
@@ -409,7 +404,6 @@ MESSAGES = {
     "SL404": "Probabilities cannot be stored as {value!r}. Choose one of {known}.",
     "SL405": "No {kind} function is registered as {name!r}; there are: {known}. Import the package "
     "that registers it before the model is loaded.",
-    "SL406": "{name} of the grammar's training must be {wanted}, not {value!r}.",
     "SL407": "There are no trees to learn a grammar from. Check the reader of the treebank.",
     "SL420": "There is no grammar to parse with, or it is empty. Train one or load one first.",
     "SL421": "{name} is {value!r}; it must be {wanted}.",
@@ -420,15 +414,14 @@ MESSAGES = {
     "ones.",
     "SL425": "A scorer gave scores of shape {shape} where {wanted} was wanted, or scores that are "
     "NaN or +inf. Give one number, or -inf, for each item of the forests.",
-    "SL426": "A network scores the trees of one anchored grammar. Give the parser that, and no "
+    "SL426": "A network scores the trees of one span grammar. Give the parser that, and no "
     "other grammars beside it.",
     "SL427": "There are tokens of {number} sentences, but {of} sentences.",
     "SL430": "{text!r} is no template of features of a {kind}. Join terms like {examples} by |, or "
     'give "bias".',
     "SL431": "The template {text!r} is given twice. Leave one of the two out.",
-    "SL432": "{name} of span features must be {wanted}, not {value!r}.",
-    "SL433": "The parts of an anchored grammar do not fit together: {problem}.",
-    "SL434": "An anchored grammar cannot be trained on {problem}. Give trees, or pairs of tokens "
+    "SL433": "The parts of a span grammar do not fit together: {problem}.",
+    "SL434": "A span grammar cannot be trained on {problem}. Give trees, or pairs of tokens "
     "and a tree, two of them or more.",
     "SL435": "{number} of {of} sentences have no tokens, which the network reads. Give pairs of "
     "tokens and a tree.",
@@ -442,7 +435,6 @@ MESSAGES = {
     "learned from trees.",
     "SL441": "{text!r} is no template of features of fragments: {problem}. Begin with RULE, LABEL "
     "or TAG and join, by |, PARENT, GRANDPARENT and SIBLING, or terms like WORD[first].",
-    "SL442": "{name} of features of fragments must be {wanted}, not {value!r}.",
     "SL443": "What a product of {members} grammars expects has no closed form. Take one grammar as "
     "the base of M-estimation.",
     # --- SL5xx: classification ----------------------------------------------------------------

@@ -29,8 +29,8 @@ from spacy_structlearn.classification import BayesNet, LogLinear
 from spacy_structlearn.classification.stages import Stages
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.prf import character_spans
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.model import LatentGrammar
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.pipeline.batch_trainable import write_bytes
 from spacy_structlearn.pipeline.extensions import CONSTITUENTS, NP_CHUNKS, Frame, group_scores
@@ -148,10 +148,10 @@ def _(grammar: LatentGrammar) -> int:
 
 
 @n_weights.register
-def _(anchored: AnchoredGrammar) -> int:
-    scored = (anchored.features, anchored.fragments)
+def _(span_grammar: SpanGrammar) -> int:
+    scored = (span_grammar.features, span_grammar.fragments)
     own = sum(weights.n_weights for weights in scored if weights is not None)
-    return n_weights(anchored.grammar) + own
+    return n_weights(span_grammar.grammar) + own
 
 
 @n_weights.register

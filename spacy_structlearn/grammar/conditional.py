@@ -30,17 +30,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import StructlearnError
 from ..optimize.lbfgs import ValueAndGradient, dot
 from ..optimize.shards import Engine, Shard
 from .em import TreeShard
-from .forests import Counts, Forests, RebuiltForests, Terminals, Weights
+from .forests import ForestCounts, Forests, RebuiltForests, Terminals, Weights
 from .lexicon import Backoff, Lexicon, LexiconLevel
 from .model import LatentGrammar, Level
 from .symbols import TreebankData, cumulative
 
-BASES = ("uniform", "generative")
-SCALES = ("own", "all")
 LEAST = 1e-8  # base probabilities below are zero
 LARGEST = 40.0  # of the logarithm of a weight, with which `_forest` does not overflow
 
@@ -124,12 +121,9 @@ class Parameterization:
     level, words: a generative level, of which the structure is taken and, for the base
     "generative", the probabilities; lexicon: without back-off. A parameter vector has those of
     binary, unary and root productions, of words of their own, and of rows.
-    Raises StructlearnError SL406 for an unknown base.
     """
 
     def __init__(self, level: Level, words: LexiconLevel, lexicon: Lexicon, base: str):
-        if base not in BASES:
-            raise StructlearnError("SL406", name="base", wanted=" or ".join(BASES), value=base)
         self.level = level
         self.words = words
         self.is_centred = base == "generative"
@@ -242,7 +236,6 @@ class MultiScale(Parameterization):
     production of level k that is refined by one with a parameter of its own, in the order of
     `Parts`. parents: for each scale but the first int32, the place, in the scale before, of what
     each production refines.
-    Raises StructlearnError SL406 for an unknown base.
     """
 
     def __init__(
@@ -417,10 +410,7 @@ def ancestor_places(
 def parameterization_of(
     grammar: LatentGrammar, number: int, base: str, scales: str = "own"
 ) -> Parameterization:
-    """Of a level of a generative grammar. scales: "own" parameters, or of "all" levels up to it.
-
-    Raises StructlearnError SL406 for an unknown base.
-    """
+    """Of a level of a generative grammar. scales: "own" parameters, or of "all" levels up to it."""
     levels, words = grammar.levels[: number + 1], grammar.lexicon.levels[: number + 1]
     if scales == "all":
         return MultiScale(levels, words, grammar.lexicon, base)
@@ -442,7 +432,7 @@ def level_weights(level: Level, parts: Parts, terminals: TerminalMap) -> Weights
     )
 
 
-class ConditionalShard:
+class GrammarShard:
     """Some sentences: the derivations of their trees, and their forests.
 
     forests: their terminals are those of all shards, once `number` has said which these are.
@@ -491,7 +481,7 @@ class ConditionalShard:
         if len(sentences) < len(self.sentences):
             self.count_only(sentences)
 
-    def expected_counts(self, weights: tuple[Level, Weights]) -> tuple[float, Counts]:
+    def expected_counts(self, weights: tuple[Level, Weights]) -> tuple[float, ForestCounts]:
         """log P(trees | words), and the expected counts given the tree minus those given the words.
 
         weights: a level, and its arrays. Minus infinity if float32 loses a sentence later than in
@@ -544,10 +534,10 @@ def _trees_of(forests: Forests | RebuiltForests, terminals: Terminals) -> Treeba
     return replace(trees, production=production, forms=(), initial=np.empty(0, bool), pairs=pairs)
 
 
-class ConditionalLikelihood:
-    """- L(theta) + l2 |theta|^2, to be minimised, of one level.
+class GrammarLikelihood:
+    """- L(theta) + l2 |theta|^2 / 2, to be minimised, of one level.
 
-    engine: of `ConditionalShard`s. terminals: those of all shards. l2: 1 / (2 variance), 0 or more.
+    engine: of `GrammarShard`s. terminals: those of all shards. l2: 1 / variance, 0 or more.
     """
 
     def __init__(
@@ -602,8 +592,8 @@ class ConditionalLikelihood:
         gradient = self.parameterization.parameters_of(Parts(*counts[:3], own, rows))
         np.negative(gradient, out=gradient)
         if l2:
-            gradient += 2.0 * l2 * theta
-        return -value + l2 * dot(theta, theta), gradient
+            gradient += l2 * theta
+        return -value + 0.5 * l2 * dot(theta, theta), gradient
 
 
 def without_backoff(grammar: LatentGrammar) -> LatentGrammar:
@@ -616,14 +606,7 @@ def without_backoff(grammar: LatentGrammar) -> LatentGrammar:
     whole = lexicon.with_levels(
         lexicon.tag_substates, words, Backoff(lexicon.backoff.parents, weights)
     )
-    return LatentGrammar(
-        grammar.symbols,
-        grammar.rules,
-        grammar.levels,
-        whole,
-        grammar.chains,
-        binarization=grammar.binarization,
-    )
+    return grammar.replaced(lexicon=whole, storage="float32")
 
 
 def with_levels(
@@ -632,11 +615,6 @@ def with_levels(
     """The grammar with other levels, of the same tree of splits."""
     n_tags = grammar.symbols.n_tags
     substates = [level.substates[:n_tags] for level in levels]
-    return LatentGrammar(
-        grammar.symbols,
-        grammar.rules,
-        levels,
-        grammar.lexicon.with_levels(substates, words),
-        grammar.chains,
-        binarization=grammar.binarization,
+    return grammar.replaced(
+        levels=list(levels), lexicon=grammar.lexicon.with_levels(substates, words)
     )

@@ -11,7 +11,7 @@ among trees without substates by the posterior q of each production over its spa
                        half, so that precision counts too: all that are likelier than not
 
 With several grammars of one treebank, members of one model or models of their own, the scores of
-all are added up (Petrov 2010). With anchored scores (see `anchored`) what is left is scored anew,
+all are added up (Petrov 2010). With span scores (see `span_grammar`) what is left is scored anew,
 and q is of that model. A tree always comes back: where nothing survives the thresholds they are
 lowered, then levels are left out; a sentence that not even the coarsest grammar can parse gets a
 flat tree, marked as failed.
@@ -29,11 +29,11 @@ from ..errors import StructlearnError
 from ..optimize.batches import Rooms, in_batches
 from ..trees.parse import GivenTag, Parse, calibrate, tag_shares
 from . import _chart
-from .anchored_model import AnchoredGrammar
 from .fragment_weights import FragmentScorer
 from .hypergraph import Floats, Hypergraphs, Scorer, from_forest, together
 from .model import LatentGrammar, Level
 from .span_features import LinearScorer
+from .span_model import SpanGrammar
 
 LABELLED_RECALL = "labelled_recall"
 DECODERS = (*_chart.DECODERS, LABELLED_RECALL)
@@ -49,20 +49,20 @@ DENSE = 16
 class ChartParser:
     """Parses with one latent grammar, or with several that are of one treebank.
 
-    grammars: LatentGrammar, or several of them, or one AnchoredGrammar. decoder: one of `DECODERS`.
+    grammars: LatentGrammar, or several of them, or one SpanGrammar. decoder: one of `DECODERS`.
     levels: those of the (first) grammar that make the cascade, from 0 to its depth; None: all.
     thresholds: of posteriors, one for each level but the last. threads: so many share the sentences
-    of a batch. network: adds its scores to those of an AnchoredGrammar.
+    of a batch. network: adds its scores to those of an SpanGrammar.
     Memory grows with the square of the longest sentence and its time faster: 250 words take 40 MB,
     5,000 would take 16 GB.
-    Raises StructlearnError SL420 for an empty grammar, SL421 for settings out of range, SL422 for
-    grammars of different symbols or rules, SL426 for a network, or several grammars, that do not go
-    with what is given.
+    Raises StructlearnError for an empty grammar, for settings out of range, for grammars of
+    different symbols or rules, and for a network, or several grammars, that do not go with what is
+    given.
     """
 
     def __init__(
         self,
-        grammars: LatentGrammar | AnchoredGrammar | Sequence[LatentGrammar],
+        grammars: LatentGrammar | SpanGrammar | Sequence[LatentGrammar],
         *,
         decoder: str = "max_rule_product",
         levels: Sequence[int] | None = None,
@@ -74,16 +74,16 @@ class ChartParser:
         self.weight: float | None = None  # of the grammar's scores, where there are others
         self.scorers: list[Scorer] = []
         self.fragments: FragmentScorer | None = None
-        if isinstance(grammars, AnchoredGrammar):
-            anchored, grammars = grammars, grammars.grammar
-            self.weight = anchored.weight
-            self.temperature = anchored.temperature
-            if anchored.features is not None:
-                self.scorers.append(LinearScorer(anchored.features))
+        if isinstance(grammars, SpanGrammar):
+            span_grammar, grammars = grammars, grammars.grammar
+            self.weight = span_grammar.weight
+            self.temperature = span_grammar.temperature
+            if span_grammar.features is not None:
+                self.scorers.append(LinearScorer(span_grammar.features))
             if network is not None:
                 self.scorers.append(network)
-            if anchored.fragments is not None:
-                self.fragments = FragmentScorer(anchored.fragments, grammars.symbols)
+            if span_grammar.fragments is not None:
+                self.fragments = FragmentScorer(span_grammar.fragments, grammars.symbols)
         elif network is not None:
             raise StructlearnError("SL426")
         if isinstance(grammars, LatentGrammar):
@@ -169,8 +169,8 @@ class ChartParser:
         word with its given tag is raised by that many nats, by less if the tag is not certain
         (`tag_shares`), at every level of the cascade; with infinity its most probable tag is
         certain. tokens: for each sentence what the network reads; None if it reads words only.
-        Raises StructlearnError SL423 if there is not one tag a word, SL427 unless there are tokens
-        for each sentence, SL425 if a scorer gives what are no scores.
+        Raises StructlearnError if there is not one tag for each word, or not one list of tokens for
+        each sentence, or if a scorer gives something other than scores.
         """
         own = [list(sentence) for sentence in sentences]
         given: list[Sequence[GivenTag] | None] = [None] * len(own)
@@ -222,7 +222,7 @@ class ChartParser:
     ) -> list[Parse]:
         """The k trees that the decoder likes best, best first; fewer if there are no more.
 
-        With the decoder "viterbi" the trees are ranked as by "max_rule_product", but with anchored
+        With the decoder "viterbi" the trees are ranked as by "max_rule_product", but with span
         scores by their probability; so they are with "labelled_recall", since a tree that has most
         brackets of the best one may have next to no probability. The arguments are as in `parse`.
         """
@@ -234,7 +234,7 @@ class ChartParser:
                 parses = self._k_best(lexicon, others, k)
             else:
                 own = None if tokens is None else [tokens]
-                parses = self._k_best_anchored(sentence, own, lexicon, others, k)
+                parses = self._k_best_rescored(sentence, own, lexicon, others, k)
         if not parses:
             given = None if tags is None else [tags]
             read = None if tokens is None else [tokens]
@@ -261,7 +261,7 @@ class ChartParser:
                 parses.append(parse)
         return parses
 
-    def _k_best_anchored(
+    def _k_best_rescored(
         self,
         sentence: list[str],
         tokens: list[Any] | None,
@@ -303,7 +303,7 @@ class ChartParser:
                     found = chart.parse(self._parser, lexicon, others, offsets)
             else:
                 own = None if tokens is None else [tokens[i] for i in filled]
-                found = self._anchored(words, own, lexicon, others, offsets)
+                found = self._rescored(words, own, lexicon, others, offsets)
             *arrays, levels, logs = found
             for number, (parse, level, log) in enumerate(
                 zip(self._parses(*arrays), levels.tolist(), logs.tolist(), strict=True)
@@ -319,7 +319,7 @@ class ChartParser:
                 parses[i] = Parse([], [], [], nothing, [], root=self.grammar.symbols.root)
         return [parses[i] for i in range(len(sentences))]
 
-    def _anchored(
+    def _rescored(
         self,
         words: list[list[str]],
         tokens: list[Any] | None,
@@ -327,7 +327,7 @@ class ChartParser:
         others: list[NDArray[np.float32]],
         offsets: NDArray[np.int64],
     ) -> tuple[NDArray[Any], ...]:
-        """As `Chart.parse`, with anchored scores."""
+        """As `Chart.parse`, with span scores."""
         found = self._forests(lexicon, others, offsets)
         numbers = found.numbers
         graphs, scores, sources = self._scored(found, words, tokens)

@@ -3,7 +3,7 @@
 As in tables 1 and 2 of Petrov et al. (2006): of a tag's subcategories the words that are likeliest
 under each, of a phrase's the productions. Subcategories are those of the last level of the cascade,
 numbered from 0; of a product of grammars those of the first. Of a conditional grammar (Petrov &
-Klein 2007) what is shown are weights: no probabilities, and not bounded by 1. Of an anchored one it
+Klein 2007) what is shown are weights: no probabilities, and not bounded by 1. Of a span grammar it
 is what the latent grammar in it has.
 """
 
@@ -15,10 +15,10 @@ from heapq import nlargest
 import numpy as np
 from numpy.typing import NDArray
 
-from .anchored_model import AnchoredGrammar
 from .model import LatentGrammar, Level
+from .span_model import SpanGrammar
 
-Grammar = LatentGrammar | AnchoredGrammar
+Grammar = LatentGrammar | SpanGrammar
 SMALLEST = 1e-4  # words that are less probable are not shown, unless all are
 _LARGEST = 1.001  # of probabilities, with what float32 has added to them
 _ROUNDED = 0.1  # what storage, and leaving out what is small, can change of a sum of probabilities
@@ -43,9 +43,9 @@ def describe(grammar: Grammar) -> str:
     ]
     if is_conditional(base):
         lines.append("conditional: beside words and productions are weights, no probabilities")
-    if isinstance(grammar, AnchoredGrammar):
+    if isinstance(grammar, SpanGrammar):
         own = f"{grammar.weight:.3g} times the score of the grammar"
-        lines.append(f"anchored: trees are scored again, and {own} is added")
+        lines.append(f"span scores: trees are scored again, and {own} is added")
         if grammar.features is not None:
             known = f"{len(grammar.features.vocabulary):,} words known"
             lines.append(f"  {grammar.features.n_weights:,} weights of span features, {known}")
@@ -66,7 +66,7 @@ def describe(grammar: Grammar) -> str:
 
 def _base(grammar: Grammar) -> LatentGrammar:
     """The latent grammar in it."""
-    return grammar.grammar if isinstance(grammar, AnchoredGrammar) else grammar
+    return grammar.grammar if isinstance(grammar, SpanGrammar) else grammar
 
 
 def is_conditional(grammar: Grammar) -> bool:

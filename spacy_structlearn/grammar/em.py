@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from ..optimize.shards import Pool, make_engine, split
+from ..optimize.shards import MakeEngine, Pool, make_engine, split
 from . import _derivations
-from .lexicon import LexiconLearner, LexiconLevel, LexiconSettings
+from .lexicon import LexiconLearner, LexiconLevel
 from .model import LatentGrammar, Level
+from .settings import LexiconSettings
 from .symbols import TreebankData, cumulative
 
 LEAST = 1e-30  # probabilities below are zero
 _PARTS = 4  # shares of work for each thread: they do not take the same time
 
 
-class Counts(NamedTuple):
+class ProductionCounts(NamedTuple):
     """Counts of productions, laid out as the probabilities of `Level`, and of `data.pairs`."""
 
     binary: NDArray[np.floating]
@@ -33,10 +34,10 @@ class Counts(NamedTuple):
     lexical: NDArray[np.floating]
 
 
-def observed_counts(data: TreebankData) -> Counts:
+def observed_counts(data: TreebankData) -> ProductionCounts:
     """How often each coarse production stands in the trees."""
     rules = data.rules
-    return Counts(
+    return ProductionCounts(
         np.bincount(data.production[data.is_binary], minlength=len(rules.binary)),
         np.bincount(data.production[data.is_unary], minlength=len(rules.unary)),
         np.bincount(data.roots, minlength=len(rules.root)),
@@ -49,17 +50,22 @@ Refined = tuple[Level, NDArray[np.float32]]
 substates."""
 
 
-class Derivations:
+class TreebankDerivations:
     """The derivations of observed trees under refined grammars.
 
-    shards: the trees are cut in so many; counts, sums of float32, depend on it by rounding errors.
-    threads: so many share the work; the results are the same, bit for bit. Not to be used by two
-    threads at a time.
+    shards: number of parts that the trees are cut in; counts, sums of float32, depend on it by
+    rounding errors. threads: share the work; the results are the same, bit for bit. Not to be used
+    by two threads at a time.
     """
 
-    def __init__(self, data: TreebankData, threads: int = 1, shards: int = 1):
-        if shards < 1:
-            raise StructlearnError("SL209", name="shards", wanted="1 or more", value=shards)
+    def __init__(
+        self,
+        data: TreebankData,
+        threads: int = 1,
+        shards: int = 1,
+        *,
+        make_engine: MakeEngine = make_engine,
+    ):
         parts = [data]
         if shards > 1:
             parts = [
@@ -68,10 +74,10 @@ class Derivations:
             ]
         self.engine = make_engine(_make_shard, threads if shards == 1 else 1, parts, threads)
 
-    def expected_counts(self, parameters: Refined) -> tuple[float, Counts]:
+    def expected_counts(self, parameters: Refined) -> tuple[float, ProductionCounts]:
         """The log-likelihood (equation 4), in nats, and the expected counts (equation 3)."""
         value, counts = self.engine.expected_counts(parameters)
-        return value, Counts(*counts)
+        return value, ProductionCounts(*counts)
 
     def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Inside and outside scores, as of the last `expected_counts`, of all nodes of a symbol.
@@ -97,7 +103,7 @@ def _scores_of(shard: TreeShard, symbol: int) -> tuple[NDArray[np.float32], NDAr
 
 
 class TreeShard:
-    """Some of the trees of `Derivations`, and the scores of their nodes.
+    """Some of the trees of `TreebankDerivations`, and the scores of their nodes.
 
     inside, outside: float32, the scores of the last `expected_counts`, vectors of nodes from
     node_offsets on (int64, n_nodes + 1). values: float64 (n_trees), the log-likelihood of each.
@@ -138,8 +144,8 @@ class TreeShard:
         """End the threads."""
         self._pool.close()
 
-    def expected_counts(self, parameters: Refined) -> tuple[float, Counts]:
-        """See `Derivations`."""
+    def expected_counts(self, parameters: Refined) -> tuple[float, ProductionCounts]:
+        """See `TreebankDerivations`."""
         level, emissions = parameters
         self._make_room(level.substates)
         at, inside, outside, scale = self.node_offsets, self.inside, self.outside, self._scale
@@ -190,10 +196,10 @@ class TreeShard:
             (self._words, pair_offsets, lexical),
         ):
             _derivations.posterior_sums(nodes, starts, offsets, at, inside, outside, out)
-        return float(self.values.sum()), Counts(binary, unary, root, lexical)
+        return float(self.values.sum()), ProductionCounts(binary, unary, root, lexical)
 
     def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """See `Derivations`."""
+        """See `TreebankDerivations`."""
         places = self.places_of(symbol)
         return self.inside[places], self.outside[places]
 
@@ -229,7 +235,10 @@ def _grouped(
 
 
 def m_step(
-    data: TreebankData, substates: NDArray[np.int32], ancestors: NDArray[np.int32], counts: Counts
+    data: TreebankData,
+    substates: NDArray[np.int32],
+    ancestors: NDArray[np.int32],
+    counts: ProductionCounts,
 ) -> Level:
     """Relative frequencies (equation 5); a substate never used has only zeros."""
     level = Level(
@@ -270,7 +279,7 @@ def m_step(
 def treebank_grammar(data: TreebankData, settings: LexiconSettings | None = None) -> LatentGrammar:
     """The X-bar grammar of the treebank, by counting: a grammar with level 0 alone.
 
-    Raises StructlearnError SL407 if there are no trees.
+    Raises StructlearnError if there are no trees.
     """
     if not data.n_trees:
         raise StructlearnError("SL407")

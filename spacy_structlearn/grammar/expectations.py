@@ -47,7 +47,7 @@ class FragmentExpectations:
     are distributed as its lexicon says, but for unknown ones: probabilities are divided by their
     sum over the words of the training data, `lexical_mass`, float64 (substates of tags). boundary:
     the hash of what stands outside of a sentence.
-    Raises StructlearnError SL440 if it never ends a tree, SL443 for a product of grammars.
+    Raises StructlearnError if it never ends a tree, or for a product of grammars.
     """
 
     def __init__(self, grammar: LatentGrammar, words: Words, boundary: int):

@@ -22,7 +22,6 @@ from .lexicon import Lexicon
 from .model import Level
 from .symbols import TreebankData
 
-MOST_SUBSTATES = 64  # bits of a mask
 CHUNK = 512  # sentences whose counts are added up in float32
 
 
@@ -54,7 +53,7 @@ class Weights(NamedTuple):
     terminal_offsets: NDArray[np.int64]
 
 
-class Counts(NamedTuple):
+class ForestCounts(NamedTuple):
     """Expected counts of refined productions, float64, laid out as `Weights`."""
 
     binary: NDArray[np.float64]
@@ -308,7 +307,7 @@ class Forests:
             self._put(name, array)
         self._open()
 
-    def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], Counts]:
+    def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], ForestCounts]:
         """log Z of each sentence, -inf where float32 has lost it, and sums of expected counts.
 
         Equations 2 and 3 of Petrov & Klein (2007). Counts are added up in float32 over some
@@ -354,7 +353,7 @@ class _Sums:
 
     def __init__(self, weights: Weights):
         arrays = (weights.binary, weights.unary, weights.root, weights.terminal)
-        self.total = Counts(*(np.zeros(len(array)) for array in arrays))
+        self.total = ForestCounts(*(np.zeros(len(array)) for array in arrays))
         self.part = tuple(np.zeros(len(array), dtype=np.float32) for array in arrays)
         self._pending = 0
 
@@ -364,7 +363,7 @@ class _Sums:
         if self._pending >= CHUNK:
             self._flush()
 
-    def counts(self) -> Counts:
+    def counts(self) -> ForestCounts:
         """The counts of all sentences so far."""
         if self._pending:
             self._flush()
@@ -439,7 +438,7 @@ class RebuiltForests:
         """Add a level to the cascade: prune with these weights, then refine to this level."""
         self._cascade.append((weights, level))
 
-    def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], Counts]:
+    def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], ForestCounts]:
         """See `Forests`."""
         threshold, edge_factor = self._limits
         sums = _Sums(weights)

@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike
 
 from ..optimize.lbfgs import Vector
 from ..optimize.shards import ThreadEngine
-from .anchored import TrainingForests
 from .fragment_weights import FragmentPlaces, FragmentScorer
 from .hypergraph import Floats, Mask
+from .span_grammar import TrainingForests
 
 _BATCH = 50  # sentences whose forests are refined together
 _MOST_SHARDS = 16
@@ -29,7 +29,7 @@ _MOST_HALVINGS = 10
 
 
 class FragmentObjective:
-    """The mean loss of n sentences in nats, and l2 |w|^2 / n.
+    """The mean loss of n sentences in nats, and the penalty l2 |w|^2 / 2 over n.
 
     forests: of the sentences, with the trees to be learned; sentences: the words of all that these
     are numbered by. scorer: with the features. l2: strength of the penalty. threads: so many share
@@ -57,16 +57,18 @@ class FragmentObjective:
             refined = places.forests
             # What stands above a node follows from the tree, so that it is one tree there, too.
             reached = np.where(target[refined.edges], 0.0, -np.inf)
-            parts.append(_Part(places, refined.graphs.best(reached)[1]))
+            parts.append(_RefinedBatch(places, refined.graphs.best(reached)[1]))
         self.n_edges = sum(len(part.target) for part in parts)
         groups = np.array_split(np.arange(len(parts)), min(_MOST_SHARDS, max(len(parts), 1)))
-        shards = [_Shard([parts[i] for i in group], size, 1.0 / max(n, 1)) for group in groups]
+        shards = [
+            _FragmentShard([parts[i] for i in group], size, 1.0 / max(n, 1)) for group in groups
+        ]
         self._engine = ThreadEngine(shards, threads)
 
     def value_and_grad(self, w: Vector) -> tuple[float, Vector]:
         """The objective at w, float64 (n_features), and its gradient, float64 (n_features)."""
         value, gradient = self._engine.value_and_grad(w)
-        return value + self._l2 * float(w @ w), gradient + 2.0 * self._l2 * w
+        return value + 0.5 * self._l2 * float(w @ w), gradient + self._l2 * w
 
     def close(self) -> None:
         """Let go of the forests and of threads."""
@@ -87,17 +89,17 @@ def shrunk(objective: FragmentObjective, weights: ArrayLike) -> Vector:
     return best if least < objective.value_and_grad(np.zeros_like(best))[0] else np.zeros_like(best)
 
 
-class _Part(NamedTuple):
+class _RefinedBatch(NamedTuple):
     """Refined forests of a batch of sentences, their features, and the edges of the right trees."""
 
     places: FragmentPlaces
     target: Mask
 
 
-class _Shard:
+class _FragmentShard:
     """Some of the batches; see `optimize.shards`."""
 
-    def __init__(self, parts: Sequence[_Part], size: int, share: float):
+    def __init__(self, parts: Sequence[_RefinedBatch], size: int, share: float):
         self._parts, self._size, self._share = list(parts), size, share
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:

@@ -30,6 +30,7 @@ from ..errors import StructlearnError
 from . import _fragments
 from .annotation import with_ancestors, with_edge_tags
 from .hypergraph import Hypergraphs, Mask
+from .settings import FragmentFeaturesSettings
 from .symbols import Symbols, TreebankData, cumulative
 from .word_attributes import WORD_ATTRIBUTE, WordAttributes, hash_of
 
@@ -82,7 +83,7 @@ class Template:
     def parse(cls, text: str) -> Template:
         """The template that a text describes.
 
-        Raises StructlearnError SL441 for one that is malformed, has relations beside words, or two
+        Raises StructlearnError for one that is malformed, has relations beside words, or two
         words of one child, or of one span that is not split, whose expectation does not factorise.
         """
         part, *terms = str(text).split("|")
@@ -125,10 +126,10 @@ class Template:
         return bool(inside & {"left", "right"}) or len(inside) > 1
 
 
-class Templates:
+class FragmentTemplates:
     """Several templates, in order.
 
-    Raises StructlearnError SL441 as `Template.parse`, SL431 for one given twice.
+    Raises StructlearnError as `Template.parse`, and for one given twice.
     """
 
     def __init__(self, texts: Iterable[str]):
@@ -142,6 +143,11 @@ class Templates:
         self.attributes = tuple(dict.fromkeys(names))
         self.local = tuple(t for t in self.all if not t.depth and not t.sibling)
         self.above = tuple(t for t in self.all if t.depth or t.sibling)
+
+    @classmethod
+    def of(cls, settings: FragmentFeaturesSettings) -> FragmentTemplates:
+        """Those of the settings, where there are none the usual ones."""
+        return cls(FRAGMENT_TEMPLATES if settings.templates is None else settings.templates)
 
     @property
     def depth(self) -> int:
@@ -260,7 +266,7 @@ def _relations(data: TreebankData, nodes: NDArray[np.int64]) -> NDArray[np.int32
     return np.stack([parent, grandparent, sibling], axis=1).astype(np.int32)
 
 
-class Forests:
+class FragmentForests:
     """Forests in which each feature belongs to an edge, and the productions of these.
 
     graphs: the forests refined: nodes are told apart by the tags at the ends of their spans and by
@@ -275,7 +281,7 @@ class Forests:
     def __init__(
         self,
         graphs: Hypergraphs,
-        templates: Templates,
+        templates: FragmentTemplates,
         symbols: Symbols,
         binarization: str,
         kept: Mask | None = None,
@@ -302,7 +308,7 @@ class Forests:
 
 
 def bounded(
-    graphs: Hypergraphs, templates: Templates, n_tags: int, kept: Mask | None = None
+    graphs: Hypergraphs, templates: FragmentTemplates, n_tags: int, kept: Mask | None = None
 ) -> tuple[Hypergraphs, NDArray[np.int64]]:
     """Forests of which none is too large to be refined, and the edges that these have, int64.
 
@@ -388,7 +394,7 @@ class FeatureHasher:
     may ask at once.
     """
 
-    def __init__(self, templates: Templates, vocabulary: Hashes):
+    def __init__(self, templates: FragmentTemplates, vocabulary: Hashes):
         self.templates = templates
         self._words = WordAttributes(templates.attributes, vocabulary.tolist())
         self._columns = {name: i for i, name in enumerate(templates.attributes)}

@@ -12,29 +12,25 @@ AdaGrad, see `optimize.adagrad`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields, replace
-from hashlib import blake2b
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import ClassVar, NamedTuple
+from typing import Any, NamedTuple
 from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import serialization
-from ..errors import StructlearnError
+from ..learning.training import Trainer
 from ..optimize.adagrad import AdaGrad
 from ..optimize.lbfgs import LBFGS
 from ..optimize.owlqn import OWLQN
-from ..optimize.shards import make_engine, split
-from ..trees.tree import Tree
+from ..optimize.shards import MakeEngine, make_engine, split
+from ..serialization import nested
 from .conditional import (
-    BASES,
-    SCALES,
-    ConditionalLikelihood,
-    ConditionalShard,
+    GrammarLikelihood,
+    GrammarShard,
     MultiScale,
     Parameterization,
     Parts,
@@ -47,9 +43,8 @@ from .conditional import (
     without_backoff,
 )
 from .decode import compile_grammar
-from .estimators import Callback, SplitMerge
+from .estimators import TreebankTrainer
 from .forests import (
-    MOST_SUBSTATES,
     ForestStatistics,
     GoldTrees,
     RebuiltForests,
@@ -59,140 +54,12 @@ from .forests import (
     joined,
 )
 from .model import LatentGrammar, Level
+from .settings import ConditionalGrammarSettings, LatentGrammarSettings
 from .split_merge import NOISE
 from .symbols import TreebankData
 
-_KIND = "conditional_grammar_state"
-_VERSION = 1
-STARTS = ("generative", "copy")
-SOLVERS = ("lbfgs", "adagrad")
-PRUNINGS = ("cached", "coarse_to_fine", "none")
-THRESHOLD = float(np.exp(-10.0))
 AT_ONCE = 256  # sentences whose forests of levels that are not trained are in memory
 FLOOR = 1e-3  # of probabilities that parameters start from, where these are the weights themselves
-
-
-@dataclass(frozen=True)
-class ConditionalGrammar:
-    """Discriminative latent grammars, from generative ones.
-
-    generative: the rounds of splitting. base: what weights are corrections of, "generative" or
-    "uniform". scales: a production has its "own" parameter, or the sum of this and those of what it
-    refines, at "all" levels, see `MultiScale`. start: each level's parameters: of its "generative"
-    probabilities, or a "copy" of those of the level before (with scales, for the coarser ones of
-    them). first_level: levels before it stay generative. l1, l2: strength of the priors l1 |theta|
-    and l2 |theta|^2. solver: "lbfgs" (with l1, OWL-QN) or "adagrad", whose iterations are passes
-    through the sentences, with a step along the gradient of each `batch_size` of them, in random
-    order; learn_rate: of AdaGrad. iterations: for a level, at most; tolerance: it ends when the
-    objective falls by less, relative to itself, on the average of ten iterations. memory:
-    corrections of L-BFGS. pruning: what is left of the parses of each sentence
-    is "cached" for a level, found anew in each evaluation ("coarse_to_fine"), or all ("none"), see
-    figure 2 of the paper. threshold: posteriors below are pruned (the paper: e^-10), of productions
-    those below it times edge_factor. shards: the sentences are cut in so many, on which the result
-    depends by rounding errors; with AdaGrad, in batches. threads: so many share them; the result is
-    the same, bit for bit. Steps of AdaGrad have one thread.
-    folder: where cached forests are kept, in folders of their own, until the end of the training;
-    None: in memory.
-    Raises StructlearnError SL406 for a setting out of range.
-    """
-
-    generative: SplitMerge = field(default_factory=SplitMerge)
-    base: str = "generative"
-    scales: str = "own"
-    start: str = "generative"
-    first_level: int = 0
-    l1: float = 0.0
-    l2: float = 0.5
-    solver: str = "lbfgs"
-    learn_rate: float = 0.3
-    batch_size: int = 64
-    iterations: int = 50
-    tolerance: float = 1e-4
-    memory: int = 5
-    pruning: str = "cached"
-    threshold: float = THRESHOLD
-    edge_factor: float = 0.1
-    shards: int = 4
-    threads: int = 1
-    folder: Path | None = None
-
-    attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
-
-    def __post_init__(self) -> None:
-        rounds = self.generative.rounds
-        simple = self.generative.lexicon.kind == "simple"
-        for name, wanted, sound in (
-            ("base", " or ".join(BASES), self.base in BASES),
-            # A word that has no weight of its own needs one of its signature.
-            ("base", '"generative" with a smoothed lexicon', self.base == "generative" or simple),
-            ("scales", " or ".join(SCALES), self.scales in SCALES),
-            ("pruning", ", ".join(PRUNINGS), self.pruning in PRUNINGS),
-            ("start", " or ".join(STARTS), self.start in STARTS),
-            ("first_level", f"0 to {rounds}", 0 <= self.first_level <= rounds),
-            ("l1", "0 or more", 0 <= self.l1 < np.inf),
-            ("l2", "0 or more", 0 <= self.l2 < np.inf),
-            ("solver", " or ".join(SOLVERS), self.solver in SOLVERS),
-            ("learn_rate", "above 0", 0 < self.learn_rate < np.inf),
-            ("batch_size", "1 or more", self.batch_size >= 1),
-            ("iterations", "1 or more", self.iterations >= 1),
-            ("tolerance", "0 or more", self.tolerance >= 0),
-            ("memory", "1 or more", self.memory >= 1),
-            ("threshold", "0 to 1", 0 <= self.threshold <= 1),
-            ("edge_factor", "0 to 1", 0 <= self.edge_factor <= 1),
-            ("shards", "1 or more", self.shards >= 1),
-            ("threads", "1 or more", self.threads >= 1),
-            ("rounds", f"at most {MOST_SUBSTATES.bit_length() - 1}", 1 << rounds <= MOST_SUBSTATES),
-        ):
-            if not sound:
-                value = rounds if name == "rounds" else getattr(self, name)
-                raise StructlearnError("SL406", name=name, wanted=wanted, value=value)
-
-    @property
-    def binarization(self) -> str:
-        """That of the generative grammar."""
-        return self.generative.binarization
-
-    @property
-    def seed(self) -> int:
-        """Of the noise that tells the halves of substates apart."""
-        return self.generative.seed
-
-    def with_seed(self, seed: int) -> ConditionalGrammar:
-        """The same settings with another seed."""
-        return replace(self, generative=replace(self.generative, seed=seed))
-
-    def n_shards(self, n_sentences: int) -> int:
-        """In how many parts so many sentences are cut."""
-        if self.solver == "adagrad":
-            return max(1, -(-n_sentences // self.batch_size))
-        return self.shards
-
-    @property
-    def max_iterations(self) -> int:
-        """Calls of `on_iteration` and steps after which there is another, at most."""
-        levels = self.generative.rounds + 1 - self.first_level
-        return self.generative.max_iterations + 1 + levels * (self.iterations + 1)
-
-    def encode(self, data: Sequence[Tree | Sequence[Tree] | TreebankData]) -> TreebankData:
-        """All trees of `data`; see `SplitMerge`."""
-        return self.generative.encode(data)
-
-    def initialize(
-        self,
-        data: Sequence[Tree | Sequence[Tree] | TreebankData],
-        labels: Sequence[str] = (),
-        previous: LatentGrammar | None = None,
-    ) -> LatentGrammar:
-        """The treebank grammar; see `SplitMerge`."""
-        return self.generative.initialize(data, labels, previous)
-
-    def trainer(
-        self,
-        parameters: LatentGrammar | None,
-        data: Sequence[Tree | Sequence[Tree] | TreebankData],
-    ) -> ConditionalTrainer:
-        """Training from the treebank grammar on; it follows from the data alone."""
-        return ConditionalTrainer(self, self.encode(data))
 
 
 @dataclass(frozen=True)
@@ -218,56 +85,43 @@ class LevelRecord:
     forests: ForestStatistics
 
 
-class ConditionalTrainer:
+class ConditionalGrammarTrainer(TreebankTrainer[ConditionalGrammarSettings]):
     """Generative rounds, then conditional training of each level; a step is one of either.
 
     value: the objective at the present parameters; during a pass of AdaGrad, at those that each
-    batch met. n_iterations: steps so far. records: of the levels that are done. on_iteration:
-    called after each E-step and each iteration of the solver with the number of the round or level,
-    the phase ("split", "merge", "smooth" or "conditional"), the iteration and the log-likelihood
-    or, of a conditional phase, minus the objective.
+    batch met. records: of the levels that are done. on_iteration: called after each E-step and each
+    iteration of the solver with the number of the round or level, the phase ("split", "merge",
+    "smooth" or "conditional"), the iteration and the log-likelihood or, of a conditional phase,
+    minus the objective.
     """
 
-    def __init__(self, settings: ConditionalGrammar, data: TreebankData):
-        self.settings = settings
-        self.on_iteration: Callback | None = None
-        self._begin(data)
+    _started: Objectives | None = None
 
-    def _begin(self, data: TreebankData) -> None:
-        self._data = data
-        settings = self.settings.generative
-        self._generative = settings.trainer(None, [data])
-        self._generative_done = False
+    def begin(self) -> None:
+        """The training of the generative grammar."""
+        self._generative = self._generative_trainer()
         self._done: list[NDArray[np.float64]] = []
         self._lost = np.empty(0, dtype=np.int64)
-        self._started: Objectives | None = None
         self._optimizer: LBFGS | AdaGrad | None = None
         self.records: list[LevelRecord] = []
-        self.value = 0.0
-        self.n_iterations = 0
 
-    def add(self, data: Sequence[Tree | Sequence[Tree] | TreebankData]) -> None:
-        """More trees: training begins again; see `SplitMergeTrainer.add`."""
-        self.close()
-        self._begin(self.settings.encode([self._data, *data]))
+    def _generative_trainer(self) -> Trainer[LatentGrammarSettings]:
+        settings = self.settings.generative
+        return settings.trainer(None, [self._data], make_engine=self.make_engine)
 
-    def step(self) -> bool:
+    def iterate(self) -> bool:
         """One round or one level. Returns False once all are done."""
-        if not self._generative_done:
-            self._generative.on_iteration = self._report
-            self._generative_done = not self._generative.step()
+        if not self._generative.finished:
+            self._generative.on_iteration = self.report
+            self._generative.step()
             self.value = self._generative.value
-        elif self._next_level <= self.settings.generative.rounds:
+        else:
             self._train_level()
         self.n_iterations += 1
-        more = not self._generative_done or self._next_level <= self.settings.generative.rounds
-        if not more:
-            self.close()
-        return more
+        return not self._generative.finished or self._next_level <= self.settings.rounds
 
     def close(self) -> None:
         """End the threads and let go of the forests."""
-        self._generative.close()
         if self._started is not None:
             self._lost = self._started.lost
             self._started.close()
@@ -275,7 +129,7 @@ class ConditionalTrainer:
 
     def parameters(self) -> LatentGrammar:
         """The grammar so far: levels not yet trained are generative."""
-        if not self._generative_done:
+        if not self._generative.finished:
             return self._generative.parameters()
         whole = self.generative_grammar()
         levels, words = list(whole.levels), list(whole.lexicon.levels)
@@ -310,7 +164,15 @@ class ConditionalTrainer:
                 # Of neighbours, sentences of one text, no batch is like the treebank.
                 order = np.random.default_rng(settings.seed).permutation(data.n_trees)
                 data = data.subset(order)
-            self._started = Objectives(settings, data, whole, number, trained, self._lost)
+            self._started = Objectives(
+                settings,
+                data,
+                whole,
+                number,
+                trained,
+                self._lost,
+                make_engine=self.make_engine,
+            )
         own = self._started
         optimizer = self._optimizer
         begun = optimizer is not None and optimizer.n_evaluations > 0
@@ -322,14 +184,13 @@ class ConditionalTrainer:
                 theta = self._done[-1]
                 start = copied(before, objective.parameterization, theta, settings.seed)
             optimizer = self._optimizer = self._new_optimizer(start)
-        while optimizer.n_iterations < settings.iterations:
+        while optimizer.n_iterations < settings.conditional_iterations:
             if isinstance(optimizer, AdaGrad):
                 more = optimizer.step(objective.batches(own.engine.shards))
             else:
                 more = optimizer.step(objective.value_and_grad)
             self.value = optimizer.value or 0.0
-            if self.on_iteration is not None:
-                self.on_iteration(number, "conditional", optimizer.n_iterations, -self.value)
+            self.report(number, "conditional", optimizer.n_iterations, -self.value)
             if not more:
                 break
         theta = optimizer.x
@@ -338,7 +199,7 @@ class ConditionalTrainer:
             self.value = smooth + settings.l1 * float(np.abs(theta).sum())
         self._done.append(theta)
         self._optimizer = None
-        prior = settings.l1 * np.abs(theta).sum() + settings.l2 * float(theta @ theta)
+        prior = settings.l1 * np.abs(theta).sum() + 0.5 * settings.l2 * float(theta @ theta)
         self.records.append(
             LevelRecord(
                 number,
@@ -365,77 +226,44 @@ class ConditionalTrainer:
                 start,
                 l1=own.l1,
                 learn_rate=own.learn_rate,
-                value_tolerance=own.tolerance,
+                value_tolerance=own.conditional_tolerance,
                 seed=own.seed,
             )
-        settings = {"memory": own.memory, "value_tolerance": own.tolerance}
+        settings = {"memory": own.memory, "value_tolerance": own.conditional_tolerance}
         if own.l1:
             return OWLQN(start, l1=own.l1, **settings)
         return LBFGS(start, **settings)
 
-    def _report(self, number: int, phase: str, iteration: int, value: float) -> None:
-        if self.on_iteration is not None:
-            self.on_iteration(number, phase, iteration, value)
-
-    def to_bytes(self) -> bytes:
-        """The state of the training, to go on bit for bit with the same data and settings."""
+    def state(self) -> dict[str, Any]:
+        """The generative rounds, the levels that are done, and how far the next one is."""
         optimizer = self._optimizer
-        stored = {
-            "fingerprint": self._fingerprint(),
-            "generative": serialization.nested(self._generative.to_bytes()),
-            "generative_done": self._generative_done,
+        return {
+            "generative": nested(self._generative.to_bytes()),
             "levels": self._done,
             "lost": self._lost if self._started is None else self._started.lost,
-            "optimizer": None if optimizer is None else serialization.nested(optimizer.to_bytes()),
+            "optimizer": None if optimizer is None else nested(optimizer.to_bytes()),
             "records": [list(astuple(record)) for record in self.records],
-            "n_iterations": self.n_iterations,
-            "value": self.value,
         }
-        return serialization.pack(_KIND, _VERSION, stored)
 
-    def resume(self, state: bytes) -> bool:
-        """Go on from `to_bytes`. Returns False if the state is of other data or settings.
-
-        Raises StructlearnError SL050 to SL054 if the bytes are no such state.
-        """
-        _, stored = serialization.unpack(state, _KIND, {_VERSION})
-        if stored.get("fingerprint") != self._fingerprint():
+    def restore(self, state: dict[str, Any]) -> bool:
+        """Set what `state` gave."""
+        generative = self._generative_trainer()
+        if not generative.resume(state["generative"].tobytes()):
             return False
-        with serialization.reading(_KIND):
-            generative = self.settings.generative.trainer(None, [self._data])
-            if not generative.resume(stored["generative"].tobytes()):
-                return False
-            generative_done = serialization.flag(stored["generative_done"])
-            if generative_done and generative.n_iterations != self.settings.generative.rounds:
-                return False
-            lost = np.array(stored["lost"], dtype=np.int64)
-            done = [np.array(theta, dtype=np.float64) for theta in stored["levels"]]
-            kind: type[AdaGrad | LBFGS] = OWLQN if self.settings.l1 else LBFGS
-            if self.settings.solver == "adagrad":
-                kind = AdaGrad
-            own = stored["optimizer"]
-            optimizer = None if own is None else kind.from_bytes(own.tobytes())
-            records = [
-                LevelRecord(*record[:-1], ForestStatistics(*record[-1]))
-                for record in stored["records"]
-            ]
-            value, n_iterations = float(stored["value"]), int(stored["n_iterations"])
+        lost = np.array(state["lost"], dtype=np.int64)
+        done = [np.array(theta, dtype=np.float64) for theta in state["levels"]]
+        kind: type[AdaGrad | LBFGS] = OWLQN if self.settings.l1 else LBFGS
+        if self.settings.solver == "adagrad":
+            kind = AdaGrad
+        own = state["optimizer"]
+        optimizer = None if own is None else kind.from_bytes(own.tobytes())
+        records = [
+            LevelRecord(*record[:-1], ForestStatistics(*record[-1])) for record in state["records"]
+        ]
         self.close()
-        self._generative, self._generative_done = generative, generative_done
-        self._done, self._lost, self._optimizer = done, lost, optimizer
-        self.records, self.value, self.n_iterations = records, value, n_iterations
+        self._generative, self._done, self._lost = generative, done, lost
+        self._optimizer, self.records = optimizer, records
         return True
-
-    def _fingerprint(self) -> str:
-        """Equal for equal data and settings; threads and where forests are make no difference."""
-        # The trainer of the generative rounds has a fingerprint of its own.
-        others = ("generative", "threads", "folder")
-        names = [own.name for own in fields(self.settings) if own.name not in others]
-        settings = {name: getattr(self.settings, name) for name in names}
-        digest = blake2b(digest_size=16)
-        digest.update(repr(settings).encode())
-        digest.update(self._generative.fingerprint().encode())
-        return digest.hexdigest()
 
 
 class Objectives:
@@ -449,12 +277,14 @@ class Objectives:
 
     def __init__(
         self,
-        settings: ConditionalGrammar,
+        settings: ConditionalGrammarSettings,
         data: TreebankData,
         grammar: LatentGrammar,
         level: int = 0,
         trained: Mapping[int, NDArray[np.float64]] | None = None,
         lost: Sequence[int] | NDArray[np.int64] = (),
+        *,
+        make_engine: MakeEngine = make_engine,
     ):
         self.settings = settings
         self.grammar = grammar
@@ -473,14 +303,14 @@ class Objectives:
             self._level = level
         recipe = _Recipe(settings, grammar, cascade, self._folder)
         parts = [
-            _Part(number, chosen.start, data.subset(np.arange(chosen.start, chosen.stop)))
+            _ForestPart(number, chosen.start, data.subset(np.arange(chosen.start, chosen.stop)))
             for number, chosen in enumerate(split(data.offsets, settings.n_shards(data.n_trees)))
         ]
         self.engine = make_engine(_make_shard, recipe, parts, settings.threads)
         keys = np.unique(np.concatenate(self.engine.map(_keys_of)))
         self.terminals = terminals_of(keys, grammar.symbols.n_tags)
-        self.engine.update(ConditionalShard.number, keys)
-        self.engine.update(ConditionalShard.leave_out, np.asarray(lost, dtype=np.int64))
+        self.engine.update(GrammarShard.number, keys)
+        self.engine.update(GrammarShard.leave_out, np.asarray(lost, dtype=np.int64))
 
     def close(self) -> None:
         """End the threads, and let go of the forests and their files."""
@@ -509,11 +339,11 @@ class Objectives:
         number: int,
         trained: Mapping[int, NDArray[np.float64]],
         may_lose: bool = True,
-    ) -> ConditionalLikelihood:
+    ) -> GrammarLikelihood:
         """The objective of a level, when what the levels before it find impossible is pruned.
 
         trained: the parameters of those that are not generative. may_lose: see
-        `ConditionalShard.begin`. Raises ValueError for a level before those of the forests.
+        `GrammarShard.begin`. Raises ValueError for a level before those of the forests.
         """
         if self._level > number:
             raise ValueError(f"forests of level {self._level} are none of level {number}")
@@ -524,8 +354,8 @@ class Objectives:
             self._level += 1
             limits = settings.threshold, settings.edge_factor
             self.engine.update(_refine_shard, weights, levels[self._level], *limits)
-        self.engine.update(ConditionalShard.begin, may_lose)
-        return ConditionalLikelihood(
+        self.engine.update(GrammarShard.begin, may_lose)
+        return GrammarLikelihood(
             self.parameterization(number, settings.base, settings.scales),
             self.grammar.lexicon,
             self.terminals,
@@ -554,13 +384,13 @@ class _Recipe:
     cascade: the weights of all levels before that of the forests.
     """
 
-    settings: ConditionalGrammar
+    settings: ConditionalGrammarSettings
     grammar: LatentGrammar
     cascade: Sequence[Parts]
     folder: Path | None
 
 
-class _Part(NamedTuple):
+class _ForestPart(NamedTuple):
     """Some sentences of consecutive numbers: which part it is, the number of the first, and all."""
 
     number: int
@@ -568,7 +398,7 @@ class _Part(NamedTuple):
     data: TreebankData
 
 
-def _make_shard(recipe: _Recipe, part: _Part) -> ConditionalShard:
+def _make_shard(recipe: _Recipe, part: _ForestPart) -> GrammarShard:
     """Forests as the cascade leaves them, of terminals of their own."""
     settings, grammar, data = recipe.settings, recipe.grammar, part.data
     coarse = (data, GoldTrees(data), compile_grammar(grammar.truncated(1)), grammar.lexicon)
@@ -577,7 +407,7 @@ def _make_shard(recipe: _Recipe, part: _Part) -> ConditionalShard:
         threshold = 0.0 if settings.pruning == "none" else settings.threshold
         everything = range(data.n_trees)
         forests = RebuiltForests(*coarse, everything, threshold, settings.edge_factor)
-        return ConditionalShard(forests, first=part.first)
+        return GrammarShard(forests, first=part.first)
     done = []
     for begin in range(0, data.n_trees, AT_ONCE):
         some = coarse_forests(*coarse, range(begin, min(begin + AT_ONCE, data.n_trees)), *limits)
@@ -587,7 +417,7 @@ def _make_shard(recipe: _Recipe, part: _Part) -> ConditionalShard:
             some.refine(grammar.levels[before + 1])
         done.append(some)
     folder = None if recipe.folder is None else recipe.folder / f"shard{part.number}"
-    return ConditionalShard(joined(data, done, folder), first=part.first)
+    return GrammarShard(joined(data, done, folder), first=part.first)
 
 
 def _level_weights(
@@ -599,7 +429,7 @@ def _level_weights(
 
 
 def _refine_shard(
-    shard: ConditionalShard, weights: Weights, level: Level, threshold: float, edge_factor: float
+    shard: GrammarShard, weights: Weights, level: Level, threshold: float, edge_factor: float
 ) -> None:
     """Leave out what a level finds impossible, and refine the rest to the next."""
     forests = shard.forests
@@ -610,19 +440,19 @@ def _refine_shard(
         forests.refine(level)
 
 
-def _keys_of(shard: ConditionalShard) -> NDArray[np.int64]:
+def _keys_of(shard: GrammarShard) -> NDArray[np.int64]:
     return shard.forests.terminal_keys
 
 
-def _n_sentences_of(shard: ConditionalShard) -> int:
+def _n_sentences_of(shard: GrammarShard) -> int:
     return len(shard.sentences)
 
 
-def _lost_by(shard: ConditionalShard) -> NDArray[np.int64]:
+def _lost_by(shard: GrammarShard) -> NDArray[np.int64]:
     return shard.lost
 
 
-def _statistics_of(shard: ConditionalShard) -> ForestStatistics:
+def _statistics_of(shard: GrammarShard) -> ForestStatistics:
     return shard.forests.statistics
 
 

@@ -172,7 +172,7 @@ class Hypergraphs:
     def edge_scores(self, item_scores: Floats, weight: float) -> Floats:
         """weight times the grammar's score of an edge, and the score of the item that it makes.
 
-        item_scores: float64 (I). RETURNS: float64 (E). Raises StructlearnError SL425 unless there
+        item_scores: float64 (I). RETURNS: float64 (E). Raises StructlearnError unless there
         is a score for each item, each of them a number or -inf.
         """
         item_scores = np.asarray(item_scores, dtype=np.float64)

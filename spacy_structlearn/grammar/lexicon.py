@@ -5,7 +5,7 @@ Two lexicons, estimated by `LexiconLearner` and stored in one form (`Lexicon`):
 * simple (Petrov & Klein 2007, section 4): training words seen rarely are replaced by their
   signature, and P(w-or-signature | T_x) is the relative frequency.
 * smoothed (the generative lexicon of Petrov et al. 2006), by way of P(T_x | w). With expected
-  counts c, and U the words seen at most `rare` times,
+  counts c, and U the rare words,
 
       P(T_x | S) = (c_U(T_x, S) + s0 P(T_x | U)) / (c(S) + s0)          S a signature
       P(T_x | w) = (c(T_x, w) + s1 P(T_x | U)) / (c(w) + s1)
@@ -22,18 +22,16 @@ seen is looked up further down the chain, and at its end is U itself (see `trees
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import StructlearnError
 from ..trees.signatures import NORMALIZATIONS, SIGNATURES, registered
+from .settings import LexiconSettings
 from .symbols import TreebankData, cumulative
 
-KINDS = ("smoothed", "simple")
 UNSEEN = 0.001  # simple lexicon: what every tag gives to a signature that no word had
 _CACHE_SIZE = 100_000
 
@@ -95,9 +93,8 @@ class Lexicon:
     words: the known ones. word_offsets: int64 (n_words + 1), each one's pairs in pair_tags, int32
     (n_pairs). pair_weights: float32 (n_pairs), of tied pairs; 0: the pair has a vector of its own.
     backoff_weights: float32 (n_words); backoff_rows: int32 (n_words). signatures: those that have a
-    row, and their backoff. signature, normalization: names of the functions (SL405 for one that is
-    not registered); an empty normalization: none. tag_substates: int32 (n_tags) for each of
-    `levels`.
+    row, and their backoff. signature, normalization: names of registered functions; an empty
+    normalization: none. tag_substates: int32 (n_tags) for each of `levels`.
     """
 
     def __init__(
@@ -128,7 +125,13 @@ class Lexicon:
         self.tag_substates = [np.ascontiguousarray(s, dtype=np.int32) for s in tag_substates]
         self.levels = list(levels)
         self._rows = {name: len(self.words) + i for i, name in enumerate(self.signatures)}
-        self._find_functions()
+        self._signature = registered(SIGNATURES, "signature", signature)
+        self._normalize = None
+        if normalization:
+            self._normalize = registered(NORMALIZATIONS, "normalization", normalization)
+        self._unknown: dict[tuple[str, bool, int], int] = {}
+        self._entries: dict[int, tuple[NDArray, NDArray, NDArray]] = {}
+        self._whole: dict[int, NDArray[np.float32]] = {}
 
     @classmethod
     def empty(cls) -> Lexicon:
@@ -301,7 +304,7 @@ class Lexicon:
         tag_substates: Sequence[NDArray[np.int32]],
         dense: Callable[[dict[str, Any], int], NDArray[np.float32]],
     ) -> Lexicon:
-        """The lexicon that `fields` describes. Raises ValueError and the like, or SL405."""
+        """The lexicon that `fields` describes. Raises one of `DAMAGE`."""
         words, signatures = fields["words"], fields["signatures"]
         if not all(isinstance(text, str) for text in [*words, *signatures]):
             raise TypeError("a word or signature is not a string")
@@ -411,74 +414,6 @@ class Lexicon:
             and np.array_equal(self.backoff.weights, other.backoff.weights)
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        # What can be made again stays behind; the functions are found by their names.
-        left = ("index", "_signature", "_normalize", "_unknown", "_entries", "_whole")
-        return {name: value for name, value in self.__dict__.items() if name not in left}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._find_functions()
-
-    def _find_functions(self) -> None:
-        self._signature = registered(SIGNATURES, "signature", self.signature)
-        self._normalize = None
-        if self.normalization:
-            self._normalize = registered(NORMALIZATIONS, "normalization", self.normalization)
-        self._unknown: dict[tuple[str, bool, int], int] = {}
-        self._entries: dict[int, tuple[NDArray, NDArray, NDArray]] = {}
-        self._whole: dict[int, NDArray[np.float32]] = {}
-
-
-@dataclass(frozen=True)
-class LexiconSettings:
-    """How a lexicon is estimated.
-
-    kind: "smoothed" or "simple". signature, normalization: names of registered functions. rare:
-    words seen at most so often are what unknown ones are judged by; None: 20 (smoothed) or 5
-    (simple). tie_rare: tie the substates of words seen less than `rare` times to those of all rare
-    ones. word_smoothing, frequent_smoothing, frequent: s1 above, another one for words seen more
-    often than `frequent`. signature_smoothing: s0. hierarchical: a signature is smoothed with the
-    next one of its chain, not at once with U. word_backoff: "unknown" (U) or "signature", what a
-    known word is smoothed with.
-    """
-
-    kind: str = "smoothed"
-    signature: str = "shape"
-    normalization: str = "typographic"
-    rare: int | None = None
-    tie_rare: bool = True
-    word_smoothing: float = 0.1
-    frequent_smoothing: float = 1e-4
-    frequent: int = 100
-    signature_smoothing: float = 0.5
-    hierarchical: bool = True
-    word_backoff: str = "unknown"
-
-    def check(self) -> None:
-        """Raises StructlearnError SL405 or SL406."""
-        registered(SIGNATURES, "signature", self.signature)
-        if self.normalization:
-            registered(NORMALIZATIONS, "normalization", self.normalization)
-        for name, wanted, sound in (
-            ("kind", "smoothed or simple", self.kind in KINDS),
-            ("word_backoff", "unknown or signature", self.word_backoff in ("unknown", "signature")),
-            ("rare", "0 or more", self.rare is None or self.rare >= 0),
-            ("word_smoothing", "0 or more", self.word_smoothing >= 0),
-            ("frequent_smoothing", "0 or more", self.frequent_smoothing >= 0),
-            ("signature_smoothing", "above 0", self.signature_smoothing > 0),
-        ):
-            if not sound:
-                value = getattr(self, name)
-                raise StructlearnError("SL406", name=name, wanted=wanted, value=value)
-
-    @property
-    def rare_threshold(self) -> int:
-        """Forms seen up to so many times are rare: `rare`, or what is usual for `kind`."""
-        if self.rare is not None:
-            return self.rare
-        return 20 if self.kind == "smoothed" else 5
-
 
 class LexiconLearner:
     """Estimates the lexicon of a treebank from expected counts of its pairs of tag and form.
@@ -488,7 +423,6 @@ class LexiconLearner:
     """
 
     def __init__(self, settings: LexiconSettings, data: TreebankData):
-        settings.check()
         self.settings = settings
         self.n_tags = data.symbols.n_tags
         self._pair_tags = np.ascontiguousarray(data.pairs[:, 0])
@@ -496,11 +430,11 @@ class LexiconLearner:
         index = {text: i for i, text in enumerate(texts)}
         word = np.array([index[text] for text in data.forms], dtype=np.int64)[data.pairs[:, 1]]
         counts = np.bincount(word, weights=data.pair_counts, minlength=len(texts)).astype(np.int64)
-        smoothed = settings.kind == "smoothed"
-        known = np.ones(len(texts), np.bool_) if smoothed else counts > settings.rare_threshold
+        smoothed = settings.lexicon == "smoothed"
+        known = np.ones(len(texts), np.bool_) if smoothed else counts >= settings.rare_below
         self.words = tuple(text for text, kept in zip(texts, known.tolist(), strict=True) if kept)
         self._index = {text: i for i, text in enumerate(self.words)}
-        self._number_signatures(data, (counts <= settings.rare_threshold)[word])
+        self._number_signatures(data, (counts < settings.rare_below)[word])
         self._number_pairs(data, (np.cumsum(known) - 1)[word], known[word], counts[known])
 
     def _number_signatures(self, data: TreebankData, rare: NDArray[np.bool_]) -> None:
@@ -525,7 +459,7 @@ class LexiconLearner:
         for form in kept.tolist():
             of_form[form] = row(data.forms[form], bool(data.initial[form]))
         backoff = np.full(len(self.words), -1)
-        if settings.word_backoff == "signature" and settings.kind == "smoothed":
+        if settings.word_backoff == "signature" and settings.lexicon == "smoothed":
             # A word is judged by its class within sentences, if it was ever seen there.
             later = dict(sorted(zip(data.forms, data.initial.tolist(), strict=True), reverse=True))
             for i, text in enumerate(self.words):
@@ -539,7 +473,7 @@ class LexiconLearner:
         self._pair_rows = form_rows[data.pairs[:, 1]]
         self._backoff_of_rows = Backoff(of_parent, np.zeros(n, dtype=np.float32))
         seen = self._add_up(self._pair_rows[rare], data.pair_counts[rare], 1)[:n, 0]
-        s0 = settings.signature_smoothing if settings.kind == "smoothed" else 0.0
+        s0 = settings.signature_smoothing if settings.lexicon == "smoothed" else 0.0
         self._seen = seen[:, None] + s0
         self._backoff_of_rows = Backoff(of_parent, (s0 / (seen + s0)).astype(np.float32))
         self._backoff_rows = np.where(backoff < 0, n, backoff).astype(np.int32)
@@ -553,7 +487,7 @@ class LexiconLearner:
     ) -> None:
         """The pairs of (known word, tag), those of both places in the sentence together."""
         settings = self.settings
-        smoothed = settings.kind == "smoothed"
+        smoothed = settings.lexicon == "smoothed"
         keys = word[known] * max(self.n_tags, 1) + data.pairs[known, 0]
         distinct, inverse = np.unique(keys, return_inverse=True)
         self._known_pairs = np.flatnonzero(known)
@@ -570,7 +504,7 @@ class LexiconLearner:
         pair_counts = np.bincount(inverse, weights=data.pair_counts[known], minlength=len(distinct))
         tied = np.zeros(len(distinct), dtype=np.bool_)
         if smoothed and settings.tie_rare:
-            tied = (counts < settings.rare_threshold)[words]
+            tied = (counts < settings.rare_below - 1)[words]
         # P(T | S) does not depend on substates.
         cells = self._pair_rows * self.n_tags + data.pairs[:, 0]
         rows = self._add_up(cells[self._rare], data.pair_counts[self._rare], self.n_tags)
@@ -604,9 +538,10 @@ class LexiconLearner:
         pairs = np.bincount(
             layout.known_as, weights=counts[layout.known], minlength=len(layout.pair_column)
         )
-        pairs *= np.repeat(self._shrink, layout.pair_sizes) * inverse[layout.pair_column]
+        # Of no pairs it counts ints.
+        pairs = pairs * (np.repeat(self._shrink, layout.pair_sizes) * inverse[layout.pair_column])
         own = pairs[layout.own]
-        if self.settings.kind == "simple":
+        if self.settings.lexicon == "simple":
             # Here a signature is a word like others; U, which keeps none of them, is a constant.
             rows *= inverse
             rows[-1] = UNSEEN
@@ -682,14 +617,14 @@ class LexiconLearner:
             levels,
         )
 
-    def _layout(self, substates: NDArray[np.int32]) -> _Layout:
+    def _layout(self, substates: NDArray[np.int32]) -> _PairLayout:
         substates = np.asarray(substates, dtype=np.int32)
         last = getattr(self, "_last", None)
         if last is None or not np.array_equal(last[0], substates):
             self._last = last = (substates.copy(), self._new_layout(substates))
         return last[1]
 
-    def _new_layout(self, substates: NDArray[np.int32]) -> _Layout:
+    def _new_layout(self, substates: NDArray[np.int32]) -> _PairLayout:
         starts = cumulative(substates)
         width = int(starts[-1])
         sizes = substates[self._pair_tags].astype(np.int64)
@@ -712,7 +647,7 @@ class LexiconLearner:
         known_as = (np.arange(ends[-1]) + shift)[known]
         own = np.repeat(self._own, pair_sizes)
         key = np.repeat(np.arange(len(pair_sizes)), pair_sizes)
-        return _Layout(
+        return _PairLayout(
             width,
             column,
             rare,
@@ -728,7 +663,7 @@ class LexiconLearner:
         )
 
 
-class _Layout(NamedTuple):
+class _PairLayout(NamedTuple):
     """Where entries of flat vectors of substates belong, for one number of substates."""
 
     width: int

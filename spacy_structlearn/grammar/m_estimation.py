@@ -6,62 +6,60 @@ grammar q0, corrected by features of fragments of trees (equation 2),
     p_w(x, y) = q0(x, y) exp(w.f(x, y)) / Z(w)
 
 and w minimises the objective of `optimize.m_estimation` (equation 3), for which two things are
-gathered once: how often each feature is in each tree of the treebank (`Statistics.counts`), and how
-often q0 expects it (`expectations`). From there on an iteration is one pass over sparse counts. To
-parse, the forest that q0 leaves is scored anew by q0, of a grammar with substates its variational
-distribution, and the features (`fragment_weights`).
+gathered once: how often each feature is in each tree of the treebank (`counts` of
+`FragmentStatistics`), and how often q0 expects it (`expectations`). From there on an iteration is
+one pass over sparse counts. To parse, the forest that q0 leaves is scored anew by q0, of a grammar
+with substates its variational distribution, and the features (`fragment_weights`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from .. import serialization
-from ..errors import StructlearnError
+from ..learning.training import Trainer
 from ..optimize.lbfgs import LBFGS, Vector
 from ..optimize.m_estimation import DualCoordinateDescent
 from ..trees.tree import Tree
-from .anchored import REPORTS, TrainingForests, fold_bounds, outline, training_forests
-from .anchored_model import AnchoredGrammar
-from .estimators import Callback, SplitMerge
+from .estimators import TreebankTrainer
 from .expectations import FragmentExpectations, Words
 from .fragment_objective import FragmentObjective, shrunk
-from .fragment_weights import FragmentFeatures, FragmentScorer, FragmentWeights
-from .fragments import BOUNDARY, FeatureHasher, sites_of_trees
+from .fragment_weights import FragmentScorer, FragmentWeights
+from .fragments import BOUNDARY, FeatureHasher, FragmentTemplates, sites_of_trees
 from .hypergraph import Floats
 from .model import LatentGrammar
-from .product import GrammarEstimator, GrammarTrainer, Product
+from .settings import FragmentFeaturesSettings, MEstimatedGrammarSettings, Trees
+from .span_grammar import TrainingForests, fold_bounds, training_forests
+from .span_model import SpanGrammar
 from .symbols import TreebankData, to_tree
+from .word_attributes import vocabulary
 
-_KIND = "m_estimated_grammar_state"
-_VERSION = 1
-STARTS = ("m_estimate", "zero")
 PASSES = 10  # through the trees in a step
 ITERATIONS = 10  # of L-BFGS in a step
 
 
-class Statistics:
+class FragmentStatistics:
     """What M-estimation needs of a treebank, for every strength of the regulariser.
 
     features: which there are. grammar: q0, learned of the same trees. data: these.
     Attributes: weights, all 0; counts, F, float64 (n_trees, n_features), in SciPy's CSR format;
     expectations, E, float64 (n_features); expected: what they come from.
-    Raises StructlearnError SL440 or SL443, see `FragmentExpectations`.
+    Raises StructlearnError, see `FragmentExpectations`.
     """
 
-    def __init__(self, features: FragmentFeatures, grammar: LatentGrammar, data: TreebankData):
+    def __init__(
+        self, features: FragmentFeaturesSettings, grammar: LatentGrammar, data: TreebankData
+    ):
         sentences = words_of(data)
-        templates = features.texts()
-        vocabulary = features.vocabulary(sentences)
+        templates = FragmentTemplates.of(features)
+        known = vocabulary(sentences, features.min_word_count)
         symbols = grammar.symbols
-        hasher = FeatureHasher(templates, vocabulary)
+        hasher = FeatureHasher(templates, known)
         sites, tree = sites_of_trees(data)
         attributes = hasher.attributes(sentences)
         parts = hasher.parts(sites)
@@ -98,22 +96,24 @@ class Statistics:
             symbols.n_tags,
             symbols.size,
             data.binarization,
-            vocabulary,
+            known,
             np.concatenate(keys)[order],
             np.zeros(n, dtype=np.float32),
         )
 
     def optimizer(
-        self, c: float, *, scaling: float = 0.0, tolerance: float = 1e-4, seed: int = 0
+        self, l2: float, *, scaling: float = 0.0, tolerance: float = 1e-4, seed: int = 0
     ) -> DualCoordinateDescent:
-        """The minimisation of the objective with this regulariser; for `estimate`.
+        """The minimisation of the objective with this penalty; for `estimate`.
 
-        The prior variance of a feature that is in a tree m times on the average is c / m^scaling.
+        On a feature that is in a tree m times on the average its strength is l2 m^scaling.
         """
         scales = self._scales(scaling)
         counts = self.counts if not scaling else (self.counts * scales).tocsr()
         expectations = self.expectations * scales
-        return DualCoordinateDescent(counts, expectations, c=c, tolerance=tolerance, seed=seed)
+        return DualCoordinateDescent(
+            counts, expectations, c=1.0 / l2, tolerance=tolerance, seed=seed
+        )
 
     def estimate(self, w: Vector, scaling: float = 0.0) -> FragmentWeights:
         """The weights of features from those of an `optimizer` with the same scaling."""
@@ -143,138 +143,37 @@ def _distinct(sentences: Sequence[Sequence[str]], hasher: FeatureHasher) -> Word
     return Words(texts, np.array(list(counts.values())), hasher.templates.attributes, hashes)
 
 
-@dataclass(frozen=True)
-class MEstimation:
-    """How an M-estimated grammar is learned.
-
-    base: of q0, one grammar. features: which there are. c: the variance of the prior on the weight
-    of a feature that is once in a tree; of one that is there m times, on the average, it is
-    c / m^scaling, since what is rare has to be far from q0 to matter; 0: the paper's, c for all.
-    tolerance: of the duality gap; max_passes: through the trees, at most.
-    conditional_iterations: so many of L-BFGS on the conditional likelihood follow, which parses the
-    treebank; 0: none. l2: the penalty there, beside the sum over sentences, is l2 |w|^2, without
-    one half. start: of these iterations, "m_estimate", of which some fraction is taken, or "zero",
-    which leaves the M-estimate out. folds: for these the sentences are cut in so many blocks, in
-    the order given, and those of each are parsed by a grammar of the others; 1: q0 parses all.
-    threshold: posteriors below are pruned in the forests; it should be that of parsing. seed: of
-    the order of the trees. threads: so many share the forests; the result is the same.
-    Raises StructlearnError SL406 for a setting out of range, SL443 for a product of grammars.
-    """
-
-    base: GrammarEstimator = field(default_factory=lambda: SplitMerge(rounds=0))
-    features: FragmentFeatures = field(default_factory=FragmentFeatures)
-    c: float = 1.0
-    scaling: float = 0.75
-    tolerance: float = 1e-4
-    max_passes: int = 50
-    conditional_iterations: int = 0
-    l2: float = 1.0
-    start: str = "m_estimate"
-    folds: int = 5
-    threshold: float = 1e-2
-    seed: int = 0
-    threads: int = 1
-
-    attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
-
-    def __post_init__(self) -> None:
-        for name, wanted, sound in (
-            ("c", "more than 0, and finite", 0 < self.c < np.inf),
-            ("scaling", "0 or more", 0 <= self.scaling < np.inf),
-            ("tolerance", "0 or more", 0 <= self.tolerance < np.inf),
-            ("max_passes", "0 or more", self.max_passes >= 0),
-            ("conditional_iterations", "0 or more", self.conditional_iterations >= 0),
-            ("l2", "0 or more", 0 <= self.l2 < np.inf),
-            ("start", " or ".join(STARTS), self.start in STARTS),
-            ("folds", "1 or more", self.folds >= 1),
-            ("threshold", "0 to 1", 0 <= self.threshold <= 1),
-            ("seed", "0 or more", self.seed >= 0),
-            ("threads", "1 or more", self.threads >= 1),
-        ):
-            if not sound:
-                value = getattr(self, name)
-                raise StructlearnError("SL406", name=name, wanted=wanted, value=value)
-        if isinstance(self.base, Product):
-            raise StructlearnError("SL443", members=self.base.grammars)
-
-    @property
-    def max_iterations(self) -> int:
-        """Calls of `on_iteration` and steps after which there is another, at most."""
-        found = self.base.max_iterations + 1 + self.max_passes + self.max_passes // PASSES + 1
-        if self.conditional_iterations:
-            fold = self.base.max_iterations + REPORTS + 2
-            found += self.folds * fold + 2 * self.conditional_iterations
-        return found
-
-    def encode(self, data: Sequence[Tree | Sequence[Tree] | TreebankData]) -> TreebankData:
-        """All trees of `data`; see `SplitMerge`."""
-        return self.base.encode(data)
-
-    def initialize(
-        self,
-        data: Sequence[Tree | Sequence[Tree] | TreebankData],
-        labels: Sequence[str] = (),
-        previous: AnchoredGrammar | None = None,
-    ) -> AnchoredGrammar:
-        """The treebank grammar, without features; see `SplitMerge`."""
-        return AnchoredGrammar(self.base.initialize(data, labels))
-
-    def trainer(
-        self,
-        parameters: AnchoredGrammar | None,
-        data: Sequence[Tree | Sequence[Tree] | TreebankData],
-    ) -> MEstimationTrainer:
-        """Training from the treebank grammar on; it follows from the data alone."""
-        return MEstimationTrainer(self, self.encode(data))
-
-
-class MEstimationTrainer:
+class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
     """q0, then the M-estimate, then what may follow: forests, and conditional likelihood.
 
     A step is a round of q0, some passes through the trees, the forests of a fold, or some
     iterations of L-BFGS. value: of a grammar, see its own trainer; then the objective of
     M-estimation; of forests the mean loss in nats a sentence if all weights were 0; then the
-    conditional objective. n_iterations: steps so far. left_out: sentences without a forest.
-    on_iteration: called between the parts of a step with a number, the phase, the iteration in it,
-    and minus a value: in the phases of the grammars' own trainers the number is that of the fold,
-    from 1, or 0 for q0, in "m_estimation" 0, in "forests" that of the fold, and in "conditional" 0.
+    conditional objective. left_out: sentences without a forest. Reports: in the phases of the
+    grammars' own trainers the number is that of the fold, from 1, or 0 for q0, in "m_estimation" 0,
+    in "forests" that of the fold, and in "conditional" 0.
     """
 
-    def __init__(self, settings: MEstimation, data: TreebankData):
-        self.settings = settings
-        self.on_iteration: Callback | None = None
-        self._begin(data)
+    _objective: FragmentObjective | None = None
 
-    def _begin(self, data: TreebankData) -> None:
-        self._data = data
+    def begin(self) -> None:
+        """The training of q0."""
         self._trees: list[Tree] = []
         self._words: list[list[str]] = []
-        self._base: GrammarTrainer | None = self.settings.base.trainer(None, [data])
+        self._base: Trainer[Any] | None = self._grammar_trainer([self._data])
         self._grammar: LatentGrammar | None = None
-        self._statistics: Statistics | None = None
+        self._statistics: FragmentStatistics | None = None
         self._dual: DualCoordinateDescent | None = None
         self._weights: FragmentWeights | None = None
         self._estimated = self.settings.start == "zero"
-        self._bounds = fold_bounds(data.n_trees, self.settings.folds)
+        self._bounds = fold_bounds(self._data.n_trees, self.settings.folds)
         self._forests: list[TrainingForests] = []
         self._n_forests = 0  # folds that have had theirs; after `resume` they are made again
-        self._objective: FragmentObjective | None = None
         self._optimizer: LBFGS | None = None
         self.left_out = 0
-        self.value = 0.0
-        self.n_iterations = 0
 
-    def add(self, data: Sequence[Tree | Sequence[Tree] | TreebankData]) -> None:
-        """More trees: training begins again; see `SplitMergeTrainer.add`."""
-        self._begin(self.settings.encode([self._data, *data]))
-
-    def step(self) -> bool:
-        """A part of the training. Returns False once all is done.
-
-        Raises StructlearnError SL440 if the base is no distribution of trees.
-        """
-        if self._done:
-            return False
+    def iterate(self) -> bool:
+        """A part of the training. Raises StructlearnError if the base is no distribution."""
         if self._grammar is None:
             self._round()
         elif not self._estimated:
@@ -284,17 +183,17 @@ class MEstimationTrainer:
         else:
             self._climb()
         self.n_iterations += 1
-        if self._done:
-            self._close()
-        return not self._done
+        if self._grammar is None or not self._estimated:
+            return True
+        return bool(self.settings.conditional_iterations) and not self._climbed
 
-    def parameters(self) -> AnchoredGrammar:
+    def parameters(self) -> SpanGrammar:
         """The grammar so far."""
         grammar = self._grammar
         if grammar is None:
             assert self._base is not None
-            return AnchoredGrammar(self._base.parameters())
-        return AnchoredGrammar(grammar, fragments=self._current_weights())
+            return SpanGrammar(self._base.parameters())
+        return SpanGrammar(grammar, fragments=self._current_weights())
 
     def _current_weights(self) -> FragmentWeights | None:
         if self._dual is not None:
@@ -309,12 +208,6 @@ class MEstimationTrainer:
         return len(self._bounds) - 1
 
     @property
-    def _done(self) -> bool:
-        if self._grammar is None or not self._estimated:
-            return False
-        return not self.settings.conditional_iterations or self._climbed
-
-    @property
     def _climbed(self) -> bool:
         """Whether conditional likelihood is as high as it is to get."""
         optimizer = self._optimizer
@@ -323,20 +216,23 @@ class MEstimationTrainer:
         most = self.settings.conditional_iterations
         return optimizer.status != "running" or optimizer.n_iterations >= most
 
+    def _grammar_trainer(self, data: Trees) -> Trainer[Any]:
+        return self.settings.base.trainer(None, data, make_engine=self.make_engine)
+
     def _round(self) -> None:
         assert self._base is not None
         base = self._base
-        base.on_iteration = lambda _, phase, i, value: self._report(0, phase, i, value)
+        base.on_iteration = lambda _, phase, i, value: self.report(0, phase, i, value)
         more = base.step()
         self.value = base.value
         if not more:
             self._grammar = base.parameters()
             self._base = None
 
-    def _gather(self) -> Statistics:
+    def _gather(self) -> FragmentStatistics:
         if self._statistics is None:
             assert self._grammar is not None
-            self._statistics = Statistics(self.settings.features, self._grammar, self._data)
+            self._statistics = FragmentStatistics(self.settings, self._grammar, self._data)
         return self._statistics
 
     def _estimate(self) -> None:
@@ -346,19 +242,19 @@ class MEstimationTrainer:
             self._dual = self._new_dual(statistics)
         dual = self._dual
         for _ in range(PASSES):
-            more = dual.n_iterations < settings.max_passes and dual.step()
+            more = dual.n_iterations < settings.max_iterations and dual.step()
             self.value = dual.value
-            self._report(0, "m_estimation", dual.n_iterations, -self.value)
-            if not more or dual.n_iterations >= settings.max_passes:
+            self.report(0, "m_estimation", dual.n_iterations, -self.value)
+            if not more or dual.n_iterations >= settings.max_iterations:
                 self._estimated = True
                 self._weights = statistics.estimate(dual.w, settings.scaling)
                 self._dual = self._statistics = None
                 break
 
-    def _new_dual(self, statistics: Statistics) -> DualCoordinateDescent:
+    def _new_dual(self, statistics: FragmentStatistics) -> DualCoordinateDescent:
         settings = self.settings
         return statistics.optimizer(
-            settings.c,
+            settings.l2,
             scaling=settings.scaling,
             tolerance=settings.tolerance,
             seed=settings.seed,
@@ -382,10 +278,8 @@ class MEstimationTrainer:
         begin, end = self._bounds[fold : fold + 2]
         parser = grammar
         if self._n_folds > 1:
-            trainer = settings.base.trainer(None, [self._trees[:begin] + self._trees[end:]])
-            trainer.on_iteration = lambda _, phase, i, value: self._report(
-                fold + 1, phase, i, value
-            )
+            trainer = self._grammar_trainer([self._trees[:begin] + self._trees[end:]])
+            trainer.on_iteration = lambda _, phase, i, value: self.report(fold + 1, phase, i, value)
             while trainer.step():
                 pass
             parser = trainer.parameters()
@@ -397,7 +291,7 @@ class MEstimationTrainer:
             np.arange(begin, end),
             threshold=settings.threshold,
             threads=settings.threads,
-            report=lambda done, loss: self._report(fold + 1, "forests", done, -loss),
+            report=lambda done, loss: self.report(fold + 1, "forests", done, -loss),
         )
 
     def _climb(self) -> None:
@@ -412,7 +306,7 @@ class MEstimationTrainer:
                 TrainingForests.joined(self._forests),
                 self._words,
                 FragmentScorer(self._weights, self._grammar.symbols),
-                l2=settings.l2,
+                l2=settings.conditional_l2,
                 threads=settings.threads,
             )
             self._forests = []
@@ -425,87 +319,55 @@ class MEstimationTrainer:
         for _ in range(ITERATIONS):
             optimizer.step(self._objective.value_and_grad)
             self.value = float(optimizer.value or 0.0)
-            self._report(0, "conditional", optimizer.n_iterations, -self.value)
+            self.report(0, "conditional", optimizer.n_iterations, -self.value)
             if self._climbed:
                 break
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """Let go of what only training needs."""
         self._statistics, self._trees, self._words = None, [], []
         if self._objective is not None:
             self._objective.close()
             self._objective = None
 
-    def _report(self, number: int, phase: str, iteration: int, value: float) -> None:
-        if self.on_iteration is not None:
-            self.on_iteration(number, phase, iteration, value)
-
     # --- state --------------------------------------------------------------------------------
-    def to_bytes(self) -> bytes:
-        """The state of the training, to go on bit for bit with the same data and settings.
-
-        Counts, expectations and forests are no part of it: they are made again.
-        """
-        base, grammar, dual, optimizer = self._base, self._grammar, self._dual, self._optimizer
-        own = {
-            "fingerprint": self._identity(),
-            "base": None if base is None else serialization.nested(base.to_bytes()),
-            "grammar": None if grammar is None else serialization.nested(grammar.to_bytes()),
-            "dual": None if dual is None else serialization.nested(dual.to_bytes()),
-            "estimated": self._estimated,
+    def state(self) -> dict[str, Any]:
+        """Counts, expectations and forests are no part of it: they are made again."""
+        return {
+            "base": _nested(self._base),
+            "grammar": _nested(self._grammar),
+            "dual": _nested(self._dual),
+            "optimizer": _nested(self._optimizer),
             "weights": None if self._weights is None else self._weights.values,
+            "estimated": self._estimated,
             "n_forests": self._n_forests,
-            "optimizer": None if optimizer is None else serialization.nested(optimizer.to_bytes()),
-            "n_iterations": self.n_iterations,
-            "value": self.value,
         }
-        return serialization.pack(_KIND, _VERSION, own)
 
-    def resume(self, state: bytes) -> bool:
-        """Go on from `to_bytes`. Returns False if the state is of other data or settings.
-
-        What is no part of it is made again by the next step. Raises StructlearnError SL050 to SL054
-        if the bytes are no such state.
-        """
-        _, own = serialization.unpack(state, _KIND, {_VERSION})
-        if own.get("fingerprint") != self._identity():
-            return False
-        # What is read may turn out to be damaged at its end: until then it is another trainer's.
-        fresh = MEstimationTrainer(self.settings, self._data)
-        with serialization.reading(_KIND):
-            if not fresh._read(own):
-                return False
-        fresh.on_iteration = self.on_iteration
-        self._close()
-        vars(self).update(vars(fresh))
-        return True
-
-    def _read(self, own: dict[str, Any]) -> bool:
-        """See `resume`; for a trainer that has not begun."""
-        if own["grammar"] is None:
+    def restore(self, state: dict[str, Any]) -> bool | None:
+        self.begin()
+        self._objective = None
+        base, grammar, dual, optimizer = (
+            None if state[name] is None else state[name].tobytes()
+            for name in ("base", "grammar", "dual", "optimizer")
+        )
+        if grammar is None:
             assert self._base is not None
-            if not self._base.resume(own["base"].tobytes()):
+            if not self._base.resume(base):
                 return False
         else:
-            self._grammar = LatentGrammar.from_bytes(own["grammar"].tobytes())
-            self._base = None
-        if own["dual"] is not None:
+            self._grammar, self._base = LatentGrammar.from_bytes(grammar), None
+        if dual is not None:
             new = self._new_dual(self._gather()).objective
-            self._dual = DualCoordinateDescent.from_bytes(
-                own["dual"].tobytes(), new.counts, new.expectations
-            )
-        if own["weights"] is not None:
-            self._weights = self._gather().weights.with_weights(own["weights"])
+            self._dual = DualCoordinateDescent.from_bytes(dual, new.counts, new.expectations)
+        if state["weights"] is not None:
+            self._weights = self._gather().weights.with_weights(state["weights"])
             self._statistics = None
-        if own["optimizer"] is not None:
-            self._optimizer = LBFGS.from_bytes(own["optimizer"].tobytes())
-        self._estimated = serialization.flag(own["estimated"])
-        self._n_forests = int(own["n_forests"])
-        self.n_iterations, self.value = int(own["n_iterations"]), float(own["value"])
-        return True
+        if optimizer is not None:
+            self._optimizer = LBFGS.from_bytes(optimizer)
+        self._estimated = serialization.flag(state["estimated"])
+        self._n_forests = int(state["n_forests"])
+        return None
 
-    def _identity(self) -> str:
-        """Equal for equal trees and settings, but for threads and conditional_iterations."""
-        same = replace(self.settings, conditional_iterations=0)
-        text = repr((outline(same), self._data.digest()))
-        return blake2b(text.encode(), digest_size=16).hexdigest()
+
+def _nested(part: Any) -> Any:
+    return None if part is None else serialization.nested(part.to_bytes())

@@ -16,19 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..optimize.shards import engines_by
-from .analysis import check_trees, uses
-from .conditional import ConditionalShard, without_backoff
+from .conditional import GrammarShard, TerminalMap, without_backoff
 from .em import TreeShard
-from .estimators import SplitMerge
-from .forests import GoldTrees, Weights
-from .hierarchical import ConditionalGrammar, Objectives
+from .forests import GoldTrees, Terminals, Weights
+from .hierarchical import Objectives
 from .lexicon import LexiconLevel
 from .model import LatentGrammar, Level
+from .settings import ConditionalGrammarSettings
 from .split_merge import Merging, least_useful
 from .symbols import TreebankData
 
@@ -67,7 +66,7 @@ def joint_merge_losses(shards: Sequence[TreeShard], level: Level) -> MergeLosses
 
 
 def conditional_merge_losses(
-    shards: Sequence[ConditionalShard], level: Level, weights: Weights
+    shards: Sequence[GrammarShard], level: Level, weights: Weights
 ) -> MergeLosses:
     """Losses in conditional likelihood, approximated at each node of the trees.
 
@@ -88,7 +87,7 @@ def conditional_merge_losses(
     return _losses(trees, level, [scores_in_forests(shard, weights) for shard in shards])
 
 
-def scores_in_forests(shard: ConditionalShard, weights: Weights) -> NodeScores:
+def scores_in_forests(shard: GrammarShard, weights: Weights) -> NodeScores:
     """Inside and outside scores of the trees' nodes among all parses of their sentences.
 
     float32, laid out as those of `shard.derivations`, whose substates are those of `weights`; their
@@ -214,17 +213,8 @@ def merged(
         )
     words[number] = _merged_words(grammar, words[number], merging, factors)
     n_tags = grammar.symbols.n_tags
-    return LatentGrammar(
-        grammar.symbols,
-        rules,
-        levels,
-        grammar.lexicon.with_levels([each.substates[:n_tags] for each in levels], words),
-        grammar.chains,
-        binarization=grammar.binarization,
-        temperature=grammar.temperature,
-        storage=grammar.storage,
-        members=grammar.members,
-    )
+    lexicon = grammar.lexicon.with_levels([each.substates[:n_tags] for each in levels], words)
+    return grammar.replaced(levels=levels, lexicon=lexicon)
 
 
 def _merged_words(
@@ -245,7 +235,7 @@ def merge_losses(
     grammar: LatentGrammar,
     data: TreebankData,
     criterion: str = "conditional",
-    settings: ConditionalGrammar | None = None,
+    settings: ConditionalGrammarSettings | None = None,
 ) -> MergeLosses:
     """What each merger of the last level would lose, over the trees that it was learned from.
 
@@ -253,24 +243,23 @@ def merge_losses(
     conditional likelihood, and of its forests. settings: of these the thresholds, shards, threads
     and folder matter; None: the usual ones. Raises ValueError for another criterion or other trees.
     """
-    check_trees(grammar, data)
     if criterion == "joint":
-        found = uses(grammar, data)
-        return joint_merge_losses([found.shard], grammar.levels[found.level])
+        return joint_merge_losses([derivations(grammar, data)], grammar.levels[grammar.depth])
+    _check_trees(grammar, data)
     if criterion != "conditional":
         raise ValueError(f"criterion {criterion!r} is none of {CRITERIA}")
     # The grammar's own weights are the base of parameters that are all zero.
-    generative = SplitMerge(rounds=grammar.depth, binarization=grammar.binarization)
     settings = replace(
-        settings or ConditionalGrammar(),
-        generative=generative,
+        settings or ConditionalGrammarSettings(),
+        rounds=grammar.depth,
+        binarization=grammar.binarization,
         base="generative",
         first_level=grammar.depth,
         pruning="cached",
     )
     whole = without_backoff(grammar)
-    with engines_by(None):  # scores of all nodes are wanted here
-        objectives = Objectives(settings, data, whole, grammar.depth)
+    # In this process, since scores of all nodes are wanted.
+    objectives = Objectives(settings, data, whole, grammar.depth)
     try:
         objective = objectives.objective(grammar.depth, {})
         zeros = np.zeros(objective.parameterization.n_parameters)
@@ -279,6 +268,39 @@ def merge_losses(
         )
     finally:
         objectives.close()
+
+
+def derivations(grammar: LatentGrammar, data: TreebankData) -> TreeShard:
+    """How the last level derives trees, with the scores of their nodes.
+
+    Raises ValueError if the trees have other symbols or rules than the grammar, as `binarize` finds
+    them in the trees that it was learned from.
+    """
+    _check_trees(grammar, data)
+    grammar = without_backoff(grammar)
+    level, words = grammar.levels[grammar.depth], grammar.lexicon.levels[grammar.depth]
+    is_word = data.is_word
+    tags, forms = data.pairs[data.production[is_word]].T
+    in_tree = np.repeat(np.arange(data.n_trees), np.diff(data.offsets))[is_word]
+    bounds = np.searchsorted(in_tree, np.arange(data.n_trees + 1)).tolist()
+    texts = [data.forms[form] for form in forms.tolist()]
+    ids = np.empty(len(texts), dtype=np.int32)
+    for begin, end in pairwise(bounds):
+        ids[begin:end] = grammar.lexicon.encode(texts[begin:end])
+    found, places = np.unique(np.stack([tags, ids], axis=1), axis=0, return_inverse=True)
+    production = data.production.copy()
+    production[is_word] = places.reshape(-1)
+    shard = TreeShard(replace(data, production=production, pairs=np.ascontiguousarray(found)))
+    terminals = Terminals(*(np.ascontiguousarray(found[:, column]) for column in (1, 0)))
+    lexical = TerminalMap(grammar.lexicon, terminals, level.substates[: grammar.symbols.n_tags])
+    rows = np.ascontiguousarray(words.rows).reshape(-1)
+    shard.expected_counts((level, lexical.weights(words.own, rows).astype(np.float32)))
+    return shard
+
+
+def _check_trees(grammar: LatentGrammar, data: TreebankData) -> None:
+    if data.symbols != grammar.symbols or data.rules != grammar.rules:
+        raise ValueError("trees of other symbols or rules than those of the grammar")
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,7 +324,7 @@ def merge_curve(
     score: Callable[[LatentGrammar], float],
     criterion: str = "conditional",
     fractions: Sequence[float] = FRACTIONS,
-    settings: ConditionalGrammar | None = None,
+    settings: ConditionalGrammarSettings | None = None,
 ) -> Iterator[MergePoint]:
     """Figure 3(a): what is lost when the least useful fraction of the last splits are taken back.
 

@@ -16,14 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import serialization
 from ..errors import StructlearnError
+from ..learning.stored import Stored
 from .lexicon import Lexicon
 from .symbols import BINARIZATIONS, Chains, Rules, Symbols, cumulative
 
-_KIND = "latent_grammar"
-_VERSION = 1
-_SHIFTED_VERSION = 2  # with weights above 1 among the codes of "log8"
 STORAGES = ("float32", "float16", "log8")
 _LOG8_STEP = 0.08  # nats between two codes; 255 of them reach 1.4e-9
 _LOG8_LAST = 255
@@ -54,7 +51,7 @@ class Level:
     n_left, n_right), or only the entries of this vector, since what is trained is nearly empty;
     unary: (n_parent, n_child); root: (n_child), P(ROOT -> A_x). For each substate of a phrase or an
     intermediate the probabilities of its rules sum to 1.
-    Raises StructlearnError SL403 if the parts do not fit together.
+    Raises StructlearnError if the parts do not fit together.
     """
 
     def __init__(
@@ -189,7 +186,7 @@ class Level:
     __hash__ = None  # type: ignore[assignment]
 
 
-class LatentGrammar:
+class LatentGrammar(Stored):
     """A grammar at every stage of refinement; levels[0] is the treebank's X-bar grammar.
 
     symbols, rules, levels: see there. members: the last so many levels are no further refinements
@@ -202,8 +199,12 @@ class LatentGrammar:
     logarithms, in two bytes or in one: to 0.8 % or 4 %). Weights of conditional grammars may be
     above 1: "float16" is exact to 3 % beyond e^32, and "log8" needs two bytes for an array whose
     weights are further apart than e^20.4. What is below 1.4e-9 counts as that in "log8".
-    Raises StructlearnError SL403 if the parts do not fit together.
+    Raises StructlearnError if the parts do not fit together.
     """
+
+    kind = "latent_grammar"
+    readable = (1, 2)  # 2: with weights above 1 among the codes of "log8"
+    passed = ("SL405",)
 
     def __init__(
         self,
@@ -265,30 +266,12 @@ class LatentGrammar:
     def truncated(self, n_levels: int) -> LatentGrammar:
         """The first levels only, no members: what training had after n_levels - 1 rounds."""
         n_levels = min(n_levels, self.depth + 1)
-        return LatentGrammar(
-            self.symbols,
-            self.rules,
-            self.levels[:n_levels],
-            self.lexicon.truncated(n_levels),
-            self.chains,
-            binarization=self.binarization,
-            temperature=self.temperature,
-            storage=self.storage,
-        )
+        lexicon = self.lexicon.truncated(n_levels)
+        return self.replaced(levels=self.levels[:n_levels], lexicon=lexicon, members=0)
 
     def without_words(self, words: Container[str]) -> LatentGrammar:
         """A grammar that does not know these words, such as those that are not to be published."""
-        return LatentGrammar(
-            self.symbols,
-            self.rules,
-            self.levels,
-            self.lexicon.without(words),
-            self.chains,
-            binarization=self.binarization,
-            temperature=self.temperature,
-            storage=self.storage,
-            members=self.members,
-        )
+        return self.replaced(lexicon=self.lexicon.without(words))
 
     def compact(self, threshold: float = 1e-6, storage: str = "float16") -> LatentGrammar:
         """A smaller grammar that parses (almost) as this one does.
@@ -296,7 +279,7 @@ class LatentGrammar:
         threshold: probabilities, or weights, of rules below it become zero. storage: the precision
         to which they are rounded, and with which `to_bytes` stores them. The parser is never
         without a rule for it: the likeliest of each substate stays.
-        Raises StructlearnError SL404 for an unknown storage.
+        Raises StructlearnError for an unknown storage.
         """
         check_storage(storage)
         levels = []
@@ -309,20 +292,11 @@ class LatentGrammar:
             kept = binary > 0
             entries = Entries(places[kept], binary[kept])
             levels.append(Level(self.rules, level.substates, level.ancestors, entries, unary, root))
-        return LatentGrammar(
-            self.symbols,
-            self.rules,
-            levels,
-            self.lexicon.rounded(lambda a: _rounded(a, storage)),
-            self.chains,
-            binarization=self.binarization,
-            temperature=self.temperature,
-            storage=storage,
-            members=self.members,
-        )
+        lexicon = self.lexicon.rounded(lambda a: _rounded(a, storage))
+        return self.replaced(levels=levels, lexicon=lexicon, storage=storage)
 
-    def to_bytes(self) -> bytes:
-        """The grammar as bytes, the same for equal grammars."""
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
+        """See `Stored`; probabilities are written as `storage` says."""
         store = self.storage
         fields = {
             "tags": self.symbols.tags,
@@ -356,18 +330,14 @@ class LatentGrammar:
         )
         # Who reads version 1 alone would take the codes for those of other probabilities.
         shifted = any(isinstance(array, dict) and "shift" in array for array in arrays)
-        return serialization.pack(_KIND, _SHIFTED_VERSION if shifted else _VERSION, fields)
+        return 2 if shifted else 1, fields
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> LatentGrammar:
-        """The grammar that `to_bytes` wrote.
-
-        Raises StructlearnError SL050 to SL054 if the bytes are not those of a grammar, SL405 if its
-        signature or normalisation is not registered here.
+    def from_fields(cls, version: int, fields: dict[str, Any]) -> LatentGrammar:
+        """See `Stored`. Raises StructlearnError for a signature or normalisation that is not
+        registered.
         """
-        _, fields = serialization.unpack(data, _KIND, {_VERSION, _SHIFTED_VERSION})
-        with serialization.reading(_KIND, "SL405"):
-            return cls._from_fields(**fields)
+        return cls._from_fields(**fields)
 
     @classmethod
     def _from_fields(
@@ -423,15 +393,6 @@ class LatentGrammar:
             members=members,
         )
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LatentGrammar):
-            return NotImplemented
-        names = ("symbols", "rules", "levels", "lexicon", "chains")
-        names += ("binarization", "temperature", "storage", "members")
-        return all(getattr(self, name) == getattr(other, name) for name in names)
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return (
             f"<LatentGrammar: {self.symbols.size} symbols, {len(self.levels)} levels, "
@@ -477,7 +438,7 @@ class LatentGrammar:
 
 
 def check_storage(storage: str) -> None:
-    """Raises StructlearnError SL404 for an unknown storage."""
+    """Raises StructlearnError for an unknown storage."""
     if storage not in STORAGES:
         raise StructlearnError("SL404", value=storage, known=", ".join(STORAGES))
 
@@ -485,7 +446,7 @@ def check_storage(storage: str) -> None:
 def product(grammars: Sequence[LatentGrammar]) -> LatentGrammar:
     """One model of several grammars of the same trees: the first whole, the others' last levels.
 
-    Raises StructlearnError SL422 if their symbols, rules or lexicons are not the same.
+    Raises StructlearnError if their symbols, rules or lexicons are not the same.
     """
     first = grammars[0]
     levels, words = list(first.levels), list(first.lexicon.levels)
@@ -499,15 +460,9 @@ def product(grammars: Sequence[LatentGrammar]) -> LatentGrammar:
         words.append(other.lexicon.levels[other.depth])
     n_tags = first.symbols.n_tags
     tag_substates = [level.substates[:n_tags] for level in levels]
-    return LatentGrammar(
-        first.symbols,
-        first.rules,
-        levels,
-        first.lexicon.with_levels(tag_substates, words),
-        first.chains,
-        binarization=first.binarization,
-        temperature=first.temperature,
-        storage=first.storage,
+    return first.replaced(
+        levels=levels,
+        lexicon=first.lexicon.with_levels(tag_substates, words),
         members=first.members + len(grammars) - 1,
     )
 

@@ -35,6 +35,7 @@ from .. import serialization
 from ..errors import StructlearnError
 from . import span_features
 from .hypergraph import Floats, Hypergraphs
+from .settings import NeuralGrammarSettings, SpanScoreSettings
 from .symbols import Symbols
 
 InT = tuple[list[Floats2d], Hypergraphs]
@@ -287,7 +288,7 @@ def _added(ops: Ops, n: int, places: NDArray[np.int32], rows: Floats2d) -> Float
 def _check(
     rows: Sequence[Floats2d], graphs: Hypergraphs, width: int, n_tags: int, n_symbols: int
 ) -> None:
-    """Raise SL438 or SL439 for what is not of the sizes of the layer."""
+    """Raise StructlearnError for what is not of the sizes of the layer."""
     found, wanted = [row.shape for row in rows], [(n, width) for n in graphs.n_words.tolist()]
     if found != wanted:
         raise StructlearnError("SL438", found=str(found[:5]), wanted=str(wanted[:5]))
@@ -297,47 +298,24 @@ def _check(
 
 
 # --- the network in training ----------------------------------------------------------------------
-class Network:
+class SpanNetwork:
     """A scorer of symbols over spans, to be trained: layers that make rows of tokens, and a layer
-    that makes scores of these. See `TrainedScorer` in `anchored.py`.
+    that makes scores of these. See `NetworkScorer` in `span_grammar.py`.
 
     tok2vec: any thinc layers from a list of tokens, a sentence each, to a list of arrays with a row
-    for each word. scorer: a `span_scorer`. dropout: of all layers that have any. learn_rate: of
-    Adam. l2: weight decay. seed: of the first parameters and of dropout. The layers are changed in
-    place; where they draw random numbers of NumPy, training is deterministic. After it they have
-    the moving averages of their parameters.
-    Raises StructlearnError SL406 for a setting out of range.
+    for each word. scorer: a `span_scorer`. Both are changed in place; where they draw random
+    numbers of NumPy, training is deterministic. After it they have the moving averages of their
+    parameters.
     """
 
-    def __init__(
-        self,
-        tok2vec: Model[list[Any], list[Floats2d]],
-        scorer: Model[InT, Floats1d],
-        *,
-        dropout: float = 0.35,
-        learn_rate: float = 0.001,
-        l2: float = 0.01,
-        seed: int = 0,
-    ):
-        for name, value, wanted, sound in (
-            ("hidden_width", scorer.get_dim("nH"), "1 or more", scorer.get_dim("nH") >= 1),
-            ("dropout", dropout, "0 or more and below 1", 0 <= dropout < 1),
-            ("learn_rate", learn_rate, "0 or more", 0 <= learn_rate < np.inf),
-            ("l2", l2, "0 or more", 0 <= l2 < np.inf),
-            ("seed", seed, "from 0 to 2^32 - 1", 0 <= seed < 2**32),
-        ):
-            if not sound:
-                raise StructlearnError("SL406", name=name, wanted=wanted, value=value)
+    def __init__(self, tok2vec: Model[list[Any], list[Floats2d]], scorer: Model[InT, Floats1d]):
         self.tok2vec = tok2vec
         self.scorer = scorer
-        self.dropout = dropout
-        self.learn_rate = learn_rate
-        self.l2 = l2
-        self.seed = seed
         self._forget()
 
     def _forget(self) -> None:
         """Leave the training that was under way."""
+        self._settings = NeuralGrammarSettings()
         self._optimizer: Optimizer | None = None
         self._n_updates = 0
         self._start: dict[str, Any] | None = None
@@ -345,25 +323,16 @@ class Network:
 
     def __getstate__(self) -> dict[str, Any]:
         # Training never travels.
-        kept = ("tok2vec", "scorer", "dropout", "learn_rate", "l2", "seed")
-        return {name: getattr(self, name) for name in kept}
+        return {"tok2vec": self.tok2vec, "scorer": self.scorer}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._forget()
 
-    def __eq__(self, other: object) -> bool:
-        """Whether the settings are the same; parameters make no difference."""
-        return isinstance(other, Network) and self.settings == other.settings
-
-    __hash__ = None  # type: ignore[assignment]
-
     @property
-    def settings(self) -> tuple[Any, ...]:
-        """All that its training follows from beside the data: numbers and names."""
-        nodes = [(node.name, sorted(node.param_names)) for node in self._nodes]
-        own = (self.scorer.get_dim("nH"), self.dropout, self.learn_rate, self.l2, self.seed)
-        return (*own, nodes)
+    def layers(self) -> list[tuple[str, list[str]]]:
+        """The names of the layers and of their parameters."""
+        return [(node.name, sorted(node.param_names)) for node in self._nodes]
 
     @property
     def n_parameters(self) -> int:
@@ -396,15 +365,18 @@ class Network:
             if array is None or array.shape != shape or array.dtype != np.float32:
                 raise ValueError(f"a parameter {name} that is not of the shape {shape}")
 
-    def initialize(self, tokens: Sequence[Any], symbols: Symbols) -> None:
+    def initialize(
+        self, tokens: Sequence[Any], symbols: Symbols, settings: SpanScoreSettings
+    ) -> None:
         """New parameters, the same for the same seed. tokens: of some sentences with words."""
         self._restore_ops()
         self._forget()
+        self._take(settings)
         with self._seeded():
             self.tok2vec.initialize(X=list(tokens))
         self._new_scorer(tokens, symbols)
 
-    def prepare(self, tokens: Sequence[Any], symbols: Symbols) -> None:
+    def prepare(self, tokens: Sequence[Any], symbols: Symbols, settings: SpanScoreSettings) -> None:
         """Begin a training on forests of these symbols.
 
         What an earlier one has changed is set back, so that each begins alike; parameters from
@@ -413,11 +385,16 @@ class Network:
         start = self._start
         self._restore_ops()
         self._forget()
+        self._take(settings)
         if start is not None:
             self._set(start)
-        if not self.fits(symbols):
+        if not self.fits(symbols) or self.scorer.get_dim("nH") != self._settings.hidden_width:
             self._new_scorer(tokens, symbols)
         self._drop_gradients()
+
+    def _take(self, settings: SpanScoreSettings) -> None:
+        assert isinstance(settings, NeuralGrammarSettings)
+        self._settings = settings
 
     def _new_scorer(self, tokens: Sequence[Any], symbols: Symbols) -> None:
         width = self.tok2vec.maybe_get_dim("nO")
@@ -425,7 +402,8 @@ class Network:
             width = self.tok2vec.predict(list(tokens[:1]))[0].shape[1]
         for name in self.scorer.param_names:
             self.scorer.set_param(name, None)
-        for name, size in (("nI", width), ("nT", symbols.n_tags), ("nO", symbols.size)):
+        sizes = {"nI": width, "nH": self._settings.hidden_width}
+        for name, size in {**sizes, "nT": symbols.n_tags, "nO": symbols.size}.items():
             self.scorer.set_dim(name, size, force=True)
         with self._seeded(1):
             self.scorer.initialize()
@@ -443,7 +421,7 @@ class Network:
     ) -> Floats:
         """A score for each item of `graphs`, in nats: float64 (I).
 
-        Raises StructlearnError SL438 if the tokens are not those of the sentences, SL439 if the
+        Raises StructlearnError if the tokens are not those of the sentences, or if the
         forests are of another grammar than that of the training.
         """
         if not len(graphs):
@@ -460,7 +438,7 @@ class Network:
             self._start = self._parameters(copy=True)
         self._use_all_cores()
         for layers in (self.tok2vec, self.scorer):
-            set_dropout_rate(layers, self.dropout)
+            set_dropout_rate(layers, self._settings.dropout)
         with self._seeded(2, self._n_updates):
             rows, back_rows = self.tok2vec.begin_update(known)
             scores, back_scores = self.scorer.begin_update((rows, graphs))
@@ -478,7 +456,7 @@ class Network:
         """One step of Adam. learn_rate_factor: from 0 to 1, of the learning rate."""
         if self._optimizer is None:
             self._optimizer = self._new_optimizer()
-        self._optimizer.learn_rate = self.learn_rate * learn_rate_factor
+        self._optimizer.learn_rate = self._settings.learn_rate * learn_rate_factor
         for layers in (self.tok2vec, self.scorer):
             layers.finish_update(self._optimizer)
         self._restore_ops()
@@ -519,14 +497,18 @@ class Network:
 
     def _new_optimizer(self) -> Optimizer:
         return Adam(
-            self.learn_rate, L2=self.l2, L2_is_weight_decay=True, grad_clip=1.0, use_averages=True
+            self._settings.learn_rate,
+            L2=self._settings.weight_decay,
+            L2_is_weight_decay=True,
+            grad_clip=1.0,
+            use_averages=True,
         )
 
     @contextmanager
     def _seeded(self, *numbers: int) -> Iterator[None]:
         """thinc draws from the generator of NumPy that all share: lend it a state of our own."""
         kept = np.random.get_state()
-        np.random.seed([self.seed, *numbers])
+        np.random.seed([self._settings.seed, *numbers])
         try:
             yield
         finally:

@@ -120,7 +120,7 @@ class PCFG:
         substitution from 0 and then by Newton's method, which comes to it from below (Etessami &
         Yannakakis 2009), until no value changes by more than `tolerance`. At a critical grammar,
         where i is a double root, about half of the digits can be had.
-        Raises StructlearnError SL440 if there is no solution, which needs weights of sum above 1.
+        Raises StructlearnError if there is no solution, which needs weights of sum above 1.
         """
         # Left in, rules that never end make the Jacobian singular, though i does not need them.
         pcfg = self._kept(self._ends())
@@ -152,7 +152,7 @@ class PCFG:
         """The PCFG of the trees that end: r i_B i_C / i_A for r, and so on.
 
         Its probabilities sum to 1. States below which nothing ends have no rules, and those that
-        rules of probability 0 rewrite are left out. Raises StructlearnError SL440 if no tree ends,
+        rules of probability 0 rewrite are left out. Raises StructlearnError if no tree ends,
         or if the weights have no finite sum.
         """
         values = self.inside()
@@ -228,7 +228,7 @@ class Expectations:
     pcfg: the terminating one, of whose rules the numbers are. outside: o, float64 (n), the expected
     number of nodes of each state in a tree: o = root + M^T o, where M[x, y] is the expected number
     of children y of a node x.
-    Raises StructlearnError SL440 if no tree ends, or if the expected size of trees is not finite,
+    Raises StructlearnError if no tree ends, or if the expected size of trees is not finite,
     which above a million nodes cannot be told.
     """
 

@@ -15,18 +15,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..learning.stored import Stored
 from . import _span_features
 from .hypergraph import Floats, Hypergraphs
 from .model import STORAGES, Entries, check_storage, from_signed, signed
+from .settings import SpanFeaturesSettings
 from .symbols import Symbols, cumulative
-from .word_attributes import CLASS, WORD_ATTRIBUTE, WordAttributes, hash_of, vocabulary, without
+from .word_attributes import (
+    CLASS,
+    WORD_ATTRIBUTE,
+    WordAttributes,
+    are_hashes,
+    hash_of,
+    hashes_of,
+    vocabulary,
+    without,
+)
 
 Sentences = Sequence[Sequence[str]]
 
@@ -77,7 +87,7 @@ _TAG_TERM = re.compile(rf"({_ATTRIBUTE})\[(0|-?[1-9]\d?)\]")
 _POSITIONS = {"first": (0, 0), "last": (1, 0), "before": (0, -1), "after": (1, 1)}
 
 
-class Templates:
+class SpanTemplates:
     """Templates of the features of spans and of tags.
 
     spans: texts like "WORD[first]|SUFFIX3[after]", "LENGTH" or "bias". A term is an attribute of a
@@ -88,7 +98,7 @@ class Templates:
     words that begin with a capital, with another letter or with a digit, and each mark; spans of
     more than 8 runs have none. tags: positions count from the word: "WORD[-1]". Outside of the
     sentence stands a symbol of its own at each distance.
-    Raises StructlearnError SL430 for a malformed template, SL431 for one given twice.
+    Raises StructlearnError for a template that is malformed or given twice.
     """
 
     def __init__(self, spans: Iterable[str], tags: Iterable[str]):
@@ -104,13 +114,12 @@ class Templates:
         names = [name for terms in self._terms for name, _, _ in terms if isinstance(name, str)]
         self.attributes: tuple[str, ...] = tuple(dict.fromkeys([CLASS, *names]))
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Templates):
-            return NotImplemented
-        return (self.spans, self.tags) == (other.spans, other.tags)
-
-    def __hash__(self) -> int:
-        return hash((self.spans, self.tags))
+    @classmethod
+    def of(cls, settings: SpanFeaturesSettings) -> SpanTemplates:
+        """Those of the settings, where there are none the usual ones."""
+        spans = SPAN_TEMPLATES if settings.templates is None else settings.templates
+        tags = TAG_TEMPLATES if settings.tag_templates is None else settings.tag_templates
+        return cls(spans, tags)
 
     def hasher(self, n_tags: int, n_symbols: int, bits: int) -> _span_features.Hasher:
         """What finds the places of features. bits: binary logarithm of the number of places."""
@@ -153,70 +162,16 @@ def _parsed(text: str, kind: str) -> list[tuple[str | int, int, int]]:
     return terms
 
 
-@dataclass(frozen=True)
-class SpanFeatures:
-    """Linear scores of symbols over spans, learned by AdaGrad with an L1 penalty.
-
-    templates, tag_templates: of the features of spans and of tags, see `Templates`; None: the usual
-    ones. buckets: number of weights, a power of 2 from 2**8 to 2**30; features with symbols that
-    fall together share one. min_count: how often a word must be in the training data to be known.
-    l1: strength of the penalty; what is minimised is the mean loss of a sentence, in nats, plus l1
-    times the sum of the magnitudes of the weights. learn_rate, epsilon: of AdaGrad, see
-    `_span_features`.
-    Raises StructlearnError SL432 for a setting out of range, SL430 and SL431 as `Templates`.
-    """
-
-    templates: Sequence[str] | None = None
-    tag_templates: Sequence[str] | None = None
-    buckets: int = 2**20
-    min_count: int = 2
-    l1: float = 3e-4
-    learn_rate: float = 0.1
-    epsilon: float = 0.1
-
-    def __post_init__(self) -> None:
-        for name in ("templates", "tag_templates"):
-            if (texts := getattr(self, name)) is not None:
-                object.__setattr__(self, name, tuple(texts))
-        for name, wanted, sound in (
-            ("buckets", "a power of 2 from 2**8 to 2**30", _is_size(self.buckets)),
-            ("min_count", "1 or more", self.min_count >= 1),
-            ("l1", "0 or more", 0 <= self.l1 < np.inf),
-            ("learn_rate", "above 0", 0 < self.learn_rate < np.inf),
-            ("epsilon", "above 0", 0 < self.epsilon < np.inf),
-        ):
-            if not sound:
-                value = getattr(self, name)
-                raise StructlearnError("SL432", name=name, wanted=wanted, value=value)
-        self._templates()
-
-    def _templates(self) -> Templates:
-        spans = SPAN_TEMPLATES if self.templates is None else self.templates
-        tags = TAG_TEMPLATES if self.tag_templates is None else self.tag_templates
-        return Templates(spans, tags)
-
-    def initialize(self, sentences: Iterable[Sequence[str]], symbols: Symbols) -> SpanWeights:
-        """Weights of zero. sentences: the words of the training data, of which it knows some."""
-        templates = self._templates()
-        return SpanWeights(
-            templates.spans,
-            templates.tags,
-            symbols.n_tags,
-            symbols.size,
-            self.buckets,
-            vocabulary(sentences, self.min_count),
-            Entries(np.empty(0, np.int64), np.empty(0, np.float32)),
-        )
-
-
-class SpanWeights:
+class SpanWeights(Stored):
     """What is learned: the weights other than zero, and which words are known.
 
     spans, tags: templates. n_tags, n_symbols: of the symbols that are scored, tags first. buckets:
     number of weights. vocabulary: uint64, ascending, hashes of the known words. entries: weights
-    other than zero, either sign. storage: how `fields` writes them; see `LatentGrammar`.
-    Raises ValueError if the parts do not fit together, SL430 and SL431 as `Templates`.
+    other than zero, either sign. storage: how they are written; see `LatentGrammar`.
+    Raises ValueError if the parts do not fit together, and StructlearnError as `SpanTemplates`.
     """
+
+    kind = "span_weights"
 
     def __init__(
         self,
@@ -229,7 +184,8 @@ class SpanWeights:
         entries: Entries,
         storage: str = "float32",
     ):
-        self.templates = Templates(spans, tags)
+        self.templates = SpanTemplates(spans, tags)
+        self.spans, self.tags = self.templates.spans, self.templates.tags
         self.n_tags, self.n_symbols, self.buckets = n_tags, n_symbols, buckets
         self.vocabulary = vocabulary
         self.entries = entries
@@ -237,6 +193,25 @@ class SpanWeights:
         problem = self._problem()
         if problem:
             raise ValueError(problem)
+
+    @classmethod
+    def untrained(
+        cls,
+        settings: SpanFeaturesSettings,
+        sentences: Iterable[Sequence[str]],
+        symbols: Symbols,
+    ) -> SpanWeights:
+        """Weights of zero. sentences: the words of the training data, of which it knows some."""
+        templates = SpanTemplates.of(settings)
+        return cls(
+            templates.spans,
+            templates.tags,
+            symbols.n_tags,
+            symbols.size,
+            settings.buckets,
+            vocabulary(sentences, settings.min_word_count),
+            Entries(np.empty(0, np.int64), np.empty(0, np.float32)),
+        )
 
     @property
     def n_weights(self) -> int:
@@ -251,82 +226,46 @@ class SpanWeights:
 
     def with_weights(self, weights: NDArray[np.floating]) -> SpanWeights:
         """The same with other weights, (buckets)."""
-        return self._replaced(entries=Entries.of(np.asarray(weights, dtype=np.float32)))
+        return self.replaced(entries=Entries.of(np.asarray(weights, dtype=np.float32)))
 
     def without_words(self, words: Iterable[str]) -> SpanWeights:
         """Weights that do not know these words, which are then judged as rare ones."""
-        return self._replaced(vocabulary=without(self.vocabulary, words))
+        return self.replaced(vocabulary=without(self.vocabulary, words))
 
     def compact(self, threshold: float = 1e-2, storage: str = "float16") -> SpanWeights:
         """Fewer and rounder weights: those below the threshold in magnitude become zero.
 
-        Raises StructlearnError SL404 for an unknown storage.
+        Raises StructlearnError for an unknown storage.
         """
         check_storage(storage)
         places, values = self.entries
         kept = np.abs(values) >= threshold
-        compacted = self._replaced(entries=Entries(places[kept], values[kept]), storage=storage)
-        return SpanWeights.from_fields(compacted.fields())
+        compacted = self.replaced(entries=Entries(places[kept], values[kept]), storage=storage)
+        return SpanWeights.from_fields(*compacted.to_fields())
 
-    def fields(self) -> dict[str, Any]:
-        """What `serialization.pack` can store."""
-        return {
-            "spans": self.templates.spans,
-            "tags": self.templates.tags,
-            "n_tags": self.n_tags,
-            "n_symbols": self.n_symbols,
-            "buckets": self.buckets,
-            "vocabulary": self.vocabulary.view(np.int64),
-            **signed(self.entries, self.buckets, self.storage),
-            "storage": self.storage,
-        }
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
+        fields = self.fields()
+        entries = signed(fields.pop("entries"), self.buckets, self.storage)
+        return self.version, fields | entries | {"vocabulary": self.vocabulary.view(np.int64)}
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> SpanWeights:
-        """What `fields` gave. Raises ValueError, TypeError or LookupError if it cannot be that."""
-        buckets, vocabulary = fields["buckets"], fields["vocabulary"]
-        if not _is_size(buckets) or vocabulary.dtype != np.int64:
-            raise ValueError("a wrong number of weights, or words that are no hashes")
-        return cls(
-            fields["spans"],
-            fields["tags"],
-            fields["n_tags"],
-            fields["n_symbols"],
-            buckets,
-            vocabulary.view(np.uint64),
-            from_signed(fields, buckets),
-            fields["storage"],
-        )
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, SpanWeights):
-            return NotImplemented
-        names = ("n_tags", "n_symbols", "buckets", "storage")
-        return (
-            all(getattr(self, name) == getattr(other, name) for name in names)
-            and self.templates == other.templates
-            and np.array_equal(self.vocabulary, other.vocabulary)
-            and all(map(np.array_equal, self.entries, other.entries))
-        )
-
-    __hash__ = None  # type: ignore[assignment]
+    def from_fields(cls, version: int, fields: dict[str, Any]) -> SpanWeights:
+        if not _is_size(fields["buckets"]):
+            raise ValueError("a wrong number of weights")
+        entries = from_signed(fields, fields["buckets"])
+        kept = {name: fields[name] for name in fields.keys() - {"magnitudes", "negative"}}
+        kept |= {"entries": entries, "vocabulary": hashes_of(fields["vocabulary"])}
+        return super().from_fields(version, kept)
 
     def __repr__(self) -> str:
         return f"<SpanWeights: {self.n_weights} of {self.buckets}, {len(self.vocabulary)} words>"
 
-    def _replaced(self, **changes: Any) -> SpanWeights:
-        names = ("n_tags", "n_symbols", "buckets", "vocabulary", "entries", "storage")
-        parts = {name: getattr(self, name) for name in names} | changes
-        return SpanWeights(self.templates.spans, self.templates.tags, **parts)
-
     def _problem(self) -> str | None:
-        counts = (self.n_tags, self.n_symbols)
-        if any(type(n) is not int for n in counts) or not 0 <= self.n_tags <= self.n_symbols:
+        if not 0 <= self.n_tags <= self.n_symbols:
             return f"{self.n_tags} tags of {self.n_symbols} symbols"
         if not _is_size(self.buckets) or self.storage not in STORAGES:
             return f"{self.buckets} weights, stored as {self.storage!r}"
-        words = self.vocabulary
-        if words.dtype != np.uint64 or words.ndim != 1 or (words[1:] <= words[:-1]).any():
+        if not are_hashes(self.vocabulary):
             return "hashes of words that are not ascending"
         places, values = self.entries
         if places.shape != values.shape or places.ndim != 1 or not np.isfinite(values).all():
@@ -402,11 +341,11 @@ class LinearScorer:
     def __init__(
         self,
         weights: SpanWeights,
-        features: SpanFeatures | None = None,
+        features: SpanFeaturesSettings | None = None,
         support: NDArray[np.bool_] | None = None,
     ):
         self._model = weights
-        self._features = features or SpanFeatures()
+        self._features = features or SpanFeaturesSettings()
         self._support = support
         self._featurizer = Featurizer(weights)
         self._dense = weights.dense()
@@ -505,7 +444,7 @@ class LinearScorer:
 
     def _schedule(self) -> tuple[Floats, float, float]:
         rates = self._rates[: self._n_steps + 1]
-        return rates, self._features.l1, self._features.epsilon
+        return rates, self._features.l1_per_sentence, self._features.epsilon
 
 
 def _is_size(buckets: Any) -> bool:

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .em import Counts, Derivations
+from .em import ProductionCounts, TreebankDerivations
 from .model import Level
 from .symbols import Rules, TreebankData, cumulative
 
@@ -72,7 +72,7 @@ def split(
 
 
 def merge_losses(
-    derivations: Derivations, refined: Level
+    derivations: TreebankDerivations, refined: Level
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
     """What merging two halves of a split would lose in log-likelihood, after an E-step.
 
@@ -155,7 +155,7 @@ class Merging:
         same = np.diff(begin, prepend=-1) == 0
         return np.flatnonzero(~same | (np.diff(self.target, prepend=-1) != 0))
 
-    def counts(self, data: TreebankData, counts: Counts) -> Counts:
+    def counts(self, data: TreebankData, counts: ProductionCounts) -> ProductionCounts:
         """Counts of the merged productions.
 
         Relative frequencies of these are the merged probabilities: those of children added, those
@@ -163,7 +163,7 @@ class Merging:
         """
         level = self.level
         rules, pairs = data.rules, data.pairs[:, :1]
-        return Counts(
+        return ProductionCounts(
             self.add_up(counts.binary, rules.binary, level.binary_offsets),
             self.add_up(counts.unary, rules.unary, level.unary_offsets),
             self.add_up(counts.root, rules.root[:, None], level.root_offsets),

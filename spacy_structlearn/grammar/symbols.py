@@ -206,7 +206,8 @@ class TreebankData:
         digest = blake2b(digest_size=16)
         symbols = self.symbols
         texts = (self.binarization, symbols.names, symbols.n_tags, symbols.root, self.forms)
-        digest.update(repr(texts).encode("utf8", "surrogatepass"))
+        chains = sorted(self.chain_counts.items())
+        digest.update(repr((*texts, chains)).encode("utf8", "surrogatepass"))
         arrays = (self.symbol, self.left, self.right, self.production, self.offsets)
         for array in (*arrays, self.initial, self.pairs):
             digest.update(np.ascontiguousarray(array).tobytes())
@@ -247,7 +248,8 @@ def binarize(trees: Iterable[Tree], binarization: str = "right", root: str = ROO
     """Encode normalised trees (`trees.normalize`), of which `root` is the label above.
 
     A tree that has another label on top is taken as if `root` stood above it. binarization:
-    "right" (X -> c1 @X, as in the paper) or "left" (X -> @X cn). Raises SL401 for another one.
+    "right" (X -> c1 @X, as in the paper) or "left" (X -> @X cn). Raises StructlearnError for any
+    other.
     """
     if binarization not in BINARIZATIONS:
         raise StructlearnError("SL401", value=binarization, known=", ".join(BINARIZATIONS))
@@ -260,7 +262,7 @@ def binarize(trees: Iterable[Tree], binarization: str = "right", root: str = ROO
 def concatenate(parts: Sequence[TreebankData]) -> TreebankData:
     """All trees of `parts` as one; symbols, rules, forms and pairs are numbered anew.
 
-    Raises SL402 if the parts differ in binarisation or root, or if there are none.
+    Raises StructlearnError if the parts differ in binarisation or root, or if there are none.
     """
     if len({(part.binarization, part.symbols.root) for part in parts}) != 1:
         raise StructlearnError("SL402", number=len(parts))

@@ -109,6 +109,18 @@ def without(known: NDArray[np.uint64], words: Iterable[str]) -> NDArray[np.uint6
     return known[~np.isin(known, gone)]
 
 
+def are_hashes(hashes: NDArray[np.uint64]) -> bool:
+    """Whether these are hashes, ascending, each once."""
+    return bool(hashes.dtype == np.uint64 and hashes.ndim == 1 and (hashes[1:] > hashes[:-1]).all())
+
+
+def hashes_of(stored: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Hashes as they are stored. Raises ValueError if these are none."""
+    if stored.dtype != np.int64:
+        raise ValueError("features or words that are no hashes")
+    return stored.view(np.uint64)
+
+
 def _letter(character: str) -> str:
     """The class of a character: X, x or d, or the character itself."""
     if character.isdigit():

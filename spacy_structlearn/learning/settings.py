@@ -51,6 +51,7 @@ def setting(
     choices: Iterable[Any] = (),
     identity: bool = True,
     exposed: bool = True,
+    compare: bool = True,
     default_factory: Any = MISSING,
 ) -> Any:
     """A field of `Settings`.
@@ -59,11 +60,13 @@ def setting(
     finite. choices: the strings, or numbers, that it can be; None and what is no string or number
     are left to the type. identity: whether training with another value has another result; only
     then a state of the one cannot be resumed by the other. exposed: whether it is a setting of the
-    registered architecture too.
+    registered architecture too. compare: whether settings with another value are other ones.
     """
     bounds = {"ge": ge, "gt": gt, "le": le, "lt": lt, "choices": tuple(choices)}
     metadata = {"help": help, "bounds": bounds, "identity": identity, "exposed": exposed}
-    return field(default=default, default_factory=default_factory, metadata=metadata)
+    return field(
+        default=default, default_factory=default_factory, compare=compare, metadata=metadata
+    )
 
 
 def l1(default: float = 0.0) -> Any:

@@ -224,7 +224,7 @@ class ConstituencyParser(BatchTrainable):
         super()._initialize(data)
         if self.network is not None:
             tokens = [own for part in data for own, _ in part]
-            self.network.initialize(tokens[:SAMPLED], self.parameters.symbols)
+            self.network.initialize(tokens[:SAMPLED], self.parameters.symbols, self.estimator)
 
     def _answers(self) -> Iterable[str]:
         symbols = self.parameters.symbols

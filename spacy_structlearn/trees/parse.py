@@ -33,7 +33,7 @@ class Parse:
     likely the sentence is. failed: whether the tree is only a makeshift, without a probability.
     root: the label above it.
 
-    With anchored scores probabilities and log_probability are of the model that has them.
+    With span scores probabilities and log_probability are of the model that has them.
     """
 
     labels: list[str]

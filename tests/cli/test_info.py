@@ -206,13 +206,18 @@ def test_info_says_that_weights_are_no_probabilities(run, conditional_model, spl
     assert [line for line in lines if line.startswith("NP-0 ")]
 
 
-FEW = {"folds": 2, "epochs": 1, "weight": 0.5}
+FEW = {"folds": 2, "max_iterations": 1, "weight": 0.5}
 
 
 @pytest.mark.parametrize(
     ("architecture", "settings", "weight", "said"),
     [
-        ("SpanGrammar", {**FEW, "l1": 0.0}, 0.5, r"  [\d,]+ weights of span features, "),
+        (
+            "SpanGrammar",
+            {**FEW, "l1_per_sentence": 0.0},
+            0.5,
+            r"  [\d,]+ weights of span features, ",
+        ),
         ("NeuralGrammar", {**FEW, "hidden_width": 4}, 0.5, r"  network of 1,[\d,]+ "),
         ("MEstimatedGrammar", {}, 1, r"  \d+ features of fragments, \d+ of them with weights "),
     ],

@@ -11,15 +11,14 @@ from grammars import random_rules, random_symbols
 from spacy_structlearn.grammar import _forest
 from spacy_structlearn.grammar.conditional import without_backoff
 from spacy_structlearn.grammar.decode import compile_grammar
-from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.forests import (
-    Counts,
+    ForestCounts,
     GoldTrees,
     Terminals,
     Weights,
     coarse_forests,
 )
-from spacy_structlearn.grammar.lexicon import LexiconSettings
+from spacy_structlearn.grammar.settings import LatentGrammarSettings, LexiconSettings
 from spacy_structlearn.grammar.symbols import binarize, cumulative
 from spacy_structlearn.optimize.shards import split
 
@@ -143,7 +142,7 @@ class Scores(NamedTuple):
     edges: np.ndarray
     unaries: np.ndarray
     roots: np.ndarray
-    counts: Counts
+    counts: ForestCounts
 
 
 def numpy_scores(problem, sentence, only_gold=False):
@@ -205,7 +204,7 @@ def numpy_scores(problem, sentence, only_gold=False):
     z = sum(block("root", a["root_rule"][x], -1) @ upper[a["root_item"][x]] for x in tops)
     if not z > 0:
         return None
-    counts = Counts(*(np.zeros(len(x)) for x in (w.binary, w.unary, w.root, w.terminal)))
+    counts = ForestCounts(*(np.zeros(len(x)) for x in (w.binary, w.unary, w.root, w.terminal)))
     edges, roots = np.zeros(len(a["edge_left"])), np.zeros(len(a["root_item"]))
     of_unaries = np.zeros(len(a["unary_rule"]))
 
@@ -264,7 +263,7 @@ def numpy_scores(problem, sentence, only_gold=False):
 def numpy_expected_counts(problem, only_gold=False):
     """log Z of all sentences, and sums of expected counts."""
     w = problem.weights
-    totals = Counts(*(np.zeros(len(x)) for x in (w.binary, w.unary, w.root, w.terminal)))
+    totals = ForestCounts(*(np.zeros(len(x)) for x in (w.binary, w.unary, w.root, w.terminal)))
     log_z = []
     for sentence in range(len(problem.arrays["sentence_cell"]) - 1):
         found = numpy_scores(problem, sentence, only_gold)
@@ -278,7 +277,7 @@ def numpy_expected_counts(problem, only_gold=False):
 def derivations(problem, sentence):
     """(weight, productions) of every derivation of one sentence, refined symbols and all.
 
-    Productions are (part of `Counts`, place), and ("edge", e) or ("unary edge", x) beside them.
+    Productions are (part of `ForestCounts`, place), ("edge", e) and ("unary edge", x).
     """
     symbols, rules, a, w = problem
 
@@ -346,9 +345,9 @@ def derivations(problem, sentence):
 
 # --- forests of treebanks ------------------------------------------------------------------------
 SETTINGS = {
-    "smoothed": LexiconSettings(rare=2),
-    "simple": LexiconSettings(kind="simple", rare=1, signature="english"),
-    "tied": LexiconSettings(rare=3, word_backoff="signature", signature_smoothing=0.1),
+    "smoothed": LexiconSettings(min_word_count=3),
+    "simple": LexiconSettings(lexicon="simple", min_word_count=2, signature="english"),
+    "tied": LexiconSettings(min_word_count=4, word_backoff="signature", signature_smoothing=0.1),
 }
 
 
@@ -363,13 +362,13 @@ def short():
 def learned(name, kind="smoothed", rounds=2, binarization="right"):
     """A treebank, encoded, and a grammar of it with whole rows of signatures."""
     trees = {"toy": treebanks.toy, "sample": treebanks.sample, "short": short}[name]()
-    settings = SplitMerge(
+    settings = SETTINGS[kind].part(
+        LatentGrammarSettings,
         rounds=rounds,
         split_iterations=4,
         merge_iterations=2,
         smooth_iterations=2,
         binarization=binarization,
-        lexicon=SETTINGS[kind],
         root="R" if name == "toy" else "TOP",
     )
     trainer = settings.trainer(None, [trees])

@@ -275,23 +275,3 @@ def test_it_can_be_stored(tmp_path):
         assert other.to_bytes() == data
         for mine, its in zip(other.predict(rows), expected, strict=True):
             np.testing.assert_array_equal(mine, its)
-
-
-def test_what_was_stored_can_be_trained_on():
-    layer, rows = random_layer(np.float32), random_rows((3, 5), np.float32)
-    weights = random_rows((3, 5), np.float32, width=WIDTH)
-    results = []
-    for own in (layer.copy(), bilstm(WIDTH).from_bytes(layer.to_bytes())):
-        optimizer = Adam(0.01)
-        for _ in range(3):
-            _, backprop = own(rows, is_train=True)
-            backprop(weights)
-            own.finish_update(optimizer)
-        results.append(own.to_bytes())
-    assert results[0] == results[1] != layer.to_bytes()
-
-
-def test_parameters_of_another_width_are_refused():
-    data = random_layer(np.float32).to_bytes()
-    with pytest.raises(ValueError, match="nO"):
-        bilstm(WIDTH + 2).from_bytes(data)

@@ -200,16 +200,6 @@ def test_labelled_recall_finds_the_most_expected_brackets(n):
             assert own == pytest.approx(of_bracket[span], abs=1e-5)
 
 
-def test_labelled_recall_has_the_temperature_of_the_grammar():
-    grammar, words, _ = few_trees(4, 30, **SMALL)
-    plain = parse_one(grammar, words, decoder="labelled_recall")
-    grammar.temperature = 2.0
-    warm = parse_one(grammar, words, decoder="labelled_recall")
-    assert key_of(warm) == key_of(plain)
-    np.testing.assert_allclose(warm.probabilities, calibrate(plain.probabilities, 2.0), atol=1e-6)
-    assert warm.log_probability == plain.log_probability
-
-
 # --- posteriors and likelihood -------------------------------------------------------------------
 @settings(max_examples=80, deadline=None)
 @given(
@@ -376,7 +366,7 @@ def test_the_longest_chain_over_a_word():
 def test_long_sentences(decoder):
     grammar = chain_grammar()
     parser = ChartParser(grammar, decoder=decoder)
-    for n in (1, 2, 300):
+    for n in (1, 2, 100, 300):
         words = sentence(n, n, ["a", "b"])
         with np.errstate(all="raise"):
             parse = parser.parse([words])[0]
@@ -388,16 +378,6 @@ def test_long_sentences(decoder):
             log_tree -= parse.log_likelihood
             assert parse.log_probability == pytest.approx(log_tree, abs=1e-3)
         assert parse.log_probability <= 1e-3
-
-
-def test_a_very_long_sentence():
-    grammar = chain_grammar()
-    words = sentence(0, 700, ["a", "b"])
-    parse = parse_one(grammar, words)
-    assert parse.levels == 2
-    assert parse.tree(words).words() == words
-    assert np.isfinite(parse.probabilities).all()
-    assert -np.inf < parse.log_likelihood < parse.log_probability < 0
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -414,15 +394,6 @@ def test_trees_far_less_probable_than_their_sentence(decoder):
     log_tree = tree_log_probability(grammar, parse.tree(words), rows)
     assert parse.log_probability == pytest.approx(log_tree - parse.log_likelihood, abs=1e-3)
     assert parse.log_probability < -126 * np.log(2)
-
-
-def test_likelihood_of_100_words():
-    grammar = chain_grammar()
-    words = sentence(5, 100, ["a", "b"])
-    rows = word_scores(grammar, words)
-    parse = parse_one(grammar, words, thresholds=NEVER)
-    expected = numpy_log_likelihood(grammar.levels[-1], 2, rows * 100) - 100 * np.log(100)
-    assert parse.log_likelihood == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize("factor", [1e-30, 1e30])
@@ -859,20 +830,13 @@ def test_another_root_label():
     assert parse_one(grammar, []).root == "ROOT"
 
 
-def test_determinism():
-    words = [sentence(i, 15) for i in range(3)]
-    a = ChartParser(random_grammar(6)).parse(words)
-    b = ChartParser(random_grammar(6)).parse(words)
-    assert all(same(x, y) for x, y in zip(a, b, strict=True))
-
-
 # --- calibration ---------------------------------------------------------------------------------
-def test_the_temperature_of_a_grammar():
-    grammar = random_grammar(7)
-    words = sentence(7, 6)
-    plain = parse_one(grammar, words)
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_the_temperature_of_a_grammar(decoder):
+    grammar, words, _ = few_trees(4, 30, **SMALL)
+    plain = parse_one(grammar, words, decoder=decoder)
     grammar.temperature = 2.0
-    warm = parse_one(grammar, words)
+    warm = parse_one(grammar, words, decoder=decoder)
     assert key_of(warm) == key_of(plain)
     np.testing.assert_allclose(warm.probabilities, calibrate(plain.probabilities, 2.0), atol=1e-6)
     assert warm.log_probability == plain.log_probability

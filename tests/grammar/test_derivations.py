@@ -5,7 +5,7 @@ import pytest
 import treebanks
 
 from spacy_structlearn.grammar import _derivations
-from spacy_structlearn.grammar.em import Derivations
+from spacy_structlearn.grammar.em import TreebankDerivations
 from spacy_structlearn.grammar.model import Level
 from spacy_structlearn.grammar.symbols import binarize, cumulative
 
@@ -72,7 +72,7 @@ def by_definition(data, level, emissions):
 def test_counts_are_those_of_the_definition(binarization, most):
     data = binarize(treebanks.toy() + treebanks.sample()[:8], binarization, "R")
     level, emissions = random_level(data, np.random.default_rng(most), most)
-    value, counts = Derivations(data).expected_counts((level, emissions))
+    value, counts = TreebankDerivations(data).expected_counts((level, emissions))
     expected, expected_counts, _ = by_definition(data, level, emissions)
     assert value == pytest.approx(expected, rel=1e-6)
     for found, wanted in zip(counts, expected_counts, strict=True):
@@ -82,7 +82,7 @@ def test_counts_are_those_of_the_definition(binarization, most):
 def test_scores_of_nodes_are_posteriors():
     data = binarize(treebanks.sample()[:10])
     level, emissions = random_level(data, np.random.default_rng(0))
-    derivations = Derivations(data)
+    derivations = TreebankDerivations(data)
     derivations.expected_counts((level, emissions))
     _, _, posteriors = by_definition(data, level, emissions)
     for symbol in range(data.symbols.size):
@@ -96,7 +96,7 @@ def test_counts_are_derivatives_of_the_log_likelihood():
     data = binarize(treebanks.toy(), root="R")
     rng = np.random.default_rng(1)
     level, emissions = random_level(data, rng, 3)
-    _, counts = Derivations(data).expected_counts((level, emissions))
+    _, counts = TreebankDerivations(data).expected_counts((level, emissions))
     # d log L / d log p is the expected count.
     for name, found in (("binary", counts.binary), ("unary", counts.unary), ("root", counts.root)):
         array = getattr(level, name)
@@ -116,7 +116,7 @@ def test_counts_are_derivatives_of_the_log_likelihood():
 def test_threads_change_no_bit(threads):
     data = binarize(treebanks.sample())
     level, emissions = random_level(data, np.random.default_rng(2))
-    one, several = Derivations(data), Derivations(data, threads)
+    one, several = TreebankDerivations(data), TreebankDerivations(data, threads)
     first, second = (
         one.expected_counts((level, emissions)),
         several.expected_counts((level, emissions)),
@@ -131,7 +131,9 @@ def test_a_long_tree_does_not_underflow():
     words = " ".join(f"(T w{i})" for i in range(3000))
     data = binarize(treebanks.trees(f"(TOP (S {words}))"))
     level, emissions = random_level(data, np.random.default_rng(3))
-    value, counts = Derivations(data).expected_counts((level, emissions * np.float32(1e-20)))
+    value, counts = TreebankDerivations(data).expected_counts(
+        (level, emissions * np.float32(1e-20))
+    )
     assert np.isfinite(value)
     assert counts.lexical.sum() == pytest.approx(3000, rel=1e-3)
     assert counts.binary.sum() == pytest.approx(2999, rel=1e-3)
@@ -140,7 +142,7 @@ def test_a_long_tree_does_not_underflow():
 def test_an_impossible_tree_counts_for_nothing():
     data = binarize(treebanks.toy(), root="R")
     level, emissions = random_level(data, np.random.default_rng(4))
-    derivations = Derivations(data)
+    derivations = TreebankDerivations(data)
     pairs = cumulative(level.substates[data.pairs[:, 0]])
     leaf = data.production[data.offsets[4]]  # of one tree only
     assert (data.production[data.is_word] == leaf).sum() == 1
@@ -178,7 +180,7 @@ def test_arrays_that_do_not_fit_are_refused():
         _derivations.Trees(**{**fields, "offsets": data.offsets[:-1]})
     level, emissions = random_level(data, np.random.default_rng(5))
     with pytest.raises(ValueError, match="size"):
-        Derivations(data).expected_counts((level, emissions[:-1]))
+        TreebankDerivations(data).expected_counts((level, emissions[:-1]))
 
 
 def test_offsets_that_leave_the_arrays_are_refused():

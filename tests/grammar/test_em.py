@@ -3,12 +3,18 @@ import pytest
 import treebanks
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.em import Derivations, m_step, observed_counts, treebank_grammar
-from spacy_structlearn.grammar.lexicon import LexiconLearner, LexiconSettings
+from spacy_structlearn.grammar.em import (
+    TreebankDerivations,
+    m_step,
+    observed_counts,
+    treebank_grammar,
+)
+from spacy_structlearn.grammar.lexicon import LexiconLearner
+from spacy_structlearn.grammar.settings import LexiconSettings
 from spacy_structlearn.grammar.split_merge import split
 from spacy_structlearn.grammar.symbols import binarize
 
-SIMPLE = LexiconSettings(kind="simple", rare=1)
+SIMPLE = LexiconSettings(lexicon="simple", min_word_count=2)
 
 
 def totals(level):
@@ -39,7 +45,7 @@ def test_probabilities_of_a_substate_sum_to_one():
     used = totals(grammar.levels[0])[data.symbols.n_tags :]
     np.testing.assert_allclose(used, 1, rtol=1e-5)
     refined, words, learner = refine(data)
-    _, counts = Derivations(data).expected_counts(
+    _, counts = TreebankDerivations(data).expected_counts(
         (refined, learner.emissions(words, tags(data, refined)))
     )
     level = m_step(data, refined.substates, refined.ancestors, counts)
@@ -67,7 +73,7 @@ def refine(data, settings=SIMPLE, noise=0.3):
 def test_em_never_falls():
     data = binarize(treebanks.sample())
     level, words, learner = refine(data)
-    derivations = Derivations(data)
+    derivations = TreebankDerivations(data)
     values = []
     for _ in range(25):
         value, counts = derivations.expected_counts(
@@ -83,7 +89,7 @@ def test_em_never_falls():
 def test_counts_add_up_to_those_observed():
     data = binarize(treebanks.sample())
     level, words, learner = refine(data)
-    _, counts = Derivations(data).expected_counts(
+    _, counts = TreebankDerivations(data).expected_counts(
         (level, learner.emissions(words, tags(data, level)))
     )
     for found, observed in zip(counts, observed_counts(data), strict=True):
@@ -98,7 +104,7 @@ def test_the_likelihood_of_level_0_is_that_of_counting():
     level = m_step(data, ones, 0 * ones, counts)
     words = learner.fit(counts.lexical, tags(data, level))
     emissions = learner.emissions(words, tags(data, level))
-    value, found = Derivations(data).expected_counts((level, emissions))
+    value, found = TreebankDerivations(data).expected_counts((level, emissions))
     wanted = sum(
         float(count @ np.log(array))
         for count, array in (
@@ -123,11 +129,11 @@ def test_counts_of_shards_add_up(shards):
     data = binarize(treebanks.sample())
     level, words, learner = refine(data)
     parameters = level, learner.emissions(words, tags(data, level))
-    whole = Derivations(data)
+    whole = TreebankDerivations(data)
     wanted, counts = whole.expected_counts(parameters)
     found = []
     for threads in (1, 2):
-        cut = Derivations(data, threads, shards)
+        cut = TreebankDerivations(data, threads, shards)
         found.append(cut.expected_counts(parameters))
         for symbol in range(data.symbols.size):
             for a, b in zip(cut.scores_of(symbol), whole.scores_of(symbol), strict=True):
@@ -138,8 +144,3 @@ def test_counts_of_shards_add_up(shards):
         assert one.dtype == np.float32
         np.testing.assert_array_equal(one, two)
         np.testing.assert_allclose(one, right, rtol=1e-5, atol=1e-6)
-
-
-def test_there_is_a_shard_at_least():
-    with pytest.raises(StructlearnError, match=r"SL209.*shards"):
-        Derivations(binarize(treebanks.toy(), root="R"), shards=0)

@@ -1,5 +1,6 @@
 """How often features of fragments are expected: against random trees, sums, and counts."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,26 +13,25 @@ from treebanks import toy
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar import expectations
 from spacy_structlearn.grammar.em import treebank_grammar
-from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.expectations import FragmentExpectations, Words
-from spacy_structlearn.grammar.fragment_weights import FragmentFeatures
 from spacy_structlearn.grammar.fragments import (
     BOUNDARY,
     POSITIONS,
     FeatureHasher,
+    FragmentTemplates,
     Sites,
     Template,
-    Templates,
     sites_of_trees,
 )
-from spacy_structlearn.grammar.m_estimation import Statistics, words_of
+from spacy_structlearn.grammar.m_estimation import FragmentStatistics, words_of
 from spacy_structlearn.grammar.model import LatentGrammar
 from spacy_structlearn.grammar.pcfg import PCFG
-from spacy_structlearn.grammar.product import Product
+from spacy_structlearn.grammar.settings import FragmentFeaturesSettings, LatentGrammarSettings
 from spacy_structlearn.grammar.symbols import BINARIZATIONS, Rules, TreebankData, binarize
+from spacy_structlearn.grammar.word_attributes import vocabulary
 
 N_SAMPLES = 3_000
-FEATURES = FragmentFeatures(ALL, min_count=1)
+FEATURES = FragmentFeaturesSettings(templates=ALL, min_count=1)
 
 
 @cache
@@ -42,21 +42,21 @@ def learned(rounds=0, binarization="right"):
         grammar = treebank_grammar(data)
     else:
         short = {"split_iterations": 5, "merge_iterations": 2, "smooth_iterations": 2}
-        trainer = SplitMerge(rounds=rounds, merge_fraction=0.3, root="R", **short).trainer(
-            None, [data]
-        )
+        trainer = LatentGrammarSettings(
+            rounds=rounds, merge_fraction=0.3, root="R", **short
+        ).trainer(None, [data])
         while trainer.step():
             pass
         grammar = trainer.parameters()
         assert grammar.levels[grammar.depth].size > grammar.symbols.size
-    return grammar, data, Statistics(FEATURES, grammar, data)
+    return grammar, data, FragmentStatistics(FEATURES, grammar, data)
 
 
 def distinct(data, names):
     """The words of a treebank, in another order."""
     texts = sorted(set(data.forms), reverse=True)
     counts = [sum(s.count(text) for s in words_of(data)) for text in texts]
-    hasher = FeatureHasher(Templates(ALL), FEATURES.vocabulary(words_of(data)))
+    hasher = FeatureHasher(FragmentTemplates(ALL), vocabulary(words_of(data), 2))
     columns = [hasher.templates.attributes.index(name) for name in names]
     return Words(texts, np.array(counts), names, hasher.attributes([texts])[1:-1][:, columns])
 
@@ -214,7 +214,7 @@ def every_site(template, grammar, words):
 @pytest.mark.parametrize("binarization", BINARIZATIONS)
 def test_sums_are_expected_numbers_of_sites(rounds, binarization):
     grammar, data, _ = learned(rounds, binarization)
-    words = distinct(data, Templates(ALL).attributes)
+    words = distinct(data, FragmentTemplates(ALL).attributes)
     fragments = FragmentExpectations(grammar, words, BOUNDARY)
     expected, n_tags = fragments.expected, grammar.symbols.n_tags
     pcfg = expected.pcfg
@@ -236,15 +236,17 @@ def test_sums_are_expected_numbers_of_sites(rounds, binarization):
 @pytest.mark.parametrize("binarization", BINARIZATIONS)
 def test_rules_of_the_treebank_grammar_are_expected_as_counted(binarization):
     grammar, data, _ = learned(0, binarization)
-    statistics = Statistics(FragmentFeatures(["RULE"], min_count=1), grammar, data)
+    statistics = FragmentStatistics(
+        FragmentFeaturesSettings(templates=["RULE"], min_count=1), grammar, data
+    )
     mean = statistics.counts.mean(axis=0)
     np.testing.assert_allclose(statistics.expectations, mean, rtol=2e-6)
 
 
 def test_labels_of_the_treebank_grammar_are_expected_as_counted():
     grammar, data, _ = learned()
-    features = FragmentFeatures(["LABEL", "TAG"], min_count=1)
-    statistics = Statistics(features, grammar, data)
+    features = FragmentFeaturesSettings(templates=["LABEL", "TAG"], min_count=1)
+    statistics = FragmentStatistics(features, grammar, data)
     assert len(statistics.weights) == grammar.symbols.size
     np.testing.assert_allclose(statistics.expectations, statistics.counts.mean(axis=0), rtol=1e-5)
 
@@ -254,7 +256,7 @@ def test_products_are_computed_in_parts(monkeypatch, rounds):
     grammar, data, statistics = learned(rounds)
     for size in (1, 7, 100):
         monkeypatch.setattr(expectations, "_CHUNK", size)
-        again = Statistics(FEATURES, grammar, data)
+        again = FragmentStatistics(FEATURES, grammar, data)
         np.testing.assert_allclose(again.expectations, statistics.expectations, rtol=1e-12)
 
 
@@ -268,7 +270,9 @@ def test_productions_that_nothing_is_expected_of():
     fewer = LatentGrammar(
         grammar.symbols, grammar.rules, [changed(level, binary)], grammar.lexicon, grammar.chains
     )
-    statistics = Statistics(FragmentFeatures(["RULE"], min_count=1), fewer, data)
+    statistics = FragmentStatistics(
+        FragmentFeaturesSettings(templates=["RULE"], min_count=1), fewer, data
+    )
     assert (statistics.expectations == 0).sum() >= 1
     only = Sites(
         *(np.array([x], np.int32) for x in grammar.rules.binary[gone]),
@@ -311,8 +315,8 @@ def test_a_grammar_that_never_ends():
 
 
 def test_a_product_of_grammars():
-    short = SplitMerge(rounds=0, root="R")
-    trainer = Product(short, 2).trainer(None, [toy()])
+    short = LatentGrammarSettings(rounds=0, root="R")
+    trainer = replace(short, grammars=2).trainer(None, [toy()])
     while trainer.step():
         pass
     grammar = trainer.parameters()

@@ -22,7 +22,7 @@ from numpy_forest import (
 )
 
 from spacy_structlearn.grammar import _chart
-from spacy_structlearn.grammar.conditional import ConditionalShard, without_backoff
+from spacy_structlearn.grammar.conditional import GrammarShard, without_backoff
 from spacy_structlearn.grammar.decode import compile_grammar
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.forests import (
@@ -33,7 +33,7 @@ from spacy_structlearn.grammar.forests import (
     _words,
     coarse_forests,
 )
-from spacy_structlearn.grammar.lexicon import LexiconSettings
+from spacy_structlearn.grammar.settings import LexiconSettings
 from spacy_structlearn.grammar.symbols import binarize, to_tree
 
 KINDS = ("smoothed", "simple", "tied")
@@ -245,7 +245,9 @@ def test_a_tree_that_the_grammar_lacks_is_left_out():
     lines = ["(TOP (S (N a) (V b)))"] * 3 + ["(TOP (S (Q --) (V b)))"] * 3
     lines += ["(TOP (S (N –) (V b)))", "(TOP (S (N a)))"]
     data = binarize(treebanks.trees(*lines))
-    grammar = without_backoff(treebank_grammar(data, LexiconSettings(kind="simple", rare=1)))
+    grammar = without_backoff(
+        treebank_grammar(data, LexiconSettings(lexicon="simple", min_word_count=2))
+    )
     assert grammar.lexicon.encode(["–"]).tolist() == grammar.lexicon.encode(["--"]).tolist()
     (forests,), terminals = coarse(data, grammar)
     assert forests.trees.tolist() == [0, 1, 2, 3, 4, 5, 7]
@@ -262,7 +264,7 @@ def test_a_tree_that_the_grammar_lacks_is_left_out():
     terminals = Terminals(words.astype(np.int32), tags.astype(np.int32))
     weights = generative_weights(grammar, 0, terminals)
     np.testing.assert_allclose(log_z(anew, weights), found, rtol=1e-6)
-    value, _ = ConditionalShard(anew, terminals).expected_counts((grammar.levels[0], weights))
+    value, _ = GrammarShard(anew, terminals).expected_counts((grammar.levels[0], weights))
     assert np.isfinite(value)
 
 

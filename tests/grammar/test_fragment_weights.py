@@ -1,7 +1,6 @@
 """Weights of features of fragments: how they are stored, and the trees that they choose."""
 
 from functools import cache
-from threading import Thread
 
 import numpy as np
 import plain_fragments as plain
@@ -9,28 +8,26 @@ import pytest
 from test_fragments import ALL, ODD
 from treebanks import sample, toy, trees
 
-from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.fragment_weights import (
-    FragmentFeatures,
     FragmentScorer,
     FragmentWeights,
 )
-from spacy_structlearn.grammar.fragments import FRAGMENT_TEMPLATES
+from spacy_structlearn.grammar.fragments import FRAGMENT_TEMPLATES, FragmentTemplates
 from spacy_structlearn.grammar.hypergraph import Hypergraphs
-from spacy_structlearn.grammar.m_estimation import Statistics
-from spacy_structlearn.grammar.model import STORAGES
+from spacy_structlearn.grammar.m_estimation import FragmentStatistics
+from spacy_structlearn.grammar.settings import FragmentFeaturesSettings
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.grammar.symbols import BINARIZATIONS, binarize, restore
 from spacy_structlearn.grammar.word_attributes import word_hash
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 
 FEW = ("RULE", "RULE|PARENT", "LABEL|SUFFIX3[first]")
-SMALL = FragmentFeatures(FEW, min_count=1, min_word_count=1)
-EVERY = FragmentFeatures(ALL, min_count=1)
+SMALL = FragmentFeaturesSettings(templates=FEW, min_count=1, min_word_count=1)
+EVERY = FragmentFeaturesSettings(templates=ALL, min_count=1)
 
 
 def short():
@@ -43,7 +40,7 @@ def learned(name="toy", binarization="right", features=SMALL):
     gold = {"toy": toy, "odd": lambda: ODD, "sample": short}[name]()
     data = binarize(gold, binarization, gold[0].label)
     grammar = treebank_grammar(data)
-    return grammar, Statistics(features, grammar, data), data, gold
+    return grammar, FragmentStatistics(features, grammar, data), data, gold
 
 
 def random_weights(weights, seed=0, scale=1.0):
@@ -52,63 +49,26 @@ def random_weights(weights, seed=0, scale=1.0):
 
 
 # --- settings ------------------------------------------------------------------------------------
-def test_settings():
-    assert FragmentFeatures().texts().texts == FRAGMENT_TEMPLATES
-    assert FragmentFeatures(["RULE"]) == FragmentFeatures(("RULE",))
-    assert FragmentFeatures(["RULE"]).texts().texts == ("RULE",)
-    words = [["tora", "inu"], ["tora"]]
-    assert FragmentFeatures().vocabulary(words).tolist() == [word_hash("tora")]
-    found = FragmentFeatures(min_word_count=1).vocabulary(words)
-    assert found.tolist() == sorted([word_hash("tora"), word_hash("inu")])
-    assert FragmentFeatures().vocabulary([]).dtype == np.uint64
+def test_templates():
+    assert FragmentTemplates.of(FragmentFeaturesSettings()).texts == FRAGMENT_TEMPLATES
+    one = FragmentFeaturesSettings(templates=["RULE"])
+    assert FragmentTemplates.of(one).texts == ("RULE",)
 
 
 @pytest.mark.parametrize(
-    ("changes", "code"),
-    [
-        ({"min_count": 0}, "SL442"),
-        ({"min_word_count": -1}, "SL442"),
-        ({"templates": []}, "SL442"),
-        ({"templates": ["RULE|CHILD"]}, "SL441"),
-        ({"templates": "RULE"}, "SL441"),
-        ({"templates": ["RULE", "RULE"]}, "SL431"),
-    ],
+    ("templates", "code"), [([], "SL043"), (["RULE|CHILD"], "SL441"), (["RULE", "RULE"], "SL431")]
 )
-def test_settings_out_of_range(changes, code):
-    with pytest.raises(StructlearnError) as error:
-        FragmentFeatures(**changes)
-    assert error.value.code == code
+def test_bad_templates(templates, code):
+    with pytest.raises(StructlearnError, match=code):
+        FragmentFeaturesSettings(templates=templates)
 
 
 # --- fields --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("storage", STORAGES)
-def test_there_and_back(storage):
-    weights = random_weights(learned()[1].weights).compact(0.1, storage)
-    assert weights.storage == storage
-    assert FragmentWeights.from_fields(weights.fields()) == weights
-    packed = serialization.pack("weights", 1, weights.fields())
-    _, fields = serialization.unpack(packed, "weights", {1})
-    assert FragmentWeights.from_fields(fields) == weights
-    assert weights == weights.compact(0.0, storage)
-
-
-@pytest.mark.parametrize("part", [slice(0), slice(1)])
-def test_few_weights_there_and_back(part):
-    full = learned()[1].weights
-    weights = full._replaced(keys=full.keys[part], values=full.values[part])
-    assert FragmentWeights.from_fields(weights.fields()) == weights
-    assert weights.n_weights == 0
-
-
-def test_equality():
-    weights = random_weights(learned()[1].weights)
-    assert weights != random_weights(weights, seed=1)
-    assert weights != 3
-    for changes in ({"n_symbols": 99}, {"binarization": "left"}, {"storage": "float16"}):
-        assert weights._replaced(**changes) != weights
-    assert weights._replaced() == weights
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(weights)
+@pytest.mark.parametrize("part", [slice(0), slice(1), slice(None)])
+def test_as_many_weights_can_be_stored(part):
+    full = random_weights(learned()[1].weights)
+    weights = full.replaced(keys=full.keys[part], values=full.values[part])
+    assert FragmentWeights.from_bytes(weights.to_bytes()) == weights
     assert repr(weights) == f"<FragmentWeights: {len(weights)} features, 15 words>"
 
 
@@ -120,6 +80,7 @@ def test_compact(storage, error):
     np.testing.assert_array_equal(small.keys, weights.keys[kept])
     np.testing.assert_allclose(small.values, weights.values[kept], atol=error)
     assert small.n_weights == len(small) == kept.sum() < len(weights)
+    assert FragmentWeights.from_bytes(small.to_bytes()) == small == small.compact(0.0, storage)
     assert weights.with_weights(0 * weights.values).compact().n_weights == 0
 
 
@@ -136,52 +97,31 @@ def test_words_that_are_not_to_be_known():
     assert word_hash("tora") not in fewer.vocabulary
     np.testing.assert_array_equal(fewer.values, weights.values)
     assert weights.without_words([]) == weights
-    anchored = AnchoredGrammar(grammar, fragments=weights)
-    assert anchored.without_words(["tora", "neko"]).fragments == fewer
-    assert AnchoredGrammar(grammar).without_words(["tora"]).fragments is None
-
-
-def without(name):
-    return lambda fields: fields.pop(name)
-
-
-def put(name, value):
-    return lambda fields: fields.update({name: value(fields) if callable(value) else value})
+    own = SpanGrammar(grammar, fragments=weights)
+    assert own.without_words(["tora", "neko"]).fragments == fewer
+    assert SpanGrammar(grammar).without_words(["tora"]).fragments is None
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("name", "value"),
     [
-        *map(without, ("templates", "n_tags", "binarization", "vocabulary", "keys", "storage")),
-        without("negative"),
-        put("templates", "RULE"),
-        put("templates", ["RULES"]),
-        put("templates", ["RULE", "RULE"]),
-        put("templates", 3),
-        put("n_tags", 2.0),
-        put("n_tags", -1),
-        put("n_symbols", 1),
-        put("n_symbols", None),
-        put("binarization", "up"),
-        put("storage", "float8"),
-        put("vocabulary", lambda fields: fields["vocabulary"][::-1].copy()),
-        put("vocabulary", lambda fields: fields["vocabulary"].astype(np.float64)),
-        put("vocabulary", [1, 2]),
-        put("keys", lambda fields: fields["keys"][::-1].copy()),
-        put("keys", lambda fields: fields["keys"][:-40].copy()),
-        put("keys", lambda fields: np.stack([fields["keys"]] * 2)),
-        put("negative", lambda fields: fields["negative"][:-1]),
-        put("magnitudes", None),
+        ("templates", ["RULES"]),
+        ("templates", ["RULE", "RULE"]),
+        ("n_tags", -1),
+        ("n_symbols", 1),
+        ("binarization", "up"),
+        ("storage", "float8"),
+        ("vocabulary", np.array([2, 1])),
+        ("keys", np.array([2, 1])),
+        ("keys", np.array([1])),
+        ("keys", np.zeros((2, 2), np.int64)),
+        ("negative", np.zeros(1, np.uint8)),
     ],
 )
-def test_damaged_fields(damage):
-    grammar, statistics, *_ = learned()
-    anchored = AnchoredGrammar(grammar, fragments=random_weights(statistics.weights))
-    _, fields = serialization.unpack(anchored.to_bytes(), "anchored_grammar", {1})
-    damage(fields["fragments"])
-    with pytest.raises(StructlearnError) as error:
-        AnchoredGrammar.from_bytes(serialization.pack("anchored_grammar", 1, fields))
-    assert error.value.code == "SL054"
+def test_fields_that_are_none_of_weights(name, value):
+    version, fields = random_weights(learned()[1].weights).to_fields()
+    with pytest.raises(ValueError, match=r"."):
+        FragmentWeights.from_fields(version, fields | {name: value})
 
 
 def test_weights_that_are_no_numbers():
@@ -193,24 +133,19 @@ def test_weights_that_are_no_numbers():
         weights.with_weights(np.zeros(3))
 
 
-def test_grammars_with_weights_there_and_back():
+def test_grammars_with_weights():
     grammar, statistics, *_ = learned()
-    bare = AnchoredGrammar(grammar)
-    anchored = AnchoredGrammar(grammar, fragments=random_weights(statistics.weights))
-    assert AnchoredGrammar.from_bytes(anchored.to_bytes()) == anchored
-    assert AnchoredGrammar.from_bytes(bare.to_bytes()) == bare
-    assert b"fragments" not in bare.to_bytes()
-    small = anchored.compact(feature_threshold=0.3)
-    assert small.fragments == anchored.fragments.compact(0.3)
-    assert AnchoredGrammar.from_bytes(small.to_bytes()) == small
+    own = SpanGrammar(grammar, fragments=random_weights(statistics.weights))
+    assert b"fragments" not in SpanGrammar(grammar).to_bytes()
+    assert own.compact(feature_threshold=0.3).fragments == own.fragments.compact(0.3)
     for changes in ({"n_symbols": 99}, {"n_tags": 1}, {"binarization": "left"}):
         with pytest.raises(StructlearnError, match="SL433"):
-            AnchoredGrammar(grammar, fragments=statistics.weights._replaced(**changes))
+            SpanGrammar(grammar, fragments=statistics.weights.replaced(**changes))
 
 
 # --- features of forests -------------------------------------------------------------------------
 def forests_of(grammar, sentences, threshold=0.0):
-    return ChartParser(AnchoredGrammar(grammar), thresholds=(threshold,)).forests(sentences)
+    return ChartParser(SpanGrammar(grammar), thresholds=(threshold,)).forests(sentences)
 
 
 def places_of(places, edges):
@@ -273,7 +208,7 @@ def test_features_of_the_wsj_sample_are_those_counted(corpora):
     gold = gold[:1000]
     data = binarize(gold)
     grammar = treebank_grammar(data)
-    statistics = Statistics(FragmentFeatures(), grammar, data)
+    statistics = FragmentStatistics(FragmentFeaturesSettings(), grammar, data)
     chosen = [x for x, tree in enumerate(gold) if len(tree.words()) <= 15][:50]
     assert compare_gold(grammar, statistics, data, gold, chosen, 1e-3) > 20
 
@@ -322,24 +257,6 @@ def test_the_wrong_sentences():
     assert len(forests.graphs) == len(scores) == 0
 
 
-def test_threads_share_a_scorer():
-    grammar, statistics, data, gold = learned("toy", "right", EVERY)
-    sentences = [tree.words() for tree in gold]
-    graphs, _ = forests_of(grammar, sentences)
-    weights = random_weights(statistics.weights)
-    scorer, found = FragmentScorer(weights, data.symbols), []
-    run = [
-        Thread(target=lambda: found.append(scorer.scores(sentences, graphs)[1])) for _ in range(4)
-    ]
-    for thread in run:
-        thread.start()
-    for thread in run:
-        thread.join()
-    wanted = FragmentScorer(weights, data.symbols).scores(sentences, graphs)[1]
-    assert len(found) == 4
-    assert all(np.array_equal(scores, wanted) for scores in found)
-
-
 # --- decoding ------------------------------------------------------------------------------------
 def same_parses(a, b):
     assert (a.spans, a.tags, a.failed, a.levels) == (b.spans, b.tags, b.failed, b.levels)
@@ -355,7 +272,7 @@ def test_weights_of_zero_change_nothing(name, binarization, decoder):
     grammar, statistics, _, gold = learned(name, binarization, EVERY)
     sentences = [*(tree.words() for tree in gold[:12]), [], ["nothing", "like", "it"]]
     plain_one, refined = (
-        ChartParser(AnchoredGrammar(grammar, fragments=own), decoder=decoder, thresholds=(1e-3,))
+        ChartParser(SpanGrammar(grammar, fragments=own), decoder=decoder, thresholds=(1e-3,))
         for own in (None, statistics.weights)
     )
     for a, b in zip(plain_one.parse(sentences), refined.parse(sentences), strict=True):
@@ -430,7 +347,7 @@ def test_the_best_of_all_trees(name, binarization, decoder):
     for seed in range(3):
         weights = random_weights(statistics.weights, seed, scale=0.5)
         parser = ChartParser(
-            AnchoredGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
+            SpanGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
         )
         for words in (gold[0].words(), gold[1].words()[:4]):
             model = Model(grammar, weights, words)
@@ -452,7 +369,7 @@ def test_k_best(decoder):
     words = gold[0].words()
     model = Model(grammar, weights, words)
     parser = ChartParser(
-        AnchoredGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
+        SpanGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
     )
     found = parser.k_best(words, 7)
     everything = parser.k_best(words, 10_000)
@@ -474,10 +391,10 @@ def test_labels_between_have_the_posterior_of_all_copies_of_a_chain():
     gold = trees("(R (S (X (Y (Z (N a)))) (V b)))", "(R (T (X (Y (Z (N a)))) (V b)))")
     data = binarize(gold, root="R")
     grammar = treebank_grammar(data)
-    features = FragmentFeatures(["RULE|PARENT"], min_count=1)
-    weights = Statistics(features, grammar, data).weights
+    features = FragmentFeaturesSettings(templates=["RULE|PARENT"], min_count=1)
+    weights = FragmentStatistics(features, grammar, data).weights
     for fragments in (None, weights):
-        parser = ChartParser(AnchoredGrammar(grammar, fragments=fragments))
+        parser = ChartParser(SpanGrammar(grammar, fragments=fragments))
         for parse in (*parser.parse([["a", "b"]]), *parser.k_best(["a", "b"], 1)):
             assert parse.labels[1:] == ["X", "Y", "Z"]
             np.testing.assert_allclose(parse.probabilities, [0.5, 1, 1, 1], atol=1e-5)
@@ -486,7 +403,7 @@ def test_labels_between_have_the_posterior_of_all_copies_of_a_chain():
 def test_weights_choose():
     grammar, statistics, data, gold = learned("toy", "right", EVERY)
     words = gold[0].words()
-    parser = ChartParser(AnchoredGrammar(grammar), decoder="viterbi", thresholds=(0.0,))
+    parser = ChartParser(SpanGrammar(grammar), decoder="viterbi", thresholds=(0.0,))
     last = parser.k_best(words, 10_000)[-1]
     model = Model(grammar, statistics.weights, words)
     wanted = model.keys.index((tuple(last.spans), tuple(last.tags)))
@@ -497,7 +414,7 @@ def test_weights_choose():
         np.where(np.isin(statistics.weights.keys, list(map(np.uint64, features))), 9.0, -9.0)
     )
     parse = ChartParser(
-        AnchoredGrammar(grammar, fragments=weights), decoder="viterbi", thresholds=(0.0,)
+        SpanGrammar(grammar, fragments=weights), decoder="viterbi", thresholds=(0.0,)
     ).parse([words])[0]
     assert (parse.spans, parse.tags) == (last.spans, last.tags)
     assert parse.log_probability > -1e-3

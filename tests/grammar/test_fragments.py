@@ -9,24 +9,24 @@ from treebanks import sample, toy, trees
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar import _fragments, fragments
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.annotation import with_edge_tags
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
-from spacy_structlearn.grammar.fragment_weights import FragmentFeatures
 from spacy_structlearn.grammar.fragments import (
     BOUNDARY,
     FRAGMENT_TEMPLATES,
     POSITIONS,
     FeatureHasher,
-    Forests,
+    FragmentForests,
+    FragmentTemplates,
     Template,
-    Templates,
     bounded,
     sites_of_trees,
 )
 from spacy_structlearn.grammar.hypergraph import Hypergraphs
-from spacy_structlearn.grammar.m_estimation import Statistics, words_of
+from spacy_structlearn.grammar.m_estimation import FragmentStatistics, words_of
+from spacy_structlearn.grammar.settings import FragmentFeaturesSettings
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.grammar.symbols import BINARIZATIONS, binarize
 from spacy_structlearn.grammar.word_attributes import word_hash
 
@@ -135,21 +135,23 @@ def test_what_is_no_template(text, problem):
 
 
 def test_several_templates():
-    found = Templates(["RULE|PARENT", "LABEL|WORD[first]", "TAG|SUFFIX2[first]", "RULE|TAG[left]"])
+    found = FragmentTemplates(
+        ["RULE|PARENT", "LABEL|WORD[first]", "TAG|SUFFIX2[first]", "RULE|TAG[left]"]
+    )
     assert found.attributes == ("WORD", "SUFFIX2")
     assert [template.text for template in found.above] == ["RULE|PARENT"]
     assert [template.text for template in found.local] == list(found.texts[1:])
     assert (found.depth, found.sibling, found.tags) == (1, False, True)
-    assert Templates(["LABEL|SIBLING", "TAG|PARENT|GRANDPARENT"]).depth == 2
-    assert Templates(["LABEL|SIBLING"]).sibling
-    nothing = Templates([])
+    assert FragmentTemplates(["LABEL|SIBLING", "TAG|PARENT|GRANDPARENT"]).depth == 2
+    assert FragmentTemplates(["LABEL|SIBLING"]).sibling
+    nothing = FragmentTemplates([])
     assert (nothing.attributes, nothing.depth, nothing.sibling, nothing.tags) == ((), 0, 0, 0)
     with pytest.raises(StructlearnError, match=r"SL431.*'RULE'"):
-        Templates(["RULE", "LABEL", "RULE"])
+        FragmentTemplates(["RULE", "LABEL", "RULE"])
     with pytest.raises(StructlearnError, match="SL431"):
-        Templates(["RULE|SIBLING|PARENT", "RULE|PARENT|SIBLING"])
+        FragmentTemplates(["RULE|SIBLING|PARENT", "RULE|PARENT|SIBLING"])
     with pytest.raises(StructlearnError, match="SL441"):
-        Templates("RULE")
+        FragmentTemplates("RULE")
 
 
 # --- sites of trees ------------------------------------------------------------------------------
@@ -222,7 +224,7 @@ def test_keys_against_python(binarization):
     data = binarize(gold, binarization, "R")
     known = frozenset([word_hash("tora"), word_hash("mita")])
     vocabulary = np.array(sorted(known), dtype=np.uint64)
-    templates = Templates(ALL)
+    templates = FragmentTemplates(ALL)
     hasher = FeatureHasher(templates, vocabulary)
     sites, _ = sites_of_trees(data)
     sentences = words_of(data)
@@ -241,12 +243,12 @@ def test_keys_against_python(binarization):
 
 
 def test_rows_of_attributes():
-    hasher = FeatureHasher(Templates(["LABEL|WORD[first]"]), np.empty(0, np.uint64))
+    hasher = FeatureHasher(FragmentTemplates(["LABEL|WORD[first]"]), np.empty(0, np.uint64))
     rows = hasher.attributes([["a", "b"], ["a"]])[:, 0].tolist()
     assert [row == BOUNDARY for row in rows] == [True, False, False, True, False, True]
     assert rows[1] == rows[4]
     assert hasher.attributes([]).tolist() == [[BOUNDARY]]
-    bare = FeatureHasher(Templates(["RULE"]), np.empty(0, np.uint64))
+    bare = FeatureHasher(FragmentTemplates(["RULE"]), np.empty(0, np.uint64))
     assert bare.attributes([["a", "b"], ["a"]]).shape == (6, 0)
 
 
@@ -260,7 +262,7 @@ def test_hashes_are_part_of_the_model_format():
         "RULE|TAG[left]|WORD[right]",
         "LABEL|WORD[before]|SHAPE[last]",
     )
-    hasher = FeatureHasher(Templates(texts), np.array([word_hash("mita")], np.uint64))
+    hasher = FeatureHasher(FragmentTemplates(texts), np.array([word_hash("mita")], np.uint64))
     sites, _ = sites_of_trees(data)
     attributes, parts = hasher.attributes(words_of(data)), hasher.parts(sites)
     found = []
@@ -327,7 +329,7 @@ def test_keys_that_are_there_twice(keys):
 
 # --- sites of forests ----------------------------------------------------------------------------
 def forests_of(data, sentences, threshold=0.0):
-    parser = ChartParser(AnchoredGrammar(treebank_grammar(data)), thresholds=(threshold,))
+    parser = ChartParser(SpanGrammar(treebank_grammar(data)), thresholds=(threshold,))
     graphs, numbers = parser.forests(sentences)
     assert len(numbers) == len(sentences)
     return graphs
@@ -348,8 +350,8 @@ def test_sites_of_all_trees_of_forests(treebank, binarization, texts):
     gold = treebank()
     data = binarize(gold, binarization, "R")
     sentences = [tree.words() for tree in gold]
-    graphs, templates = forests_of(data, sentences), Templates(texts)
-    forests = Forests(graphs, templates, data.symbols, binarization)
+    graphs, templates = forests_of(data, sentences), FragmentTemplates(texts)
+    forests = FragmentForests(graphs, templates, data.symbols, binarization)
     refined, sites = forests.graphs, forests.sites
     np.testing.assert_array_equal(forests.local >= 0, refined.made >= 0)
     np.testing.assert_array_equal(refined.made, graphs.made[forests.edges])
@@ -375,7 +377,9 @@ def test_sites_of_all_trees_of_forests(treebank, binarization, texts):
 def test_forests_of_no_sentences():
     data = binarize(ODD, root="R")
     for texts in (*ASKED, ()):
-        forests = Forests(Hypergraphs.joined([]), Templates(texts), data.symbols, "right")
+        forests = FragmentForests(
+            Hypergraphs.joined([]), FragmentTemplates(texts), data.symbols, "right"
+        )
         assert len(forests.sites) == len(forests.local) == len(forests.edges) == 0
         assert forests.relations.shape == (0, 3)
 
@@ -384,7 +388,7 @@ def test_forests_are_refined_no_more_than_is_asked():
     data = binarize(toy(), root="R")
     graphs = forests_of(data, [tree.words() for tree in toy()])
     sizes = [
-        len(Forests(graphs, Templates(texts), data.symbols, "right").edges)
+        len(FragmentForests(graphs, FragmentTemplates(texts), data.symbols, "right").edges)
         for texts in (
             ["RULE|WORD[first]"],
             ["LABEL|PARENT"],
@@ -409,7 +413,7 @@ def batch_of(treebank):
 def test_large_forests_lose_what_is_least_likely(monkeypatch, texts, most):
     monkeypatch.setattr(fragments, "MOST_EDGES", most)
     data, _, graphs = batch_of(toy)
-    templates, n_tags = Templates(texts), data.symbols.n_tags
+    templates, n_tags = FragmentTemplates(texts), data.symbols.n_tags
     fewer, chosen = bounded(graphs, templates, n_tags)
     np.testing.assert_array_equal(chosen, np.unique(chosen))
     np.testing.assert_array_equal(fewer.scores, graphs.scores[chosen])
@@ -437,7 +441,7 @@ def test_large_forests_lose_what_is_least_likely(monkeypatch, texts, most):
 def test_forests_that_are_not_too_large_stay_as_they_are(monkeypatch):
     monkeypatch.setattr(fragments, "MOST_EDGES", 10**9)
     data, _, graphs = batch_of(toy)
-    same, chosen = bounded(graphs, Templates(FRAGMENT_TEMPLATES), data.symbols.n_tags)
+    same, chosen = bounded(graphs, FragmentTemplates(FRAGMENT_TEMPLATES), data.symbols.n_tags)
     assert same is graphs
     np.testing.assert_array_equal(chosen, np.arange(len(graphs.scores)))
 
@@ -447,8 +451,8 @@ def test_trees_that_must_stay_do(monkeypatch):
     data, gold, graphs = batch_of(toy)
     target = graphs.closest(gold, data.symbols)
     assert (target & ~graphs.best(graphs.scores)[1]).any()
-    templates = Templates(["RULE|TAG[first]", "RULE|PARENT"])
-    found = Forests(graphs, templates, data.symbols, "right", target)
+    templates = FragmentTemplates(["RULE|TAG[first]", "RULE|PARENT"])
+    found = FragmentForests(graphs, templates, data.symbols, "right", target)
     assert set(np.flatnonzero(target)) <= set(found.edges.tolist())
     reached = np.where(target[found.edges], 0.0, -np.inf)
     assert (found.graphs.best(reached)[0] == 0).all()
@@ -468,9 +472,9 @@ def test_sentences_of_unknown_words_are_parsed(monkeypatch):
     gold = sample()
     data = binarize(gold, root="R")
     grammar = treebank_grammar(data)
-    weights = Statistics(FragmentFeatures(), grammar, data).weights
+    weights = FragmentStatistics(FragmentFeaturesSettings(), grammar, data).weights
     parser = ChartParser(
-        AnchoredGrammar(grammar, fragments=weights), decoder="labelled_recall", thresholds=(1e-2,)
+        SpanGrammar(grammar, fragments=weights), decoder="labelled_recall", thresholds=(1e-2,)
     )
     for words in (["xqj"] * 12, [f"q{i}" for i in range(30)]):
         parse = parser.parse([words])[0]

@@ -1,5 +1,6 @@
 """Losses of merging against merging one node and counting anew, and grammars that are merged."""
 
+from dataclasses import replace
 from functools import cache
 
 import grammars
@@ -7,27 +8,25 @@ import numpy as np
 import pytest
 import treebanks
 
-from spacy_structlearn.grammar.analysis import uses
 from spacy_structlearn.grammar.conditional import with_levels, without_backoff
 from spacy_structlearn.grammar.decode import ChartParser
-from spacy_structlearn.grammar.em import TreeShard
-from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.forests import GoldTrees
-from spacy_structlearn.grammar.hierarchical import ConditionalGrammar, Objectives
-from spacy_structlearn.grammar.lexicon import LexiconLevel, LexiconSettings
+from spacy_structlearn.grammar.hierarchical import Objectives
+from spacy_structlearn.grammar.lexicon import LexiconLevel
 from spacy_structlearn.grammar.merging import (
     conditional_merge_losses,
+    derivations,
     merge_curve,
     merge_losses,
     merged,
 )
 from spacy_structlearn.grammar.model import LatentGrammar, Level
+from spacy_structlearn.grammar.settings import ConditionalGrammarSettings, LatentGrammarSettings
 from spacy_structlearn.grammar.split_merge import Merging, least_useful
 from spacy_structlearn.grammar.split_merge import merge_losses as generative_losses
 from spacy_structlearn.grammar.symbols import binarize
 
-EXACT = ConditionalGrammar(threshold=0.0, shards=1)
-RARE = LexiconSettings(rare=2)
+EXACT = ConditionalGrammarSettings(threshold=0.0, shards=1)
 
 
 @cache
@@ -49,14 +48,15 @@ def toy_data():
 
 
 @cache
-def generative(rounds=1, merge_fraction=0.0, lexicon=RARE):
-    settings = SplitMerge(
+def generative(rounds=1, merge_fraction=0.0, lexicon="smoothed"):
+    settings = LatentGrammarSettings(
         rounds=rounds,
         merge_fraction=merge_fraction,
         split_iterations=4,
         merge_iterations=1,
         smooth_iterations=1,
         lexicon=lexicon,
+        min_word_count={"smoothed": 3, "simple": 2}[lexicon],
         root="R",
     )
     trainer = settings.trainer(None, [toy_data()])
@@ -89,7 +89,7 @@ def weighted(grammar, seed=0, scale=1.0):
 
 GRAMMARS = {
     "generative": generative,
-    "simple lexicon": lambda: generative(lexicon=LexiconSettings(kind="simple", rare=1)),
+    "simple lexicon": lambda: generative(lexicon="simple"),
     "weighted": lambda: weighted(generative()),
     "weighted, some merged": lambda: weighted(generative(2, 0.5), seed=1),
 }
@@ -189,7 +189,7 @@ def test_the_halves_that_are_pairs_have_one_ancestor():
 def test_shares_are_expected_frequencies():
     grammar, data = weighted(generative()), toy_data()
     found = merge_losses(grammar, data, settings=EXACT)
-    shard = uses(grammar, data).shard
+    shard = derivations(grammar, data)
     for symbol, first, share in zip(found.symbols, found.firsts, found.shares, strict=True):
         inside, outside = shard.scores_of(symbol)
         used = (inside * outside).sum(axis=0)[first : first + 2]
@@ -199,8 +199,8 @@ def test_shares_are_expected_frequencies():
 def test_joint_losses_are_those_of_generative_training():
     grammar, data = generative(), toy_data()
     found = merge_losses(grammar, data, "joint")
-    derivations = uses(grammar, data).shard
-    symbols, firsts, losses = generative_losses(derivations, grammar.levels[-1])
+    shard = derivations(grammar, data)
+    symbols, firsts, losses = generative_losses(shard, grammar.levels[-1])
     np.testing.assert_array_equal(found.symbols, symbols)
     np.testing.assert_array_equal(found.firsts, firsts)
     np.testing.assert_allclose(found.joint, losses, rtol=1e-4, atol=1e-5)
@@ -211,7 +211,7 @@ def test_joint_losses_are_those_of_generative_training():
 def test_shards_threads_and_folder_change_nothing(tmp_path):
     grammar, data = weighted(generative()), toy_data()
     one = merge_losses(grammar, data, settings=EXACT)
-    many = ConditionalGrammar(threshold=0.0, shards=3, threads=2, folder=tmp_path)
+    many = replace(EXACT, shards=3, threads=2, folder=tmp_path)
     three = merge_losses(grammar, data, settings=many)
     np.testing.assert_array_equal(one.symbols, three.symbols)
     for name in ("shares", "joint", "sentences"):
@@ -222,7 +222,7 @@ def test_pruning_that_leaves_the_tree_alone_leaves_joint_losses_alone():
     grammar, data = weighted(generative()), toy_data()
     found = merge_losses(grammar, data, settings=EXACT)
     pruned = merge_losses(
-        grammar, data, settings=ConditionalGrammar(threshold=1.0, edge_factor=1.0)
+        grammar, data, settings=ConditionalGrammarSettings(threshold=1.0, edge_factor=1.0)
     )
     np.testing.assert_allclose(pruned.joint, found.joint, rtol=1e-4, atol=1e-5)
     # The tree is the only parse that is left, so that nothing depends on how it is made.
@@ -232,9 +232,7 @@ def test_pruning_that_leaves_the_tree_alone_leaves_joint_losses_alone():
 def test_sentences_that_are_lost_do_not_count(monkeypatch):
     grammar, data = weighted(generative()), toy_data()
     objectives = Objectives(
-        ConditionalGrammar(
-            generative=SplitMerge(rounds=1), base="generative", threshold=0.0, shards=1
-        ),
+        replace(EXACT, rounds=1),
         data,
         without_backoff(grammar),
     )
@@ -258,7 +256,7 @@ def test_sentences_that_are_lost_do_not_count(monkeypatch):
 def test_a_shard_that_has_lost_sentences():
     """As if the treebank did not have them."""
     grammar, data = weighted(generative()), toy_data()
-    settings = ConditionalGrammar(generative=SplitMerge(rounds=1), threshold=0.0, shards=2)
+    settings = replace(EXACT, rounds=1, shards=2)
     lost = [1, data.n_trees - 1]
     rest = data.subset(np.delete(np.arange(data.n_trees), lost))
     found = []
@@ -278,9 +276,7 @@ def test_losses_do_not_depend_on_the_pruning_regime():
     grammar, data = generative(), toy_data()
     wanted = merge_losses(grammar, data, settings=EXACT)
     for pruning in ("none", "coarse_to_fine"):
-        found = merge_losses(
-            grammar, data, settings=ConditionalGrammar(threshold=0.0, shards=1, pruning=pruning)
-        )
+        found = merge_losses(grammar, data, settings=replace(EXACT, pruning=pruning))
         np.testing.assert_array_equal(found.conditional, wanted.conditional)
 
 
@@ -313,14 +309,7 @@ def doubled():
     lexicon = grammar.lexicon.with_levels(
         [level.substates[:n_tags], finer.substates[:n_tags]], [words, finer_words]
     )
-    return LatentGrammar(
-        grammar.symbols,
-        grammar.rules,
-        [level, finer],
-        lexicon,
-        grammar.chains,
-        binarization=grammar.binarization,
-    )
+    return grammar.replaced(levels=[level, finer], lexicon=lexicon)
 
 
 def test_merging_identical_halves_gives_the_grammar_back():
@@ -404,7 +393,7 @@ def test_members_of_a_product_stay_as_they_are():
         [level.substates[:n_tags] for level in levels],
         [*grammar.lexicon.levels, grammar.lexicon.levels[1]],
     )
-    product = LatentGrammar(grammar.symbols, grammar.rules, levels, lexicon, members=1)
+    product = grammar.replaced(levels=levels, lexicon=lexicon, members=1)
     symbols = np.array([int(finer.substates.argmax())], np.int32)
     found = merged(product, 1, symbols, np.zeros(1, np.int64), np.ones(1))
     assert found.members == 1
@@ -467,4 +456,3 @@ def test_nothing_is_split_in_the_treebank_grammar():
     assert len(found.symbols) == len(found.conditional) == 0
     same = merged(grammar, 0, found.symbols, found.firsts, found.shares)
     assert same.levels[0] == grammar.levels[0]
-    assert isinstance(uses(grammar, data).shard, TreeShard)

@@ -13,8 +13,8 @@ from treebanks import toy
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.em import observed_counts, treebank_grammar
-from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.pcfg import PCFG, Expectations
+from spacy_structlearn.grammar.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.symbols import BINARIZATIONS, binarize
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
@@ -84,7 +84,9 @@ def relative_frequencies(data):
 
 def trained(rounds, **more):
     options = {"split_iterations": 5, "merge_iterations": 2, "smooth_iterations": 2, **more}
-    trainer = SplitMerge(rounds=rounds, merge_fraction=0.3, **options).trainer(None, [toy()])
+    trainer = LatentGrammarSettings(rounds=rounds, merge_fraction=0.3, **options).trainer(
+        None, [toy()]
+    )
     while trainer.step():
         pass
     return trainer.parameters()

@@ -3,7 +3,7 @@ import pytest
 import treebanks
 from test_em import refine, tags, totals
 
-from spacy_structlearn.grammar.em import Derivations, m_step
+from spacy_structlearn.grammar.em import TreebankDerivations, m_step
 from spacy_structlearn.grammar.model import Level
 from spacy_structlearn.grammar.split_merge import (
     Merging,
@@ -17,9 +17,9 @@ from spacy_structlearn.grammar.symbols import binarize
 
 
 def value_of(data, level, words, learner):
-    return Derivations(data).expected_counts((level, learner.emissions(words, tags(data, level))))[
-        0
-    ]
+    return TreebankDerivations(data).expected_counts(
+        (level, learner.emissions(words, tags(data, level)))
+    )[0]
 
 
 def test_a_split_without_noise_keeps_the_likelihood():
@@ -62,7 +62,7 @@ def test_rare_symbols_are_not_split():
 def test_merging_identical_halves_loses_nothing():
     data = binarize(treebanks.sample())
     level, words, learner = refine(data, noise=0.0)
-    derivations = Derivations(data)
+    derivations = TreebankDerivations(data)
     value, counts = derivations.expected_counts(
         (level, learner.emissions(words, tags(data, level)))
     )
@@ -84,7 +84,7 @@ def test_the_loss_is_exact_where_a_symbol_occurs_once_in_a_tree():
     level.binary[:] = rng.uniform(0.1, 1, len(level.binary))
     own = words.own * rng.uniform(0.2, 1, len(words.own)).astype(np.float32)
     words = words._replace(own=own)
-    derivations = Derivations(data)
+    derivations = TreebankDerivations(data)
     emissions = learner.emissions(words, tags(data, level))
     value, _ = derivations.expected_counts((level, emissions))
     symbols, firsts, losses = merge_losses(derivations, level)
@@ -113,7 +113,7 @@ def test_the_least_useful_are_chosen():
 def test_merged_productions_add_children_and_average_parents():
     data = binarize(treebanks.sample())
     level, words, learner = refine(data)
-    derivations = Derivations(data)
+    derivations = TreebankDerivations(data)
     _, counts = derivations.expected_counts((level, learner.emissions(words, tags(data, level))))
     fitted = m_step(data, level.substates, level.ancestors, counts)
     symbols, firsts, losses = merge_losses(derivations, level)

@@ -1,6 +1,7 @@
 """Hashes of attributes of words: those that features of fragments and of spans share."""
 
 import re
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -91,3 +92,15 @@ def test_the_words_that_are_kept_are_bounded(monkeypatch):
     for words in (["a", "b", "c"], ["d", "a"], ["tora", "b", "tora"], ["e"]):
         assert attributes.hashes([words]).tolist() == [of(word) for word in words]
     assert len(attributes._index) <= 4
+
+
+def test_threads_share_what_is_kept():
+    words = [[f"w{i % 500}"] for i in range(3000)]
+    attributes, found = WordAttributes(NAMES, KNOWN), []
+    threads = [Thread(target=lambda: found.append(attributes.hashes(words))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = WordAttributes(NAMES, KNOWN).hashes(words)
+    assert [np.array_equal(one, expected) for one in found] == [True] * 4

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacy_structlearn.grammar.estimators import SplitMerge
-from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
+from spacy_structlearn.grammar.settings import ConditionalGrammarSettings, LatentGrammarSettings
 from spacy_structlearn.sequence.estimators import CRF, SequenceData
 from spacy_structlearn.sequence.local import MEMM
 from spacy_structlearn.sequence.pseudolikelihood import PseudoLikelihood
@@ -54,26 +53,40 @@ def grammar_trainer(estimator):
 
 
 TEMPLATES = ("ORTH[0]", "TAG[0]", "TAG[-1]|TAG[0]")
-ROUNDS = SplitMerge(
-    rounds=2, split_iterations=3, merge_iterations=2, smooth_iterations=2, shards=3, seed=1
-)
+ROUNDS = {
+    "rounds": 2,
+    "split_iterations": 3,
+    "merge_iterations": 2,
+    "smooth_iterations": 2,
+    "seed": 1,
+}
+
+
+def conditional(**settings):
+    return ConditionalGrammarSettings(**ROUNDS, **{"l1": 0.0, "l2": 1.0, **settings})
+
+
 CASES = {
     "CRF": (chain_trainer, CRF(TEMPLATES, shards=3)),
     "CRF, L1": (chain_trainer, CRF(TEMPLATES, l1=0.2, shards=3)),
     "MEMM": (chain_trainer, MEMM(TEMPLATES, shards=3)),
     "pseudolikelihood": (chain_trainer, PseudoLikelihood(TEMPLATES, shards=3)),
     "joint": (chain_trainer, PseudoLikelihood(TEMPLATES[:2], joint=True, shards=3)),
-    "EM": (grammar_trainer, ROUNDS),
-    "conditional": (grammar_trainer, ConditionalGrammar(ROUNDS, shards=3, iterations=4)),
+    "EM": (grammar_trainer, LatentGrammarSettings(**ROUNDS, shards=3)),
+    "conditional": (grammar_trainer, conditional(shards=3, conditional_iterations=4)),
     "copied": (
         grammar_trainer,
-        ConditionalGrammar(
-            ROUNDS, shards=2, iterations=3, first_level=1, start="copy", pruning="coarse_to_fine"
+        conditional(
+            shards=2,
+            conditional_iterations=3,
+            first_level=1,
+            start="copy",
+            pruning="coarse_to_fine",
         ),
     ),
     "stochastic": (
         grammar_trainer,
-        ConditionalGrammar(ROUNDS, shards=6, iterations=3, solver="adagrad", l1=0.01),
+        conditional(shards=6, conditional_iterations=3, solver="adagrad", l1=0.01),
     ),
 }
 

@@ -25,18 +25,18 @@ ENCODE |= {"window_size": 1, "maxout_pieces": 2}
 EMBED = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 16, "include_static_vectors": False}
 TOK2VEC = {"@architectures": "spacy.Tok2Vec.v2", "encode": ENCODE}
 TOK2VEC["embed"] = EMBED | {"attrs": ["NORM", "SUFFIX", "SHAPE"], "rows": [500, 200, 200]}
-ANCHORED = {"grammar": GRAMMAR, "folds": 2, "epochs": 3, "batch_size": 16}
+SCORED = {"grammar": GRAMMAR, "folds": 2, "max_iterations": 3, "batch_size": 16}
 MODELS = {
     "ConditionalGrammar": {
         "rounds": 1,
         "split_iterations": 6,
         "merge_iterations": 3,
         "smooth_iterations": 2,
-        "iterations": 8,
+        "conditional_iterations": 8,
         "l1": 0.1,
     },
-    "SpanGrammar": ANCHORED | {"buckets": 2**16},
-    "NeuralGrammar": ANCHORED | {"tok2vec": TOK2VEC, "hidden_width": 12, "learn_rate": 0.01},
+    "SpanGrammar": SCORED | {"buckets": 2**16},
+    "NeuralGrammar": SCORED | {"tok2vec": TOK2VEC, "hidden_width": 12, "learn_rate": 0.01},
     "ISBN": {
         "state_size": 24,
         "threshold": 1,

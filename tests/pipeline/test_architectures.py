@@ -24,8 +24,6 @@ from spacy_structlearn.classification.estimators import (
 from spacy_structlearn.classification.features import Table
 from spacy_structlearn.classification.stages import StagesEstimator
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.estimators import SplitMerge
-from spacy_structlearn.grammar.lexicon import LexiconSettings
 from spacy_structlearn.pipeline.batch_trainable import BatchTrainable
 from spacy_structlearn.pipeline.pp_attacher import PPAttacher
 from spacy_structlearn.sequence.classes import learn
@@ -315,34 +313,6 @@ def test_gold_chunks_across_a_sentence_boundary_are_left_out(make_examples):
     chunker.initialize(lambda: examples)
     assert chunker.gold_data(examples[0]).tags[:3] == ("O", "O", "O")
     assert chunker.fit(examples) > 0
-
-
-# --- latent grammars ------------------------------------------------------------------------------
-def test_settings_of_latent_grammars():
-    build = registry.architectures.get("spacy_structlearn.LatentGrammar.v1")
-    assert build().attrs["estimator"] == SplitMerge()
-    assert build().attrs["parameters"].is_empty
-    settings = {"rounds": 2, "seed": 7, "merge_fraction": 0.4, "tolerance": 1e-4, "threads": 2}
-    lexicon = {"signature": "english", "normalization": "", "rare": 3, "hierarchical": False}
-    estimator = build(**settings, **lexicon, lexicon="simple", binarization="left")
-    assert estimator.attrs["estimator"] == SplitMerge(
-        **settings, lexicon=LexiconSettings(kind="simple", **lexicon), binarization="left"
-    )
-
-
-@pytest.mark.parametrize(
-    ("bad", "code"),
-    [
-        ({"rounds": -1}, "SL406"),
-        ({"lexicon": "big"}, "SL406"),
-        ({"signature": "elvish"}, "SL405"),
-        ({"binarization": "middle"}, "SL406"),
-    ],
-)
-def test_bad_settings_of_latent_grammars(bad, code):
-    model = {"@architectures": "spacy_structlearn.LatentGrammar.v1", **bad}
-    with pytest.raises(StructlearnError, match=code):
-        spacy.blank("en").add_pipe("constituency_parser", config={"model": model})
 
 
 # --- classifiers ----------------------------------------------------------------------------------

@@ -11,20 +11,13 @@ import pytest
 import spacy
 import srsly
 from parsers import FILES, SAMPLE, TEXT, parser_of, scores, strings, treebank
-from spacy import registry
 from spacy.cli.train import train as spacy_train
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
-from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.estimators import SplitMerge
-from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
-from spacy_structlearn.grammar.lexicon import LexiconSettings
-from spacy_structlearn.grammar.product import Product
-from spacy_structlearn.pipeline import batch_trainable, fitting
+from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.readers import read_treebank
 
-NAME = "spacy_structlearn.ConditionalGrammar.v1"
 CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.ConditionalGrammar.cfg"
 blank = partial(parsers.blank, "ConditionalGrammar")
 trained = partial(parsers.trained, "ConditionalGrammar")
@@ -33,51 +26,6 @@ trained = partial(parsers.trained, "ConditionalGrammar")
 @pytest.fixture
 def nlp():
     return parsers.loaded("ConditionalGrammar")
-
-
-# --- settings -------------------------------------------------------------------------------------
-def test_the_defaults_draw_to_the_generative_grammar():
-    model = registry.architectures.get(NAME)()
-    assert model.attrs["estimator"] == ConditionalGrammar(base="generative", l1=1.0, l2=0.0)
-    assert model.attrs["parameters"].is_empty
-
-
-def test_settings():
-    own = {"base": "uniform", "start": "copy", "first_level": 1, "l1": 0.0, "l2": 0.25}
-    own |= {"iterations": 7, "threshold": 1e-3, "shards": 3, "threads": 2}
-    split = {"rounds": 2, "seed": 7, "merge_fraction": 0.4, "tolerance": 1e-4, "threads": 2}
-    split |= {"rule_smoothing": 0.02, "lexicon_smoothing": 0.3, "binarization": "left"}
-    split |= {"split_iterations": 5, "merge_iterations": 4, "smooth_iterations": 3}
-    words = {"signature": "english", "normalization": "", "rare": 3, "hierarchical": False}
-    words |= {"word_backoff": "signature"}
-    build = registry.architectures.get(NAME)
-    settings = {**split, **words, **own, "lexicon": "simple", "iteration_tolerance": 0.01}
-    expected = ConditionalGrammar(
-        SplitMerge(**split, lexicon=LexiconSettings(kind="simple", **words)), **own, tolerance=0.01
-    )
-    assert build(**settings).attrs["estimator"] == expected
-    assert build(**settings, grammars=3).attrs["estimator"] == Product(expected, 3)
-
-
-@pytest.mark.parametrize(
-    ("bad", "code"),
-    [
-        ({"base": "normal"}, "SL406.*base"),
-        ({"base": "uniform"}, "SL406.*base.*smoothed lexicon"),
-        ({"start": "zero"}, "SL406.*start"),
-        ({"first_level": 9}, "SL406.*first_level"),
-        ({"l1": -1.0}, "SL406.*l1"),
-        ({"iterations": 0}, "SL406.*iterations"),
-        ({"iteration_tolerance": -1.0}, "SL406.*tolerance"),
-        ({"threshold": 2.0}, "SL406.*threshold"),
-        ({"shards": 0}, "SL406.*shards"),
-        ({"rounds": -1}, "SL406.*rounds"),
-        ({"signature": "elvish"}, "SL405"),
-    ],
-)
-def test_bad_settings(bad, code):
-    with pytest.raises(StructlearnError, match=code):
-        blank(**bad)
 
 
 # --- training -------------------------------------------------------------------------------------
@@ -97,7 +45,7 @@ def test_the_loss_of_both_phases_is_reported():
     calls = []
     value = parser.fit(examples, on_iteration=lambda *call: calls.append(call))
     assert calls[-1] == (3, value)
-    assert len(calls) <= parser.estimator.max_iterations
+    assert len(calls) <= parser.estimator.n_reports
     # Of each step its parts; when it is over, its last loss once more, under the next number.
     generative, first, second = ([x for n, x in calls if n == step][1:] for step in (1, 2, 3))
     assert min(len(first), len(second)) > 3
@@ -113,29 +61,6 @@ def test_update_ends_at_the_grammar_of_fit(nlp):
     losses = [stepwise.update(examples, sgd=sgd)["constituency_parser"] for _ in range(5)]
     assert losses[0] > losses[1] > losses[2] > losses[3] == losses[4]
     assert parser_of(stepwise).parameters.to_bytes() == parser_of(nlp).parameters.to_bytes()
-
-
-@pytest.mark.parametrize("step", [1, 2, 3])
-def test_an_interrupted_fit_goes_on_from_its_checkpoint(nlp, tmp_path, monkeypatch, step):
-    monkeypatch.setattr(batch_trainable, "CHECKPOINT_SECONDS", -1)
-    other = blank()
-    parser = parser_of(other)
-    examples = treebank(other)
-    parser.initialize(lambda: examples)
-    calls = []
-
-    def interrupt(number, value):
-        calls.append(number)
-        if calls.count(step) == 4:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        parser.fit(examples, on_iteration=interrupt, checkpoint=tmp_path / "state")
-    went_on = []
-    parser.fit(examples, on_iteration=lambda n, _: went_on.append(n), checkpoint=tmp_path / "state")
-    assert went_on[0] == step
-    assert parser.parameters.to_bytes() == parser_of(nlp).parameters.to_bytes()
-    assert not (tmp_path / "state").exists()
 
 
 def test_products_of_conditional_grammars(nlp, tmp_path):
@@ -157,7 +82,7 @@ def overrides(tmp_path_factory):
     docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **FILES)]
     DocBin(docs=docs[2:]).to_disk(folder / "train.spacy")
     DocBin(docs=docs[:2]).to_disk(folder / "dev.spacy")
-    settings = {"rounds": 1, "iterations": 5}
+    settings = {"rounds": 1, "conditional_iterations": 5}
     return {
         **{f"paths.{name}": str(folder / f"{name}.spacy") for name in ("train", "dev")},
         **{f"components.constituency_parser.model.{k}": v for k, v in settings.items()},

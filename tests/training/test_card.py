@@ -16,8 +16,8 @@ from spacy.vocab import Vocab
 import spacy_structlearn
 from spacy_structlearn.classification import BayesNet, LogLinear
 from spacy_structlearn.classification.stages import Stages
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.fragment_weights import FragmentWeights
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.isbn.derivation import symbols_of
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
@@ -117,9 +117,9 @@ def test_weights_of_chains_are_those_that_are_described(nlp):
 
 
 def test_weights_of_grammars(nlp):
-    anchored = nlp.get_pipe("constituency_parser").parameters
-    grammar = anchored.grammar
-    assert card.n_weights(anchored) == card.n_weights(grammar) + anchored.features.n_weights
+    span_grammar = nlp.get_pipe("constituency_parser").parameters
+    grammar = span_grammar.grammar
+    assert card.n_weights(span_grammar) == card.n_weights(grammar) + span_grammar.features.n_weights
     first, second = (card.n_weights(grammar.truncated(n)) for n in (1, 2))
     lexicon = grammar.lexicon.levels[1]
     further = grammar.levels[1].n_productions + sum(map(np.count_nonzero, lexicon))
@@ -140,8 +140,8 @@ def test_weights_of_fragments_count(nlp):
         np.arange(3, dtype=np.uint64),
         np.array([0.5, 0.0, -1.0], dtype=np.float32),
     )
-    anchored = AnchoredGrammar(grammar, fragments=fragments)
-    assert card.n_weights(anchored) == card.n_weights(grammar) + 2
+    span_grammar = SpanGrammar(grammar, fragments=fragments)
+    assert card.n_weights(span_grammar) == card.n_weights(grammar) + 2
 
 
 def test_weights_of_belief_networks():

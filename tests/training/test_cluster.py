@@ -8,7 +8,7 @@ import pytest
 import recording
 from chunker import ours_settings
 
-from spacy_structlearn.grammar.estimators import SplitMerge
+from spacy_structlearn.grammar.settings import LatentGrammarSettings
 from spacy_structlearn.sequence.estimators import SequenceData
 from spacy_structlearn.trees.brackets import parse_tree
 
@@ -23,7 +23,7 @@ TREES = [
 
 
 def learned(seed, rounds=1):
-    trainer = SplitMerge(rounds=rounds, seed=seed).trainer(None, [TREES])
+    trainer = LatentGrammarSettings(rounds=rounds, seed=seed).trainer(None, [TREES])
     return cluster.finished(trainer, "EM")[0]
 
 
@@ -58,6 +58,10 @@ def test_figures(two_machines, monkeypatch, tmp_path):
 
 
 def test_an_ending_before_anybody_died_is_told(two_machines):
-    makers = {"EM": lambda threads: cluster.grammar_trainer(SplitMerge(rounds=0), TREES, threads)}
+    makers = {
+        "EM": lambda threads: cluster.grammar_trainer(
+            LatentGrammarSettings(rounds=0), TREES, threads
+        )
+    }
     with pytest.raises(SystemExit, match="before an actor could be killed"):
         cluster.compare(makers)

@@ -16,7 +16,7 @@ import recording
 import srsly
 from m_estimated_grammars import Run
 
-from spacy_structlearn.grammar.fragments import FRAGMENT_TEMPLATES, Templates
+from spacy_structlearn.grammar.fragments import FRAGMENT_TEMPLATES, FragmentTemplates
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 
@@ -161,7 +161,7 @@ def test_ratios_of_equal_scores(small):
 
 def test_groups_are_of_templates_that_there_are():
     texts = [text for group in script.GROUPS.values() for text in group]
-    assert Templates(texts).texts == tuple(texts)
+    assert FragmentTemplates(texts).texts == tuple(texts)
     assert set(FRAGMENT_TEMPLATES) - set(texts) == {"RULE"}
     assert set(texts) - set(FRAGMENT_TEMPLATES) == {"LABEL|PARENT|GRANDPARENT"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,15 +18,19 @@ import tables
 from pb_models import Kept, Learner, Model, Run, Seen
 from spacy.util import registry
 
-from spacy_structlearn.grammar.anchored import AnchoredEstimator, AnchoredGrammar
 from spacy_structlearn.grammar.decode import DECODERS
-from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
-from spacy_structlearn.grammar.span_features import SPAN_TEMPLATES, TAG_TEMPLATES, SpanFeatures
+from spacy_structlearn.grammar.settings import (
+    ConditionalGrammarSettings,
+    SpanFeaturesSettings,
+    SpanGrammarSettings,
+)
+from spacy_structlearn.grammar.span_features import SPAN_TEMPLATES, TAG_TEMPLATES
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 
 ROOT = Path(__file__).resolve().parents[2]
-FEATURES = SpanFeatures(buckets=2**12)
+FEATURES = SpanFeaturesSettings(buckets=2**12)
 SPAN = Learner(features=FEATURES)
 NEURAL = Learner(network="default")
 BOTH = replace(NEURAL, features=FEATURES)
@@ -38,7 +42,7 @@ CONFIG = """\
 [components.constituency_parser.model]
 @architectures = "spacy_structlearn.NeuralGrammar.v1"
 hidden_width = 8
-epochs = 1
+max_iterations = 1
 learn_rate = 0.01
 
 [components.constituency_parser.model.grammar]
@@ -96,8 +100,13 @@ def small(monkeypatch, tmp_path, trees):
         "PASSES": {"owlqn": 3, "adagrad": 2},
         "FEW": 2,
         "MANY": 3,
-        "MULTI_SCALE": ConditionalGrammar(
-            replace(pk_models.TABLE1, rounds=1, split_iterations=2), l1=0.5, l2=0.0, iterations=3
+        "MULTI_SCALE": pk_models.TABLE1.part(
+            ConditionalGrammarSettings,
+            rounds=1,
+            split_iterations=2,
+            l1=0.5,
+            l2=0.0,
+            conditional_iterations=3,
         ),
         "default_parser": lambda run, split: run.learned("ewt", split, SPAN).with_latent(
             run.generative("ewt", split, 2).latent
@@ -132,12 +141,10 @@ def test_grammars_of_all_trees_are_where_other_scripts_keep_them(small, trees):
 def test_grammars_are_kept_by_trees_and_settings(small, trees):
     kept = small.kept("wsj", "train", pb_models.SETTINGS["wsj"])
     paths = [kept.path(trees[:n]) for n in (38, 39, 40)]
-    paths += [kept.with_seed(1).path(trees[:39]), kept.path(trees[1:40])]
-    paths.append(replace(small, limit=30).kept("wsj", "train", kept.estimator).path(trees[:30]))
+    paths += [replace(kept, seed=1).path(trees[:39]), kept.path(trees[1:40])]
+    paths.append(replace(small, limit=30).kept("wsj", "train", kept.own).path(trees[:30]))
     assert len(set(paths)) == len(paths)
-    assert small.kept("wsj", "train", replace(kept.estimator, threads=2)).path(trees) == kept.path(
-        trees
-    )
+    assert small.kept("wsj", "train", replace(kept.own, threads=2)).path(trees) == kept.path(trees)
 
 
 def test_a_kept_grammar_is_not_trained_again(small, trees, monkeypatch):
@@ -150,7 +157,7 @@ def test_a_kept_grammar_is_not_trained_again(small, trees, monkeypatch):
         return trainer.parameters()
 
     first = grammar()
-    assert first == pk_models.train(trees[:39], kept.estimator, "plain")[0]
+    assert first == pk_models.train(trees[:39], kept.own, "plain")[0]
     monkeypatch.setattr(pk_models, "train", None)
     assert grammar() == first
 
@@ -178,8 +185,8 @@ def test_the_grammar_that_has_seen_all_is_that_of_each_fold(small, trees):
 def test_a_kept_estimator_is_a_base(small, trees):
     base = small.kept("wsj", "train", pb_models.SETTINGS["wsj"])
     assert isinstance(base, Kept)
-    settings = AnchoredEstimator(base=base, folds=2, features=FEATURES, epochs=1)
-    plain = replace(settings, base=base.estimator)
+    settings = FEATURES.part(SpanGrammarSettings, grammar=base, folds=2, max_iterations=1)
+    plain = replace(settings, grammar=base.own)
     found = []
     for own in (settings, plain):
         trainer = own.trainer(None, [trees[:40]])
@@ -246,7 +253,7 @@ def test_training_that_was_broken_goes_on(small, monkeypatch, learner):
 
 def test_learners_are_kept_apart(small):
     learners = [SPAN, replace(SPAN, seen=True), NEURAL, replace(NEURAL, seed=1), BOTH]
-    learners.append(replace(SPAN, features=replace(FEATURES, l1=0.1)))
+    learners.append(replace(SPAN, features=replace(FEATURES, l1_per_sentence=0.1)))
     for learner in learners:
         small.learned("wsj", "train", learner)
     small.learned("ewt", "fit", SPAN)
@@ -264,11 +271,7 @@ def test_features_are_learned_as_the_default_parser_learns_them():
     model = registry.resolve({"model": pb_models.component_block(pb_models.CONFIG)["model"]})
     shipped = model["model"].attrs["estimator"]
     own = pb_models.SPAN.estimator(shipped.base, pb_models.FOLDS["ewt"], shipped.threads)
-    assert replace(own, features=shipped.features) == shipped
-    for field in fields(shipped.features):
-        value = getattr(shipped.features, field.name)
-        if value is not None:
-            assert getattr(own.features, field.name) == value
+    assert replace(own, templates=None, tag_templates=None) == shipped
 
 
 def test_networks_are_those_of_the_packaged_config():
@@ -298,10 +301,10 @@ def test_the_default_parser_must_have_features(small, monkeypatch, trees):
     with pytest.raises(ValueError, match="train it again"):
         pb_models.default_parser(small, "train")
     model = small.learned("ewt", "fit", SPAN)
-    Component.parameters = replace(model.grammar, features=None)
+    Component.parameters = model.grammar.replaced(features=None)
     with pytest.raises(ValueError, match="train it again"):
         pb_models.default_parser(small, "train")
-    Component.parameters = replace(model.grammar, temperature=2.0)
+    Component.parameters = model.grammar.replaced(temperature=2.0)
     found = pb_models.default_parser(small, "train")
     assert found.grammar == model.grammar
     assert found.network is None
@@ -337,7 +340,7 @@ def test_a_product_has_the_costs_of_all(small):
     product = parsing_best._with_product(small, "wsj", "train", model, 2)
     assert product.cpu_s == pytest.approx(model.cpu_s + two.cpu_s - one.cpu_s)
     assert product.grammar.features == model.grammar.features
-    assert isinstance(product.grammar, AnchoredGrammar)
+    assert isinstance(product.grammar, SpanGrammar)
 
 
 # --- figures --------------------------------------------------------------------------------------

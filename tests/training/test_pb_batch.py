@@ -8,8 +8,8 @@ import pytest
 from pb_batch import LinearObjective, by_adagrad
 
 from spacy_structlearn.grammar.decode import ChartParser
-from spacy_structlearn.grammar.estimators import SplitMerge
-from spacy_structlearn.grammar.span_features import SPAN_TEMPLATES, LinearScorer, SpanFeatures
+from spacy_structlearn.grammar.settings import LatentGrammarSettings, SpanFeaturesSettings
+from spacy_structlearn.grammar.span_features import SPAN_TEMPLATES, LinearScorer, SpanWeights
 from spacy_structlearn.optimize.owlqn import OWLQN
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
@@ -17,14 +17,18 @@ from spacy_structlearn.trees.normalize import normalize
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
 # Tags are of the forests, and tested by themselves.
 OF_WORDS = tuple(text for text in SPAN_TEMPLATES if "TAG" not in text)
-SMALL = SpanFeatures(templates=OF_WORDS, buckets=2**12, min_count=1, l1=0.01)
+SMALL = SpanFeaturesSettings(
+    templates=OF_WORDS, buckets=2**12, min_word_count=1, l1_per_sentence=0.01
+)
 
 
 @cache
 def forests(n=40):
     """Forests of the first sentences, their words, the edges of their trees, and the symbols."""
     trees = [normalize(tree) for tree in load_trees(SAMPLE)[:n]]
-    short = SplitMerge(rounds=1, split_iterations=3, merge_iterations=2, smooth_iterations=1)
+    short = LatentGrammarSettings(
+        rounds=1, split_iterations=3, merge_iterations=2, smooth_iterations=1
+    )
     trainer = short.trainer(None, [trees])
     while trainer.step():
         pass
@@ -38,7 +42,7 @@ def forests(n=40):
 def objective_of(n=40, **settings):
     graphs, sentences, gold, symbols = forests(n)
     return LinearObjective(
-        graphs, sentences, gold, SMALL.initialize(sentences, symbols), **settings
+        graphs, sentences, gold, SpanWeights.untrained(SMALL, sentences, symbols), **settings
     )
 
 
@@ -79,7 +83,7 @@ def test_the_objective_and_a_scorer_agree():
 
 def test_adagrad_finds_the_minimum_of_owlqn():
     objective = objective_of(8)
-    optimizer = OWLQN(np.zeros(objective.n_parameters), l1=SMALL.l1)
+    optimizer = OWLQN(np.zeros(objective.n_parameters), l1=SMALL.l1_per_sentence)
     for _ in range(60):
         optimizer.step(objective.value_and_grad)
     reports = list(by_adagrad(objective, SMALL, 200, batch_size=2))

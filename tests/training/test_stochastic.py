@@ -10,7 +10,7 @@ import stochastic
 from pk_models import TABLE1
 
 from spacy_structlearn.grammar.conditional import without_backoff
-from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
+from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 
@@ -25,7 +25,9 @@ def test_compared(l1):
     trainer = generative.trainer(None, [trees])
     while trainer.step():
         pass
-    settings = ConditionalGrammar(generative, l1=l1, l2=0.1, iterations=4, shards=2)
+    settings = generative.part(
+        ConditionalGrammarSettings, l1=l1, l2=0.2, conditional_iterations=4, shards=2
+    )
     runs = dict(
         stochastic.compared(
             settings,

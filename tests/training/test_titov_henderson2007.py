@@ -24,7 +24,7 @@ from th_parsing import BASE, MEANS, Lists, Plan
 
 from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.grammar.decode import ChartParser
-from spacy_structlearn.grammar.span_features import SpanFeatures
+from spacy_structlearn.grammar.settings import SpanFeaturesSettings
 from spacy_structlearn.isbn.decode import joint_log_probabilities
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
@@ -56,7 +56,7 @@ def small(monkeypatch, tmp_path, trees):
         corpus: replace(one, rounds=2, split_iterations=2, merge_iterations=1)
         for corpus, one in pb_models.SETTINGS.items()
     }
-    span = Learner(features=SpanFeatures(buckets=2**12))
+    span = Learner(features=SpanFeaturesSettings(buckets=2**12))
     for module, name, value in (
         (pb_models, "in_process", alone),
         (pb_models, "SETTINGS", settings),

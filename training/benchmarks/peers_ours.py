@@ -144,29 +144,21 @@ class Grammar:
     decoder: str = "max_rule_product"
 
     def setup(self) -> None:
-        import spacy_structlearn.grammar.anchored
-        import spacy_structlearn.grammar.decode  # noqa: F401
+        pass
 
     def estimator(self) -> Any:
         """How it is learned."""
-        from spacy_structlearn.grammar.anchored import AnchoredEstimator
-        from spacy_structlearn.grammar.estimators import SplitMerge
-        from spacy_structlearn.grammar.lexicon import LexiconSettings
-        from spacy_structlearn.grammar.product import Product
-        from spacy_structlearn.grammar.span_features import (
-            SPAN_TEMPLATES,
-            TAG_TEMPLATES,
-            SpanFeatures,
-        )
+        from spacy_structlearn.grammar.settings import LatentGrammarSettings, SpanGrammarSettings
 
-        lexicon = LexiconSettings(signature="english", word_backoff="signature")
-        base: Any = SplitMerge(rounds=self.rounds, lexicon=lexicon)
-        if self.grammars > 1:
-            base = Product(base, self.grammars)
+        base = LatentGrammarSettings(
+            rounds=self.rounds,
+            grammars=self.grammars,
+            signature="english",
+            word_backoff="signature",
+        )
         if not self.folds:
             return base
-        features = SpanFeatures(SPAN_TEMPLATES, TAG_TEMPLATES)
-        return AnchoredEstimator(base=base, folds=self.folds, features=features)
+        return SpanGrammarSettings(grammar=base, folds=self.folds)
 
     def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
         from spacy_structlearn.trees.brackets import parse_tree
@@ -178,11 +170,11 @@ class Grammar:
         (folder / "model").write_bytes(compact.to_bytes())
 
     def load(self, folder: Path) -> Any:
-        from spacy_structlearn.grammar.anchored import AnchoredGrammar
         from spacy_structlearn.grammar.decode import ChartParser
         from spacy_structlearn.grammar.model import LatentGrammar
+        from spacy_structlearn.grammar.span_model import SpanGrammar
 
-        kind = AnchoredGrammar if self.folds else LatentGrammar
+        kind = SpanGrammar if self.folds else LatentGrammar
         grammar = kind.from_bytes((folder / "model").read_bytes())
         parser = ChartParser(grammar, decoder=self.decoder)
 

@@ -56,7 +56,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,15 +71,11 @@ from pk_models import CHECKPOINT_S, TABLE1, TREES, write
 from recording import CORPORA, WORK, record
 
 from spacy_structlearn.grammar.analysis import distinct_productions
-from spacy_structlearn.grammar.conditional import BASES, MultiScale
+from spacy_structlearn.grammar.conditional import MultiScale
 from spacy_structlearn.grammar.forests import Forests
-from spacy_structlearn.grammar.hierarchical import (
-    STARTS,
-    ConditionalGrammar,
-    ConditionalTrainer,
-    Objectives,
-)
+from spacy_structlearn.grammar.hierarchical import ConditionalGrammarTrainer, Objectives
 from spacy_structlearn.grammar.model import Level
+from spacy_structlearn.grammar.settings import BASES, LEVEL_STARTS, ConditionalGrammarSettings
 from spacy_structlearn.grammar.symbols import TreebankData
 from spacy_structlearn.trees.tree import Tree
 
@@ -92,8 +87,8 @@ Array = NDArray[np.floating]
 
 # --- the grammar ----------------------------------------------------------------------------------
 def trained(
-    settings: ConditionalGrammar, trees: Sequence[Tree], path: Path | None
-) -> ConditionalTrainer:
+    settings: ConditionalGrammarSettings, trees: Sequence[Tree], path: Path | None
+) -> ConditionalGrammarTrainer:
     """The training of these settings, done. path: where its state is saved now and then."""
     trainer = settings.trainer(None, [trees])
     if path is not None and path.exists() and not trainer.resume(path.read_bytes()):
@@ -107,7 +102,7 @@ def trained(
             write(path, trainer.to_bytes())
             last = time.monotonic()
 
-    with tqdm(desc="training", total=settings.max_iterations, unit="it", mininterval=5) as bar:
+    with tqdm(desc="training", total=settings.n_reports, unit="it", mininterval=5) as bar:
 
         def on_iteration(number: int, phase: str, iteration: int, value: float) -> None:
             bar.set_postfix(round=number, phase=phase, loglik=f"{value:.0f}", refresh=False)
@@ -122,13 +117,12 @@ def trained(
     return trainer
 
 
-def state_path(work: Path, settings: ConditionalGrammar) -> Path:
+def state_path(work: Path, settings: ConditionalGrammarSettings) -> Path:
     """Where the state of a training is kept."""
-    digest = blake2b(repr(replace(settings, threads=1)).encode(), digest_size=6).hexdigest()
-    return work / "sparse_blocks" / f"{digest}.state"
+    return work / "sparse_blocks" / f"{settings.digest()[:12]}.state"
 
 
-def shares(trainer: ConditionalTrainer) -> dict[str, Any]:
+def shares(trainer: ConditionalGrammarTrainer) -> dict[str, Any]:
     """Of the last level: parameters of each scale, and what can be collapsed."""
     parameters, theta = last_level(trainer)
     found: dict[str, Any] = {"log_likelihood": trainer.records[-1].log_likelihood}
@@ -147,8 +141,8 @@ def shares(trainer: ConditionalTrainer) -> dict[str, Any]:
     return found | {f"distinct.{key}": value for key, value in distinct.items()}
 
 
-def last_level(trainer: ConditionalTrainer) -> tuple[MultiScale, NDArray[np.float64]]:
-    number = trainer.settings.generative.rounds
+def last_level(trainer: ConditionalGrammarTrainer) -> tuple[MultiScale, NDArray[np.float64]]:
+    number = trainer.settings.rounds
     parameters = trainer.parameterization(number)
     assert isinstance(parameters, MultiScale)
     return parameters, trainer.trained[number]
@@ -362,10 +356,10 @@ def least_seconds(function: Callable[..., Any], *arguments: Any) -> float:
     return min(times)
 
 
-def timed(trainer: ConditionalTrainer, data: TreebankData) -> dict[str, Any]:
+def timed(trainer: ConditionalGrammarTrainer, data: TreebankData) -> dict[str, Any]:
     """Seconds, operations and their ratios, over the forests of these sentences."""
     parameters, theta = last_level(trainer)
-    number = trainer.settings.generative.rounds
+    number = trainer.settings.rounds
     settings = replace(trainer.settings, shards=1, solver="lbfgs", folder=None)
     settings = replace(settings, pruning="cached")
     whole = trainer.generative_grammar()
@@ -424,7 +418,7 @@ def timed(trainer: ConditionalTrainer, data: TreebankData) -> dict[str, Any]:
 
 
 def measured(
-    settings: ConditionalGrammar, trees: Sequence[Tree], every: int, path: Path | None
+    settings: ConditionalGrammarSettings, trees: Sequence[Tree], every: int, path: Path | None
 ) -> dict[str, Any]:
     """All figures of a grammar. every: of so many sentences, ordered by length, one is timed."""
     trainer = trained(settings, trees, path)
@@ -439,7 +433,7 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, default=CORPORA)
     parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--base", choices=BASES, default="uniform")
-    parser.add_argument("--start", choices=STARTS, default="generative")
+    parser.add_argument("--start", choices=LEVEL_STARTS, default="generative")
     parser.add_argument("--l1", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=TABLE1.rounds)
     parser.add_argument("--iterations", type=int, default=50)
@@ -447,14 +441,16 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="of the training")
     parser.add_argument("--limit", type=int, help="first trees only; nothing is kept")
     args = parser.parse_args()
-    settings = ConditionalGrammar(
-        replace(TABLE1, rounds=args.rounds),
+    settings = TABLE1.part(
+        ConditionalGrammarSettings,
+        rounds=args.rounds,
         base=args.base,
         scales="all",
         start=args.start,
         l1=args.l1,
         l2=0.0,
-        iterations=args.iterations,
+        conditional_iterations=args.iterations,
+        shards=4,
         threads=args.threads,
     )
     trees = TREES["wsj"](args.corpora, "train")

@@ -35,8 +35,9 @@ from pk_models import TABLE1, TREES, grammar
 from recording import CORPORA, WORK, record
 
 from spacy_structlearn.grammar.conditional import without_backoff
-from spacy_structlearn.grammar.hierarchical import FLOOR, ConditionalGrammar, Objectives
+from spacy_structlearn.grammar.hierarchical import FLOOR, Objectives
 from spacy_structlearn.grammar.model import LatentGrammar
+from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.symbols import TreebankData
 from spacy_structlearn.optimize.adagrad import AdaGrad
 from spacy_structlearn.optimize.lbfgs import LBFGS
@@ -48,13 +49,16 @@ Points = list[tuple[float, float]]
 
 
 def lbfgs_points(
-    settings: ConditionalGrammar, data: TreebankData, generative: LatentGrammar, level: int
+    settings: ConditionalGrammarSettings, data: TreebankData, generative: LatentGrammar, level: int
 ) -> Points:
     """CPU seconds and objectives of L-BFGS, or with l1 of OWL-QN; the starting point is one."""
     with closing(Objectives(settings, data, generative, level)) as objectives:
         objective = objectives.objective(level, {})
         start = objective.parameterization.initial(FLOOR)
-        options: dict[str, Any] = {"memory": settings.memory, "value_tolerance": settings.tolerance}
+        options: dict[str, Any] = {
+            "memory": settings.memory,
+            "value_tolerance": settings.conditional_tolerance,
+        }
         optimizer = (
             OWLQN(start, l1=settings.l1, **options) if settings.l1 else LBFGS(start, **options)
         )
@@ -62,14 +66,14 @@ def lbfgs_points(
         points = [(0.0, first + settings.l1 * float(abs(start).sum()))]
         begun = time.process_time()
         more = True
-        while more and optimizer.n_iterations < settings.iterations:
+        while more and optimizer.n_iterations < settings.conditional_iterations:
             more = optimizer.step(objective.value_and_grad)
             points.append((time.process_time() - begun, float(optimizer.value or 0.0)))
     return points
 
 
 def adagrad_points(
-    settings: ConditionalGrammar, data: TreebankData, generative: LatentGrammar, level: int
+    settings: ConditionalGrammarSettings, data: TreebankData, generative: LatentGrammar, level: int
 ) -> Points:
     """CPU seconds and objectives of AdaGrad, after each pass and before the first."""
     settings = replace(settings, solver="adagrad")
@@ -85,11 +89,11 @@ def adagrad_points(
         )
         batches = objective.batches(objectives.engine.shards)
         seconds, points = 0.0, []
-        for _ in range(settings.iterations + 1):
+        for _ in range(settings.conditional_iterations + 1):
             value, _ = objective.value_and_grad(optimizer.x)
             points.append((seconds, value + settings.l1 * float(abs(optimizer.x).sum())))
             begun = time.process_time()
-            if len(points) <= settings.iterations:
+            if len(points) <= settings.conditional_iterations:
                 optimizer.step(batches)
             seconds += time.process_time() - begun
     return points
@@ -111,7 +115,7 @@ def summary(points: Points, least: float) -> dict[str, Any]:
 
 
 def compared(
-    settings: ConditionalGrammar,
+    settings: ConditionalGrammarSettings,
     data: TreebankData,
     generative: LatentGrammar,
     level: int,
@@ -121,7 +125,12 @@ def compared(
     """The figures of a level, by name. grid: batch sizes and learning rates of AdaGrad."""
     runs = {"lbfgs": lbfgs_points(settings, data, generative, level)}
     for batch_size, learn_rate in grid:
-        own = replace(settings, iterations=passes, batch_size=batch_size, learn_rate=learn_rate)
+        own = replace(
+            settings,
+            conditional_iterations=passes,
+            batch_size=batch_size,
+            learn_rate=learn_rate,
+        )
         rate = f"{learn_rate:g}".replace(".", "_")
         runs[f"adagrad.{batch_size}-{rate}"] = adagrad_points(own, data, generative, level)
     least = min(value for points in runs.values() for _, value in points)
@@ -139,7 +148,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=50, help="of L-BFGS")
     parser.add_argument("--passes", type=int, default=20, help="of AdaGrad")
     parser.add_argument("--l1", type=float, default=0.0)
-    parser.add_argument("--l2", type=float, default=0.5)
+    parser.add_argument("--l2", type=float, default=1.0)
     parser.add_argument("--limit", type=int, help="first trees only; figures are not kept")
     args = parser.parse_args()
     generative = replace(TABLE1, rounds=max(args.levels))
@@ -153,8 +162,13 @@ def main() -> None:
     else:
         generative = TABLE1
         whole, _ = grammar(args.work, args.corpora, "wsj", "train", TABLE1)
-    settings = ConditionalGrammar(
-        generative, l1=args.l1, l2=args.l2, iterations=args.iterations, tolerance=0.0
+    settings = generative.part(
+        ConditionalGrammarSettings,
+        l1=args.l1,
+        l2=args.l2,
+        conditional_iterations=args.iterations,
+        conditional_tolerance=0.0,
+        shards=4,
     )
     data = settings.encode([trees])
     grid = [(size, rate) for size in args.batch_sizes for rate in args.learn_rates]

@@ -46,8 +46,7 @@ from kills import arrays
 from pk_models import wsj_trees
 from recording import record
 
-from spacy_structlearn.grammar.estimators import SplitMerge
-from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
+from spacy_structlearn.grammar.settings import ConditionalGrammarSettings, LatentGrammarSettings
 from spacy_structlearn.optimize.cluster import RayEngine, ray_cluster
 from spacy_structlearn.optimize.shards import MakeEngine, make_engine
 from spacy_structlearn.sequence.estimators import LikelihoodEstimator, SequenceData, concatenate
@@ -223,8 +222,10 @@ def main() -> None:
     data = ours_data(read(arguments.corpora / "conll2000" / "train.txt.gz", arguments.sentences))
     trees = list(wsj_trees(arguments.corpora, "train"))[: arguments.trees]
     chains = replace(ours_settings(), shards=SHARDS)
-    rounds = SplitMerge(rounds=3, shards=SHARDS)
-    conditional = ConditionalGrammar(replace(rounds, rounds=1), shards=SHARDS, iterations=15)
+    rounds = LatentGrammarSettings(rounds=3, shards=SHARDS)
+    conditional = ConditionalGrammarSettings(
+        rounds=1, shards=SHARDS, l1=0.0, l2=1.0, conditional_iterations=15
+    )
     makers: dict[str, Make] = {
         "CRF": partial(chain_trainer, chains, data),
         "EM": partial(grammar_trainer, rounds, trees),

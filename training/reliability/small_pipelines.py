@@ -71,19 +71,29 @@ SMALL = {
     "product": Small("constituency_parser", {**GRAMMAR, "grammars": 2}),
     "conditional": Small(
         "constituency_parser.ConditionalGrammar",
-        {**GRAMMAR, "@architectures": "spacy_structlearn.ConditionalGrammar.v1", "iterations": 4},
+        {
+            **GRAMMAR,
+            "@architectures": "spacy_structlearn.ConditionalGrammar.v1",
+            "conditional_iterations": 4,
+        },
     ),
     "span": Small(
         "constituency_parser.SpanGrammar",
-        {"grammar": GRAMMAR, "buckets": 2**12, "folds": 2, "epochs": 2},
+        {"grammar": GRAMMAR, "buckets": 2**12, "folds": 2, "max_iterations": 2},
     ),
     "neural": Small(
         "constituency_parser.NeuralGrammar",
-        {"grammar": GRAMMAR, "tok2vec": TOK2VEC, "hidden_width": 8, "folds": 2, "epochs": 2},
+        {
+            "grammar": GRAMMAR,
+            "tok2vec": TOK2VEC,
+            "hidden_width": 8,
+            "folds": 2,
+            "max_iterations": 2,
+        },
     ),
     "m_estimated": Small(
         "constituency_parser.MEstimatedGrammar",
-        {"max_passes": 10, "folds": 2, "conditional_iterations": 4},
+        {"max_iterations": 10, "folds": 2, "conditional_iterations": 4},
     ),
     "isbn": Small("constituency_parser.ISBN", {"state_size": 6, "epochs": 2, "beam": 3}),
     "bayes_net": _attacher("BayesNet", structure="search"),

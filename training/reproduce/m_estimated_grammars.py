@@ -64,31 +64,35 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from recording import CORPORA, RESULTS, WORK, record
 
-from spacy_structlearn.grammar.anchored import AnchoredGrammar, TrainingForests, training_forests
 from spacy_structlearn.grammar.decode import ChartParser
-from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.fragment_objective import FragmentObjective, shrunk
 from spacy_structlearn.grammar.fragment_weights import (
-    FragmentFeatures,
     FragmentScorer,
     FragmentWeights,
 )
-from spacy_structlearn.grammar.m_estimation import MEstimation, Statistics, words_of
+from spacy_structlearn.grammar.m_estimation import FragmentStatistics, words_of
 from spacy_structlearn.grammar.model import LatentGrammar
 from spacy_structlearn.grammar.pcfg import PCFG, Expectations
+from spacy_structlearn.grammar.settings import (
+    FragmentFeaturesSettings,
+    LatentGrammarSettings,
+    MEstimatedGrammarSettings,
+)
+from spacy_structlearn.grammar.span_grammar import TrainingForests, training_forests
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.grammar.symbols import TreebankData, to_tree
 from spacy_structlearn.optimize.lbfgs import LBFGS
 from spacy_structlearn.trees.tree import Tree
 
 NAME = "m_estimated_grammars"
 BASES = {
-    "xbar": SplitMerge(rounds=0, lexicon=LEXICON),
-    "latent": SplitMerge(rounds=4, lexicon=LEXICON),
+    "xbar": LEXICON.part(LatentGrammarSettings, rounds=0),
+    "latent": LEXICON.part(LatentGrammarSettings, rounds=4),
 }
 # Of each corpus what is learned and what settings are chosen on; then what is learned and scored.
 CHOOSING = {"wsj": ("train", "dev"), "ewt": ("fit", "tune")}
 SCORING = {"wsj": ("train", ("dev", "test")), "ewt": ("train", ("dev",))}
-SETTINGS = MEstimation()  # folds are those of the package
+SETTINGS = MEstimatedGrammarSettings()  # folds are those of the package
 # Of conditional likelihood: the best of `GRID_L2` on WSJ dev, or the package's where another gains
 # less than a standard error.
 PENALTIES = {"xbar": 1.0, "latent": 30.0}
@@ -186,19 +190,19 @@ class Part:
         with self.clock("counting"):
             return self.estimator.encode([self.trees])
 
-    def statistics(self, features: FragmentFeatures) -> Statistics:
+    def statistics(self, features: FragmentFeaturesSettings) -> FragmentStatistics:
         grammar, data = self.grammar, self.data
         with self.clock("counting"):
-            return Statistics(features, grammar, data)
+            return FragmentStatistics(features, grammar, data)
 
     def m_estimate(
-        self, statistics: Statistics, scaling: float, c: float
+        self, statistics: FragmentStatistics, scaling: float, c: float
     ) -> tuple[FragmentWeights, Figures]:
         clock = Clock()
         with clock:
             dual = statistics.optimizer(
-                c, scaling=scaling, tolerance=SETTINGS.tolerance, seed=SETTINGS.seed
-            ).run(SETTINGS.max_passes)
+                1 / c, scaling=scaling, tolerance=SETTINGS.tolerance, seed=SETTINGS.seed
+            ).run(SETTINGS.max_iterations)
             weights = statistics.estimate(dual.w, scaling)
         return weights, {"passes": dual.n_iterations, "passes_cpu_s": clock.seconds}
 
@@ -233,13 +237,14 @@ class Part:
         forests, words = self.forests, words_of(self.data)
         with self.clock("features"):
             scorer = FragmentScorer(weights, self.grammar.symbols)
-            return FragmentObjective(forests, words, scorer, l2=l2)
+            # The figures have penalties as l2 |w|^2, without one half.
+            return FragmentObjective(forests, words, scorer, l2=2 * l2)
 
     def scores(self, weights: FragmentWeights | None, splits: Sequence[str]) -> Figures:
         return {k: v for split in splits for k, v in self.score(weights, split).items()}
 
     def score(self, weights: FragmentWeights | None, split: str) -> Figures:
-        grammar = AnchoredGrammar(self.grammar, fragments=weights)
+        grammar = SpanGrammar(self.grammar, fragments=weights)
         thresholds = (THRESHOLDS[self.base],) * max(self.grammar.depth, 1)
         gold = self.run.trees(self.corpus, split)
         parser = ChartParser(grammar, decoder=DECODER, thresholds=thresholds)
@@ -326,7 +331,7 @@ def estimates(run: Run, corpus: str, base: str) -> Iterator[Figures]:
     where = f"{corpus}.{base}"
     learned, tuned = CHOOSING[corpus]
     part = Part(run, corpus, learned, base)
-    statistics = part.statistics(SETTINGS.features)
+    statistics = part.statistics(SETTINGS)
     yield under(f"{where}.q0", part.score(None, tuned))
     grid = []
     for scaling, variances in GRID.items():
@@ -339,7 +344,7 @@ def estimates(run: Run, corpus: str, base: str) -> Iterator[Figures]:
     learned, splits = SCORING[corpus]
     if learned != part.split:
         part = Part(run, corpus, learned, base)
-        statistics = part.statistics(SETTINGS.features)
+        statistics = part.statistics(SETTINGS)
     for name, rows in (("m_est", grid), ("m_est_paper", papers)):
         row = max(rows, key=lambda row: row[f"{tuned}_f1"])
         weights, passes = part.m_estimate(statistics, row["scaling"], row["c"])
@@ -364,7 +369,7 @@ def conditional(
     """Conditional likelihood, scored on the way on the first of the splits."""
     where = f"{corpus}.{base}"
     part = Part(run, corpus, learned, base)
-    weights = part.statistics(SETTINGS.features).weights
+    weights = part.statistics(SETTINGS).weights
     objective = part.objective(weights, PENALTIES[base])
     weights, rows, losses = climb(part, objective, weights, ITERATIONS, splits[0])
     objective.close()
@@ -401,7 +406,7 @@ def penalties(run: Run, corpus: str, base: str) -> Iterator[Figures]:
     """Conditional likelihood with other penalties."""
     learned, split = CHOOSING[corpus]
     part = Part(run, corpus, learned, base)
-    weights = part.statistics(SETTINGS.features).weights
+    weights = part.statistics(SETTINGS).weights
     rows = []
     for l2 in GRID_L2:
         objective = part.objective(weights, l2)
@@ -416,9 +421,9 @@ def initialiser(run: Run, corpus: str, base: str) -> Iterator[Figures]:
     where = f"{corpus}.{base}"
     learned, tuned = CHOOSING[corpus]
     part = Part(run, corpus, learned, base)
-    statistics = part.statistics(SETTINGS.features)
+    statistics = part.statistics(SETTINGS)
     objective = part.objective(statistics.weights, PENALTIES[base])
-    estimate, _ = part.m_estimate(statistics, SETTINGS.scaling, SETTINGS.c)
+    estimate, _ = part.m_estimate(statistics, SETTINGS.scaling, 1 / SETTINGS.l2)
     start = estimate.with_weights(shrunk(objective, estimate.values))
     losses: dict[str, list[float]] = {}
     _, _, losses["zero"] = climb(part, objective, statistics.weights, ITERATIONS, None)
@@ -479,8 +484,8 @@ def sizes(run: Run) -> Iterator[Figures]:
         with TemporaryDirectory() as folder:
             small = replace(run, work=Path(folder), limit=size)
             part = Part(small, "wsj", "train", "xbar")
-            statistics = part.statistics(SETTINGS.features)
-            weights, _ = part.m_estimate(statistics, SETTINGS.scaling, SETTINGS.c)
+            statistics = part.statistics(SETTINGS)
+            weights, _ = part.m_estimate(statistics, SETTINGS.scaling, 1 / SETTINGS.l2)
             objective = part.objective(statistics.weights, PENALTIES[part.base])
             learned, _, _ = climb(part, objective, statistics.weights, ITERATIONS, None)
             objective.close()
@@ -520,8 +525,8 @@ def templates(run: Run) -> Iterator[Figures]:
 def _by_both(part: Part, texts: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
     """F1 on dev with these templates by both, and CPU seconds."""
     part.clock("counting").seconds = 0.0
-    statistics = part.statistics(FragmentFeatures(texts))
-    weights, costs = part.m_estimate(statistics, SETTINGS.scaling, SETTINGS.c)
+    statistics = part.statistics(FragmentFeaturesSettings(templates=texts))
+    weights, costs = part.m_estimate(statistics, SETTINGS.scaling, 1 / SETTINGS.l2)
     ours = part.clock("counting").seconds + costs["passes_cpu_s"]
     estimated = part.score(weights, "dev")["dev_f1"]
     part.clock("features").seconds = 0.0

@@ -93,10 +93,10 @@ from sparse_blocks import shares
 
 import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import EvalbScore
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.decode import DECODERS, THRESHOLDS
-from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
-from spacy_structlearn.grammar.span_features import TAG_TEMPLATES
+from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.span_features import TAG_TEMPLATES, SpanWeights
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.optimize.owlqn import OWLQN
 from spacy_structlearn.trees.tree import Tree
 
@@ -111,7 +111,7 @@ XBAR = replace(SETTINGS["wsj"], rounds=1, merge_fraction=1.0)
 OWN_WORD = tuple(text for text in TAG_TEMPLATES if text.count("[") == text.count("[0]"))
 LEXICON = replace(FEATURES, templates=(), tag_templates=OWN_WORD)
 PASSES = {"owlqn": 60, "adagrad": 12}
-MULTI_SCALE = ConditionalGrammar(replace(TABLE1, rounds=3), l1=1.0, l2=0.0)
+MULTI_SCALE = TABLE1.part(ConditionalGrammarSettings, rounds=3, l1=1.0, l2=0.0, shards=4)
 # Of the parser, for conditional grammars: what petrov_klein2007.py has chosen on WSJ dev.
 CONDITIONAL_THRESHOLD = 5e-3
 
@@ -164,7 +164,7 @@ def multi_scale(run: Run) -> Iterator[Figures]:
         yield from measured(run, step, "wsj", parts, thresholds=thresholds)
 
 
-def _conditional(run: Run, settings: ConditionalGrammar) -> tuple[Any, Figures]:
+def _conditional(run: Run, settings: ConditionalGrammarSettings) -> tuple[Any, Figures]:
     """The trainer, which knows parameters and not only weights; its state is kept."""
     trees = run.trees("wsj", "train")
     split = "train" if run.limit is None else f"train{run.limit}"
@@ -211,11 +211,11 @@ def span_features_batch(run: Run) -> Iterator[Figures]:
     """
     own = run.folds("wsj", "train")
     sentences = [tree.words() for tree in own.trees]
-    zero = FEATURES.initialize(sentences, own.grammar.symbols)
+    zero = SpanWeights.untrained(FEATURES, sentences, own.grammar.symbols)
     target = own.graphs.closest(own.trees, own.grammar.symbols)
     objective = LinearObjective(own.graphs, sentences, target, zero)
     step = "span_features_batch"
-    optimizer = OWLQN(np.zeros(objective.n_parameters), l1=FEATURES.l1)
+    optimizer = OWLQN(np.zeros(objective.n_parameters), l1=FEATURES.l1_per_sentence)
     points: dict[str, list[tuple[float, float, int]]] = {"owlqn": [], "adagrad": []}
     begun = time.process_time()
     for _ in range(PASSES["owlqn"]):
@@ -235,7 +235,7 @@ def span_features_batch(run: Run) -> Iterator[Figures]:
             "weights": n_weights,
         }
         yield under(f"{step}.{solver}", figures)
-    grammar = AnchoredGrammar(own.grammar, features=objective.weights_of(optimizer.x))
+    grammar = SpanGrammar(own.grammar, features=objective.weights_of(optimizer.x))
     model = Model(grammar, cpu_s=own.cpu_s + points["owlqn"][-1][0])
     yield from measured(run, step, "wsj", {"dev": model, "test": model})
 

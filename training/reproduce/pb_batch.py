@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from spacy_structlearn.grammar import _span_features
 from spacy_structlearn.grammar.hypergraph import Floats, Hypergraphs, Mask
+from spacy_structlearn.grammar.settings import SpanFeaturesSettings
 from spacy_structlearn.grammar.span_features import (
     Featurizer,
     LinearScorer,
     Sentences,
-    SpanFeatures,
     SpanWeights,
 )
 
-# As the package's trainer has them, see `AnchoredEstimator`.
+# As the package's trainer has them, see `SpanGrammarTrainer`.
 LEAST_RATE = 0.02
 NEGLIGIBLE = 1e-5
 
@@ -98,7 +98,7 @@ class Progress(NamedTuple):
 
 def by_adagrad(
     objective: LinearObjective,
-    features: SpanFeatures,
+    features: SpanFeaturesSettings,
     passes: int,
     *,
     batch_size: int = 32,
@@ -140,5 +140,5 @@ def by_adagrad(
         spent += time.process_time() - start
         parameters = objective.parameters(scorer.weights)
         value = objective.value_and_grad(parameters)[0]
-        penalty = features.l1 * float(np.abs(parameters).sum())
+        penalty = features.l1_per_sentence * float(np.abs(parameters).sum())
         yield Progress(spent, value + penalty, int(np.count_nonzero(parameters)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import spacy
@@ -40,20 +40,27 @@ import train_default
 import train_parser
 
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
-from spacy_structlearn.grammar.anchored import AnchoredEstimator, AnchoredGrammar, renumbered
 from spacy_structlearn.grammar.decode import THRESHOLDS, ChartParser
-from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hypergraph import Hypergraphs, Scorer
 from spacy_structlearn.grammar.model import LatentGrammar, product
-from spacy_structlearn.grammar.neural import Network
+from spacy_structlearn.grammar.neural import SpanNetwork
+from spacy_structlearn.grammar.settings import (
+    LatentGrammarSettings,
+    SpanFeaturesSettings,
+    SpanGrammarSettings,
+    SpanScoreSettings,
+    Trees,
+)
 from spacy_structlearn.grammar.span_features import (
     SPAN_TEMPLATES,
     TAG_TEMPLATES,
     LinearScorer,
-    SpanFeatures,
 )
+from spacy_structlearn.grammar.span_grammar import renumbered
+from spacy_structlearn.grammar.span_model import SpanGrammar
+from spacy_structlearn.learning.settings import setting
+from spacy_structlearn.learning.training import Trainer
 from spacy_structlearn.pipeline import fitting
-from spacy_structlearn.pipeline.architectures import build_span_grammar
 from spacy_structlearn.trees.parse import Parse, calibrate, fit_temperature
 from spacy_structlearn.trees.tree import Tree
 
@@ -61,7 +68,7 @@ from spacy_structlearn.trees.tree import Tree
 SETTINGS = {"wsj": WSJ, "ewt": EWT}
 FOLDS = {"wsj": 10, "ewt": 5}
 # Those of the default parser; templates by name, because what is kept is known by its settings.
-FEATURES = SpanFeatures(SPAN_TEMPLATES, TAG_TEMPLATES)
+FEATURES = SpanFeaturesSettings(templates=SPAN_TEMPLATES, tag_templates=TAG_TEMPLATES)
 CONFIG = train_parser.CONFIG  # of the default parser: its decoder
 NETWORK_CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.NeuralGrammar.cfg"
 VOCAB = spacy.blank("en").vocab
@@ -78,43 +85,31 @@ WARM_UP = 50  # sentences that are parsed before the clock runs
 
 
 # --- grammars -------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Kept:
-    """An estimator whose grammars are kept in a folder: what is there is not trained again.
+@dataclass(frozen=True, kw_only=True)
+class Kept(LatentGrammarSettings):
+    """Settings whose grammars are kept in a folder: what is there is not trained again.
 
-    estimator: of one grammar. folder: as of `grammar_path`. corpus, split: of which the trees are;
-    n_trees: how many these are in all. Grammars of fewer are known by a digest of them.
+    folder: as of `grammar_path`. corpus, split: of which the trees are; n_trees: how many these are
+    in all. Grammars of fewer are known by a digest of them.
     """
 
-    estimator: SplitMerge
-    folder: Path
-    corpus: str
-    split: str
-    n_trees: int
+    name: ClassVar[str] = ""
 
-    attributes = ("ORTH",)
-    max_iterations = 1
+    folder: Path = setting(help="Where they are.")
+    corpus: str = setting(help="Of the trees.")
+    split: str = setting(help="Of the corpus.")
+    n_trees: int = setting(help="Number of trees.")
+
+    n_reports = 1
 
     @property
-    def seed(self) -> int:
-        """That of the estimator."""
-        return self.estimator.seed
+    def own(self) -> LatentGrammarSettings:
+        """Of the grammars alone."""
+        return self.part(LatentGrammarSettings)
 
-    def with_seed(self, seed: int) -> Kept:
-        """The same with another seed."""
-        return replace(self, estimator=self.estimator.with_seed(seed))
-
-    def encode(self, data: Sequence[Any]) -> Any:
-        """See `SplitMerge.encode`."""
-        return self.estimator.encode(data)
-
-    def initialize(self, data: Sequence[Any], *rest: Any) -> LatentGrammar:
-        """See `SplitMerge.initialize`."""
-        return self.estimator.initialize(data, *rest)
-
-    def trainer(self, parameters: LatentGrammar | None, data: Sequence[Sequence[Tree]]) -> _Trainer:
+    def trainer(self, parameters: Any, data: Trees, **engine: Any) -> KeptTrainer:
         """One step, which trains unless the grammar is there. data: lists of trees."""
-        return _Trainer(self, [tree for part in data for tree in part])
+        return KeptTrainer(self, data, **engine)
 
     def path(self, trees: Sequence[Tree]) -> Path:
         """Where the grammar of these trees is kept."""
@@ -124,45 +119,44 @@ class Kept:
             for tree in trees:
                 digest.update(str(tree).encode() + b"\n")
             name += f".{digest.hexdigest()}"
-        return grammar_path(self.folder, self.corpus, name, self.estimator)
+        return grammar_path(self.folder, self.corpus, name, self.own)
 
     def grammar(self, trees: Sequence[Tree]) -> tuple[LatentGrammar, Figures]:
         """The grammar of these trees, and the notes of its training."""
-        return grammar_at(self.path(trees), self.estimator, lambda: trees)
+        return grammar_at(self.path(trees), self.own, lambda: trees)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Seen(Kept):
     """As `Kept`, but whatever the trees, the grammar is the one of all of them."""
 
     def path(self, trees: Sequence[Tree]) -> Path:
-        return grammar_path(self.folder, self.corpus, self.split, self.estimator)
+        return grammar_path(self.folder, self.corpus, self.split, self.own)
 
 
-class _Trainer:
-    """See `GrammarTrainer`; grammars that are kept have states of their own."""
+class KeptTrainer(Trainer[Kept]):
+    """One step; grammars that are kept have states of their own."""
 
-    def __init__(self, settings: Kept, trees: Sequence[Tree]):
-        self._settings, self._trees = settings, trees
-        self._grammar: LatentGrammar | None = None
-        self.on_iteration: Any = None
-        self.value, self.n_iterations = 0.0, 0
+    def __init__(self, settings: Kept, data: Trees, **engine: Any):
+        super().__init__(settings, **engine)
+        self._trees: list[Tree] = []
+        self.add(data)
 
-    def step(self) -> bool:
-        if self._grammar is None:
-            self._grammar, _ = self._settings.grammar(self._trees)
-            self.n_iterations += 1
+    def take(self, data: Trees) -> None:
+        self._trees += [tree for part in data for tree in part]
+
+    def iterate(self) -> bool:
+        self.settings.grammar(self._trees)
+        self.n_iterations += 1
         return False
 
     def parameters(self) -> LatentGrammar:
-        if self._grammar is None:
-            return self._settings.initialize([self._trees])
-        return self._grammar
+        if not self.n_iterations:
+            return self.settings.initialize([self._trees])
+        return self.settings.grammar(self._trees)[0]
 
-    def to_bytes(self) -> bytes:
-        return b"kept"
-
-    def resume(self, state: bytes) -> bool:
-        return state == self.to_bytes()
+    def data_digest(self) -> bytes:
+        return self.settings.path(self._trees).name.encode()
 
 
 # --- what is learned beside a grammar -------------------------------------------------------------
@@ -177,10 +171,10 @@ class Learner:
     """
 
     network: str | None = None
-    features: SpanFeatures | None = None
+    features: SpanFeaturesSettings | None = None
     seed: int = 0
     seen: bool = False
-    grammar: SplitMerge | None = None
+    grammar: LatentGrammarSettings | None = None
 
     def block(self) -> dict[str, Any] | None:
         """Of the config: the architecture with its network."""
@@ -194,20 +188,14 @@ class Learner:
             block["tok2vec"] = {**tok2vec, "encode": {**tok2vec["encode"], "seed": self.seed}}
         return block
 
-    def estimator(self, base: Kept, folds: int, threads: int) -> AnchoredEstimator:
+    def estimator(self, base: Kept, folds: int, threads: int) -> SpanScoreSettings:
         """How it is trained. base: of one grammar."""
-        block = self.block()
-        model = (
-            build_span_grammar() if block is None else registry.resolve({"model": block})["model"]
-        )
-        return replace(
-            model.attrs["estimator"],
-            base=base,
-            fold_grammars=1,
-            folds=folds,
-            features=self.features,
-            threads=threads,
-        )
+        block, changes = self.block(), {"grammar": base, "folds": folds, "threads": threads}
+        if block is None:
+            features = self.features or FEATURES
+            return features.part(SpanGrammarSettings, **changes)
+        settings = registry.resolve({"model": block})["model"].attrs["estimator"]
+        return replace(settings, features=self.features, **changes)
 
 
 SPAN = Learner(features=FEATURES)
@@ -228,8 +216,8 @@ class Model:
     of it, None if that was not measured. notes: more of the training.
     """
 
-    grammar: LatentGrammar | AnchoredGrammar
-    network: Network | None = None
+    grammar: LatentGrammar | SpanGrammar
+    network: SpanNetwork | None = None
     others: tuple[Model, ...] = ()
     cpu_s: float | None = None
     notes: Mapping[str, Any] | None = None
@@ -238,14 +226,14 @@ class Model:
     def latent(self) -> LatentGrammar:
         """The grammar alone."""
         own = self.grammar
-        return own.grammar if isinstance(own, AnchoredGrammar) else own
+        return own.grammar if isinstance(own, SpanGrammar) else own
 
     def with_latent(self, grammar: LatentGrammar, cpu_s: float | None = None) -> Model:
         """The same with another grammar of the same trees; cpu_s: of all."""
         own = self.grammar
         if grammar.symbols != own.symbols:
             raise ValueError("the grammars have different symbols")
-        both = replace(own, grammar=grammar) if isinstance(own, AnchoredGrammar) else grammar
+        both = own.replaced(grammar=grammar) if isinstance(own, SpanGrammar) else grammar
         return replace(self, grammar=both, cpu_s=cpu_s)
 
     def first(self) -> Model:
@@ -261,12 +249,12 @@ class Model:
         scores beside the grammar are decoded as the default parser is.
         """
         grammar, network = self.grammar, self.network
-        if isinstance(grammar, AnchoredGrammar):
+        if isinstance(grammar, SpanGrammar):
             settings = {"decoder": component_block(CONFIG)["decoder"], **settings}
             if self.others:
                 members = (self, *self.others)
                 weight = float(np.mean([own.grammar.weight for own in members]))
-                grammar = replace(grammar, features=None, weight=weight)
+                grammar = grammar.replaced(features=None, weight=weight)
                 network = Mean([own.scorers for own in members])
         return Reader(ChartParser(grammar, network=network, **settings), network is not None)
 
@@ -338,14 +326,17 @@ class Run:
         """Of a part of a corpus, normalised."""
         return TREES[corpus](self.corpora, split)[: self.limit]
 
-    def kept(self, corpus: str, split: str, settings: SplitMerge, kind: type[Kept] = Kept) -> Kept:
+    def kept(
+        self, corpus: str, split: str, settings: LatentGrammarSettings, kind: type[Kept] = Kept
+    ) -> Kept:
         """The estimator of grammars of this part."""
         name = split if self.limit is None else f"{split}{self.limit}"
-        return kind(settings, self.work, corpus, name, len(self.trees(corpus, split)))
+        n_trees = len(self.trees(corpus, split))
+        return settings.part(kind, folder=self.work, corpus=corpus, split=name, n_trees=n_trees)
 
     def generative(self, corpus: str, split: str, number: int) -> Model:
         """The product of so many grammars with seeds from 0 on."""
-        settings = [SETTINGS[corpus].with_seed(seed) for seed in range(number)]
+        settings = [replace(SETTINGS[corpus], seed=seed) for seed in range(number)]
         self.prepare(corpus, split, settings)
         trees = self.trees(corpus, split)
         found = [self.kept(corpus, split, own).grammar(trees) for own in settings]
@@ -362,7 +353,7 @@ class Run:
         self.prepare(corpus, split, [settings], 0 if learner.seen else folds)
         estimator = learner.estimator(base, folds, self.jobs)
         own = {part.name: getattr(estimator, part.name) for part in fields(estimator)}
-        for part in ("base", "network", "threads"):
+        for part in {"grammar", "tok2vec", "network", "threads"} & own.keys():
             del own[part]
         own |= {"grammar": base.path(trees).stem, "block": learner.block(), "seen": learner.seen}
         text = json.dumps(own, sort_keys=True, default=str)
@@ -371,7 +362,7 @@ class Run:
         notes, weights = path.with_suffix(".json"), path.with_suffix(".network")
         network = estimator.network
         if path.exists():
-            grammar = AnchoredGrammar.from_bytes(path.read_bytes())
+            grammar = SpanGrammar.from_bytes(path.read_bytes())
             found = json.loads(notes.read_text(encoding="utf8"))
             if network is not None:
                 _load(network, weights.read_bytes())
@@ -380,7 +371,8 @@ class Run:
             data: Sequence[Any] = trees
             if network is not None:
                 tokens = documents([tree.words() for tree in trees])
-                network.initialize(tokens[:SAMPLED], base.grammar(trees)[0].symbols)
+                symbols = base.grammar(trees)[0].symbols
+                network.initialize(tokens[:SAMPLED], symbols, estimator)
                 data = list(zip(tokens, trees, strict=True))
             checkpoint = path.with_suffix(".checkpoint")
             trainer, found = run_training(estimator, data, name, checkpoint)
@@ -414,7 +406,7 @@ class Run:
         return sum(json.loads(text)["cpu_s"] for text in notes)
 
     def prepare(
-        self, corpus: str, split: str, settings: Sequence[SplitMerge], folds: int = 0
+        self, corpus: str, split: str, settings: Sequence[LatentGrammarSettings], folds: int = 0
     ) -> None:
         """Train what is not kept yet, each in a process of its own: grammars of all trees, and with
         the first settings those of the trees outside each fold.
@@ -429,7 +421,7 @@ class Run:
         ]
         threads = self.jobs if len(todo) == 1 else 1
 
-        def one(plan: tuple[SplitMerge, int | None, int]) -> None:
+        def one(plan: tuple[LatentGrammarSettings, int | None, int]) -> None:
             in_process(_train, self, corpus, split, threads, *plan)
 
         with ThreadPoolExecutor(self.jobs) as pool:
@@ -447,7 +439,7 @@ class Run:
         cut = bounds(len(trees), n_folds)
         for (begin, end), rest in zip(cut, outside(trees, n_folds), strict=True):
             grammar, _ = kept.grammar(rest)
-            parser = ChartParser(AnchoredGrammar(grammar), threads=self.jobs)
+            parser = ChartParser(SpanGrammar(grammar), threads=self.jobs)
             graphs, own = parser.forests([tree.words() for tree in trees[begin:end]])
             parts.append(renumbered(graphs, grammar, full))
             numbers += (own + begin).tolist()
@@ -469,7 +461,7 @@ class Forests:
 
 
 def bounds(number: int, folds: int) -> list[tuple[int, int]]:
-    """Where the folds of so many sentences begin and end; see `AnchoredEstimator`."""
+    """Where the folds of so many sentences begin and end; see `SpanGrammarSettings`."""
     ends = [number * fold // folds for fold in range(folds + 1)] if folds else []
     return list(pairwise(ends))
 
@@ -485,7 +477,7 @@ def _train(
     corpus: str,
     split: str,
     threads: int,
-    settings: SplitMerge,
+    settings: LatentGrammarSettings,
     fold: int | None,
     folds: int,
 ) -> None:
@@ -495,12 +487,12 @@ def _train(
     run.kept(corpus, split, replace(settings, threads=threads)).grammar(trees)
 
 
-def _stored(network: Network) -> bytes:
+def _stored(network: SpanNetwork) -> bytes:
     parts = [network.tok2vec.to_bytes(), network.scorer.to_bytes()]
     return len(parts[0]).to_bytes(8, "little") + b"".join(parts)
 
 
-def _load(network: Network, data: bytes) -> None:
+def _load(network: SpanNetwork, data: bytes) -> None:
     end = 8 + int.from_bytes(data[:8], "little")
     network.tok2vec.from_bytes(data[8:end])
     network.scorer.from_bytes(data[end:])
@@ -512,9 +504,9 @@ def default_parser(run: Run, split: str) -> Model:
     learn = train_parser.held_out_parser if split == "fit" else train_default.learn_parser
     component = learn(run.corpora, run.work, run.jobs).get_pipe(train_parser.COMPONENT)
     grammar = component.parameters
-    if not isinstance(grammar, AnchoredGrammar) or grammar.features is None:
+    if not isinstance(grammar, SpanGrammar) or grammar.features is None:
         raise ValueError("the default parser in training/work has no features: train it again")
-    return Model(replace(grammar, temperature=1.0), component.network)
+    return Model(grammar.replaced(temperature=1.0), component.network)
 
 
 # --- figures --------------------------------------------------------------------------------------
@@ -583,7 +575,7 @@ def oracle(grammar: LatentGrammar, gold: Sequence[Tree], corpus: str) -> Figures
     """The best that can be made of the forests, and how large they are."""
     closest = Closest(grammar)
     parser = ChartParser(
-        AnchoredGrammar(grammar), decoder="viterbi", thresholds=THRESHOLDS, network=closest
+        SpanGrammar(grammar), decoder="viterbi", thresholds=THRESHOLDS, network=closest
     )
     parses = parser.parse([tree.words() for tree in gold], tokens=gold)
     result = scored(parses, gold, PUNCTUATION[corpus])

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from pk_models import (
     EWT,
-    LEXICON,
     SEEDS,
     TABLE1,
     TREES,
@@ -43,9 +42,10 @@ from recording import peak_mb
 
 from spacy_structlearn.grammar.conditional import without_backoff
 from spacy_structlearn.grammar.decode import THRESHOLDS, ChartParser
-from spacy_structlearn.grammar.hierarchical import ConditionalGrammar, Objectives
+from spacy_structlearn.grammar.hierarchical import Objectives
 from spacy_structlearn.grammar.merging import merge_curve
 from spacy_structlearn.grammar.model import LatentGrammar
+from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.symbols import TreebankData
 from spacy_structlearn.trees.tree import Tree
 
@@ -53,7 +53,7 @@ NUMBERS = tuple(2**number for number in range(TABLE1.rounds + 1))
 NORMS = ("l1", "l2")
 # Of tables 1 and 2. The strengths are compared on WSJ dev, and the same are taken on EWT: a prior
 # is of the grammar and does not grow with the treebank.
-BASE = ConditionalGrammar(generative=TABLE1, l1=0.0, l2=0.0)
+BASE = TABLE1.part(ConditionalGrammarSettings, l1=0.0, l2=0.0, shards=4)
 BASES = ("generative",)  # that are compared, unless others are asked for
 GRID: dict[str, dict[str, tuple[float, ...]]] = {
     "generative": {"l1": (1.0, 2.0), "l2": (0.5, 2.0)},
@@ -63,12 +63,13 @@ GRID: dict[str, dict[str, tuple[float, ...]]] = {
 # of them than the default pipeline has, the last ones with another function for unknown words.
 N_SHAPES = 2
 FURTHER = [replace(EWT, seed=seed) for seed in (4, 5)] + [
-    replace(EWT, seed=seed, lexicon=replace(LEXICON, signature="shape")) for seed in (8, 9)
+    replace(EWT, seed=seed, signature="shape") for seed in (8, 9)
 ]
 REGIMES = ("cached", "coarse_to_fine", "none")
 EVERY = 20  # pruning is measured on every so many of the sentences, ordered by length
 EVALUATIONS = 3
-SKELETON = replace(TABLE1, rounds=2, split_iterations=3, merge_iterations=0)
+SKELETON_ROUNDS = {"rounds": 2, "split_iterations": 3, "merge_iterations": 0}
+SKELETON = replace(TABLE1, **SKELETON_ROUNDS)
 PUNCTUATION = {"wsj": "own", "ewt": "gold"}
 # Of the parser. A discriminative grammar has learned to tell the tree from what pruning left beside
 # it on the training sentences, where it is surer than on others.
@@ -162,11 +163,13 @@ def _digest(path: Path) -> str:
 
 
 # --- strengths of the priors ----------------------------------------------------------------------
-def settings_of(base: str, norm: str, strength: float) -> ConditionalGrammar:
+def settings_of(base: str, norm: str, strength: float) -> ConditionalGrammarSettings:
     """Those of tables 1 and 2 with this prior."""
     # Where weights are the parameters themselves, sparse ones stay so only if they are copied.
     start = "copy" if base == "uniform" else "generative"
-    return replace(BASE, base=base, start=start, **{norm: strength})
+    # Of the paper's prior, strength |theta|^2, ours has half.
+    prior = {norm: 2 * strength if norm == "l2" else strength}
+    return replace(BASE, base=base, start=start, **prior)
 
 
 def tune(run: Run) -> Iterator[Figures]:
@@ -198,7 +201,9 @@ def tune(run: Run) -> Iterator[Figures]:
             yield under(f"wsj.tune.thresholds.{_name(threshold)}", figures)
 
 
-def chosen(run: Run, norm: str | None = None, base: str | None = None) -> ConditionalGrammar:
+def chosen(
+    run: Run, norm: str | None = None, base: str | None = None
+) -> ConditionalGrammarSettings:
     """What is best on WSJ dev, by the mean F1 over the levels; of one norm, of one base.
 
     Without a base it is that of the best of all, so that norms are compared on equal terms.
@@ -219,9 +224,9 @@ def _mean_f1(levels: Sequence[Figures]) -> float:
     return float(np.mean([level["f1"] for level in levels]))
 
 
-def _prior(settings: ConditionalGrammar) -> Figures:
+def _prior(settings: ConditionalGrammarSettings) -> Figures:
     norm = "l1" if settings.l1 else "l2"
-    return {"base": settings.base, "norm": norm, "strength": getattr(settings, norm)}
+    return {"base": settings.base, "norm": norm, "strength": settings.l1 or settings.l2 / 2}
 
 
 # --- tables 1 and 2 -------------------------------------------------------------------------------
@@ -282,7 +287,12 @@ def pruning(run: Run) -> Iterator[Figures]:
 
 
 def pruning_worker(
-    corpora: Path, work: Path, settings: ConditionalGrammar, level: int, regime: str, every: int
+    corpora: Path,
+    work: Path,
+    settings: ConditionalGrammarSettings,
+    level: int,
+    regime: str,
+    every: int,
 ) -> Figures:
     """One evaluation of the conditional likelihood of a sample of sentences, at a level."""
     trained, _ = kept_grammar(work, corpora, "wsj", "train", settings)
@@ -307,7 +317,7 @@ def pruning_worker(
     }
 
 
-def sample(settings: ConditionalGrammar, trees: Sequence[Tree], every: int) -> TreebankData:
+def sample(settings: ConditionalGrammarSettings, trees: Sequence[Tree], every: int) -> TreebankData:
     """Every so many of the trees, ordered by length, with the symbols and rules of all."""
     order = sorted(range(len(trees)), key=lambda i: len(trees[i].words()))
     part = order[min(every, len(trees)) // 2 :: every]
@@ -319,11 +329,12 @@ def sample(settings: ConditionalGrammar, trees: Sequence[Tree], every: int) -> T
 class Conditional:
     """The conditional likelihood of trees by the last level of a grammar, at its own weights."""
 
-    def __init__(self, settings: ConditionalGrammar, data: TreebankData, grammar: LatentGrammar):
+    def __init__(
+        self, settings: ConditionalGrammarSettings, data: TreebankData, grammar: LatentGrammar
+    ):
         # The weights are the base of parameters that are all zero.
-        generative = replace(settings.generative, rounds=grammar.depth)
         settings = replace(
-            settings, generative=generative, base="generative", first_level=0, l1=0.0, l2=0.0
+            settings, rounds=grammar.depth, base="generative", first_level=0, l1=0.0, l2=0.0
         )
         self.objectives = Objectives(settings, data, without_backoff(grammar), grammar.depth)
         self._objective = self.objectives.objective(grammar.depth, {})
@@ -361,7 +372,7 @@ def cost(run: Run) -> Iterator[Figures]:
     }
 
 
-def evaluation_worker(corpora: Path, work: Path, settings: ConditionalGrammar) -> Figures:
+def evaluation_worker(corpora: Path, work: Path, settings: ConditionalGrammarSettings) -> Figures:
     """Of the finest EWT grammar."""
     trained, _ = kept_grammar(work, corpora, "ewt", "train", settings)
     return _evaluations(settings, TREES["ewt"](corpora, "train"), trained)
@@ -370,12 +381,12 @@ def evaluation_worker(corpora: Path, work: Path, settings: ConditionalGrammar) -
 def skeleton_worker(corpora: Path, work: Path) -> Figures:
     """Of a generative grammar with four subcategories of trees over tags."""
     trained, _ = grammar(work, corpora, "wsj_skeleton", "train", SKELETON)
-    settings = replace(BASE, generative=SKELETON)
+    settings = replace(BASE, **SKELETON_ROUNDS)
     return _evaluations(settings, TREES["wsj_skeleton"](corpora, "train"), trained)
 
 
 def _evaluations(
-    settings: ConditionalGrammar, trees: Sequence[Tree], trained: LatentGrammar
+    settings: ConditionalGrammarSettings, trees: Sequence[Tree], trained: LatentGrammar
 ) -> Figures:
     """Median CPU seconds of an evaluation, after one that does not count."""
     seconds = []
@@ -440,7 +451,8 @@ def _best_wsj(run: Run) -> Iterator[Figures]:
     prior = chosen(run, base="generative")
     generative = [replace(WSJ, seed=seed) for seed in SEEDS]
     # Only the finest level: those before it are for pruning.
-    discriminative = [replace(prior, generative=WSJ, first_level=WSJ.rounds)]
+    own = {name: getattr(prior, name) for name in ("base", "start", "l1", "l2", "shards")}
+    discriminative = [WSJ.part(ConditionalGrammarSettings, first_level=WSJ.rounds, **own)]
     run.train([("wsj", own) for own in (*generative, *discriminative)])
     kept = [[run.kept("wsj", own)[0] for own in kind] for kind in (generative, discriminative)]
     candidates = {

@@ -9,9 +9,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache
-from hashlib import blake2b
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,14 @@ from recording import peak_mb
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.decode import ChartParser
-from spacy_structlearn.grammar.estimators import SplitMerge
-from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
-from spacy_structlearn.grammar.lexicon import LexiconSettings
 from spacy_structlearn.grammar.model import LatentGrammar
+from spacy_structlearn.grammar.settings import (
+    ConditionalGrammarSettings,
+    LatentGrammarSettings,
+    LexiconSettings,
+)
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.parse import Parse
@@ -41,20 +42,20 @@ CHECKPOINT_S = 60
 CHECKPOINT_RATIO = 20  # training goes on for so many times as long as the state took to save
 
 LEXICON = LexiconSettings(signature="english", word_backoff="signature")
-PAPER_LEXICON = LexiconSettings(kind="simple", signature="english", normalization="")
+PAPER_LEXICON = LexiconSettings(lexicon="simple", signature="english", normalization="")
 ROUNDS = (1, 2, 3, 4)
-WSJ = SplitMerge(rounds=max(ROUNDS), lexicon=LEXICON)
+WSJ = LEXICON.part(LatentGrammarSettings, rounds=max(ROUNDS))
 # The grammars of the default pipeline, as in training/configs/parser.cfg; and what is compared.
-EWT = SplitMerge(rounds=5, lexicon=LEXICON)
+EWT = LEXICON.part(LatentGrammarSettings, rounds=5)
 EWT_ROUNDS = (3, 4, 5)
 SEEDS = (0, 1, 2, 3)  # of the grammars of the default pipeline
 # Table 1: all substates are split in each round and none merged or smoothed.
-TABLE1 = SplitMerge(
+TABLE1 = PAPER_LEXICON.part(
+    LatentGrammarSettings,
     rounds=4,
     merge_fraction=0.0,
     rule_smoothing=0.0,
     lexicon_smoothing=0.0,
-    lexicon=PAPER_LEXICON,
 )
 
 
@@ -121,7 +122,7 @@ TREES: dict[str, Callable[[Path, str], tuple[Tree, ...]]] = {
 
 
 # --- training -------------------------------------------------------------------------------------
-Settings = SplitMerge | ConditionalGrammar
+Settings = LatentGrammarSettings  # conditional ones too
 
 
 def grammar(
@@ -156,8 +157,8 @@ def grammar_at(
             print(f"{path.name} is trained anew: {error}", file=sys.stderr)
     path.parent.mkdir(parents=True, exist_ok=True)
     trained, found = train(trees(), settings, path.stem, path.with_suffix(".checkpoint"))
-    found["settings"] = _kept_settings(settings)
-    write(notes, json.dumps(found, indent=2).encode())
+    found["settings"] = asdict(settings)
+    write(notes, json.dumps(found, indent=2, default=str).encode())
     write(path, trained.to_bytes())
     path.with_suffix(".checkpoint").unlink(missing_ok=True)
     return trained, found
@@ -165,33 +166,12 @@ def grammar_at(
 
 def grammar_path(work: Path, corpus: str, split: str, settings: Settings) -> Path:
     """Where the grammar of these settings is kept."""
-    digest = blake2b(repr(sorted(_kept_settings(settings).items())).encode(), digest_size=6)
-    generative, kind = settings, ""
-    if isinstance(settings, ConditionalGrammar):
-        generative = settings.generative
+    kind = ""
+    if isinstance(settings, ConditionalGrammarSettings):
         kind = f"{settings.base}-{settings.l1:g}-{settings.l2:g}-"
-    name = f"{corpus}-{split}-{generative.rounds}-{settings.seed}-{kind}{digest.hexdigest()}.bin"
+    digest = settings.digest()[:12]
+    name = f"{corpus}-{split}-{settings.rounds}-{settings.seed}-{kind}{digest}.bin"
     return work / "grammars" / name
-
-
-def _kept_settings(settings: Settings) -> Figures:
-    """What the grammar depends on."""
-    # Names from before there were some settings are those of their defaults.
-    if not isinstance(settings, ConditionalGrammar):
-        return _without_defaults(replace(settings, threads=1), ("shards",))
-    later = ("scales", "solver", "learn_rate", "batch_size")
-    kept = _without_defaults(replace(settings, threads=1, folder=None), later)
-    return kept | {"generative": _kept_settings(settings.generative)}
-
-
-def _without_defaults(settings: Settings, names: Sequence[str]) -> Figures:
-    """Settings by name; those of `names` only if they are not the defaults."""
-    kept = asdict(settings)
-    return {
-        name: value
-        for name, value in kept.items()
-        if name not in names or value != getattr(type(settings), name)
-    }
 
 
 def train(
@@ -219,7 +199,7 @@ def run_training(
         if trainer.resume(state):
             clock = _Clock(**json.loads(before))
     last, wait = time.monotonic(), CHECKPOINT_S
-    with tqdm(desc=name, total=settings.max_iterations, unit="it", mininterval=5) as bar:
+    with tqdm(desc=name, total=settings.n_reports, unit="it", mininterval=5) as bar:
 
         def on_iteration(number: int, phase: str, iteration: int, value: float) -> None:
             nonlocal last, wait
@@ -236,7 +216,7 @@ def run_training(
         while trainer.step():
             pass
     notes = clock.read()
-    if isinstance(settings, ConditionalGrammar):
+    if isinstance(settings, ConditionalGrammarSettings):
         notes |= {"threads": settings.threads, "levels": [asdict(r) for r in trainer.records]}
     return trainer, notes
 
@@ -306,10 +286,10 @@ def under(prefix: str, figures: dict[str, float]) -> dict[str, float]:
 
 
 def ewt_grammar() -> LatentGrammar:
-    """The latent grammar of the default pipeline, as it is installed, without anchored scores;
+    """The latent grammar of the default pipeline, as it is installed, without span scores;
     training/train_default.py made it with the settings that the tuning documents chose.
     """
     from spacy_structlearn import load
 
     parameters = load().get_pipe("constituency_parser").parameters
-    return parameters.grammar if isinstance(parameters, AnchoredGrammar) else parameters
+    return parameters.grammar if isinstance(parameters, SpanGrammar) else parameters

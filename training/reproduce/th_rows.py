@@ -15,8 +15,8 @@ from th_models import MAIN_TAGS, PARTS, TAGS, Short, evaluated, figures_of, unde
 
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
-from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.model import LatentGrammar, product
+from spacy_structlearn.grammar.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.symbols import binarize
 from spacy_structlearn.trees.parse import Parse
 
@@ -62,9 +62,11 @@ def _row(
 
 
 # --- grammars -------------------------------------------------------------------------------------
-def _trained(run: Short, corpus: str, split: str, settings: SplitMerge, number: int) -> Model:
+def _trained(
+    run: Short, corpus: str, split: str, settings: LatentGrammarSettings, number: int
+) -> Model:
     """The product of so many grammars, with seeds from 0 on."""
-    own = [settings.with_seed(seed) for seed in range(number)]
+    own = [replace(settings, seed=seed) for seed in range(number)]
     run.prepare(corpus, split, own)
     trees = run.trees(corpus, split)
     found = [run.kept(corpus, split, one).grammar(trees) for one in own]
@@ -86,7 +88,7 @@ def rounds(run: Short, corpus: str) -> dict[int, float]:
     return scores
 
 
-def chosen(run: Short, corpus: str) -> SplitMerge:
+def chosen(run: Short, corpus: str) -> LatentGrammarSettings:
     """The settings of the grammars, with the number of rounds that is best."""
     scores = rounds(run, corpus)
     return replace(SETTINGS[corpus], rounds=max(scores, key=lambda number: scores[number]))

@@ -101,7 +101,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         split_iterations=2,
         merge_iterations=1,
         smooth_iterations=1,
-        iterations=2,
+        conditional_iterations=2,
         l1=0.1,
     ),
     "conditional_adagrad": _parser(
@@ -110,16 +110,16 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         split_iterations=2,
         merge_iterations=1,
         smooth_iterations=1,
-        iterations=2,
+        conditional_iterations=2,
         solver="adagrad",
         batch_size=8,
     ),
-    "span": _parser("SpanGrammar", **FOLDED, buckets=2**10, epochs=2, batch_size=8),
+    "span": _parser("SpanGrammar", **FOLDED, buckets=2**10, max_iterations=2, batch_size=8),
     "neural": _parser(
-        "NeuralGrammar", **FOLDED, tok2vec=TOK2VEC, hidden_width=4, epochs=1, batch_size=8
+        "NeuralGrammar", **FOLDED, tok2vec=TOK2VEC, hidden_width=4, max_iterations=1, batch_size=8
     ),
     "m_estimated": _parser(
-        "MEstimatedGrammar", grammar=LATENT, max_passes=3, folds=2, conditional_iterations=2
+        "MEstimatedGrammar", grammar=LATENT, max_iterations=3, folds=2, conditional_iterations=2
     ),
     "isbn": _parser("ISBN", **ISBN),
     "isbn_mean_field": _parser("ISBN", **ISBN, means="mean_field"),

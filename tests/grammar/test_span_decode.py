@@ -1,4 +1,4 @@
-"""Parsing with anchored scores: against all trees of small forests, and where there is no tree."""
+"""Parsing with span scores: against all trees of small forests, and where there is no tree."""
 
 import threading
 
@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar import decode
-from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.model import LatentGrammar, Level
+from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.grammar.symbols import binarize
 from spacy_structlearn.trees.parse import calibrate
 from spacy_structlearn.trees.tree import Tree
@@ -57,9 +57,9 @@ class Toy:
         return found * np.repeat(factors, np.diff(graphs.item_offsets))
 
 
-def anchored_parser(grammar, network=None, weight=1.0, temperature=1.0, **settings):
-    anchored = AnchoredGrammar(grammar, weight, None, temperature)
-    return ChartParser(anchored, network=network, **{"thresholds": NEVER, **settings})
+def span_parser(grammar, network=None, weight=1.0, temperature=1.0, **settings):
+    span_grammar = SpanGrammar(grammar, weight, None, temperature)
+    return ChartParser(span_grammar, network=network, **{"thresholds": NEVER, **settings})
 
 
 def same(a, b, atol=1e-6):
@@ -110,7 +110,7 @@ def test_without_scores_the_best_tree_is_that_of_the_variational_distribution(n,
         grammar, words, trees = few_trees(n, 2, 400, first_seed=seed, shape=shape, **SMALL)
         own = ChartParser(grammar, decoder="variational", thresholds=NEVER).parse([words])[0]
         for toy in (None, Toy()):
-            parse = anchored_parser(grammar, toy, decoder="viterbi").parse([words])[0]
+            parse = span_parser(grammar, toy, decoder="viterbi").parse([words])[0]
             model = Model(trees, Toy())
             mine = model.check(parse, np.log(trees.total))
             assert max(model.scores[mine]) == pytest.approx(model.scores.max(), abs=1e-4)
@@ -129,7 +129,7 @@ def test_the_best_of_all_trees(n, shape, decoder):
         grammar, words, trees = few_trees(n, 2, 300, first_seed=seed, shape=shape, **SMALL)
         toy = Toy(seed=seed)
         model = Model(trees, toy, weight=0.7)
-        parser = anchored_parser(grammar, toy, weight=0.7, decoder=decoder)
+        parser = span_parser(grammar, toy, weight=0.7, decoder=decoder)
         parse = parser.parse([words])[0]
         mine = model.check(parse, np.log(trees.total))
         if decoder in ("viterbi", "variational"):
@@ -156,7 +156,7 @@ def test_k_best(n, decoder):
     grammar, words, trees = few_trees(n, 2 if n == 1 else 30, 300, **SMALL)
     toy = Toy(seed=1)
     model = Model(trees, toy)
-    parser = anchored_parser(grammar, toy, decoder=decoder)
+    parser = span_parser(grammar, toy, decoder=decoder)
     everything = parser.k_best(words, 10_000)
     assert len(everything) == len(trees.trees)
     for parse in everything:
@@ -193,7 +193,7 @@ def test_products_of_grammars_have_the_mean_of_their_scores(n):
     toy = Toy(seed=2)
     base = (trees.scores("variational") + others.scores("variational")) / 2
     model = Model(trees, toy, base=base)
-    parse = anchored_parser(joined, toy, decoder="viterbi").parse([words])[0]
+    parse = span_parser(joined, toy, decoder="viterbi").parse([words])[0]
     mine = model.check(parse, np.log(trees.total), atol=2e-3)
     assert max(model.scores[mine]) == pytest.approx(model.scores.max(), abs=2e-3)
 
@@ -203,16 +203,16 @@ def test_products_of_grammars_have_the_mean_of_their_scores(n):
 def test_labelled_recall_of_plain_grammars_reads_the_variational_distribution(n, shape):
     grammar, words, trees = few_trees(n, 2, 300, shape=shape, **SMALL)
     parser = ChartParser(grammar, decoder="labelled_recall", thresholds=NEVER)
-    anchored = anchored_parser(grammar, decoder="labelled_recall")
+    span_grammar = span_parser(grammar, decoder="labelled_recall")
     parse = parser.parse([words])[0]
     model = Model(trees, Toy())
     mine = model.check(parse, np.log(trees.total))
     values = trees.labelled_recall(model.p)
     assert max(values[mine]) == pytest.approx(values.max(), abs=1e-4)
-    assert same(parse, anchored.parse([words])[0], 0.0)
+    assert same(parse, span_grammar.parse([words])[0], 0.0)
     everything = parser.k_best(words, 10_000)
     assert len(everything) == len(trees.trees)
-    for a, b in zip(everything, anchored.k_best(words, 10_000), strict=True):
+    for a, b in zip(everything, span_grammar.k_best(words, 10_000), strict=True):
         assert same(a, b, 0.0)
     # What may be given to any parser.
     assert same(parser.parse([words], tokens=[None])[0], parse, 0.0)
@@ -247,7 +247,7 @@ def test_labelled_recall_of_products(n):
 def test_whatever_is_parsed_is_a_tree(seed, n, shape, decoder, threshold, root_tags):
     grammar = random_grammar(seed, shape=shape, root_tags=root_tags)
     words = sentence(seed, n)
-    parser = anchored_parser(grammar, Toy(seed=seed), decoder=decoder, thresholds=(threshold,) * 7)
+    parser = span_parser(grammar, Toy(seed=seed), decoder=decoder, thresholds=(threshold,) * 7)
     parse = parser.parse([words])[0]
     tree = parse.tree(words)
     assert tree.words() == words
@@ -262,7 +262,7 @@ def test_whatever_is_parsed_is_a_tree(seed, n, shape, decoder, threshold, root_t
 # --- scores --------------------------------------------------------------------------------------
 def test_scores_choose():
     grammar, words, _ = few_trees(4, 30, **SMALL)
-    plain = anchored_parser(grammar, decoder="viterbi")
+    plain = span_parser(grammar, decoder="viterbi")
     for parse in plain.k_best(words, 20):
         symbols = grammar.symbols
         own = {(symbols.phrase_index[label], i, j) for label, i, j in parse.spans}
@@ -272,18 +272,18 @@ def test_scores_choose():
         free = {(a, i, j) for a in range(last, symbols.size) for i in range(4) for j in range(5)}
         toy = Toy({**dict.fromkeys(own, 100.0), **dict.fromkeys(free, 0.0)}, -100.0)
         for decoder in DECODERS:
-            found = anchored_parser(grammar, toy, decoder=decoder).parse([words])[0]
+            found = span_parser(grammar, toy, decoder=decoder).parse([words])[0]
             assert key_of(found) == key_of(parse)
             np.testing.assert_allclose(found.probabilities, 1, atol=1e-6)
 
 
 def test_the_weight_of_the_grammar():
     grammar, words, trees = few_trees(4, 30, **SMALL)
-    equally = anchored_parser(grammar, weight=0.0, decoder="viterbi").k_best(words, 1000)
+    equally = span_parser(grammar, weight=0.0, decoder="viterbi").k_best(words, 1000)
     assert len(equally) == len(trees.trees)
     for parse in equally:
         assert parse.log_probability == pytest.approx(-np.log(len(trees.trees)), abs=1e-9)
-    sharp = anchored_parser(grammar, weight=50.0, decoder="viterbi").parse([words])[0]
+    sharp = span_parser(grammar, weight=50.0, decoder="viterbi").parse([words])[0]
     assert sharp.log_probability > np.log(0.5)
 
 
@@ -291,8 +291,8 @@ def test_the_weight_of_the_grammar():
 def test_the_temperature(temperature):
     grammar, words, _ = few_trees(4, 30, **SMALL)
     grammar.temperature = 7.0
-    plain = anchored_parser(grammar, Toy(seed=3)).parse([words])[0]
-    parse = anchored_parser(grammar, Toy(seed=3), temperature=temperature).parse([words])[0]
+    plain = span_parser(grammar, Toy(seed=3)).parse([words])[0]
+    parse = span_parser(grammar, Toy(seed=3), temperature=temperature).parse([words])[0]
     assert key_of(plain) == key_of(parse)
     expected = calibrate(plain.probabilities, temperature)
     np.testing.assert_allclose(parse.probabilities, expected, atol=1e-6)
@@ -302,11 +302,11 @@ def test_the_temperature(temperature):
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_forbidden_items(decoder):
     grammar, words, trees = few_trees(4, 30, **SMALL)
-    best = anchored_parser(grammar, decoder=decoder).parse([words])[0]
+    best = span_parser(grammar, decoder=decoder).parse([words])[0]
     symbols = grammar.symbols
     label, i, j = next(span for span in best.spans if span[2] - span[1] < 4)
     toy = Toy({(symbols.phrase_index[label], i, j): -np.inf})
-    parser = anchored_parser(grammar, toy, decoder=decoder)
+    parser = span_parser(grammar, toy, decoder=decoder)
     parse = parser.parse([words])[0]
     assert (label, i, j) not in parse.spans
     assert not parse.failed
@@ -326,14 +326,14 @@ def test_where_every_tree_is_forbidden(decoder):
             lengths = np.repeat(graphs.n_words, np.diff(graphs.item_offsets))
             return np.where(lengths == 3, -np.inf, 0.0)
 
-    parser = anchored_parser(grammar, Some(), decoder=decoder)
+    parser = span_parser(grammar, Some(), decoder=decoder)
     sentences = [["a"] * n for n in (2, 3, 4, 3, 1)]
     parses = parser.parse(sentences)
     assert [parse.failed for parse in parses] == [False, True, False, True, False]
     assert (parses[1].log_probability, parses[1].levels) == (-np.inf, 0)
     assert parses[1].spans == [("X", 0, 3)]
     assert np.isfinite(parses[2].log_probability)
-    plain = anchored_parser(grammar, decoder=decoder).parse(sentences)
+    plain = span_parser(grammar, decoder=decoder).parse(sentences)
     assert all(same(parses[x], plain[x]) for x in (0, 2, 4))
     assert [parse.failed for parse in parser.k_best(["a"] * 3, 5)] == [True]
 
@@ -349,21 +349,21 @@ def test_what_are_no_scores():
     grammar = chain_grammar()
     for function in (lambda x: x[1:], lambda x: x[:, None], lambda x: x + np.nan, lambda x: 0.0):
         with pytest.raises(StructlearnError, match="SL425"):
-            anchored_parser(grammar, Wrong(function)).parse([["a", "a"]])
-    found = anchored_parser(grammar, Wrong(lambda x: x.astype(np.float32) + 1)).parse([["a"]])
+            span_parser(grammar, Wrong(function)).parse([["a", "a"]])
+    found = span_parser(grammar, Wrong(lambda x: x.astype(np.float32) + 1)).parse([["a"]])
     assert not found[0].failed
 
 
 def test_tokens_go_to_the_network():
     grammar = random_grammar(2, **SMALL)
     toy = Toy(seed=4)
-    parser = anchored_parser(grammar, toy)
+    parser = span_parser(grammar, toy)
     sentences = [["w0", "w1"], [], ["w2"], ["w1", "w2", "w0"]]
     tokens = [1.0, 2.0, 0.0, -1.0]
     parses = parser.parse(sentences, tokens=tokens)
     read = [pair for words, own in toy.calls for pair in zip(words, own, strict=True)]
     assert read == [(["w0", "w1"], 1.0), (["w2"], 0.0), (["w1", "w2", "w0"], -1.0)]
-    plain = anchored_parser(grammar)
+    plain = span_parser(grammar)
     assert same(parses[2], plain.parse([["w2"]])[0])
     alone = parser.parse([sentences[3]], tokens=[-1.0])[0]
     assert same(parses[3], alone)
@@ -390,7 +390,7 @@ def test_makeshift_trees_and_empty_sentences():
     grammar = random_grammar(1)
     mute = with_lexicon(grammar, grammar.lexicon.scaled(0))
     toy = Toy(seed=0)
-    parser, plain = anchored_parser(mute, toy), ChartParser(mute, thresholds=NEVER)
+    parser, plain = span_parser(mute, toy), ChartParser(mute, thresholds=NEVER)
     sentences = [[], ["w0", "w1"], [], ["w2"]]
     for a, b in zip(parser.parse(sentences), plain.parse(sentences), strict=True):
         assert same(a, b, 0.0)
@@ -413,7 +413,7 @@ def test_levels_without_a_parse_are_left_out():
         expected = ChartParser(
             with_lexicon(grammar, broken), thresholds=NEVER, decoder="variational"
         ).parse([words])[0]
-        parser = anchored_parser(with_lexicon(grammar, broken), decoder="viterbi")
+        parser = span_parser(with_lexicon(grammar, broken), decoder="viterbi")
         parse = parser.parse([words])[0]
         assert parse.levels == dead
         assert key_of(parse) == key_of(expected)
@@ -423,7 +423,7 @@ def test_levels_without_a_parse_are_left_out():
 
 def test_thresholds_that_prune_everything_are_lowered():
     for seed in range(5):
-        parser = anchored_parser(random_grammar(seed), thresholds=(1.0,) * 7)
+        parser = span_parser(random_grammar(seed), thresholds=(1.0,) * 7)
         parse = parser.parse([sentence(seed, 7)])[0]
         assert not parse.failed
         assert parse.levels > 0
@@ -441,7 +441,7 @@ def test_chains_are_restored(decoder):
     )
     a, b, c, d = (grammar.symbols.phrase_index[label] for label in "ABCD")
     grammar.chains.update({(a, b): (c, d), (a, d): (b,)})
-    parser = anchored_parser(grammar, decoder=decoder)
+    parser = span_parser(grammar, decoder=decoder)
     sentences = ["t u", "t", "u", "t u t"]
     parses = parser.parse([words.split() for words in sentences])
     for words, parse, expected in zip(
@@ -469,10 +469,10 @@ def test_labels_between_have_the_posterior_of_the_chain():
         chains = {(a, b): (first,) for a, b in plain.rules.unary.tolist() if b >= first}
         grammar = random_grammar(seed, **unaries, chains=chains)
         words = sentence(seed, 4)
-        a = anchored_parser(plain, Toy(seed=1)).parse([words])[0]
-        b = anchored_parser(grammar, Toy(seed=1)).parse([words])[0]
+        a = span_parser(plain, Toy(seed=1)).parse([words])[0]
+        b = span_parser(grammar, Toy(seed=1)).parse([words])[0]
         own = ChartParser(grammar, thresholds=NEVER, decoder="variational").parse([words])[0]
-        without = anchored_parser(grammar, decoder="viterbi").parse([words])[0]
+        without = span_parser(grammar, decoder="viterbi").parse([words])[0]
         assert without.spans == own.spans
         # The variational distribution has the posteriors of the grammar, of chains too.
         np.testing.assert_allclose(without.probabilities, own.probabilities, atol=1e-4)
@@ -498,7 +498,7 @@ def test_the_inserted_root_is_left_out():
     ]
     for binarization in ("right", "left"):
         grammar = treebank_grammar(binarize(trees, binarization))
-        parser = anchored_parser(grammar, Toy())
+        parser = span_parser(grammar, Toy())
         parses = parser.parse([t.words() for t in trees], [t.tags() for t in trees])
         for tree, parse in zip(trees, parses, strict=True):
             assert parse.tree(tree.words()) == tree
@@ -507,7 +507,7 @@ def test_the_inserted_root_is_left_out():
 
 def test_tags_may_be_given():
     grammar = chain_grammar()
-    parser = anchored_parser(grammar, Toy())
+    parser = span_parser(grammar, Toy())
     words = ["a", "b", "b"]
     assert parser.parse([words], [["t", "t", "u"]])[0].tags == ["t", "t", "u"]
     assert parser.parse([words], [["t", "u", "u"]], tag_weight=30.0)[0].tags == ["t", "u", "u"]
@@ -518,7 +518,7 @@ def test_tags_may_be_given():
 def test_a_long_sentence(decoder):
     grammar = sample_grammar(2)
     words = [word for tree in sample_trees() for word in tree.words()][:250]
-    parser = anchored_parser(grammar, Toy(seed=0), decoder=decoder, thresholds=(1e-4,) * 7)
+    parser = span_parser(grammar, Toy(seed=0), decoder=decoder, thresholds=(1e-4,) * 7)
     parse, short = parser.parse([words, words[:5]])
     assert parse.tree(words).words() == words
     assert np.isfinite([parse.log_probability, parse.log_likelihood]).all()
@@ -536,7 +536,7 @@ def test_batches_and_threads_change_nothing(monkeypatch):
     # Of some tags there is no tree.
     tags = [["u" if rng.random() < 0.1 else "" for _ in words] for words in sentences]
     tokens = rng.normal(size=80).tolist()
-    alone = anchored_parser(grammar, Toy(seed=5))
+    alone = span_parser(grammar, Toy(seed=5))
     expected = [
         alone.parse([words], [own], tokens=[token])[0]
         for words, own, token in zip(sentences, tags, tokens, strict=True)
@@ -545,7 +545,7 @@ def test_batches_and_threads_change_nothing(monkeypatch):
     for size in (1, 30, 4000):
         monkeypatch.setattr(decode, "_BATCH_WORDS", size)
         for threads in (1, 3):
-            parser = anchored_parser(grammar, Toy(seed=5), threads=threads)
+            parser = span_parser(grammar, Toy(seed=5), threads=threads)
             for _ in range(2):
                 found = parser.parse(sentences, tags, tokens=tokens)
                 assert len(found) == len(sentences)
@@ -553,7 +553,7 @@ def test_batches_and_threads_change_nothing(monkeypatch):
 
 
 def test_one_parser_in_several_threads():
-    parser = anchored_parser(random_grammar(6), Toy(seed=6), thresholds=(1e-4,) * 7)
+    parser = span_parser(random_grammar(6), Toy(seed=6), thresholds=(1e-4,) * 7)
     sentences = [sentence(i, 3 + i % 9) for i in range(25)]
     expected = parser.parse(sentences)
     wrong = []
@@ -574,32 +574,32 @@ def test_one_parser_in_several_threads():
 # --- what there is to parse with -----------------------------------------------------------------
 def test_what_cannot_parse_together():
     grammar = random_grammar(0)
-    anchored = AnchoredGrammar(grammar)
+    span_grammar = SpanGrammar(grammar)
     for grammars in (grammar, [grammar, grammar]):
         for decoder in DECODERS:
             with pytest.raises(StructlearnError, match="SL426"):
                 ChartParser(grammars, network=Toy(), decoder=decoder)
-    for grammars in ([anchored], [anchored, grammar], [grammar, anchored]):
+    for grammars in ([span_grammar], [span_grammar, grammar], [grammar, span_grammar]):
         with pytest.raises(StructlearnError, match="SL426"):
             ChartParser(grammars)
     with pytest.raises(StructlearnError, match="SL420"):
-        ChartParser(AnchoredGrammar.empty())
+        ChartParser(SpanGrammar.empty())
     with pytest.raises(StructlearnError, match="SL421"):
-        ChartParser(anchored, decoder="best")
+        ChartParser(span_grammar, decoder="best")
 
 
 def test_linear_scores_of_the_grammar_and_of_a_network_are_added(monkeypatch):
     grammar, words, _ = few_trees(4, 30, **SMALL)
     monkeypatch.setattr(decode, "LinearScorer", lambda features: features)
-    anchored = AnchoredGrammar(grammar)
-    anchored.features = Toy(seed=7)
-    parser = ChartParser(anchored, network=Toy(seed=8), thresholds=NEVER)
+    span_grammar = SpanGrammar(grammar)
+    span_grammar.features = Toy(seed=7)
+    parser = ChartParser(span_grammar, network=Toy(seed=8), thresholds=NEVER)
 
     class Sum(Toy):
         def score(self, *item):
             return Toy(seed=7).score(*item) + Toy(seed=8).score(*item)
 
-    expected = anchored_parser(grammar, Sum(seed=0)).parse([words])[0]
+    expected = span_parser(grammar, Sum(seed=0)).parse([words])[0]
     assert same(parser.parse([words])[0], expected)
 
 

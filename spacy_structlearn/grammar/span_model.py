@@ -1,48 +1,49 @@
-"""The model of anchored scores: a latent grammar, and what its trees are scored with beside it.
+"""The model of span scores: a latent grammar, and what its trees are scored with beside it.
 
-Which model it is, and how it is learned, see `anchored`.
+Which model it is, and how it is learned, see `span_grammar`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .. import serialization
 from ..errors import StructlearnError
+from ..learning.stored import Stored
 from .fragment_weights import FragmentWeights
 from .lexicon import Lexicon
 from .model import LatentGrammar
 from .span_features import SpanWeights
 from .symbols import Symbols
 
-_KIND = "anchored_grammar"
-_VERSION = 1
 
-
-@dataclass
-class AnchoredGrammar:
+class SpanGrammar(Stored):
     """A latent grammar, or a product, and what its trees are scored with beside it.
 
     grammar: parses first. weight: of the logarithm of its variational distribution. features:
     linear scores; None: none. What a network scores with is no part of it. temperature: posteriors
     of brackets are raised to the power of one over it, a calibration, in place of the grammar's.
-    fragments: scores of what is no symbol over a span alone, see `fragments`; None: none.
-    Raises StructlearnError SL433 for a weight or a temperature that is none, or if the features are
+    fragments: scores of more than symbols over spans, see `fragments`; None: none.
+    Raises StructlearnError for a weight or a temperature out of range, or if the features are
     of other symbols.
     """
 
-    grammar: LatentGrammar
-    weight: float = 1.0
-    features: SpanWeights | None = None
-    temperature: float = 1.0
-    fragments: FragmentWeights | None = None
+    kind = "anchored_grammar"
+    passed = ("SL405",)
 
-    def __post_init__(self) -> None:
-        self.weight, self.temperature = float(self.weight), float(self.temperature)
+    def __init__(
+        self,
+        grammar: LatentGrammar,
+        weight: float = 1.0,
+        features: SpanWeights | None = None,
+        temperature: float = 1.0,
+        fragments: FragmentWeights | None = None,
+    ):
+        self.grammar, self.features, self.fragments = grammar, features, fragments
+        self.weight, self.temperature = float(weight), float(temperature)
         problem = None
         if not 0 <= self.weight < np.inf:
             problem = f"a weight of {self.weight}"
@@ -57,7 +58,7 @@ class AnchoredGrammar:
             raise StructlearnError("SL433", problem=problem)
 
     @classmethod
-    def empty(cls) -> AnchoredGrammar:
+    def empty(cls) -> SpanGrammar:
         """A grammar without symbols: what an untrained component holds."""
         return cls(LatentGrammar.empty())
 
@@ -90,11 +91,10 @@ class AnchoredGrammar:
         """See `LatentGrammar.top_label`."""
         return self.grammar.top_label
 
-    def without_words(self, words: Collection[str]) -> AnchoredGrammar:
+    def without_words(self, words: Collection[str]) -> SpanGrammar:
         """A grammar that does not know these words; see `LatentGrammar.without_words`."""
         features, fragments = self.features, self.fragments
-        return replace(
-            self,
+        return self.replaced(
             grammar=self.grammar.without_words(words),
             features=None if features is None else features.without_words(words),
             fragments=None if fragments is None else fragments.without_words(words),
@@ -106,7 +106,7 @@ class AnchoredGrammar:
         storage: str = "float16",
         *,
         feature_threshold: float = 1e-2,
-    ) -> AnchoredGrammar:
+    ) -> SpanGrammar:
         """A smaller one that parses (almost) as this one does.
 
         threshold, storage: see `LatentGrammar.compact`. feature_threshold: weights of features
@@ -117,34 +117,22 @@ class AnchoredGrammar:
             for own in (self.features, self.fragments)
         )
         grammar = self.grammar.compact(threshold, storage)
-        return replace(self, grammar=grammar, features=features, fragments=fragments)
+        return self.replaced(grammar=grammar, features=features, fragments=fragments)
 
-    def to_bytes(self) -> bytes:
-        """The grammar as bytes, the same for equal grammars."""
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
         own: dict[str, Any] = {
             "grammar": serialization.nested(self.grammar.to_bytes()),
             "weight": self.weight,
-            "features": None if self.features is None else self.features.fields(),
+            "features": None if self.features is None else self.features.to_fields()[1],
             "temperature": self.temperature,
         }
         if self.fragments is not None:
-            own["fragments"] = self.fragments.fields()
-        return serialization.pack(_KIND, _VERSION, own)
+            own["fragments"] = self.fragments.to_fields()[1]
+        return self.version, own
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> AnchoredGrammar:
-        """The grammar that `to_bytes` wrote.
-
-        Raises StructlearnError SL050 to SL054 if the bytes are not those of such a grammar, SL405
-        if its signature or normalisation is not registered here.
-        """
-        _, own = serialization.unpack(data, _KIND, {_VERSION})
-        with serialization.reading(_KIND, "SL405"):
-            features, fragments = own["features"], own.get("fragments")
-            return cls(
-                LatentGrammar.from_bytes(own["grammar"].tobytes()),
-                own["weight"],
-                None if features is None else SpanWeights.from_fields(features),
-                own["temperature"],
-                None if fragments is None else FragmentWeights.from_fields(fragments),
-            )
+    def from_fields(cls, version: int, fields: dict[str, Any]) -> SpanGrammar:
+        for name, kind in (("features", SpanWeights), ("fragments", FragmentWeights)):
+            if fields.get(name) is not None:
+                fields[name] = kind.from_fields(version, fields[name])
+        return super().from_fields(version, fields)

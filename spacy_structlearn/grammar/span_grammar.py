@@ -1,4 +1,4 @@
-"""Anchored scores: a log-linear model of the trees that a latent grammar leaves of a sentence.
+"""Scores of spans: a log-linear model of the trees that a latent grammar leaves of a sentence.
 
 The grammar parses, and each production of the forest that is left has a posterior, of which the
 variational distribution of Matsuzaki et al. (2005) is made. With scores s of symbols over spans,
@@ -15,28 +15,26 @@ forest, the tree closest to it stands for it, as in reranking (Charniak & Johnso
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from hashlib import blake2b
-from typing import Any, ClassVar, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import serialization
 from ..errors import StructlearnError
+from ..learning.training import Trainer, array_digest
+from ..optimize.shards import MakeEngine, make_engine
 from ..trees.tree import Tree
-from .anchored_model import AnchoredGrammar
 from .decode import ChartParser
-from .estimators import Callback, SplitMerge
 from .hypergraph import Floats, Hypergraphs, Mask, Scorer
 from .model import LatentGrammar
-from .product import GrammarEstimator, GrammarTrainer, Product
-from .span_features import LinearScorer, SpanFeatures
+from .settings import SpanScoreSettings
+from .span_features import LinearScorer, SpanWeights
+from .span_model import SpanGrammar
 from .symbols import Symbols, TreebankData, renumbering, to_tree
 
-_KIND = "anchored_grammar_state"
-_VERSION = 1
-REPORTS = 20  # calls of `on_iteration` in an epoch or for the forests of a fold, at most
+REPORTS = 20  # reports in an epoch or for the forests of a fold, at most
 WARM_UP = 100  # updates in which the learning rate rises, but at most a tenth of all
 LEAST_RATE = 0.02  # of the learning rate, at the end of its fall
 NEGLIGIBLE = 1e-5  # gradients below are taken for 0: subnormal numbers take ten times as long
@@ -72,13 +70,13 @@ class TrainedScorer(Scorer, Protocol):
 class NetworkScorer(TrainedScorer, Protocol):
     """A trained scorer that reads tokens, and that more than one training may have; see `neural`.
 
-    settings: all that its training follows from beside the data, of which `repr` tells all.
+    layers: all that its training follows from beside data and settings; `repr` tells all of it.
     """
 
     @property
-    def settings(self) -> Any: ...
+    def layers(self) -> Any: ...
 
-    def prepare(self, tokens: Sequence[Any], symbols: Symbols) -> None:
+    def prepare(self, tokens: Sequence[Any], symbols: Symbols, settings: SpanScoreSettings) -> None:
         """Begin a training; what an earlier one has changed is set back."""
         ...
 
@@ -87,96 +85,7 @@ class NetworkScorer(TrainedScorer, Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class AnchoredEstimator:
-    """How an `AnchoredGrammar` is learned.
-
-    base: the grammar, or a product of them. folds: the sentences are cut in so many blocks, in the
-    order given, and those of each are parsed by a grammar of the others. fold_grammars: so many are
-    multiplied in each fold; one will do where base is a product, too. threshold: posteriors below
-    are pruned in the forests; it should be that of parsing. features: of linear scores. network: a
-    trained scorer beside them, or alone; it is changed in place. epochs: passes through the
-    sentences. batch_size: sentences in an update. weight: of the grammar; fit_weight: whether it is
-    trained too, with weight_learn_rate (AdaGrad). seed: of the order of the sentences. threads: so
-    many share the forests; the result is the same.
-    Raises StructlearnError SL406 for a setting out of range.
-    """
-
-    base: GrammarEstimator | Product = field(default_factory=SplitMerge)
-    folds: int = 5
-    fold_grammars: int = 1
-    threshold: float = 1e-4
-    features: SpanFeatures | None = None
-    network: NetworkScorer | None = None
-    epochs: int = 6
-    batch_size: int = 32
-    weight: float = 1.0
-    fit_weight: bool = True
-    weight_learn_rate: float = 0.01
-    seed: int = 0
-    threads: int = 1
-
-    attributes: ClassVar[tuple[str, ...]] = ("ORTH",)
-
-    def __post_init__(self) -> None:
-        trained = self.fit_weight or self.features is not None or self.network is not None
-        for name, wanted, sound in (
-            ("folds", "2 or more", self.folds >= 2),
-            ("fold_grammars", "1 or more", self.fold_grammars >= 1),
-            ("threshold", "0 to 1", 0 <= self.threshold <= 1),
-            ("features", "given where neither network nor weight is trained", trained),
-            ("epochs", "0 or more", self.epochs >= 0),
-            ("batch_size", "1 or more", self.batch_size >= 1),
-            ("weight", "0 or more", 0 <= self.weight < np.inf),
-            ("weight_learn_rate", "0 or more", 0 <= self.weight_learn_rate < np.inf),
-            ("seed", "0 or more", self.seed >= 0),
-            ("threads", "1 or more", self.threads >= 1),
-        ):
-            if not sound:
-                value = getattr(self, name)
-                raise StructlearnError("SL406", name=name, wanted=wanted, value=value)
-
-    @property
-    def fold_base(self) -> GrammarEstimator | Product:
-        """How the grammars of the folds are learned."""
-        single = self._single
-        return single if self.fold_grammars == 1 else Product(single, self.fold_grammars)
-
-    @property
-    def max_iterations(self) -> int:
-        """Calls of `on_iteration` and steps after which there is another, at most."""
-        rounds = self.base.max_iterations + 1 + self.folds * (self.fold_base.max_iterations + 1)
-        return rounds + (self.folds + self.epochs) * (REPORTS + 1) - 1
-
-    def encode(self, data: Data) -> TreebankData:
-        """All trees of `data`; see `SplitMerge`. Raises StructlearnError SL434, see `trainer`."""
-        return self._single.encode([_Treebank.of(data).trees])
-
-    def initialize(
-        self,
-        data: Data,
-        labels: Sequence[str] = (),
-        previous: AnchoredGrammar | None = None,
-    ) -> AnchoredGrammar:
-        """The treebank grammar, without features; see `SplitMerge`."""
-        trees = _Treebank.of(data).trees
-        return AnchoredGrammar(self.base.initialize([trees], labels), self.weight)
-
-    def trainer(self, parameters: AnchoredGrammar | None, data: Data) -> AnchoredTrainer:
-        """Training from the treebank grammar on; it follows from the data and the network alone.
-
-        data: trees, pairs (tokens, tree), lists of either, or encoded trees, of which chains of
-        unary productions come back as the most frequent ones.
-        Raises StructlearnError SL434 for what is none of these.
-        """
-        return AnchoredTrainer(self, data)
-
-    @property
-    def _single(self) -> GrammarEstimator:
-        return self.base.base if isinstance(self.base, Product) else self.base
-
-
-class ConditionalLoss(NamedTuple):
+class ForestLoss(NamedTuple):
     """- log P(tree | words), and its gradient.
 
     losses: float64 (s), of each sentence, in nats. items: float64 (I), the derivatives of their sum
@@ -190,7 +99,7 @@ class ConditionalLoss(NamedTuple):
 
 def conditional_loss(
     graphs: Hypergraphs, target: Mask, item_scores: Floats, weight: float
-) -> ConditionalLoss:
+) -> ForestLoss:
     """The loss of trees in forests, and its gradient: expected minus observed numbers of items.
 
     target: the edges of the trees, a mask (E). item_scores: float64 (I). weight: of the grammar.
@@ -203,7 +112,7 @@ def conditional_loss(
     # An edge of score -inf is in no tree.
     moved = difference != 0
     by_weight = float(difference[moved] @ graphs.scores[moved])
-    return ConditionalLoss(log_z - reached, graphs.item_posteriors(difference), by_weight)
+    return ForestLoss(log_z - reached, graphs.item_posteriors(difference), by_weight)
 
 
 def renumbered(graphs: Hypergraphs, old: LatentGrammar, new: LatentGrammar) -> Hypergraphs:
@@ -269,7 +178,7 @@ def training_forests(
     and the mean loss of these if all scores were 0.
     """
     thresholds = (threshold,) * max(grammar.depth, 1)
-    parser = ChartParser(AnchoredGrammar(grammar), thresholds=thresholds, threads=threads)
+    parser = ChartParser(SpanGrammar(grammar), thresholds=thresholds, threads=threads)
     found: list[TrainingForests] = []
     done, parsed, loss = 0, 0, 0.0
     for part in np.array_split(numbers, min(REPORTS, len(numbers))):
@@ -308,54 +217,48 @@ def learn_rate_factor(update: int, total: int) -> float:
     return min(1.0, rise) * min(1.0, max(LEAST_RATE, 2 * (1 - update / total)))
 
 
-class AnchoredTrainer:
+class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
     """The grammar, those of the folds, the forests of each fold, then epochs.
 
     A step is a round of a grammar, the forests of a fold, or an epoch. value: of a grammar, see its
     own trainer; then the mean loss of the last epoch, in nats a sentence, or of the forests so far
-    if all scores were 0. n_iterations: steps so far. losses: the value of each epoch. left_out:
-    sentences without a forest. on_iteration: called between the parts of a step with a number, the
-    phase, the iteration in it, and minus a value: in the phases of the grammars' own trainers the
-    number is that of the fold, from 1, or 0 for the grammar of all sentences; in "forests" that of
-    the fold and how many sentences are done, in "network" that of the epoch, from 1, and of the
-    update. The state may be saved there too.
+    if all scores were 0. losses: the value of each epoch. left_out: sentences without a forest.
+    Reports: in the phases of the grammars' own trainers the number is that of the fold, from 1, or
+    0 for the grammar of all sentences; in "forests" that of the fold and how many sentences are
+    done, in "network" that of the epoch, from 1, and of the update.
     """
 
-    def __init__(self, settings: AnchoredEstimator, data: Data):
-        self.settings = settings
-        self.on_iteration: Callback | None = None
-        self._begin(_Treebank.of(data))
+    def __init__(
+        self, settings: SpanScoreSettings, data: Data, *, make_engine: MakeEngine = make_engine
+    ):
+        super().__init__(settings, make_engine=make_engine)
+        self._data = TrainingSentences([], [])
+        self.add(data)
 
-    def _begin(self, data: _Treebank) -> None:
-        self._data = data
-        self._bounds = fold_bounds(len(data.trees), self.settings.folds)
+    def take(self, data: Data) -> None:
+        """More trees may hold rules that the grammar lacks, so that training begins again."""
+        self._data += TrainingSentences.of(data)
+        self._bounds = fold_bounds(len(self._data.trees), self.settings.folds)
         self._grammars: list[NDArray[np.uint8]] = []
         self._full: LatentGrammar | None = None
-        self._current: GrammarTrainer | None = self._grammar_trainer(0)
+        self._current: Trainer[Any] | None = self._grammar_trainer(0)
         self._n_forests = 0  # folds that have had theirs; after `resume` they are made again
         self._parts: list[TrainingForests] = []
         self._forests: TrainingForests | None = None
         self._scorers: list[TrainedScorer] | None = None
         self._weight, self._squares = self.settings.weight, 0.0
         self._batch, self._loss = 0, 0.0
-        self._fingerprint: str | None = None
         self.losses: list[float] = []
         self.left_out = 0
         self.value = 0.0
         self.n_iterations = 0
 
-    def add(self, data: Data) -> None:
-        """More trees: training begins again; see `SplitMergeTrainer.add`."""
-        self._begin(self._data + _Treebank.of(data))
+    def iterate(self) -> bool:
+        """A round of a grammar, a fold's forests, or an epoch.
 
-    def step(self) -> bool:
-        """A round of a grammar, a fold's forests, or an epoch. Returns False once all are done.
-
-        Raises StructlearnError SL434 if there is only one tree, of which no fold can be made, SL435
-        if sentences have no tokens and a network is to be trained.
+        Raises StructlearnError if there is only one tree, of which no fold can be made, or if
+        sentences have no tokens and a network is to be trained.
         """
-        if self._done:
-            return False
         if len(self._grammars) <= self._n_folds:
             self._round()
         elif self._n_forests < self._n_folds:
@@ -365,7 +268,7 @@ class AnchoredTrainer:
         self.n_iterations += 1
         return not self._done
 
-    def parameters(self) -> AnchoredGrammar:
+    def parameters(self) -> SpanGrammar:
         """The grammar so far."""
         grammar = self._full
         if grammar is None:
@@ -376,7 +279,7 @@ class AnchoredTrainer:
             linear = self._scorers[0]
             assert isinstance(linear, LinearScorer)
             features = linear.weights
-        return AnchoredGrammar(grammar, self._weight, features)
+        return SpanGrammar(grammar, self._weight, features)
 
     @property
     def _n_folds(self) -> int:
@@ -385,16 +288,17 @@ class AnchoredTrainer:
     @property
     def _done(self) -> bool:
         """Whether the last epoch is over."""
-        return self._n_forests == self._n_folds and len(self.losses) >= self.settings.epochs
+        return self._n_forests == self._n_folds and len(self.losses) >= self.settings.max_iterations
 
     # --- grammars and forests -----------------------------------------------------------------
-    def _grammar_trainer(self, number: int) -> GrammarTrainer:
+    def _grammar_trainer(self, number: int) -> Trainer[Any]:
         """Of the grammar of all sentences, 0, or of those that are not in a fold, from 1."""
         trees = self._data.trees
         if not number:
-            return self.settings.base.trainer(None, [trees])
+            return self.settings.base.trainer(None, [trees], make_engine=self.make_engine)
         begin, end = self._bounds[number - 1 : number + 1]
-        return self.settings.fold_base.trainer(None, [trees[:begin] + trees[end:]])
+        rest = trees[:begin] + trees[end:]
+        return self.settings.fold_base.trainer(None, [rest], make_engine=self.make_engine)
 
     def _round(self) -> None:
         number = len(self._grammars)
@@ -405,7 +309,7 @@ class AnchoredTrainer:
         current = self._current
 
         def report(_: int, phase: str, iteration: int, value: float) -> None:
-            self._report(number, phase, iteration, value)
+            self.report(number, phase, iteration, value)
 
         current.on_iteration = report
         more = current.step()
@@ -437,7 +341,7 @@ class AnchoredTrainer:
         begin, end = self._bounds[fold : fold + 2]
 
         def report(done: int, loss: float) -> None:
-            self._report(fold + 1, "forests", done, -loss)
+            self.report(fold + 1, "forests", done, -loss)
 
         return training_forests(
             LatentGrammar.from_bytes(self._grammars[fold + 1].tobytes()),
@@ -465,12 +369,14 @@ class AnchoredTrainer:
         while self._batch < len(cuts):
             chosen = cuts[self._batch]
             update = number * len(cuts) + self._batch + 1
-            self._update(forests, chosen, learn_rate_factor(update, settings.epochs * len(cuts)))
+            self._update(
+                forests, chosen, learn_rate_factor(update, settings.max_iterations * len(cuts))
+            )
             seen += len(chosen)
             self._batch += 1
             before, now = ((self._batch - i) * REPORTS // len(cuts) for i in (1, 0))
             if now > before:
-                self._report(number + 1, "network", self._batch, -self._loss / seen)
+                self.report(number + 1, "network", self._batch, -self._loss / seen)
         self.value = self._loss / max(seen, 1)
         self.losses.append(self.value)
         self._batch, self._loss = 0, 0.0
@@ -510,28 +416,24 @@ class AnchoredTrainer:
         assert full is not None
         scorers: list[TrainedScorer] = []
         if settings.features is not None:
-            weights = settings.features.initialize(data.words, full.symbols)
+            weights = SpanWeights.untrained(settings.features, data.words, full.symbols)
             scorers.append(LinearScorer(weights, settings.features))
         if settings.network is not None:
             if data.tokens is None:
                 raise StructlearnError("SL435", number=data.without_tokens, of=len(data.trees))
-            settings.network.prepare(data.tokens, full.symbols)
+            settings.network.prepare(data.tokens, full.symbols, settings)
             scorers.append(settings.network)
         return scorers
 
-    def _report(self, number: int, phase: str, iteration: int, value: float) -> None:
-        if self.on_iteration is not None:
-            self.on_iteration(number, phase, iteration, value)
-
     # --- state --------------------------------------------------------------------------------
-    def to_bytes(self) -> bytes:
-        """The state of the training, to go on bit for bit with the same data and settings.
+    def data_digest(self) -> bytes:
+        layers = None if self.settings.network is None else self.settings.network.layers
+        return array_digest(layers, *(f"{tree}\n" for tree in self._data.trees))
 
-        Forests are no part of it: the grammars of the folds make them again.
-        """
+    def state(self) -> dict[str, Any]:
+        """Forests are no part of it: the grammars of the folds make them again."""
         current, scorers = self._current, self._scorers
-        own = {
-            "fingerprint": self._identity(),
+        return {
             "grammars": self._grammars,
             "current": None if current is None else serialization.nested(current.to_bytes()),
             "n_forests": self._n_forests,
@@ -541,60 +443,32 @@ class AnchoredTrainer:
             "batch": self._batch,
             "loss": self._loss,
             "losses": self.losses,
-            "n_iterations": self.n_iterations,
-            "value": self.value,
         }
-        return serialization.pack(_KIND, _VERSION, own)
 
-    def resume(self, state: bytes) -> bool:
-        """Go on from `to_bytes`. Returns False if the state is of other data or settings.
-
-        The forests are made again by the next step. Raises StructlearnError SL050 to SL054 if the
-        bytes are no such state.
-        """
-        _, own = serialization.unpack(state, _KIND, {_VERSION})
-        if own.get("fingerprint") != self._identity():
-            return False
-        with serialization.reading(_KIND):
-            grammars = [np.asarray(grammar, dtype=np.uint8) for grammar in own["grammars"]]
-            current = None
-            if own["current"] is not None:
-                current = self._grammar_trainer(len(grammars))
-                if not current.resume(own["current"].tobytes()):
-                    return False
-            full = LatentGrammar.from_bytes(grammars[0].tobytes()) if grammars else None
-            n_forests, batch, n_iterations = (
-                int(own[name]) for name in ("n_forests", "batch", "n_iterations")
-            )
-            weight, squares, loss, value = (
-                float(own[name]) for name in ("weight", "squares", "loss", "value")
-            )
-            losses = [*map(float, own["losses"])]
-            scorers = None
-            if own["scorers"] is not None:
-                scorers = self._new_scorers(full)
-                for scorer, part in zip(scorers, own["scorers"], strict=True):
-                    scorer.load(part)
-        self._grammars, self._full, self._current = grammars, full, current
-        self._n_forests, self._parts, self._forests = n_forests, [], None
-        self._scorers, self._weight, self._squares = scorers, weight, squares
-        self._batch, self._loss, self.losses = batch, loss, losses
-        self.n_iterations, self.value = n_iterations, value
-        return True
-
-    def _identity(self) -> str:
-        """Equal for equal trees and settings; threads make no difference."""
-        if self._fingerprint is None:
-            digest = blake2b(digest_size=16)
-            digest.update(repr(outline(self.settings)).encode())
-            for tree in self._data.trees:
-                digest.update(str(tree).encode("utf8", "surrogatepass") + b"\n")
-            self._fingerprint = digest.hexdigest()
-        return self._fingerprint
+    def restore(self, state: dict[str, Any]) -> bool | None:
+        self._grammars = [np.asarray(grammar, dtype=np.uint8) for grammar in state["grammars"]]
+        self._current = None
+        if state["current"] is not None:
+            self._current = self._grammar_trainer(len(self._grammars))
+            if not self._current.resume(state["current"].tobytes()):
+                return False
+        self._full = None
+        if self._grammars:
+            self._full = LatentGrammar.from_bytes(self._grammars[0].tobytes())
+        self._n_forests, self._parts, self._forests = int(state["n_forests"]), [], None
+        self._weight, self._squares = float(state["weight"]), float(state["squares"])
+        self._batch, self._loss = int(state["batch"]), float(state["loss"])
+        self.losses = [*map(float, state["losses"])]
+        self._scorers = None
+        if state["scorers"] is not None:
+            self._scorers = self._new_scorers(self._full)
+            for scorer, part in zip(self._scorers, state["scorers"], strict=True):
+                scorer.load(part)
+        return None
 
 
 @dataclass
-class _Treebank:
+class TrainingSentences:
     """Trees, the words of each, and their tokens, unless there are sentences without."""
 
     trees: list[Tree]
@@ -605,14 +479,16 @@ class _Treebank:
 
     @property
     def tokens(self) -> list[Any] | None:
+        """Those of each tree; None if some have none."""
         return None if self.without_tokens else self.parts
 
     @property
     def without_tokens(self) -> int:
+        """Number of trees that have none."""
         return sum(part is None for part in self.parts)
 
     @classmethod
-    def of(cls, data: Iterable[Any]) -> _Treebank:
+    def of(cls, data: Iterable[Any]) -> TrainingSentences:
         """What a trainer is given."""
         trees: list[Tree] = []
         parts: list[Any] = []
@@ -631,23 +507,11 @@ class _Treebank:
                 parts.append(part)
         return cls(trees, parts)
 
-    def __add__(self, other: _Treebank) -> _Treebank:
-        return _Treebank(self.trees + other.trees, self.parts + other.parts)
+    def __add__(self, other: TrainingSentences) -> TrainingSentences:
+        return TrainingSentences(self.trees + other.trees, self.parts + other.parts)
 
 
 def _is_sentence(item: Any) -> bool:
     if isinstance(item, tuple) and len(item) == 2:
         return isinstance(item[1], Tree) and not isinstance(item[0], Tree)
     return isinstance(item, Tree)
-
-
-def outline(settings: Any) -> tuple[str, list[tuple[str, Any]]]:
-    """The type and the values of settings, of those that make a difference to the result."""
-    found = []
-    for part in fields(settings):
-        value = getattr(settings, part.name)
-        if part.name == "network" and value is not None:
-            value = value.settings
-        if part.name not in ("threads", "folder"):
-            found.append((part.name, outline(value) if is_dataclass(value) else value))
-    return type(settings).__name__, found
