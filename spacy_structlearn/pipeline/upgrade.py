@@ -94,7 +94,7 @@ def upgraded(config: Mapping[str, Any], place: str = "") -> dict[str, Any]:
     for kind in _REGISTRIES:
         learner = _learner(section.get(kind))
         if learner is not None:
-            section[kind] = _registered(learner, 2)
+            section[kind] = current(learner)
             changes = CHANGES[learner]
     found: dict[str, Any] = {}
     for name, value in section.items():
@@ -126,6 +126,11 @@ def read_config(path: Path) -> Config:
     return Config().from_disk(path, interpolate=False)
 
 
+def current(learner: str) -> str:
+    """The name under which a learner, such as "CRF", is registered now."""
+    return _registered(learner, 2 if learner in CHANGES else 1)
+
+
 def _registered(learner: str, version: int) -> str:
     return f"spacy_structlearn.{learner}.v{version}"
 
@@ -139,7 +144,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
     """The architecture of version 1, for the entry points."""
     if name not in CHANGES:
         raise AttributeError(name)
-    old, new, changes = _registered(name, 1), _registered(name, 2), CHANGES[name]
+    old, new, changes = _registered(name, 1), current(name), CHANGES[name]
 
     def refuse(**settings: Any) -> Any:
         said = (

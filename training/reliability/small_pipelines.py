@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
-from spacy.util import load_config
+from spacy.util import load_config_from_str
 from spacy.vocab import Vocab
 
-from spacy_structlearn.pipeline import fitting
+from spacy_structlearn.cli._configs import config_text
 from spacy_structlearn.pipeline.extensions import CONSTITUENTS
 from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treebank
+from spacy_structlearn.pipeline.upgrade import current
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
-CONFIGS = Path(fitting.__file__).parent / "configs"
 DOCUMENTS = 6  # of the ten of the sample to train on, and one for the dev part
 GRAMMAR = {
     "@architectures": "spacy_structlearn.LatentGrammar.v1",
@@ -51,12 +51,12 @@ class Small:
 
 
 def _chunker(architecture: str, **model: Any) -> Small:
-    named = {"@architectures": f"spacy_structlearn.{architecture}.v1", **model}
+    named = {"@architectures": current(architecture), **model}
     return Small("np_chunker", named, replace=True)
 
 
 def _attacher(architecture: str, **model: Any) -> Small:
-    named = {"@architectures": f"spacy_structlearn.{architecture}.v1", **model}
+    named = {"@architectures": current(architecture), **model}
     return Small("pp_attacher", named, replace=True)
 
 
@@ -115,7 +115,8 @@ def write_corpus(folder: Path) -> dict[str, str]:
 def write_config(name: str, path: Path) -> Path:
     """Write the config of one of SMALL. RETURNS: the path."""
     small = SMALL[name]
-    config = load_config(CONFIGS / f"{small.config}.cfg")
+    architecture = small.config.partition(".")[2] or None
+    config = load_config_from_str(config_text(small.component, architecture=architecture))
     component = config["components"][small.component]
     component["model"] = small.model if small.replace else _merged(component["model"], small.model)
     config.to_disk(path)

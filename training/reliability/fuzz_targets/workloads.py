@@ -19,6 +19,7 @@ from spacy.training import Example
 from spacy.util import registry
 
 from spacy_structlearn.pipeline.readers import create_treebank_reader
+from spacy_structlearn.pipeline.upgrade import current
 from spacy_structlearn.sequence.classes import learn
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -58,12 +59,12 @@ CLASSES_FILE = "classes.bin"
 
 
 def _chain(name: str, **settings: Any) -> tuple[str, dict[str, Any]]:
-    model = {"@architectures": f"spacy_structlearn.{name}.v1", **settings}
+    model = {"@architectures": current(name), **settings}
     return "np_chunker", {"model": model}
 
 
 def _parser(name: str, **settings: Any) -> tuple[str, dict[str, Any]]:
-    model = {"@architectures": f"spacy_structlearn.{name}.v1", **settings}
+    model = {"@architectures": current(name), **settings}
     return "constituency_parser", {"model": model}
 
 
@@ -259,7 +260,7 @@ def load(path: Path) -> Trained:
     """What `save` wrote, in any process."""
     # Their builders tell thinc how their parameters are stored; pickle does not call builders.
     for name in ("ISBN", "MEstimatedGrammar"):
-        registry.architectures.get(f"spacy_structlearn.{name}.v1")()
+        registry.architectures.get(current(name))()
     return pickle.loads(path.read_bytes())
 
 
