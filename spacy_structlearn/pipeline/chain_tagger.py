@@ -23,7 +23,7 @@ from spacy.training import Example
 from thinc.api import Config, Model
 
 from ..groups import TAG_CANDIDATES
-from ..sequence.estimators import SequenceData
+from ..sequence.data import SequenceData
 from ..sequence.pruned import candidates
 from . import extensions
 from .batch_trainable import BatchTrainable

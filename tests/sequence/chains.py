@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 
 from spacy_structlearn.optimize.lbfgs import minimize
 from spacy_structlearn.sequence import encoding
-from spacy_structlearn.sequence.conditional import ConditionalLikelihood
+from spacy_structlearn.sequence.conditional import ChainLikelihood
 from spacy_structlearn.sequence.features import Templates
 from spacy_structlearn.sequence.model import ChainModel
 
@@ -51,7 +51,7 @@ def random_model(columns, offsets, label_ids, labels=LABELS[:3], scale=1.0, seed
 def train_crf(columns, offsets, label_ids, labels, templates, *, l2=1.0, order=1, callback=None):
     """A model of maximum conditional likelihood."""
     model = ChainModel.build(columns, offsets, label_ids, labels, templates, order=order)
-    objective = ConditionalLikelihood(model, columns, offsets, label_ids, l2=l2)
+    objective = ChainLikelihood(model, columns, offsets, label_ids, l2=l2)
     optimizer = minimize(
         objective.value_and_grad, objective.parameters(), max_iterations=500, callback=callback
     )

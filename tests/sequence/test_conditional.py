@@ -26,7 +26,7 @@ from scipy.special import logsumexp
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.lbfgs import minimize
-from spacy_structlearn.sequence.conditional import ConditionalLikelihood
+from spacy_structlearn.sequence.conditional import ChainLikelihood
 from spacy_structlearn.sequence.decode import viterbi
 from spacy_structlearn.sequence.features import SHA_PEREIRA, Templates
 from spacy_structlearn.sequence.model import ChainModel
@@ -53,7 +53,7 @@ def make(
     columns = columns[:, [COLUMNS.index(name) for name in templates.columns]]
     data = columns, offsets, label_ids
     model = ChainModel.build(*data, LABELS[:n_labels], templates, min_frequency, **options)
-    return ConditionalLikelihood(model, *data, l2=l2, threads=threads), data
+    return ChainLikelihood(model, *data, l2=l2, threads=threads), data
 
 
 def random_theta(objective, seed=0, scale=0.7):
@@ -209,7 +209,7 @@ def test_order_of_sentences_does_not_matter(order, seed):
     lengths = (4, 1, 0, 6)
     objective, (columns, offsets, label_ids) = make(lengths, seed=seed)
     parts = [sentences(offsets)[i] for i in order]
-    shuffled = ConditionalLikelihood(
+    shuffled = ChainLikelihood(
         objective.model,
         np.concatenate([columns[s] for s in parts]),
         np.concatenate([[0], np.cumsum([lengths[i] for i in order])]),
@@ -231,8 +231,8 @@ def test_order_of_sentences_does_not_matter(order, seed):
 def test_added_data_is_as_data_from_the_start():
     columns, offsets, label_ids = random_data([4, 3, 6, 0, 2])
     model = ChainModel.build(columns, offsets, label_ids, LABELS[:3], TEMPLATES)
-    whole = ConditionalLikelihood(model, columns, offsets, label_ids, l2=0.1)
-    parts = ConditionalLikelihood(model, columns[:0], [0], label_ids[:0], l2=0.1)
+    whole = ChainLikelihood(model, columns, offsets, label_ids, l2=0.1)
+    parts = ChainLikelihood(model, columns[:0], [0], label_ids[:0], l2=0.1)
     parts.add(columns[:7], offsets[:3], label_ids[:7])
     parts.add(columns[7:], offsets[2:] - 7, label_ids[7:])
     # An objective made on no data has its predicates in another order: go through the model.
@@ -261,7 +261,7 @@ def test_loaded_model_takes_its_support_from_the_data():
     objective, data = make()
     model = ChainModel.from_bytes(objective.model.to_bytes())
     assert model.supported is None
-    again = ConditionalLikelihood(model, *data, l2=0.5)
+    again = ChainLikelihood(model, *data, l2=0.5)
     theta = random_theta(objective)
     assert again.value_and_grad(theta)[0] == objective.value_and_grad(theta)[0]
 
@@ -334,7 +334,7 @@ def test_second_order_learns_what_two_labels_before_tell():
 def test_float32_model_is_trained_too():
     objective, data = make()
     small = ChainModel.from_bytes(random_model(*data).compact("float32").to_bytes())
-    objective = ConditionalLikelihood(small, *data, l2=0.5)
+    objective = ChainLikelihood(small, *data, l2=0.5)
     objective.write(random_theta(objective))
     assert small.weights.dtype == np.float32
     np.testing.assert_allclose(objective.parameters(), random_theta(objective), rtol=1e-6)
@@ -343,16 +343,16 @@ def test_float32_model_is_trained_too():
 def test_errors():
     objective, data = make()
     with pytest.raises(StructlearnError, match="SL205"):
-        ConditionalLikelihood(ChainModel.empty(), *data, l2=1.0)
+        ChainLikelihood(ChainModel.empty(), *data, l2=1.0)
     for l2 in (-1.0, np.nan, np.inf):
         with pytest.raises(StructlearnError, match="SL209"):
-            ConditionalLikelihood(objective.model, *data, l2=l2)
+            ChainLikelihood(objective.model, *data, l2=l2)
     with pytest.raises(StructlearnError, match="SL209"):
-        ConditionalLikelihood(objective.model, *data, l2=1.0, threads=0)
+        ChainLikelihood(objective.model, *data, l2=1.0, threads=0)
     with_unknown = ChainModel.from_bytes(objective.model.to_bytes())
     with_unknown.unknown = np.zeros((len(TEMPLATES), 3))
     with pytest.raises(StructlearnError, match="SL206"):
-        ConditionalLikelihood(with_unknown, *data, l2=1.0)
+        ChainLikelihood(with_unknown, *data, l2=1.0)
     with pytest.raises(StructlearnError, match="SL221"):
         objective.value_and_grad(np.zeros(3))
     with pytest.raises(StructlearnError, match="SL207"):
@@ -388,7 +388,7 @@ def test_conll_2000(corpora):
     data = read_noun_phrases(corpora / "conll2000" / "train.txt.gz", 7936)
     model = ChainModel.build(*data, LABELS[:3], SHA_PEREIRA)
     assert len(model.keys) == 315_097
-    objective = ConditionalLikelihood(model, *data, l2=1.0)
+    objective = ChainLikelihood(model, *data, l2=1.0)
     assert objective.n_parameters == 370_047
     assert objective.value_and_grad(objective.parameters())[0] == pytest.approx(
         206603.9284, abs=0.01

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence import _local
-from spacy_structlearn.sequence.conditional import ConditionalLikelihood
+from spacy_structlearn.sequence.conditional import ChainLikelihood
 from spacy_structlearn.sequence.decode import n_best, viterbi
 from spacy_structlearn.sequence.estimators import CRF, SequenceData
 from spacy_structlearn.sequence.features import Templates
@@ -115,7 +115,7 @@ def test_loss_is_that_of_the_model_that_is_decoded(chain):
 @given(st.lists(st.integers(0, 6), max_size=5), st.integers(0, 100))
 def test_without_ties_between_labels_the_loss_is_that_of_a_crf(kind, lengths, seed):
     local, data = make(lengths, PLAIN, seed=seed, kind=kind)
-    whole = ConditionalLikelihood(local.model, *data, l2=0.5)
+    whole = ChainLikelihood(local.model, *data, l2=0.5)
     theta = random_theta(local, seed)
     n_weights = int(local.model.supported.sum())
     theta[n_weights:] = 0.0

@@ -10,12 +10,12 @@ from test_local import make, random_theta
 from test_pseudolikelihood import ONE_PLACE, make_joint
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence.conditional import ConditionalLikelihood
+from spacy_structlearn.sequence.conditional import ChainLikelihood
 from spacy_structlearn.sequence.estimators import CRF, SequenceData
 from spacy_structlearn.sequence.local import MEMM, LocalLikelihood
 from spacy_structlearn.sequence.pseudolikelihood import LogPseudoLikelihood, PseudoLikelihood
 
-KINDS = [ConditionalLikelihood, LocalLikelihood, LogPseudoLikelihood]
+KINDS = [ChainLikelihood, LocalLikelihood, LogPseudoLikelihood]
 LENGTHS = np.random.default_rng(5).integers(0, 30, size=40)
 
 
@@ -135,7 +135,7 @@ def test_the_end_of_training_is_that_of_its_threads(shards):
 
 
 def test_a_shard_can_be_sent_to_another_process():
-    objective, _ = make(kind=ConditionalLikelihood, threads=2)
+    objective, _ = make(kind=ChainLikelihood, threads=2)
     theta = random_theta(objective)
     (shard,) = objective.engine.shards
     again = pickle.loads(pickle.dumps(shard))
@@ -148,7 +148,7 @@ def test_a_shard_can_be_sent_to_another_process():
 
 
 def test_a_closed_objective_can_be_used_again():
-    objective, _ = make(LENGTHS, kind=ConditionalLikelihood, threads=2)
+    objective, _ = make(LENGTHS, kind=ChainLikelihood, threads=2)
     theta = random_theta(objective)
     value, gradient = objective.value_and_grad(theta)
     objective.close()

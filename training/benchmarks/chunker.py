@@ -104,13 +104,13 @@ def ours_train(corpora: Path) -> dict[str, float]:
 
 def ours_gradient(corpora: Path) -> dict[str, float]:
     """Milliseconds of one value and gradient, by one thread and by two."""
-    from spacy_structlearn.sequence.conditional import ConditionalLikelihood
+    from spacy_structlearn.sequence.conditional import ChainLikelihood
     from spacy_structlearn.sequence.estimators import concatenate
 
     data = [ours_data(read(corpora / "conll2000" / "train.txt.gz", N_TRAIN))]
     model = ours_settings().initialize(data, ["NP"])
     arrays = concatenate(data, model.labels)
-    objectives = [ConditionalLikelihood(model, *arrays, l2=L2, threads=n) for n in (1, 2)]
+    objectives = [ChainLikelihood(model, *arrays, l2=L2, threads=n) for n in (1, 2)]
     theta = np.random.default_rng(0).normal(0, 0.1, objectives[0].n_parameters)
     wall: list[list[float]] = [[], []]
     for _ in range(15):

@@ -34,7 +34,7 @@ from train_classes import FILES, sentences, train_classes
 
 from spacy_structlearn.pipeline.batch_trainable import write_bytes
 from spacy_structlearn.pipeline.readers import create_conll_chunks_reader, to_example
-from spacy_structlearn.sequence.conditional import ConditionalLikelihood
+from spacy_structlearn.sequence.conditional import ChainLikelihood
 from spacy_structlearn.sequence.estimators import concatenate
 
 N_TRAIN = 7936
@@ -127,7 +127,7 @@ def best(corpora: Path, work: Path) -> dict[str, float]:
 def loss_at_zero(chunker, examples: list[Example]) -> float:
     """The objective without weights: the number of tokens times log 3."""
     data = concatenate([chunker.gold_data(eg) for eg in examples], chunker.parameters.labels)
-    objective = ConditionalLikelihood(chunker.parameters, *data, l2=chunker.estimator.l2)
+    objective = ChainLikelihood(chunker.parameters, *data, l2=chunker.estimator.l2)
     return objective.value_and_grad(np.zeros(objective.n_parameters))[0]
 
 

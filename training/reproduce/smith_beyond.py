@@ -37,7 +37,7 @@ from spacy.lang.lex_attrs import word_shape
 from spacy_structlearn.optimize.lbfgs import LBFGS
 from spacy_structlearn.optimize.m_estimation import DualCoordinateDescent
 from spacy_structlearn.sequence.base import BaseDistribution
-from spacy_structlearn.sequence.conditional import ConditionalLikelihood
+from spacy_structlearn.sequence.conditional import ChainLikelihood
 from spacy_structlearn.sequence.estimators import LBFGS_MEMORY
 from spacy_structlearn.sequence.features import SHA_PEREIRA, Templates
 from spacy_structlearn.sequence.hmm import close_columns
@@ -251,7 +251,7 @@ def frontier(data: Data, tuning: Data, c: float) -> Named:
             yield f"frontier.perceptron_{epoch}", {"cpu_s": seconds, **f1(tuning, model)}
     start = process_time()
     model, columns = featurised(data)
-    objective = ConditionalLikelihood(model, columns, *data[1:], l2=L2)
+    objective = ChainLikelihood(model, columns, *data[1:], l2=L2)
     optimizer = lbfgs(objective.parameters())
     seconds = process_time() - start
     while optimizer.n_iterations < max(ITERATIONS):
@@ -296,7 +296,7 @@ def initialisers(data: Data) -> Named:
     are medians of runs that take turns.
     """
     model, columns = featurised(data)
-    objective = ConditionalLikelihood(model, columns, *data[1:], l2=L2)
+    objective = ChainLikelihood(model, columns, *data[1:], l2=L2)
     zero = objective.parameters()
     optimum = (descend(objective, zero, 0.0).value or 0.0) * (1 + OPTIMUM)
     n: dict[str, int] = {}
@@ -348,7 +348,7 @@ def perceptron(data: Data) -> ChainModel:
     return model
 
 
-def descend(objective: ConditionalLikelihood, x: NDArray[np.float64], goal: float) -> LBFGS:
+def descend(objective: ChainLikelihood, x: NDArray[np.float64], goal: float) -> LBFGS:
     """Iterations from x until the loss is `goal`, or no more can be done."""
     optimizer = lbfgs(x)
     while optimizer.n_iterations < 400 and optimizer.step(objective.value_and_grad):
@@ -386,7 +386,7 @@ def selection(data: Data, tuning: Data) -> Named:
             model.weights[:] = 0.0
             model.transitions[np.isfinite(model.transitions)] = 0.0
             model.supported = chosen.reshape(model.weights.shape) & supported
-            objective = ConditionalLikelihood(model, columns, *data[1:], l2=L2)
+            objective = ChainLikelihood(model, columns, *data[1:], l2=L2)
             optimizer = lbfgs(objective.parameters())
             while optimizer.n_iterations < 100 and optimizer.step(objective.value_and_grad):
                 pass
