@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from spacy_structlearn.sequence.estimators import CRF, SequenceData
 
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
-from spacy_structlearn.sequence.estimators import CRF, SequenceData
 from spacy_structlearn.sequence.local import MEMM
 from spacy_structlearn.sequence.pseudolikelihood import PseudoLikelihood
 from spacy_structlearn.trees.brackets import load_trees
