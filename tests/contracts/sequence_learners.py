@@ -43,9 +43,9 @@ def case(name, settings, *changes, **options):
     )
 
 
-def likelihood(name, kind, *changes, **values):
-    values = {"templates": TEMPLATES, "max_iterations": 12} | values
-    return case(name, kind(**values), {"l2": 0.3}, {"shards": 2}, *changes)
+def likelihood(name, kind, *changes, any_order=False, **values):
+    settings = kind(**{"templates": TEMPLATES, "max_iterations": 12} | values)
+    return case(name, settings, {"l2": 0.3}, {"shards": 2}, *changes, same_in_any_order=any_order)
 
 
 def m_estimation(name, *changes, **values):
@@ -63,7 +63,7 @@ def chain_model(order=1, **further):
     """With all that a model can have, but for what a chain of this order cannot."""
     data = sentences(1)
     label_ids = [TAGS.tolist().index(tag) for tag in data.tags]
-    templates = Templates(TEMPLATES, 40 if further else 64)
+    templates = Templates(TEMPLATES, 40 if "margin" in further else 64)
     model = ChainModel.build(
         data.columns, data.offsets, np.array(label_ids), TAGS.tolist(), templates, order=order
     )
@@ -79,7 +79,14 @@ CASES = [
     likelihood("crf_with_l1", CRFSettings, {"l1": 0.2}, l1=0.1, min_count=2),
     likelihood("memm", MEMMSettings),
     likelihood("pseudolikelihood", PseudoLikelihoodSettings, order=2),
-    likelihood("joint", PseudoLikelihoodSettings, {"joint": False}, joint=True, templates=SINGLE),
+    likelihood(
+        "joint",
+        PseudoLikelihoodSettings,
+        {"joint": False},
+        joint=True,
+        templates=SINGLE,
+        any_order=True,
+    ),
     case(
         "perceptron",
         PerceptronSettings(templates=TEMPLATES, max_iterations=4),
@@ -98,9 +105,15 @@ CASES = [
     m_estimation("by_samples", {"seed": 3}, samples=20),
     m_estimation("specialized", l2=4.0, base="specialized"),
 ]
+FURTHER = {
+    "unknown": np.ones((len(TEMPLATES), 11)),
+    "vocabularies": {"ORTH": np.array([2, 4], dtype=np.uint64)},
+    "locally_normalized": True,
+}
 STORED = [
     Model("chain_model", chain_model, {"encoding": "IOBES"}),
     Model("chain_model_of_pairs", lambda: chain_model(2), {"locally_normalized": True}),
+    Model("chain_model_with_vocabularies", lambda: chain_model(2, **FURTHER), {"unknown": None}),
     Model("chain_model_with_margin", lambda: chain_model(margin=4.0), {"margin": 2.0}),
     Model("word_classes", classes, {"words": np.array([3, 8], np.uint64)}),
 ]

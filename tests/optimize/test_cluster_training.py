@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from spacy_structlearn.sequence.estimators import CRF, SequenceData
 
+from spacy_structlearn.sequence.settings import CRFSettings, MEMMSettings, PseudoLikelihoodSettings
+from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
-from spacy_structlearn.sequence.local import MEMM
-from spacy_structlearn.sequence.pseudolikelihood import PseudoLikelihood
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 
@@ -58,11 +57,11 @@ ROUNDS = SplitMerge(
     rounds=2, split_iterations=3, merge_iterations=2, smooth_iterations=2, shards=3, seed=1
 )
 CASES = {
-    "CRF": (chain_trainer, CRF(TEMPLATES, shards=3)),
-    "CRF, L1": (chain_trainer, CRF(TEMPLATES, l1=0.2, shards=3)),
-    "MEMM": (chain_trainer, MEMM(TEMPLATES, shards=3)),
-    "pseudolikelihood": (chain_trainer, PseudoLikelihood(TEMPLATES, shards=3)),
-    "joint": (chain_trainer, PseudoLikelihood(TEMPLATES[:2], joint=True, shards=3)),
+    "CRF": (chain_trainer, CRFSettings(templates=TEMPLATES, shards=3)),
+    "CRF, L1": (chain_trainer, CRFSettings(templates=TEMPLATES, l1=0.2, shards=3)),
+    "MEMM": (chain_trainer, MEMMSettings(templates=TEMPLATES, shards=3)),
+    "pseudolikelihood": (chain_trainer, PseudoLikelihoodSettings(templates=TEMPLATES, shards=3)),
+    "joint": (chain_trainer, PseudoLikelihoodSettings(templates=TEMPLATES[:2], joint=True, shards=3)),
     "EM": (grammar_trainer, ROUNDS),
     "conditional": (grammar_trainer, ConditionalGrammar(ROUNDS, shards=3, iterations=4)),
     "copied": (
