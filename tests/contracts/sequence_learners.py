@@ -73,6 +73,16 @@ def chain_model(order=1, **further):
     return model.replaced(weights=weights, names=names, classes=classes(), **further)
 
 
+def chain_model_of_text():
+    """With what a model has that closes vocabularies and knows something of unknown words."""
+    model = chain_model(2)
+    return model.replaced(
+        unknown=np.ones((len(TEMPLATES), model.weights.shape[1])),
+        vocabularies={"ORTH": np.array([2, 4], dtype=np.uint64)},
+        locally_normalized=True,
+    )
+
+
 CASES = [
     likelihood("crf", CRFSettings, {"order": 2}),
     likelihood("crf_of_second_order", CRFSettings, {"pair_features": False}, order=2, shards=3),
@@ -105,15 +115,10 @@ CASES = [
     m_estimation("by_samples", {"seed": 3}, samples=20),
     m_estimation("specialized", l2=4.0, base="specialized"),
 ]
-FURTHER = {
-    "unknown": np.ones((len(TEMPLATES), 11)),
-    "vocabularies": {"ORTH": np.array([2, 4], dtype=np.uint64)},
-    "locally_normalized": True,
-}
 STORED = [
     Model("chain_model", chain_model, {"encoding": "IOBES"}),
     Model("chain_model_of_pairs", lambda: chain_model(2), {"locally_normalized": True}),
-    Model("chain_model_with_vocabularies", lambda: chain_model(2, **FURTHER), {"unknown": None}),
+    Model("chain_model_with_vocabularies", chain_model_of_text, {"unknown": None}),
     Model("chain_model_with_margin", lambda: chain_model(margin=4.0), {"margin": 2.0}),
     Model("word_classes", classes, {"words": np.array([3, 8], np.uint64)}),
 ]
