@@ -24,8 +24,8 @@ from thinc.api import Config, Model
 from ..groups import SENTENCE_STARTS
 from ..sequence import boundaries
 from ..sequence.boundaries import LABELS, Layout, word_kind
-from ..sequence.decode import marginals, n_best
 from ..sequence.data import SequenceData
+from ..sequence.decode import marginals, n_best
 from . import extensions
 from .batch_trainable import BatchTrainable
 from .tokens import check_attributes, distinct_words, read_tokens, template_columns

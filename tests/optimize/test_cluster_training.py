@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacy_structlearn.sequence.settings import CRFSettings, MEMMSettings, PseudoLikelihoodSettings
-from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.grammar.estimators import SplitMerge
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
+from spacy_structlearn.sequence.data import SequenceData
+from spacy_structlearn.sequence.settings import CRFSettings, MEMMSettings, PseudoLikelihoodSettings
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 
@@ -61,7 +61,10 @@ CASES = {
     "CRF, L1": (chain_trainer, CRFSettings(templates=TEMPLATES, l1=0.2, shards=3)),
     "MEMM": (chain_trainer, MEMMSettings(templates=TEMPLATES, shards=3)),
     "pseudolikelihood": (chain_trainer, PseudoLikelihoodSettings(templates=TEMPLATES, shards=3)),
-    "joint": (chain_trainer, PseudoLikelihoodSettings(templates=TEMPLATES[:2], joint=True, shards=3)),
+    "joint": (
+        chain_trainer,
+        PseudoLikelihoodSettings(templates=TEMPLATES[:2], joint=True, shards=3),
+    ),
     "EM": (grammar_trainer, ROUNDS),
     "conditional": (grammar_trainer, ConditionalGrammar(ROUNDS, shards=3, iterations=4)),
     "copied": (
