@@ -87,8 +87,9 @@ def test_everything_public_of_a_kernel_is_documented(path):
 
 
 def explained(text: str) -> set[str]:
-    """The arguments that a docstring explains: `order: of the chain`, `l1, l2: strengths`."""
-    before = re.findall(r"(\w+(?:,\s+\w+)*):(?=\s)", text)
+    """The arguments that a docstring explains: `order: of the chain`, `l1, l2: strengths`, or, with
+    type and default, `order (int, default 1): of the chain`."""
+    before = re.findall(r"(\w+(?:,\s+\w+)*)(?:\s+\([^)]*\))?:(?=\s)", text)
     return {name for names in before for name in re.split(r",\s+", names)}
 
 

@@ -46,7 +46,7 @@ def sentences(path: Path) -> Iterator[list[str]]:
             yield [unescape(word) for word in normal.words()]
 
 
-def train_classes(texts: Iterable[list[str]], n_classes: int, min_frequency: int) -> WordClasses:
+def train_classes(texts: Iterable[list[str]], n_classes: int, min_count: int) -> WordClasses:
     """Classes of the words of some sentences. Strings are hashed once for each type."""
     types: dict[str, int] = {}
     offsets, numbers = [0], []
@@ -60,7 +60,7 @@ def train_classes(texts: Iterable[list[str]], n_classes: int, min_frequency: int
         np.array(offsets),
         n_classes,
         backoff=shape[numbers],
-        min_frequency=min_frequency,
+        min_count=min_count,
     )
 
 
@@ -70,11 +70,11 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     parser.add_argument("--texts", nargs="+", choices=FILES, default=MAY_BE_SHIPPED)
     parser.add_argument("--classes", type=int, default=400, help="default: %(default)s")
-    parser.add_argument("--min-frequency", type=int, default=2, help="default: %(default)s")
+    parser.add_argument("--min-count", type=int, default=2, help="default: %(default)s")
     args = parser.parse_args()
     start = process_time()
     texts = (text for name in args.texts for text in sentences(args.corpora / FILES[name]))
-    classes = train_classes(texts, args.classes, args.min_frequency)
+    classes = train_classes(texts, args.classes, args.min_count)
     args.output.write_bytes(classes.to_bytes())
     print(f"{classes!r} in {process_time() - start:.0f} CPU s: {args.output}")
 

@@ -63,7 +63,7 @@ N_CLASSES = 400
 SMALLEST_BOUNDARY_WEIGHT = 0.05
 SMALLEST_TAG_WEIGHT = 0.05
 SMALLEST_CHUNK_WEIGHT = 0.08
-TUNED_L2 = (0.5, 1.0, 2.0, 4.0)
+TUNED_L2 = (1.0, 2.0, 4.0, 8.0)
 # Of the parser's probabilities: smaller ones are not shipped, the others as float16. On the tuning
 # documents that costs nothing.
 SMALLEST_PROBABILITY = 1e-6

@@ -18,18 +18,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import serialization
 from ..errors import StructlearnError
 from .lbfgs import ValueAndGradient, Vector
+from .resumable import Resumable
 
-_KIND = "adagrad"
-_VERSION = 1
 _WINDOW = 10
-_SETTINGS = ("learn_rate", "l1", "damping", "value_tolerance", "seed")
-_STATE = ("x", "value", "n_iterations", "n_evaluations", "status")
 
 
-class AdaGrad:
+class AdaGrad(Resumable):
     """State of a minimisation of sum_b f_b(x) + l1 |x|_1.
 
     x0: the starting point, float64 (n); n may be 0. learn_rate: above 0. l1: 0 or more. damping:
@@ -40,8 +36,12 @@ class AdaGrad:
     Attributes: x; value, the sum of the parts and the penalty where each part met x in the last
     iteration, None before the first and infinite if one part was not finite; n_iterations, passes
     through all parts; n_evaluations, of parts; status: "running" or "value".
-    Raises StructlearnError SL209 for settings out of range, SL221 if x0 is not a vector.
+    Raises StructlearnError SL221 if x0 is not a vector.
     """
+
+    _KIND = "adagrad"
+    _SETTINGS = ("learn_rate", "l1", "damping", "value_tolerance", "seed")
+    _STATE = ("x", "value", "n_iterations", "n_evaluations", "status", "_squares", "_values")
 
     def __init__(
         self,
@@ -56,14 +56,6 @@ class AdaGrad:
         self.x: Vector = np.array(x0, dtype=np.float64)
         if self.x.ndim != 1:
             raise StructlearnError("SL221", n="any number of", shape=self.x.shape)
-        for name, value, wanted, sound in (
-            ("learn_rate", learn_rate, "above 0", 0 < learn_rate < np.inf),
-            ("l1", l1, "0 or more", 0 <= l1 < np.inf),
-            ("damping", damping, "above 0", 0 < damping < np.inf),
-            ("value_tolerance", value_tolerance, "0 or more", value_tolerance >= 0),
-        ):
-            if not sound:
-                raise StructlearnError("SL209", name=name, wanted=wanted, value=value)
         self.learn_rate = learn_rate
         self.l1 = l1
         self.damping = damping
@@ -121,29 +113,3 @@ class AdaGrad:
             rates *= l1
             x = np.sign(x) * np.maximum(np.abs(x) - rates, 0.0)
         self.x = x
-
-    def to_bytes(self) -> bytes:
-        """The whole state; see `serialization.pack`."""
-        return serialization.pack(
-            _KIND,
-            _VERSION,
-            {
-                "settings": {name: getattr(self, name) for name in _SETTINGS},
-                "state": {name: getattr(self, name) for name in _STATE},
-                "squares": self._squares,
-                "values": self._values,
-            },
-        )
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> AdaGrad:
-        """The state that `to_bytes` wrote. Raises StructlearnError SL050 to SL054."""
-        _, fields = serialization.unpack(data, _KIND, {_VERSION})
-        with serialization.reading(_KIND):
-            optimizer = cls(fields["state"]["x"], **fields["settings"])
-            serialization.restore(optimizer, _STATE, fields["state"])
-            optimizer._squares = np.array(fields["squares"], dtype=np.float64)
-            optimizer._values = [*map(float, fields["values"])]
-            if not optimizer._squares.shape == optimizer.x.shape:
-                raise ValueError("its vectors are not of one length")
-        return optimizer

@@ -15,8 +15,8 @@ from typing import ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import serialization
 from ..errors import StructlearnError
+from .resumable import Resumable
 
 Vector = NDArray[np.float64]
 ValueAndGradient = Callable[[Vector], "tuple[float, Vector]"]
@@ -26,12 +26,11 @@ Pair = tuple[Vector, Vector, float]
 
 SUFFICIENT_DECREASE = 1e-4
 ROUNDING = 1e-14
-_VERSION = 1
 _CURVATURE = 0.9
 _WINDOW = 10
 
 
-class LBFGS:
+class LBFGS(Resumable):
     """State of a minimisation.
 
     x0: the starting point, float64 (n); n may be 0.
@@ -62,6 +61,8 @@ class LBFGS:
         "n_iterations",
         "n_evaluations",
         "status",
+        "_pairs",
+        "_values",
     )
 
     def __init__(
@@ -124,35 +125,9 @@ class LBFGS:
         self._accept(found)
         return self.status == "running"
 
-    def to_bytes(self) -> bytes:
-        """The whole state; see `serialization.pack`."""
-        shape = (len(self._pairs), len(self.x))
-        return serialization.pack(
-            self._KIND,
-            _VERSION,
-            {
-                "settings": {name: getattr(self, name) for name in self._SETTINGS},
-                "state": {name: getattr(self, name) for name in self._STATE},
-                "s": np.array([s for s, _, _ in self._pairs]).reshape(shape),
-                "y": np.array([y for _, y, _ in self._pairs]).reshape(shape),
-                "values": self._values,
-            },
-        )
-
-    @classmethod
-    def from_bytes(cls: type[Optimizer], data: bytes) -> Optimizer:
-        """The state that `to_bytes` wrote. Raises StructlearnError SL050 to SL054."""
-        _, fields = serialization.unpack(data, cls._KIND, {_VERSION})
-        with serialization.reading(cls._KIND):
-            optimizer = cls(fields["state"]["x"], **fields["settings"])
-            serialization.restore(optimizer, cls._STATE, fields["state"])
-            pairs = zip(fields["s"], fields["y"], strict=True)
-            optimizer._pairs = [(s, y, dot(s, y)) for s, y in pairs]
-            optimizer._values = [*map(float, fields["values"])]
-            for vector in (optimizer.gradient, optimizer._smooth, *fields["s"], *fields["y"]):
-                if vector.shape != optimizer.x.shape:
-                    raise ValueError("its vectors are not of one length")
-        return optimizer
+    def _is_sound(self) -> bool:
+        shape = self.x.shape
+        return all(s.shape == y.shape == shape for s, y, _ in self._pairs)
 
     def _start(self, value_and_grad: ValueAndGradient) -> bool:
         value, gradient = self._evaluate(value_and_grad, self.x)

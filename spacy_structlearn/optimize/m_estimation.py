@@ -30,16 +30,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import serialization
 from ..errors import StructlearnError
 from . import _dual
 from .lbfgs import Vector, dot
+from .resumable import Resumable
 
 if TYPE_CHECKING:
     import scipy.sparse
 
-_KIND = "m_estimation_dual"
-_VERSION = 1
 _LARGEST_EXPONENT = 700.0
 """exp of more is taken for infinite: what is left up to 709.8 is for sums."""
 
@@ -109,7 +107,7 @@ class MEstimationObjective:
         return dot(w, self.expectations) < 0 and bool((self.counts @ w >= 0).all())
 
 
-class DualCoordinateDescent:
+class DualCoordinateDescent(Resumable):
     """State of a minimisation of the regularised objective, by its dual.
 
     counts: F, (n, m), in SciPy's CSR format; entries may be repeated, and are then added.
@@ -124,8 +122,13 @@ class DualCoordinateDescent:
     Examples that are repeated many times make it slow under a weak regulariser (large c): what
     they have in common is soon right, how they share it is not.
     All depends on the seed alone, and the whole state but for F and E is in `to_bytes`.
-    Raises StructlearnError SL225, SL226, SL227 for another format, SL209 for settings out of range.
+    Raises StructlearnError if F and E do not fit together, F is in another format, or c not above
+    0.
     """
+
+    _KIND = "m_estimation_dual"
+    _SETTINGS = ("c", "tolerance", "seed")
+    _STATE = ("w", "alpha", "n_iterations", "gap", "status")
 
     def __init__(
         self,
@@ -139,10 +142,6 @@ class DualCoordinateDescent:
         form = getattr(counts, "format", type(counts).__name__)
         if form != "csr":
             raise StructlearnError("SL227", form=form)
-        if not tolerance >= 0:
-            raise StructlearnError("SL209", name="tolerance", wanted="0 or more", value=tolerance)
-        if seed < 0:
-            raise StructlearnError("SL209", name="seed", wanted="0 or more", value=seed)
         _check_c(c)
         self.objective = MEstimationObjective(counts, expectations, c=c)
         self.tolerance = tolerance
@@ -157,7 +156,7 @@ class DualCoordinateDescent:
         self.alpha: Vector = np.ones(n)
         self.w: Vector = c * (counts.T @ (self.alpha / n) - self.objective.expectations)
         self.n_iterations = 0
-        self.gap = np.inf
+        self.gap = float("inf")
         self.status = "running"
 
     @property
@@ -205,36 +204,6 @@ class DualCoordinateDescent:
             if not self.step():
                 break
         return self
-
-    def to_bytes(self) -> bytes:
-        """The state, without F and E; see `serialization.pack`."""
-        settings = {"c": self.c, "tolerance": self.tolerance, "seed": self.seed}
-        state = {name: getattr(self, name) for name in _STATE}
-        return serialization.pack(_KIND, _VERSION, {"settings": settings, "state": state})
-
-    @classmethod
-    def from_bytes(
-        cls, data: bytes, counts: scipy.sparse.csr_array, expectations: ArrayLike
-    ) -> DualCoordinateDescent:
-        """The state that `to_bytes` wrote, with the same F and E: it goes on bit for bit.
-
-        Raises StructlearnError SL050 to SL054, SL054 also where F is of another shape, and as the
-        constructor.
-        """
-        _, fields = serialization.unpack(data, _KIND, {_VERSION})
-        with serialization.reading(_KIND):
-            optimizer = cls(counts, expectations, **fields["settings"])
-            state = fields["state"]
-            if (state["alpha"].shape, state["w"].shape) != (
-                optimizer.alpha.shape,
-                optimizer.w.shape,
-            ):
-                raise ValueError("it is of other examples or features")
-            serialization.restore(optimizer, _STATE, state)
-        return optimizer
-
-
-_STATE = ("w", "alpha", "n_iterations", "gap", "status")
 
 
 def _check(counts: Any, expectations: ArrayLike) -> Vector:

@@ -22,7 +22,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
 from ..groups import TAG_CANDIDATES
-from ..sequence.estimators import SequenceData
+from ..sequence.data import SequenceData
 from ..sequence.pruned import candidates
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory

@@ -24,9 +24,9 @@ from spacy.training import Example
 
 from ..errors import StructlearnError
 from ..learning.settings import setting
+from ..sequence.data import SequenceData
 from ..sequence.decode import decode_with_segments, n_best
 from ..sequence.encoding import decode, encode
-from ..sequence.estimators import SequenceData
 from ..sequence.features import UNKNOWN
 from ..trees.chunks import PENN
 from . import extensions

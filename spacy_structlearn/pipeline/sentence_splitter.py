@@ -23,8 +23,8 @@ from spacy.training import Example
 from ..groups import SENTENCE_STARTS
 from ..sequence import boundaries
 from ..sequence.boundaries import LABELS, Layout, word_kind
+from ..sequence.data import SequenceData
 from ..sequence.decode import marginals, n_best
-from ..sequence.estimators import SequenceData
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .tokens import check_attributes, distinct_words, read_tokens, template_columns
@@ -33,7 +33,7 @@ DEFAULT_MODEL = """
 [model]
 @architectures = "spacy_structlearn.CRF.v1"
 encoding = "none"
-min_frequency = 2
+min_count = 2
 templates = ["bias","LOWER[-2]","LOWER[-1]","LOWER[0]","LOWER[1]","KIND[-3]","KIND[-2]","KIND[-1]",\
 "KIND[0]","KIND[1]","KIND[2]","LOWER[-1]|GAP[0]","ORTH[0]|GAP[0]","KIND[-1]|GAP[0]|ORTH[0]",\
 "LOWER[-2]|KIND[-1]|KIND[0]","KIND[-2]|KIND[-1]|GAP[0]|KIND[0]|KIND[1]",\

@@ -217,11 +217,8 @@ class BaseDistribution:
         """An estimate of `expectations` from sentences that are sampled from q0 (equation 7).
 
         smoothing: added to the count of every supported feature; with 0 most of them have none.
-        Returns, and raises, what `expectations` does (not SL248, SL249); SL209 for less than one
-        sample or less than no smoothing.
+        Returns, and raises, what `expectations` does (not SL248, SL249).
         """
-        if not 0 <= smoothing < np.inf:
-            raise StructlearnError("SL209", name="smoothing", wanted="0 or more", value=smoothing)
         supported, supported_transitions = self._check_model(model)
         weights, n_columns = np.zeros(model.weights.shape), model.weights.shape[1]
         n_labels, n_states = len(self.labels), len(model.states)
@@ -257,7 +254,7 @@ class BaseDistribution:
 
         Returns uint64 (n_tokens, n_columns), columns as in `.columns`, int64 (n + 1), the offsets,
         and int32 (n_tokens), the label ids; the same for the same seed.
-        Raises StructlearnError SL209 if n is not positive, SL246 if q0 has no mass.
+        n: 1 or more. Raises StructlearnError SL246 if q0 has no mass.
         """
         rng = np.random.default_rng(seed)
         columns, offsets, label_ids = zip(*(self._sample(m, rng) for m in _parts(n)), strict=True)
@@ -481,7 +478,7 @@ class BaseDistribution:
         begin = 0
         for emission in self.emissions:
             end = begin + len(emission.columns)
-            _Part(emission, emission.columns, own[:, begin:end])
+            _EmissionPart(emission, emission.columns, own[:, begin:end])
             begin = end
         return own
 
@@ -540,10 +537,8 @@ def hidden_markov(
     emitted: the names of the columns that are emitted together; None: each by itself. Of joint
         symbols those in the data are known, with one added to each count.
     smoothing, encoding: as in `SecondOrderHMM.fit`.
-    Raises StructlearnError SL203, SL204, SL207, SL209, SL245 (there is no token) or SL247.
+    Raises StructlearnError if the arrays do not fit together, or there is no token.
     """
-    if not 0 <= smoothing < np.inf:
-        raise StructlearnError("SL209", name="smoothing", wanted="0 or more", value=smoothing)
     columns, label_ids, trigrams = _counted(columns, offsets, label_ids, labels, names)
     t = trigrams + smoothing * legal_trigrams(trigrams > 0, labels, encoding)
     emissions = _emissions(columns, names, emitted, label_ids, len(labels))
@@ -618,7 +613,7 @@ _Reading = tuple[NDArray[np.int64], NDArray[np.float64]]
 """Codes, and a row of factors for each: of the labels, then of the padding by distance."""
 
 
-class _Part:
+class _EmissionPart:
     """p(some columns of an emission | label) and the symbols of tokens in it.
 
     table: float64 (n_symbols, L). codes: int32 (n_tokens), places in it.
@@ -657,7 +652,7 @@ class _Reader:
         lengths = np.diff(offsets)
         self._begins = np.repeat(offsets[:-1], lengths)
         self._ends = np.repeat(offsets[1:], lengths)
-        self._parts: dict[tuple[str, ...], _Part] = {}
+        self._parts: dict[tuple[str, ...], _EmissionPart] = {}
 
     def nothing(self, place: int) -> NDArray[np.float64]:
         """The factors where nothing is read, float64 (1, L + |place|)."""
@@ -680,14 +675,14 @@ class _Reader:
         factors[len(table) :, self._n_labels :] = np.eye(distances)
         return codes, factors
 
-    def _parts_of(self, names: Sequence[str]) -> Iterator[_Part]:
+    def _parts_of(self, names: Sequence[str]) -> Iterator[_EmissionPart]:
         for emission in self._emissions:
             mine = tuple(name for name in names if name in emission.columns)
             if not mine:
                 continue
             if mine not in self._parts:
                 columns = _select(self._columns, self._names, mine)
-                self._parts[mine] = _Part(emission, mine, columns)
+                self._parts[mine] = _EmissionPart(emission, mine, columns)
             yield self._parts[mine]
 
 
@@ -793,6 +788,4 @@ def _blocks(offsets: NDArray[np.int64], n_tokens: int) -> Iterator[tuple[int, in
 
 def _parts(n: int) -> list[int]:
     """n samples, in parts."""
-    if n < 1:
-        raise StructlearnError("SL209", name="The number of samples", wanted="1 or more", value=n)
     return [min(_SAMPLES, n - begin) for begin in range(0, n, _SAMPLES)]

@@ -20,13 +20,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import serialization
 from ..errors import StructlearnError
+from ..learning.stored import Stored
 from . import _classes
 from .features import check_offsets, find_symbols
 
-_KIND = "word_classes"
-_VERSION = 1
 _WORD, _BACKOFF = "ORTH", "SHAPE"
 _CLASS = re.compile(r"CLASS([1-9]\d?)?")
 MAX_DEPTH = 63
@@ -34,7 +32,7 @@ MAX_CLASSES = 8192
 
 
 @dataclass(frozen=True, eq=False)
-class WordClasses:
+class WordClasses(Stored):
     """Classes of words at every depth of a binary tree.
 
     words: uint64 (n_words), ascending and unique: the ids of the words that have a class.
@@ -43,6 +41,8 @@ class WordClasses:
         `MAX_DEPTH`; two classes that part further down have one path).
     Raises StructlearnError SL240 if the parts do not fit together.
     """
+
+    kind = "word_classes"
 
     words: NDArray[np.uint64]
     classes: NDArray[np.uint16]
@@ -119,36 +119,6 @@ class WordClasses:
         """`classes`, and n_classes for a word that is not there."""
         return np.append(self.classes, self.n_classes)
 
-    def to_bytes(self) -> bytes:
-        """The classes as bytes, the same for equal classes."""
-        fields = {"words": self.words, "classes": self.classes, "paths": self.paths}
-        return serialization.pack(_KIND, _VERSION, fields)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> WordClasses:
-        """The classes that `to_bytes` wrote.
-
-        Raises StructlearnError SL050 to SL054 if the bytes are not those of word classes.
-        """
-        _, fields = serialization.unpack(data, _KIND, {_VERSION})
-        with serialization.reading(_KIND):
-            classes = cls(**fields)
-            types = classes.words.dtype, classes.classes.dtype, classes.paths.dtype
-            if types != (np.uint64, np.uint16, np.uint64):
-                raise TypeError(f"its arrays are {types}")
-        return classes
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, WordClasses):
-            return NotImplemented
-        return (
-            np.array_equal(self.words, other.words)
-            and np.array_equal(self.classes, other.classes)
-            and np.array_equal(self.paths, other.paths)
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # it holds arrays
-
     def __repr__(self) -> str:
         return f"<WordClasses: {len(self.words)} words in {self.n_classes} classes>"
 
@@ -196,7 +166,7 @@ def learn(
     n_classes: int,
     *,
     backoff: NDArray[np.uint64] | None = None,
-    min_frequency: int = 2,
+    min_count: int = 2,
     max_passes: int = 20,
 ) -> WordClasses:
     """Classes of the words of a text; the same text gives the same classes.
@@ -206,7 +176,7 @@ def learn(
         time grow with its square and its cube: 1,000 need 24 MB.
     backoff: uint64 (n_tokens), a coarser symbol of each token, such as its shape, that takes the
         place of a rare word. No symbol should be a word as well.
-    min_frequency: rarer words get no class, and rarer symbols of `backoff` neither; they are one
+    min_count: rarer words get no class, and rarer symbols of `backoff` neither; they are one
         fixed context, as sentence ends are.
     max_passes: of the exchange over all words, if it does not come to rest before.
     Raises StructlearnError SL203, SL209, or ValueError if `backoff` is not as long as `ids`.
@@ -215,8 +185,8 @@ def learn(
         wanted = f"1 to {MAX_CLASSES}"
         raise StructlearnError("SL209", name="n_classes", wanted=wanted, value=n_classes)
     if backoff is not None:
-        ids = _backed_off(ids, backoff, min_frequency)
-    words, codes = _vocabulary(ids, offsets, min_frequency)
+        ids = _backed_off(ids, backoff, min_count)
+    words, codes = _vocabulary(ids, offsets, min_count)
     if not len(words):
         return WordClasses(words, np.empty(0, np.uint16), np.ones(1, np.uint64))
     n_classes = min(n_classes, len(words))
@@ -330,21 +300,21 @@ def _neighbours(
 
 
 def _backed_off(
-    ids: NDArray[np.uint64], backoff: NDArray[np.uint64], min_frequency: int
+    ids: NDArray[np.uint64], backoff: NDArray[np.uint64], min_count: int
 ) -> NDArray[np.uint64]:
     """The text with rare words replaced."""
     _, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
-    return np.where(counts[numbers] >= min_frequency, ids, np.asarray(backoff, dtype=np.uint64))
+    return np.where(counts[numbers] >= min_count, ids, np.asarray(backoff, dtype=np.uint64))
 
 
 def _vocabulary(
-    ids: NDArray[np.uint64], offsets: NDArray[np.int64], min_frequency: int
+    ids: NDArray[np.uint64], offsets: NDArray[np.int64], min_count: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The words that get a class, ascending, and the text in numbers, as `Bigrams` wants it."""
     ids = np.asarray(ids, dtype=np.uint64)
     offsets = check_offsets(offsets, len(ids))
     words, numbers, counts = np.unique(ids, return_inverse=True, return_counts=True)
-    kept = counts >= min_frequency
+    kept = counts >= min_count
     renumbered = np.where(kept, np.cumsum(kept) - 1, np.count_nonzero(kept))
     # A sentence end before the first token, and one after each sentence.
     codes = np.insert(renumbered[numbers], offsets, np.count_nonzero(kept) + 1)

@@ -1,10 +1,10 @@
 """Conditional random fields: maximum conditional likelihood with a Gaussian prior.
 
 Lafferty, McCallum & Pereira (2001); the objective and its gradient are those of Sha & Pereira
-(2003, section 3.1), negated, with the prior in CRFsuite's unit (no one-half):
+(2003, section 3.1), negated:
 
-    f(w) = - sum_s log p_w(y_s | x_s) + l2 |w|^2
-    df/dw = expected counts - empirical counts + 2 l2 w
+    f(w) = - sum_s log p_w(y_s | x_s) + l2 |w|^2 / 2
+    df/dw = expected counts - empirical counts + l2 w
 
 Only supported features, those seen with the right labels in the training data, have a weight;
 the others stay at zero (Sha & Pereira, section 4.2).
@@ -27,8 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..learning.training import array_digest
 from ..optimize.lbfgs import dot
-from ..optimize.shards import Engine, Pool, balance, make_engine, split
+from ..optimize.shards import Engine, MakeEngine, Pool, balance, make_engine, split
 from . import _chain
 from .features import Templates
 from .model import ChainModel, check_label_ids, count_transitions
@@ -149,7 +150,7 @@ class ChainShard:
         """Its part of f and of the gradient, float64 (n_parameters), at `theta`."""
         gradient = np.empty_like(theta)
         total = self._expected_counts(theta, gradient)
-        return total + self.l2 * dot(theta, theta) - dot(theta, self._empirical), gradient
+        return total + 0.5 * self.l2 * dot(theta, theta) - dot(theta, self._empirical), gradient
 
     def close(self) -> None:
         """End the threads."""
@@ -199,7 +200,7 @@ class ChainShard:
 
         def unfold(groups: Iterable[_Group]) -> None:
             for group in groups:
-                self._unfold(group, theta, 2.0 * self.l2, self._empirical, gradient)
+                self._unfold(group, theta, self.l2, self._empirical, gradient)
 
         tasks = balance(folding.groups, self._pool.threads, lambda group: group.cost)
         self._pool.map(fold, tasks)
@@ -207,7 +208,7 @@ class ChainShard:
         found = self._pool.map(count, enumerate(parts))
         self._pool.map(unfold, tasks)
         rest = self._rest
-        gradient[rest] = 2.0 * self.l2 * theta[rest] - self._empirical[rest]
+        gradient[rest] = self.l2 * theta[rest] - self._empirical[rest]
         pairs = sum(pairs for _, pairs in found)
         gradient[n_weights:] += pairs.reshape(-1)[numbered]
         return sum(value for value, _ in found)
@@ -237,19 +238,20 @@ class ChainShard:
 
 
 class ChainObjective:
-    """A function of the supported weights of a chain model, to be minimised: a loss and l2 |w|^2.
+    """A loss and l2 |w|^2 / 2: a function of the supported weights of a chain model, to minimise.
 
     model: what is trained; its `supported` features, or, if it has none (it was loaded), those of
         this data. Its predicates stay fixed, and it is told whether it is locally normalised.
     columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
     label_ids: integers (n_tokens), the right labels.
-    l2: strength of the prior, 0 or more; 1 / (2 variance). It may be set anew at any time.
+    l2: strength of the prior, 0 or more. It may be set anew at any time.
     shards: the data are cut in so many. threads: so many work on the shards, with the same results,
         bit for bit, or share the sentences if there is one shard; results then differ by rounding
         errors.
+    make_engine: makes what has the shards.
     A parameter vector is that of a `Numbering`, in the order in which the shards bring the
     predicates. Not to be used by two threads at a time.
-    Raises StructlearnError SL203 to SL207 or SL209.
+    Raises StructlearnError if the data do not fit together, or to the model.
     """
 
     shard: type[ChainShard]
@@ -267,16 +269,15 @@ class ChainObjective:
         l2: float,
         threads: int = 1,
         shards: int = 1,
+        make_engine: MakeEngine = make_engine,
     ):
         if model.is_empty:
             raise StructlearnError("SL205")
         if model.unknown is not None:
             problem = "weights of unknown predicates cannot be trained by conditional likelihood"
             raise StructlearnError("SL206", problem=problem)
-        for name, value in (("threads", threads), ("shards", shards)):
-            if value < 1:
-                raise StructlearnError("SL209", name=name, wanted="1 or more", value=value)
         self._engine: Engine | None = None
+        self._make_engine = make_engine
         self.l2 = l2
         self.model = model
         self.model.locally_normalized = self.locally_normalized
@@ -293,13 +294,11 @@ class ChainObjective:
 
     @property
     def l2(self) -> float:
-        """Strength of the prior. Raises StructlearnError SL209 if it is set below 0."""
+        """Strength of the prior."""
         return self._l2
 
     @l2.setter
     def l2(self, l2: float) -> None:
-        if not 0 <= l2 < np.inf:
-            raise StructlearnError("SL209", name="l2", wanted="0 or more", value=l2)
         self._l2 = float(l2)
         if self._engine is not None:
             self._engine.update(_set_prior, self._l2)
@@ -351,6 +350,14 @@ class ChainObjective:
         self.model.weights[numbering.feature_rows(), numbering.column] = theta[:n_weights]
         self.model.transitions.reshape(-1)[numbering.transitions] = theta[n_weights:]
 
+    def digest(self) -> bytes:
+        """Equal for the same data and features, whatever the weights."""
+        model, numbering = self.model, self._numbering
+        features = numbering.order, numbering.column, numbering.transitions, model.keys
+        data = self._columns, self._offsets, self._label_ids
+        texts = model.labels, model.templates.texts, model.templates.key_bits
+        return array_digest(texts, model.states, model.initial, model.final, *features, *data)
+
     def close(self) -> None:
         """End the threads and let go of the shards, which are made anew if they are needed."""
         if self._engine is not None:
@@ -366,7 +373,8 @@ class ChainObjective:
             sentences = self._columns[tokens], offsets - offsets[0], self._label_ids[tokens]
             parts.append((sentences, not parts))
         threads = self._threads if self._n_shards == 1 else 1
-        return make_engine(_make_shard, (self.shard, self.model, threads), parts, self._threads)
+        shared = (self.shard, self.model, threads)
+        return self._make_engine(_make_shard, shared, parts, self._threads)
 
     def _numbered(self, folded: Engine) -> Engine:
         """The same, with the prior and the numbering of parameters."""
@@ -414,8 +422,8 @@ def _set_prior(shard: ChainShard, l2: float) -> None:
     shard.l2 = l2 if shard.is_first else 0.0
 
 
-class ConditionalShard(ChainShard):
-    """Some sentences of a `ConditionalLikelihood`."""
+class LikelihoodShard(ChainShard):
+    """Some sentences of a `ChainLikelihood`."""
 
     def _partial_loss(
         self,
@@ -436,10 +444,10 @@ class ConditionalShard(ChainShard):
         )
 
 
-class ConditionalLikelihood(ChainObjective):
+class ChainLikelihood(ChainObjective):
     """The objective of a CRF: - log p(y | x), and the prior. Arguments: see `ChainObjective`."""
 
-    shard = ConditionalShard
+    shard = LikelihoodShard
 
 
 @dataclass(frozen=True)

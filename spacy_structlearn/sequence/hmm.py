@@ -17,13 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..learning.training import Trainer, array_digest
+from ..serialization import nested
 from . import encoding as encodings
-from .estimators import SequenceData, concatenate
+from .data import SequenceData, concatenate
 from .features import UNKNOWN, Templates, check_offsets, find_symbols
 from .model import ChainModel, check_label_ids
 from .states import START
@@ -64,10 +67,8 @@ class SecondOrderHMM:
         (n_sentences + 1); label_ids: integers (n_tokens), places in `labels`.
         smoothing: added to the count of every trigram that the encoding allows (if it is None, of
         every trigram) and of those in the data. With 0 there may be sentences without any path.
-        Raises StructlearnError SL203, SL207, SL209 or SL230.
+        Raises StructlearnError if the arrays do not fit together.
         """
-        if not 0 <= smoothing < np.inf:
-            raise StructlearnError("SL209", name="smoothing", wanted="0 or more", value=smoothing)
         columns = _check_columns(columns)
         offsets = check_offsets(offsets, len(columns))
         label_ids = check_label_ids(label_ids, len(columns), len(labels))
@@ -295,71 +296,25 @@ def _check_columns(columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return columns
 
 
-@dataclass(frozen=True)
-class HMM:
-    """Hidden Markov model of second order (Smith, Vail & Lafferty 2007).
+class HMMTrainer(Trainer[Any]):
+    """Counts, in one step; the value is -log q0 of the data that were counted."""
 
-    attributes: the columns of words and tags. smoothing: see `SecondOrderHMM.fit`; the paper has
-    none, which leaves sentences of which some trigram was never seen without an answer. encoding:
-    see `encoding`.
-    """
-
-    attributes: tuple[str, str] = ("ORTH", "TAG")
-    smoothing: float = 1e-3
-    encoding: str = "IOB2"
-
-    def derive(self, columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The columns of words and tags are those of the text."""
-        return columns
-
-    def initialize(
-        self,
-        data: Sequence[SequenceData],
-        labels: Sequence[str],
-        previous: ChainModel | None = None,
-    ) -> ChainModel:
-        """A model of the labels that knows nothing else yet; the states come with the counts.
-
-        labels: the chunk labels; the model's own are their tags in the encoding. previous: not
-        used, counting begins anew.
-        """
-        tags = encodings.tag_set(labels, self.encoding)
-        return ChainModel(
-            tags,
-            Templates(_templates(self.attributes)),
-            np.empty(0, dtype=np.uint64),
-            np.empty((0, len(tags))),
-            np.zeros((len(tags), len(tags))),
-            encoding=self.encoding,
-        )
-
-    def trainer(self, parameters: ChainModel, data: Sequence[SequenceData]) -> HMMTrainer:
-        """Training on `data` alone, with the labels of `parameters`."""
-        return HMMTrainer(self, parameters, data)
-
-
-class HMMTrainer:
-    """Counting, which is done in one step.
-
-    value: -log q0 of the data that were counted; before the first step, 0.
-    n_iterations: how often the data were counted.
-    """
-
-    def __init__(self, settings: HMM, model: ChainModel, data: Sequence[SequenceData]):
-        self.settings = settings
-        self.value = 0.0
-        self.n_iterations = 0
+    def __init__(
+        self, settings: Any, model: ChainModel, data: Sequence[SequenceData], **engine: Any
+    ):
+        super().__init__(settings, **engine)
         self._model = model
-        self._data = list(data)
+        self._first = model.to_bytes()
+        self._data: list[SequenceData] = []
+        self.add(data)
 
-    def add(self, data: Sequence[SequenceData]) -> None:
-        """More sentences, for the next step."""
-        self._data.extend(data)
+    def take(self, data: Sequence[SequenceData]) -> None:
+        """See `Trainer`."""
+        self._data = [*self._data, *data]
 
-    def step(self) -> bool:
-        """Count all sentences. Returns False: there is nothing left to improve."""
-        sentences = concatenate(self._data, self._model.labels)
-        settings = self.settings
+    def iterate(self) -> bool:
+        """See `Trainer`."""
+        settings, sentences = self.settings, concatenate(self._data, self._model.labels)
         hmm = SecondOrderHMM.fit(
             *sentences,
             self._model.labels,
@@ -375,10 +330,15 @@ class HMMTrainer:
         """A copy of the model as it stands, float32."""
         return self._model.compact("float32")
 
-    def to_bytes(self) -> bytes:
-        """Nothing: what one step does needs no saving."""
-        return b""
+    def data_digest(self) -> bytes:
+        """See `Trainer`."""
+        return array_digest(self._first, *concatenate(self._data, self._model.labels))
 
-    def resume(self, state: bytes) -> bool:
-        """Returns False: counting begins anew."""
-        return False
+    def state(self) -> dict[str, Any]:
+        """See `Trainer`."""
+        return {"model": nested(self._model.to_bytes())}
+
+    def restore(self, state: dict[str, Any]) -> bool | None:
+        """See `Trainer`."""
+        self._model = ChainModel.from_bytes(state["model"].tobytes())
+        return None

@@ -4,7 +4,7 @@ McCallum, Freitag & Pereira (2000, section 2); the baseline of Smith, Vail & Laf
 5), with the features of their CRF. With the state y_t, a label or a pair of labels,
 
     p(y_t | y_{t-1}, x) = exp(s_t(y_t) + a(y_{t-1}, y_t)) / Z_t(y_{t-1})
-    f(w) = - sum_t log p(y_t | y_{t-1}, x) + l2 |w|^2
+    f(w) = - sum_t log p(y_t | y_{t-1}, x) + l2 |w|^2 / 2
 
 where Z sums over the states that may follow. In training y_{t-1} is the right state, so there is a
 sum over a few states a token and none over sequences. In decoding the product of all factors is a
@@ -13,7 +13,6 @@ chain like any other (`decode.state_scores`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +20,6 @@ from numpy.typing import NDArray
 
 from . import _local
 from .conditional import ChainObjective, ChainShard, Part
-from .estimators import LikelihoodEstimator
 from .model import ChainModel
 
 
@@ -71,13 +69,3 @@ def state_lists(members: NDArray[np.bool_], places: NDArray[np.int32] | None) ->
     starts = np.concatenate([[0], np.cumsum(members.sum(axis=1))]).astype(np.int32)
     columns = states if places is None else places[states]
     return _local.Lists(starts, states, columns, members.shape[1])
-
-
-@dataclass(frozen=True)
-class MEMM(LikelihoodEstimator):
-    """Maximum entropy Markov model (McCallum, Freitag & Pereira 2000).
-
-    Settings: see `LikelihoodEstimator`.
-    """
-
-    objective_kind: ClassVar[type[ChainObjective]] = LocalLikelihood

@@ -16,37 +16,31 @@ labels of q0, and log e + w of predicates. The label before the first is ^ for q
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
 from functools import cached_property
-from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from .. import serialization
 from ..errors import StructlearnError
+from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS, norm
 from ..optimize.m_estimation import DualCoordinateDescent, MEstimationObjective
 from ..optimize.shards import Pool, ThreadEngine
-from . import encoding as encodings
+from ..serialization import nested
 from .base import BaseDistribution, hidden_markov, locally_uniform, number_codes
-from .classes import derive_columns, source_columns
 from .conditional import Folding
-from .estimators import LBFGS_MEMORY, ChainEstimator, SequenceData, arranged, concatenate
+from .data import SequenceData, arranged, concatenate
 from .features import UNKNOWN, Templates, find_symbols
 from .hmm import close_columns
 from .model import ChainModel, check_label_ids
 from .specialized import CentredCounts, SpecializedHMM
-from .specialized import templates as specialized_templates
 from .states import START
+from .training import LBFGS_MEMORY
 
-BASES: tuple[str, ...] = ("hmm", "locally_uniform", "empirical", "specialized")
-"""Base distributions: section 5, equation 14, equation 15, and that of `specialized`."""
-
-_KIND = "m_estimation_training"
-_VERSION = 1
 _LARGEST_WEIGHT = 20.0
 """Where there is no regulariser: e^20, 5e8, is more than counts of tokens can bear out."""
 _SAMPLE_SMOOTHING = 0.5
@@ -171,14 +165,6 @@ class GoldCounts(LinearOperator):
         totals = np.bincount(groups, weights=expectations, minlength=len(firsts))
         return self._cells @ chosen, totals / scale
 
-    def digest(self) -> bytes:
-        """A hash of F."""
-        digest = blake2b(digest_size=16)
-        for part in (self._cells, self._features):
-            for array in (part.indptr, part.indices):
-                digest.update(array.astype("<i8").data)
-        return digest.digest()
-
     def _matvec(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         return self._cells @ (self._features @ vector.reshape(-1))
 
@@ -246,10 +232,10 @@ def _small(places: NDArray[np.int64]) -> NDArray[np.integer]:
     return places.astype(np.int32) if places.max(initial=0) <= np.iinfo(np.int32).max else places
 
 
-class Statistics:
+class ChainStatistics:
     """What M-estimation needs of labelled sentences, for every strength of the regulariser.
 
-    settings: the estimator. columns: uint64 (n_tokens, n_columns), `settings.columns`, with
+    settings: `MEstimationSettings`. columns: uint64 (n_tokens, n_columns), `settings.columns`, with
         vocabularies that are not closed; offsets, label_ids: as in `ChainModel.build`.
     labels: the model's labels. vocabularies: as in `ChainModel`, what else is unknown everywhere;
         None: those that the data have by the rule.
@@ -262,7 +248,7 @@ class Statistics:
 
     def __init__(
         self,
-        settings: MEstimation,
+        settings: Any,
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.integer],
@@ -284,7 +270,7 @@ class Statistics:
         # What q0 has not seen here is unknown to it, even if it is in the vocabularies given.
         self._vocabularies = dict(zip(names, found, strict=True))
         closed = columns
-        templates = Templates(settings.templates)
+        templates = settings.own_templates
         columns = np.ascontiguousarray(
             columns[:, [names.index(name) for name in templates.columns]]
         )
@@ -294,7 +280,7 @@ class Statistics:
             label_ids,
             labels,
             templates,
-            settings.min_frequency,
+            settings.min_count,
             order=2,
             pair_features=settings.pair_features,
             encoding=settings.encoding,
@@ -314,12 +300,13 @@ class Statistics:
             self.counts = CentredCounts(self.model, columns, offsets, self.base.residuals())
             self.expectations = np.zeros(self.counts.shape[1])
         else:
-            self.base = settings.base_distribution(closed, offsets, label_ids, labels, names)
+            sentences = (closed, offsets, label_ids, labels, names)
+            self.base = _base_distribution(settings, *sentences)
             self.counts = GoldCounts(
                 self.model, columns, offsets, label_ids, input_only=settings.input_only
             )
             self.expectations = self.counts.vector(
-                *settings.expectations(self.base, self.model, columns, offsets)
+                *_expectations(settings, self.base, self.model, columns, offsets)
             )
 
     @property
@@ -384,186 +371,45 @@ def correct(base: BaseDistribution | SpecializedHMM, model: ChainModel) -> Chain
     )
 
 
-@dataclass(frozen=True)
-class MEstimation(ChainEstimator):
-    """M-estimation (Smith, Vail & Lafferty 2007); always of second order.
+def _base_distribution(settings: Any, *sentences: Any) -> BaseDistribution:
+    """q0, counted on columns that are closed; sentences: as in `hidden_markov`."""
+    emitted, encoding = settings.emitted, settings.encoding
+    if settings.base == "locally_uniform":
+        return locally_uniform(*sentences, emitted=emitted, encoding=encoding)
+    smoothing = settings.smoothing
+    return hidden_markov(*sentences, emitted=emitted, smoothing=smoothing, encoding=encoding)
 
-    base: q0, one of `BASES`: "hmm"; "locally_uniform", which says nothing of labels; or
-        "empirical", the HMM's labels for the sentences of the training data; or "specialized",
-        labels of a better HMM for them, with features that are centred (see `specialized`): far
-        more accurate, and not in the paper.
-    emitted: the columns that q0 emits, together or each by itself: (("ORTH",), ("TAG",)). None:
-        all that the templates read, each by itself. Vocabularies of all columns are closed by the
-        paper's rule for unknown words. Of symbols together that were never seen together q0 says
-        nothing. For "specialized" two, words and tags; None: (("ORTH",), ("TAG",)).
-    smoothing: of q0's label trigrams, see `SecondOrderHMM.fit`; the paper has none, which leaves
-        sentences of which some trigram was never seen without an answer.
-    c: the regulariser is |w|^2 / 2c; None: none, as bad an idea as the paper finds it: mostly there
-        is no minimum. Training then ends as soon as that is known, and no weight exceeds 20. With
-        "specialized", where an example is a token, it is that of their sum instead of their mean.
-    max_iterations: passes through the sentences (`DualCoordinateDescent`), or iterations of L-BFGS
-        if c is None. tolerance: training ends when the objective is at most so much, in relation
-        to itself, above its minimum (L-BFGS: when it falls by no more, a mean of ten iterations).
-    samples: how many sentences of q0 its expectations are estimated from (equation 7); 0: they are
-        exact. seed: of the samples, and of the order of sentences in a pass.
-    input_only: train weights of predicates alone besides, which relieve those of features with
-        labels of modelling the text (section 5.2), and are not needed afterwards.
-    The order of the sentences makes no difference: they are taken in that of `arranged`.
-    Since the objective is convex, training always begins at q0, and `warm_start` changes nothing.
-    Raises StructlearnError SL209 for settings out of range.
+
+def _expectations(
+    settings: Any, base: BaseDistribution, model: ChainModel, *sentences: Any
+) -> tuple[NDArray[np.float64], ...]:
+    """E[f] of a model's features, and of its predicates if they count too.
+
+    sentences, and what is returned: as in `BaseDistribution`.
     """
-
-    order: int = 2
-    base: str = "hmm"
-    emitted: tuple[tuple[str, ...], ...] | None = None
-    smoothing: float = 1e-3
-    c: float | None = 1.0
-    max_iterations: int = 100
-    tolerance: float = 1e-4
-    samples: int = 0
-    seed: int = 0
-    input_only: bool = False
-
-    def __post_init__(self) -> None:
-        conditional = self.base in ("empirical", "specialized")
-        two = self.emitted is None or [len(group) for group in self.emitted] == [1, 1]
-        groups = Templates(self.templates).columns if self.emitted is None else self.emitted
-        emits = bool(groups) or self.base == "specialized"
-        for name, wanted, sound in (
-            ("order", "2", self.order == 2),
-            ("base", "one of " + ", ".join(BASES), self.base in BASES),
-            ("smoothing", "0 or more", 0 <= self.smoothing < np.inf),
-            ("c", "more than 0, or None", self.c is None or 0 < self.c < np.inf),
-            ("max_iterations", "1 or more", self.max_iterations >= 1),
-            ("tolerance", "0 or more", self.tolerance >= 0),
-            ("samples", "0 or more", self.samples >= 0),
-            ("seed", "0 or more", self.seed >= 0),
-            ("samples", f"0 for {self.base}", not self.samples or not conditional),
-            ("input_only", f"false for {self.base}", not self.input_only or not conditional),
-            ("emitted", "two columns for specialized", self.base != "specialized" or two),
-            ("emitted", "at least one group of columns, if templates read none", emits),
-        ):
-            if not sound:
-                value = getattr(self, name)
-                raise StructlearnError("SL209", name=name, wanted=wanted, value=value)
-
-    @cached_property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the templates, then those that are emitted besides."""
-        return self.all_templates.columns
-
-    @property
-    def words_and_tags(self) -> tuple[str, str]:
-        """The two columns of "specialized"."""
-        ((words,), (tags,)) = self.emitted or (("ORTH",), ("TAG",))
-        return words, tags
-
-    @cached_property
-    def all_templates(self) -> Templates:
-        """The templates of the features, then those of q0."""
-        if self.base == "specialized":
-            own = specialized_templates(self.words_and_tags).texts
-            return Templates(tuple(dict.fromkeys([*self.templates, *own])))
-        groups = self.emitted
-        if groups is None:
-            groups = tuple((name,) for name in Templates(self.templates).columns)
-        emitted = ("|".join(f"{name}[0]" for name in group) for group in groups)
-        return Templates(tuple(dict.fromkeys([*self.templates, *emitted])))
-
-    @cached_property
-    def attributes(self) -> tuple[str, ...]:
-        """The columns that are read from the text, in order."""
-        return source_columns(self.columns)
-
-    def derive(self, columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """`columns` from those of the text (SL241 if classes are missing)."""
-        return derive_columns(columns, self.columns, self.classes)
-
-    def initialize(
-        self,
-        data: Sequence[SequenceData],
-        labels: Sequence[str],
-        previous: ChainModel | None = None,
-    ) -> ChainModel:
-        """A model of labels and vocabularies; features and q0 come with the data of the training.
-
-        labels: of chunks; the model's own are their tags in the encoding. previous: of which word
-        classes stay if there are no others.
-        """
-        tags = encodings.tag_set(labels, self.encoding)
-        model = ChainModel(
-            tags,
-            self.all_templates,
-            np.empty(0, dtype=np.uint64),
-            np.empty((0, len(tags))),
-            np.zeros((len(tags), len(tags))),
-            encoding=self.encoding,
-            vocabularies=self._vocabularies(data),
+    found: tuple[NDArray[np.float64], ...]
+    if settings.base == "empirical":
+        found = base.posterior_expectations(model, *sentences)
+    elif settings.samples:
+        found = base.sampled_expectations(
+            model, settings.samples, settings.seed, smoothing=_SAMPLE_SMOOTHING
         )
-        model.classes = self.classes or (None if previous is None else previous.classes)
-        return model
-
-    def _vocabularies(self, data: Sequence[SequenceData]) -> dict[str, NDArray[np.uint64]]:
-        if not data:
-            return {}
-        _, found = close_columns(np.concatenate([part.columns for part in data]))
-        return dict(zip(self.columns, found, strict=True))
-
-    def trainer(self, parameters: ChainModel, data: Sequence[SequenceData]) -> MEstimationTrainer:
-        """Training on `data` alone, with labels, vocabularies and word classes of `parameters`."""
-        return MEstimationTrainer(self, parameters, data)
-
-    def base_distribution(
-        self,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
-        labels: Sequence[str],
-        names: Sequence[str],
-    ) -> BaseDistribution:
-        """q0, counted on columns that are closed; arguments as in `hidden_markov`."""
-        sentences = (columns, offsets, label_ids, labels, names)
-        if self.base == "locally_uniform":
-            return locally_uniform(*sentences, emitted=self.emitted, encoding=self.encoding)
-        return hidden_markov(
-            *sentences, emitted=self.emitted, smoothing=self.smoothing, encoding=self.encoding
-        )
-
-    def expectations(
-        self,
-        base: BaseDistribution,
-        model: ChainModel,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-    ) -> tuple[NDArray[np.float64], ...]:
-        """E[f] of a model's features, and of its predicates if `input_only`.
-
-        Arguments and results: as in `BaseDistribution`.
-        """
-        found: tuple[NDArray[np.float64], ...]
-        if self.base == "empirical":
-            found = base.posterior_expectations(model, columns, offsets)
-        elif self.samples:
-            found = base.sampled_expectations(
-                model, self.samples, self.seed, smoothing=_SAMPLE_SMOOTHING
-            )
-        else:
-            found = base.expectations(model, columns, offsets)
-        if not self.input_only:
-            return found
-        return *found, base.predicate_expectations(model, columns, offsets)
+    else:
+        found = base.expectations(model, *sentences)
+    if not settings.input_only:
+        return found
+    return *found, base.predicate_expectations(model, *sentences)
 
 
 class Minimization:
     """The search for the weights, by the dual or, without regulariser, by L-BFGS.
 
-    c: the regulariser is |w|^2 / 2c; None: none. Settings: those of `statistics`.
+    l2: of the regulariser l2 |w|^2 / 2; 0: there is none. Settings: those of `statistics`.
     """
 
-    def __init__(self, statistics: Statistics, c: float | None):
+    def __init__(self, statistics: ChainStatistics, l2: float):
         settings = statistics.settings
-        if c is not None:
-            c *= statistics.scale
+        c = statistics.scale / l2 if l2 else None
         self._statistics = statistics
         self._max_iterations = settings.max_iterations
         self._objective = MEstimationObjective(statistics.counts, statistics.expectations, c=c)
@@ -629,104 +475,93 @@ class Minimization:
 
     def to_bytes(self) -> bytes:
         """The state, without the data."""
-        state = serialization.nested(self._optimizer.to_bytes())
-        return serialization.pack(_KIND, _VERSION, {"data": self._digest(), "state": state})
+        return self._optimizer.to_bytes()
 
-    def resume(self, state: bytes) -> bool:
-        """Go on from `to_bytes`, bit for bit; False, and no change, if it is of other data or c.
-
-        Raises StructlearnError SL050 to SL054 if it is no such state.
-        """
-        _, fields = serialization.unpack(state, _KIND, {_VERSION})
-        with serialization.reading(_KIND):
-            if fields["data"] != self._digest():
-                return False
-            state = fields["state"].tobytes()
-            if isinstance(self._optimizer, LBFGS):
-                self._optimizer = LBFGS.from_bytes(state)
-            else:
-                counts, expectations = self._statistics.distinct
-                self._optimizer = DualCoordinateDescent.from_bytes(state, counts, expectations)
-        return True
-
-    def _digest(self) -> str:
-        """Of all on which the course of the search depends, besides the state."""
-        settings = self._statistics.settings
-        parts = repr((self._objective.c, settings.tolerance, settings.seed))
-        digest = blake2b(parts.encode(), digest_size=16)
-        digest.update(self._statistics.counts.digest())
-        digest.update(self._statistics.expectations.data)
-        return digest.hexdigest()
+    def resumed(self, state: bytes) -> Minimization:
+        """The same, gone on from `to_bytes`. Raises StructlearnError if it is no such state."""
+        resumed = copy(self)
+        if isinstance(self._optimizer, LBFGS):
+            resumed._optimizer = LBFGS.from_bytes(state)
+        else:
+            distinct = self._statistics.distinct
+            resumed._optimizer = DualCoordinateDescent.from_bytes(state, *distinct)
+        return resumed
 
 
-class MEstimationTrainer:
+class MEstimationTrainer(Trainer[Any]):
     """Gathers statistics, then minimises the objective.
 
-    value: the objective at the present weights; before the first step, 0.
-    n_iterations: iterations so far, over all sets of data.
+    With more data q0 and the features are other ones, so that training begins anew.
     """
 
-    def __init__(self, settings: MEstimation, model: ChainModel, data: Sequence[SequenceData]):
-        self.settings = settings
+    def __init__(
+        self, settings: Any, model: ChainModel, data: Sequence[SequenceData], **engine: Any
+    ):
+        super().__init__(settings, **engine)
         self._model = model
-        self._data = list(data)
-        self._done = 0  # iterations before the present minimisation
-        self._statistics: Statistics | None = None
+        self._data: list[SequenceData] = []
+        self.add(data)
+
+    def take(self, data: Sequence[SequenceData]) -> None:
+        """See `Trainer`."""
+        self._data = [*self._data, *data]
+        self._statistics: ChainStatistics | None = None
         self._minimization: Minimization | None = None
 
-    @property
-    def value(self) -> float:
-        return 0.0 if self._minimization is None else self._minimization.value
-
-    @property
-    def n_iterations(self) -> int:
-        return self._done + (0 if self._minimization is None else self._minimization.n_iterations)
-
-    def add(self, data: Sequence[SequenceData]) -> None:
-        """More sentences: q0 and the features are other ones, so training begins anew."""
-        self._data.extend(data)
-        self._done = self.n_iterations
-        self._statistics = self._minimization = None
-
-    def step(self) -> bool:
-        """One iteration. Returns False once training has ended."""
-        return self._start()[1].step()
+    def iterate(self) -> bool:
+        """See `Trainer`."""
+        minimization = self._begun()
+        before = minimization.n_iterations
+        more = minimization.step()
+        self.n_iterations += minimization.n_iterations - before
+        self.value = minimization.value
+        return more
 
     def parameters(self) -> ChainModel:
         """The model as it stands, float32; before the first step, what training began with."""
         if self._statistics is None or self._minimization is None:
-            return self._model
+            return self._model.replaced()
         model = self._statistics.corrected(self._minimization.weights())
         model.classes = self._model.classes
         return model.compact("float32")
 
-    def to_bytes(self) -> bytes:
-        """The state of the training, to go on bit for bit with the same data."""
-        return b"" if self._minimization is None else self._minimization.to_bytes()
+    def data_digest(self) -> bytes:
+        """See `Trainer`."""
+        return array_digest(self._model.to_bytes(), *self._sentences())
 
-    def resume(self, state: bytes) -> bool:
-        """Go on from `to_bytes`. Returns False if the state is of other data or settings."""
-        return bool(state) and self._start()[1].resume(state)
+    def state(self) -> dict[str, Any]:
+        """See `Trainer`."""
+        minimization = self._minimization
+        return {"search": None if minimization is None else nested(minimization.to_bytes())}
 
-    def _start(self) -> tuple[Statistics, Minimization]:
-        if self._statistics is None or self._minimization is None:
-            sentences = concatenate(arranged(self._data), self._model.labels)
-            self._statistics = Statistics(
-                self.settings, *sentences, self._model.labels, self._model.vocabularies
+    def restore(self, state: dict[str, Any]) -> bool | None:
+        """See `Trainer`."""
+        search = state["search"]
+        self._minimization = None if search is None else self._begun().resumed(search.tobytes())
+        return None
+
+    def _sentences(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]:
+        return concatenate(arranged(self._data), self._model.labels)
+
+    def _begun(self) -> Minimization:
+        if self._statistics is None:
+            self._statistics = ChainStatistics(
+                self.settings, *self._sentences(), self._model.labels, self._model.vocabularies
             )
-            self._minimization = Minimization(self._statistics, self.settings.c)
-        return self._statistics, self._minimization
+        if self._minimization is None:
+            self._minimization = Minimization(self._statistics, self.settings.l2)
+        return self._minimization
 
 
 def grid(
-    statistics: Statistics, strengths: Sequence[float | None], *, threads: int = 1
+    statistics: ChainStatistics, strengths: Sequence[float], *, threads: int = 1
 ) -> list[ChainModel]:
-    """The model of each c in `strengths`, float64, in that order, from one featurisation.
+    """The model of each l2 in `strengths`, float64, in that order, from one featurisation.
 
     threads: so many strengths are trained at a time (one alone is trained by one thread), which
     takes as many cores, and memory for as many searches; the results are the same.
     """
-    minimizations = [Minimization(statistics, c) for c in strengths]
+    minimizations = [Minimization(statistics, l2) for l2 in strengths]
     pool = Pool(threads)
     try:
         found = pool.map(Minimization.run, minimizations)

@@ -16,23 +16,22 @@ contiguous, so that scoring a token is a handful of look-ups and additions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .. import serialization
 from ..errors import StructlearnError
+from ..learning.annotations import annotations, fits
+from ..learning.stored import Stored
+from ..serialization import nested
 from . import _chain
 from . import encoding as encodings
 from .classes import WordClasses, derive_columns
 from .features import UNKNOWN, Templates, check_offsets, find_symbols
 from .states import START, allowed_transitions, label_states, pair_states, previous_labels
 
-_KIND = "chain_model"
-_VERSION = 3
 _PRUNED_VERSION = 4
-_READABLE = {1, 2, 3, 4}
 _FIELDS_OF_VERSION_3 = ("vocabularies", "locally_normalized")
 _FIELDS_OF_VERSION_1 = {
     "labels", "templates", "keys", "present", "weights", "transitions", "in_memory"
@@ -40,7 +39,7 @@ _FIELDS_OF_VERSION_1 = {
 _WEIGHT_DTYPES = ("float16", "float32", "float64")
 
 
-class ChainModel:
+class ChainModel(Stored):
     """A linear-chain log-linear model of first or second order.
 
     labels: the label strings; a label's id is its place.
@@ -71,6 +70,10 @@ class ChainModel:
         n_states), the features that may be trained; set by `build`, not stored, else None.
     Raises StructlearnError SL206 if the parts do not fit together.
     """
+
+    kind = "chain_model"
+    version = 3
+    readable = (1, 2, 3, 4)
 
     def __init__(
         self,
@@ -141,7 +144,7 @@ class ChainModel:
         label_ids: NDArray[np.integer],
         labels: Sequence[str],
         templates: Templates | Sequence[str],
-        min_frequency: int = 1,
+        min_count: int = 1,
         *,
         order: int = 1,
         pair_features: bool = True,
@@ -151,23 +154,17 @@ class ChainModel:
 
         columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
         label_ids: integers (n_tokens), places in `labels`.
-        min_frequency: a predicate is known if it is true at so many tokens or more.
+        min_count: a predicate is known if it is true at so many tokens or more.
         order: 1 or 2; for 2 the states are those of `states.pair_states`.
         pair_features: whether predicates are crossed with the pairs of labels too, if order is 2.
         Supported are the pairs (predicate, column) and (state, next state) that the data hold.
-        Raises StructlearnError SL203, SL204, SL207 or SL209.
+        Raises StructlearnError if the arrays do not fit together.
         """
-        for name, value, wanted, sound in (
-            ("min_frequency", min_frequency, "1 or more", min_frequency >= 1),
-            ("order", order, "1 or 2", order in (1, 2)),
-        ):
-            if not sound:
-                raise StructlearnError("SL209", name=name, wanted=wanted, value=value)
         if not isinstance(templates, Templates):
             templates = Templates(templates)
         offsets = check_offsets(offsets, len(columns))
         label_ids = check_label_ids(label_ids, len(columns), len(labels))
-        keys = _frequent_keys(templates, columns, offsets, min_frequency)
+        keys = _frequent_keys(templates, columns, offsets, min_count)
         if order == 1:
             weights = np.zeros((len(keys), len(labels)))
             transitions = np.zeros((len(labels),) * 2)
@@ -327,24 +324,12 @@ class ChainModel:
         weights[np.abs(weights) <= threshold] = 0
         kept = weights.any(axis=1)
         keys = self.keys[kept]
-        return ChainModel(
-            self.labels,
-            self.templates,
-            keys,
-            weights[kept],
-            self.transitions.copy(),
-            states=self.states,
-            unknown=self.unknown,
-            initial=self.initial,
-            final=self.final,
-            encoding=self.encoding,
-            names={key: self.names[key] for key in keys.tolist() if key in self.names}
-            if self.names
-            else None,
-            classes=self.classes,
-            vocabularies=self.vocabularies,
-            locally_normalized=self.locally_normalized,
-            margin=self.margin,
+        return self.replaced(
+            keys=keys,
+            weights=weights[kept],
+            transitions=self.transitions.copy(),
+            names=self.names
+            and {key: self.names[key] for key in keys.tolist() if key in self.names},
             storage=storage,
         )
 
@@ -402,46 +387,37 @@ class ChainModel:
         """The label, or pair of labels, of each column of weights."""
         return [*self.labels, *(self._state_names() if self.has_pair_features else ())]
 
-    def to_bytes(self) -> bytes:
-        """The model as bytes, the same for equal models: a bit for each weight that is not zero,
-        the key of each predicate, and the weights in the `storage` type.
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
+        """See `Stored`: a bit for each weight that is not zero, the key of each predicate, and the
+        weights in the `storage` type.
 
         With a margin there are many labels, of which a predicate has weights for few: then, in
         place of the bits, their number and their places.
         """
         present = self.weights != 0
         named = sorted(self.names)
-        further: dict[str, Any] = {
-            "vocabularies": self.vocabularies,
-            "locally_normalized": self.locally_normalized,
+        fields: dict[str, Any] = {
+            "labels": self.labels,
+            "templates": self.templates.texts,
+            **self._packed_keys(present),
+            "weights": self.weights[present].astype(self.storage),
+            "transitions": self.transitions,
+            "in_memory": str(self.weights.dtype),
+            "n_columns": self.weights.shape[1],
+            "states": self.states,
+            "unknown": self.unknown,
+            "initial": self.initial,
+            "final": self.final,
+            "encoding": self.encoding,
+            "named_keys": np.array(named, dtype=np.uint64),
+            "names": [self.names[key] for key in named],
+            "classes": None if self.classes is None else nested(self.classes.to_bytes()),
         }
-        return serialization.pack(
-            _KIND,
-            # Models that need none of the further fields are written as they were before.
-            _PRUNED_VERSION
-            if self.margin is not None
-            else _VERSION
-            if any(further.values())
-            else 2,
-            {
-                "labels": self.labels,
-                "templates": self.templates.texts,
-                **self._packed_keys(present),
-                "weights": self.weights[present].astype(self.storage),
-                "transitions": self.transitions,
-                "in_memory": str(self.weights.dtype),
-                "n_columns": self.weights.shape[1],
-                "states": self.states,
-                "unknown": self.unknown,
-                "initial": self.initial,
-                "final": self.final,
-                "encoding": self.encoding,
-                "named_keys": np.array(named, dtype=np.uint64),
-                "names": [self.names[key] for key in named],
-                "classes": None if self.classes is None else self._packed_classes(),
-                **(further if any(further.values()) or self.margin is not None else {}),
-            },
-        )
+        further = {name: getattr(self, name) for name in _FIELDS_OF_VERSION_3}
+        if self.margin is not None:
+            return _PRUNED_VERSION, fields | further
+        # Models that need none of the further fields are written as they were before.
+        return (self.version, fields | further) if any(further.values()) else (2, fields)
 
     def _packed_keys(self, present: NDArray[np.bool_]) -> dict[str, Any]:
         """The fields that say which predicates and weights there are."""
@@ -458,28 +434,23 @@ class ChainModel:
             "columns": np.nonzero(present)[1].astype(narrow),
         }
 
-    def _packed_classes(self) -> NDArray[np.uint8]:
-        assert self.classes is not None
-        return serialization.nested(self.classes.to_bytes())
+    @classmethod
+    def from_fields(cls, version: int, fields: dict[str, Any]) -> ChainModel:
+        """See `Stored`."""
+        if version == 1:
+            fields = _from_version_1(fields)
+        if version == _PRUNED_VERSION:
+            fields = _from_version_4(fields)
+        if version < 3 and any(name in fields for name in _FIELDS_OF_VERSION_3):
+            raise ValueError(f"it has fields that version {version} did not have")
+        kinds = annotations(cls._from_arrays.__func__)  # type: ignore[attr-defined]
+        for name, value in fields.items():
+            if not fits(value, kinds.get(name, Any)):
+                raise TypeError(f"{name} is of the type {type(value).__name__}")
+        return cls._from_arrays(**fields)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> ChainModel:
-        """The model that `to_bytes` wrote, now or in an earlier version.
-
-        Raises StructlearnError SL050 to SL054 if the bytes are not those of a chain model.
-        """
-        version, fields = serialization.unpack(data, _KIND, _READABLE)
-        with serialization.reading(_KIND):
-            if version == 1:
-                fields = _from_version_1(fields)
-            if version == _PRUNED_VERSION:
-                fields = _from_version_4(fields)
-            if version < 3 and any(name in fields for name in _FIELDS_OF_VERSION_3):
-                raise ValueError(f"it has fields that version {version} did not have")
-            return cls._from_fields(**fields)
-
-    @classmethod
-    def _from_fields(
+    def _from_arrays(
         cls,
         *,
         labels: list[str],
@@ -488,7 +459,7 @@ class ChainModel:
         present: NDArray[np.uint8],
         weights: NDArray[np.floating],
         transitions: NDArray[np.float64],
-        in_memory: str,
+        in_memory: Literal["float32", "float64"],
         n_columns: int,
         states: NDArray[np.int32],
         unknown: NDArray[np.float64] | None,
@@ -503,29 +474,12 @@ class ChainModel:
         key_bits: int = 64,
         margin: float | None = None,
     ) -> ChainModel:
-        for name in labels + templates + names:
-            if not isinstance(name, str):
-                raise TypeError("a label, template or name is not a string")
-        storage = weights.dtype.name
-        _check_storage(storage)
-        if in_memory not in ("float32", "float64"):
-            raise ValueError("its weights are neither float32 nor float64")
-        if type(n_columns) is not int or n_columns < 0:
-            raise ValueError("its number of columns is none")
         n_weights = len(keys) * n_columns
         if present.shape != ((n_weights + 7) // 8,):
             raise ValueError("its bit mask has the wrong length")
         mask = np.unpackbits(present, count=n_weights, bitorder="little").astype(np.bool_)
-        if weights.shape != (np.count_nonzero(mask),) or keys.dtype != np.uint64:
-            raise ValueError("its weights or keys do not fit its bit mask")
-        vocabularies = vocabularies or {}
-        if (
-            states.dtype != np.int32
-            or any(symbols.dtype != np.uint64 for symbols in (named_keys, *vocabularies.values()))
-            or type(locally_normalized) is not bool
-            or (margin is not None and type(margin) is not float)
-        ):
-            raise ValueError("its states, names or vocabularies have the wrong type")
+        if weights.shape != (np.count_nonzero(mask),):
+            raise ValueError("its weights do not fit its bit mask")
         full = np.zeros(n_weights, dtype=in_memory)
         full[mask] = weights
         return cls(
@@ -544,24 +498,8 @@ class ChainModel:
             vocabularies=vocabularies,
             locally_normalized=locally_normalized,
             margin=margin,
-            storage=storage,
+            storage=weights.dtype.name,
         )
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ChainModel):
-            return NotImplemented
-        names = ("labels", "templates", "storage", "encoding", "names", "classes")
-        names += ("locally_normalized", "margin")
-        arrays = ("keys", "weights", "transitions", "states", "initial", "final", "unknown")
-        return (
-            all(getattr(self, name) == getattr(other, name) for name in names)
-            and self.weights.dtype == other.weights.dtype
-            and all(_same_array(getattr(self, name), getattr(other, name)) for name in arrays)
-            and self.vocabularies.keys() == other.vocabularies.keys()
-            and all(_same_array(a, other.vocabularies[n]) for n, a in self.vocabularies.items())
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # mutable: training writes into the weights
 
     def __repr__(self) -> str:
         return (
@@ -683,7 +621,7 @@ def _frequent_keys(
     templates: Templates,
     columns: NDArray[np.uint64],
     offsets: NDArray[np.int64],
-    min_frequency: int,
+    min_count: int,
 ) -> NDArray[np.uint64]:
     """The keys of all predicates true at so many tokens, ascending; uint64."""
     found = [np.empty(0, dtype=np.uint64)]
@@ -692,7 +630,7 @@ def _frequent_keys(
         keys = templates.keys(columns, offsets, [template])[:, 0]
         ids = np.empty(len(keys), dtype=np.int32)
         distinct = keys[_chain.number_keys(keys, ids)]
-        found.append(distinct[np.bincount(ids, minlength=len(distinct)) >= min_frequency])
+        found.append(distinct[np.bincount(ids, minlength=len(distinct)) >= min_count])
     return np.unique(np.concatenate(found))
 
 
@@ -752,10 +690,6 @@ def _from_version_4(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _vector(scores: NDArray[np.float64] | None, n: int) -> NDArray[np.float64]:
     return np.zeros(n) if scores is None else np.ascontiguousarray(scores, dtype=np.float64)
-
-
-def _same_array(a: NDArray | None, b: NDArray | None) -> bool:
-    return a is b if a is None or b is None else np.array_equal(a, b)
 
 
 def _check_storage(storage: str) -> None:

@@ -2,7 +2,7 @@
 
 Besag (1975); a baseline of Smith, Vail & Lafferty (2007, section 5; Toutanova et al. 2003):
 
-    f(w) = - sum_t log p(c_t | all other labels, x) + l2 |w|^2
+    f(w) = - sum_t log p(c_t | all other labels, x) + l2 |w|^2 / 2
 
 Another label at t changes the scores of the states and transitions that it touches, and all else
 cancels, so that there is a sum over the labels a token and none over sequences. What it trains is a
@@ -21,10 +21,10 @@ weight of v's predicates with the labels of the context.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,15 +35,7 @@ from ..optimize.lbfgs import dot
 from . import _local
 from .classes import source_columns
 from .conditional import ChainObjective, ChainShard, LabelledSentences, Numbering, Part
-from .estimators import (
-    LikelihoodEstimator,
-    LikelihoodTrainer,
-    SequenceData,
-    arranged,
-    concatenate,
-)
 from .features import UNKNOWN, Templates, find_symbols
-from .hmm import close_columns
 from .local import state_lists
 from .model import ChainModel
 from .states import START
@@ -156,32 +148,28 @@ class JointShard(PseudoShard):
 
 
 class LogPseudoLikelihood(ChainObjective):
-    """The objective of pseudolikelihood.
+    """The objective of pseudolikelihood. Arguments and errors: see `ChainObjective`."""
 
-    joint: whether words and tags (all columns of the templates) are predicted too. Columns are then
-        closed, as `model.vocabularies` says, and each template reads one place at most.
-    The rest: see `ChainObjective`. Raises StructlearnError SL255, SL256 or SL258 if the model is
-    none for the joint form, SL257 if a symbol is out of its vocabulary, and those of
-    `ChainObjective`.
+    shard = PseudoShard
+
+
+class JointPseudoLikelihood(ChainObjective):
+    """The objective of the joint form: words and tags, all columns of the templates, are predicted
+    too.
+
+    Columns are closed, as `model.vocabularies` says, and each template reads one place at most.
+    Arguments: see `ChainObjective`. Raises StructlearnError too if the model is none for the joint
+    form, or if a symbol is out of its vocabulary.
     """
 
-    def __init__(
-        self,
-        model: ChainModel,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.integer],
-        *,
-        l2: float,
-        threads: int = 1,
-        shards: int = 1,
-        joint: bool = False,
-    ):
-        if joint:
-            _check_joint(model)
-        self.joint = joint
-        self.shard = JointShard if joint else PseudoShard
-        super().__init__(model, columns, offsets, label_ids, l2=l2, threads=threads, shards=shards)
+    shard = JointShard
+
+    def __init__(self, model: ChainModel, *sentences: Any, **settings: Any):
+        check_templates(model.templates)
+        for name in model.templates.columns:
+            if name not in model.vocabularies:
+                raise StructlearnError("SL256", column=name)
+        super().__init__(model, *sentences, **settings)
 
     def _check(
         self,
@@ -190,7 +178,7 @@ class LogPseudoLikelihood(ChainObjective):
         label_ids: NDArray[np.integer],
     ) -> LabelledSentences:
         columns, *rest = super()._check(columns, offsets, label_ids)
-        for place, name in enumerate(self.model.templates.columns if self.joint else ()):
+        for place, name in enumerate(self.model.templates.columns):
             symbols, known = columns[:, place], self.model.vocabularies[name]
             strange = (find_symbols(symbols, known) == len(known)) & (symbols != UNKNOWN)
             if strange.any():
@@ -319,95 +307,11 @@ def _symbol_keys(
             yield offset, keys[begin : begin + len(symbols)]
 
 
-def _check_joint(model: ChainModel) -> None:
-    """Raise SL255, SL256 or SL258 if the joint form is not defined for the model, or too costly."""
-    _check_templates(model.templates)
-    for name in model.templates.columns:
-        if name not in model.vocabularies:
-            raise StructlearnError("SL256", column=name)
-
-
-def _check_templates(templates: Templates) -> None:
+def check_templates(templates: Templates) -> None:
+    """Raise SL255 or SL258 if the joint form is not defined for them, or too costly."""
     for text, terms in zip(templates.texts, templates.terms, strict=True):
         if len(terms) > 1:
             raise StructlearnError("SL255", template=text)
     for name in templates.columns:
         if name not in source_columns(templates.columns):
             raise StructlearnError("SL258", column=name)
-
-
-@dataclass(frozen=True)
-class PseudoLikelihood(LikelihoodEstimator):
-    """Pseudolikelihood (Besag 1975; Smith, Vail & Lafferty 2007).
-
-    joint: predict words and tags too; see `LogPseudoLikelihood`. Vocabularies are then closed by
-    the paper's rule (`hmm.close_columns`), the sentences in the order of `arranged`. The rest: see
-    `LikelihoodEstimator`.
-    """
-
-    joint: bool = False
-
-    objective_kind: ClassVar[type[ChainObjective]] = LogPseudoLikelihood
-
-    def initialize(
-        self,
-        data: Sequence[SequenceData],
-        labels: Sequence[str],
-        previous: ChainModel | None = None,
-    ) -> ChainModel:
-        """See `ChainEstimator`."""
-        return super().initialize(arranged(data) if self.joint else data, labels, previous)
-
-    def close_vocabularies(
-        self, columns: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.uint64], dict[str, NDArray[np.uint64]]]:
-        """See `ChainEstimator`. Raises StructlearnError SL255 or SL258."""
-        if not self.joint:
-            return columns, {}
-        templates = Templates(self.templates)
-        _check_templates(templates)
-        closed, vocabularies = close_columns(columns)
-        return closed, dict(zip(templates.columns, vocabularies, strict=True))
-
-    def objective(
-        self,
-        model: ChainModel,
-        columns: NDArray[np.uint64],
-        offsets: NDArray[np.int64],
-        label_ids: NDArray[np.int32],
-    ) -> ChainObjective:
-        """What is minimised; arguments as in `LogPseudoLikelihood`, but columns not closed yet."""
-        if self.joint:
-            columns = model.derive(close_columns(columns)[0])
-        return super().objective(model, columns, offsets, label_ids, joint=self.joint)
-
-    def trainer(
-        self, parameters: ChainModel, data: Sequence[SequenceData], *, shards: int | None = None
-    ) -> LikelihoodTrainer:
-        """Training that goes on from `parameters`. shards: in place of the setting."""
-        settings = self if shards is None else replace(self, shards=shards)
-        kind = _JointTrainer if self.joint else LikelihoodTrainer
-        return kind(settings, parameters, data)
-
-
-class _JointTrainer(LikelihoodTrainer):
-    """Keeps its data: which tokens are the first of their types, only all of them together tell."""
-
-    def __init__(
-        self,
-        settings: LikelihoodEstimator,
-        model: ChainModel,
-        data: Sequence[SequenceData],
-    ):
-        super().__init__(settings, model, arranged(data))
-        self._data = list(data)
-
-    def add(self, data: Sequence[SequenceData]) -> None:
-        self._data.extend(data)
-        model = self._objective.model
-        self._objective.write(self._optimizer.x)
-        self._objective.close()
-        data = arranged(self._data)
-        self._objective = self.settings.objective(model, *concatenate(data, model.labels))
-        self._done = self.n_iterations
-        self._optimizer = self._start(self._objective.parameters())

@@ -28,7 +28,6 @@ part in the training.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
@@ -37,7 +36,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from . import _chain
-from .features import Templates
+from .features import state_templates
 from .model import ChainModel, check_label_ids
 from .states import previous_labels
 
@@ -69,7 +68,7 @@ class SpecializedHMM:
         *,
         encoding: str = "IOB2",
     ):
-        self.templates = templates(names)
+        self.templates = state_templates(names)
         columns, self._offsets = self.templates.check(columns, offsets)
         self._label_ids = check_label_ids(label_ids, len(columns), len(labels))
         # The states and which of them may follow one another: a model without predicates.
@@ -197,21 +196,6 @@ class SpecializedHMM:
 _WORDS, _TAGS, _BIGRAMS, _TRIGRAMS, _BEFORE, _TWO_BEFORE = range(6)
 
 
-def templates(names: tuple[str, str]) -> Templates:
-    """The predicates of q0. names: of the columns of words and tags."""
-    word, tag = names
-    return Templates(
-        (
-            f"{word}[0]|{tag}[0]",
-            f"{tag}[0]",
-            f"{tag}[-1]|{tag}[0]",
-            f"{tag}[-2]|{tag}[-1]|{tag}[0]",
-            f"{tag}[-1]",
-            f"{tag}[-2]|{tag}[-1]",
-        )
-    )
-
-
 class CentredCounts(LinearOperator):
     """F of centred features: what each token's right state has more of than q0 expects.
 
@@ -284,14 +268,6 @@ class CentredCounts(LinearOperator):
         chosen = self._matrix[:, firsts]
         chosen.data *= scale[chosen.indices]
         return chosen, totals / scale
-
-    def digest(self) -> bytes:
-        """A hash of F."""
-        digest = blake2b(digest_size=16)
-        for array in (self._matrix.indptr, self._matrix.indices):
-            digest.update(array.astype("<i8").data)
-        digest.update(self._matrix.data.data)
-        return digest.digest()
 
     def _matvec(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
         return self._matrix @ vector.reshape(-1)

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from spacy_structlearn.grammar.settings import ConditionalGrammarSettings, LatentGrammarSettings
-from spacy_structlearn.sequence.estimators import CRF, SequenceData
-from spacy_structlearn.sequence.local import MEMM
-from spacy_structlearn.sequence.pseudolikelihood import PseudoLikelihood
+from spacy_structlearn.sequence.data import SequenceData
+from spacy_structlearn.sequence.settings import CRFSettings, MEMMSettings, PseudoLikelihoodSettings
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 
@@ -67,13 +66,16 @@ def conditional(**settings):
 
 
 CASES = {
-    "CRF": (chain_trainer, CRF(TEMPLATES, shards=3)),
-    "CRF, L1": (chain_trainer, CRF(TEMPLATES, l1=0.2, shards=3)),
-    "MEMM": (chain_trainer, MEMM(TEMPLATES, shards=3)),
-    "pseudolikelihood": (chain_trainer, PseudoLikelihood(TEMPLATES, shards=3)),
-    "joint": (chain_trainer, PseudoLikelihood(TEMPLATES[:2], joint=True, shards=3)),
     "EM": (grammar_trainer, LatentGrammarSettings(**ROUNDS, shards=3)),
     "conditional": (grammar_trainer, conditional(shards=3, conditional_iterations=4)),
+    "CRF": (chain_trainer, CRFSettings(templates=TEMPLATES, shards=3)),
+    "CRF, L1": (chain_trainer, CRFSettings(templates=TEMPLATES, l1=0.2, shards=3)),
+    "MEMM": (chain_trainer, MEMMSettings(templates=TEMPLATES, shards=3)),
+    "pseudolikelihood": (chain_trainer, PseudoLikelihoodSettings(templates=TEMPLATES, shards=3)),
+    "joint": (
+        chain_trainer,
+        PseudoLikelihoodSettings(templates=TEMPLATES[:2], joint=True, shards=3),
+    ),
     "copied": (
         grammar_trainer,
         conditional(

@@ -9,7 +9,6 @@ from scipy.optimize import approx_fprime, brentq
 from scipy.optimize import minimize as scipy_minimize
 from scipy.sparse.linalg import aslinearoperator
 
-from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize import _dual
 from spacy_structlearn.optimize.lbfgs import minimize
@@ -213,32 +212,6 @@ def test_without_regulariser():
     assert stopped.n_evaluations < found.n_evaluations
 
 
-def test_saved_and_continued_is_bitwise_the_same():
-    counts, _, expectations = problem()
-    whole = DualCoordinateDescent(counts, expectations, c=3.0, tolerance=0.0, seed=5)
-    for iterations in (0, 3):
-        whole.run(iterations)
-        part = DualCoordinateDescent.from_bytes(whole.to_bytes(), counts, expectations)
-        for optimizer in (whole, part):
-            optimizer.run(2)
-        assert whole.w.tobytes() == part.w.tobytes()
-        assert whole.to_bytes() == part.to_bytes()
-    other = DualCoordinateDescent(counts, expectations, c=3.0, tolerance=0.0, seed=6).run(5)
-    assert other.w.tobytes() != whole.w.tobytes()
-
-
-def test_state_of_other_data():
-    counts, _, expectations = problem()
-    state = DualCoordinateDescent(counts, expectations, c=1.0).run(1).to_bytes()
-    with pytest.raises(StructlearnError, match="SL054"):
-        DualCoordinateDescent.from_bytes(state, *problem(n=13)[::2])
-    with pytest.raises(StructlearnError, match="SL051"):
-        DualCoordinateDescent.from_bytes(state[:-1], counts, expectations)
-    forged = serialization.pack("m_estimation_dual", 1, {"settings": {"c": 1.0}, "state": {}})
-    with pytest.raises(StructlearnError, match="SL054"):
-        DualCoordinateDescent.from_bytes(forged, counts, expectations)
-
-
 def test_no_features():
     counts = sparse.csr_array((2, 0))
     assert DualCoordinateDescent(counts, np.empty(0), c=1.0).run(5).value == 1.0
@@ -261,6 +234,3 @@ def test_errors():
             MEstimationObjective(counts, expectations, c=c)
         with pytest.raises(StructlearnError, match="SL209"):
             DualCoordinateDescent(counts, expectations, c=c)
-    for settings in ({"tolerance": -1.0}, {"seed": -1}):
-        with pytest.raises(StructlearnError, match="SL209"):
-            DualCoordinateDescent(counts, expectations, c=1.0, **settings)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize import lbfgs
 from spacy_structlearn.optimize.lbfgs import run
@@ -151,38 +150,6 @@ def test_values_fall_and_callback_stops():
         objective, np.ones(25), l1=2.0, callback=lambda o: o.n_iterations == 3, **TIGHT
     )
     assert (stopped.n_iterations, stopped.status) == (3, "running")
-
-
-@pytest.mark.parametrize("l1", [2.0, np.linspace(0.0, 5.0, 25)])
-@pytest.mark.parametrize("stop", [0, 1, 9])
-def test_saved_and_continued_is_bitwise_the_same(stop, l1):
-    _, _, objective = regression()
-    whole, part = (OWLQN(np.ones(25), l1=l1, memory=4) for _ in range(2))
-    for _ in range(stop):
-        whole.step(objective)
-        part.step(objective)
-    part = OWLQN.from_bytes(part.to_bytes())
-    for _ in range(10):
-        assert whole.step(objective) == part.step(objective)
-        assert whole.x.tobytes() == part.x.tobytes()
-        assert whole.gradient.tobytes() == part.gradient.tobytes()
-    assert whole.n_evaluations == part.n_evaluations
-    assert whole.to_bytes() == part.to_bytes()
-
-
-def test_states_of_the_two_optimizers_are_told_apart():
-    with pytest.raises(StructlearnError, match="SL052"):
-        OWLQN.from_bytes(lbfgs.LBFGS(np.zeros(3)).to_bytes())
-    with pytest.raises(StructlearnError, match="SL052"):
-        lbfgs.LBFGS.from_bytes(OWLQN(np.zeros(3), l1=1.0).to_bytes())
-
-
-@pytest.mark.parametrize("change", [{"smooth_gradient": np.zeros(2)}, {"smooth_gradient": None}])
-def test_forged_state(change):
-    _, fields = serialization.unpack(OWLQN(np.zeros(3), l1=1.0).to_bytes(), "owlqn", {1})
-    fields["state"].update(change)
-    with pytest.raises(StructlearnError, match="SL054"):
-        OWLQN.from_bytes(serialization.pack("owlqn", 1, fields))
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan, -np.inf])

@@ -17,7 +17,7 @@ CRF = {
     "@architectures": "spacy_structlearn.CRF.v1",
     "encoding": "none",
     "templates": ["ORTH[0]", "ORTH[-1]", "SUFFIX[0]", "bias"],
-    "l2": 0.1,
+    "l2": 0.2,
 }
 PERCEPTRON = {
     "@architectures": "spacy_structlearn.Perceptron.v1",
@@ -117,7 +117,7 @@ def test_a_tagger_holds_its_word_classes(make_examples, tmp_path):
     ids, shapes = (
         np.concatenate([doc.to_array(name) for doc in docs]) for name in ("ORTH", "SHAPE")
     )
-    classes = learn(ids, np.cumsum([0, *map(len, docs)]), 6, backoff=shapes, min_frequency=1)
+    classes = learn(ids, np.cumsum([0, *map(len, docs)]), 6, backoff=shapes, min_count=1)
     path = tmp_path / "classes"
     path.write_bytes(classes.to_bytes())
     model = {**CRF, "templates": ["CLASS[0]", "bias"], "classes": str(path)}

@@ -289,11 +289,11 @@ def test_an_output_that_cannot_be_used_is_refused_before_the_training(tmp_path, 
 # --- settings -------------------------------------------------------------------------------------
 def test_overrides_change_the_config_and_the_result(fitted, paths):
     overrides = paths | {
-        "components.np_chunker.model.l2": 8.0,
+        "components.np_chunker.model.l2": 16.0,
         "components.np_chunker.model.templates": ["TAG[0]", "bias"],
     }
     nlp = fitting.train(CONFIG, overrides=overrides, progress=False)
-    assert nlp.config["components"]["np_chunker"]["model"]["l2"] == 8.0
+    assert nlp.config["components"]["np_chunker"]["model"]["l2"] == 16.0
     assert len(parameters(nlp).keys) < len(parameters(fitted[0]).keys)
     assert np.abs(parameters(nlp).weights).max() < np.abs(parameters(fitted[0]).weights).max()
 

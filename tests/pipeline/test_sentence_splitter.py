@@ -14,7 +14,7 @@ from spacy_structlearn.pipeline.renderings import RENDERINGS, rendered
 MODEL = {
     "@architectures": "spacy_structlearn.CRF.v1",
     "encoding": "none",
-    "l2": 0.05,
+    "l2": 0.1,
     "templates": [
         *("bias", "GAP[0]", "KIND[-1]|GAP[0]|KIND[0]", "BREAK[0]|KIND[0]", "LOWER[0]|KIND[-1]"),
         *("QUOTE[0]|KIND[-1]|KIND[0]", "KIND[-2]|KIND[-1]|KIND[0]", "LINE[0]"),

@@ -7,7 +7,8 @@ from scipy.special import logsumexp
 
 from spacy_structlearn.optimize.lbfgs import minimize
 from spacy_structlearn.sequence import encoding
-from spacy_structlearn.sequence.conditional import ConditionalLikelihood
+from spacy_structlearn.sequence.conditional import ChainLikelihood
+from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.sequence.features import Templates
 from spacy_structlearn.sequence.model import ChainModel
 
@@ -51,7 +52,7 @@ def random_model(columns, offsets, label_ids, labels=LABELS[:3], scale=1.0, seed
 def train_crf(columns, offsets, label_ids, labels, templates, *, l2=1.0, order=1, callback=None):
     """A model of maximum conditional likelihood."""
     model = ChainModel.build(columns, offsets, label_ids, labels, templates, order=order)
-    objective = ConditionalLikelihood(model, columns, offsets, label_ids, l2=l2)
+    objective = ChainLikelihood(model, columns, offsets, label_ids, l2=l2)
     optimizer = minimize(
         objective.value_and_grad, objective.parameters(), max_iterations=500, callback=callback
     )
@@ -62,6 +63,23 @@ def train_crf(columns, offsets, label_ids, labels, templates, *, l2=1.0, order=1
 
 def sentences(offsets):
     return [slice(a, b) for a, b in pairwise(offsets)]
+
+
+def as_data(columns, offsets, label_ids, tags=LABELS):
+    """A list of the sentences, as training wants them."""
+    return [
+        SequenceData(
+            columns[s], np.array([0, s.stop - s.start]), tuple(tags[i] for i in label_ids[s])
+        )
+        for s in sentences(offsets)
+    ]
+
+
+def trained(trainer):
+    """The trainer at its end."""
+    while trainer.step():
+        pass
+    return trainer
 
 
 def numpy_scores(rows, weights):

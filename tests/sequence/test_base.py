@@ -153,7 +153,7 @@ def make(seed=0, lengths=(4, 1, 6, 3, 2, 5), labels=LABELS[:3], **options):
     ("labels", "options"),
     [
         ("OXY", {"order": 2}),
-        ("XOY", {"order": 2, "min_frequency": 40}),
+        ("XOY", {"order": 2, "min_count": 40}),
         ("XYZ", {"order": 2}),
         ("OXY", {"order": 2, "pair_features": False}),
         ("XYO", {"order": 1}),
@@ -418,13 +418,6 @@ def test_errors():
     for expectations in (base.expectations, base.posterior_expectations):
         with pytest.raises(StructlearnError, match="SL248"):
             expectations(model, columns, offsets)
-    with pytest.raises(StructlearnError, match="SL209"):
-        base.sample(0)
-    for smoothing in (-1.0, np.inf):
-        with pytest.raises(StructlearnError, match="SL209"):
-            base.sampled_expectations(model, 5, smoothing=smoothing)
-        with pytest.raises(StructlearnError, match="SL209"):
-            make(smoothing=smoothing)
     with pytest.raises(StructlearnError, match="SL247"):
         make(emitted=[("ORTH", "LEMMA")])
     with pytest.raises(StructlearnError, match="SL204"):

@@ -135,7 +135,7 @@ def test_prefixes_of_paths_are_coarser_classes():
 
 def test_more_classes_than_words():
     ids, offsets = toy_text(50)
-    found = learn(ids, offsets, 1000, min_frequency=1)
+    found = learn(ids, offsets, 1000, min_count=1)
     assert found.n_classes == len(found.words) == len(np.unique(ids))
     assert len(np.unique(found.column(found.words))) == len(found.words)
 
@@ -158,7 +158,7 @@ def test_rare_and_unknown_words_have_no_class():
     ids, offsets = toy_text()
     ids = ids.copy()
     ids[17] = 9999
-    found = learn(ids, offsets, 4, min_frequency=2)
+    found = learn(ids, offsets, 4, min_count=2)
     symbols = found.column(np.array([[9999, 0], [2**64 - 1, ids[0]]], dtype=np.uint64))
     assert symbols.shape == (2, 2)
     assert (symbols.reshape(-1)[:3] == 0).all()
@@ -172,7 +172,7 @@ def test_backoff_stands_for_rare_words():
     ids = ids.copy()
     rare = np.flatnonzero(kinds == 3)[::3]
     ids[rare] = np.arange(len(rare), dtype=np.uint64) + np.uint64(10**6)
-    found = learn(ids, offsets, 4, backoff=kinds, min_frequency=2)
+    found = learn(ids, offsets, 4, backoff=kinds, min_count=2)
     assert not np.isin(ids[rare], found.words).any()
     new, noun = np.array([10**9], np.uint64), np.array([3], np.uint64)
     assert found.column(new).tolist() == [0]
@@ -286,17 +286,7 @@ def test_deep_trees_end_at_the_greatest_depth():
     assert len(np.unique(found.column(ids))) == MAX_DEPTH + 1
 
 
-# --- storage --------------------------------------------------------------------------------------
-
-
-def test_round_trip():
-    ids, offsets = toy_text(200)
-    found = learn(ids, offsets, 6)
-    again = WordClasses.from_bytes(found.to_bytes())
-    assert again == found
-    assert again.to_bytes() == found.to_bytes()
-    assert again != learn(ids, offsets, 5)
-    assert "6 classes" in repr(again)
+# --- classes and columns --------------------------------------------------------------------------
 
 
 def parts():
@@ -321,15 +311,6 @@ def parts():
 def test_parts_that_do_not_fit(wrong):
     with pytest.raises(StructlearnError, match="SL240"):
         WordClasses(**{**parts(), **wrong})
-
-
-def test_bytes_that_hold_other_types():
-    wrong = parts() | {"paths": np.array([2.0, 3.0])}
-    data = classes.serialization.pack("word_classes", 1, wrong)
-    with pytest.raises(StructlearnError, match="SL054"):
-        WordClasses.from_bytes(data)
-    with pytest.raises(StructlearnError, match="SL054"):
-        WordClasses.from_bytes(classes.serialization.pack("word_classes", 1, {"words": 1}))
 
 
 def test_class_columns_are_made_from_word_and_shape():

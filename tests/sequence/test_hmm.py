@@ -5,17 +5,17 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from chains import LABELS, random_data, sentences
+from chains import LABELS, as_data, random_data, sentences
 from conll import f1, read_noun_phrases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence.decode import marginals, viterbi
-from spacy_structlearn.sequence.estimators import SequenceData
 from spacy_structlearn.sequence.features import find_symbols
-from spacy_structlearn.sequence.hmm import HMM, SecondOrderHMM, close_vocabulary
+from spacy_structlearn.sequence.hmm import SecondOrderHMM, close_vocabulary
 from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.sequence.settings import HMMSettings
 
 LENGTHS = (4, 1, 0, 6, 3, 2, 5)
 
@@ -163,19 +163,14 @@ def test_smoothing_opens_what_the_encoding_allows_and_no_more():
 def test_estimator():
     columns, offsets, label_ids = random_data((5, 3, 4, 6), seed=3)
     tags = np.array(["O", "B-NP", "I-NP"])
-    data = [
-        SequenceData(columns[s], np.array([0, s.stop - s.start]), tuple(tags[label_ids[s]]))
-        for s in sentences(offsets)
-    ]
-    estimator = HMM()
+    data = as_data(columns, offsets, label_ids, tags)
+    estimator = HMMSettings()
     assert estimator.attributes == ("ORTH", "TAG")
     model = estimator.initialize(data, ["NP"])
     assert not model.is_empty
     trainer = estimator.trainer(model, data[:2])
-    assert (trainer.value, trainer.n_iterations) == (0.0, 0)
     assert not trainer.step()
     trainer.add(data[2:])
-    assert not trainer.resume(trainer.to_bytes())
     assert not trainer.step()
     assert trainer.n_iterations == 2
     hmm = SecondOrderHMM.fit(
@@ -192,7 +187,7 @@ def test_estimator():
 def test_other_columns_and_encoding():
     model = make()[0].to_chain_model(("LOWER", "POS"))
     assert model.templates.columns == ("LOWER", "POS")
-    estimator = HMM(attributes=("LOWER", "POS"), encoding="IOE2")
+    estimator = HMMSettings(word="LOWER", tag="POS", encoding="IOE2")
     assert estimator.initialize([], ["NP"]).labels == ("O", "I-NP", "E-NP")
 
 
@@ -204,9 +199,6 @@ def test_errors():
         SecondOrderHMM.fit(columns, offsets, label_ids + 1, LABELS[:3])
     with pytest.raises(StructlearnError, match="SL203"):
         SecondOrderHMM.fit(columns, offsets + 1, label_ids, LABELS[:3])
-    for smoothing in (-1.0, np.nan, np.inf):
-        with pytest.raises(StructlearnError, match="SL209"):
-            SecondOrderHMM.fit(columns, offsets, label_ids, LABELS[:3], smoothing=smoothing)
 
 
 @pytest.mark.corpus

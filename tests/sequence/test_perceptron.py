@@ -4,17 +4,17 @@ import itertools
 
 import numpy as np
 import pytest
-from chains import LABELS, TEMPLATES, random_data, sentences
+from chains import LABELS, TEMPLATES, as_data, random_data, sentences, trained
 from conll import f1, read_noun_phrases
 
-from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence import _perceptron
 from spacy_structlearn.sequence.decode import viterbi
-from spacy_structlearn.sequence.estimators import SequenceData
 from spacy_structlearn.sequence.features import SHA_PEREIRA
 from spacy_structlearn.sequence.model import ChainModel
-from spacy_structlearn.sequence.perceptron import AveragedPerceptron, Perceptron, shuffled
+from spacy_structlearn.sequence.online import shuffled
+from spacy_structlearn.sequence.perceptron import PerceptronTrainer
+from spacy_structlearn.sequence.settings import PerceptronSettings
 
 LENGTHS = (4, 1, 0, 6, 3, 2, 7)
 KINDS = [{"order": 1}, {"order": 2, "pair_features": False}, {"order": 2}]
@@ -25,15 +25,13 @@ def make(n_labels=3, seed=0, lengths=LENGTHS, **options):
     return ChainModel.build(*data, LABELS[:n_labels], TEMPLATES, **options), data
 
 
-def train(data, labels, templates, *, max_epochs=20, order=1, seed=0, callback=None):
-    """A model after so many epochs, or fewer: until none is wrong or the callback is true."""
+def perceptron(model, data, **settings):
+    return PerceptronTrainer(PerceptronSettings(**settings), model, as_data(*data))
+
+
+def train(data, labels, templates, *, order=1, **settings):
     model = ChainModel.build(*data, labels, templates, order=order)
-    learner = AveragedPerceptron(model, *data, seed=seed)
-    for _ in range(max_epochs):
-        if not learner.epoch() or (callback and callback(learner)):
-            break
-    learner.write()
-    return model
+    return trained(perceptron(model, data, **settings))
 
 
 class PlainPerceptron:
@@ -91,12 +89,13 @@ class PlainPerceptron:
 @pytest.mark.parametrize("n_labels", [1, 2, 3, 5])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_weights_are_those_of_the_plain_algorithm(options, n_labels, seed):
-    model, data = make(n_labels, seed, min_frequency=2, **options)
+    model, data = make(n_labels, seed, min_count=2, **options)
     plain = PlainPerceptron(model, *data)
-    learner = AveragedPerceptron(model, *data, seed=seed)
+    learner = perceptron(model, data, seed=seed)
     for epoch in range(6):
-        assert learner.epoch() == plain.epoch(shuffled(len(LENGTHS), seed, epoch))
-    assert learner.n_epochs == 6
+        learner.iterate()
+        assert learner.value == plain.epoch(shuffled(len(LENGTHS), seed, epoch))
+    assert learner.n_iterations == 6
     assert n_labels == 1 or learner._totals.any()
     np.testing.assert_array_equal(learner._weights, plain.weights[learner._order])
     n = 6 * len(LENGTHS)
@@ -104,7 +103,7 @@ def test_weights_are_those_of_the_plain_algorithm(options, n_labels, seed):
     np.testing.assert_array_equal(
         n * learner._weights - learner._totals, plain.sums[0][learner._order]
     )
-    learner.write()
+    learner.parameters()
     np.testing.assert_allclose(model.weights, plain.sums[0] / n, atol=1e-12)
     allowed = np.isfinite(model.transitions)
     np.testing.assert_allclose(model.transitions[allowed], plain.sums[1][allowed] / n, atol=1e-12)
@@ -123,28 +122,19 @@ def separable_data():
 @pytest.mark.parametrize("order", [1, 2])
 def test_separable_data_end_without_mistakes(order):
     columns, offsets, label_ids = separable_data()
-    seen = []
-    model = train(
-        (columns, offsets, label_ids),
-        LABELS[:3],
-        ("ORTH[1]", "TAG[0]", "ORTH[1]|TAG[0]"),
-        order=order,
-        max_epochs=100,
-        callback=lambda learner: seen.append(learner.n_wrong),
+    templates = ("ORTH[1]", "TAG[0]", "ORTH[1]|TAG[0]")
+    learner = train(
+        (columns, offsets, label_ids), LABELS[:3], templates, order=order, max_iterations=100
     )
-    assert len(seen) < 99
-    assert 0 not in seen
+    assert learner.n_iterations < 99
+    assert learner.value == 0
+    model = learner.parameters()
     np.testing.assert_array_equal(viterbi(model, columns, offsets), label_ids)
-
-
-def test_callback_stops_and_epochs_are_limited():
-    data = random_data(LENGTHS, n_symbols=1)
-    settings = {"labels": LABELS[:3], "templates": ("ORTH[0]", "TAG[0]")}
-    epochs = []
-    train(data, **settings, max_epochs=4, callback=lambda p: epochs.append(p.n_epochs))
-    assert epochs == [1, 2, 3, 4]
-    train(data, **settings, callback=lambda p: epochs.append(0) or p.n_epochs == 2)
-    assert epochs == [1, 2, 3, 4, 0, 0]
+    # Training that goes on from what was learned has nothing left to do.
+    loaded = ChainModel.from_bytes(model.to_bytes())
+    again = perceptron(loaded, (columns, offsets, label_ids))
+    assert not again.step()
+    assert again.value == 0
 
 
 def test_order_of_sentences():
@@ -156,97 +146,32 @@ def test_order_of_sentences():
     assert shuffled(8, 7, 2).tolist() == [6, 4, 0, 5, 7, 1, 3, 2]
 
 
-def test_seed_matters_and_nothing_else_does():
-    models = []
-    for seed in (0, 0, 1):
-        data = make()[1]
-        models.append(train(data, LABELS[:3], TEMPLATES, seed=seed).to_bytes())
-    assert models[0] == models[1] != models[2]
-
-
-def as_sequence_data(columns, offsets, label_ids):
-    tags = np.array(LABELS)[label_ids]
-    return [
-        SequenceData(columns[s], np.array([0, s.stop - s.start]), tuple(tags[s]))
-        for s in sentences(offsets)
-    ]
-
-
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("stop", [0, 1, 4])
-def test_saved_and_continued_is_bitwise_the_same(order, stop):
-    estimator = Perceptron(TEMPLATES, order=order, seed=5, max_epochs=30)
-    data = as_sequence_data(*random_data([6] * 12))
-    whole, part = (estimator.trainer(estimator.initialize(data, ["NP"]), data) for _ in range(2))
-    for _ in range(stop):
-        whole.step()
-    assert part.resume(whole.to_bytes())
-    for _ in range(4):
-        assert whole.step() == part.step()
-        assert (whole.value, whole.n_iterations) == (part.value, part.n_iterations)
-    assert whole.to_bytes() == part.to_bytes()
-    assert whole.parameters().to_bytes() == part.parameters().to_bytes()
-
-
-def test_state_of_other_data_or_settings():
-    estimator = Perceptron(TEMPLATES)
-    data = as_sequence_data(*random_data([6] * 12))
-    trainer = estimator.trainer(estimator.initialize(data, ["NP"]), data)
-    trainer.step()
-    state = trainer.to_bytes()
-    for changed, sentences_ in (
-        (Perceptron(TEMPLATES, seed=1), data),
-        (Perceptron(TEMPLATES, order=1), data),
-        (estimator, data[:-1]),
-        (estimator, data[::-1]),
-    ):
-        other = changed.trainer(changed.initialize(data, ["NP"]), sentences_)
-        before = other.to_bytes()
-        assert not other.resume(state)
-        assert other.to_bytes() == before
-    with pytest.raises(StructlearnError, match="SL051"):
-        trainer.resume(state[:-1])
-    _, fields = serialization.unpack(state, "perceptron_state", {1})
-    for change in ({"counts": [1]}, {"weights": np.zeros(1)}, {"places": np.array([10**9])}):
-        forged = serialization.pack("perceptron_state", 1, {**fields, **change})
-        with pytest.raises(StructlearnError, match="SL054"):
-            trainer.resume(forged)
-
-
 def test_added_sentences_begin_a_new_average():
     model, (columns, offsets, label_ids) = make(lengths=[4, 5, 6, 3])
-    learner = AveragedPerceptron(model, columns[:9], offsets[:3], label_ids[:9], seed=1)
-    learner.epoch()
+    data = as_data(columns, offsets, label_ids)
+    learner = PerceptronTrainer(PerceptronSettings(seed=1), model, data[:2])
+    learner.step()
     weights = learner._weights.copy()
-    learner.add(columns[9:], offsets[2:] - 9, label_ids[9:])
+    learner.add(data[2:])
     assert learner.n_sentences == 4
     assert not learner._totals.any()
     np.testing.assert_array_equal(learner._weights, weights)
     plain = PlainPerceptron(model, columns, offsets, label_ids)
     plain.weights[learner._order] = weights
     plain.transitions[learner._before, learner._after] = learner._arc_weights
-    learner.epoch()
+    learner.step()
     plain.epoch(shuffled(4, 1, 1))
-    learner.write()
+    learner.parameters()
     np.testing.assert_allclose(model.weights, plain.sums[0] / 4, atol=1e-12)
 
 
-def test_training_goes_on_from_a_trained_model():
-    columns, offsets, label_ids = separable_data()
-    templates = ("ORTH[1]", "TAG[0]", "ORTH[1]|TAG[0]")
-    model = train((columns, offsets, label_ids), LABELS[:3], templates, order=2, max_epochs=100)
-    loaded = ChainModel.from_bytes(model.compact("float32").to_bytes())
-    assert AveragedPerceptron(loaded, columns, offsets, label_ids).epoch() == 0
-
-
 def test_trainer():
-    estimator = Perceptron(SHA_PEREIRA, max_epochs=3)
+    estimator = PerceptronSettings(max_iterations=3)
     assert estimator.attributes == ("ORTH", "TAG")
-    data = as_sequence_data(*random_data([6] * 12, n_symbols=2))
+    data = as_data(*random_data([6] * 12, n_symbols=2))
     model = estimator.initialize(data, ["NP"])
     assert model.order == 2
     trainer = estimator.trainer(model, data[:10])
-    assert (trainer.value, trainer.n_iterations) == (0.0, 0)
     assert [trainer.step() for _ in range(3)] == [True, True, False]
     assert trainer.value > 0
     trainer.add(data[10:])
@@ -255,34 +180,24 @@ def test_trainer():
     assert trainer.parameters().weights.dtype == np.float32
 
 
-def test_encoding():
-    estimator = Perceptron(TEMPLATES, encoding="IOE2")
-    data = [SequenceData(np.zeros((2, 2), np.uint64), np.array([0, 2]), ("I-NP", "E-NP"))]
-    model = estimator.initialize(data, ["NP"])
-    assert (model.encoding, model.labels) == ("IOE2", ("O", "I-NP", "E-NP"))
-    assert estimator.trainer(model, data).step() in (True, False)
-
-
 def test_no_predicates_and_no_tokens():
     columns, offsets, label_ids = random_data([3, 2])
     model = ChainModel.build(columns, offsets, label_ids, LABELS[:3], TEMPLATES, 99)
-    learner = AveragedPerceptron(model, columns, offsets, label_ids)
-    learner.epoch()
-    learner.write()
-    assert model.transitions.any()
-    assert AveragedPerceptron(model, columns[:0], [0], label_ids[:0]).epoch() == 0
+    learner = perceptron(model, (columns, offsets, label_ids))
+    learner.step()
+    assert learner.parameters().transitions.any()
+    learner = perceptron(model, (columns[:0], [0, 0], label_ids[:0]))
+    assert not learner.step()
+    assert learner.value == 0
 
 
 def test_errors():
-    model, (columns, offsets, label_ids) = make()
+    model, data = make()
     with pytest.raises(StructlearnError, match="SL205"):
-        AveragedPerceptron(ChainModel.empty(), columns, offsets, label_ids)
-    with pytest.raises(StructlearnError, match="SL207"):
-        AveragedPerceptron(model, columns, offsets, label_ids + 7)
+        perceptron(ChainModel.empty(), data)
+    part = as_data(*data)[0]
     with pytest.raises(StructlearnError, match="SL203"):
-        AveragedPerceptron(model, columns, offsets + 1, label_ids)
-    with pytest.raises(StructlearnError, match="SL209"):
-        AveragedPerceptron(model, columns, offsets, label_ids, seed=-1)
+        PerceptronTrainer(PerceptronSettings(), model, [part._replace(offsets=part.offsets + 1)])
 
 
 SOUND = {
@@ -345,6 +260,6 @@ def test_conll_2000(corpora):
     # CRFsuite's averaged perceptron has 94.02 after 20 epochs with the same label pairs.
     folder = corpora / "conll2000"
     data = read_noun_phrases(folder / "train.txt.gz", 7936)
-    model = train(data, LABELS[:3], SHA_PEREIRA, order=2, max_epochs=10)
+    model = train(data, LABELS[:3], SHA_PEREIRA, order=2, max_iterations=10).parameters()
     columns, offsets, gold = read_noun_phrases(folder / "test.txt.gz")
     assert f1(offsets, gold, viterbi(model, columns, offsets)) > 93.8

@@ -2,17 +2,17 @@
 
 import numpy as np
 import pytest
-from chains import LABELS, TEMPLATES, random_data, random_model
+from chains import LABELS, TEMPLATES, as_data, random_data, random_model, trained
 from scipy.special import logsumexp
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence import _pruned
 from spacy_structlearn.sequence.decode import marginals, state_scores
-from spacy_structlearn.sequence.estimators import SequenceData
 from spacy_structlearn.sequence.features import Templates
 from spacy_structlearn.sequence.model import ChainModel
-from spacy_structlearn.sequence.perceptron import shuffled
-from spacy_structlearn.sequence.pruned import Candidates, StochasticCRF, candidates
+from spacy_structlearn.sequence.online import shuffled
+from spacy_structlearn.sequence.pruned import Candidates, candidates
+from spacy_structlearn.sequence.settings import StochasticCRFSettings
 
 LENGTHS = [5, 0, 1, 7, 3]
 
@@ -94,8 +94,15 @@ def test_no_tokens():
 
 
 # --- training -------------------------------------------------------------------------------------
-def sequence_data(columns, offsets, label_ids):
-    return [SequenceData(columns, offsets, tuple(LABELS[i] for i in label_ids))]
+
+
+def settings(**values):
+    return StochasticCRFSettings(templates=TEMPLATES, encoding="none", **values)
+
+
+def train(data, **values):
+    by = settings(**values)
+    return trained(by.trainer(by.initialize(data, LABELS[:3]), data))
 
 
 def plain_epochs(model, columns, offsets, label_ids, settings, n_epochs):
@@ -158,16 +165,13 @@ def plain_posteriors(scores, arcs):
 @pytest.mark.parametrize("l1", [0.0, 0.5])
 def test_weights_are_those_of_the_plain_algorithm(l1):
     columns, offsets, label_ids = random_data([4, 2, 0, 6, 1, 5], 3, seed=3)
-    settings = StochasticCRF(TEMPLATES, encoding="none", margin=100.0, l1=l1, max_epochs=3, seed=4)
-    data = sequence_data(columns, offsets, label_ids)
-    model = settings.initialize(data, LABELS[:3])
+    by = settings(margin=100.0, l1=l1, max_iterations=3, seed=4)
+    data = as_data(columns, offsets, label_ids)
+    model = by.initialize(data, LABELS[:3])
     order = [LABELS[:3].index(label) for label in model.labels]
     places = np.argsort(order)
-    weights, arcs = plain_epochs(model, columns, offsets, places[label_ids], settings, 3)
-    trainer = settings.trainer(model, data)
-    while trainer.step():
-        pass
-    trainer.parameters()
+    weights, arcs = plain_epochs(model, columns, offsets, places[label_ids], by, 3)
+    trained(by.trainer(model, data)).parameters()
     np.testing.assert_allclose(model.weights, weights, atol=2e-4)
     np.testing.assert_allclose(model.transitions, arcs, atol=2e-4)
 
@@ -178,18 +182,10 @@ def separable(n=60):
     return columns, offsets, (columns[:, 0] % 3).astype(int)
 
 
-def trained(settings, data, n_epochs=None):
-    trainer = settings.trainer(settings.initialize(data, LABELS[:3]), data)
-    more = True
-    while more and (n_epochs is None or trainer.n_iterations < n_epochs):
-        more = trainer.step()
-    return trainer
-
-
 def test_learns():
     columns, offsets, label_ids = separable()
-    data = sequence_data(columns, offsets, label_ids)
-    trainer = trained(StochasticCRF(TEMPLATES, encoding="none", max_epochs=8), data)
+    data = as_data(columns, offsets, label_ids)
+    trainer = train(data, max_iterations=8)
     assert (trainer.n_iterations, trainer.step()) == (8, False)
     assert 0 < trainer.value < 30
     model = trainer.parameters()
@@ -200,65 +196,26 @@ def test_learns():
 
 
 def test_the_penalty_leaves_few_weights():
-    data = sequence_data(*random_data([5] * 40, 3, seed=2))
-    n = [
-        trained(StochasticCRF(TEMPLATES, encoding="none", l1=l1), data).parameters().n_features
-        for l1 in (0.0, 2.0, 1e6)
-    ]
+    data = as_data(*random_data([5] * 40, 3, seed=2))
+    n = [train(data, l1=l1).parameters().n_features for l1 in (0.0, 2.0, 1e6)]
     assert n[0] > n[1] > n[2] == 0
-
-
-@pytest.mark.parametrize("stop", [0, 1, 3])
-def test_saved_and_continued_is_bitwise_the_same(stop):
-    data = sequence_data(*random_data([5] * 20, 3, seed=2))
-    settings = StochasticCRF(TEMPLATES, encoding="none", max_epochs=4)
-    whole = trained(settings, data)
-    part = (
-        trained(settings, data, stop)
-        if stop
-        else settings.trainer(settings.initialize(data, LABELS[:3]), data)
-    )
-    part.parameters()  # which makes no difference to what comes
-    again = settings.trainer(settings.initialize(data, LABELS[:3]), data)
-    assert again.resume(part.to_bytes())
-    while again.n_iterations < 4:
-        again.step()
-    assert again.parameters() == whole.parameters()
-    assert again.to_bytes() == whole.to_bytes()
-    other = StochasticCRF(TEMPLATES, encoding="none", max_epochs=4, l1=0.2)
-    assert not other.trainer(other.initialize(data, LABELS[:3]), data).resume(part.to_bytes())
 
 
 def test_goes_on_from_what_was_learned():
     columns, offsets, label_ids = separable()
-    data = sequence_data(columns, offsets, label_ids)
-    settings = StochasticCRF(TEMPLATES, encoding="none", warm_start=True)
-    model = trained(settings, data).parameters()
-    again = settings.initialize(data, LABELS[:3], model)
-    assert settings.trainer(again, data).parameters() == model
-    trainer = settings.trainer(model, data[:1])
+    data = as_data(columns, offsets, label_ids)
+    by = settings(warm_start=True)
+    model = train(data, warm_start=True).parameters()
+    again = by.initialize(data, LABELS[:3], model)
+    assert by.trainer(again, data).parameters() == model
+    trainer = by.trainer(model, data)
     trainer.step()
     assert trainer.value < 20
-    trainer.add(sequence_data(*random_data([3, 2], 3)))
+    trainer.add(as_data(*random_data([3, 2], 3)))
     assert [trainer.step() for _ in range(5)] == [True] * 4 + [False]
 
 
-def test_settings_out_of_range():
-    data = sequence_data(*random_data([5], 3))
-    for change in ({"order": 2}, {"l1": -1}, {"margin": 0}, {"seed": -1}, {"learn_rate": 0}):
-        settings = StochasticCRF(TEMPLATES, encoding="none", **change)
-        with pytest.raises(StructlearnError, match="SL209"):
-            settings.initialize(data, LABELS[:3])
-
-
-# --- storage --------------------------------------------------------------------------------------
-def test_round_trip_of_a_model_with_a_margin():
-    data = sequence_data(*random_data([5] * 20, 3, seed=2))
-    model = trained(StochasticCRF(TEMPLATES, encoding="none"), data).parameters()
-    for each in (model, model.compact("float16", 0.1)):
-        again = ChainModel.from_bytes(each.to_bytes())
-        assert again == each
-        assert (again.margin, again.templates.key_bits) == (6.0, 40)
+# --- models with a margin -------------------------------------------------------------------------
 
 
 def test_a_margin_needs_labels_that_may_all_follow():

@@ -9,7 +9,7 @@ import recording
 from chunker import ours_settings
 
 from spacy_structlearn.grammar.settings import LatentGrammarSettings
-from spacy_structlearn.sequence.estimators import SequenceData
+from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.trees.brackets import parse_tree
 
 TREES = [

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from recording import CORPORA, peak_mb, record
 
 N_TRAIN = 7936
-L2 = 1.0
+L2 = 2.0  # of |w|^2 / 2
 Sentence = list[tuple[str, str, str]]  # word, tag, B-NP / I-NP / O
 
 
@@ -55,7 +55,7 @@ def read(path: Path, stop: int | None = None) -> list[Sentence]:
 # --- ours -----------------------------------------------------------------------------------------
 def ours_data(sentences: list[Sentence]):
     """The sentences as arrays of symbol ids; each string is hashed once."""
-    from spacy_structlearn.sequence.estimators import SequenceData
+    from spacy_structlearn.sequence.data import SequenceData
 
     ids: dict[str, int] = {}
 
@@ -73,13 +73,10 @@ def ours_data(sentences: list[Sentence]):
 
 
 def ours_settings(threads: int = 1):
-    from spacy_structlearn.sequence.estimators import CRF
-    from spacy_structlearn.sequence.features import SHA_PEREIRA
+    from spacy_structlearn.sequence.settings import CRFSettings
 
-    return CRF(
-        templates=SHA_PEREIRA,
+    return CRFSettings(
         l2=L2,
-        min_frequency=1,
         max_iterations=500,
         tolerance=1e-6,
         threads=threads,
@@ -104,13 +101,13 @@ def ours_train(corpora: Path) -> dict[str, float]:
 
 def ours_gradient(corpora: Path) -> dict[str, float]:
     """Milliseconds of one value and gradient, by one thread and by two."""
-    from spacy_structlearn.sequence.conditional import ConditionalLikelihood
-    from spacy_structlearn.sequence.estimators import concatenate
+    from spacy_structlearn.sequence.conditional import ChainLikelihood
+    from spacy_structlearn.sequence.data import concatenate
 
     data = [ours_data(read(corpora / "conll2000" / "train.txt.gz", N_TRAIN))]
     model = ours_settings().initialize(data, ["NP"])
     arrays = concatenate(data, model.labels)
-    objectives = [ConditionalLikelihood(model, *arrays, l2=L2, threads=n) for n in (1, 2)]
+    objectives = [ChainLikelihood(model, *arrays, l2=L2, threads=n) for n in (1, 2)]
     theta = np.random.default_rng(0).normal(0, 0.1, objectives[0].n_parameters)
     wall: list[list[float]] = [[], []]
     for _ in range(15):
@@ -209,7 +206,7 @@ def crfsuite_streaming(corpora: Path) -> dict[str, float]:
 
 def crfsuite_train(corpora: Path, *, streaming: bool = False) -> dict[str, float]:
     trainer = crfsuite_trainer(corpora, streaming=streaming)
-    trainer.set_params({"c1": 0.0, "c2": L2, "max_iterations": 500})
+    trainer.set_params({"c1": 0.0, "c2": L2 / 2, "max_iterations": 500})
     with tempfile.TemporaryDirectory() as folder:
         start = process_time()
         trainer.train(str(Path(folder) / "model"))
@@ -228,7 +225,7 @@ def crfsuite_tagging(corpora: Path) -> dict[str, float]:
     import pycrfsuite
 
     trainer = crfsuite_trainer(corpora)
-    trainer.set_params({"c1": 0.0, "c2": L2, "max_iterations": 60})
+    trainer.set_params({"c1": 0.0, "c2": L2 / 2, "max_iterations": 60})
     test = read(corpora / "conll2000" / "test.txt.gz")
     with tempfile.TemporaryDirectory() as folder:
         model = str(Path(folder) / "model")

@@ -189,9 +189,9 @@ class Grammar:
 CRF = {"@architectures": "spacy_structlearn.CRF.v1"}
 SYSTEMS = {
     "ours_crf": Chunker(CRF),
-    "ours_pairs": Chunker({**CRF, "order": 2, "l2": 0.5}),
+    "ours_pairs": Chunker({**CRF, "order": 2, "l2": 1.0}),
     "ours_perceptron": Chunker({"@architectures": "spacy_structlearn.Perceptron.v1"}),
-    "ours_best": Chunker({"l2": 1.0}, config="np_chunker.cfg", n_classes=400),
+    "ours_best": Chunker({"l2": 2.0}, config="np_chunker.cfg", n_classes=400),
     "ours_bayes_net": Classifier("BayesNet", "search", {"fit_d": "conditional", "n_d": "many"}),
     "ours_log_linear": Classifier("LogLinear", "search", {"l2": "search"}),
     "ours_conjunctions": Classifier("LogLinear", CONJUNCTIONS, {"l2": 1.0}),

@@ -69,7 +69,7 @@ SETTINGS = {
 The first 7,936 sentences of CoNLL-2000's training part, NP chunks only, with the tags of the
 corpus; its test part, 12,422 chunks. The standard error of F1 is 0.25. CRFs, perceptrons, and
 the classifiers of scikit-learn and NLTK have the predicates of Sha & Pereira (2003); CRFs have
-l2 of 1, those of label pairs of 0.5, perceptrons 20 passes. Word classes are learned of the
+l2 of 2, those of label pairs of 1, perceptrons 20 passes. Word classes are learned of the
 same sentences. spaCy has the tok2vec of `spacy init config`, 4 passes with words and 3 with
 tags. LogisticRegression reads the label before, which is the predicted one in the test; C is
 0.5. BigramTagger reads tags and the label before.""",

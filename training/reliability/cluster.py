@@ -49,7 +49,8 @@ from recording import record
 from spacy_structlearn.grammar.settings import ConditionalGrammarSettings, LatentGrammarSettings
 from spacy_structlearn.optimize.cluster import RayEngine, ray_cluster
 from spacy_structlearn.optimize.shards import MakeEngine, make_engine
-from spacy_structlearn.sequence.estimators import LikelihoodEstimator, SequenceData, concatenate
+from spacy_structlearn.sequence.data import SequenceData, concatenate
+from spacy_structlearn.sequence.settings import LikelihoodSettings
 
 RESULTS = "reliability"
 SHARDS = 2
@@ -127,7 +128,7 @@ def finished(trainer: Any, name: str, kill_at: int | None = None) -> tuple[Any, 
 
 
 def chain_trainer(
-    settings: LikelihoodEstimator, data: SequenceData, threads: bool, make_engine: MakeEngine
+    settings: LikelihoodSettings, data: SequenceData, threads: bool, make_engine: MakeEngine
 ) -> Any:
     """threads: whether two of them share the shards."""
     settings = replace(settings, threads=SHARDS if threads else 1)
@@ -159,7 +160,7 @@ def compare(makers: dict[str, Make]) -> dict[str, float]:
     return {"ray.max_abs_difference": max(gaps), "ray.deaths": deaths}
 
 
-def speed(settings: LikelihoodEstimator, data: SequenceData, rounds: int) -> dict[str, float]:
+def speed(settings: LikelihoodSettings, data: SequenceData, rounds: int) -> dict[str, float]:
     """Of evaluations of a CRF, and what they send."""
     settings = replace(settings, shards=SHARDS)
     model = settings.initialize([data], ["NP"])

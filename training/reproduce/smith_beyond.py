@@ -37,23 +37,20 @@ from spacy.lang.lex_attrs import word_shape
 from spacy_structlearn.optimize.lbfgs import LBFGS
 from spacy_structlearn.optimize.m_estimation import DualCoordinateDescent
 from spacy_structlearn.sequence.base import BaseDistribution
-from spacy_structlearn.sequence.conditional import ConditionalLikelihood
-from spacy_structlearn.sequence.estimators import LBFGS_MEMORY
+from spacy_structlearn.sequence.conditional import ChainLikelihood
+from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.sequence.features import SHA_PEREIRA, Templates
 from spacy_structlearn.sequence.hmm import close_columns
-from spacy_structlearn.sequence.m_estimation import (
-    GoldCounts,
-    MEstimation,
-    Minimization,
-    Statistics,
-)
+from spacy_structlearn.sequence.m_estimation import ChainStatistics, GoldCounts, Minimization
 from spacy_structlearn.sequence.model import ChainModel
-from spacy_structlearn.sequence.perceptron import AveragedPerceptron
+from spacy_structlearn.sequence.perceptron import PerceptronTrainer
+from spacy_structlearn.sequence.settings import MEstimationSettings, PerceptronSettings
 from spacy_structlearn.sequence.specialized import CentredCounts, SpecializedHMM
+from spacy_structlearn.sequence.training import LBFGS_MEMORY
 
-BEST = MEstimation(SHA_PEREIRA, base="specialized", tolerance=1e-2)
+BEST = MEstimationSettings(templates=SHA_PEREIRA, base="specialized", tolerance=1e-2)
 C = 0.25
-L2 = 0.5  # of the CRF, c = 1
+L2 = 1.0  # of the CRF, c = 1
 EPOCHS = (1, 2, 3, 5, 10)
 ITERATIONS = (20, 30, 40, 60, 100)
 OPTIMUM = 1e-4
@@ -62,7 +59,7 @@ REPEATS = 3
 KEPT = (10_000, 50_000)
 COLUMNS = ("ORTH", "TAG", "SUFFIX", "SHAPE")
 """Of data; most have the first two alone."""
-PAPER = MEstimation(SHA_PEREIRA, tolerance=1e-3)
+PAPER = MEstimationSettings(templates=SHA_PEREIRA, tolerance=1e-3)
 EMITTED: dict[str, tuple[tuple[str, ...], ...]] = {
     "word_and_tag_apart": (("ORTH",), ("TAG",)),
     "word_with_classes": (("ORTH", "SUFFIX", "SHAPE"), ("TAG",)),
@@ -115,11 +112,11 @@ def grid(data: Data, tuning: Data) -> tuple[Figures, ChainModel]:
     """The best c of the paper's grid, with its F1 and CPU seconds."""
     runs = []
     start = process_time()
-    statistics = Statistics(BEST, *data, LABELS)
+    statistics = ChainStatistics(BEST, *data, LABELS)
     preparation = process_time() - start
     for c in filter(None, models.STRENGTHS):
         start = process_time()
-        model = statistics.corrected(Minimization(statistics, c).run())
+        model = statistics.corrected(Minimization(statistics, 1 / c).run())
         seconds = preparation + process_time() - start
         runs.append(({"c": c, "cpu_s": seconds, **f1(tuning, model)}, model))
     best, model = max(runs, key=lambda run: run[0]["tuning_f1"])
@@ -128,7 +125,7 @@ def grid(data: Data, tuning: Data) -> tuple[Figures, ChainModel]:
 
 def steps(data: Data, tuning: Data) -> Named:
     """Tuning F1 without some part of what makes it good."""
-    statistics = Statistics(BEST, *data, LABELS)
+    statistics = ChainStatistics(BEST, *data, LABELS)
     nothing = np.zeros(len(statistics.expectations))
     yield "specialized.q0_alone", f1(tuning, statistics.corrected(nothing))
     closed, _ = close_columns(data.columns)
@@ -167,13 +164,13 @@ def emissions(corpora: Path) -> Named:
         settings = replace(PAPER, emitted=emitted)
         own = read_by(data, settings.columns)
         start = process_time()
-        statistics = Statistics(settings, *own, LABELS)
+        statistics = ChainStatistics(settings, *own, LABELS)
         preparation = process_time() - start
         alone = f1(tuning, statistics.corrected(np.zeros(len(statistics.expectations))))
         runs = []
         for c in filter(None, models.STRENGTHS):
             start = process_time()
-            model = statistics.corrected(Minimization(statistics, c).run())
+            model = statistics.corrected(Minimization(statistics, 1 / c).run())
             seconds = preparation + process_time() - start
             runs.append({"c": c, "cpu_s": seconds, **f1(tuning, model)})
         best = max(runs, key=itemgetter("tuning_f1"))
@@ -207,10 +204,10 @@ def m_steps(data: Data, tuning: Data) -> Named:
     closed, _ = close_columns(data.columns)
     for c in STRENGTHS:
         start = process_time()
-        statistics = Statistics(replace(PAPER, base="empirical"), *data, LABELS)
+        statistics = ChainStatistics(replace(PAPER, base="empirical"), *data, LABELS)
         q0 = statistics.base
         assert isinstance(q0, BaseDistribution)
-        model = statistics.corrected(Minimization(statistics, c).run())
+        model = statistics.corrected(Minimization(statistics, 1 / c).run())
         seconds = process_time() - start
         for n in range(1, max(M_STEPS) + 1):
             if n > 1:
@@ -220,7 +217,7 @@ def m_steps(data: Data, tuning: Data) -> Named:
                 statistics.base = q0
                 statistics.expectations = statistics.counts.vector(*expected)
                 del statistics.distinct  # which is of other expectations
-                model = statistics.corrected(Minimization(statistics, c).run())
+                model = statistics.corrected(Minimization(statistics, 1 / c).run())
                 seconds += process_time() - start
             if n in M_STEPS:
                 yield f"steps.m_steps_{n}_c_{c:.0f}", {"cpu_s": seconds, **f1(tuning, model)}
@@ -234,24 +231,24 @@ def frontier(data: Data, tuning: Data, c: float) -> Named:
         ("m_est_specialized", BEST, c),
     ):
         start = process_time()
-        statistics = Statistics(settings, *data, LABELS)
-        model = statistics.corrected(Minimization(statistics, strength).run())
+        statistics = ChainStatistics(settings, *data, LABELS)
+        model = statistics.corrected(Minimization(statistics, 1 / strength).run())
         seconds = process_time() - start
         yield f"frontier.{name}", {"cpu_s": seconds, **f1(tuning, model)}
     start = process_time()
     model, columns = featurised(data)
-    perceptron = AveragedPerceptron(model, columns, *data[1:])
+    perceptron = perceptron_of(model, columns, data)
     seconds = process_time() - start
     for epoch in range(1, max(EPOCHS) + 1):
         start = process_time()
-        perceptron.epoch()
-        perceptron.write()
+        perceptron.step()
+        model = perceptron.parameters()
         seconds += process_time() - start
         if epoch in EPOCHS:
             yield f"frontier.perceptron_{epoch}", {"cpu_s": seconds, **f1(tuning, model)}
     start = process_time()
     model, columns = featurised(data)
-    objective = ConditionalLikelihood(model, columns, *data[1:], l2=L2)
+    objective = ChainLikelihood(model, columns, *data[1:], l2=L2)
     optimizer = lbfgs(objective.parameters())
     seconds = process_time() - start
     while optimizer.n_iterations < max(ITERATIONS):
@@ -296,7 +293,7 @@ def initialisers(data: Data) -> Named:
     are medians of runs that take turns.
     """
     model, columns = featurised(data)
-    objective = ConditionalLikelihood(model, columns, *data[1:], l2=L2)
+    objective = ChainLikelihood(model, columns, *data[1:], l2=L2)
     zero = objective.parameters()
     optimum = (descend(objective, zero, 0.0).value or 0.0) * (1 + OPTIMUM)
     n: dict[str, int] = {}
@@ -330,8 +327,10 @@ def initialisers(data: Data) -> Named:
 
 def m_estimate(data: Data) -> ChainModel:
     """That whose loss is lowest among those that were tried: the paper's with empirical q0."""
-    statistics = Statistics(MEstimation(SHA_PEREIRA, base="empirical"), *data, LABELS)
-    model = statistics.corrected(Minimization(statistics, 10.0).run())
+    statistics = ChainStatistics(
+        MEstimationSettings(templates=SHA_PEREIRA, base="empirical"), *data, LABELS
+    )
+    model = statistics.corrected(Minimization(statistics, 0.1).run())
     # What is added to all labels alike makes no difference but to the penalty.
     labels = model.weights[:, : len(LABELS)]
     labels -= labels.mean(axis=1, keepdims=True)
@@ -341,14 +340,19 @@ def m_estimate(data: Data) -> ChainModel:
 def perceptron(data: Data) -> ChainModel:
     """Three epochs."""
     model, columns = featurised(data)
-    averaged = AveragedPerceptron(model, columns, *data[1:])
+    averaged = perceptron_of(model, columns, data)
     for _ in range(3):
-        averaged.epoch()
-    averaged.write()
-    return model
+        averaged.step()
+    return averaged.parameters()
 
 
-def descend(objective: ConditionalLikelihood, x: NDArray[np.float64], goal: float) -> LBFGS:
+def perceptron_of(model: ChainModel, columns: NDArray[np.uint64], data: Data) -> PerceptronTrainer:
+    tags = tuple(np.array(LABELS)[data.label_ids].tolist())
+    sentences = SequenceData(columns, data.offsets, tags)
+    return PerceptronTrainer(PerceptronSettings(), model, [sentences])
+
+
+def descend(objective: ChainLikelihood, x: NDArray[np.float64], goal: float) -> LBFGS:
     """Iterations from x until the loss is `goal`, or no more can be done."""
     optimizer = lbfgs(x)
     while optimizer.n_iterations < 400 and optimizer.step(objective.value_and_grad):
@@ -365,11 +369,11 @@ def lbfgs(x: NDArray[np.float64]) -> LBFGS:
 def selection(data: Data, tuning: Data) -> Named:
     """Tuning F1 of 100 iterations of the CRF with k features: those of greatest magnitude by the
     M-estimate or by the first step towards it, or the most frequent ones."""
-    statistics = Statistics(BEST, *data, LABELS)
+    statistics = ChainStatistics(BEST, *data, LABELS)
     model, columns = featurised(data)
     supported = model.supported
     places = {
-        "by_m_est": Minimization(statistics, C).run(),
+        "by_m_est": Minimization(statistics, 1 / C).run(),
         "by_gradient": statistics.counts.rmatvec(np.ones(statistics.counts.shape[0])),
     }
     frequent = GoldCounts(model, columns, *data[1:])
@@ -386,7 +390,7 @@ def selection(data: Data, tuning: Data) -> Named:
             model.weights[:] = 0.0
             model.transitions[np.isfinite(model.transitions)] = 0.0
             model.supported = chosen.reshape(model.weights.shape) & supported
-            objective = ConditionalLikelihood(model, columns, *data[1:], l2=L2)
+            objective = ChainLikelihood(model, columns, *data[1:], l2=L2)
             optimizer = lbfgs(objective.parameters())
             while optimizer.n_iterations < 100 and optimizer.step(objective.value_and_grad):
                 pass

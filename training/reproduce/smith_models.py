@@ -30,20 +30,21 @@ from chunker import Sentence, ours_data, read
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import ConllEval, conlleval
 from spacy_structlearn.optimize.lbfgs import LBFGS, ValueAndGradient
+from spacy_structlearn.sequence.data import concatenate
 from spacy_structlearn.sequence.decode import viterbi
 from spacy_structlearn.sequence.encoding import tag_set
-from spacy_structlearn.sequence.estimators import (
-    CRF,
-    LBFGS_MEMORY,
-    LikelihoodEstimator,
-    concatenate,
-)
 from spacy_structlearn.sequence.features import SHA_PEREIRA
 from spacy_structlearn.sequence.hmm import SecondOrderHMM, close_columns
-from spacy_structlearn.sequence.local import MEMM
-from spacy_structlearn.sequence.m_estimation import MEstimation, Minimization, Statistics
+from spacy_structlearn.sequence.m_estimation import ChainStatistics, Minimization
 from spacy_structlearn.sequence.model import ChainModel
-from spacy_structlearn.sequence.pseudolikelihood import PseudoLikelihood
+from spacy_structlearn.sequence.settings import (
+    CRFSettings,
+    LikelihoodSettings,
+    MEMMSettings,
+    MEstimationSettings,
+    PseudoLikelihoodSettings,
+)
+from spacy_structlearn.sequence.training import LBFGS_MEMORY
 
 N_TUNING = 900
 STRENGTHS: tuple[float | None, ...] = (*(10 ** (k / 3) for k in range(-3, 4)), None)
@@ -159,9 +160,7 @@ def _prepare_likelihood(features: str, method: str, data: Data, limits: Limits) 
         pair_features=settings.pair_features,
     )
     model.vocabularies = dict(zip(model.templates.columns, vocabularies, strict=True))
-    # The joint form closes its vocabularies by itself.
-    columns = data.columns if method == "pl_joint" else closed
-    objective = settings.objective(model, columns, data.offsets, data.label_ids)
+    objective = settings.objective_kind(model, closed, data.offsets, data.label_ids, l2=0.0)
 
     def fit(c: float | None) -> tuple[ChainModel, int]:
         objective.l2 = l2_of(c)
@@ -172,17 +171,18 @@ def _prepare_likelihood(features: str, method: str, data: Data, limits: Limits) 
     return Prepared(objective.n_parameters, fit)
 
 
-def _likelihood(features: str, method: str) -> LikelihoodEstimator:
+def _likelihood(features: str, method: str) -> LikelihoodSettings:
     templates = TEMPLATES[features]
     settings = {"order": 2, "pair_features": features == "extended"}
     if method == "pl_joint":
-        return PseudoLikelihood(templates, joint=True, **settings)
-    return {"crf": CRF, "memm": MEMM, "pl": PseudoLikelihood}[method](templates, **settings)
+        return PseudoLikelihoodSettings(templates=templates, joint=True, **settings)
+    kinds = {"crf": CRFSettings, "memm": MEMMSettings, "pl": PseudoLikelihoodSettings}
+    return kinds[method](templates=templates, **settings)
 
 
 def l2_of(c: float | None) -> float:
-    """The strength of the regulariser |w|^2 / 2c in the unit of the package, l2 |w|^2."""
-    return 0.0 if c is None else 0.5 / c
+    """The strength of the regulariser |w|^2 / 2c in the unit of the package, l2 |w|^2 / 2."""
+    return 0.0 if c is None else 1.0 / c
 
 
 def minimized(function: ValueAndGradient, n_parameters: int, limits: Limits) -> LBFGS:
@@ -198,10 +198,10 @@ def minimized(function: ValueAndGradient, n_parameters: int, limits: Limits) -> 
     return optimizer
 
 
-def m_estimation_settings(features: str, method: str) -> MEstimation:
+def m_estimation_settings(features: str, method: str) -> MEstimationSettings:
     """M-estimation with the paper's base distributions; its iterations are those of the dual."""
-    return MEstimation(
-        TEMPLATES[features],
+    return MEstimationSettings(
+        templates=TEMPLATES[features],
         pair_features=features == "extended",
         base=BASES[method],
         input_only=method == "input_only",
@@ -213,10 +213,10 @@ def m_estimation_settings(features: str, method: str) -> MEstimation:
 
 def _prepare_m_estimation(features: str, method: str, data: Data, limits: Limits) -> Prepared:
     settings = m_estimation_settings(features, method)
-    statistics = Statistics(settings, *data, LABELS)
+    statistics = ChainStatistics(settings, *data, LABELS)
 
     def fit(c: float | None) -> tuple[ChainModel, int]:
-        minimization = Minimization(statistics, c)
+        minimization = Minimization(statistics, l2_of(c))
         return statistics.corrected(minimization.run()), minimization.n_iterations
 
     return Prepared(len(statistics.expectations), fit)

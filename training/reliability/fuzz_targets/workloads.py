@@ -84,7 +84,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "joint": _chain(
         "PseudoLikelihood", templates=["ORTH[0]", "TAG[0]"], joint=True, max_iterations=3
     ),
-    "perceptron": _chain("Perceptron", max_epochs=2),
+    "perceptron": _chain("Perceptron", max_iterations=2),
     "hmm": _chain("HMM"),
     "m_estimation": _chain("MEstimation", max_iterations=3),
     "m_estimation_specialized": _chain("MEstimation", base="specialized", max_iterations=3),
@@ -204,7 +204,7 @@ def word_classes(nlp: Language) -> bytes:
     docs = [example.reference for example in examples(nlp)]
     ids = np.concatenate([doc.to_array(["ORTH"]).ravel() for doc in docs]).astype(np.uint64)
     offsets = np.cumsum([0, *(len(doc) for doc in docs)]).astype(np.int64)
-    return learn(ids, offsets, n_classes=5, min_frequency=1).to_bytes()
+    return learn(ids, offsets, n_classes=5, min_count=1).to_bytes()
 
 
 def train(name: str, work: Path, number: int = SENTENCES) -> Trained:

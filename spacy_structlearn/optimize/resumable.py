@@ -1,0 +1,53 @@
+"""Minimisers to bytes and back: what goes on from there does so bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from ..serialization import pack, reading, restore, unpack
+
+R = TypeVar("R", bound="Resumable")
+_VERSION = 1
+
+
+class Resumable:
+    """A constructor's settings and further attributes, which together are the whole state."""
+
+    _KIND: ClassVar[str]
+    _SETTINGS: ClassVar[tuple[str, ...]]
+    _STATE: ClassVar[tuple[str, ...]]
+
+    def to_bytes(self) -> bytes:
+        """The whole state; see `serialization.pack`."""
+        parts = {"settings": self._SETTINGS, "state": self._STATE}
+        fields = {
+            part: {name: getattr(self, name) for name in names} for part, names in parts.items()
+        }
+        return pack(self._KIND, _VERSION, fields)
+
+    @classmethod
+    def from_bytes(cls: type[R], data: bytes, *arguments: Any) -> R:
+        """The state that `to_bytes` wrote.
+
+        arguments: of the constructor, as they were; none: the point x.
+        Raises StructlearnError SL050 to SL054.
+        """
+        _, fields = unpack(data, cls._KIND, {_VERSION})
+        with reading(cls._KIND):
+            state = fields["state"]
+            optimizer = cls(*arguments or (state["x"],), **fields["settings"])
+            shapes = optimizer._shapes()
+            restore(optimizer, cls._STATE, state)
+            if optimizer._shapes() != shapes or not optimizer._is_sound():
+                raise ValueError("its vectors are not of one length")
+        return optimizer
+
+    def _shapes(self) -> list[tuple[int, ...]]:
+        parts = (getattr(self, name) for name in self._STATE)
+        return [part.shape for part in parts if isinstance(part, np.ndarray)]
+
+    def _is_sound(self) -> bool:
+        """Whether what else was restored fits together."""
+        return True

@@ -1,0 +1,60 @@
+"""Labelled sentences, as all learners of chains take them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class SequenceData(NamedTuple):
+    """Labelled sentences.
+
+    columns: uint64 (n_tokens, n_columns), symbol ids. offsets: int64 (n_sentences + 1), where
+    sentences begin and end. tags: the label of each token, in the encoding of the settings.
+    """
+
+    columns: NDArray[np.uint64]
+    offsets: NDArray[np.int64]
+    tags: tuple[str, ...]
+
+
+def arranged(data: Sequence[SequenceData]) -> list[SequenceData]:
+    """Each sentence by itself, in an order that depends on their contents alone.
+
+    For training that depends on the order: by the rule for unknown words the first token of every
+    type is one (`hmm.close_vocabulary`), and spaCy shuffles its examples.
+    """
+    sentences = [
+        SequenceData(part.columns[begin:end], np.array([0, end - begin]), part.tags[begin:end])
+        for part in data
+        for begin, end in pairwise(np.asarray(part.offsets).tolist())
+    ]
+    return sorted(sentences, key=_digest)
+
+
+def _digest(sentence: SequenceData) -> bytes:
+    digest = blake2b(sentence.columns.astype("<u8").tobytes(), digest_size=8)
+    digest.update(" ".join(sentence.tags).encode())
+    return digest.digest()
+
+
+def concatenate(
+    data: Sequence[SequenceData], tags: Sequence[str]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]:
+    """Columns, offsets and label ids of all sentences of `data`.
+
+    tags: the labels, whose places are the ids. Raises KeyError for a tag that is not among them.
+    """
+    ids = {tag: index for index, tag in enumerate(tags)}
+    shifts = np.cumsum([0, *(len(part.tags) for part in data)])
+    offsets = [part.offsets[1:] + shift for part, shift in zip(data, shifts[:-1], strict=True)]
+    return (
+        np.concatenate([part.columns for part in data]),
+        np.concatenate([[0], *offsets]).astype(np.int64),
+        np.array([ids[tag] for part in data for tag in part.tags], dtype=np.int32),
+    )

@@ -1,0 +1,100 @@
+"""What learners have in common that go through the data sentence by sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import StructlearnError
+from ..learning.training import Trainer
+from .data import SequenceData, concatenate
+from .features import check_offsets
+from .model import ChainModel, check_label_ids
+
+
+class OnlineTrainer(Trainer[Any]):
+    """Passes through the data, from the weights of a model, whose predicates and states stay fixed.
+
+    What is learned is an average. With more data it begins anew, since it was one over part of
+    them, and there are as many passes as at the start.
+    Raises StructlearnError if the data do not fit together, or to the model.
+    """
+
+    kept = ("n_averaged", "last")
+
+    def __init__(
+        self, settings: Any, model: ChainModel, data: Sequence[SequenceData], **engine: Any
+    ):
+        super().__init__(settings, **engine)
+        if model.is_empty:
+            raise StructlearnError("SL205")
+        self.model = model
+        self._rows = np.empty((0, len(model.templates)), dtype=np.int32)
+        self._offsets = np.zeros(1, dtype=np.int64)
+        self._gold = np.empty(0, dtype=np.int32)
+        self._rank: NDArray[np.int32] | None = None
+        self.add(data)
+
+    def begin(self) -> None:
+        """Make the weights, those of predicates in `_order`."""
+        raise NotImplementedError
+
+    def forget_average(self) -> None:
+        """Let the average be one of nothing."""
+        raise NotImplementedError
+
+    def take(self, data: Sequence[SequenceData]) -> None:
+        """See `Trainer`."""
+        columns, offsets, label_ids = concatenate(data, self.model.labels)
+        rows = self.model.rows(self.model.templates.keys(columns, offsets))
+        offsets = check_offsets(offsets, len(rows))
+        label_ids = check_label_ids(label_ids, len(rows), len(self.model.labels))
+        gold = self.model.state_ids(label_ids, offsets)
+        if self._rank is None:
+            self._rank = self._number_predicates(rows)
+            self.begin()
+        self._offsets = np.concatenate([self._offsets, offsets[1:] + len(self._rows)])
+        self._rows = np.concatenate([self._rows, self._rank[rows]])
+        self._gold = np.concatenate([self._gold, gold])
+        self.last = self.n_iterations + self.settings.max_iterations
+        self.n_averaged = 0
+        self.forget_average()
+
+    @property
+    def n_sentences(self) -> int:
+        """Number of sentences that it learns from."""
+        return len(self._offsets) - 1
+
+    def shuffled(self) -> NDArray[np.int64]:
+        """The order of the sentences in the next pass."""
+        return shuffled(self.n_sentences, self.settings.seed, self.n_iterations)
+
+    def _number_predicates(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Order the predicates by frequency, so that those needed most share the caches.
+
+        rows: of predicates at tokens, -1 for an unknown one. Returns the rank of each, int32
+        (n_predicates + 1), where the last, that of the unknown ones, is -1 too.
+        """
+        n_predicates = len(self.model.keys)
+        counts = np.bincount(rows[rows >= 0], minlength=n_predicates)
+        self._order = np.argsort(-counts, kind="stable")
+        rank = np.full(n_predicates + 1, -1, dtype=np.int32)
+        rank[self._order] = np.arange(n_predicates, dtype=np.int32)
+        return rank
+
+
+def shuffled(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    """A permutation of n sentences, the same on every platform, another one in each epoch."""
+    # The raw bits of a generator are fixed for good; NumPy's permutations of them are not.
+    return np.argsort(np.random.PCG64([seed, epoch]).random_raw(n), kind="stable")
+
+
+def scattered(values: NDArray, places: NDArray[np.int64], array: NDArray) -> NDArray:
+    """`array` with `values` at `places` of it."""
+    if values.shape != places.shape or values.dtype != array.dtype:
+        raise ValueError(f"{values.shape} weights for {places.shape} places")
+    array.reshape(-1)[places] = values
+    return array

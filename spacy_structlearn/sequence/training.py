@@ -1,0 +1,123 @@
+"""Training of chains by L-BFGS, or by OWL-QN where magnitudes are penalised too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..learning.training import Trainer, array_digest
+from ..optimize.lbfgs import LBFGS
+from ..optimize.owlqn import OWLQN
+from ..serialization import nested
+from .conditional import ChainObjective
+from .data import SequenceData, arranged, concatenate
+from .hmm import close_columns
+from .model import ChainModel
+
+LBFGS_MEMORY = 6  # pairs; each costs 16 bytes a feature, and more than CRFsuite's six gain nothing
+
+
+class LikelihoodTrainer(Trainer[Any]):
+    """Minimises the objective of `LikelihoodSettings`.
+
+    With more data the curvature that was learned is forgotten: the objective is a new one.
+    """
+
+    _objective: ChainObjective | None = None
+    _optimizer: LBFGS
+
+    def __init__(
+        self, settings: Any, model: ChainModel, data: Sequence[SequenceData], **engine: Any
+    ):
+        super().__init__(settings, **engine)
+        self._model = model
+        self.add(data)
+
+    def take(self, data: Sequence[SequenceData]) -> None:
+        """See `Trainer`."""
+        sentences = concatenate(data, self._model.labels)
+        if self._objective is None:
+            self._begin(*sentences)
+        else:
+            self._objective.add(*sentences)
+            self._start(self._optimizer.x)
+
+    def iterate(self) -> bool:
+        """See `Trainer`."""
+        optimizer = self._optimizer
+        before = optimizer.n_iterations
+        more = optimizer.step(self._begun.value_and_grad)
+        self.n_iterations += optimizer.n_iterations - before
+        self.value = optimizer.value or 0.0
+        return more and optimizer.n_iterations < self.settings.max_iterations
+
+    def parameters(self) -> ChainModel:
+        """A copy of the model as it stands, float32, without predicates that have no weight."""
+        self._begun.write(self._optimizer.x)
+        return self._model.compact("float32")
+
+    def data_digest(self) -> bytes:
+        """See `Trainer`."""
+        return array_digest(self._begun.digest(), self._first)
+
+    def state(self) -> dict[str, Any]:
+        """See `Trainer`."""
+        return {"optimizer": nested(self._optimizer.to_bytes())}
+
+    def restore(self, state: dict[str, Any]) -> bool | None:
+        """See `Trainer`."""
+        self._optimizer = type(self._optimizer).from_bytes(state["optimizer"].tobytes())
+        return len(self._optimizer.x) == len(self._first)
+
+    def close(self) -> None:
+        """See `Trainer`."""
+        self._begun.close()
+
+    @property
+    def _begun(self) -> ChainObjective:
+        assert self._objective is not None
+        return self._objective
+
+    def _begin(self, *sentences: Any) -> None:
+        """Make the objective, and begin at the weights of the model."""
+        settings = self.settings
+        self._objective = settings.objective_kind(
+            self._model,
+            *sentences,
+            l2=settings.l2,
+            threads=settings.threads,
+            shards=settings.shards,
+            make_engine=self.make_engine,
+        )
+        self._start(self._begun.parameters())
+
+    def _start(self, x: NDArray[np.float64]) -> None:
+        settings, l1 = self.settings, self.settings.l1
+        of_both = {
+            "memory": LBFGS_MEMORY,
+            "gradient_tolerance": 0.0,
+            "value_tolerance": settings.tolerance,
+        }
+        self._optimizer = OWLQN(x, l1=l1, **of_both) if l1 else LBFGS(x, **of_both)
+        self._first = self._optimizer.x
+
+
+class JointTrainer(LikelihoodTrainer):
+    """Trains the joint form of `PseudoLikelihoodSettings`.
+
+    It keeps its data: which tokens are the first of their types, only all of them together tell.
+    """
+
+    _data: Sequence[SequenceData] = ()
+
+    def take(self, data: Sequence[SequenceData]) -> None:
+        """See `Trainer`."""
+        if self._objective is not None:
+            self._objective.write(self._optimizer.x)
+            self._objective.close()
+        self._data = [*self._data, *data]
+        columns, *others = concatenate(arranged(self._data), self._model.labels)
+        self._begin(self._model.derive(close_columns(columns)[0]), *others)
