@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from spacy_structlearn.grammar.settings import ConditionalGrammarSettings, LatentGrammarSettings
+from spacy_structlearn.optimize.shards import make_engine
 from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.sequence.settings import CRFSettings, MEMMSettings, PseudoLikelihoodSettings
 from spacy_structlearn.trees.brackets import load_trees
@@ -38,17 +39,18 @@ def sequences():
     return SequenceData(columns, offsets, tuple(labels.tolist()))
 
 
-def chain_trainer(estimator):
+def chain_trainer(estimator, make_engine=make_engine):
     data = [sequences()]
-    return estimator.trainer(estimator.initialize(data, ["NP"]), data)
+    parameters = estimator.initialize(data, ["NP"])
+    return estimator.trainer(parameters, data, make_engine=make_engine)
 
 
 def trees():
     return [normalize(tree) for tree in load_trees(SAMPLE)]
 
 
-def grammar_trainer(estimator):
-    return estimator.trainer(None, [trees()])
+def grammar_trainer(estimator, make_engine=make_engine):
+    return estimator.trainer(None, [trees()], make_engine=make_engine)
 
 
 TEMPLATES = ("ORTH[0]", "TAG[0]", "TAG[-1]|TAG[0]")
@@ -114,8 +116,8 @@ def test_training_ends_where_threads_end(two_machines, name):
     while here.step():
         pass
     deaths = 0
-    with ray_cluster(workers=2):
-        there = make(estimator)
+    with ray_cluster(workers=2) as engines:
+        there = make(estimator, engines)
         more, steps = True, 0
         while more:
             if steps in (1, 3) and isinstance(engine_of(there), RayEngine):
@@ -123,8 +125,7 @@ def test_training_ends_where_threads_end(two_machines, name):
                 deaths += 1
             more = there.step()
             steps += 1
-        if hasattr(there, "close"):
-            there.close()
+        there.close()
     assert deaths
     assert there.n_iterations == here.n_iterations
     assert there.value == here.value
@@ -135,8 +136,8 @@ def test_forests_on_disk_are_those_in_memory(two_machines, tmp_path):
     _, estimator = CASES["conditional"]
     found = []
     for settings in (estimator, replace(estimator, folder=tmp_path / "forests")):
-        with ray_cluster(workers=2):
-            trainer = grammar_trainer(settings)
+        with ray_cluster(workers=2) as engines:
+            trainer = grammar_trainer(settings, engines)
             while trainer.step():
                 pass
         found.append(trainer.parameters().to_bytes())
