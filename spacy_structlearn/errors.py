@@ -229,10 +229,6 @@ MESSAGES = {
         "{component!r} was trained with the variable {variable!r} and cannot make it now: give it "
         "the lemmatizer and the word classes that it was trained with"
     ),
-    "SL031": (
-        "A log-linear model cannot be stacked on a model {model!r}: its base must be a "
-        "spacy_structlearn.BayesNet.v1"
-    ),
     "SL032": "{component!r} has no label {label!r}; its labels are: {labels}",
     "SL033": (
         'doc.spans["srl"] of the Doc {text!r} is not as srl_labeler writes it: each frame begins '
@@ -457,12 +453,10 @@ MESSAGES = {
     "list of its parents, without the class, and leave the others out.",
     "SL512": "{variables} variables have more than the {most} structures that can be tried. "
     'Take structure "search", fewer variables, or a lower max_parents.',
-    "SL513": "{name} of a Bayes net must be {wanted}, not {value!r}.",
     "SL514": "The counts cannot be made again on the training and the development data, because "
     "there are no development data. Give dev, or leave recount out.",
     "SL515": "The instances that the Bayes net was trained on are not stored with it. Ask for what "
     "they are given without themselves right after fit, before it is saved or made compact.",
-    "SL520": "{name} of the log-linear model must be {wanted}, not {value!r}.",
     "SL522": "The log-linear model has no labels to choose from. Train it, or load a trained one.",
     "SL523": "Weights do not fit into {dtype}. Use float32, or train with a larger l2.",
     "SL530": "There is no stage {stage!r}; there are: {known}.",

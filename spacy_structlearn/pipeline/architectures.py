@@ -18,10 +18,7 @@ from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from ..classification.bayes_net import BayesNet
-from ..classification.estimators import BayesNetEstimator, LogLinearEstimator
-from ..classification.log_linear import LogLinear
-from ..classification.stages import Stages, StagesEstimator
+from ..classification.settings import BayesNetSettings, LogLinearSettings, StagesSettings
 from ..errors import StructlearnError
 from ..grammar.estimators import SplitMerge
 from ..grammar.lexicon import LexiconSettings
@@ -41,18 +38,22 @@ from .batch_trainable import Estimator, let_be_stored
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=M)(?=Estimat)")
 
 
-def architecture(kind: type[Settings], stored_as: str | None = None) -> Callable[..., Model]:
+def architecture(
+    kind: type[Settings], stored_as: str | None = None, *, holds_classes: bool = False
+) -> Callable[..., Model]:
     """A registered architecture made of the settings of a learner.
 
     Its arguments are the settings, as a config has them. A learner in a block of its own, which is
     a Model, is taken for its settings.
     stored_as: the name of the Model, if it is not that of the learner in small letters.
+    holds_classes: the Model holds the word classes that `classes` names, not what is learned.
     """
     name = stored_as or _WORD.sub("_", kind.name).lower()
 
     def build(**values: Any) -> Model:
         settings = kind(**{key: _without_models(value) for key, value in values.items()})
-        return learner_model(name, settings.empty(), settings)
+        classes = _held_classes(settings.classes) if holds_classes else None
+        return learner_model(name, settings.empty(), settings, classes)
 
     build.__name__ = build.__qualname__ = f"build_{name}"
     build.__doc__ = document(kind)
@@ -878,115 +879,9 @@ def build_isbn(
     return learner_model("isbn", ISBN.empty(), estimator)
 
 
-def build_bayes_net(
-    structure: str | dict[str, list[str]] = "search",
-    fit_d: str | None = "conditional",
-    n_d: str = "many",
-    smoothing: str = "witten_bell",
-    max_parents: int = 3,
-    min_gain: float = 0.0,
-    prior_variance: float = 1.0,
-    classes: Path | None = None,
-) -> Model:
-    """Bayesian network over nominal variables (Toutanova 2006): the whole training in a second.
-
-    Structure and smoothing are chosen by leave-one-out on the training data.
-    structure: "naive", "search" (greedy), "exhaustive" (for few variables), or the parents of each
-        variable that is used; the label is a parent of all and not named.
-    fit_d: fit the parameters d of Witten-Bell smoothing to the "conditional" or the "joint"
-        likelihood; None: all are 1. n_d: "one" for all, or "many", one for each type of context.
-    smoothing: "witten_bell", or "uniform" for comparison.
-    max_parents: of a variable, the label counted, in a search. min_gain: accuracy that a step of
-        the search must gain more than. prior_variance: of log d.
-    classes: a file of word classes (`WordClasses.to_bytes`), needed in training only; components
-        make variables of them.
-    """
-    estimator = BayesNetEstimator(
-        structure=structure,
-        fit_d=fit_d,
-        n_d=n_d,
-        smoothing=smoothing,
-        max_parents=max_parents,
-        min_gain=min_gain,
-        prior_variance=prior_variance,
-    )
-    return learner_model("bayes_net", BayesNet.empty(), estimator, _held_classes(classes))
-
-
-def build_log_linear(
-    templates: str | list[list[str]] = "search",
-    l2: float | str | list[float] = 1.0,
-    l2_per_label: dict[str, float] | None = None,
-    max_conjunction: int = 3,
-    min_gain: float = 0.0,
-    max_templates: int | None = None,
-    min_count: int = 1,
-    base: Model | None = None,
-    max_iterations: int = 200,
-    tolerance: float = 1e-5,
-    search_tolerance: float | None = None,
-    classes: Path | None = None,
-) -> Model:
-    """Conditional log-linear model of conjunctions of nominal variables (Toutanova 2006).
-
-    What is to be chosen is chosen on a tenth of the training data.
-    templates: "single", a feature for each value of each variable; "pairs", also for each pair of
-        values; "search", for the conjunctions that are worth it; or a list of lists of variables.
-    l2: the penalty is l2 * |w|^2 / 2, so it is one over the variance of a Gaussian prior; a list
-        to choose from, or "search". l2_per_label: for some labels another one.
-    max_conjunction: variables of a template, in a search. min_gain: accuracy that a step of it must
-        gain more than. max_templates: steps of it; None: no limit.
-    min_count: features seen less often in training are left out.
-    base: another architecture, "spacy_structlearn.BayesNet.v1", whose probabilities are features
-        too: those of the training data by leave-one-out.
-    max_iterations, tolerance: of L-BFGS, for one model. search_tolerance: for the models that a
-        search compares; 1e-3 makes it several times faster. None: tolerance.
-    classes: a file of word classes (`WordClasses.to_bytes`), needed in training only; components
-        make variables of them.
-    """
-    if base is not None and not hasattr(base.attrs.get("estimator"), "untrained"):
-        raise StructlearnError("SL031", model=base.name)
-    estimator = LogLinearEstimator(
-        templates=templates,
-        l2=l2,
-        l2_per_label=l2_per_label,
-        max_conjunction=max_conjunction,
-        min_gain=min_gain,
-        max_templates=max_templates,
-        min_count=min_count,
-        base=None if base is None else base.attrs["estimator"].untrained(),
-        max_iterations=max_iterations,
-        tolerance=tolerance,
-        search_tolerance=search_tolerance,
-    )
-    return learner_model("log_linear", LogLinear.empty(), estimator, _held_classes(classes))
-
-
-def build_stages(stages: dict[str, Any], order: list[str]) -> Model:
-    """Several classifiers, learned one after another and stored as one model.
-
-    stages: an architecture for each stage, "spacy_structlearn.LogLinear.v1" or
-        "spacy_structlearn.BayesNet.v1", without word classes. In a config this is a section,
-        [components.x.model.stages], with a section for each stage in it.
-    order: of learning; the last is the main stage. Stages that are not in it are left out. It has
-        to be given, because sections of a config may change their order when it is stored.
-    RAISES: SL530 if there is no stage of a name in `order`, SL531 or SL532 for one that cannot be a
-    stage, SL533 if `order` is empty or has a name twice.
-    """
-    # Not dict[str, Model]: the types are checked while these are still sections of a config.
-    if not order or len(set(order)) < len(order):
-        raise StructlearnError("SL533", order=", ".join(order) or "empty")
-    parameters, estimators = {}, {}
-    for stage in order:
-        if stage not in stages:
-            raise StructlearnError("SL530", stage=stage, known=", ".join(stages))
-        attrs = getattr(stages[stage], "attrs", {})
-        if "estimator" not in attrs:
-            raise StructlearnError("SL531", stage=stage, found=type(stages[stage]).__name__)
-        parameters[stage], estimators[stage] = attrs["parameters"], attrs["estimator"]
-        if "classes" in attrs and attrs["classes"].n_classes:
-            raise StructlearnError("SL532", stage=stage)
-    return learner_model("stages", Stages(parameters), StagesEstimator(estimators))
+build_bayes_net = architecture(BayesNetSettings, holds_classes=True)
+build_log_linear = architecture(LogLinearSettings, holds_classes=True)
+build_stages = architecture(StagesSettings)
 
 
 def _read_classes(path: Path | None) -> WordClasses | None:

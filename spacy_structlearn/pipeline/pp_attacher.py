@@ -22,8 +22,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 from thinc.api import Config, Model
 
-from ..classification.estimators import ClassificationData
-from ..classification.features import Table
+from ..classification.features import ClassificationData, Table
 from ..errors import StructlearnError
 from ..sequence.classes import WordClasses
 from ..trees.pp import (

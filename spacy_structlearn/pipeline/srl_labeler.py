@@ -26,8 +26,7 @@ from spacy.training import Example
 from thinc.api import Config, Model
 
 from ..classification.calibration import fit_pool, pooled
-from ..classification.estimators import ClassificationData
-from ..classification.features import Table
+from ..classification.features import ClassificationData, Table
 from ..errors import StructlearnError
 from ..trees.brackets import uncollected
 from ..trees.heads import COLLINS, HeadRules

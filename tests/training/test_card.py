@@ -14,7 +14,12 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 import spacy_structlearn
-from spacy_structlearn.classification import BayesNet, LogLinear
+from spacy_structlearn.classification import (
+    BayesNet,
+    BayesNetSettings,
+    LogLinear,
+    LogLinearSettings,
+)
 from spacy_structlearn.classification.stages import Stages
 from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.fragment_weights import FragmentWeights
@@ -157,13 +162,17 @@ def test_weights_of_belief_networks():
 def test_weights_of_classifiers():
     rows = [("ate", "with"), ("ate", "of"), ("saw", "of"), ("saw", "with")]
     labels = ["V", "N", "N", "V"]
-    net = BayesNet("naive").fit(rows, labels, variables=["v", "p"])
+    net = BayesNet(BayesNetSettings(structure="naive")).fit(rows, labels, variables=["v", "p"])
     # A count for each label, and for each of two values of two variables with it, but for those of
     # "p" that never occur; and a d for each level.
     assert card.n_weights(net) == net.n_keys + sum(d.size for d in net.d.values())
-    alone = LogLinear([["p"]], l2=1.0).fit(rows, labels, variables=["v", "p"])
+    alone = LogLinear(LogLinearSettings(templates=[["p"]], l2=1.0)).fit(
+        rows, labels, variables=["v", "p"]
+    )
     assert card.n_weights(alone) == 4 + np.count_nonzero(alone.bias)
-    stacked = LogLinear([["p"]], l2=1.0, base=BayesNet("naive"))
+    stacked = LogLinear(
+        LogLinearSettings(templates=[["p"]], l2=1.0, base=BayesNetSettings(structure="naive"))
+    )
     stacked.fit(rows, labels, variables=["v", "p"])
     assert card.n_weights(stacked) > card.n_weights(stacked.base) > 0
     both = Stages({"identification": alone, "roles": alone})
