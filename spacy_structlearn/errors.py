@@ -472,13 +472,11 @@ MESSAGES = {
     "SL600": "The symbols of derivations do not fit together: {problem}.",
     "SL601": "There are no trees to find the symbols of derivations in. Check the reader of the "
     "treebank.",
-    "SL602": "{name} of the symbols of derivations must be {wanted}, not {value!r}.",
     "SL603": "The moves are no derivation: {problem}. Give those that `encode` or the parser gave, "
     "with the words and tags of the same sentence.",
     "SL604": "The parts of a sigmoid belief network do not fit together: {problem}.",
     "SL605": "Weights cannot be stored as {value!r}. Choose one of {known}.",
     # --- SL62x: their training ---------------------------------------------------------------
-    "SL620": "{name} of the training of a sigmoid belief network must be {wanted}, not {value!r}.",
     "SL621": "A sigmoid belief network cannot be trained on {problem}. Give normalised trees, of "
     "whose tags and labels `initialize` has seen all, and hold fewer of them out.",
     "SL622": "The weights of the sigmoid belief network grew out of all bounds in epoch {epoch}: "

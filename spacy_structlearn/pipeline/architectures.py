@@ -24,6 +24,7 @@ from ..grammar.estimators import SplitMerge
 from ..grammar.lexicon import LexiconSettings
 from ..grammar.model import LatentGrammar
 from ..grammar.product import Product
+from ..isbn.settings import ISBNSettings
 from ..learning.settings import Settings, document, signature
 from ..sequence.classes import WordClasses
 from ..sequence.estimators import CRF
@@ -791,94 +792,7 @@ def _grammar_estimator(architecture: str, grammar: Model) -> Any:
     return base
 
 
-def build_isbn(
-    means: str = "feed_forward",
-    state_size: int = 40,
-    threshold: int = 10,
-    min_unknown: int = 5,
-    fuse: int = 50,
-    signature: str = "shape",
-    normalization: str = "typographic",
-    features: str = "abcd",
-    epochs: int = 20,
-    batch_size: int = 1,
-    optimizer: str = "sgd",
-    learn_rate: float = 0.1,
-    l2: float = 1e-4,
-    dropout: float = 0.1,
-    grad_clip: float = 5.0,
-    averages: bool = True,
-    validation: float = 0.0,
-    seed: int = 0,
-    beam: int = 10,
-    branching: int = 10,
-    search: str = "best_first",
-    shards: int = 2,
-    threads: int = 1,
-) -> Model:
-    """Incremental sigmoid belief network over left-corner derivations (Titov & Henderson 2007).
-
-    A tree is built move by move, and the probability of a move follows from a vector of means that
-    sums up the moves before, where a grammar sees a rule. Trees are found by a search with a beam.
-    means: of a state, "feed_forward" or "mean_field". The second takes in what has just been
-        decided, within a move too; it is several times slower and, in the paper, the better one.
-    state_size: units of a state, 40 in the paper.
-    threshold: words seen less often with a tag in training are unknown words of this tag.
-        min_unknown: each tag has so many of these in training, or its rarest words become such.
-    fuse: two labels, one right above the other, such as S over VP, become one label if they are
-        seen so often; 0: none do.
-    signature: how unknown words are told apart: "shape", for any language, "english", or "" for not
-        at all, as in the paper. normalization: of typographic variants of words; "" for none.
-    features: what a state reads beside other states, some of "abcd": a for the last move, b for the
-        top of the stack, c for the last word, d for the first word below the top.
-    epochs: passes through the sentences. batch_size: sentences in an update.
-    optimizer: "sgd", or "adam", which wants a learning rate of about 0.005, an l2 of 0.02 and 8
-        sentences in an update. learn_rate, l2: of it and of its weight decay, at first; both fall
-        to 0 in a straight line if `validation` is 0. dropout: of means. grad_clip: longer gradients
-        are shortened to so much; 0: none are.
-    averages: learn moving averages of the weights.
-    validation: so large a share of the sentences is held out and parsed after each epoch; where
-        that goes worse than before, learning rate and decay are halved and the best weights are
-        taken again, as in the paper. 0: none is.
-    seed: of the first weights, of dropout and of the order of the sentences.
-    beam: so many hypotheses go on from each word to the next. branching: of each hypothesis so many
-        moves are followed. search: which go on first, "best_first", as in the paper, or those of as
-        many moves together, "word_synchronous". All three are stored with what is learned.
-    shards: a batch is cut in so many parts, on which the result depends by rounding errors.
-        threads: so many share them; the result is the same.
-    """
-    # Not above: only who trains or has trained one pays for the import.
-    from ..isbn.estimators import ISBNEstimator
-    from ..isbn.model import ISBN
-
-    estimator = ISBNEstimator(
-        means=means,
-        state_size=state_size,
-        threshold=threshold,
-        min_unknown=min_unknown,
-        fuse=fuse,
-        signature=signature,
-        normalization=normalization,
-        features=features,
-        epochs=epochs,
-        batch_size=batch_size,
-        optimizer=optimizer,
-        learn_rate=learn_rate,
-        l2=l2,
-        dropout=dropout,
-        grad_clip=grad_clip,
-        averages=averages,
-        validation=validation,
-        seed=seed,
-        beam=beam,
-        branching=branching,
-        search=search,
-        shards=shards,
-        threads=threads,
-    )
-    return learner_model("isbn", ISBN.empty(), estimator)
-
-
+build_isbn = architecture(ISBNSettings)
 build_bayes_net = architecture(BayesNetSettings, holds_classes=True)
 build_log_linear = architecture(LogLinearSettings, holds_classes=True)
 build_stages = architecture(StagesSettings)

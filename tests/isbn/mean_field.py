@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from feed_forward import LIMIT, decision_probabilities, means
 from numpy.typing import NDArray
 
-from ._network import update, update_gradient
-from .feed_forward import LIMIT, decision_probabilities, means
+from spacy_structlearn.isbn._network import update, update_gradient
 
 __all__ = ["Decision", "bound", "full_update", "update", "update_gradient"]
 
