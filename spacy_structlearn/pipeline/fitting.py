@@ -129,7 +129,8 @@ class _bar:
     """A progress bar over the iterations of one component, with the objective."""
 
     def __init__(self, name: str, component: BatchTrainable, enabled: bool):
-        total = getattr(component.estimator, "max_iterations", None)
+        estimator = component.estimator
+        total = getattr(estimator, "n_reports", getattr(estimator, "max_iterations", None))
         # None: tqdm itself is silent where the output is no terminal.
         self._tqdm = tqdm(desc=name, total=total, unit="it", disable=None if enabled else True)
 

@@ -245,8 +245,8 @@ def network_model(tmp_path_factory):
     path = tmp_path_factory.mktemp("cli_network")
     (path / "trees").write_text("\n".join(ATTACHED * 10), encoding="utf8")
     nlp = spacy.blank("en")
-    settings = {"@architectures": "spacy_structlearn.ISBN.v1", "state_size": 8, "threshold": 1}
-    settings |= {"epochs": 10, "fuse": 10, "min_unknown": 0}
+    settings = {"@architectures": "spacy_structlearn.ISBN.v1", "state_size": 8}
+    settings |= {"min_word_count": 1, "max_iterations": 10, "min_chain_count": 10, "min_unknown": 0}
     parser = nlp.add_pipe("constituency_parser", config={"model": settings})
     examples = list(create_treebank_reader(path / "trees")(nlp))
     parser.initialize(lambda: examples)

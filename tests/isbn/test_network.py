@@ -27,7 +27,7 @@ from spacy_structlearn.isbn.derivation import (
     MODIFY,
     PROJECT,
     SHIFT,
-    Derivations,
+    LeftCornerDerivations,
 )
 
 BITS = 1 << np.arange(4)
@@ -215,7 +215,7 @@ def all_derivations(symbols, moves):
     labels = [range(symbols.n_labels) if move == PROJECT else [-1] for move in moves]
     for own_labels in product(*labels):
         for words in product(leaves, repeat=moves.count(SHIFT)):
-            yield Derivations(
+            yield LeftCornerDerivations(
                 np.array([0, len(moves)]),
                 np.array([0, len(words)]),
                 np.array(moves, dtype=np.int8),
@@ -237,7 +237,7 @@ def test_probabilities_sum_to_one(mean_field, n_labels, items, longest):
     problem = random_problem(0, symbols, lengths=(1,), size=3, mean_field=mean_field)
     weights = parts(symbols, 3, problem.weights)
     weights["output_bias"][ATTACH] += 3.0
-    derivations = Derivations.concatenate(complete)
+    derivations = LeftCornerDerivations.concatenate(complete)
     out = np.empty(len(derivations))
     problem.network().log_likelihoods(
         problem.weights, *derivations.arrays, np.arange(len(derivations)), out
@@ -256,7 +256,7 @@ def test_probabilities_of_sequences_sum_to_one(mean_field):
     """All sequences of one length."""
     symbols = make_symbols(0, (1, 2))
     problem = random_problem(0, symbols, lengths=(5,), size=4, mean_field=mean_field, scale=2.0)
-    derivations = Derivations.concatenate(list(all_derivations(symbols, [SHIFT] * 5)))
+    derivations = LeftCornerDerivations.concatenate(list(all_derivations(symbols, [SHIFT] * 5)))
     assert len(derivations) == 3**5
     values = np.empty(3**5)
     network = problem.network()
@@ -550,7 +550,7 @@ def test_incomplete_derivations():
 def altered(derivations, **arrays):
     names = ("offsets", "word_offsets", "moves", "labels", "tags", "items", "signatures")
     own = {name: np.array(getattr(derivations, name)) for name in names}
-    return Derivations(**own | arrays)
+    return LeftCornerDerivations(**own | arrays)
 
 
 @pytest.mark.parametrize("n_words", [0, 2, 4])
@@ -670,7 +670,7 @@ def given_of(problem):
 
 
 def with_given(problem, given):
-    derivations = Derivations(**{name: given[name] for name in ARRAYS})
+    derivations = LeftCornerDerivations(**{name: given[name] for name in ARRAYS})
     return problem._replace(derivations=derivations, weights=given["weights"])
 
 

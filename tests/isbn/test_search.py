@@ -23,7 +23,7 @@ from searches import (
 )
 
 from spacy_structlearn.isbn import _network, _search
-from spacy_structlearn.isbn.derivation import ATTACH, MODIFY, SHIFT, Symbols, decode
+from spacy_structlearn.isbn.derivation import ATTACH, MODIFY, SHIFT, DerivationSymbols, decode
 
 WIDE = 1_000_000
 PLAIN = {False: search, True: synchronous_search}
@@ -368,7 +368,7 @@ CHAINS = sorted([(x,) for x in LABELS] + [("A", "B"), ("B", "A"), ("A", "B", "A"
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 40), max_size=4))
 def test_brackets_are_those_of_the_trees(seed, lengths):
     rng = np.random.default_rng(seed)
-    own = Symbols(("t",), tuple(CHAINS), (("",),), max_projects=4)
+    own = DerivationSymbols(("t",), tuple(CHAINS), (("",),), max_projects=4)
     made = with_symbols(rng, own, [random_moves(rng, own, length) for length in lengths])
     index = {label: i for i, label in enumerate(own.phrases)}
     found, begins = _search.brackets(

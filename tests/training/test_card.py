@@ -25,6 +25,7 @@ from spacy_structlearn.grammar.anchored import AnchoredGrammar
 from spacy_structlearn.grammar.fragment_weights import FragmentWeights
 from spacy_structlearn.isbn.derivation import symbols_of
 from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
 from spacy_structlearn.pipeline.readers import read_treebank
 from spacy_structlearn.trees.brackets import parse_tree
@@ -151,8 +152,8 @@ def test_weights_of_fragments_count(nlp):
 
 def test_weights_of_belief_networks():
     tree = parse_tree("(S (NP (D the) (N dog)) (VP (V barks)))")
-    symbols, log_probs = symbols_of([tree], signature="shape")
-    network = ISBN.initialize(symbols, log_probs, state_size=2)
+    symbols, log_probs = symbols_of([tree], ISBNSettings())
+    network = ISBN.initialize(symbols, log_probs, ISBNSettings(state_size=2))
     drawn = [part for part in network.parts().values() if part.any()]
     assert log_probs.size > 0
     assert len(drawn) < len(network.parts())
