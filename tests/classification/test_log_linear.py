@@ -163,40 +163,6 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize("options", ALL)
-@pytest.mark.parametrize(
-    ("rows", "labels"),
-    [
-        ([], []),
-        ([["x", None]], ["1"]),
-        ([["x", "y"], ["x", "z"]], ["1", "1"]),
-        ([["x", "y"], ["x", "y"]], ["1", "2"]),
-        ([[None, None]] * 12, ["1", "2", "2"] * 4),
-        ([["x", "y"], ["u", "v"]], ["1", "2"]),
-        ([[], [], []], ["1", "2", "2"]),
-    ],
-)
-def test_small_data(options, rows, labels):
-    variables = ("a", "b") if rows != [[], [], []] else ()
-    for dev in (None, ([], []), (rows, labels)):
-        model = log_linear(**options).fit(rows, labels, variables=variables, dev=dev)
-        assert model.labels == tuple(sorted(set(labels)))
-        again = LogLinear.from_bytes(model.to_bytes())
-        model.describe()
-        if not labels:
-            assert model.is_empty
-            with pytest.raises(StructlearnError, match="SL522"):
-                model.predict(rows)
-            continue
-        new = [["x", "y"], [None, None], ["new", "new"]] if variables else [[]]
-        for tried in (rows, new, []):
-            proba = model.predict_proba(tried)
-            assert proba.shape == (len(tried), len(model.labels))
-            np.testing.assert_allclose(proba.sum(axis=1), 1.0)
-            np.testing.assert_array_equal(proba, again.predict_proba(tried))
-            assert set(model.predict(tried)) <= set(labels)
-
-
 def test_where_nothing_is_known_the_frequent_label_wins():
     model = log_linear().fit([["x"], ["y"], ["z"]] * 10, ["1", "2", "2"] * 10)
     assert model.predict([["new"], [None]]) == ["2", "2"]
@@ -215,10 +181,21 @@ def test_where_nothing_is_known_the_frequent_label_wins():
     st.sampled_from(ALL),
 )
 def test_any_table_can_be_learned(instances, options):
+    """However small, with or without development data; and what is unseen gets an answer."""
     rows, labels = [row[:2] for row in instances], [row[2] for row in instances]
-    model = log_linear(**options).fit(rows, labels, variables=("a", "b"))
-    if labels:
-        assert np.isfinite(model.predict_proba(rows)).all()
+    for dev in (None, ([], []), (rows, labels)):
+        model = log_linear(**options).fit(rows, labels, variables=("a", "b"), dev=dev)
+        assert model.labels == tuple(sorted(set(labels)))
+        model.describe()
+        if not labels:
+            with pytest.raises(StructlearnError, match="SL522"):
+                model.predict(rows)
+            continue
+        for tried in (rows, [["x", "y"], [None, None], ["new", "new"]], []):
+            proba = model.predict_proba(tried)
+            np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+            assert set(model.predict(tried)) <= set(labels)
+    assert log_linear(**options).fit([[], []], ["1", "2"], variables=()).labels == ("1", "2")
 
 
 def test_labels_of_dev_and_known_ones_are_labels():
@@ -276,14 +253,6 @@ def test_tables_and_mappings_are_read_by_name():
 
 # --- files ------------------------------------------------------------------------------------
 
-MODELS = [
-    fitted(),
-    fitted(n_labels=3, l2_per_label={"y1": 2.0}),
-    fitted("search", l2="search", n_labels=2, base=BayesNetSettings()),
-    fitted([("a", "b")]).compact("float32"),
-    LogLinear(),
-]
-
 
 def test_weights_of_two_labels_are_stored_once():
     two = fitted(n_labels=2)
@@ -305,25 +274,15 @@ def unpacked(model):
     return serialization.unpack(model.to_bytes(), "log_linear", {1, 2})
 
 
-@pytest.mark.parametrize("storage", ["float16", "float32", "float64"])
-def test_weights_are_stored_sparsely_where_most_are_zero(storage):
-    model = sparse_model().compact(storage)
+def test_files_of_before_have_all_weights():
+    model = sparse_model().compact("float16")
     version, fields = unpacked(model)
     assert version == 2
-    assert fields["weights"].shape == (np.count_nonzero(model.weights),)
-    assert fields["weights"].dtype == storage
-    other = LogLinear.from_bytes(model.to_bytes())
-    np.testing.assert_array_equal(other.weights, model.weights)
-    assert other.weights.dtype == model.weights.dtype
-    assert other.to_bytes() == model.to_bytes()
-    assert other.storage == storage
-    # The same model as older versions wrote it.
-    del fields["nonzero"]
-    dense = serialization.pack(
-        "log_linear", 1, {**fields, "weights": model.weights.astype(storage)}
-    )
+    assert fields.pop("nonzero").shape == (-(-model.weights.size // 8),)
+    fields["weights"] = model.weights.astype("float16")
+    dense = serialization.pack("log_linear", 1, fields)
     assert len(model.to_bytes()) < len(dense)
-    assert LogLinear.from_bytes(dense).to_bytes() == model.to_bytes()
+    assert LogLinear.from_bytes(dense) == model
 
 
 @settings(deadline=None, max_examples=60)
@@ -356,58 +315,30 @@ def test_any_weights_come_back_bit_for_bit(data):
     assert len(stored) <= len(serialization.pack("log_linear", 1, {**fields, "weights": columns}))
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_weights_are_stored_densely_where_that_is_smaller(model):
-    version, fields = unpacked(model)
-    assert version == 1
-    assert fields["weights"].ndim == 2
-
-
 def test_sparse_weights_that_do_not_fit_are_refused():
     model = sparse_model()
-    _, fields = unpacked(model)
+    version, fields = unpacked(model)
     weights, bits = fields["weights"], fields["nonzero"]
-    changed = [
+    beyond = np.append(bits, np.uint8(1))  # a bit that is of no weight
+    for change in (
         {"nonzero": bits[:-1]},
-        {"nonzero": np.append(bits, np.uint8(0))},
         {"nonzero": bits.astype(np.int32)},
-        {"nonzero": bits[None]},
         {"nonzero": np.zeros_like(bits)},
-        {"nonzero": [1, 2]},
-        {"nonzero": None},
+        {"nonzero": beyond, "weights": np.append(weights, 1.0)},
         {"weights": weights[:-1]},
-        {"weights": np.append(weights, 1.0)},
-        {"weights": weights[None]},
         {"weights": np.full_like(weights, np.inf)},
-        {"weights": weights.astype(np.int32)},
-        {"labels": ["y0", "y1"]},
         {"labels": ["y0", "y1", "y2", "y3", *(f"z{i}" for i in range(96))]},
         {"keys": fields["keys"][:-1]},
         {"mirrored": True},
-    ]
-    for change in changed:
+    ):
         with pytest.raises(StructlearnError, match="SL054"):
-            LogLinear.from_bytes(serialization.pack("log_linear", 2, {**fields, **change}))
-    for version, name in ((2, "nonzero"), (2, "mirrored"), (1, None)):
-        rest = {key: value for key, value in fields.items() if key != name}
-        with pytest.raises(StructlearnError, match="SL054"):
-            LogLinear.from_bytes(serialization.pack("log_linear", version, rest))
-    # Of the last byte not all bits are of a weight.
-    odd = fitted(n_labels=3, l2=0.01)
-    odd.weights[np.arange(odd.weights.size).reshape(odd.weights.shape) % 9 > 0] = 0.0
-    assert odd.weights.size % 8
-    _, fields = unpacked(odd)
-    fields["nonzero"][-1] |= 1
-    fields["weights"] = np.append(fields["weights"], 1.0)
-    with pytest.raises(StructlearnError, match="SL054"):
-        LogLinear.from_bytes(serialization.pack("log_linear", 2, fields))
+            LogLinear.from_bytes(serialization.pack("log_linear", version, fields | change))
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("labels", ["y0"]),
-        ("labels", ["y0", 1]),
         ("labels", ["y0", "y0"]),
         ("variables", ["a", "b"]),
         ("keys", np.zeros(24, dtype=np.uint64)),
@@ -418,8 +349,6 @@ def test_sparse_weights_that_do_not_fit_are_refused():
         ("coefficients", np.ones(1)),
         ("mirrored", False),
         ("settings", {"l2": -1.0}),
-        ("settings", None),
-        ("steps", [[]]),
         ("names", ["x"]),
     ],
 )

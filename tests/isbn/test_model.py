@@ -118,29 +118,28 @@ def test_half_precision():
         model.compact()
 
 
+N_WEIGHTS = network().n_weights
+WRONG = {
+    "weights": (np.zeros(3), np.full(N_WEIGHTS, np.nan), np.zeros((N_WEIGHTS, 1))),
+    "state_size": (4, 5.0),
+    "means": ("median",),
+    "features": ("ba", "abe", ["a"]),
+    "temperature": (0.0, np.inf),
+    "beam": (0,),
+    "branching": (0, True),
+    "search": ("greedy",),
+    "storage": ("int8",),
+    "signature_log_probs": tuple(
+        np.full(*of) for of in (((2, 2), 0.0), ((2, 3), -np.inf), ((2, 3), 0.1))
+    ),
+}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"weights": np.zeros(3)},
-        {"weights": np.full(network().n_weights, np.nan)},
-        {"weights": np.zeros((network().n_weights, 1))},
-        {"state_size": 4},
+        *({name: value} for name, values in WRONG.items() for value in values),
         {"state_size": 0, "weights": np.zeros(N_OUTPUTS)},
-        {"state_size": 5.0},
-        {"means": "median"},
-        {"features": "ba"},
-        {"features": "abe"},
-        {"features": ["a"]},
-        {"temperature": 0.0},
-        {"temperature": np.inf},
-        {"beam": 0},
-        {"branching": 0},
-        {"branching": True},
-        {"search": "greedy"},
-        {"storage": "int8"},
-        {"signature_log_probs": np.zeros((2, 2))},
-        {"signature_log_probs": np.full((2, 3), -np.inf)},
-        {"signature_log_probs": np.full((2, 3), 0.1)},
     ],
 )
 def test_parts_that_do_not_fit_together(wrong):
