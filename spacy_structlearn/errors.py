@@ -228,10 +228,6 @@ MESSAGES = {
         "{component!r} was trained with the variable {variable!r} and cannot make it now: give it "
         "the lemmatizer and the word classes that it was trained with"
     ),
-    "SL031": (
-        "A log-linear model cannot be stacked on a model {model!r}: its base must be a "
-        "spacy_structlearn.BayesNet.v1"
-    ),
     "SL032": "{component!r} has no label {label!r}; its labels are: {labels}",
     "SL033": (
         'doc.spans["srl"] of the Doc {text!r} is not as srl_labeler writes it: each frame begins '
@@ -456,12 +452,10 @@ MESSAGES = {
     "list of its parents, without the class, and leave the others out.",
     "SL512": "{variables} variables have more than the {most} structures that can be tried. "
     'Take structure "search", fewer variables, or a lower max_parents.',
-    "SL513": "{name} of a Bayes net must be {wanted}, not {value!r}.",
     "SL514": "The counts cannot be made again on the training and the development data, because "
     "there are no development data. Give dev, or leave recount out.",
     "SL515": "The instances that the Bayes net was trained on are not stored with it. Ask for what "
     "they are given without themselves right after fit, before it is saved or made compact.",
-    "SL520": "{name} of the log-linear model must be {wanted}, not {value!r}.",
     "SL522": "The log-linear model has no labels to choose from. Train it, or load a trained one.",
     "SL523": "Weights do not fit into {dtype}. Use float32, or train with a larger l2.",
     "SL530": "There is no stage {stage!r}; there are: {known}.",
@@ -477,13 +471,11 @@ MESSAGES = {
     "SL600": "The symbols of derivations do not fit together: {problem}.",
     "SL601": "There are no trees to find the symbols of derivations in. Check the reader of the "
     "treebank.",
-    "SL602": "{name} of the symbols of derivations must be {wanted}, not {value!r}.",
     "SL603": "The moves are no derivation: {problem}. Give those that `encode` or the parser gave, "
     "with the words and tags of the same sentence.",
     "SL604": "The parts of a sigmoid belief network do not fit together: {problem}.",
     "SL605": "Weights cannot be stored as {value!r}. Choose one of {known}.",
     # --- SL62x: their training ---------------------------------------------------------------
-    "SL620": "{name} of the training of a sigmoid belief network must be {wanted}, not {value!r}.",
     "SL621": "A sigmoid belief network cannot be trained on {problem}. Give normalised trees, of "
     "whose tags and labels `initialize` has seen all, and hold fewer of them out.",
     "SL622": "The weights of the sigmoid belief network grew out of all bounds in epoch {epoch}: "

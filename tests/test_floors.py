@@ -36,7 +36,7 @@ NO_SPACY |= {"learning", "sequence", "classification", "grammar", "isbn"}
 LAYERS = {
     "spacy_structlearn.grammar.bilstm",
     "spacy_structlearn.grammar.neural",
-    "spacy_structlearn.isbn.estimators",
+    "spacy_structlearn.isbn.training",
 }
 
 

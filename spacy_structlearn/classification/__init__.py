@@ -3,6 +3,15 @@
 from .bayes_net import BayesNet
 from .features import Table
 from .log_linear import LogLinear
+from .settings import BayesNetSettings, LogLinearSettings, StagesSettings
 from .stages import Stages
 
-__all__ = ["BayesNet", "LogLinear", "Stages", "Table"]
+__all__ = [
+    "BayesNet",
+    "BayesNetSettings",
+    "LogLinear",
+    "LogLinearSettings",
+    "Stages",
+    "StagesSettings",
+    "Table",
+]

@@ -11,13 +11,13 @@ to the joint likelihood (a generative model) or to the conditional one (the pape
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import serialization
 from ..errors import StructlearnError
+from ..learning.stored import Stored
 from ..optimize.lbfgs import minimize
 from . import structure, witten_bell
 from ._counts import Network
@@ -33,148 +33,64 @@ from .features import (
     label_ids_of,
     symbol,
 )
-from .settings import is_number, is_one_of, is_whole
-from .structure import Parents, Progress, Step
+from .settings import BayesNetSettings
+from .structure import Parents, PlacementStep, Progress
 
-STRUCTURES = ("naive", "search", "exhaustive")
-FITS = ("conditional", "joint", None)
-NUMBERS_OF_D = ("one", "many")
-
-_KIND = "bayes_net"
-_VERSION = 1
 _MAX_ITERATIONS = 200
-_SETTINGS = (
-    "structure",
-    "fit_d",
-    "n_d",
-    "smoothing",
-    "max_parents",
-    "min_gain",
-    "prior_variance",
-    "recount",
-)
 
 D = dict[str | None, NDArray[np.float64]]
 
 
-class BayesNet:
+class BayesNet(Stored):
     """A Bayesian network over nominal variables and a class, which is a parent of every variable.
 
-    structure: "naive" (no other parents), "search" (greedy), "exhaustive" (for few variables), or
-        the parents of each variable that is used, without the class; a parent must be used too.
-    fit_d: fit the d of the smoothing to the conditional or to the joint likelihood of the
-        development data; None leaves them at 1.
-    n_d: one d for all tables, or one for each context, from the empty to the full one, of each
-        table: 1 for the class and 1 + the number of parents for a variable, the class counted.
-    smoothing: "witten_bell", or for comparison "uniform", 0.9 of the relative frequency and 0.1 of
-        the uniform distribution, which has no d.
-    max_parents: most parents of a variable in a search, with the class. min_gain: accuracy (as a
-        share) that a step of the search must gain more than; see `structure`.
-    prior_variance: that of the Gaussian prior of log d, with mean 0; may be infinite.
-    recount: after all is chosen and fitted, count again on training and development data.
-    Raises StructlearnError SL513 for a setting out of range.
+    settings: how it is learned; None: the defaults. The other arguments are what `fit` learns.
+    labels: the classes, ascending; columns of all scores are in this order. variables: those at
+    fit, also those that the structure does not use. parents: of each variable that is used, the
+    class not named, in order of placement. d: of each table, float64 (n_levels), from the empty
+    context to the full one; the class has the name None; empty with the smoothing "uniform".
+    steps: what the search did, beginning with the class alone; () if there was none. tables: the
+    counts.
     """
+
+    kind = "bayes_net"
+    version = 2
+    readable = (1, 2)
 
     def __init__(
         self,
-        structure: Literal["naive", "search", "exhaustive"]
-        | Mapping[str, Sequence[str]] = "search",
-        *,
-        fit_d: Literal["conditional", "joint"] | None = "conditional",
-        n_d: Literal["one", "many"] = "many",
-        smoothing: Literal["witten_bell", "uniform"] = "witten_bell",
-        max_parents: int = 3,
-        min_gain: float = 0.0,
-        prior_variance: float = 1.0,
-        recount: bool = False,
+        settings: BayesNetSettings | None = None,
+        labels: Sequence[str] = (),
+        variables: Sequence[str] = (),
+        parents: Mapping[str, Sequence[str]] | None = None,
+        d: Mapping[str | None, NDArray[np.float64]] | None = None,
+        steps: Sequence[PlacementStep] = (),
+        tables: Tables | None = None,
     ):
-        for name, value, known in (
-            ("fit_d", fit_d, FITS),
-            ("n_d", n_d, NUMBERS_OF_D),
-            ("smoothing", smoothing, witten_bell.SMOOTHINGS),
-        ):
-            if not is_one_of(value, known):
-                wanted = "one of " + ", ".join(map(str, known))
-                raise StructlearnError("SL513", name=name, wanted=wanted, value=value)
-        if not isinstance(structure, Mapping) and not is_one_of(structure, STRUCTURES):
-            wanted = "one of " + ", ".join(STRUCTURES) + ", or the parents of each variable"
-            raise StructlearnError("SL513", name="structure", wanted=wanted, value=structure)
-        for name, value, wanted, sound in (
-            ("max_parents", max_parents, "a whole number from 1", is_whole(max_parents, 1)),
-            ("min_gain", min_gain, "a number", is_number(min_gain)),
-            (
-                "prior_variance",
-                prior_variance,
-                "more than 0",
-                is_number(prior_variance) and prior_variance > 0,
-            ),
-        ):
-            if not sound:
-                raise StructlearnError("SL513", name=name, wanted=wanted, value=value)
-        self.structure = dict(structure) if isinstance(structure, Mapping) else structure
-        self.fit_d = fit_d
-        self.n_d = n_d
-        self.smoothing = smoothing
-        self.max_parents = int(max_parents)
-        self.min_gain = float(min_gain)
-        self.prior_variance = float(prior_variance)
-        self.recount = bool(recount)
-        self._labels: tuple[str, ...] = ()
-        self._variables: tuple[str, ...] = ()
-        self._parents: Parents = {}
-        self._d: D = {}
-        self._steps: tuple[Step, ...] = ()
-        self._tables = Tables.empty()
+        self.settings = (settings or BayesNetSettings()).kept()
+        self.labels = tuple(labels)
+        self.variables = tuple(variables)
+        self.parents: Parents = {name: tuple(of) for name, of in (parents or {}).items()}
+        self.d: D = dict(d or {})
+        self.steps = tuple(steps)
+        self.tables = Tables.empty() if tables is None else tables
         self._network: Network | None = None
         self._counts: JointCounts | None = None
-
-    @classmethod
-    def empty(cls) -> BayesNet:
-        """A net without labels and variables: what an untrained component holds."""
-        return cls()
 
     @property
     def is_empty(self) -> bool:
         """Whether there are no labels, so that nothing can be classified."""
-        return not self._labels
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The classes, ascending; columns of all scores are in this order."""
-        return self._labels
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The variables at fit, also those that the structure does not use."""
-        return self._variables
-
-    @property
-    def parents(self) -> Parents:
-        """The parents of each variable that is used, the class not named, in order of placement."""
-        return dict(self._parents)
+        return not self.labels
 
     @property
     def used(self) -> tuple[str, ...]:
         """The variables that prediction reads, in order."""
-        return self._tables.variables
-
-    @property
-    def d(self) -> D:
-        """The d of each table, float64 (n_levels), from the empty context to the full one.
-
-        The class has the name None. Empty with the smoothing "uniform".
-        """
-        return {name: d.copy() for name, d in self._d.items()}
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """What the search did, beginning with the class alone; () if there was none."""
-        return self._steps
+        return self.tables.variables
 
     @property
     def n_keys(self) -> int:
         """How many tuples of values have a count."""
-        return sum(len(keys) for keys in self._tables.keys)
+        return sum(len(keys) for keys in self.tables.keys)
 
     def fit(
         self,
@@ -202,7 +118,7 @@ class BayesNet:
         table = Table.of(rows, variables)
         labels = checked_labels(labels, len(table))
         held_out = development_data(dev, table.variables)
-        if self.recount and held_out is None:
+        if self.settings.recount and held_out is None:
             raise StructlearnError("SL514")
         dev_labels = [] if held_out is None else held_out[1]
         names = tuple(sorted({*labels, *dev_labels, *checked_known(known_labels)}))
@@ -212,16 +128,15 @@ class BayesNet:
         else:
             instances = Instances(counts, held_out[0].symbols, label_ids_of(dev_labels, names))
         parents, steps = self._choose(instances, progress)
-        # Nothing of an earlier fit is changed before all that can fail is done.
-        self._labels, self._variables = names, table.variables
-        self._parents, self._steps = parents, steps
-        self._d = self._fit(instances)
-        if self.recount and held_out is not None:
+        d = self._fit(instances, parents)
+        if self.settings.recount and held_out is not None:
             both = Table.concatenate([table, held_out[0]])
             counts = JointCounts(both, label_ids_of(labels + dev_labels, names), names)
+        tables = Tables.of(counts, parents, self.settings.smoothing)
+        # Nothing of an earlier fit is changed before all that can fail is done.
+        fitted = BayesNet(self.settings, names, table.variables, parents, d, steps, tables)
+        vars(self).update(vars(fitted))
         self._counts = counts
-        self._tables = Tables.of(counts, self._parents, self.smoothing)
-        self._network = None
         return self
 
     def log_joint(self, rows: Rows) -> NDArray[np.float64]:
@@ -234,13 +149,13 @@ class BayesNet:
         if self.is_empty:
             raise StructlearnError("SL510")
         if self._network is None:
-            self._network = self._tables.network(self._labels, self._d, self.smoothing)
-        used = self._tables.variables
+            self._network = self.tables.network(self.labels, self.d, self.settings.smoothing)
+        used = self.tables.variables
         if used and is_by_name(rows):
             table = Table.of(rows, used)
         else:
-            table = Table.of(rows, None if is_by_name(rows) else self._variables).select(used)
-        out = np.empty((len(table), len(self._labels)))
+            table = Table.of(rows, None if is_by_name(rows) else self.variables).select(used)
+        out = np.empty((len(table), len(self.labels)))
         self._network.log_joint(table.symbols, out)
         return out
 
@@ -253,10 +168,10 @@ class BayesNet:
         """
         if self._counts is None:
             raise StructlearnError("SL515")
-        scores = np.zeros((len(self._counts), len(self._labels)))
+        scores = np.zeros((len(self._counts), len(self.labels)))
         instances = Instances.left_out(self._counts)
-        for name, table in self._families(instances):
-            scores += np.log(witten_bell.probabilities(table, self._d.get(name)))
+        for name, table in self._families(instances, self.parents):
+            scores += np.log(witten_bell.probabilities(table, self.d.get(name)))
         return scores
 
     def predict_proba(self, rows: Rows) -> NDArray[np.float64]:
@@ -266,27 +181,27 @@ class BayesNet:
 
     def predict(self, rows: Rows) -> list[str]:
         """The most probable label of each instance, of equals the first; see `log_joint`."""
-        return [self._labels[i] for i in witten_bell.best_labels(self.log_joint(rows))]
+        return [self.labels[i] for i in witten_bell.best_labels(self.log_joint(rows))]
 
     def describe(self) -> str:
         """The structure, the d, the sizes and the steps of the search, as text for people."""
-        n_d = sum(len(d) for d in self._d.values())
-        fitted = f"{n_d} d" if self.n_d == "many" else "one d"
+        n_d = sum(len(d) for d in self.d.values())
+        fitted = f"{n_d} d" if self.settings.n_d == "many" else "one d"
         lines = [
-            f"Bayes net: {len(self._labels)} labels, {len(self._parents)} of "
-            f"{len(self._variables)} variables, {self.n_keys} counts, "
-            + (fitted if self.smoothing == "witten_bell" else "uniform smoothing")
+            f"Bayes net: {len(self.labels)} labels, {len(self.parents)} of "
+            f"{len(self.variables)} variables, {self.n_keys} counts, "
+            + (fitted if self.settings.smoothing == "witten_bell" else "uniform smoothing")
         ]
-        heads = ["y", *(structure.as_text(v, parents) for v, parents in self._parents.items())]
+        heads = ["y", *(structure.as_text(v, parents) for v, parents in self.parents.items())]
         width = max(map(len, heads))
         for head, name, n_values in zip(
-            heads, (None, *self._parents), self._tables.n_values, strict=False
+            heads, (None, *self.parents), self.tables.n_values, strict=False
         ):
-            d = " ".join(f"{value:.3g}" for value in self._d.get(name, ()))
+            d = " ".join(f"{value:.3g}" for value in self.d.get(name, ()))
             lines.append(f"  {head:{width}}  {n_values:7} values" + (f"  d {d}" if d else ""))
-        if self._steps:
+        if self.steps:
             lines.append("search:")
-        for step in self._steps:
+        for step in self.steps:
             head = "y" if step.variable is None else structure.as_text(*step[:2])
             lines.append(
                 f"  {head:{width}}  {100 * step.accuracy:6.2f} % right, log-likelihood "
@@ -296,45 +211,26 @@ class BayesNet:
 
     def compact(self) -> BayesNet:
         """A net that holds what prediction needs, without the instances it was trained on."""
-        other = BayesNet(**{name: getattr(self, name) for name in _SETTINGS})
-        for name in ("_labels", "_variables", "_parents", "_d", "_steps", "_tables"):
-            setattr(other, name, getattr(self, name))
-        return other
+        return self.replaced()
 
-    def to_bytes(self) -> bytes:
-        """The net without the instances it was trained on; see `serialization.pack`.
-
-        It holds hashes of the values, no text but the names of variables and labels.
-        """
-        settings = {name: getattr(self, name) for name in _SETTINGS}
-        if isinstance(self.structure, Mapping):
-            settings["structure"] = _as_pairs(self.structure)
-        return serialization.pack(
-            _KIND,
-            _VERSION,
-            {
-                "settings": settings,
-                "labels": self._labels,
-                "variables": self._variables,
-                "parents": _as_pairs(self._parents),
-                "d": [self._d[name] for name in (None, *self._parents)] if self._d else [],
-                "steps": [list(step) for step in self._steps],
-                "tables": self._tables.fields(),
-            },
-        )
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
+        """What is stored: hashes of the values, no text but the names of variables and labels."""
+        return self.version, {
+            "settings": self.settings.stored(),
+            "labels": self.labels,
+            "variables": self.variables,
+            "parents": [list(pair) for pair in self.parents.items()],  # a dict would be sorted
+            "d": [self.d[name] for name in (None, *self.parents)] if self.d else [],
+            "steps": self.steps,
+            "tables": self.tables.fields(),
+        }
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> BayesNet:
-        """The net that `to_bytes` wrote; it predicts the same.
-
-        Raises StructlearnError SL050 to SL054 if the bytes are not those of a Bayes net.
-        """
-        _, fields = serialization.unpack(data, _KIND, {_VERSION})
-        with serialization.reading(_KIND):
-            return cls._from_fields(**fields)
+    def from_fields(cls, version: int, fields: dict[str, Any]) -> BayesNet:
+        return cls._of_fields(**fields)
 
     @classmethod
-    def _from_fields(
+    def _of_fields(
         cls,
         *,
         settings: dict[str, Any],
@@ -345,79 +241,83 @@ class BayesNet:
         steps: list[Any],
         tables: dict[str, Any],
     ) -> BayesNet:
-        if isinstance(settings["structure"], list):
-            settings["structure"] = dict(settings["structure"])
-        net = cls(**settings)
         if not all(isinstance(name, str) for name in (*labels, *variables)):
             raise TypeError("a label or a variable is no string")
         if labels != sorted(set(labels)) or len(set(variables)) < len(variables):
             raise ValueError("its labels or variables are not different, or out of order")
-        net._labels, net._variables = tuple(labels), tuple(variables)
-        net._parents = structure.ordered(dict(parents), variables)
-        if list(net._parents) != [name for name, _ in parents]:
+        placed = structure.ordered(dict(parents), variables)
+        if list(placed) != [name for name, _ in parents]:
             raise ValueError("a variable stands before its parents")
-        if d:
-            net._d = dict(zip((None, *net._parents), d, strict=True))
-            if [array.shape for array in d] != [(len(table),) for table in tables["contexts"]]:
-                raise ValueError("there is not one d for each level")
-        net._steps = tuple(
-            Step(name, tuple(of), float(right), float(value), int(n))
-            for name, of, right, value, n in steps
+        if d and [array.shape for array in d] != [(len(table),) for table in tables["contexts"]]:
+            raise ValueError("there is not one d for each level")
+        net = cls(
+            BayesNetSettings.of(settings),
+            labels,
+            variables,
+            placed,
+            dict(zip((None, *placed), d, strict=True)) if d else {},
+            [
+                PlacementStep(name, tuple(of), float(right), float(value), int(n))
+                for name, of, right, value, n in steps
+            ],
+            Tables.from_fields(tuple(variables), placed, **tables),
         )
-        net._tables = Tables.from_fields(net._variables, net._parents, **tables)
-        if net._labels:
-            net._network = net._tables.network(net._labels, net._d, net.smoothing)
+        if labels:  # which shows whether the parts fit together
+            net._network = net.tables.network(net.labels, net.d, net.settings.smoothing)
         return net
 
-    def __reduce__(self):
-        return BayesNet.from_bytes, (self.to_bytes(),)
-
     def __repr__(self) -> str:
-        parents = "; ".join(structure.as_text(v, of) for v, of in self._parents.items())
-        return f"<BayesNet: {len(self._labels)} labels, {parents or 'no variables'}>"
+        parents = "; ".join(structure.as_text(v, of) for v, of in self.parents.items())
+        return f"<BayesNet: {len(self.labels)} labels, {parents or 'no variables'}>"
 
     def _choose(
         self, instances: Instances, progress: Progress | None
-    ) -> tuple[Parents, tuple[Step, ...]]:
+    ) -> tuple[Parents, tuple[PlacementStep, ...]]:
         """The structure, and the steps of the search if there is one."""
         variables = instances.counts.table.variables
-        if self.structure == "naive":
+        settings = self.settings
+        if settings.structure == "naive":
             return dict.fromkeys(variables, ()), ()
-        if isinstance(self.structure, Mapping):
-            return structure.ordered(self.structure, variables), ()
-        search = structure.greedy if self.structure == "search" else structure.exhaustive
+        if isinstance(settings.structure, Mapping):
+            return structure.ordered(settings.structure, variables), ()
+        search = structure.greedy if settings.structure == "search" else structure.exhaustive
         parents, steps = search(
             instances,
-            max_parents=self.max_parents,
-            min_gain=self.min_gain,
-            smoothing=self.smoothing,
+            max_parents=settings.max_parents,
+            min_gain=settings.min_gain,
+            smoothing=settings.smoothing,
             progress=progress,
         )
         return parents, tuple(steps)
 
-    def _families(self, instances: Instances) -> Iterator[tuple[str | None, witten_bell.Family]]:
-        """The tables, the class first, looked up for some instances."""
-        for name, variable, parents in _nodes(self._variables, self._parents):
-            yield name, witten_bell.family(instances, variable, parents, self.smoothing)
+    def _families(
+        self, instances: Instances, parents: Parents
+    ) -> Iterator[tuple[str | None, witten_bell.Family]]:
+        """The tables of a structure, the class first, looked up for some instances."""
+        smoothing = self.settings.smoothing
+        for name, variable, of in _nodes(instances.counts.table.variables, parents):
+            yield name, witten_bell.family(instances, variable, of, smoothing)
 
-    def _fit(self, instances: Instances) -> D:
+    def _fit(self, instances: Instances, parents: Parents) -> D:
         """The d of all tables."""
-        if self.smoothing == "uniform":
+        settings = self.settings
+        if settings.smoothing == "uniform":
             return {}
-        if self.fit_d is None:
+        if settings.fit_d is None:
+            counts = instances.counts
             return {
-                name: np.ones(len(witten_bell.contexts(instances.counts, variable, parents)))
-                for name, variable, parents in _nodes(self._variables, self._parents)
+                name: np.ones(len(witten_bell.contexts(counts, variable, of)))
+                for name, variable, of in _nodes(counts.table.variables, parents)
             }
-        names, families = zip(*self._families(instances), strict=True)
+        names, families = zip(*self._families(instances, parents), strict=True)
         assert instances.label_ids is not None
         objective = witten_bell.Objective(
             families,
             instances.label_ids,
-            len(self._labels),
-            conditional=self.fit_d == "conditional",
-            tied=self.n_d == "one",
-            prior_variance=self.prior_variance,
+            len(instances.counts.labels),
+            conditional=settings.fit_d == "conditional",
+            tied=settings.n_d == "one",
+            l2=settings.l2,
         )
         theta = minimize(objective, np.zeros(objective.n), max_iterations=_MAX_ITERATIONS).x
         return dict(zip(names, objective.split(theta), strict=True))
@@ -575,11 +475,6 @@ def _moved(subset: Subset, place: Mapping[int, int]) -> Subset:
 
 def _by_size(subset: Subset) -> tuple[int, Subset]:
     return len(subset), subset
-
-
-def _as_pairs(parents: Mapping[str, Sequence[str]]) -> list[list[Any]]:
-    """As it is stored: a dict would lose the order."""
-    return [[variable, list(of)] for variable, of in parents.items()]
 
 
 def _narrow(numbers: NDArray[np.int32]) -> NDArray[np.unsignedinteger]:

@@ -12,30 +12,21 @@ same curvature, so that L-BFGS needs few iterations; neither changes the optimum
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import StructlearnError
 from ..optimize.lbfgs import LBFGS
 from ._counts import Index, group
 from ._log_linear import Instances, add_scores
 from .bayes_net import BayesNet
-from .features import SET_SEPARATOR, Table, symbol, tuple_keys
-from .settings import is_number, is_one_of, is_whole
+from .features import SET_SEPARATOR, LabelledTable, Table, row_keys, symbol, tuple_keys
+from .settings import BayesNetSettings, LogLinearSettings
 
 Template = tuple[str, ...]
-LabelledTable = tuple[Table, NDArray[np.int32]]
-"""Rows, and the place of each one's label."""
 
-VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Of the prior, of which l2 "search" takes the best on development data."""
-SEARCH_L2 = 1.0
-"""Where l2 is to be chosen, it is this while templates are searched for."""
 BIAS: Template = ()
 """The template of the feature that is always on."""
 
@@ -43,126 +34,7 @@ _LOWEST = -100.0  # log-probabilities of a base model below it are taken for it
 _MEMORY = 6  # of L-BFGS; more cost more time than they save
 
 
-@dataclass(frozen=True)
-class LogLinearSettings:
-    """What `LogLinear` learns and how; see there. Raises StructlearnError SL520."""
-
-    templates: str | Sequence[Sequence[str]] = "single"
-    l2: float | str | Sequence[float] = 1.0
-    l2_per_label: Mapping[str, float] | None = None
-    max_conjunction: int = 3
-    min_gain: float = 0.0
-    max_templates: int | None = None
-    min_count: int = 1
-    nested: bool = True
-    recount: bool = False
-    base: BayesNet | None = None
-    max_iterations: int = 200
-    tolerance: float = 1e-5
-    search_tolerance: float | None = None
-
-    def __post_init__(self) -> None:
-        for name, wanted, sound in (
-            ("templates", _TEMPLATES_WANTED, self._templates_sound()),
-            ("l2", '0 or more, "search", or a list of such numbers', self._l2_sound()),
-            ("l2_per_label", "a number of 0 or more for each label named", self._label_l2_sound()),
-            ("max_conjunction", "a whole number from 1", is_whole(self.max_conjunction, 1)),
-            ("min_gain", "a number", is_number(self.min_gain)),
-            (
-                "max_templates",
-                "a whole number from 0, or None",
-                self.max_templates is None or is_whole(self.max_templates, 0),
-            ),
-            ("min_count", "a whole number from 1", is_whole(self.min_count, 1)),
-            ("nested", "true or false", isinstance(self.nested, bool)),
-            ("recount", "true or false", isinstance(self.recount, bool)),
-            ("base", "a BayesNet, or None", isinstance(self.base, BayesNet | None)),
-            ("max_iterations", "a whole number from 1", is_whole(self.max_iterations, 1)),
-            ("tolerance", "0 or more", is_number(self.tolerance, 0)),
-            (
-                "search_tolerance",
-                "0 or more, or None",
-                self.search_tolerance is None or is_number(self.search_tolerance, 0),
-            ),
-        ):
-            if not sound:
-                value = getattr(self, name)
-                raise StructlearnError("SL520", name=name, wanted=wanted, value=value)
-
-    def _templates_sound(self) -> bool:
-        if isinstance(self.templates, str):
-            return self.templates in ("single", "pairs", "search")
-        if not isinstance(self.templates, Sequence):
-            return False
-        for template in self.templates:
-            if isinstance(template, str) or not isinstance(template, Iterable):
-                return False
-            if not all(isinstance(variable, str) for variable in template):
-                return False
-            if not 0 < len(set(template)) == len(template):
-                return False
-        return len({frozenset(template) for template in self.templates}) == len(self.templates)
-
-    def _l2_sound(self) -> bool:
-        if isinstance(self.l2, str):
-            return self.l2 == "search"
-        values = (self.l2,) if np.ndim(self.l2) == 0 else tuple(self.l2)
-        return len(values) > 0 and all(is_number(l2, 0) and l2 < np.inf for l2 in values)
-
-    def _label_l2_sound(self) -> bool:
-        if self.l2_per_label is None:
-            return True
-        return isinstance(self.l2_per_label, Mapping) and all(
-            is_number(l2, 0) and l2 < np.inf for l2 in self.l2_per_label.values()
-        )
-
-    def fields(self) -> dict[str, Any]:
-        """What is stored of the settings: all but the base network."""
-        fields = {**vars(self), "l2_per_label": dict(self.l2_per_label or {}) or None}
-        del fields["base"]
-        if self.search_tolerance is None:  # files are older than this setting
-            del fields["search_tolerance"]
-        if not isinstance(self.l2, str):
-            fields["l2"] = list(self.l2_values)
-        if not isinstance(self.templates, str):
-            fields["templates"] = [list(template) for template in self.templates]
-        return fields
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any], base: BayesNet | None) -> LogLinearSettings:
-        """The settings that `fields` gave, with a base network."""
-        return cls(**fields, base=base)
-
-    @property
-    def l2_values(self) -> tuple[float, ...]:
-        """The values of l2 among which is chosen; the strongest first."""
-        if is_one_of(self.l2, ("search",)):
-            return tuple(1.0 / variance for variance in VARIANCES)
-        values = (self.l2,) if np.ndim(self.l2) == 0 else self.l2
-        return tuple(sorted({float(value) for value in values}, reverse=True))
-
-    @property
-    def search_l2(self) -> float:
-        """The value of l2 while templates are searched for."""
-        return self.l2_values[0] if len(self.l2_values) == 1 else SEARCH_L2
-
-    @property
-    def needs_dev(self) -> bool:
-        """Whether something is selected on development data."""
-        return self.templates == "search" or len(self.l2_values) > 1
-
-    def label_l2(self, l2: float, labels: Sequence[str]) -> NDArray[np.float64]:
-        """l2 for each label, float64 (n_labels)."""
-        own = self.l2_per_label or {}
-        return np.array([own.get(label, l2) for label in labels], dtype=np.float64)
-
-
-_TEMPLATES_WANTED = (
-    '"single", "pairs", "search", or a list of different tuples of different variables'
-)
-
-
-class ConditionalLikelihood:
+class LogLinearLikelihood:
     """f(w) of distinct labelled rows, as a function of one vector of parameters.
 
     features: int32 (n, n_templates), -1 for none; n_features: how many there are. label_ids:
@@ -367,16 +239,17 @@ class Workshop:
         """The keys of the bias and of all features of these templates, in order."""
         return np.concatenate([column.keys for column in self.columns(templates)])
 
-    def likelihood(self, templates: Sequence[Template], l2: float) -> ConditionalLikelihood:
+    def likelihood(self, templates: Sequence[Template], l2: float) -> LogLinearLikelihood:
         """The objective of a model with the bias and these templates."""
         columns = self.columns(templates)
-        return ConditionalLikelihood(
+        per_label = self.settings.l2_per_label or {}
+        return LogLinearLikelihood(
             _side_by_side(columns, [column.train for column in columns]),
             sum(len(column.keys) for column in columns),
             self.train.label_ids,
             self.train.counts,
             self.train.given,
-            l2=self.settings.label_l2(l2, self.labels),
+            l2=np.array([per_label.get(label, l2) for label in self.labels], dtype=np.float64),
             given_l2=l2,
         )
 
@@ -390,7 +263,7 @@ class Workshop:
 
     def optimizer(
         self,
-        likelihood: ConditionalLikelihood,
+        likelihood: LogLinearLikelihood,
         estimate: Estimate,
         tolerance: float | None = None,
     ) -> LBFGS:
@@ -446,11 +319,6 @@ def feature_keys(table: Table, templates: Sequence[Template]) -> NDArray[np.uint
     return keys
 
 
-def row_keys(table: Table, label_ids: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """A key of all values of a row and its label, uint64 (n)."""
-    return tuple_keys(*table.symbols.T, label_ids.astype(np.uint64))
-
-
 def _side_by_side(
     columns: Sequence[_Column], features: Sequence[NDArray[np.int32]]
 ) -> NDArray[np.int32]:
@@ -464,22 +332,20 @@ def _side_by_side(
 
 
 def _trained(
-    base: BayesNet,
+    base: BayesNetSettings,
     labels: tuple[str, ...],
     train: LabelledTable,
     dev: LabelledTable,
     structure: Mapping[str, Sequence[str]] | None,
 ) -> BayesNet:
-    """A network like `base`, trained on this data; its settings are those of `base`."""
-    trained = copy(base)
-    trained.recount = False
-    if structure is not None:
-        trained.structure = structure
+    """The network of these settings, trained on this data."""
+    given = {} if structure is None else {"structure": structure}
+    net = BayesNet(base.part(BayesNetSettings, recount=False, **given))
     # Unless there are development data, the network leaves out what it is judged by.
     held_out = (dev[0], _names_of(dev[1], labels)) if len(dev[0]) else None
-    trained.fit(train[0], _names_of(train[1], labels), dev=held_out, known_labels=labels)
-    trained.recount, trained.structure = base.recount, base.structure
-    return trained
+    net.fit(train[0], _names_of(train[1], labels), dev=held_out, known_labels=labels)
+    net.settings = base.kept()
+    return net
 
 
 def _names_of(label_ids: NDArray[np.int32], labels: tuple[str, ...]) -> list[str]:

@@ -64,7 +64,7 @@ class Group(NamedTuple):
     index: Index
 
 
-class Level(NamedTuple):
+class ContextLevel(NamedTuple):
     """What a context and a value of a variable were seen with, for n rows and L labels.
 
     ratio: T / C, the number of different values that were seen in the context over the number of
@@ -167,7 +167,7 @@ class Instances:
         self._n = len(symbols)
         self._frequencies: Cache[NDArray[np.float64]] = Cache()
         self._places: Cache[NDArray[np.int32]] = Cache()
-        self._levels: Cache[Level] = Cache()
+        self._levels: Cache[ContextLevel] = Cache()
 
     @classmethod
     def left_out(cls, counts: JointCounts) -> Instances:
@@ -181,7 +181,7 @@ class Instances:
         """(n, L)."""
         return self._n, len(self.counts.labels)
 
-    def level(self, context: Subset, variable: int) -> Level:
+    def level(self, context: Subset, variable: int) -> ContextLevel:
         """The figures of a context and the value of a variable in it."""
         found = self._levels.get((context, variable))
         if found is None:
@@ -197,7 +197,7 @@ class Instances:
             n_values = n_values - self._is_single((), variable)
         return 1.0 / n_values
 
-    def _make_level(self, context: Subset, variable: int) -> Level:
+    def _make_level(self, context: Subset, variable: int) -> ContextLevel:
         event = join(context, variable)
         total, frequency = self._frequency(context), self._frequency(event)
         distinct = _look_up(self.counts.distinct(context, variable), self._place(context))
@@ -209,7 +209,7 @@ class Instances:
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(total > 0, distinct / total, np.inf)
             relative = np.where(total > 0, frequency / total, 0.0)
-        return Level(ratio, relative)
+        return ContextLevel(ratio, relative)
 
     def _place(self, subset: Subset) -> NDArray[np.int32]:
         """Where the values of these variables are in their group, or -1: int32 (n or 1, L or 1)."""

@@ -142,6 +142,24 @@ class Table:
         return self.variables.index(variable)
 
 
+LabelledTable: TypeAlias = "tuple[Table, NDArray[np.int32]]"
+"""Rows, and the place of each one's label."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassificationData:
+    """Labelled instances. table: the rows; labels: one for each."""
+
+    table: Table
+    labels: tuple[str, ...]
+
+
+def concatenate(data: Sequence[ClassificationData]) -> ClassificationData:
+    """All instances of `data`, of which there is one part or more."""
+    table = Table.concatenate([part.table for part in data])
+    return ClassificationData(table, tuple(label for part in data for label in part.labels))
+
+
 def is_by_name(rows: Rows) -> TypeGuard[Columns]:
     """Whether columns are found in `rows` by name: a Table, a mapping, or a data frame."""
     return isinstance(rows, Table) or (hasattr(rows, "keys") and hasattr(rows, "__getitem__"))
@@ -209,6 +227,17 @@ def tuple_keys(
     for column in columns:
         keys = _mix(_mix(keys + np.uint64(1)) ^ column)
     return np.asarray(keys)
+
+
+def row_keys(table: Table, label_ids: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """A key of all values of a row and its label, uint64 (n)."""
+    return tuple_keys(*table.symbols.T, label_ids.astype(np.uint64))
+
+
+def sorted_rows(table: Table, label_ids: NDArray[np.int32]) -> LabelledTable:
+    """The rows in the order of their keys: what is learned does not depend on their own."""
+    order = np.argsort(row_keys(table, label_ids), kind="stable")
+    return table.take(order), label_ids[order]
 
 
 def _mix(x: Any) -> Any:

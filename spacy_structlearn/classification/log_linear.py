@@ -16,140 +16,101 @@ nothing but unseen values gets the frequencies of the labels. The term in bracke
 on a Bayesian network: its log-probabilities come in with a coefficient that is learned too, those
 of the training data by leave-one-out, so that they are as good as those of new data.
 
-How it is trained: see `conditional` and `conjunctions`.
+How it is trained: see `conditional` and `training`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import replace
 from textwrap import wrap
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .. import serialization
 from ..errors import StructlearnError
+from ..learning.stored import Stored
+from ..serialization import nested
 from ._counts import Index
 from ._log_linear import add_scores
 from .bayes_net import BayesNet
-from .conditional import LogLinearSettings, Template, base_scores, feature_keys, log_softmax
-from .conjunctions import Progress, Step, Training, template_name
-from .features import Labelled, Rows, Table, is_by_name
+from .conditional import Template, base_scores, feature_keys, log_softmax
+from .features import (
+    ClassificationData,
+    Labelled,
+    Rows,
+    Table,
+    checked_known,
+    checked_labels,
+    development_data,
+    is_by_name,
+)
+from .settings import LogLinearSettings
+from .structure import Progress
 
-_KIND = "log_linear"
 _DENSE, _SPARSE = 1, 2  # format versions, by how weights are stored
 _SPARSE_OVERHEAD = 64  # bytes at most that naming one more array takes
 _WEIGHT_DTYPES = ("float16", "float32", "float64")
 
 
-class LogLinear:
+class TemplateStep(NamedTuple):
+    """One step of the search: the template taken, and how good the model is with it.
+
+    accuracy: on the development data. log_likelihood: of it, in nats. n_fits: models estimated in
+    this step.
+    """
+
+    template: Template
+    accuracy: float
+    log_likelihood: float
+    n_fits: int
+
+    @classmethod
+    def of(cls, fields: Sequence[Any]) -> TemplateStep:
+        """A step as it was stored."""
+        template, *rest = fields
+        return cls(tuple(template), *rest)
+
+
+def template_name(template: Template) -> str:
+    """How a template is written: "<p,n1>", as in table 7 of the paper."""
+    return f"<{','.join(template)}>"
+
+
+class LogLinear(Stored):
     """A conditional log-linear model.
 
-    templates: "single", a feature for each value of each variable: logistic regression; "pairs",
-        for each pair of values of different variables too; "search": see above; or a list of
-        tuples of names of variables.
-    l2: strength of the prior, one over its variance: 0 or more; "search", the best of those of
-        `VARIANCES` on the development data, or a list of which it is to be chosen. Templates are
-        searched for with l2 `SEARCH_L2` then.
-    l2_per_label: its value for some labels, where they are to have their own.
-    max_conjunction: variables of a template, at most, in a search.
-    min_gain: a step of the search must raise the accuracy by more than this.
-    max_templates: steps of the search, at most; None: no limit.
-    min_count: features seen less often in training are left out.
-    nested: False for the ablation of section 4, with templates "search" (and l2 1e-4, a standard
-        deviation of 100): the structure has to be that of a Bayesian network without features for
-        subsets of conjunctions. A step places a variable R with a set S of variables placed before,
-        max_conjunction - 1 at most, and the template is that of R and S alone.
-    recount: after all is selected, estimate again with the development data added.
-    base: a Bayesian network, which need not be trained, to stack on. The prior of its coefficient
-        has the mean 1: with nothing learned, the answers are the network's.
-    max_iterations: of L-BFGS, for one model. tolerance: training ends when no derivative, in the
-        units of estimation, is above it (times the largest parameter, if that is above 1).
-    search_tolerance: the same for the models that a search compares, of which there are many; None:
-        tolerance. 1e-3 makes a long search several times faster.
-
-    Learned are `labels`, ascending; `variables`; `templates`, tuples of variables; `keys`, uint64
-    (n_features), ascending; `weights`, floating (n_features, n_labels); `bias`, float64 (n_labels);
-    `coefficients`, float64 (1) with a base, (0) without; `base`, the trained network or None; `l2`,
-    the chosen one; `steps` of the search; and `names`, what features are called: "p=of|n2=x".
-    Raises StructlearnError SL520 for settings out of range.
+    settings: how it is learned; None: the defaults. The other arguments are what `fit` learns.
+    labels: ascending. variables: those at fit. templates: tuples of variables. keys: uint64
+    (n_features), ascending. weights: floating (n_features, n_labels). bias: float64 (n_labels).
+    coefficients: float64 (1) with a base, (0) without. base: the trained network or None. l2: the
+    chosen one. steps: of the search. names: what features are called, "p=of|n2=x". storage: the
+    precision with which `to_bytes` stores weights.
     """
+
+    kind = "log_linear"
+    readable = (_DENSE, _SPARSE)
 
     def __init__(
         self,
-        templates: str | Sequence[Sequence[str]] = "single",
-        *,
-        l2: float | str | Sequence[float] = 1.0,
-        l2_per_label: Mapping[str, float] | None = None,
-        max_conjunction: int = 3,
-        min_gain: float = 0.0,
-        max_templates: int | None = None,
-        min_count: int = 1,
-        nested: bool = True,
-        recount: bool = False,
-        base: BayesNet | None = None,
-        max_iterations: int = LogLinearSettings.max_iterations,
-        tolerance: float = LogLinearSettings.tolerance,
-        search_tolerance: float | None = None,
-    ):
-        self.settings = LogLinearSettings(
-            templates,
-            l2,
-            l2_per_label,
-            max_conjunction,
-            min_gain,
-            max_templates,
-            min_count,
-            nested,
-            recount,
-            base,
-            max_iterations,
-            tolerance,
-            search_tolerance,
-        )
-        self._set()
-
-    @classmethod
-    def empty(cls) -> LogLinear:
-        """A model without labels: what an untrained component holds."""
-        return cls()
-
-    @classmethod
-    def of(cls, settings: LogLinearSettings, training: Training | None = None) -> LogLinear:
-        """A model with these settings, of what a training has learned so far."""
-        model = cls()
-        model.settings = settings
-        if training is not None:
-            model._set(**training.learned())
-        return model
-
-    def prepare(self, labels: Iterable[str], variables: Sequence[str]) -> LogLinear:
-        """Know labels and variables, and nothing else: all labels are equally likely then."""
-        self._set(labels=tuple(sorted(set(labels))), variables=tuple(variables))
-        return self
-
-    def _set(
-        self,
-        *,
-        labels: tuple[str, ...] = (),
-        variables: tuple[str, ...] = (),
-        templates: tuple[Template, ...] = (),
+        settings: LogLinearSettings | None = None,
+        labels: Sequence[str] = (),
+        variables: Sequence[str] = (),
+        templates: Sequence[Template] = (),
         keys: NDArray[np.uint64] | None = None,
         weights: NDArray[np.floating] | None = None,
         bias: NDArray[np.float64] | None = None,
         coefficients: NDArray[np.float64] | None = None,
         base: BayesNet | None = None,
         l2: float = 0.0,
-        steps: Sequence[Step] = (),
+        steps: Sequence[TemplateStep] = (),
         names: Mapping[int, str] | None = None,
         storage: str = "float64",
-    ) -> None:
-        self.labels = labels
-        self.variables = variables
-        self.templates = templates
+    ):
+        self.settings = (settings or LogLinearSettings()).kept()
+        self.labels = tuple(labels)
+        self.variables = tuple(variables)
+        self.templates = tuple(templates)
         self.keys = np.empty(0, dtype=np.uint64) if keys is None else keys
         self.weights = np.empty((0, len(labels))) if weights is None else weights
         self.bias = np.zeros(len(labels)) if bias is None else bias
@@ -203,12 +164,24 @@ class LogLinear:
         Raises StructlearnError SL501 to SL504 or SL506 for rows and labels that do not fit, SL507
         or SL508 for other `dev` or `known_labels`.
         """
+        # Not above: only who trains a model pays for the import.
+        from .training import LogLinearTrainer
+
         table = Table.of(rows, variables)
-        training = Training(self.settings, dev=dev, labels=known_labels, progress=progress)
-        training.add(table, labels)
-        while training.step():
+        data = ClassificationData(table, tuple(checked_labels(labels, len(table))))
+        held_out = development_data(dev, table.variables)
+        known = checked_known(known_labels)
+        selected_on = None
+        if held_out is not None:
+            selected_on = ClassificationData(held_out[0], tuple(held_out[1]))
+            known = known.union(selected_on.labels)
+        untrained = LogLinear(self.settings, sorted(known), table.variables)
+        trainer = LogLinearTrainer(
+            self.settings, untrained, [data], dev=selected_on, progress=progress
+        )
+        while trainer.step():
             pass
-        self._set(**training.learned())
+        vars(self).update(vars(trainer.learned()))
         return self
 
     def log_proba(self, rows: Rows) -> NDArray[np.float64]:
@@ -284,10 +257,11 @@ class LogLinear:
             with which `to_bytes` stores them; in memory float16 is float32.
         threshold: weights of at most this magnitude become zero, and features without any weight
             are dropped. Names are kept of single values only, not of conjunctions.
-        Raises StructlearnError SL523 if a weight is too large for `dtype`, SL520 for another dtype.
+        Raises StructlearnError if a weight is too large for `dtype`, or for another dtype.
         """
         storage = np.dtype(dtype).name
-        _check_storage(storage)
+        if storage not in _WEIGHT_DTYPES:
+            raise StructlearnError("SL605", value=storage, known=", ".join(_WEIGHT_DTYPES))
         # Overflow to infinity is reported below, with a code.
         with np.errstate(over="ignore"):
             rounded = self.weights.astype(storage)
@@ -299,77 +273,49 @@ class LogLinear:
         keys = self.keys[kept]
         known = set(keys.tolist())
         single = {key for key, name in self.names.items() if "|" not in name}
-        model = copy(self)
-        model._set(
-            labels=self.labels,
-            variables=self.variables,
-            templates=self.templates,
+        return self.replaced(
             keys=keys,
             weights=weights[kept],
-            bias=self.bias,
-            coefficients=self.coefficients,
             base=None if self.base is None else self.base.compact(),
-            l2=self.l2,
-            steps=self.steps,
             names={key: self.names[key] for key in sorted(known & single)},
             storage=storage,
         )
-        return model
 
-    def to_bytes(self) -> bytes:
-        """The model as bytes, the same for equal models; see `serialization.pack`.
-
-        Where two labels have weights that are each other's negatives, only the first's are stored.
-        Where many weights are zero, the others are stored, and a bit for each that says which they
-        are.
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
+        """What is stored. Where two labels have weights that are each other's negatives, only the
+        first's are stored. Where many weights are zero, the others are stored, and a bit for each
+        that says which they are.
         """
         mirrored = _is_mirrored(self.weights)
         weights = (self.weights[:, :1] if mirrored else self.weights).astype(self.storage)
         sparse = _sparse(weights)
         named = sorted(self.names)
-        base = None
-        if self.base is not None:
-            base = np.frombuffer(self.base.to_bytes(), dtype=np.uint8)
-        return serialization.pack(
-            _KIND,
-            _SPARSE if sparse else _DENSE,
-            {
-                "settings": self.settings.fields(),
-                "labels": self.labels,
-                "variables": self.variables,
-                "templates": self.templates,
-                "keys": self.keys,
-                **(sparse or {"weights": weights}),
-                "mirrored": mirrored,
-                "bias": self.bias,
-                "coefficients": self.coefficients,
-                "base": base,
-                "l2": self.l2,
-                "steps": self.steps,
-                "named_keys": np.array(named, dtype=np.uint64),
-                "names": [self.names[key] for key in named],
-            },
-        )
+        settings = self.settings.stored()
+        if self.base is not None:  # which has them
+            del settings["base"]
+        return _SPARSE if sparse else _DENSE, {
+            "settings": settings,
+            "labels": self.labels,
+            "variables": self.variables,
+            "templates": self.templates,
+            "keys": self.keys,
+            **(sparse or {"weights": weights}),
+            "mirrored": mirrored,
+            "bias": self.bias,
+            "coefficients": self.coefficients,
+            "base": None if self.base is None else nested(self.base.to_bytes()),
+            "l2": self.l2,
+            "steps": self.steps,
+            "named_keys": np.array(named, dtype=np.uint64),
+            "names": [self.names[key] for key in named],
+        }
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> LogLinear:
-        """The model that `to_bytes` wrote; it predicts the same.
-
-        Raises StructlearnError SL050 to SL054 if the bytes are not those of a log-linear model.
-        """
-        version, fields = serialization.unpack(data, _KIND, {_DENSE, _SPARSE})
-        model = cls()
-        with serialization.reading(_KIND):
-            settings = fields.pop("settings")
-            if version == _SPARSE:
-                shape = len(fields["keys"]), 1 if fields["mirrored"] else len(fields["labels"])
-                fields["weights"] = _dense(fields["weights"], fields.pop("nonzero"), shape)
-            model._set(**_checked(**fields))
-            model.settings = LogLinearSettings.of(settings, model.base)
-        return model
-
-    def __reduce__(self) -> tuple:
-        return _unpickled, (self.to_bytes(), self.settings.base)
+    def from_fields(cls, version: int, fields: dict[str, Any]) -> LogLinear:
+        if version == _SPARSE:
+            shape = len(fields["keys"]), 1 if fields["mirrored"] else len(fields["labels"])
+            fields["weights"] = _dense(fields["weights"], fields.pop("nonzero"), shape)
+        return cls(**_checked(**fields))
 
     def __repr__(self) -> str:
         templates = " ".join(template_name(template) for template in self.templates)
@@ -377,15 +323,6 @@ class LogLinear:
             f"<LogLinear: {len(self.labels)} labels, {len(self.keys)} features, "
             f"templates {templates or 'none'}>"
         )
-
-
-def _unpickled(data: bytes, base: BayesNet | None) -> LogLinear:
-    """The model of these bytes; the network that it is to be stacked on is not in them before it is
-    trained.
-    """
-    model = LogLinear.from_bytes(data)
-    model.settings = replace(model.settings, base=base)
-    return model
 
 
 def _is_mirrored(weights: NDArray[np.floating]) -> bool:
@@ -423,6 +360,7 @@ def _dense(
 
 def _checked(
     *,
+    settings: dict[str, Any],
     labels: list[str],
     variables: list[str],
     templates: list[list[str]],
@@ -437,7 +375,7 @@ def _checked(
     named_keys: NDArray[np.uint64],
     names: list[str],
 ) -> dict[str, Any]:
-    """What `LogLinear._set` takes, of what `LogLinear.to_bytes` stored."""
+    """What `LogLinear` takes, of what `LogLinear.to_fields` stored."""
     for name in [*labels, *variables, *names, *(v for template in templates for v in template)]:
         if not isinstance(name, str):
             raise TypeError("a label, variable or name is not a string")
@@ -466,7 +404,9 @@ def _checked(
         network = BayesNet.from_bytes(base.tobytes())
         if list(network.labels) != labels:
             raise ValueError("its labels are not those of its network")
+        settings["base"] = network.settings.stored()
     return {
+        "settings": LogLinearSettings.of(settings),
         "labels": tuple(labels),
         "variables": tuple(variables),
         "templates": tuple(tuple(template) for template in templates),
@@ -476,7 +416,7 @@ def _checked(
         "coefficients": coefficients.astype(np.float64),
         "base": network,
         "l2": float(l2),
-        "steps": [Step.of(step) for step in steps],
+        "steps": [TemplateStep.of(step) for step in steps],
         "names": dict(zip(named_keys.tolist(), names, strict=True)),
         "storage": storage,
     }
@@ -484,9 +424,3 @@ def _checked(
 
 def _ascending(keys: NDArray[np.uint64]) -> bool:
     return bool((keys[1:] > keys[:-1]).all())
-
-
-def _check_storage(storage: str) -> None:
-    if storage not in _WEIGHT_DTYPES:
-        wanted = "one of " + ", ".join(_WEIGHT_DTYPES)
-        raise StructlearnError("SL520", name="the type of weights", wanted=wanted, value=storage)

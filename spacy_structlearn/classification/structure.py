@@ -32,7 +32,7 @@ MAX_STRUCTURES = 2_000_000
 """So many structures at most are tried by the exhaustive search."""
 
 
-class Step(NamedTuple):
+class PlacementStep(NamedTuple):
     """A step of a search; the first one is the class alone, with the name None.
 
     accuracy: share of the evaluation instances that the net classifies right after the step.
@@ -105,9 +105,9 @@ class Evaluator:
         parents: Subset,
         scores: NDArray[np.float64],
         n_candidates: int,
-    ) -> Step:
+    ) -> PlacementStep:
         """The record of a step that led to these scores."""
-        return Step(
+        return PlacementStep(
             None if variable is None else self.variables[variable],
             tuple(self.variables[parent] for parent in parents),
             self.accuracy(self.n_right(scores)),
@@ -159,7 +159,7 @@ def greedy(
     min_gain: float = 0.0,
     smoothing: str = "witten_bell",
     progress: Progress | None = None,
-) -> tuple[Parents, list[Step]]:
+) -> tuple[Parents, list[PlacementStep]]:
     """Place a variable at a time, while that makes more instances right.
 
     instances: where accuracy is measured. max_parents: of a variable, the class included.
@@ -239,7 +239,7 @@ def exhaustive(
     min_gain: float = 0.0,
     smoothing: str = "witten_bell",
     progress: Progress | None = None,
-) -> tuple[Parents, list[Step]]:
+) -> tuple[Parents, list[PlacementStep]]:
     """The best of all acyclic structures; see `greedy` for the arguments and the result.
 
     min_gain: every variable must raise the accuracy by more than this on the average. Of equals
@@ -343,7 +343,7 @@ def _named(structure: Mapping[int, Subset], variables: Sequence[str]) -> Parents
     }
 
 
-def _report(progress: Progress | None, step: Step) -> None:
+def _report(progress: Progress | None, step: PlacementStep) -> None:
     if progress is not None:
         progress(f"{as_text(step.variable, step.parents)}: {100 * step.accuracy:.2f} % right")
 

@@ -25,9 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .counts import Instances, JointCounts, Level, Subset
+from .counts import ContextLevel, Instances, JointCounts, Subset
 
-SMOOTHINGS = ("witten_bell", "uniform")
 UNIFORM_WEIGHT = 0.1
 """The weight of the uniform distribution in the ablation."""
 
@@ -44,11 +43,11 @@ class Family(NamedTuple):
     """The table of one variable, looked up for n rows and L labels.
 
     uniform: 1 / V, float64 (1 or n, 1). levels: from the empty context to the whole one, or the
-    whole one alone where there is no back-off; see `counts.Level`.
+    whole one alone where there is no back-off; see `counts.ContextLevel`.
     """
 
     uniform: Floats
-    levels: tuple[Level, ...]
+    levels: tuple[ContextLevel, ...]
 
 
 def contexts(counts: JointCounts, variable: int, parents: Subset) -> tuple[Subset, ...]:
@@ -103,7 +102,7 @@ def uniform_probabilities(table: Family) -> Floats:
     return np.where(np.isfinite(ratio), seen, table.uniform)
 
 
-class Pass(NamedTuple):
+class ForwardPass(NamedTuple):
     """P and what its derivative needs: lambda and P_{k-1} of every level."""
 
     p: Floats
@@ -111,7 +110,7 @@ class Pass(NamedTuple):
     below: list[Floats]
 
 
-def forward(table: Family, d: Floats) -> Pass:
+def forward(table: Family, d: Floats) -> ForwardPass:
     """P as `probabilities` has it, with the way to it."""
     p = table.uniform
     weights, below = [], []
@@ -120,10 +119,10 @@ def forward(table: Family, d: Floats) -> Pass:
         weights.append(weight)
         below.append(p)
         p = p + weight * (relative - p)
-    return Pass(np.maximum(p, LEAST), weights, below)
+    return ForwardPass(np.maximum(p, LEAST), weights, below)
 
 
-def gradient(table: Family, passed: Pass, outer: Floats) -> Floats:
+def gradient(table: Family, passed: ForwardPass, outer: Floats) -> Floats:
     """The derivatives of sum(outer * log P) by theta = log d, float64 (n_levels).
 
     outer: float64 (n, L), how much each log P counts.
@@ -141,8 +140,8 @@ def gradient(table: Family, passed: Pass, outer: Floats) -> Floats:
 class Objective:
     """What the d are fitted to, as a function of theta = log d, for a minimiser.
 
-    joint:       -sum_i log P(x_i, y_i)  + sum theta^2 / (2 prior_variance)
-    conditional: -sum_i log P(y_i | x_i) + sum theta^2 / (2 prior_variance)
+    joint:       -sum_i log P(x_i, y_i)  + l2 sum theta^2 / 2
+    conditional: -sum_i log P(y_i | x_i) + l2 sum theta^2 / 2
 
     families: the tables of the net, the class among them, looked up for n instances and L labels.
     label_ids: int64 (n), their own labels. tied: whether all tables and levels share one theta;
@@ -157,7 +156,7 @@ class Objective:
         *,
         conditional: bool,
         tied: bool,
-        prior_variance: float,
+        l2: float,
     ):
         self._families = tuple(families)
         self._ends = np.cumsum([0, *(len(table.levels) for table in families)])
@@ -165,7 +164,7 @@ class Objective:
         self._own[np.arange(len(label_ids)), label_ids] = 1.0
         self._conditional = conditional
         self._tied = tied
-        self._prior_variance = prior_variance
+        self._l2 = l2
 
     @property
     def n(self) -> int:
@@ -200,8 +199,8 @@ class Objective:
             )
         if self._tied:
             slopes = slopes.sum(keepdims=True)
-        penalty = float(np.sum(theta**2)) / (2.0 * self._prior_variance)
-        return penalty - value, theta / self._prior_variance - slopes
+        penalty = 0.5 * self._l2 * float(np.sum(theta**2))
+        return penalty - value, self._l2 * theta - slopes
 
 
 def best_labels(scores: Floats) -> NDArray[np.int64]:

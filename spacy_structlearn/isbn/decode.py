@@ -25,7 +25,8 @@ from ..trees.parse import GivenTag, Parse, calibrate, tag_shares
 from ..trees.tree import Tree
 from . import _search
 from .derivation import encode
-from .model import ISBN, SEARCHES
+from .model import ISBN
+from .settings import SEARCHES
 
 # Which tree is taken: the one of most expected brackets, or the most probable one. The names are
 # those of the decoders of grammars, most of which have nothing to choose by here.

@@ -32,10 +32,10 @@ from ..errors import StructlearnError
 from ..optimize.batches import cumulative
 from ..trees.signatures import NORMALIZATIONS, SIGNATURES, Normalization, Signature, registered
 from ..trees.tree import Tree
+from .settings import ISBNSettings
 
 MOVES = SHIFT, PROJECT, ATTACH, MODIFY = 0, 1, 2, 3
 RELATIONS = SELF, ANCESTOR, LEFT_CHILD, RECENT_CHILD = 0, 1, 2, 3
-FEATURES = "abcd"
 ROOT = "TOP"
 # How much of the distribution of signatures over all tags each tag's own is mixed with, in tokens.
 _BACKGROUND = 1.0
@@ -45,7 +45,7 @@ _MOST_SIGNATURES = 64
 
 
 @dataclass(frozen=True)
-class Symbols:
+class DerivationSymbols:
     """All that decisions are made of, each under one index.
 
     tags: ascending. chains: of each label of phrases the labels that it is fused of, topmost first;
@@ -278,7 +278,7 @@ class Symbols:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
-    def from_fields(cls, stored: dict[str, Any]) -> Symbols:
+    def from_fields(cls, stored: dict[str, Any]) -> DerivationSymbols:
         """The symbols that `to_fields` described, where tuples may have become lists.
 
         Raises StructlearnError SL600 or SL405, or TypeError for fields of another kind.
@@ -340,7 +340,7 @@ def _segments(chain: tuple[str, ...], index: dict[tuple[str, ...], int]) -> tupl
 
 
 @dataclass(eq=False)
-class Derivations:
+class LeftCornerDerivations:
     """The derivations of many sentences.
 
     offsets: int64 (N + 1), where the moves of each begin. word_offsets: int64 (N + 1), where its
@@ -365,12 +365,12 @@ class Derivations:
         """All arrays in the order of the fields, as the kernels take them."""
         return tuple(getattr(self, field.name) for field in fields(self))
 
-    def subset(self, indices: NDArray[np.integer] | Sequence[int]) -> Derivations:
+    def subset(self, indices: NDArray[np.integer] | Sequence[int]) -> LeftCornerDerivations:
         """Some of the derivations, by their numbers, in this order."""
         chosen = np.asarray(indices, dtype=np.int64)
         offsets, moves = _places(self.offsets, chosen)
         word_offsets, words = _places(self.word_offsets, chosen)
-        return Derivations(
+        return LeftCornerDerivations(
             offsets,
             word_offsets,
             self.moves[moves],
@@ -381,13 +381,13 @@ class Derivations:
         )
 
     @staticmethod
-    def concatenate(parts: Sequence[Derivations]) -> Derivations:
+    def concatenate(parts: Sequence[LeftCornerDerivations]) -> LeftCornerDerivations:
         """All derivations of `parts`, one or more, of the same symbols, one after another."""
         joined = []
         for offsets in ([p.offsets for p in parts], [p.word_offsets for p in parts]):
             joined.append(cumulative(np.concatenate([np.diff(o) for o in offsets])))
-        names = [field.name for field in fields(Derivations)][2:]
-        return Derivations(
+        names = [field.name for field in fields(LeftCornerDerivations)][2:]
+        return LeftCornerDerivations(
             *joined, *(np.concatenate([getattr(part, name) for part in parts]) for name in names)
         )
 
@@ -504,67 +504,49 @@ def _walk(trees: Iterable[Tree], root: str) -> _Walk:
 
 
 def symbols_of(
-    trees: Iterable[Tree],
-    *,
-    threshold: int = 10,
-    min_unknown: int = 5,
-    fuse: int = 50,
-    signature: str = "",
-    normalization: str = "",
-    root: str = ROOT,
-) -> tuple[Symbols, NDArray[np.float64]]:
+    trees: Iterable[Tree], settings: ISBNSettings, root: str = ROOT
+) -> tuple[DerivationSymbols, NDArray[np.float64]]:
     """The symbols of the derivations of normalised trees (`trees.normalize`).
 
-    threshold: a word has an item of its own under a tag with which it is seen so often.
-    min_unknown: the rarest words of a tag lose theirs again until so many tokens of it have none,
-    as Henderson (2004) does. fuse: two labels, one above the other in a unary chain, become one
-    label while a pair occurs so often, the most frequent first; 0: none do. signature,
-    normalization: names of registered functions, "" for none; of the signatures those are kept that
-    `threshold` words without an item have, and no more than the 64 most frequent. root: the label
-    above the trees.
+    A word has an item of its own under a tag with which it is seen `min_word_count` times; the
+    rarest words of a tag lose theirs again until `min_unknown` tokens of it have none, as Henderson
+    (2004) does. Two labels, one above the other in a unary chain, become one label while a pair
+    occurs `min_chain_count` times, the most frequent first. Of the signatures those are kept that
+    `min_word_count` words without an item have, and no more than the 64 most frequent.
+    root: the label above the trees.
     RETURNS: the symbols, and log P(signature | tag, word without an item), float64 (T, S): relative
     frequencies, with one token more that is distributed as over all tags.
-    Raises StructlearnError SL601 for no trees, SL602 for a setting out of range, SL405 for a
-    function that is not registered.
+    Raises StructlearnError SL601 for no trees.
     """
-    for name, value, least in (
-        ("threshold", threshold, 1),
-        ("min_unknown", min_unknown, 0),
-        ("fuse", fuse, 0),
-    ):
-        if type(value) is not int or value < least:
-            raise StructlearnError("SL602", name=name, wanted=f"{least} or more", value=value)
-    if signature:
-        registered(SIGNATURES, "signature", signature)
     walk = _walk(trees, root)
     if len(walk.offsets) == 1:
         raise StructlearnError("SL601")
     tags = tuple(sorted(set(walk.tags)))
     # Without any label there would be no moves but shifts.
-    chains = _fused(walk, fuse) or ((root,),)
+    chains = _fused(walk, settings.min_chain_count) or ((root,),)
     segments = [_segments(chain, {c: i for i, c in enumerate(chains)}) for chain in walk.chains]
     _, moves, _ = walk.moves(segments)
-    symbols = Symbols(
+    symbols = DerivationSymbols(
         tags,
         chains,
-        _vocabulary(walk, tags, threshold, min_unknown),
-        normalization=normalization,
+        _vocabulary(walk, tags, settings.min_word_count, settings.min_unknown),
+        normalization=settings.normalization,
         root=root,
         max_projects=max(int(_runs(moves).max()), 1),
         top_label=min(walk.tops, key=lambda label: (-walk.tops[label], label), default=root),
     )
-    if not signature:
+    if not settings.signature:
         return symbols, np.zeros((len(tags), 0))
-    return _with_signatures(symbols, walk, signature, threshold)
+    return _with_signatures(symbols, walk, settings.signature, settings.min_word_count)
 
 
-def _fused(walk: _Walk, fuse: int) -> tuple[tuple[str, ...], ...]:
+def _fused(walk: _Walk, min_count: int) -> tuple[tuple[str, ...], ...]:
     """The labels: all single ones, and the chains that are frequent enough."""
     begun = walk.codes[(walk.codes >= 0) & (walk.codes % 2 == 0)] // 2
     counts = np.bincount(begun, minlength=len(walk.chains)).tolist()
     known = {(label,) for chain in walk.chains for label in chain}
     branching = [x for x in zip(walk.chains, counts, strict=True) if len(x[0]) > 1]
-    while fuse:
+    while min_count:
         names = sorted(known)
         index = {chain: i for i, chain in enumerate(names)}
         pairs: Counter[tuple[str, ...]] = Counter()
@@ -574,7 +556,7 @@ def _fused(walk: _Walk, fuse: int) -> tuple[tuple[str, ...], ...]:
             for lower, upper in pairwise(segments):
                 pairs[names[upper] + names[lower]] += count
         best = min(pairs, key=lambda pair: (-pairs[pair], pair), default=())
-        if pairs[best] < fuse:
+        if pairs[best] < min_count:
             break
         known.add(best)
     return tuple(sorted(known))
@@ -587,7 +569,7 @@ def _runs(moves: NDArray[np.int8]) -> NDArray[np.int64]:
 
 
 def _vocabulary(
-    walk: _Walk, tags: tuple[str, ...], threshold: int, min_unknown: int
+    walk: _Walk, tags: tuple[str, ...], min_count: int, min_unknown: int
 ) -> tuple[tuple[str, ...], ...]:
     counts: dict[str, list[tuple[int, str]]] = {tag: [] for tag in tags}
     for (tag, word), count in Counter(zip(walk.tags, walk.words, strict=True)).items():
@@ -598,7 +580,7 @@ def _vocabulary(
         n_unknown = 0
         for count, word in sorted(counts[tag]):
             # An empty word is the name of the unknown item.
-            if count < threshold or n_unknown < min_unknown or not word:
+            if count < min_count or n_unknown < min_unknown or not word:
                 n_unknown += count
             else:
                 kept.append(word)
@@ -607,8 +589,8 @@ def _vocabulary(
 
 
 def _with_signatures(
-    symbols: Symbols, walk: _Walk, kind: str, threshold: int
-) -> tuple[Symbols, NDArray[np.float64]]:
+    symbols: DerivationSymbols, walk: _Walk, kind: str, min_count: int
+) -> tuple[DerivationSymbols, NDArray[np.float64]]:
     function: Signature = SIGNATURES.get(kind)
     tags, items, _ = _leaves(symbols, walk)
     rare = np.flatnonzero(items == symbols.unknown[tags])
@@ -619,7 +601,7 @@ def _with_signatures(
     for key, count in Counter(tokens).items():
         for name in dict.fromkeys(types[key]):
             counts[name] += count
-    frequent = sorted((-count, name) for name, count in counts.items() if count >= threshold)
+    frequent = sorted((-count, name) for name, count in counts.items() if count >= min_count)
     kept = sorted([name for _, name in frequent if name][:_MOST_SIGNATURES])
     found = replace(symbols, signatures=("", *kept), signature_kind=kind)
     ids = np.array([found.signature(*key) for key in tokens], dtype=np.int64)
@@ -631,7 +613,7 @@ def _with_signatures(
 
 
 def _leaves(
-    symbols: Symbols, walk: _Walk
+    symbols: DerivationSymbols, walk: _Walk
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     """Tags, items and signatures of all words; -1 for a tag, and so an item, that is not known."""
     index, own = symbols.tag_index, symbols._items
@@ -651,7 +633,9 @@ def _leaves(
     return np.array(tags, dtype=np.int32), found, signatures
 
 
-def encode(trees: Iterable[Tree], symbols: Symbols) -> tuple[Derivations, NDArray[np.int64]]:
+def encode(
+    trees: Iterable[Tree], symbols: DerivationSymbols
+) -> tuple[LeftCornerDerivations, NDArray[np.int64]]:
     """The derivations of normalised trees.
 
     A unary chain that is no label is projected by its parts. A tree is left out if it has a tag or
@@ -662,7 +646,9 @@ def encode(trees: Iterable[Tree], symbols: Symbols) -> tuple[Derivations, NDArra
     segments = [symbols.segments(chain) for chain in walk.chains]
     offsets, moves, labels = walk.moves(segments)
     tags, items, signatures = _leaves(symbols, walk)
-    every = Derivations(offsets, walk.word_offsets, moves, labels, tags, items, signatures)
+    every = LeftCornerDerivations(
+        offsets, walk.word_offsets, moves, labels, tags, items, signatures
+    )
     projects = moves == PROJECT
     wrong = (projects & (labels < 0)) | (_runs(moves) > symbols.max_projects)
     bad = np.zeros(len(every), dtype=bool)
@@ -684,7 +670,7 @@ class _Open:
 
 
 def decode(
-    symbols: Symbols,
+    symbols: DerivationSymbols,
     moves: NDArray[np.integer] | Sequence[int],
     labels: NDArray[np.integer] | Sequence[int],
     words: Sequence[str],
@@ -693,7 +679,7 @@ def decode(
     """The normalised tree that a derivation stands for: what `encode` was given. The parser has the
     same in its kernel, `_search.brackets`.
 
-    moves, labels: (m), as in `Derivations`. words, tags: of the sentence.
+    moves, labels: (m), as in `LeftCornerDerivations`. words, tags: of the sentence.
     Raises StructlearnError SL603 if the moves are no derivation of so many words.
     """
     chains = symbols.chains

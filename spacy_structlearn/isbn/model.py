@@ -5,9 +5,10 @@ Titov & Henderson (2007), sections 4 and 5. A state has n latent variables; thei
     eta = sum over relations of J mu + sum of the rows of what is read + bias        (eq. 4)
 
 with a matrix J for each relation to an earlier state and a row for each thing that a state reads
-(`Symbols.input_blocks`). A decision d has the probability exp(W_d mu + b_d), normalised over those
-that are possible (eq. 5), with a row W_d for each (`Symbols.output_blocks`). The weights are, one
-after the other: recurrent, the four J; inputs; bias; outputs, the W; output_bias, the b.
+(`DerivationSymbols.input_blocks`). A decision d has the probability exp(W_d mu + b_d), normalised
+over those that are possible (eq. 5), with a row W_d for each (`DerivationSymbols.output_blocks`).
+The weights are, one after the other: recurrent, the four J; inputs; bias; outputs, the W;
+output_bias, the b.
 """
 
 from __future__ import annotations
@@ -19,23 +20,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import serialization
 from ..errors import StructlearnError
-from .derivation import FEATURES, RELATIONS, Symbols
+from ..learning.stored import Stored
+from .derivation import RELATIONS, DerivationSymbols
+from .settings import FEATURES, MEANS, SEARCHES, ISBNSettings
 
 if TYPE_CHECKING:
     from ._network import Network
 
-_KIND = "isbn"
-_VERSION = 1
-MEANS = ("feed_forward", "mean_field")
-SEARCHES = ("best_first", "word_synchronous")
 STORAGES = ("float32", "float16")
 # A state reads some ten of its rows of inputs.
 _ROWS_READ = 10
 
 
-class ISBN:
+class ISBN(Stored):
     """A network, ready to be used; its parts are as in the module's docstring.
 
     symbols: see there. state_size: n, the number of latent variables of a state. means: how those
@@ -49,12 +47,14 @@ class ISBN:
     Raises StructlearnError SL604 if the parts do not fit together.
     """
 
+    kind = "isbn"
+    passed = ("SL405",)
     # What tells the parameters of this family from others.
     derivations = True
 
     def __init__(
         self,
-        symbols: Symbols,
+        symbols: DerivationSymbols,
         state_size: int,
         means: str,
         weights: NDArray[np.floating],
@@ -85,32 +85,26 @@ class ISBN:
     @classmethod
     def empty(cls) -> ISBN:
         """A network without symbols: what an untrained component holds."""
-        symbols = Symbols()
+        symbols = DerivationSymbols()
         return cls(symbols, 0, MEANS[0], np.zeros(symbols.n_outputs), np.zeros((0, 0)))
 
     @classmethod
     def initialize(
         cls,
-        symbols: Symbols,
+        symbols: DerivationSymbols,
         signature_log_probs: NDArray[np.floating],
+        settings: ISBNSettings,
         *,
-        state_size: int = 40,
-        means: str = MEANS[0],
-        features: str = FEATURES,
-        beam: int = 10,
-        branching: int = 10,
-        search: str = SEARCHES[0],
-        seed: int = 0,
         scale: float = 1.0,
     ) -> ISBN:
         """A network with random weights.
 
         scale: they are uniform between -+ scale sqrt(3 / k), where k of them are summed up; biases
-        are 0. The rest: as of the class.
+        are 0.
         Raises StructlearnError SL604 if the parts do not fit together.
         """
-        generator = np.random.default_rng(seed)
-        n = state_size
+        generator = np.random.default_rng(settings.seed)
+        n = settings.state_size
         fan_in = {"recurrent": len(RELATIONS) * n, "inputs": _ROWS_READ, "outputs": n}
         drawn = [
             generator.uniform(-1.0, 1.0, shape) * scale * np.sqrt(3 / fan_in[name])
@@ -121,18 +115,14 @@ class ISBN:
         return cls(
             symbols,
             n,
-            means,
+            settings.means,
             np.concatenate([part.reshape(-1) for part in drawn]),
             signature_log_probs,
-            features=features,
-            beam=beam,
-            branching=branching,
-            search=search,
+            features=settings.features,
+            beam=settings.beam,
+            branching=settings.branching,
+            search=settings.search,
         )
-
-    def with_weights(self, weights: NDArray[np.floating]) -> ISBN:
-        """A network that is the same but for its weights, (n_weights)."""
-        return self._changed(weights=weights)
 
     def compact(self, storage: str = "float16") -> ISBN:
         """The network with weights rounded to this precision, in which `to_bytes` stores them.
@@ -144,7 +134,7 @@ class ISBN:
         with np.errstate(over="ignore"):
             weights = self.weights.astype(storage)
             log_probs = self.signature_log_probs.astype(storage)
-        return self._changed(weights=weights, signature_log_probs=log_probs, storage=storage)
+        return self.replaced(weights=weights, signature_log_probs=log_probs, storage=storage)
 
     @property
     def is_empty(self) -> bool:
@@ -168,7 +158,7 @@ class ISBN:
 
     @property
     def input_blocks(self) -> dict[str, slice]:
-        """Rows of inputs, see `Symbols.input_blocks`."""
+        """Rows of inputs, see `DerivationSymbols.input_blocks`."""
         return self.symbols.input_blocks
 
     def parts(self, weights: NDArray[Any] | None = None) -> dict[str, NDArray[Any]]:
@@ -202,80 +192,21 @@ class ISBN:
             mean_field=self.means == "mean_field",
         )
 
-    def to_bytes(self) -> bytes:
-        """The network as bytes, the same for equal networks."""
-        fields = self._fields()
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
+        fields = self.fields() | {"symbols": self.symbols.to_fields()}
         if self.search == SEARCHES[0]:
             del fields["search"]  # the only one that readers of earlier versions know
-        fields["symbols"] = self.symbols.to_fields()
         for name in ("weights", "signature_log_probs"):
             fields[name] = fields[name].astype(self.storage)
-        return serialization.pack(_KIND, _VERSION, fields)
+        return self.version, fields
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> ISBN:
-        """The network that `to_bytes` wrote.
-
-        Raises StructlearnError SL050 to SL054 if the bytes are not those of a network, SL405 if its
-        signature or normalisation is not registered here.
-        """
-        _, fields = serialization.unpack(data, _KIND, {_VERSION})
-        with serialization.reading(_KIND, "SL405"):
-            return cls._from_fields(**fields)
-
-    @classmethod
-    def _from_fields(
-        cls,
-        *,
-        symbols: dict[str, Any],
-        weights: NDArray[np.floating],
-        signature_log_probs: NDArray[np.floating],
-        storage: str,
-        **settings: Any,
-    ) -> ISBN:
-        if {weights.dtype, signature_log_probs.dtype} != {np.dtype(storage)}:
-            raise TypeError("weights of the wrong type")
-        return cls(
-            Symbols.from_fields(symbols),
-            weights=weights,
-            signature_log_probs=signature_log_probs,
-            storage=storage,
-            **settings,
-        )
-
-    def _fields(self) -> dict[str, Any]:
-        return {
-            "symbols": self.symbols,
-            "state_size": self.state_size,
-            "means": self.means,
-            "weights": self.weights,
-            "signature_log_probs": self.signature_log_probs,
-            "features": self.features,
-            "temperature": self.temperature,
-            "beam": self.beam,
-            "branching": self.branching,
-            "search": self.search,
-            "storage": self.storage,
-        }
-
-    def _changed(self, **fields: Any) -> ISBN:
-        return ISBN(**self._fields() | fields)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ISBN):
-            return NotImplemented
-        mine, others = self._fields(), other._fields()
-        return all(
-            np.array_equal(mine[name], others[name])
-            if isinstance(mine[name], np.ndarray)
-            else mine[name] == others[name]
-            for name in mine
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __reduce__(self):
-        return ISBN.from_bytes, (self.to_bytes(),)
+    def from_fields(cls, version: int, fields: dict[str, Any]) -> ISBN:
+        for name in ("weights", "signature_log_probs"):
+            if fields[name].dtype != fields["storage"]:
+                raise TypeError(f"{name} of the wrong type")
+        fields["symbols"] = DerivationSymbols.from_fields(fields["symbols"])
+        return super().from_fields(version, fields)
 
     def __repr__(self) -> str:
         symbols = self.symbols
@@ -316,7 +247,7 @@ class ISBN:
         return None
 
 
-def _shapes(symbols: Symbols, n: int) -> dict[str, tuple[int, ...]]:
+def _shapes(symbols: DerivationSymbols, n: int) -> dict[str, tuple[int, ...]]:
     return {
         "recurrent": (len(RELATIONS), n, n),
         "inputs": (symbols.n_inputs, n),

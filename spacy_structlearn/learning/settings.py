@@ -224,9 +224,11 @@ def _in_config(annotation: Any) -> Any:
 
 def _frozen(value: Any, annotation: Any = Any) -> Any:
     """Lists as tuples, whole numbers as floats where only these fit, so that 1 is 1.0, and strings
-    as paths where only these fit: a config has strings."""
+    as paths where only these fit: a config has strings. Mappings are copied."""
     if isinstance(value, (list, tuple)):
         return tuple(map(_frozen, value))
+    if isinstance(value, Mapping):
+        return {key: _frozen(item) for key, item in value.items()}
     if type(value) is int and annotation is not Any and fits(0.5, annotation):
         return float(value)
     if type(value) is str and fits(Path(), annotation) and not fits("", annotation):

@@ -21,8 +21,7 @@ from spacy.strings import hash_string
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
-from ..classification.estimators import ClassificationData
-from ..classification.features import Table
+from ..classification.features import ClassificationData, Table
 from ..errors import StructlearnError
 from ..learning.settings import setting
 from ..sequence.classes import WordClasses

@@ -25,8 +25,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
 from ..classification.calibration import fit_pool, pooled
-from ..classification.estimators import ClassificationData
-from ..classification.features import Table
+from ..classification.features import ClassificationData, Table
 from ..errors import StructlearnError
 from ..learning.settings import setting
 from ..trees.brackets import uncollected

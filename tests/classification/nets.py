@@ -1,12 +1,29 @@
-"""Bayes nets with dictionaries, slowly: what the arrays and the kernel are compared with."""
+"""Models in short, and Bayes nets with dictionaries: what arrays and kernel are compared with."""
 
 from math import exp, log
 
 from hypothesis import strategies as st
 
+from spacy_structlearn.classification import (
+    BayesNet,
+    BayesNetSettings,
+    LogLinear,
+    LogLinearSettings,
+)
+
 VARIABLES = ("a", "b", "c")
 VALUES = ("x", "y", "z", "w", None)
 LABELS = ("N", "O", "V")
+
+
+def bayes_net(structure="search", **settings):
+    """An untrained network."""
+    return BayesNet(BayesNetSettings(structure=structure, **settings))
+
+
+def log_linear(templates="single", **settings):
+    """An untrained model."""
+    return LogLinear(LogLinearSettings(templates=templates, **settings))
 
 
 class SlowNet:

@@ -1,6 +1,5 @@
 """Bayes nets from end to end: fit, prediction by the kernel, bytes, and the paper's own task."""
 
-import pickle
 import re
 import tracemalloc
 from itertools import product
@@ -9,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nets import LABELS, VARIABLES, SlowNet, named, slow_left_out, structures, tables
+from nets import LABELS, VARIABLES, SlowNet, bayes_net, named, slow_left_out, structures, tables
 
 from spacy_structlearn import serialization
-from spacy_structlearn.classification import BayesNet, Table
-from spacy_structlearn.classification.structure import Step
+from spacy_structlearn.classification import BayesNet, BayesNetSettings, Table
+from spacy_structlearn.classification.structure import PlacementStep
 from spacy_structlearn.errors import StructlearnError
 
 SMOOTHINGS = st.sampled_from(["witten_bell", "uniform"])
@@ -37,7 +36,7 @@ TRAIN, DEV = example(300), example(100, seed=4)
 
 @pytest.fixture(scope="module")
 def net():
-    return BayesNet().fit(*TRAIN, dev=DEV, variables=NAMES)
+    return bayes_net().fit(*TRAIN, dev=DEV, variables=NAMES)
 
 
 def code_of(call, *args, **kwargs):
@@ -56,7 +55,7 @@ def code_of(call, *args, **kwargs):
     st.sampled_from(["one", "many"]),
 )
 def test_log_joint_is_that_of_the_slow_net(table, others, structure, smoothing, fit_d, n_d):
-    net = BayesNet(named(structure), smoothing=smoothing, fit_d=fit_d, n_d=n_d)
+    net = bayes_net(named(structure), smoothing=smoothing, fit_d=fit_d, n_d=n_d)
     net.fit(*table, variables=VARIABLES, known_labels=LABELS)
     slow = SlowNet(*table)
     d = {VARIABLES.index(name) if name else None: list(of) for name, of in net.d.items()} or None
@@ -81,8 +80,8 @@ def test_log_joint_is_that_of_the_slow_net(table, others, structure, smoothing, 
 
 def test_counting_on_train_and_dev():
     structure = {"p": (), "v": ("p",)}
-    one = BayesNet(structure).fit(*TRAIN, dev=DEV, variables=NAMES)
-    both = BayesNet(structure, recount=True).fit(*TRAIN, dev=DEV, variables=NAMES)
+    one = bayes_net(structure).fit(*TRAIN, dev=DEV, variables=NAMES)
+    both = bayes_net(structure, recount=True).fit(*TRAIN, dev=DEV, variables=NAMES)
     for name, d in one.d.items():
         np.testing.assert_array_equal(both.d[name], d)
     rows, labels = TRAIN[0] + DEV[0], TRAIN[1] + DEV[1]
@@ -101,7 +100,7 @@ def test_fitted_d_are_better(dev, fit_d):
     """In what they are fitted to, and many are as good as one; the prior keeps them near 1."""
     values = {}
     for chosen, n_d, variance in product((None, fit_d), ("one", "many"), (100.0, 1e-6)):
-        net = BayesNet("naive", fit_d=chosen, n_d=n_d, prior_variance=variance)
+        net = bayes_net("naive", fit_d=chosen, n_d=n_d, l2=1 / variance)
         net.fit(*TRAIN, dev=dev, variables=NAMES)
         rows, labels = dev or TRAIN
         scores = net.log_joint(rows) if dev else net.log_joint_left_out()
@@ -129,18 +128,18 @@ def test_search_and_its_record(net):
     gains = np.diff([step.accuracy for step in net.steps])
     assert (gains > 0).all()
     # With all d = 1 the net is the last step's.
-    plain = BayesNet(net.parents, fit_d=None).fit(*TRAIN, dev=DEV, variables=NAMES)
+    plain = bayes_net(net.parents, fit_d=None).fit(*TRAIN, dev=DEV, variables=NAMES)
     right = np.mean([a == b for a, b in zip(plain.predict(DEV[0]), DEV[1], strict=True)])
     assert net.steps[-1].accuracy == pytest.approx(right)
     log_p = np.log(plain.predict_proba(DEV[0]))
     own = log_p[np.arange(len(DEV[0])), [net.labels.index(label) for label in DEV[1]]]
     assert net.steps[-1].log_likelihood == pytest.approx(own.sum())
     assert plain.steps == ()
-    assert BayesNet("naive").fit(*TRAIN, variables=NAMES).parents == dict.fromkeys(NAMES, ())
+    assert bayes_net("naive").fit(*TRAIN, variables=NAMES).parents == dict.fromkeys(NAMES, ())
 
 
 def test_exhaustive_search_is_as_good_as_greedy(net):
-    best = BayesNet("exhaustive").fit(*TRAIN, dev=DEV, variables=NAMES)
+    best = bayes_net("exhaustive").fit(*TRAIN, dev=DEV, variables=NAMES)
     assert best.steps[-1].accuracy >= net.steps[-1].accuracy
 
 
@@ -153,11 +152,11 @@ def test_describe(net):
     assert "3 labels" in text
     assert "% right" in text
     assert len(re.findall(r"\n  y +", text)) == 2
-    assert "uniform" in BayesNet("naive", smoothing="uniform").fit(*TRAIN).describe()
-    assert "0 labels" in BayesNet.empty().describe()
+    assert "uniform" in bayes_net("naive", smoothing="uniform").fit(*TRAIN).describe()
+    assert "0 labels" in BayesNet().describe()
     assert "p | y" in repr(net)
     lines = []
-    BayesNet().fit(*TRAIN, dev=DEV, variables=NAMES, progress=lines.append)
+    bayes_net().fit(*TRAIN, dev=DEV, variables=NAMES, progress=lines.append)
     assert len(lines) == len(net.parents)
 
 
@@ -169,21 +168,21 @@ def test_rows_may_be_given_in_any_way(net):
         np.testing.assert_array_equal(net.log_joint(other), expected)
     assert code_of(net.log_joint, [("v1", "n2")]) == "SL502"
     assert code_of(net.log_joint, {"v": ["v1"], "n": ["n2"]}) == "SL503"
-    part = BayesNet({"p": (), "v": ("p",)}).fit(*TRAIN, variables=NAMES)
+    part = bayes_net({"p": (), "v": ("p",)}).fit(*TRAIN, variables=NAMES)
     del columns["n"]
     np.testing.assert_array_equal(part.log_joint(columns), part.log_joint(rows))
     # Nor does it matter that the net was made of a table with its columns in another order.
-    turned = BayesNet(net.parents, fit_d=None).fit(
+    turned = bayes_net(net.parents, fit_d=None).fit(
         Table.of(TRAIN[0], NAMES), TRAIN[1], variables=("p", "n", "v")
     )
-    plain = BayesNet(net.parents, fit_d=None).fit(*TRAIN, variables=NAMES)
+    plain = bayes_net(net.parents, fit_d=None).fit(*TRAIN, variables=NAMES)
     np.testing.assert_allclose(
         turned.log_joint(columns | {"n": ["n2", None]}), plain.log_joint(rows)
     )
 
 
 def test_a_net_without_variables_knows_the_labels_only():
-    net = BayesNet({}).fit(*TRAIN, variables=NAMES)
+    net = bayes_net({}).fit(*TRAIN, variables=NAMES)
     for rows in (TRAIN[0][:2], {"q": ["a", "b"]}, Table.of([("a",)] * 2)):
         scores = net.log_joint(rows)
         assert scores.shape == (2, 3)
@@ -208,7 +207,7 @@ def test_nothing_fails(structure, smoothing, rows, labels):
     strange = [("unseen",) * 3, (None,) * 3, ("x", "unseen", None)]
     for dev in (None, (rows, labels), ([], []), (strange, ["N", "new label", "V"])):
         for fit_d, n_d in (("joint", "many"), ("conditional", "one")):
-            net = BayesNet(structure, smoothing=smoothing, fit_d=fit_d, n_d=n_d)
+            net = bayes_net(structure, smoothing=smoothing, fit_d=fit_d, n_d=n_d)
             net.fit(rows, labels, dev=dev, variables=VARIABLES)
             again = BayesNet.from_bytes(net.to_bytes())
             assert again.labels == tuple(sorted({*labels, *(dev[1] if dev else [])}))
@@ -222,12 +221,12 @@ def test_nothing_fails(structure, smoothing, rows, labels):
 
 
 def test_labels_that_are_known_and_not_seen():
-    net = BayesNet("naive").fit([], [], variables=NAMES, known_labels=["V", "N"])
+    net = bayes_net("naive").fit([], [], variables=NAMES, known_labels=["V", "N"])
     assert net.labels == ("N", "V")
     assert net.variables == NAMES
     assert not net.is_empty
     assert net.predict_proba([("a", "b", None)]).tolist() == [[0.5, 0.5]]
-    net = BayesNet("naive").fit(*TRAIN, variables=NAMES, known_labels=["A"])
+    net = bayes_net("naive").fit(*TRAIN, variables=NAMES, known_labels=["A"])
     assert net.labels == ("A", "N", "O", "V")
     assert "A" not in net.predict(TRAIN[0])
 
@@ -235,10 +234,10 @@ def test_labels_that_are_known_and_not_seen():
 def test_same_data_in_any_order_same_net(net):
     order = np.random.default_rng(0).permutation(len(TRAIN[0]))
     rows, labels = ([part[i] for i in order] for part in TRAIN)
-    other = BayesNet().fit(rows, labels, dev=DEV, variables=NAMES)
+    other = bayes_net().fit(rows, labels, dev=DEV, variables=NAMES)
     assert other.to_bytes() == net.to_bytes()
     # A fit leaves nothing behind that a second one would see.
-    again = BayesNet().fit(*DEV, variables=NAMES)
+    again = bayes_net().fit(*DEV, variables=NAMES)
     assert not np.array_equal(again.log_joint(DEV[0]), net.log_joint(DEV[0]))
     again.fit(*TRAIN, dev=DEV, variables=NAMES)
     assert again.to_bytes() == net.to_bytes()
@@ -249,36 +248,27 @@ def test_what_is_stored(net):
     data = net.to_bytes()
     for value in ("v1", "n3", "p0"):
         assert value.encode() not in data
-    for other in (BayesNet.from_bytes(data), pickle.loads(pickle.dumps(net)), net.compact()):
+    for other in (BayesNet.from_bytes(data), net.compact()):
         assert other.to_bytes() == data
-        assert (other.parents, other.steps, other.variables) == (
-            net.parents,
-            net.steps,
-            net.variables,
-        )
         np.testing.assert_array_equal(other.log_joint(DEV[0]), net.log_joint(DEV[0]))
         assert other.describe() == net.describe()
-        assert isinstance(other.steps[0], Step)
+        assert isinstance(other.steps[0], PlacementStep)
         assert code_of(other.log_joint_left_out) == "SL515"
-    assert BayesNet.from_bytes(BayesNet.empty().to_bytes()).is_empty
-    given_ = BayesNet({"v": ["p"], "p": []}, n_d="one", min_gain=0.1).fit(*TRAIN, variables=NAMES)
+    given_ = bayes_net({"v": ["p"], "p": []}).fit(*TRAIN, variables=NAMES)
     again = BayesNet.from_bytes(given_.to_bytes())
-    assert (again.structure, again.n_d, again.min_gain) == ({"v": ["p"], "p": []}, "one", 0.1)
+    assert list(again.settings.structure) == ["v", "p"]
     assert again.parents == {"p": (), "v": ("p",)}
     assert again.used == ("v", "p")
-    assert BayesNet.empty().used == ()
+    assert BayesNet().used == ()
 
 
-@pytest.mark.parametrize("flip", [3, 9, 40, -1])
-def test_damaged_bytes(net, flip):
-    data = bytearray(net.to_bytes())
-    data[flip] ^= 1
-    assert code_of(BayesNet.from_bytes, bytes(data)) in {"SL050", "SL051"}
-    assert code_of(BayesNet.from_bytes, bytes(data)[:-3]) in {"SL050", "SL051"}
-
-
-def _fields(net):
-    return serialization.unpack(net.to_bytes(), "bayes_net", {1})[1]
+@pytest.mark.parametrize(("variance", "l2"), [(4.0, 0.25), (np.inf, 0.0)])
+def test_files_of_before_have_the_variance_of_the_prior(net, variance, l2):
+    _, fields = serialization.unpack(net.to_bytes(), "bayes_net", {2})
+    del fields["settings"]["l2"]
+    fields["settings"]["prior_variance"] = variance
+    found = BayesNet.from_bytes(serialization.pack("bayes_net", 1, fields))
+    assert found == net.replaced(settings=BayesNetSettings(l2=l2))
 
 
 @pytest.mark.parametrize(
@@ -286,8 +276,6 @@ def _fields(net):
     [
         lambda f: f["labels"].reverse(),
         lambda f: f["labels"].append(5),
-        lambda f: f.pop("d"),
-        lambda f: f.update(more=1),
         lambda f: f["d"].pop(),
         lambda f: f["d"].reverse(),
         lambda f: f["d"][0].fill(np.nan),
@@ -316,39 +304,14 @@ def _fields(net):
     ],
 )
 def test_bytes_that_are_no_net(net, damage):
-    fields = _fields(net)
+    _, fields = serialization.unpack(net.to_bytes(), "bayes_net", {2})
     damage(fields)
-    data = serialization.pack("bayes_net", 1, fields)
-    assert code_of(BayesNet.from_bytes, data) in {"SL054"}
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("structure", "none"),
-        ("fit_d", "yes"),
-        ("n_d", 1),
-        ("smoothing", "laplace"),
-        ("structure", np.array(["naive", "search"])),
-        ("fit_d", np.array(["joint", "conditional"])),
-        ("max_parents", 0),
-        ("max_parents", "3"),
-        ("max_parents", 2.5),
-        ("max_parents", float("inf")),
-        ("min_gain", None),
-        ("prior_variance", "1"),
-        ("min_gain", float("nan")),
-        ("prior_variance", 0.0),
-    ],
-)
-def test_bad_settings(name, value):
-    with pytest.raises(StructlearnError, match=name) as caught:
-        BayesNet(**{name: value})
-    assert caught.value.code == "SL513"
+    data = serialization.pack("bayes_net", 2, fields)
+    assert code_of(BayesNet.from_bytes, data) == "SL054"
 
 
 def test_bad_data():
-    fit = BayesNet().fit
+    fit = bayes_net().fit
     assert code_of(fit, TRAIN[0], TRAIN[1][:-1]) == "SL504"
     assert code_of(fit, *TRAIN, dev=(DEV[0], DEV[1][:-1])) == "SL504"
     for bad in (range(len(TRAIN[1])), [None, *TRAIN[1][1:]], "V" * len(TRAIN[1]), 3):
@@ -358,19 +321,18 @@ def test_bad_data():
     assert code_of(fit, *TRAIN, known_labels=[1]) == "SL508"
     assert code_of(fit, None, TRAIN[1]) == "SL506"
     assert code_of(fit, [("a",)], ["N"], variables=("\x1e",)) == "SL501"
-    assert code_of(BayesNet({"v": None}).fit, *TRAIN, variables=NAMES) == "SL511"
     assert code_of(fit, *TRAIN, dev=([("a",)], ["N"])) == "SL502"
     assert code_of(fit, *TRAIN, variables=("a", "b")) == "SL502"
-    assert code_of(BayesNet(recount=True).fit, *TRAIN) == "SL514"
-    assert code_of(BayesNet({"q": ()}).fit, *TRAIN) == "SL511"
-    assert code_of(BayesNet.empty().predict, [("a",)]) == "SL510"
-    assert code_of(BayesNet.empty().log_joint_left_out) == "SL515"
+    assert code_of(bayes_net(recount=True).fit, *TRAIN) == "SL514"
+    assert code_of(bayes_net({"q": ()}).fit, *TRAIN) == "SL511"
+    assert code_of(BayesNet().predict, [("a",)]) == "SL510"
+    assert code_of(BayesNet().log_joint_left_out) == "SL515"
 
 
 def test_of_equal_labels_the_first_is_best():
     """Also where sums that are equal differ in the last digits."""
     rows = [(a, b, c) for a in "xy" for b in "xyz" for c in "xyzw"] * 2
-    net = BayesNet("naive", fit_d=None).fit(rows, ["V"] * 24 + ["N"] * 24, variables=VARIABLES)
+    net = bayes_net("naive", fit_d=None).fit(rows, ["V"] * 24 + ["N"] * 24, variables=VARIABLES)
     net.log_joint = lambda rows: np.array([[-1.0, -1.0 + 1e-13], [-1.0, -1.0 + 1e-6]])
     assert net.predict(rows[:2]) == ["N", "V"]
     del net.log_joint
@@ -378,7 +340,7 @@ def test_of_equal_labels_the_first_is_best():
 
 
 def test_a_fit_that_fails_changes_nothing():
-    net = BayesNet({"p": ()}).fit(*TRAIN, variables=NAMES)
+    net = bayes_net({"p": ()}).fit(*TRAIN, variables=NAMES)
     data = net.to_bytes()
     assert code_of(net.fit, *DEV, variables=("a", "b", "c")) == "SL511"
     assert net.to_bytes() == data
@@ -390,7 +352,7 @@ def test_many_values_take_little_memory():
     symbols = np.random.default_rng(1).integers(1, 2**63, (n, 3)).astype(np.uint64)
     table, labels = Table(VARIABLES, symbols), ["N", "V"] * (n // 2)
     tracemalloc.start()
-    net = BayesNet({"a": (), "b": ("a",), "c": ("a", "b")}, fit_d=None)
+    net = bayes_net({"a": (), "b": ("a",), "c": ("a", "b")}, fit_d=None)
     net.fit(table, labels, dev=(table.take(range(100)), labels[:100]))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -421,29 +383,22 @@ def quadruples(corpora):
 @pytest.mark.corpus
 def test_pp_attachment(quadruples):
     """The structure of figure 2a with its 13 parameters, from 25 candidates, and the accuracy."""
-    net = BayesNet().fit(*quadruples["training"], dev=quadruples["devset"])
+    net = bayes_net().fit(*quadruples["training"], dev=quadruples["devset"])
     assert net.parents == {"p": (), "n1": ("p",), "v": ("p",), "n2": ("v", "p")}
     assert sum(len(d) for d in net.d.values()) == 13
     assert sum(step.n_candidates for step in net.steps[1:]) == 25
     rows, labels = quadruples["devset"]
     right = np.mean([a == b for a, b in zip(net.predict(rows), labels, strict=True)])
     assert right >= 0.845
-    naive = BayesNet("naive").fit(*quadruples["training"], dev=quadruples["devset"])
+    naive = bayes_net("naive").fit(*quadruples["training"], dev=quadruples["devset"])
     assert sum(len(d) for d in naive.d.values()) == 9
 
 
 def test_development_data_without_rows_are_none():
-    net = BayesNet().fit(*TRAIN, variables=NAMES)
+    net = bayes_net().fit(*TRAIN, variables=NAMES)
     assert net.parents
-    assert BayesNet().fit(*TRAIN, dev=([], []), variables=NAMES).to_bytes() == net.to_bytes()
-    assert code_of(BayesNet(recount=True).fit, *TRAIN, dev=([], [])) == "SL514"
-
-
-def test_a_mapping_that_is_changed_later_does_not_change_the_net():
-    structure = {"v": ()}
-    net = BayesNet(structure)
-    structure["q"] = ()
-    assert net.fit(*TRAIN, variables=NAMES).parents == {"v": ()}
+    assert bayes_net().fit(*TRAIN, dev=([], []), variables=NAMES).to_bytes() == net.to_bytes()
+    assert code_of(bayes_net(recount=True).fit, *TRAIN, dev=([], [])) == "SL514"
 
 
 def test_probabilities_that_underflow_are_numbers():
@@ -452,7 +407,7 @@ def test_probabilities_that_underflow_are_numbers():
     rows = [("a",) * 100 + ("p",)] * 20000
     structure = {**dict.fromkeys(names, ()), "y": names}
     labels = ["N", "V"] * 10000
-    net = BayesNet(structure, fit_d=None).fit(rows, labels, variables=[*names, "y"])
+    net = bayes_net(structure, fit_d=None).fit(rows, labels, variables=[*names, "y"])
     np.testing.assert_allclose(net.predict_proba([("a",) * 100 + ("q",)]), 0.5)
     assert np.isfinite(net.log_joint_left_out()).all()
 
@@ -461,7 +416,7 @@ def test_where_no_d_is_fitted_memory_does_not_grow_with_rows_times_labels():
     labels = [f"y{i}" for i in range(2000)]
     rows = [(f"v{i % 7}", f"n{i % 50}") for i in range(2000)]
     tracemalloc.start()
-    net = BayesNet("naive", fit_d=None).fit(rows, labels)
+    net = bayes_net("naive", fit_d=None).fit(rows, labels)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [len(d) for d in net.d.values()] == [1, 2, 2]

@@ -1,7 +1,6 @@
 """Grouping, look-up and counting against NumPy and dictionaries."""
 
 import pickle
-import tracemalloc
 from collections import Counter
 from itertools import combinations
 
@@ -183,20 +182,6 @@ def test_labels_fit_rows():
         with pytest.raises(StructlearnError) as caught:
             check_label_ids(np.array(ids), n_rows, 2)
         assert caught.value.code == code
-
-
-def test_memory_is_that_of_what_was_seen():
-    """100,000 different values of each of three variables: a dense table would have 10^10."""
-    n = 100_000
-    symbols = np.random.default_rng(1).integers(1, 2**63, (n, 3)).astype(np.uint64)
-    table = Table(VARIABLES, symbols)
-    tracemalloc.start()
-    counts = JointCounts(table, np.arange(n) % 3, LABELS)
-    level = Instances(counts, symbols[:1000]).level((0, 1, 3), 2)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert np.isfinite(level.ratio).sum() == 1000
-    assert peak < 100 * n * 3
 
 
 NETWORK = {

@@ -1,7 +1,5 @@
 """Log-linear models: what they learn, what they answer, and their files."""
 
-import copy
-import pickle
 import re
 import tracemalloc
 
@@ -9,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nets import bayes_net, log_linear
 
 from spacy_structlearn import serialization
-from spacy_structlearn.classification.bayes_net import BayesNet
-from spacy_structlearn.classification.features import Table, symbol
-from spacy_structlearn.classification.log_linear import LogLinear
+from spacy_structlearn.classification import BayesNetSettings, LogLinear, Table
+from spacy_structlearn.classification.features import symbol
 from spacy_structlearn.errors import StructlearnError
 
 VARIABLES = ("v", "n1", "p", "n2")
@@ -30,7 +28,7 @@ def sentences(seed=0, n=300, n_labels=2, n_values=8):
 
 def fitted(templates="pairs", seed=0, n_labels=2, **settings):
     rows, labels = sentences(seed, n_labels=n_labels)
-    return LogLinear(templates, **settings).fit(rows, labels, variables=("a", "b", "c"))
+    return log_linear(templates, **settings).fit(rows, labels, variables=("a", "b", "c"))
 
 
 # --- the optimum ------------------------------------------------------------------------------
@@ -58,9 +56,9 @@ def test_expected_counts_are_the_observed_ones_less_the_prior(n_labels, per_labe
 
 def test_coefficient_of_a_base_is_at_the_optimum_and_uses_left_out_counts():
     rows, labels = sentences(3)
-    model = LogLinear("single", l2=2.0, base=BayesNet("naive"), tolerance=1e-9)
+    model = log_linear("single", l2=2.0, base=BayesNetSettings(structure="naive"), tolerance=1e-9)
     model.fit(rows, labels)
-    left_out = BayesNet("naive").fit(rows, labels).log_joint_left_out()
+    left_out = bayes_net("naive").fit(rows, labels).log_joint_left_out()
     left_out -= np.logaddexp.reduce(left_out, axis=1, keepdims=True)
     scores = left_out * model.coefficients
     names = {name: place for place, name in enumerate(map(model.names.get, model.keys.tolist()))}
@@ -77,8 +75,8 @@ def test_coefficient_of_a_base_is_at_the_optimum_and_uses_left_out_counts():
 
 def test_with_a_strong_prior_a_stacked_model_is_its_base():
     rows, labels = sentences(4)
-    model = LogLinear("pairs", l2=1e9, base=BayesNet("naive")).fit(rows, labels)
-    base = BayesNet("naive").fit(rows, labels)
+    model = log_linear("pairs", l2=1e9, base=BayesNetSettings(structure="naive")).fit(rows, labels)
+    base = bayes_net("naive").fit(rows, labels)
     np.testing.assert_allclose(model.predict_proba(rows), base.predict_proba(rows), atol=1e-4)
 
 
@@ -114,7 +112,7 @@ def test_templates():
 
 def test_the_same_values_of_other_variables_are_other_features():
     rows = [["x", "y"], ["y", "x"]] * 20
-    model = LogLinear().fit(rows, ["1", "2"] * 20)
+    model = log_linear().fit(rows, ["1", "2"] * 20)
     assert model.predict(rows) == ["1", "2"] * 20
     assert len(model.keys) == 4
 
@@ -138,18 +136,18 @@ def test_strongest():
 
 def test_symbols_without_names_have_features_without_names():
     table = Table(("a",), np.array([[symbol("x")], [symbol("y")], [0]], dtype=np.uint64))
-    model = LogLinear().fit(table, ["1", "2", "1"])
+    model = log_linear().fit(table, ["1", "2", "1"])
     assert list(model.names.values()) == ["a=None"]
     assert model.predict([["x"], ["y"], [None]]) == ["1", "2", "1"]
 
 
 def test_describe_names_what_was_learned():
-    text = fitted("search", base=BayesNet(), l2="search", seed=1).describe()
+    text = fitted("search", base=BayesNetSettings(), l2="search", seed=1).describe()
     assert "y0, y1" in text
     assert "coefficient" in text
     assert "Bayes net" in text
     assert "<a>" in fitted().describe()
-    assert "empty" in LogLinear.empty().describe()
+    assert "empty" in LogLinear().describe()
     assert "<a> <b> <c>" in repr(fitted("single"))
 
 
@@ -160,47 +158,13 @@ ALL = [
     {"templates": "pairs"},
     {"templates": "search", "l2": "search"},
     {"templates": "search", "nested": False},
-    {"templates": "search", "base": BayesNet()},
-    {"base": BayesNet("naive"), "recount": True},
+    {"templates": "search", "base": BayesNetSettings()},
+    {"base": BayesNetSettings(structure="naive"), "recount": True},
 ]
 
 
-@pytest.mark.parametrize("options", ALL)
-@pytest.mark.parametrize(
-    ("rows", "labels"),
-    [
-        ([], []),
-        ([["x", None]], ["1"]),
-        ([["x", "y"], ["x", "z"]], ["1", "1"]),
-        ([["x", "y"], ["x", "y"]], ["1", "2"]),
-        ([[None, None]] * 12, ["1", "2", "2"] * 4),
-        ([["x", "y"], ["u", "v"]], ["1", "2"]),
-        ([[], [], []], ["1", "2", "2"]),
-    ],
-)
-def test_small_data(options, rows, labels):
-    variables = ("a", "b") if rows != [[], [], []] else ()
-    for dev in (None, ([], []), (rows, labels)):
-        model = LogLinear(**options).fit(rows, labels, variables=variables, dev=dev)
-        assert model.labels == tuple(sorted(set(labels)))
-        again = LogLinear.from_bytes(model.to_bytes())
-        model.describe()
-        if not labels:
-            assert model.is_empty
-            with pytest.raises(StructlearnError, match="SL522"):
-                model.predict(rows)
-            continue
-        new = [["x", "y"], [None, None], ["new", "new"]] if variables else [[]]
-        for tried in (rows, new, []):
-            proba = model.predict_proba(tried)
-            assert proba.shape == (len(tried), len(model.labels))
-            np.testing.assert_allclose(proba.sum(axis=1), 1.0)
-            np.testing.assert_array_equal(proba, again.predict_proba(tried))
-            assert set(model.predict(tried)) <= set(labels)
-
-
 def test_where_nothing_is_known_the_frequent_label_wins():
-    model = LogLinear().fit([["x"], ["y"], ["z"]] * 10, ["1", "2", "2"] * 10)
+    model = log_linear().fit([["x"], ["y"], ["z"]] * 10, ["1", "2", "2"] * 10)
     assert model.predict([["new"], [None]]) == ["2", "2"]
 
 
@@ -217,15 +181,26 @@ def test_where_nothing_is_known_the_frequent_label_wins():
     st.sampled_from(ALL),
 )
 def test_any_table_can_be_learned(instances, options):
+    """However small, with or without development data; and what is unseen gets an answer."""
     rows, labels = [row[:2] for row in instances], [row[2] for row in instances]
-    model = LogLinear(**options).fit(rows, labels, variables=("a", "b"))
-    if labels:
-        assert np.isfinite(model.predict_proba(rows)).all()
+    for dev in (None, ([], []), (rows, labels)):
+        model = log_linear(**options).fit(rows, labels, variables=("a", "b"), dev=dev)
+        assert model.labels == tuple(sorted(set(labels)))
+        model.describe()
+        if not labels:
+            with pytest.raises(StructlearnError, match="SL522"):
+                model.predict(rows)
+            continue
+        for tried in (rows, [["x", "y"], [None, None], ["new", "new"]], []):
+            proba = model.predict_proba(tried)
+            np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+            assert set(model.predict(tried)) <= set(labels)
+    assert log_linear(**options).fit([[], []], ["1", "2"], variables=()).labels == ("1", "2")
 
 
 def test_labels_of_dev_and_known_ones_are_labels():
     rows = [["x"], ["y"]]
-    model = LogLinear().fit(rows, ["1", "2"], dev=(rows, ["1", "3"]), known_labels=["0"])
+    model = log_linear().fit(rows, ["1", "2"], dev=(rows, ["1", "3"]), known_labels=["0"])
     assert model.labels == ("0", "1", "2", "3")
     assert model.predict(rows) == ["1", "2"]
 
@@ -236,7 +211,7 @@ def test_many_values_stay_sparse():
     table = Table.of(table)
     labels = ["1", "2"] * (n // 2)
     tracemalloc.start()
-    model = LogLinear("pairs", max_iterations=3).fit(table, labels)
+    model = log_linear("pairs", max_iterations=3).fit(table, labels)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(model.keys) == 3 * n
@@ -250,9 +225,11 @@ def test_many_values_stay_sparse():
 def test_used_are_the_variables_that_prediction_reads():
     rows, labels = sentences(2)
     names = ("c", "b", "a")
-    assert LogLinear([("a", "c")]).fit(rows, labels, variables=names).used == ("c", "a")
-    assert LogLinear.empty().used == ()
-    stacked = LogLinear([("a",)], base=BayesNet({"b": []})).fit(rows, labels, variables=names)
+    assert log_linear([("a", "c")]).fit(rows, labels, variables=names).used == ("c", "a")
+    assert LogLinear().used == ()
+    stacked = log_linear([("a",)], base=BayesNetSettings(structure={"b": []})).fit(
+        rows, labels, variables=names
+    )
     assert stacked.used == ("b", "a")
     columns = dict(zip("ba", [["x", "y"]] * 2, strict=True))
     assert stacked.predict_proba(columns).shape == (2, 2)
@@ -265,7 +242,7 @@ def test_tables_and_mappings_are_read_by_name():
     table = Table.of({"z": ["?"] * len(rows), **columns})
     np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(columns))
     np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(table))
-    of_two = LogLinear([("a",), ("b",)]).fit(rows, labels, variables=("a", "b", "c"))
+    of_two = log_linear([("a",), ("b",)]).fit(rows, labels, variables=("a", "b", "c"))
     del columns["c"]
     np.testing.assert_array_equal(of_two.predict_proba(rows), of_two.predict_proba(columns))
     with pytest.raises(StructlearnError, match="SL503"):
@@ -275,29 +252,6 @@ def test_tables_and_mappings_are_read_by_name():
 
 
 # --- files ------------------------------------------------------------------------------------
-
-MODELS = [
-    fitted(),
-    fitted(n_labels=3, l2_per_label={"y1": 2.0}),
-    fitted("search", l2="search", n_labels=2, base=BayesNet()),
-    fitted([("a", "b")]).compact("float32"),
-    LogLinear.empty(),
-]
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("load", ["from_bytes", "pickle"])
-def test_round_trip(model, load):
-    data = model.to_bytes()
-    copies = {"pickle": pickle.loads(pickle.dumps(model)), "from_bytes": LogLinear.from_bytes(data)}
-    other = copies[load]
-    assert other.to_bytes() == data
-    for name in ("labels", "variables", "templates", "steps", "l2", "names", "storage"):
-        assert getattr(other, name) == getattr(model, name)
-    assert other.settings.fields() == model.settings.fields()
-    if not model.is_empty:
-        rows = sentences(6)[0] + [["?", None, "c1"]]
-        np.testing.assert_array_equal(model.predict_proba(rows), other.predict_proba(rows))
 
 
 def test_weights_of_two_labels_are_stored_once():
@@ -320,25 +274,15 @@ def unpacked(model):
     return serialization.unpack(model.to_bytes(), "log_linear", {1, 2})
 
 
-@pytest.mark.parametrize("storage", ["float16", "float32", "float64"])
-def test_weights_are_stored_sparsely_where_most_are_zero(storage):
-    model = sparse_model().compact(storage)
+def test_files_of_before_have_all_weights():
+    model = sparse_model().compact("float16")
     version, fields = unpacked(model)
     assert version == 2
-    assert fields["weights"].shape == (np.count_nonzero(model.weights),)
-    assert fields["weights"].dtype == storage
-    other = LogLinear.from_bytes(model.to_bytes())
-    np.testing.assert_array_equal(other.weights, model.weights)
-    assert other.weights.dtype == model.weights.dtype
-    assert other.to_bytes() == model.to_bytes()
-    assert other.storage == storage
-    # The same model as older versions wrote it.
-    del fields["nonzero"]
-    dense = serialization.pack(
-        "log_linear", 1, {**fields, "weights": model.weights.astype(storage)}
-    )
+    assert fields.pop("nonzero").shape == (-(-model.weights.size // 8),)
+    fields["weights"] = model.weights.astype("float16")
+    dense = serialization.pack("log_linear", 1, fields)
     assert len(model.to_bytes()) < len(dense)
-    assert LogLinear.from_bytes(dense).to_bytes() == model.to_bytes()
+    assert LogLinear.from_bytes(dense) == model
 
 
 @settings(deadline=None, max_examples=60)
@@ -350,8 +294,7 @@ def test_any_weights_come_back_bit_for_bit(data):
     weights = rng.normal(size=(n, n_labels)).astype(storage)
     weights[rng.random(weights.shape) < data.draw(st.sampled_from([0.0, 0.3, 0.9, 1.0]))] = 0.0
     weights[rng.random(weights.shape) < 0.1] = -0.0
-    model = LogLinear()
-    model._set(
+    model = LogLinear(
         labels=tuple(f"y{i}" for i in range(n_labels)),
         variables=("a",),
         templates=(("a",),),
@@ -372,69 +315,30 @@ def test_any_weights_come_back_bit_for_bit(data):
     assert len(stored) <= len(serialization.pack("log_linear", 1, {**fields, "weights": columns}))
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_weights_are_stored_densely_where_that_is_smaller(model):
-    version, fields = unpacked(model)
-    assert version == 1
-    assert fields["weights"].ndim == 2
-    # Files of older versions have no such setting.
-    assert "search_tolerance" not in fields["settings"]
-
-
 def test_sparse_weights_that_do_not_fit_are_refused():
     model = sparse_model()
-    _, fields = unpacked(model)
+    version, fields = unpacked(model)
     weights, bits = fields["weights"], fields["nonzero"]
-    changed = [
+    beyond = np.append(bits, np.uint8(1))  # a bit that is of no weight
+    for change in (
         {"nonzero": bits[:-1]},
-        {"nonzero": np.append(bits, np.uint8(0))},
         {"nonzero": bits.astype(np.int32)},
-        {"nonzero": bits[None]},
         {"nonzero": np.zeros_like(bits)},
-        {"nonzero": [1, 2]},
-        {"nonzero": None},
+        {"nonzero": beyond, "weights": np.append(weights, 1.0)},
         {"weights": weights[:-1]},
-        {"weights": np.append(weights, 1.0)},
-        {"weights": weights[None]},
         {"weights": np.full_like(weights, np.inf)},
-        {"weights": weights.astype(np.int32)},
-        {"labels": ["y0", "y1"]},
         {"labels": ["y0", "y1", "y2", "y3", *(f"z{i}" for i in range(96))]},
         {"keys": fields["keys"][:-1]},
         {"mirrored": True},
-    ]
-    for change in changed:
+    ):
         with pytest.raises(StructlearnError, match="SL054"):
-            LogLinear.from_bytes(serialization.pack("log_linear", 2, {**fields, **change}))
-    for version, name in ((2, "nonzero"), (2, "mirrored"), (1, None)):
-        rest = {key: value for key, value in fields.items() if key != name}
-        with pytest.raises(StructlearnError, match="SL054"):
-            LogLinear.from_bytes(serialization.pack("log_linear", version, rest))
-    # Of the last byte not all bits are of a weight.
-    odd = fitted(n_labels=3, l2=0.01)
-    odd.weights[np.arange(odd.weights.size).reshape(odd.weights.shape) % 9 > 0] = 0.0
-    assert odd.weights.size % 8
-    _, fields = unpacked(odd)
-    fields["nonzero"][-1] |= 1
-    fields["weights"] = np.append(fields["weights"], 1.0)
-    with pytest.raises(StructlearnError, match="SL054"):
-        LogLinear.from_bytes(serialization.pack("log_linear", 2, fields))
-
-
-def test_damaged_and_foreign_files_are_refused():
-    data = fitted("single").to_bytes()
-    for bad in (b"", data[:40], data[:-1], bytes([data[0] ^ 1]) + data[1:]):
-        with pytest.raises(StructlearnError, match="SL05"):
-            LogLinear.from_bytes(bad)
-    with pytest.raises(StructlearnError, match="SL052"):
-        LogLinear.from_bytes(BayesNet.empty().to_bytes())
+            LogLinear.from_bytes(serialization.pack("log_linear", version, fields | change))
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("labels", ["y0"]),
-        ("labels", ["y0", 1]),
         ("labels", ["y0", "y0"]),
         ("variables", ["a", "b"]),
         ("keys", np.zeros(24, dtype=np.uint64)),
@@ -445,8 +349,6 @@ def test_damaged_and_foreign_files_are_refused():
         ("coefficients", np.ones(1)),
         ("mirrored", False),
         ("settings", {"l2": -1.0}),
-        ("settings", None),
-        ("steps", [[]]),
         ("names", ["x"]),
     ],
 )
@@ -472,7 +374,7 @@ def test_compact_models_answer_almost_the_same_and_name_no_conjunctions():
     pruned = model.compact("float32", threshold=0.3)
     assert 0 < len(pruned.keys) < len(model.keys)
     assert np.abs(pruned.weights[pruned.weights != 0]).min() > 0.3
-    with pytest.raises(StructlearnError, match="SL520"):
+    with pytest.raises(StructlearnError, match="SL605"):
         model.compact("int8")
     model.weights = model.weights * 1e6
     with pytest.raises(StructlearnError, match="SL523"):
@@ -492,19 +394,11 @@ def quadruples(corpora, name):
 @pytest.mark.parametrize("templates", ["single", "search"])
 def test_pp_attachment(corpora, templates):
     dev = quadruples(corpora, "devset")
-    model = LogLinear(templates).fit(*quadruples(corpora, "training"), dev=dev, variables=VARIABLES)
+    model = log_linear(templates).fit(
+        *quadruples(corpora, "training"), dev=dev, variables=VARIABLES
+    )
     right = np.mean([a == b for a, b in zip(model.predict(dev[0]), dev[1], strict=True)])
     assert right >= FLOORS[templates]
     if templates == "search":
         assert model.templates[0] == ("p",)
         assert {("v", "p"), ("n1", "p"), ("p", "n2")} <= set(model.templates)
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_an_untrained_copy_keeps_the_network_to_be_stacked_on(copied):
-    rows, labels = sentences()
-    model = copied(LogLinear(base=BayesNet("naive", min_gain=0.1)))
-    assert model.settings.base.min_gain == 0.1
-    wanted = LogLinear(base=BayesNet("naive", min_gain=0.1)).fit(rows, labels)
-    assert model.fit(rows, labels).to_bytes() == wanted.to_bytes()
-    assert copied(wanted).to_bytes() == wanted.to_bytes()

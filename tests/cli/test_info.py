@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 import spacy_structlearn
 from spacy_structlearn import cli
-from spacy_structlearn.classification.estimators import (
-    BayesNetEstimator,
-    ClassificationData,
-    LogLinearEstimator,
+from spacy_structlearn.classification import (
+    BayesNetSettings,
+    LogLinearSettings,
+    StagesSettings,
+    Table,
 )
-from spacy_structlearn.classification.features import Table
-from spacy_structlearn.classification.stages import StagesEstimator
+from spacy_structlearn.classification.features import ClassificationData
 from spacy_structlearn.grammar.describe import describe, is_conditional, subcategories
 from spacy_structlearn.grammar.model import STORAGES, LatentGrammar
 from spacy_structlearn.pipeline.readers import create_treebank_reader
@@ -35,7 +35,7 @@ def test_info_names_the_strongest_features_of_the_built_in_pipeline():
 def test_info_describes_a_bayesian_network(run, attaching_model):
     code, out, err = run("info", attaching_model, "--component", "pp_attacher")
     assert (code, err) == (0, "")
-    (parameters,) = {spacy.load(attaching_model).get_pipe("pp_attacher").parameters}
+    parameters = spacy.load(attaching_model).get_pipe("pp_attacher").parameters
     assert out == parameters.describe() + "\n"
     assert "| y" in out or "|y" in out
 
@@ -62,7 +62,8 @@ def stages_of(estimator):
     table = Table.of({"head": words, "position": ["before", "after"] * 3})
     roles = ClassificationData(table, ("ARG0", "ARG1") * 3)
     there = ClassificationData(table, (*["ARG"] * 5, "NONE"))
-    settings = StagesEstimator({"identification": LogLinearEstimator(), "roles": estimator})
+    stages = {"identification": LogLinearSettings(templates="single"), "roles": estimator}
+    settings = StagesSettings(stages=stages, order=list(stages))
     data = [{"identification": there, "roles": roles}]
     trainer = settings.trainer(settings.initialize(data, ("ARG0", "ARG1")), data)
     while trainer.step():
@@ -83,7 +84,7 @@ class Labeler:
 
 
 def test_info_shows_every_stage_and_the_features_of_the_last(run, monkeypatch):
-    parameters = stages_of(LogLinearEstimator(templates=[["head"], ["position"]], min_count=1))
+    parameters = stages_of(LogLinearSettings(templates=[["head"], ["position"]], min_count=1))
     monkeypatch.setattr(cli.info, "load", lambda model: Labeler(parameters))
     code, out, err = run("info", "--component", "srl_labeler", "--top", "2")
     assert (code, err) == (0, "")
@@ -98,7 +99,7 @@ def test_info_shows_every_stage_and_the_features_of_the_last(run, monkeypatch):
 
 
 def test_info_shows_no_features_of_a_last_stage_without_weights(run, monkeypatch):
-    parameters = stages_of(BayesNetEstimator())
+    parameters = stages_of(BayesNetSettings())
     monkeypatch.setattr(cli.info, "load", lambda model: Labeler(parameters))
     out = run("info", "--component", "srl_labeler")[1]
     assert out == parameters.describe() + "\n"
@@ -249,8 +250,8 @@ def network_model(tmp_path_factory):
     path = tmp_path_factory.mktemp("cli_network")
     (path / "trees").write_text("\n".join(ATTACHED * 10), encoding="utf8")
     nlp = spacy.blank("en")
-    settings = {"@architectures": "spacy_structlearn.ISBN.v1", "state_size": 8, "threshold": 1}
-    settings |= {"epochs": 10, "fuse": 10, "min_unknown": 0}
+    settings = {"@architectures": "spacy_structlearn.ISBN.v1", "state_size": 8}
+    settings |= {"min_word_count": 1, "max_iterations": 10, "min_chain_count": 10, "min_unknown": 0}
     parser = nlp.add_pipe("constituency_parser", config={"model": settings})
     examples = list(create_treebank_reader(path / "trees")(nlp))
     parser.initialize(lambda: examples)

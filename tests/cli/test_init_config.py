@@ -150,7 +150,7 @@ def test_an_architecture_without_a_config_is_a_wrong_use(run, component, archite
     ("architecture", "settings"),
     [
         ("ConditionalGrammar", {"rounds": 1}),
-        ("ISBN", {"threshold": 1, "epochs": 60}),
+        ("ISBN", {"min_word_count": 1, "max_iterations": 60}),
         ("MEstimatedGrammar", {"min_count": 1}),
     ],
 )

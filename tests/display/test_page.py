@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
 
 import spacy_structlearn
-from spacy_structlearn.classification import BayesNet
+from spacy_structlearn.classification import BayesNet, BayesNetSettings
 from spacy_structlearn.display import (
     attachments,
     chunks,
@@ -396,9 +396,11 @@ def test_the_extension_draws_trees_and_annotated_docs():
     assert doc_html(pizza("srl")) == page(pizza("srl"))._repr_html_()
     assert doc_html(Doc(VOCABS["en"], words=["Hm"])) is None
     net_svg = ipython.formatters["image/svg+xml"][BayesNet]
-    net = BayesNet("naive").fit([("with",), ("of",)], ["V", "N"], variables=["p"])
+    net = BayesNet(BayesNetSettings(structure="naive")).fit(
+        [("with",), ("of",)], ["V", "N"], variables=["p"]
+    )
     assert net_svg(net) == network_svg({"p": []})
-    assert net_svg(BayesNet("naive")) is None
+    assert net_svg(BayesNet(BayesNetSettings(structure="naive"))) is None
     unload_ipython_extension(ipython)
     unload_ipython_extension(ipython)
     assert ipython.formatters == {"image/svg+xml": {}, "text/html": {}}

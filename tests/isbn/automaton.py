@@ -14,7 +14,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn.derivation import (
     ANCESTOR,
     ATTACH,
-    FEATURES,
     LEFT_CHILD,
     MODIFY,
     MOVES,
@@ -23,9 +22,10 @@ from spacy_structlearn.isbn.derivation import (
     RELATIONS,
     SELF,
     SHIFT,
-    Derivations,
-    Symbols,
+    DerivationSymbols,
+    LeftCornerDerivations,
 )
+from spacy_structlearn.isbn.settings import FEATURES
 
 
 class Node:
@@ -48,7 +48,7 @@ class Automaton:
     Rows of nodes are those of block b of the inputs.
     """
 
-    def __init__(self, symbols: Symbols):
+    def __init__(self, symbols: DerivationSymbols):
         self.symbols = symbols
         self.stack = [Node(symbols.n_labels, -1)]
         self.n_states = 0
@@ -103,7 +103,7 @@ class Automaton:
             self.enter()
 
 
-def legal(symbols: Symbols, moves: Iterable[int]) -> NDArray[np.bool_]:
+def legal(symbols: DerivationSymbols, moves: Iterable[int]) -> NDArray[np.bool_]:
     """Which moves may follow, bool (4); none where the derivation is complete.
 
     moves: those so far. Raises StructlearnError SL603 if one of these was not legal.
@@ -120,8 +120,8 @@ class Replay(NamedTuple):
     """What each state of a derivation of m moves reads.
 
     relations: int32 (m, 4), the states that it is linked to by each of `RELATIONS`, -1 for none.
-    rows: of each state its rows of the inputs (`Symbols.input_blocks`). legal: bool (m, 4), the
-    moves that could be made there.
+    rows: of each state its rows of the inputs (`DerivationSymbols.input_blocks`). legal: bool
+    (m, 4), the moves that could be made there.
     """
 
     relations: NDArray[np.int32]
@@ -130,7 +130,10 @@ class Replay(NamedTuple):
 
 
 def replay(
-    symbols: Symbols, derivations: Derivations, number: int, features: str = FEATURES
+    symbols: DerivationSymbols,
+    derivations: LeftCornerDerivations,
+    number: int,
+    features: str = FEATURES,
 ) -> Replay:
     """The states of one derivation, by its number.
 

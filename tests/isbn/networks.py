@@ -11,17 +11,32 @@ import numpy as np
 from automaton import legal, replay
 from scipy.optimize import brentq
 
+from spacy_structlearn.isbn import derivation
 from spacy_structlearn.isbn._network import Network
 from spacy_structlearn.isbn.derivation import (
     ATTACH,
     MODIFY,
     PROJECT,
+    ROOT,
     SHIFT,
-    Derivations,
-    Symbols,
+    DerivationSymbols,
+    LeftCornerDerivations,
 )
+from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.isbn.settings import ISBNSettings
 
 LIMIT = 15.0  # of natural parameters
+
+
+def symbols_of(trees, *, root=ROOT, **settings):
+    """With no signatures and other spellings, unless they are named."""
+    plain = {"signature": "", "normalization": ""}
+    return derivation.symbols_of(trees, ISBNSettings(**plain | settings), root)
+
+
+def initialized(symbols, signature_log_probs, *, scale=1.0, **settings):
+    """A network with random weights."""
+    return ISBN.initialize(symbols, signature_log_probs, ISBNSettings(**settings), scale=scale)
 
 
 class Decision(NamedTuple):
@@ -56,8 +71,8 @@ def log_likelihoods(network, weights, derivations):
 class Problem(NamedTuple):
     """Derivations, and weights of a network for them."""
 
-    symbols: Symbols
-    derivations: Derivations
+    symbols: DerivationSymbols
+    derivations: LeftCornerDerivations
     size: int
     weights: np.ndarray
     mean_field: bool
@@ -94,7 +109,7 @@ class Problem(NamedTuple):
 # --- random problems -----------------------------------------------------------------------------
 def make_symbols(n_labels=3, items=(2, 3), n_signatures=0, max_projects=2):
     """items: how many each tag has, the unknown one among them."""
-    return Symbols(
+    return DerivationSymbols(
         tags=tuple(f"T{t:02}" for t in range(len(items))),
         chains=tuple((f"L{label:02}",) for label in range(n_labels)),
         words=tuple(("", *(f"w{i:03}" for i in range(1, count))) for count in items),
@@ -135,7 +150,7 @@ def with_symbols(rng, symbols, sequences):
     if symbols.n_signatures and unknown.any():
         signatures[unknown] = rng.integers(symbols.n_signatures, size=unknown.sum())
     offsets = np.cumsum([0, *map(len, sequences)])
-    return Derivations(offsets, n_words, moves, labels, tags, items, signatures)
+    return LeftCornerDerivations(offsets, n_words, moves, labels, tags, items, signatures)
 
 
 def random_problem(

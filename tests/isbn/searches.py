@@ -12,8 +12,8 @@ from spacy_structlearn.isbn.derivation import (
     MODIFY,
     PROJECT,
     SHIFT,
-    Derivations,
-    Symbols,
+    DerivationSymbols,
+    LeftCornerDerivations,
 )
 
 
@@ -32,7 +32,7 @@ def symbols(n_labels=3, n_tags=3, most_words=3, n_signatures=0, max_projects=2, 
         )
         for _ in range(n_tags)
     ]
-    return Symbols(
+    return DerivationSymbols(
         tags=tuple(f"t{i}" for i in range(n_tags)),
         chains=tuple(sorted(chains)),
         words=tuple(words),
@@ -110,7 +110,7 @@ def derivations(every):
     """Sequences of moves as arrays."""
     leaves = [[move.leaf for move in moves if move.leaf] for moves in every]
     flat = np.array([x for own in leaves for x in own], dtype=np.int32).reshape(-1, 3)
-    return Derivations(
+    return LeftCornerDerivations(
         np.cumsum([0, *map(len, every)], dtype=np.int64),
         np.cumsum([0, *map(len, leaves)], dtype=np.int64),
         np.array([move.move for moves in every for move in moves], dtype=np.int8),

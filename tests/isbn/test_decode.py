@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from networks import log_likelihoods
+from networks import initialized, log_likelihoods, symbols_of
 from searches import Network, Sentence, enumerate_all, symbols
 
 from spacy_structlearn.errors import StructlearnError
@@ -16,12 +16,12 @@ from spacy_structlearn.isbn.decode import (
     BRACKET_COST,
     DECODERS,
     MOST_BRACKETS,
-    SEARCHES,
     DerivationParser,
     joint_log_probabilities,
 )
-from spacy_structlearn.isbn.derivation import decode, encode, symbols_of
-from spacy_structlearn.isbn.model import ISBN, MEANS
+from spacy_structlearn.isbn.derivation import decode, encode
+from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.isbn.settings import MEANS, SEARCHES
 from spacy_structlearn.trees.brackets import load_trees, parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.parse import TAG_FLOOR, Parse, calibrate
@@ -44,13 +44,13 @@ def model(means="feed_forward", signature="shape", scale=2.0, **settings):
     """A network with random weights for the sample: it knows nothing, but what that is."""
     own, log_probs = symbols_of(
         trees(),
-        threshold=2,
+        min_word_count=2,
         min_unknown=1,
-        fuse=5,
+        min_chain_count=5,
         signature=signature,
         normalization="typographic",
     )
-    return ISBN.initialize(
+    return initialized(
         own, log_probs, state_size=8, means=means, scale=scale, **{"seed": 1} | settings
     )
 
@@ -59,7 +59,7 @@ def sequence_model(means="feed_forward"):
     """Labels of a sequence: there is nothing but tags and their words."""
     own = symbols(0, n_tags=3, seed=4)
     shape = own.n_tags, own.n_signatures
-    return ISBN.initialize(own, np.zeros(shape), state_size=4, means=means, scale=4.0, seed=1)
+    return initialized(own, np.zeros(shape), state_size=4, means=means, scale=4.0, seed=1)
 
 
 def sentences():
@@ -97,7 +97,7 @@ def few_labels(means):
     """A network of few labels, where much may be derived in several ways, and sentences for it."""
     own = symbols(5, n_tags=2, seed=3)
     log_probs = np.zeros((own.n_tags, 0))
-    own = ISBN.initialize(own, log_probs, state_size=6, means=means, scale=1.5, seed=3)
+    own = initialized(own, log_probs, state_size=6, means=means, scale=1.5, seed=3)
     return own, [["w0"], ["w1", "w2"], ["w0", "w3", "w1"]], [["t1"], ["t0", "t1"], ["t0"] * 3]
 
 
@@ -402,7 +402,7 @@ def test_words_that_cannot_be_made():
     own = sequence_model()
     fields = own.symbols.to_fields() | {"words": (("a",), ("b",), ("b", "c"))}
     known = type(own.symbols)(**fields)
-    own = ISBN.initialize(known, np.zeros((3, 0)), state_size=3)
+    own = initialized(known, np.zeros((3, 0)), state_size=3)
     parser = DerivationParser(own)
     fine, wrong, forced = parser.parse(
         [["a", "b"], ["a", "z"], ["a", "b"]], [["", ""], ["t2", "t1"], ["t0", "t2"]]

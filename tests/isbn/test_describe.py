@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from networks import initialized
 
-from spacy_structlearn.isbn.derivation import Symbols
+from spacy_structlearn.isbn.derivation import DerivationSymbols
 from spacy_structlearn.isbn.describe import describe, labels, neighbours
 from spacy_structlearn.isbn.model import ISBN
 
@@ -13,7 +14,7 @@ NN = ("", "dollar", "month", "week", "year")
 @pytest.fixture
 def model():
     """Rows of outputs as plain as a compass."""
-    symbols = Symbols(
+    symbols = DerivationSymbols(
         tags=("NN", "RB", "VB"),
         chains=(("NP",), ("NP", "QP"), ("QP",), ("S",)),
         words=(NN, ("", "now"), ("", "be")),
@@ -22,7 +23,7 @@ def model():
         max_projects=2,
         top_label="S",
     )
-    network = ISBN.initialize(symbols, np.log(np.full((3, 2), 0.5)), state_size=2, beam=7)
+    network = initialized(symbols, np.log(np.full((3, 2), 0.5)), state_size=2, beam=7)
     parts, blocks = network.parts(), symbols.output_blocks
     # Three tags in three directions from their mean; the second and the third are nearer.
     parts["outputs"][blocks["tags"]] = [[-2, 0], [1, 1], [1, -1]]
@@ -49,8 +50,8 @@ def test_sizes(model):
 
 
 def test_a_network_without_classes_of_unknown_words():
-    symbols = Symbols(tags=("A",), chains=(("X",),), words=(("",),), max_projects=1)
-    model = ISBN.initialize(symbols, np.zeros((1, 0)), state_size=2, means="mean_field")
+    symbols = DerivationSymbols(tags=("A",), chains=(("X",),), words=(("",),), max_projects=1)
+    model = initialized(symbols, np.zeros((1, 0)), state_size=2, means="mean_field")
     found = describe(model)
     assert "mean_field means" in found
     assert "0 words with their tags, unknown words of no classes" in found

@@ -1,4 +1,4 @@
-"""Means that maximise the bound (eqs. 7 and 8): the paper's coordinate ascent, and gradients."""
+"""Means that maximise the bound (eq. 8): the paper's coordinate ascent, and gradients."""
 
 import numpy as np
 import pytest
@@ -17,8 +17,7 @@ from networks import (
 )
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.isbn import mean_field
-from spacy_structlearn.isbn.mean_field import bound, full_update, update, update_gradient
+from spacy_structlearn.isbn._network import update, update_gradient
 
 
 def random_decisions(seed, n=6, m=9, scale=2.0, count=1, prior=1.0):
@@ -281,73 +280,6 @@ def test_gradients_of_saturated_means(seed):
     assert held.any()
     assert not d_theta[held].any()
     assert d_theta[~held].all()
-
-
-# --- eq. 7 ---------------------------------------------------------------------------------------
-@settings(deadline=None, max_examples=60)
-@given(SEEDS, *SIZES, st.integers(0, 5))
-def test_bound(seed, n, m, count):
-    theta, seen = random_decisions(seed, n, m, count=count)
-    mu = np.random.default_rng(seed).uniform(0.01, 0.99, size=n)
-    made = [mean_field.Decision(*decision) for decision in seen]
-    assert bound(mu, theta, made) == pytest.approx(lower_bound(mu, theta, seen), rel=1e-11)
-
-
-def test_bound_is_the_likelihood_where_decisions_do_not_depend_on_the_state():
-    """Up to the normaliser of the prior, which eq. 7 leaves out as a constant."""
-    theta, seen = random_decisions(0, n=4, m=3, count=2)
-    made = [mean_field.Decision(np.zeros((3, 4)), *decision[1:]) for decision in seen]
-    mu = full_update(theta, made)
-    np.testing.assert_allclose(mu, sigma(theta), rtol=1e-12)
-    exact = sum(biases[chosen] - np.logaddexp.reduce(biases) for _, biases, chosen in seen)
-    normaliser = np.logaddexp(0, theta).sum()
-    assert bound(mu, theta, made) - normaliser == pytest.approx(exact, rel=1e-12)
-
-
-@settings(deadline=None, max_examples=60)
-@given(SEEDS, *SIZES, st.integers(0, 5), SCALES, st.sampled_from([0.3, 3.0, 12.0]))
-def test_full_update_is_coordinate_ascent(seed, n, m, count, scale, prior):
-    theta, seen = random_decisions(seed, n, m, scale, count, prior)
-    mu = full_update(theta, [mean_field.Decision(*decision) for decision in seen])
-    np.testing.assert_allclose(mu, sigma(newton(theta, seen)), atol=1e-9)
-    if scale <= 2:
-        np.testing.assert_allclose(mu, sigma(coordinate_ascent(theta, seen)), atol=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_full_update_where_the_undamped_iteration_oscillates(seed):
-    """Nine decisions, as far apart as those of a model that has learned much."""
-    theta, seen = random_decisions(seed, count=9)
-    assert excess(undamped(theta, seen), theta, seen) > 1
-    mu = full_update(theta, [mean_field.Decision(*decision) for decision in seen])
-    np.testing.assert_allclose(mu, sigma(coordinate_ascent(theta, seen)), atol=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_full_update_at_the_limits(seed):
-    theta, *decision = saturating(seed, strength=30.0)
-    found = full_update(theta, [mean_field.Decision(*decision)])
-    np.testing.assert_allclose(found, sigma(newton(theta, [Decision(*decision)])), atol=1e-10)
-
-
-def test_full_update_of_one_decision_is_the_update():
-    theta, [decision] = random_decisions(7)
-    mu = full_update(theta, [mean_field.Decision(*decision)])
-    np.testing.assert_allclose(mu, update(theta, *decision)[1], atol=1e-9)
-
-
-def test_incremental_updates_are_near_full_ones():
-    """With rows that are small: then the order in which decisions are seen matters little."""
-    theta, seen = random_decisions(8, scale=0.1, count=3)
-    made = [mean_field.Decision(*decision) for decision in seen]
-    phi = theta
-    for decision in seen:
-        phi, mu, _ = update(phi, *decision)
-    full = full_update(theta, made)
-    moved = np.abs(full - sigma(theta)).max()
-    assert moved > 0.02
-    assert 1e-6 < np.abs(full - mu).max() < 0.02 * moved
-    np.testing.assert_allclose(full_update(theta, made[::-1]), full, atol=1e-9)
 
 
 # --- what does not fit ---------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import numpy as np
@@ -27,7 +26,7 @@ from spacy_structlearn.isbn.derivation import (
     MODIFY,
     PROJECT,
     SHIFT,
-    Derivations,
+    LeftCornerDerivations,
 )
 
 BITS = 1 << np.arange(4)
@@ -215,7 +214,7 @@ def all_derivations(symbols, moves):
     labels = [range(symbols.n_labels) if move == PROJECT else [-1] for move in moves]
     for own_labels in product(*labels):
         for words in product(leaves, repeat=moves.count(SHIFT)):
-            yield Derivations(
+            yield LeftCornerDerivations(
                 np.array([0, len(moves)]),
                 np.array([0, len(words)]),
                 np.array(moves, dtype=np.int8),
@@ -237,7 +236,7 @@ def test_probabilities_sum_to_one(mean_field, n_labels, items, longest):
     problem = random_problem(0, symbols, lengths=(1,), size=3, mean_field=mean_field)
     weights = parts(symbols, 3, problem.weights)
     weights["output_bias"][ATTACH] += 3.0
-    derivations = Derivations.concatenate(complete)
+    derivations = LeftCornerDerivations.concatenate(complete)
     out = np.empty(len(derivations))
     problem.network().log_likelihoods(
         problem.weights, *derivations.arrays, np.arange(len(derivations)), out
@@ -256,7 +255,7 @@ def test_probabilities_of_sequences_sum_to_one(mean_field):
     """All sequences of one length."""
     symbols = make_symbols(0, (1, 2))
     problem = random_problem(0, symbols, lengths=(5,), size=4, mean_field=mean_field, scale=2.0)
-    derivations = Derivations.concatenate(list(all_derivations(symbols, [SHIFT] * 5)))
+    derivations = LeftCornerDerivations.concatenate(list(all_derivations(symbols, [SHIFT] * 5)))
     assert len(derivations) == 3**5
     values = np.empty(3**5)
     network = problem.network()
@@ -456,27 +455,6 @@ def test_dropout_is_numpy_with_these_masks(mean_field):
 
 
 # --- threads -------------------------------------------------------------------------------------
-@pytest.mark.parametrize("mean_field", [False, True])
-def test_threads(mean_field):
-    """Many at once, with the same network and weights, find what one finds."""
-    problem = random_problem(17, lengths=range(1, 60), mean_field=mean_field)
-    network = problem.network()
-    shards = np.array_split(np.tile(np.arange(59), 8), 32)
-
-    def run(numbers):
-        gradient, out = np.zeros(network.n_weights), np.empty(len(numbers))
-        given = problem.weights, *problem.derivations.arrays, numbers
-        value = network.add_gradient(*given, gradient, dropout=0.2, seed=1)
-        network.log_likelihoods(*given, out)
-        return value, gradient, out
-
-    wanted = [run(numbers) for numbers in shards]
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(run, shards))
-    for one, other in zip(wanted, found, strict=True):
-        assert one[0] == other[0]
-        np.testing.assert_array_equal(one[1], other[1])
-        np.testing.assert_array_equal(one[2], other[2])
 
 
 @pytest.mark.parametrize("method", ["add_gradient", "log_likelihoods"])
@@ -550,7 +528,7 @@ def test_incomplete_derivations():
 def altered(derivations, **arrays):
     names = ("offsets", "word_offsets", "moves", "labels", "tags", "items", "signatures")
     own = {name: np.array(getattr(derivations, name)) for name in names}
-    return Derivations(**own | arrays)
+    return LeftCornerDerivations(**own | arrays)
 
 
 @pytest.mark.parametrize("n_words", [0, 2, 4])
@@ -609,57 +587,33 @@ def place(name, index, value):
     return change
 
 
-def cut(name, by=1):
-    return lambda given: {name: given[name][:-by].copy()}
-
-
-def longer(name):
-    return lambda given: {name: np.append(given[name], given[name][-1:])}
+def cut(name):
+    return lambda given: {name: given[name][:-1].copy()}
 
 
 ARRAYS = ("offsets", "word_offsets", "moves", "labels", "tags", "items", "signatures")
 LOW, HIGH = -(2**31), 2**31 - 1
-WRONG = {
-    "weights of another size": cut("weights"),
-    "more weights": longer("weights"),
-    "no weights": lambda given: {"weights": np.empty(0)},
-    "moves end early": cut("moves"),
-    "labels end early": cut("labels"),
-    "tags end early": cut("tags"),
-    "items end early": cut("items"),
-    "signatures end early": cut("signatures"),
+BEYOND = {
+    "offsets": (10**6, 2**62),
+    "word_offsets": (10**6, -1),
+    "moves": (4, -1, -128),
+    "labels": (3, -2, HIGH),
+    "tags": (2, -1, LOW),
+    "items": (5, -1, HIGH),
+    "signatures": (2, -2, HIGH),
+}
+WRONG = {f"{name} that end early": cut(name) for name in (*ARRAYS, "weights")}
+WRONG |= {f"{name} with {x}": place(name, -1, x) for name in ARRAYS for x in BEYOND[name]}
+WRONG |= {f"falling {name}": place(name, -2, 2**40) for name in ARRAYS[:2]}
+WRONG |= {f"{name} before the start": place(name, -2, -1) for name in ARRAYS[:2]}
+WRONG |= {
+    "more weights": lambda given: {"weights": np.append(given["weights"], 0.0)},
     "moves and labels end early": lambda given: cut("moves")(given) | cut("labels")(given),
-    "words end early": lambda given: {
-        name: given[name][:-1].copy() for name in ("tags", "items", "signatures")
-    },
-    "offsets of fewer sentences": cut("offsets"),
-    "word_offsets of fewer sentences": cut("word_offsets"),
     "no offsets": lambda given: {name: np.empty(0, np.int64) for name in ARRAYS[:2]},
-    "offsets beyond the end": place("offsets", -1, 10**6),
-    "offsets far beyond the end": place("offsets", -1, 2**62),
-    "offsets before the start": place("offsets", -2, -1),
-    "falling offsets": place("offsets", -2, 10**6),
-    "word_offsets beyond the end": place("word_offsets", -1, 10**6),
-    "word_offsets before the start": place("word_offsets", -2, -(2**62)),
-    "falling word_offsets": place("word_offsets", -2, 2**40),
-    "a move too many": place("moves", -1, 4),
-    "a negative move": place("moves", -1, -1),
-    "the lowest move": place("moves", -1, -128),
-    "a label too many": place("labels", -1, 3),
-    "a negative label": place("labels", -1, -2),
-    "the highest label": place("labels", -1, HIGH),
-    "a tag too many": place("tags", -1, 2),
-    "a negative tag": place("tags", -1, -1),
-    "the lowest tag": place("tags", -1, LOW),
+    "words end early": lambda given: {name: given[name][:-1].copy() for name in ARRAYS[-3:]},
     "an item of another tag": lambda given: (
         place("items", -1, 0)(given) | place("tags", -1, 1)(given)
     ),
-    "an item too many": place("items", -1, 5),
-    "a negative item": place("items", -1, -1),
-    "the highest item": place("items", -1, HIGH),
-    "a signature too many": place("signatures", -1, 2),
-    "a negative signature": place("signatures", -1, -2),
-    "the highest signature": place("signatures", -1, HIGH),
 }
 
 
@@ -670,7 +624,7 @@ def given_of(problem):
 
 
 def with_given(problem, given):
-    derivations = Derivations(**{name: given[name] for name in ARRAYS})
+    derivations = LeftCornerDerivations(**{name: given[name] for name in ARRAYS})
     return problem._replace(derivations=derivations, weights=given["weights"])
 
 
@@ -814,37 +768,24 @@ GOOD = {
 }
 
 
+BAD = {
+    "state_size": (0, -1, 10**6, 2**40),
+    "n_labels": (-1, 2**31),
+    "n_tags": (0, -2, 3, 2**40),
+    "item_offsets": ([0, 2], [0, 2, 2], [0, 3, 2], [1, 2, 3], [], [[0, 2, 3]], [0, 2, 2**30]),
+    "n_signatures": (-1, 2**31),
+    "max_projects": (-1, 2**33),
+    "features": ("abx", "ABCD"),
+    "tolerance": (0.0, -1e-8, np.nan),
+}
+
+
 @pytest.mark.parametrize(
     "bad",
     [
-        {"state_size": 0},
-        {"state_size": -1},
-        {"state_size": 10**6},
-        {"state_size": 2**40},
-        {"n_labels": -1},
-        {"n_labels": 2**31},
-        {"n_tags": 0},
-        {"n_tags": -2},
-        {"n_tags": 3},
-        {"n_tags": 2**40},
-        {"item_offsets": [0, 2]},
-        {"item_offsets": [0, 2, 2]},
-        {"item_offsets": [0, 3, 2]},
-        {"item_offsets": [1, 2, 3]},
-        {"item_offsets": []},
-        {"item_offsets": [[0, 2, 3]]},
-        {"item_offsets": [0, 2, 2**30]},
+        *({name: value} for name, values in BAD.items() for value in values),
         {"n_tags": 4, "item_offsets": [0, 2**31 - 1, -(2**31), -1, 10]},
         {"item_offsets": np.array([0, 2, 2**32 + 3])},
-        {"n_signatures": -1},
-        {"n_signatures": 2**31},
-        {"max_projects": -1},
-        {"max_projects": 2**33},
-        {"features": "abx"},
-        {"features": "ABCD"},
-        {"tolerance": 0.0},
-        {"tolerance": -1e-8},
-        {"tolerance": np.nan},
     ],
     ids=str,
 )

@@ -23,7 +23,7 @@ from searches import (
 )
 
 from spacy_structlearn.isbn import _network, _search
-from spacy_structlearn.isbn.derivation import ATTACH, MODIFY, SHIFT, Symbols, decode
+from spacy_structlearn.isbn.derivation import ATTACH, MODIFY, SHIFT, DerivationSymbols, decode
 
 WIDE = 1_000_000
 PLAIN = {False: search, True: synchronous_search}
@@ -364,11 +364,14 @@ LABELS = ("A", "B", "TOP")
 CHAINS = sorted([(x,) for x in LABELS] + [("A", "B"), ("B", "A"), ("A", "B", "A"), ("TOP", "B")])
 
 
+NO_DERIVATIONS = ([2], [0], [0, 0, 2], [0, 3], [0, 0, 2, 2], [0, 1], [1, 2], [0, 2, 2], [0, 2, 0])
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 40), max_size=4))
 def test_brackets_are_those_of_the_trees(seed, lengths):
     rng = np.random.default_rng(seed)
-    own = Symbols(("t",), tuple(CHAINS), (("",),), max_projects=4)
+    own = DerivationSymbols(("t",), tuple(CHAINS), (("",),), max_projects=4)
     made = with_symbols(rng, own, [random_moves(rng, own, length) for length in lengths])
     index = {label: i for i, label in enumerate(own.phrases)}
     found, begins = _search.brackets(
@@ -392,34 +395,18 @@ def test_brackets_are_those_of_the_trees(seed, lengths):
 
 
 @pytest.mark.parametrize(
-    "moves",
-    [[], [2], [0], [0, 0, 2], [0, 3], [0, 0, 2, 2], [0, 1], [1, 2], [0, 2, 2], [0, 2, 0]],
+    ("moves", "labels", "offsets", "chain_offsets"),
+    [
+        *((m, [0] * len(m), [0, len(m)], [0, 1]) for m in NO_DERIVATIONS),
+        *(([0, 1, 2], [-1, label, -1], [0, 3], [0, 1]) for label in (-1, 1)),
+        *(([0, 1, 2], [-1, 0, -1], offsets, [0, 1]) for offsets in ([0, 9], [2, 0], [-1, 3])),
+        *(([0, 1, 2], [-1, 0, -1], [0, 3], chains) for chains in ([0, 9], [0, 0, 1])),
+    ],
 )
-def test_brackets_of_no_derivation(moves):
-    labels = np.zeros(len(moves), dtype=np.int32)
-    offsets = np.array([0, len(moves)], dtype=np.int64)
-    chains = np.array([0, 1], dtype=np.int64), np.zeros(1, dtype=np.int32)
-    if not moves:
-        found, begins = _search.brackets(offsets[:1], np.int8([]), labels, *chains, -1)
-        assert found.shape == (0, 3)
-        assert begins.tolist() == [0]
-        return
-    with pytest.raises(ValueError, match="no derivation"):
-        _search.brackets(offsets, np.array(moves, dtype=np.int8), labels, *chains, -1)
-
-
-def test_a_label_out_of_range():
-    moves = np.array([0, 1, 2], dtype=np.int8)
-    for label in (-1, 1):
-        with pytest.raises(ValueError, match="no derivation"):
-            _search.brackets(
-                np.array([0, 3], dtype=np.int64),
-                moves,
-                np.array([-1, label, -1], dtype=np.int32),
-                np.array([0, 1], dtype=np.int64),
-                np.zeros(1, dtype=np.int32),
-                -1,
-            )
+def test_brackets_of_no_derivation(moves, labels, offsets, chain_offsets):
+    given = np.int64(offsets), np.int8(moves), np.int32(labels), np.int64(chain_offsets)
+    with pytest.raises(ValueError, match=r"no derivation|offsets|phrase"):
+        _search.brackets(*given, np.zeros(1, np.int32), -1)
 
 
 def test_more_than_can_be():
@@ -439,15 +426,3 @@ def test_more_than_can_be():
             _search.Searcher(network.weights, 2, 3, 3, items)
     with pytest.raises(ValueError, match="symbols"):
         _search.Searcher(network.weights, 2, 2**31 - 1, 3, own.item_offsets)
-
-
-@pytest.mark.parametrize(
-    ("offsets", "chain_offsets"),
-    [([0, 9], [0, 1]), ([2, 0], [0, 1]), ([-1, 3], [0, 1]), ([0, 3], [0, 9]), ([0, 3], [0, 0, 1])],
-)
-def test_offsets_that_leave_the_moves(offsets, chain_offsets):
-    with pytest.raises(ValueError, match=r"offsets|phrase"):
-        _search.brackets(
-            np.array(offsets), np.array([0, 1, 2], np.int8), np.array([-1, 0, -1], np.int32),
-            np.array(chain_offsets), np.zeros(1, np.int32), -1,
-        )  # fmt: skip

@@ -39,10 +39,10 @@ MODELS = {
     "NeuralGrammar": SCORED | {"tok2vec": TOK2VEC, "hidden_width": 12, "learn_rate": 0.01},
     "ISBN": {
         "state_size": 24,
-        "threshold": 1,
+        "min_word_count": 1,
         "min_unknown": 1,
-        "fuse": 20,
-        "epochs": 20,
+        "min_chain_count": 20,
+        "max_iterations": 20,
         "batch_size": 4,
         "optimizer": "adam",
         "learn_rate": 0.01,

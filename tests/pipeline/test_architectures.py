@@ -16,13 +16,13 @@ from spacy.util import registry
 from spacy.vocab import Vocab
 from thinc.api import Config, Linear, Model
 
-from spacy_structlearn.classification.estimators import (
-    BayesNetEstimator,
-    ClassificationData,
-    LogLinearEstimator,
+from spacy_structlearn.classification import (
+    BayesNetSettings,
+    LogLinearSettings,
+    StagesSettings,
+    Table,
 )
-from spacy_structlearn.classification.features import Table
-from spacy_structlearn.classification.stages import StagesEstimator
+from spacy_structlearn.classification.features import ClassificationData
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.batch_trainable import BatchTrainable
 from spacy_structlearn.pipeline.pp_attacher import PPAttacher
@@ -295,7 +295,7 @@ def test_gold_chunks_across_a_sentence_boundary_are_left_out(make_examples):
 # --- classifiers ----------------------------------------------------------------------------------
 def test_settings_of_bayesian_networks():
     build = registry.architectures.get("spacy_structlearn.BayesNet.v1")
-    assert build().attrs["estimator"] == BayesNetEstimator()
+    assert build().attrs["estimator"] == BayesNetSettings()
     assert build().attrs["parameters"].is_empty
     settings = {
         "structure": {"p": [], "v": ["p"]},
@@ -304,14 +304,14 @@ def test_settings_of_bayesian_networks():
         "smoothing": "uniform",
         "max_parents": 2,
         "min_gain": 0.5,
-        "prior_variance": 4.0,
+        "l2": 0.25,
     }
-    assert build(**settings).attrs["estimator"] == BayesNetEstimator(**settings)
+    assert build(**settings).attrs["estimator"] == BayesNetSettings(**settings)
 
 
 def test_settings_of_log_linear_models():
     build = registry.architectures.get("spacy_structlearn.LogLinear.v1")
-    assert build().attrs["estimator"] == LogLinearEstimator(templates="search")
+    assert build().attrs["estimator"] == LogLinearSettings(templates="search")
     assert build().attrs["parameters"].is_empty
     settings = {
         "templates": [["p"], ["v", "p"]],
@@ -325,23 +325,26 @@ def test_settings_of_log_linear_models():
         "tolerance": 0.1,
         "search_tolerance": 0.2,
     }
-    assert build(**settings).attrs["estimator"] == LogLinearEstimator(**settings)
+    assert build(**settings).attrs["estimator"] == LogLinearSettings(**settings)
     base = registry.architectures.get("spacy_structlearn.BayesNet.v1")(structure="naive")
     stacked = build(base=base).attrs["estimator"].base
-    assert stacked.structure == "naive"
-    assert stacked.is_empty
+    assert stacked == BayesNetSettings(structure="naive")
 
 
 @pytest.mark.parametrize(
     ("name", "bad", "code"),
     [
-        ("BayesNet", {"structure": "tree"}, "SL513"),
-        ("BayesNet", {"fit_d": "some"}, "SL513"),
-        ("BayesNet", {"prior_variance": 0.0}, "SL513"),
-        ("LogLinear", {"templates": "all"}, "SL520"),
-        ("LogLinear", {"l2": -1.0}, "SL520"),
-        ("LogLinear", {"base": {"@architectures": "spacy_structlearn.HMM.v1"}}, "SL031.*'hmm'"),
-        ("LogLinear", {"base": {"@architectures": "spacy_structlearn.LogLinear.v1"}}, "SL031"),
+        ("BayesNet", {"structure": "tree"}, "SL043"),
+        ("BayesNet", {"fit_d": "some"}, "SL043"),
+        ("BayesNet", {"l2": -1.0}, "SL043"),
+        ("LogLinear", {"templates": "all"}, "SL043"),
+        ("LogLinear", {"l2": -1.0}, "SL043"),
+        ("LogLinear", {"base": {"@architectures": "spacy_structlearn.HMM.v1"}}, "SL043.*base"),
+        (
+            "LogLinear",
+            {"base": {"@architectures": "spacy_structlearn.LogLinear.v1"}},
+            "SL043.*base",
+        ),
     ],
 )
 def test_bad_settings_of_classifiers(name, bad, code):
@@ -381,7 +384,7 @@ def test_settings_of_classifiers_are_read_from_a_config_as_they_were_written(tmp
     nlp.config.to_disk(tmp_path / "config.cfg")
     again = spacy.util.load_model_from_config(spacy.util.load_config(tmp_path / "config.cfg"))
     assert again.get_pipe("pp_attacher").estimator == attacher.estimator
-    assert attacher.estimator == BayesNetEstimator(**settings)
+    assert attacher.estimator == BayesNetSettings(**settings)
 
 
 # --- stages ---------------------------------------------------------------------------------------
@@ -445,17 +448,18 @@ def word_stages(make_examples):
 
 def test_stages_are_sections_within_a_section():
     model = registry.resolve(Config().from_str(STAGES))["model"]
-    assert model.attrs["estimator"] == StagesEstimator(
-        {
-            "nouns": BayesNetEstimator("naive"),
-            "determiners": LogLinearEstimator([["tag"], ["word", "tag"]], l2=0.1),
-        }
+    assert model.attrs["estimator"] == StagesSettings(
+        stages={
+            "nouns": BayesNetSettings(structure="naive"),
+            "determiners": LogLinearSettings(templates=[["tag"], ["word", "tag"]], l2=0.1),
+        },
+        order=["nouns", "determiners"],
     )
     assert model.attrs["parameters"].is_empty
     assert model.attrs["parameters"].stages == ("nouns", "determiners")
     build = registry.architectures.get("spacy_structlearn.Stages.v1")
     stages = {"a": registry.architectures.get("spacy_structlearn.LogLinear.v1")(), "b": model}
-    assert build(stages, ["a"]).attrs["parameters"].stages == ("a",)
+    assert build(stages=stages, order=["a"]).attrs["parameters"].stages == ("a",)
 
 
 def test_stages_are_learned_by_both_doors_to_the_same_point(word_stages):
@@ -497,10 +501,10 @@ def test_a_stage_is_changed_or_left_out_by_its_name():
     stage = {"@architectures": "spacy_structlearn.LogLinear.v1", "l2": 3.0}
     model = {"@architectures": "spacy_structlearn.Stages.v1", "stages": {"determiners": stage}}
     component = spacy.blank("en").add_pipe("word_stages", config={"model": model})
-    estimators = component.estimator.estimators
+    estimators = component.estimator.stages
     assert list(estimators) == ["nouns", "determiners"]
     assert estimators["determiners"].l2 == 3.0
-    assert estimators["determiners"].templates == [["tag"], ["word", "tag"]]
+    assert estimators["determiners"].templates == (("tag",), ("word", "tag"))
     model = {"@architectures": "spacy_structlearn.Stages.v1", "order": ["determiners"]}
     component = spacy.blank("en").add_pipe("word_stages", config={"model": model})
     assert component.parameters.stages == ("determiners",)

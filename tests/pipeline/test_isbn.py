@@ -23,8 +23,8 @@ from spacy.vocab import Vocab
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.isbn.decode import DerivationParser
-from spacy_structlearn.isbn.estimators import ISBNEstimator
 from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.pipeline import batch_trainable, fitting
 from spacy_structlearn.pipeline.constituency_parser import ConstituencyParser
 from spacy_structlearn.pipeline.readers import (
@@ -44,7 +44,7 @@ FEW = parsers.MODELS["ISBN"]
 
 @pytest.fixture(scope="module")
 def pickled_unsure():
-    nlp = blank(epochs=10)
+    nlp = blank(max_iterations=10)
     examples = treebank(nlp)[:5]
     parser_of(nlp).initialize(lambda: examples)
     parser_of(nlp).fit(examples)
@@ -66,21 +66,33 @@ def nlp():
 # --- settings -------------------------------------------------------------------------------------
 def test_the_defaults():
     model = registry.architectures.get(NAME)()
-    assert model.attrs["estimator"] == ISBNEstimator()
+    assert model.attrs["estimator"] == ISBNSettings()
     assert model.attrs["parameters"] == ISBN.empty()
     assert model.layers == []
 
 
 def test_settings():
-    own = {"means": "mean_field", "state_size": 12, "threshold": 3, "min_unknown": 2, "fuse": 7}
-    own |= {"signature": "english", "normalization": "", "features": "abd", "epochs": 4}
-    own |= {"batch_size": 5, "optimizer": "adam", "learn_rate": 0.05, "l2": 0.01, "dropout": 0.2}
+    own = {
+        "means": "mean_field",
+        "state_size": 12,
+        "min_word_count": 3,
+        "min_unknown": 2,
+        "min_chain_count": 7,
+    }
+    own |= {"signature": "english", "normalization": "", "features": "abd", "max_iterations": 4}
+    own |= {
+        "batch_size": 5,
+        "optimizer": "adam",
+        "learn_rate": 0.05,
+        "weight_decay": 0.01,
+        "dropout": 0.2,
+    }
     own |= {"grad_clip": 2.0, "averages": False, "validation": 0.25, "seed": 7, "beam": 6}
     own |= {"branching": 8, "search": "word_synchronous", "shards": 3, "threads": 2}
-    assert own.keys() == {field.name for field in dataclasses.fields(ISBNEstimator)}
+    assert own.keys() == {field.name for field in dataclasses.fields(ISBNSettings)}
     estimator = parser_of(blank(**own)).estimator
-    assert estimator == ISBNEstimator(**own)
-    defaults = dataclasses.asdict(ISBNEstimator())
+    assert estimator == ISBNSettings(**own)
+    defaults = dataclasses.asdict(ISBNSettings())
     assert not [name for name, value in own.items() if defaults[name] == value]
 
 
@@ -133,7 +145,7 @@ def test_mean_field_learns_the_sample():
 
 
 def test_update_ends_at_the_network_of_fit():
-    straight, stepwise = trained(epochs=3), blank(epochs=3, threads=2)
+    straight, stepwise = trained(max_iterations=3), blank(max_iterations=3, threads=2)
     examples = treebank(stepwise)
     sgd = stepwise.initialize(lambda: examples)
     losses = [stepwise.update(examples, sgd=sgd)["constituency_parser"] for _ in range(4)]
@@ -142,7 +154,7 @@ def test_update_ends_at_the_network_of_fit():
 
 
 def test_updates_by_parts_of_the_corpus_end_there_too():
-    straight, stepwise = trained(epochs=3), blank(epochs=3)
+    straight, stepwise = trained(max_iterations=3), blank(max_iterations=3)
     examples = treebank(stepwise)
     sgd = stepwise.initialize(lambda: examples)
     for part in (examples[:4], examples[4:], examples, examples, examples):
@@ -151,7 +163,7 @@ def test_updates_by_parts_of_the_corpus_end_there_too():
 
 
 def test_the_order_of_the_examples_makes_no_difference():
-    straight, other = trained(epochs=2), blank(epochs=2)
+    straight, other = trained(max_iterations=2), blank(max_iterations=2)
     examples = treebank(other)
     random.Random(0).shuffle(examples)
     parser_of(other).initialize(lambda: treebank(other))
@@ -164,7 +176,7 @@ def test_the_order_of_the_examples_makes_no_difference():
 def test_an_interrupted_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch, settings, step):
     """From within the first epoch, and from within a later one."""
     monkeypatch.setattr(batch_trainable, "CHECKPOINT_SECONDS", -1)
-    straight, other = trained(epochs=3, **settings), blank(epochs=3, **settings)
+    straight, other = trained(max_iterations=3, **settings), blank(max_iterations=3, **settings)
     parser = parser_of(other)
     examples = treebank(other)
     parser.initialize(lambda: examples)
@@ -200,7 +212,7 @@ def test_another_treebank_with_other_labels():
         set_gold_spans(doc, "constituents", tree.spans()[1:])
         docs.append(doc)
     examples = [to_example(doc, tags=False) for doc in docs] * 10
-    model = {"@architectures": NAME, **FEW, "epochs": 40}
+    model = {"@architectures": NAME, **FEW, "max_iterations": 40}
     nlp.add_pipe("constituency_parser", config={"model": model})
     nlp.initialize(lambda: examples)
     parser_of(nlp).fit(examples)
@@ -216,7 +228,9 @@ def overrides(tmp_path_factory):
     DocBin(docs=docs[2:]).to_disk(folder / "train.spacy")
     DocBin(docs=docs[:2]).to_disk(folder / "dev.spacy")
     # Some settings are not in the config, and cannot be overridden.
-    settings = {k: v for k, v in FEW.items() if k not in ("min_unknown", "fuse")} | {"epochs": 5}
+    settings = {k: v for k, v in FEW.items() if k not in ("min_unknown", "min_chain_count")} | {
+        "max_iterations": 5
+    }
     return {
         "training.max_steps": 5,
         **{f"paths.{name}": str(folder / f"{name}.spacy") for name in ("train", "dev")},
@@ -417,14 +431,14 @@ def test_calibration(unsure):
 
 # --- storage --------------------------------------------------------------------------------------
 def test_an_untrained_one_is_stored_and_trained_later(tmp_path):
-    nlp = blank(epochs=1)
+    nlp = blank(max_iterations=1)
     nlp.to_disk(tmp_path / "model")
     other = spacy.load(tmp_path / "model")
     assert parser_of(other).parameters.is_empty
     examples = treebank(other)
     parser_of(other).initialize(lambda: examples)
     parser_of(other).fit(examples)
-    assert stored(other) == stored(trained(epochs=1))
+    assert stored(other) == stored(trained(max_iterations=1))
 
 
 def test_a_compact_network_parses_as_the_whole_one(nlp):
@@ -485,5 +499,6 @@ def test_a_pipeline_without_one_does_not_import_it(tmp_path):
         f"import spacy_structlearn\nspacy_structlearn.load()({TEXT!r})", tmp_path
     )
     assert "spacy_structlearn.pipeline.constituency_parser" in found
-    assert not [name for name in found if name.startswith("spacy_structlearn.isbn")]
+    package = "spacy_structlearn.isbn"
+    assert {name for name in found if name.startswith(package)} <= {package, f"{package}.settings"}
     assert "scipy" not in found

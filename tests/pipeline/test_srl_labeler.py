@@ -1293,7 +1293,7 @@ def test_what_the_factory_makes():
     assert isinstance(labeler, SRLLabeler)
     assert labeler.parameters.stages == STAGES
     assert labeler.tags == ENGLISH.verbs
-    for stage, estimator in labeler.estimator.estimators.items():
+    for stage, estimator in labeler.estimator.stages.items():
         assert [list(t) for t in estimator.templates] == srl_templates(stage)
         assert estimator.l2 == 1.0
     assert labeler.lemmatizer("ate", "VBD") == "eat"

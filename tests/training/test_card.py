@@ -14,12 +14,18 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 import spacy_structlearn
-from spacy_structlearn.classification import BayesNet, LogLinear
+from spacy_structlearn.classification import (
+    BayesNet,
+    BayesNetSettings,
+    LogLinear,
+    LogLinearSettings,
+)
 from spacy_structlearn.classification.stages import Stages
 from spacy_structlearn.grammar.fragment_weights import FragmentWeights
 from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.isbn.derivation import symbols_of
 from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
 from spacy_structlearn.pipeline.readers import read_treebank
 from spacy_structlearn.trees.brackets import parse_tree
@@ -146,8 +152,8 @@ def test_weights_of_fragments_count(nlp):
 
 def test_weights_of_belief_networks():
     tree = parse_tree("(S (NP (D the) (N dog)) (VP (V barks)))")
-    symbols, log_probs = symbols_of([tree], signature="shape")
-    network = ISBN.initialize(symbols, log_probs, state_size=2)
+    symbols, log_probs = symbols_of([tree], ISBNSettings())
+    network = ISBN.initialize(symbols, log_probs, ISBNSettings(state_size=2))
     drawn = [part for part in network.parts().values() if part.any()]
     assert log_probs.size > 0
     assert len(drawn) < len(network.parts())
@@ -157,13 +163,17 @@ def test_weights_of_belief_networks():
 def test_weights_of_classifiers():
     rows = [("ate", "with"), ("ate", "of"), ("saw", "of"), ("saw", "with")]
     labels = ["V", "N", "N", "V"]
-    net = BayesNet("naive").fit(rows, labels, variables=["v", "p"])
+    net = BayesNet(BayesNetSettings(structure="naive")).fit(rows, labels, variables=["v", "p"])
     # A count for each label, and for each of two values of two variables with it, but for those of
     # "p" that never occur; and a d for each level.
     assert card.n_weights(net) == net.n_keys + sum(d.size for d in net.d.values())
-    alone = LogLinear([["p"]], l2=1.0).fit(rows, labels, variables=["v", "p"])
+    alone = LogLinear(LogLinearSettings(templates=[["p"]], l2=1.0)).fit(
+        rows, labels, variables=["v", "p"]
+    )
     assert card.n_weights(alone) == 4 + np.count_nonzero(alone.bias)
-    stacked = LogLinear([["p"]], l2=1.0, base=BayesNet("naive"))
+    stacked = LogLinear(
+        LogLinearSettings(templates=[["p"]], l2=1.0, base=BayesNetSettings(structure="naive"))
+    )
     stacked.fit(rows, labels, variables=["v", "p"])
     assert card.n_weights(stacked) > card.n_weights(stacked.base) > 0
     both = Stages({"identification": alone, "roles": alone})

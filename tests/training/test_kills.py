@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_structlearn.isbn.estimators import ISBNEstimator
+from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.pipeline import digests, fitting
 from spacy_structlearn.trees.brackets import read_trees
 
@@ -151,7 +151,7 @@ def test_a_pipeline_that_was_moved_and_not_replaced_comes_back(trained, tmp_path
 def test_a_sigmoid_belief_network_at_the_end_of_its_last_epoch_goes_on():
     """The learning rate falls to nothing there, which had been taken for the end."""
     trees = list(read_trees(SAMPLE / "sample.trees"))[:40]
-    settings = ISBNEstimator(state_size=3, epochs=2, threshold=3, seed=1)
+    settings = ISBNSettings(state_size=3, max_iterations=2, min_word_count=3, seed=1)
     trainer = settings.trainer(settings.initialize([trees]), [trees])
     states = []
     trainer.on_iteration = lambda *_: states.append(trainer.to_bytes())

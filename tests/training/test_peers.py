@@ -165,7 +165,9 @@ def test_systems_take_turns_and_are_not_measured_again(small, in_process, monkey
     in_process.clear()
     run_script(monkeypatch, small, "--only", *PAIR)
     assert in_process == []
-    monkeypatch.setitem(peers_ours.SYSTEMS, first, peers_ours.Classifier("BayesNet", "naive"))
+    monkeypatch.setitem(
+        peers_ours.SYSTEMS, first, peers_ours.Classifier("BayesNet", {"structure": "naive"})
+    )
     run_script(monkeypatch, small, "--only", *PAIR, "--rounds", "1")
     assert in_process == [(first, "train"), (first, "predict")]
     in_process.clear()

@@ -31,7 +31,9 @@ from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
-SMALL = replace(BASE, state_size=4, epochs=1, threshold=2, min_unknown=1, beam=2, branching=3)
+SMALL = replace(
+    BASE, state_size=4, max_iterations=1, min_word_count=2, min_unknown=1, beam=2, branching=3
+)
 CANDIDATES = {"paper": replace(SMALL, signature=""), "package": SMALL}
 
 
@@ -273,7 +275,7 @@ def test_training_that_was_broken_goes_on(small, monkeypatch):
     # The state is saved at each iteration.
     monkeypatch.setattr(pk_models, "CHECKPOINT_S", 0)
     monkeypatch.setattr(pk_models, "CHECKPOINT_RATIO", 0)
-    settings = replace(SMALL, epochs=3)
+    settings = replace(SMALL, max_iterations=3)
     whole, _ = th_parsing.network(small, "ewt", "fit", settings)
     path = th_parsing.network_path(small, "ewt", "fit", settings)
     path.unlink()

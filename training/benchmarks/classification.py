@@ -121,37 +121,39 @@ def ours(model: Any, corpora: Path) -> dict[str, float]:
 
 def bayes_net(corpora: Path) -> dict[str, float]:
     """The hybrid network, its structure searched for."""
-    from spacy_structlearn.classification import BayesNet
+    from spacy_structlearn.classification import BayesNet, BayesNetSettings
 
-    return ours(BayesNet("search", fit_d="conditional", n_d="many"), corpora)
+    return ours(
+        BayesNet(BayesNetSettings(structure="search", fit_d="conditional", n_d="many")), corpora
+    )
 
 
 def naive_bayes(corpora: Path) -> dict[str, float]:
     """Its simplest structure, d fitted jointly."""
-    from spacy_structlearn.classification import BayesNet
+    from spacy_structlearn.classification import BayesNet, BayesNetSettings
 
-    return ours(BayesNet("naive", fit_d="joint", n_d="many"), corpora)
+    return ours(BayesNet(BayesNetSettings(structure="naive", fit_d="joint", n_d="many")), corpora)
 
 
 def log_linear(corpora: Path) -> dict[str, float]:
     """Templates and l2 searched for."""
-    from spacy_structlearn.classification.log_linear import LogLinear
+    from spacy_structlearn.classification import LogLinear, LogLinearSettings
 
-    return ours(LogLinear("search", l2="search"), corpora)
+    return ours(LogLinear(LogLinearSettings(templates="search", l2="search")), corpora)
 
 
 def log_linear_single(corpora: Path) -> dict[str, float]:
     """Single values: logistic regression."""
-    from spacy_structlearn.classification.log_linear import LogLinear
+    from spacy_structlearn.classification import LogLinear, LogLinearSettings
 
-    return ours(LogLinear("single", l2=L2["single"]), corpora)
+    return ours(LogLinear(LogLinearSettings(templates="single", l2=L2["single"])), corpora)
 
 
 def log_linear_conjunctions(corpora: Path) -> dict[str, float]:
     """All pairs and triples, without a search."""
-    from spacy_structlearn.classification.log_linear import LogLinear
+    from spacy_structlearn.classification import LogLinear, LogLinearSettings
 
-    return ours(LogLinear(TEMPLATES, l2=L2["conjunctions"]), corpora)
+    return ours(LogLinear(LogLinearSettings(templates=TEMPLATES, l2=L2["conjunctions"])), corpora)
 
 
 # --- pgmpy ----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -99,8 +99,7 @@ class Classifier:
     """A BayesNet or a LogLinear, with dev for what it selects."""
 
     kind: str
-    structure: Any
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any]
 
     def setup(self) -> None:
         from spacy_structlearn import classification
@@ -110,7 +109,8 @@ class Classifier:
     def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
         from spacy_structlearn import classification
 
-        model = getattr(classification, self.kind)(self.structure, **self.settings)
+        settings = getattr(classification, f"{self.kind}Settings")(**self.settings)
+        model = getattr(classification, self.kind)(settings)
         rows, labels = _tuples(train["inputs"]), train["outputs"]
         on_dev = (_tuples(dev["inputs"]), dev["outputs"])
         model.fit(rows, labels, dev=on_dev, variables=VARIABLES)
@@ -192,9 +192,9 @@ SYSTEMS = {
     "ours_pairs": Chunker({**CRF, "order": 2, "l2": 1.0}),
     "ours_perceptron": Chunker({"@architectures": "spacy_structlearn.Perceptron.v1"}),
     "ours_best": Chunker({"l2": 2.0}, config="np_chunker.cfg", n_classes=400),
-    "ours_bayes_net": Classifier("BayesNet", "search", {"fit_d": "conditional", "n_d": "many"}),
-    "ours_log_linear": Classifier("LogLinear", "search", {"l2": "search"}),
-    "ours_conjunctions": Classifier("LogLinear", CONJUNCTIONS, {"l2": 1.0}),
+    "ours_bayes_net": Classifier("BayesNet", {"fit_d": "conditional", "n_d": "many"}),
+    "ours_log_linear": Classifier("LogLinear", {"l2": "search"}),
+    "ours_conjunctions": Classifier("LogLinear", {"templates": CONJUNCTIONS, "l2": 1.0}),
     "ours_grammar": Grammar(),
     "ours_product": Grammar(grammars=4, folds=10, decoder="labelled_recall"),
 }

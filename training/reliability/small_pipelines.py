@@ -95,7 +95,7 @@ SMALL = {
         "constituency_parser.MEstimatedGrammar",
         {"max_iterations": 10, "folds": 2, "conditional_iterations": 4},
     ),
-    "isbn": Small("constituency_parser.ISBN", {"state_size": 6, "epochs": 2, "beam": 3}),
+    "isbn": Small("constituency_parser.ISBN", {"state_size": 6, "max_iterations": 2, "beam": 3}),
     "bayes_net": _attacher("BayesNet", structure="search"),
     "log_linear": _attacher("LogLinear", templates="search", max_templates=2),
     "roles": Small("srl_labeler"),

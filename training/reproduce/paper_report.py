@@ -21,7 +21,7 @@ def pair_key(a: str, b: str) -> str:
 
 def n_of_d(net: BayesNet) -> int:
     """How many d the smoothing of a network has."""
-    return 1 if net.n_d == "one" else sum(map(len, net.d.values()))
+    return 1 if net.settings.n_d == "one" else sum(map(len, net.d.values()))
 
 
 def flat(table: Figures, prefix: str = "") -> dict[str, Any]:

@@ -29,8 +29,13 @@ from pp_quadruples import quadruple_recall
 from train_classes import FILES, sentences, train_classes
 
 import spacy_structlearn
-from spacy_structlearn.classification import BayesNet, LogLinear, Table
-from spacy_structlearn.classification.conditional import LogLinearSettings
+from spacy_structlearn.classification import (
+    BayesNet,
+    BayesNetSettings,
+    LogLinear,
+    LogLinearSettings,
+    Table,
+)
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.classification import score_labels
 from spacy_structlearn.evaluation.mcnemar import mcnemar
@@ -97,35 +102,47 @@ def tables(corpora: Path) -> dict[str, Any]:
         right = np.array(predictions[name]) == np.array(test.labels)
         score = score_labels(test.labels, predictions[name])
         figures[f"{name}.test_acc"] = 100 * score.accuracy
-        if not getattr(model, "recount", False):  # such a net has seen devset
+        if not model.settings.recount:  # such a net has seen devset
             figures[f"{name}.dev_acc"] = 100 * accuracy(model, data["dev"])
         figures[f"{name}.ece"] = expected_calibration_error(probabilities.max(axis=1), right)
         print(f"{name:24} {figures[f'{name}.test_acc']:.2f}", flush=True)
 
     for fit_d, name in (("joint", "nb"), ("conditional", "hybrid_nb")):
         for n_d in ("one", "many"):
-            model = BayesNet("naive", fit_d=fit_d, n_d=n_d).fit(**data)
+            model = BayesNet(BayesNetSettings(structure="naive", fit_d=fit_d, n_d=n_d)).fit(**data)
             report(f"{name}.{n_of_d(model)}", model)
-    report("lr", LogLinear("single", l2="search").fit(**data))
+    report("lr", LogLinear(LogLinearSettings(templates="single", l2="search")).fit(**data))
 
     start = process_time()
-    searched = BayesNet("search", fit_d=None).fit(**data)
+    searched = BayesNet(BayesNetSettings(structure="search", fit_d=None)).fit(**data)
     figures["search_s.bn"] = process_time() - start
     figures["structure"] = {v: " ".join(p) for v, p in searched.parents.items()}
     figures["structure_as_in_paper"] = int(searched.parents == STRUCTURE)
     for fit_d, name in (("joint", "bn"), ("conditional", "hybrid_bn")):
         for n_d in ("one", "many"):
-            model = BayesNet(searched.parents, fit_d=fit_d, n_d=n_d).fit(**data)
+            model = BayesNet(
+                BayesNetSettings(structure=searched.parents, fit_d=fit_d, n_d=n_d)
+            ).fit(**data)
             report(f"{name}.{n_of_d(model)}", model)
-    report("recount.hybrid_bn", BayesNet(searched.parents, n_d="many", recount=True).fit(**data))
+    report(
+        "recount.hybrid_bn",
+        BayesNet(BayesNetSettings(structure=searched.parents, n_d="many", recount=True)).fit(
+            **data
+        ),
+    )
     start = process_time()
-    loglinear = LogLinear("search", l2="search").fit(**data)
+    loglinear = LogLinear(LogLinearSettings(templates="search", l2="search")).fit(**data)
     figures["search_s.loglinear"] = process_time() - start
     report("loglinear", loglinear)
     figures["loglinear.templates"] = ["+".join(t) for t in loglinear.templates]
 
-    report("minimal.bn", BayesNet("search", fit_d=None, smoothing="uniform").fit(**data))
-    minimal = LogLinear("search", l2=MINIMAL_L2, nested=False).fit(**data)
+    report(
+        "minimal.bn",
+        BayesNet(BayesNetSettings(structure="search", fit_d=None, smoothing="uniform")).fit(**data),
+    )
+    minimal = LogLinear(LogLinearSettings(templates="search", l2=MINIMAL_L2, nested=False)).fit(
+        **data
+    )
     report("minimal.loglinear", minimal)
 
     for a, b in SIGNIFICANT:
@@ -155,7 +172,13 @@ def best(corpora: Path) -> dict[str, Any]:
         templates = [t for ending in ("lemma", *kinds) for t in conjunctions(ending)]
         templates = list(dict.fromkeys(templates))
         for l2 in BEST_L2:
-            model = LogLinear(templates, l2=l2, base=BayesNet(ON_LEMMAS, n_d="many"))
+            model = LogLinear(
+                LogLinearSettings(
+                    templates=templates,
+                    l2=l2,
+                    base=BayesNetSettings(structure=ON_LEMMAS, n_d="many"),
+                )
+            )
             model.fit(tables[0], train.labels)
             score = accuracy(model, (tables[1], dev.labels))
             name = "_".join(("lemma", *kinds)) + f"_{l2:g}"
@@ -163,7 +186,11 @@ def best(corpora: Path) -> dict[str, Any]:
             found.append((score, templates, l2))
             print(f"best, {name:18} dev {100 * score:.2f}", flush=True)
     score, templates, l2 = max(found, key=itemgetter(0))
-    model = LogLinear(templates, l2=l2, base=BayesNet(ON_LEMMAS, n_d="many"))
+    model = LogLinear(
+        LogLinearSettings(
+            templates=templates, l2=l2, base=BayesNetSettings(structure=ON_LEMMAS, n_d="many")
+        )
+    )
     model.fit(Table.concatenate(tables[:2]), train.labels + dev.labels)
     predicted, probabilities = model.predict(tables[2]), model.predict_proba(tables[2])
     right = np.array(predicted) == np.array(test.labels)
@@ -242,8 +269,9 @@ def data(corpora: Path, work: Path) -> dict[str, Any]:
     """
     shipped = spacy_structlearn.load().get_pipe("pp_attacher").parameters
     both = items(corpora, "training") + items(corpora, "devset")
-    settings = LogLinearSettings.of(shipped.settings.fields(), BayesNet(ON_LEMMAS))
-    other = LogLinear.of(settings).fit(variables(both.words, lemma), both.labels)
+    base = BayesNetSettings(structure=ON_LEMMAS)
+    settings = shipped.settings.part(LogLinearSettings, base=base)
+    other = LogLinear(settings).fit(variables(both.words, lemma), both.labels)
     docs = DocBin().from_disk(default.build_docs(corpora, work)["dev"]).get_docs(Vocab())
     gold = [site for doc in docs for site in doc._.pp_attachments]
     quadruples = [tuple(t.text for t in (g.verb, g.noun, g.prep, g.object)) for g in gold]

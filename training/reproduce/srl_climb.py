@@ -15,7 +15,7 @@ from operator import eq
 import numpy as np
 from srl_items import Items
 
-from spacy_structlearn.classification import BayesNet
+from spacy_structlearn.classification import BayesNet, BayesNetSettings
 
 FOLDS = 3
 
@@ -35,7 +35,9 @@ class Judge:
         """How many items a network with this structure classifies right."""
         n_right = 0
         for fit, held_out in self._folds:
-            net = BayesNet(structure).fit(fit.table, fit.labels, dev=self._dev)
+            net = BayesNet(BayesNetSettings(structure=structure)).fit(
+                fit.table, fit.labels, dev=self._dev
+            )
             predicted = net.predict(held_out.table)
             n_right += sum(map(eq, predicted, held_out.labels))
         return n_right

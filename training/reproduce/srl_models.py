@@ -18,7 +18,12 @@ from paper_report import n_of_d, pair_key
 from srl_climb import climb
 from srl_items import ARGUMENTS, Corpus, Items
 
-from spacy_structlearn.classification import BayesNet, LogLinear
+from spacy_structlearn.classification import (
+    BayesNet,
+    BayesNetSettings,
+    LogLinear,
+    LogLinearSettings,
+)
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.classification import score_labels
 from spacy_structlearn.evaluation.mcnemar import mcnemar
@@ -128,11 +133,13 @@ class Report:
         """A model on train and tune, in which nothing is left to choose."""
         train, tune, both = self.corpus.train, self.corpus.tune, self.corpus.without_test()
         if isinstance(model, BayesNet):
-            settings = {"fit_d": model.fit_d, "n_d": model.n_d, "smoothing": model.smoothing}
-            net = BayesNet(model.parents, recount=True, **settings)
+            changes = {"structure": model.parents, "recount": True}
+            net = BayesNet(model.settings.part(BayesNetSettings, **changes))
             return net.fit(train.table, train.labels, dev=(tune.table, tune.labels))
         tolerance = model.settings.tolerance
-        again = LogLinear(model.templates, l2=model.l2, tolerance=tolerance)
+        again = LogLinear(
+            LogLinearSettings(templates=model.templates, l2=model.l2, tolerance=tolerance)
+        )
         return again.fit(both.table, both.labels)
 
     def close(self) -> dict[str, Any]:
@@ -171,8 +178,11 @@ def naive(report: Report) -> None:
     """Table 5: no conjunctions."""
     for fit_d, name in (("joint", "nb"), ("conditional", "hybrid_nb")):
         for n_d, ending in (("one", "1"), ("many", "15")):
-            report.add(f"core.{name}.{ending}", BayesNet("naive", fit_d=fit_d, n_d=n_d))
-    report.add("core.lr", LogLinear(SINGLE, l2="search"))
+            report.add(
+                f"core.{name}.{ending}",
+                BayesNet(BayesNetSettings(structure="naive", fit_d=fit_d, n_d=n_d)),
+            )
+    report.add("core.lr", LogLinear(LogLinearSettings(templates=SINGLE, l2="search")))
 
 
 def nets(report: Report) -> None:
@@ -180,7 +190,7 @@ def nets(report: Report) -> None:
     train, tune = report.corpus.train, report.corpus.tune
 
     def search(max_parents: int) -> BayesNet:
-        net = BayesNet("search", fit_d=None, max_parents=max_parents)
+        net = BayesNet(BayesNetSettings(structure="search", fit_d=None, max_parents=max_parents))
         return net.fit(train.table, train.labels, dev=(tune.table, tune.labels))
 
     found = report.timed("search_s.bn", lambda: search(3))
@@ -188,14 +198,17 @@ def nets(report: Report) -> None:
     report.set("core.structure_tried", sum(step.n_candidates for step in found.steps))
     for fit_d, name in (("joint", "bn"), ("conditional", "hybrid_bn")):
         for n_d, ending in (("one", "1"), ("many", "multi")):
-            report.add(f"core.{name}.{ending}", BayesNet(found.parents, fit_d=fit_d, n_d=n_d))
+            report.add(
+                f"core.{name}.{ending}",
+                BayesNet(BayesNetSettings(structure=found.parents, fit_d=fit_d, n_d=n_d)),
+            )
     wider = report.timed("search_s.bn_3_parents", lambda: search(4))
     report.set("core.structure_3_parents", as_text(wider.parents))
-    report.add("core.hybrid_bn.3_parents", BayesNet(wider.parents))
+    report.add("core.hybrid_bn.3_parents", BayesNet(BayesNetSettings(structure=wider.parents)))
     best, n_tried = report.timed("search_s.climb", lambda: climb(wider.parents, 3, train, tune))
     report.set("core.structure_best", as_text(best))
     report.set("core.structure_best_tried", n_tried)
-    report.add("core.hybrid_bn.best", BayesNet(best))
+    report.add("core.hybrid_bn.best", BayesNet(BayesNetSettings(structure=best)))
 
 
 def as_text(structure: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
@@ -204,9 +217,13 @@ def as_text(structure: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
 
 def log_linear(report: Report) -> None:
     """The log-linear models: structure search, and for comparison templates that are given."""
-    report.add("core.loglinear.paper", LogLinear(PAPER_TEMPLATES, l2=CORE_L2))
-    report.add("core.loglinear.pairs", LogLinear(PAIRS, l2=CORE_L2))
-    searched = LogLinear("search", l2=CORE_L2, search_tolerance=SEARCH_TOLERANCE)
+    report.add(
+        "core.loglinear.paper", LogLinear(LogLinearSettings(templates=PAPER_TEMPLATES, l2=CORE_L2))
+    )
+    report.add("core.loglinear.pairs", LogLinear(LogLinearSettings(templates=PAIRS, l2=CORE_L2)))
+    searched = LogLinear(
+        LogLinearSettings(templates="search", l2=CORE_L2, search_tolerance=SEARCH_TOLERANCE)
+    )
     report.timed("search_s.loglinear", lambda: report.add("core.loglinear", searched))
     report.set("core.loglinear.templates", template_names(searched))
     report.set("core.loglinear.n_fits", sum(step.n_fits for step in searched.steps))
@@ -219,18 +236,26 @@ def template_names(model: LogLinear) -> list[str]:
 def minimal(report: Report) -> None:
     """Table 8: next to no smoothing, and no backing off."""
     train, tune = report.corpus.train, report.corpus.tune
-    net = report.add("core.minimal.bn", BayesNet("search", fit_d=None, smoothing="uniform"))
+    net = report.add(
+        "core.minimal.bn",
+        BayesNet(BayesNetSettings(structure="search", fit_d=None, smoothing="uniform")),
+    )
     report.set("core.minimal.structure", as_text(net.parents))
     searching = LogLinear(
-        "search",
-        l2=MINIMAL_L2,
-        nested=False,
-        tolerance=SEARCH_TOLERANCE,
-        max_iterations=MINIMAL_ITERATIONS,
+        LogLinearSettings(
+            templates="search",
+            l2=MINIMAL_L2,
+            nested=False,
+            tolerance=SEARCH_TOLERANCE,
+            max_iterations=MINIMAL_ITERATIONS,
+        )
     )
     dev = (tune.table, tune.labels)
     report.timed("search_s.minimal", lambda: searching.fit(train.table, train.labels, dev=dev))
-    report.add("core.minimal.loglinear", LogLinear(searching.templates, l2=MINIMAL_L2))
+    report.add(
+        "core.minimal.loglinear",
+        LogLinear(LogLinearSettings(templates=searching.templates, l2=MINIMAL_L2)),
+    )
     report.set("core.minimal.loglinear.templates", template_names(searching))
 
 
@@ -238,7 +263,12 @@ def extra(corpus: Corpus, prefix: str = "") -> dict[str, Any]:
     """Additional features; the sense of the verb is the gold one."""
     report = Report(corpus, prefix)
     for name, templates in EXTRA.items():
-        report.add(f"extra.{name}", LogLinear(templates, l2=EXTRA_L2, tolerance=EXTRA_TOLERANCE))
+        report.add(
+            f"extra.{name}",
+            LogLinear(
+                LogLinearSettings(templates=templates, l2=EXTRA_L2, tolerance=EXTRA_TOLERANCE)
+            ),
+        )
     return report.close()
 
 

@@ -31,8 +31,9 @@ from thinc.api import Adam
 
 from spacy_structlearn.evaluation.mcnemar import mcnemar
 from spacy_structlearn.isbn.decode import DerivationParser
-from spacy_structlearn.isbn.derivation import SHIFT, Derivations, Symbols
+from spacy_structlearn.isbn.derivation import SHIFT, DerivationSymbols, LeftCornerDerivations
 from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.isbn.settings import ISBNSettings
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -53,7 +54,7 @@ LEAST_PROBABILITY = 1e-290
 BEAM, DEV_BEAM = 10, 5
 SIGNIFICANT = 0.05
 MEANS = {"nn": "feed_forward", "mf": "mean_field"}
-SYMBOLS = Symbols(
+SYMBOLS = DerivationSymbols(
     tags=tuple(map(str, range(N_LABELS))), words=(tuple(map(str, range(N_ELEMENTS))),) * N_LABELS
 )
 
@@ -347,14 +348,14 @@ class Learned(NamedTuple):
     seed: int
 
 
-def encode(sequences: Sequences) -> Derivations:
+def encode(sequences: Sequences) -> LeftCornerDerivations:
     """Each piece as a derivation that shifts its elements, with their labels as tags."""
     n_pieces, length = sequences.labels.shape
     offsets = np.arange(n_pieces + 1, dtype=np.int64) * length
     tags = sequences.labels.ravel()
     items = SYMBOLS.item_offsets[tags] + sequences.elements.ravel()
     none = np.full(len(tags), -1, dtype=np.int32)
-    return Derivations(
+    return LeftCornerDerivations(
         offsets,
         offsets,
         np.full(len(tags), SHIFT, dtype=np.int8),
@@ -367,16 +368,10 @@ def encode(sequences: Sequences) -> Derivations:
 
 def first(means: str, seed: int = 0, scale: float = 1.0) -> ISBN:
     """A network with random weights. means: one of `MEANS`."""
-    return ISBN.initialize(
-        SYMBOLS,
-        np.zeros((N_LABELS, 0)),
-        state_size=STATE_SIZE,
-        means=MEANS[means],
-        features="a",
-        beam=BEAM,
-        seed=seed,
-        scale=scale,
+    settings = ISBNSettings(
+        state_size=STATE_SIZE, means=MEANS[means], features="a", beam=BEAM, seed=seed
     )
+    return ISBN.initialize(SYMBOLS, np.zeros((N_LABELS, 0)), settings, scale=scale)
 
 
 def tie(
@@ -427,7 +422,7 @@ def train(
             if not settings.biases:
                 tie(model, gradient, np.sum)
             weights, _ = optimizer((0, "weights"), weights, gradient.astype(np.float32))
-        found = model.with_weights(weights.copy())
+        found = model.replaced(weights=weights.copy())
         accuracy = dev.accuracy(label(found, dev.elements, DEV_BEAM))
         if accuracy >= best.accuracy:
             best = best._replace(model=found, accuracy=accuracy, epochs=epoch)

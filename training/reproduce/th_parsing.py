@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import cache
-from hashlib import blake2b
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,13 +41,13 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.isbn.decode import DerivationParser, joint_log_probabilities
-from spacy_structlearn.isbn.estimators import ISBNEstimator
 from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 
 MEANS = {"nn": "feed_forward", "mf": "mean_field"}
-BASE = ISBNEstimator(signature="english")
+BASE = ISBNSettings(signature="english")
 # As far as the paper tells: stochastic gradients of single sentences, learning rate and weight
 # decay lowered when accuracy on held-out sentences falls, and nothing of how unknown words look.
 PAPER = replace(BASE, dropout=0.0, averages=False, validation=0.05, signature="", normalization="")
@@ -59,20 +58,21 @@ ADAM = replace(
     optimizer="adam",
     batch_size=8,
     learn_rate=0.005,
-    l2=0.02,
-    epochs=12,
+    weight_decay=0.02,
+    max_iterations=12,
 )
 # What is compared where things are chosen.
-CANDIDATES: dict[str, dict[str, ISBNEstimator]] = {
+CANDIDATES: dict[str, dict[str, ISBNSettings]] = {
     "ewt": {"paper": PAPER, "package": BASE, "adam": ADAM},
     "wsj": {
-        name: replace(one, threshold=5)
+        name: replace(one, min_word_count=5)
         for name, one in (("paper", PAPER), ("package", BASE), ("adam", ADAM))
     },
 }
 SEEDS = (0, 1, 2)
 # What belongs to an optimizer.
-SCHEDULE = ("optimizer", "batch_size", "learn_rate", "l2", "averages", "validation", "epochs")
+SCHEDULE = ("optimizer", "batch_size", "learn_rate", "weight_decay")
+SCHEDULE += ("averages", "validation", "max_iterations")
 # One setting at a time, around the one that is chosen; names without dots.
 SWEEPS: dict[str, dict[str, dict[str, Any]]] = {
     "state_size": {str(n): {"state_size": n} for n in (20, 40, 80, 120)},
@@ -81,7 +81,7 @@ SWEEPS: dict[str, dict[str, dict[str, Any]]] = {
     "optimizer": {
         one.optimizer: {name: getattr(one, name) for name in SCHEDULE} for one in (BASE, ADAM)
     },
-    "threshold": {str(n): {"threshold": n} for n in (5, 10, 20)},
+    "threshold": {str(n): {"min_word_count": n} for n in (5, 10, 20)},
     "signature": {
         "none": {"signature": "", "normalization": ""},
         "shape": {"signature": "shape", "normalization": "typographic"},
@@ -106,10 +106,10 @@ class Plan(NamedTuple):
 
     corpus: str
     split: str
-    settings: ISBNEstimator
+    settings: ISBNSettings
 
 
-def network(run: Short, corpus: str, split: str, settings: ISBNEstimator) -> tuple[ISBN, Figures]:
+def network(run: Short, corpus: str, split: str, settings: ISBNSettings) -> tuple[ISBN, Figures]:
     """The network of these trees and settings, trained unless it is kept; and the notes of its
     training, which is on one thread: see `run_training`.
     """
@@ -133,11 +133,10 @@ def network(run: Short, corpus: str, split: str, settings: ISBNEstimator) -> tup
     return trained, figures
 
 
-def network_path(run: Short, corpus: str, split: str, settings: ISBNEstimator) -> Path:
+def network_path(run: Short, corpus: str, split: str, settings: ISBNSettings) -> Path:
     """Where the network is kept."""
-    own = sorted(asdict(replace(settings, threads=1)).items())
-    digest = blake2b(repr(own).encode(), digest_size=6).hexdigest()
-    name = f"{run.name(corpus, split)}-{settings.means}-{settings.state_size}-{digest}.bin"
+    kind = f"{settings.means}-{settings.state_size}-{settings.digest()[:12]}"
+    name = f"{run.name(corpus, split)}-{kind}.bin"
     return run.shared / NAME / "isbn" / name
 
 
@@ -152,7 +151,7 @@ def _train(run: Short, plan: Plan) -> None:
     network(run, *plan)
 
 
-def settings_of(settings: ISBNEstimator, name: str) -> ISBNEstimator:
+def settings_of(settings: ISBNSettings, name: str) -> ISBNSettings:
     """With the approximation of this short name."""
     return replace(settings, means=MEANS[name])
 
@@ -167,14 +166,14 @@ def candidates(run: Short, corpus: str, name: str) -> dict[str, float]:
     return {key: f1_on(run, corpus, fit, one, choose) for key, one in own.items()}
 
 
-def f1_on(run: Short, corpus: str, train: str, settings: ISBNEstimator, split: str) -> float:
+def f1_on(run: Short, corpus: str, train: str, settings: ISBNSettings, split: str) -> float:
     """Trained on one part and scored on another, with the tags of the main figures."""
     model, _ = network(run, corpus, train, settings)
     result, _ = evaluated(run, DerivationParser(model), corpus, split, MAIN_TAGS[corpus])
     return result.f1
 
 
-def chosen(run: Short, corpus: str, name: str) -> ISBNEstimator:
+def chosen(run: Short, corpus: str, name: str) -> ISBNSettings:
     """The settings that are best where things are chosen."""
     scores = candidates(run, corpus, name)
     best = max(scores, key=lambda key: scores[key])
@@ -207,7 +206,7 @@ def compared(
     run: Short,
     corpus: str,
     train: str,
-    settings: Mapping[str, ISBNEstimator],
+    settings: Mapping[str, ISBNSettings],
     prefix: str,
 ) -> Iterator[Figures]:
     """Both approximations where nothing is chosen, and whether their difference is chance."""
@@ -461,7 +460,7 @@ def rerank(run: Short) -> Iterator[Figures]:
 
 
 def _networks(
-    run: Short, part: str, own: Mapping[str, ISBNEstimator] | None = None
+    run: Short, part: str, own: Mapping[str, ISBNSettings] | None = None
 ) -> dict[str, ISBN]:
     if own is None:
         own = {name: chosen(run, "ewt", name) for name in MEANS}
@@ -513,7 +512,7 @@ def beyond(run: Short, sweeps: Sequence[str] | None = None) -> Iterator[Figures]
                 yield under(f"beyond.{what}.{value}.{name}", found)
 
 
-def _trainings(run: Short, what: str, base: Mapping[str, ISBNEstimator]) -> Iterator[Figures]:
+def _trainings(run: Short, what: str, base: Mapping[str, ISBNSettings]) -> Iterator[Figures]:
     fit, choose, _, _ = PARTS["ewt"]
     plans = {
         (value, name): replace(one, **changes)

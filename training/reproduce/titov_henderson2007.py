@@ -73,8 +73,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from recording import CORPORA, RESULTS, WORK, record
 
 from spacy_structlearn.isbn.decode import DerivationParser
-from spacy_structlearn.isbn.estimators import ISBNEstimator
 from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.isbn.settings import ISBNSettings
 
 REPEATS = 3
 WARM_UP = 50  # sentences that are parsed before the clock runs
@@ -97,7 +97,7 @@ def cpu(run: Short) -> Iterator[Figures]:
         found = {
             "train_s": notes["cpu_s"],
             "train_mb": notes["peak_rss_mb"],
-            "epochs": one.epochs,
+            "epochs": one.max_iterations,
             "weights": model.n_weights,
             "mb": len(model.to_bytes()) / 1e6,
         }
@@ -118,12 +118,12 @@ def cpu(run: Short) -> Iterator[Figures]:
         walls: dict[int, list[float]] = {1: [], 2: []}
         for _ in range(REPEATS):
             for threads, times in walls.items():
-                times.append(_training_s(run, replace(one, threads=threads, epochs=EPOCHS)))
+                times.append(_training_s(run, replace(one, threads=threads, max_iterations=EPOCHS)))
         ratio = float(np.median(walls[1]) / np.median(walls[2]))
         yield {f"cpu.threads2.train.{name}": ratio}
 
 
-def _training_s(run: Short, settings: ISBNEstimator) -> float:
+def _training_s(run: Short, settings: ISBNSettings) -> float:
     """Wall-clock seconds."""
     trainer = settings.trainer(None, [run.trees("ewt", PARTS["ewt"][2])])
     start = time.perf_counter()

@@ -50,8 +50,8 @@ ENCODE = {
     "maxout_pieces": 2,
 }
 TOK2VEC = {"@architectures": "spacy.Tok2Vec.v2", "embed": EMBED, "encode": ENCODE}
-ISBN = {"state_size": 4, "threshold": 1, "min_unknown": 1, "fuse": 5, "epochs": 2}
-ISBN |= {"beam": 2, "branching": 2}
+ISBN = {"state_size": 4, "min_word_count": 1, "min_unknown": 1, "min_chain_count": 5}
+ISBN |= {"max_iterations": 2, "beam": 2, "branching": 2}
 LOG_LINEAR = {"@architectures": "spacy_structlearn.LogLinear.v1", "max_iterations": 5}
 STAGES = ("predicates", "senses", "identification", "roles")
 CLASSES = "<word classes>"  # in a config: the name of a file of some

@@ -12,200 +12,70 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from thinc.api import SGD, Adam
 
-from .. import serialization
 from ..errors import StructlearnError
-from ..trees.signatures import NORMALIZATIONS, SIGNATURES, registered
+from ..learning.training import Trainer, array_digest
+from ..optimize.shards import MakeEngine, make_engine
 from ..trees.tree import Tree
 from .decode import DerivationParser
-from .derivation import FEATURES, Derivations, encode, symbols_of
-from .model import ISBN, MEANS, SEARCHES
+from .derivation import LeftCornerDerivations, encode
+from .model import ISBN
+from .settings import REPORTS, ISBNSettings
 
-_KIND = "isbn_state"
-_VERSION = 1
-OPTIMIZERS = ("adam", "sgd")
-REPORTS = 20  # calls of `on_iteration` in an epoch, at most
 VALIDATION_BEAM = 5
 LEAST_FACTOR = 1 / 64  # of the learning rate; below, training ends
 # Weights that the optimiser is given at once. What it puts between is then small enough to be kept
 # by the allocator; fresh pages for each update would take most of the time.
 _BLOCK = 2**14
 
-Callback = Callable[[int, str, int, float], None]
-Data = Sequence[Tree | Sequence[Tree] | Derivations]
+Data = Sequence[Tree | Sequence[Tree] | LeftCornerDerivations]
 
 
-@dataclass(frozen=True)
-class ISBNEstimator:
-    """How an `ISBN` is learned.
-
-    means: "feed_forward" or "mean_field". state_size: units of a state. threshold, min_unknown,
-    fuse, signature, normalization: see `symbols_of`. features: the inputs of a state, see `ISBN`.
-    epochs: passes through the sentences, at most. batch_size: sentences in an update, which follows
-    the gradient of their mean log-likelihood. optimizer: "adam" or "sgd". learn_rate: at first.
-    l2: what is maximised is the mean log-likelihood of a sentence less l2 / 2 times the squared
-    length of the weights (a Gaussian prior), whatever the size of batches and treebank; with Adam,
-    whose steps have another scale, the decay is decoupled: weights shrink by learn_rate * l2 of
-    themselves in an update. dropout: of the means that later states read. grad_clip: the longest
-    gradient of an update; longer ones are shortened; 0: none are. averages: the weights that are
-    learned are moving averages, in effect over the last tenth of the updates.
-    validation: so large a share of the sentences is held out and, after each epoch, parsed with
-    their tags; where labelled brackets have a lower F1 than the best before, the training goes back
-    to that state, with half the learning rate and decay, until the rate is below 1/64 of the first;
-    the best weights are learned. 0: none is, and learning rate and decay fall linearly to 0.
-    seed: of the first weights, of dropout and of the order of the sentences. beam, branching,
-    search: how trees are found, see `ISBN`. shards: a batch is cut in so many parts, on which the
-    result depends by rounding errors alone. threads: so many share these parts; the result is the
-    same, bit for bit.
-    Raises StructlearnError SL620 for a setting out of range, SL405 for a signature or normalisation
-    that is not registered.
-    """
-
-    means: str = "feed_forward"
-    state_size: int = 40
-    threshold: int = 10
-    min_unknown: int = 5
-    fuse: int = 50
-    signature: str = "shape"
-    normalization: str = "typographic"
-    features: str = FEATURES
-    epochs: int = 20
-    batch_size: int = 1
-    optimizer: str = "sgd"
-    learn_rate: float = 0.1
-    l2: float = 1e-4
-    dropout: float = 0.1
-    grad_clip: float = 5.0
-    averages: bool = True
-    validation: float = 0.0
-    seed: int = 0
-    beam: int = 10
-    branching: int = 10
-    search: str = SEARCHES[0]
-    shards: int = 2
-    threads: int = 1
-
-    attributes: ClassVar[tuple[str, ...]] = ("ORTH", "TAG")
-
-    def __post_init__(self) -> None:
-        in_order = "".join(name for name in FEATURES if name in self.features)
-        counts = ("state_size", "threshold", "batch_size", "beam", "branching", "shards", "threads")
-        for name, wanted, sound in (
-            ("means", " or ".join(MEANS), self.means in MEANS),
-            ("optimizer", " or ".join(OPTIMIZERS), self.optimizer in OPTIMIZERS),
-            ("search", " or ".join(SEARCHES), self.search in SEARCHES),
-            ("features", f"some of {FEATURES}, in this order", self.features == in_order),
-            *((name, "1 or more", getattr(self, name) >= 1) for name in counts),
-            *(
-                (name, "0 or more", 0 <= getattr(self, name) < np.inf)
-                for name in ("min_unknown", "fuse", "epochs", "seed", "l2", "grad_clip")
-            ),
-            ("learn_rate", "more than 0", 0 < self.learn_rate < np.inf),
-            *(
-                (name, "0 or more and below 1", 0 <= getattr(self, name) < 1)
-                for name in ("dropout", "validation")
-            ),
-        ):
-            if not sound:
-                value = getattr(self, name)
-                raise StructlearnError("SL620", name=name, wanted=wanted, value=value)
-        if self.signature:
-            registered(SIGNATURES, "signature", self.signature)
-        if self.normalization:
-            registered(NORMALIZATIONS, "normalization", self.normalization)
-
-    @property
-    def max_iterations(self) -> int:
-        """Calls of `on_iteration` and steps after which there is another, at most."""
-        return max(self.epochs * (REPORTS + 1) - 1, 0)
-
-    def initialize(
-        self,
-        data: Sequence[Tree | Sequence[Tree]],
-        labels: Sequence[str] = (),
-        previous: ISBN | None = None,
-    ) -> ISBN:
-        """A network of the symbols of the trees, with random weights.
-
-        data: normalised trees, or lists of them. Labels and what was learned before have no part in
-        it. Raises StructlearnError SL601 for no trees, SL621 for what is none.
-        """
-        trees = [tree for part in data for tree in _trees_of(part)]
-        symbols, signature_log_probs = symbols_of(
-            trees,
-            threshold=self.threshold,
-            min_unknown=self.min_unknown,
-            fuse=self.fuse,
-            signature=self.signature,
-            normalization=self.normalization,
-        )
-        return ISBN.initialize(
-            symbols,
-            signature_log_probs,
-            state_size=self.state_size,
-            means=self.means,
-            features=self.features,
-            beam=self.beam,
-            branching=self.branching,
-            search=self.search,
-            seed=self.seed,
-        )
-
-    def trainer(
-        self,
-        parameters: ISBN | None,
-        data: Data,
-        *,
-        validation_trees: Sequence[Tree] | None = None,
-    ) -> ISBNTrainer:
-        """Training from these parameters on; None, or empty ones: from those of `initialize`.
-
-        data: normalised trees, lists of them, or derivations of the symbols of `parameters`. Their
-        order makes no difference. validation_trees: what is parsed after each epoch, in place of
-        the share `validation` of `data`.
-        Raises StructlearnError SL621 if nothing of it can be trained on.
-        """
-        if parameters is None or parameters.is_empty:
-            parameters = self.initialize(data)
-        return ISBNTrainer(self, parameters, data, validation_trees)
-
-
-class ISBNTrainer:
+class ISBNTrainer(Trainer[ISBNSettings]):
     """Epochs of on-line updates; a step is an epoch.
 
     value: minus the mean log-likelihood of a sentence, in nats, in the last epoch, each by the
-    weights of its update, with dropout; before the first, 0. n_iterations: epochs so far. left_out:
-    how many trees the symbols cannot encode. n_sentences: trained on. scores: the F1, from 0 to 1,
-    of the held-out sentences after each epoch. factor: what learning rate and decay are multiplied
-    by at present. on_iteration: called with the number of the epoch, from 1, "update", how many
-    updates of it are done, and the mean log-likelihood in it so far. The state may be saved there
-    too.
+    weights of its update, with dropout. left_out: how many trees the symbols cannot encode.
+    n_sentences: trained on. scores: the F1, from 0 to 1, of the held-out sentences after each
+    epoch. factor: what learning rate and decay are multiplied by at present. on_iteration: called
+    with the number of the epoch, from 1, "update", how many updates of it are done, and the mean
+    log-likelihood in it so far.
     """
 
     def __init__(
         self,
-        settings: ISBNEstimator,
+        settings: ISBNSettings,
         parameters: ISBN,
         data: Data,
+        *,
         validation_trees: Sequence[Tree] | None = None,
+        make_engine: MakeEngine = make_engine,
     ):
-        self.settings = settings
-        self.on_iteration: Callback | None = None
+        super().__init__(settings, make_engine=make_engine)
         self._start = parameters
         self._network = parameters.network()
         self._given = validation_trees
-        self._begin(_Sentences.of(data, parameters))
+        self._all: _Sentences | None = None
+        self.add(data)
+
+    def take(self, data: Data) -> None:
+        """More sentences. Training begins again, from the parameters that the trainer was given, so
+        that the result does not depend on when the sentences came.
+        """
+        found = _Sentences.of(data, self._start)
+        found = found if self._all is None else self._all + found
+        self._begin(found)
+        self._all = found
 
     def _begin(self, data: _Sentences) -> None:
-        self._all = data
         order = data.order
         n_held = data.n_held_out(self.settings.validation) if self._given is None else 0
         if n_held == len(order):
@@ -224,29 +94,19 @@ class ISBNTrainer:
         self._narrow = np.empty(self._network.n_weights, dtype=np.float32)
         self._best: dict[str, Any] | None = None
         self._gradients: list[NDArray[np.float64]] = []
-        self._fingerprint: str | None = None
         self._batch, self._sum = 0, 0.0
         self.factor = 1.0
         self.scores: list[float] = []
         self.value = 0.0
         self.n_iterations = 0
 
-    def add(self, data: Data) -> None:
-        """More sentences. Training begins again, from the parameters that the trainer was given, so
-        that the result does not depend on when the sentences came.
-        """
-        self._begin(self._all + _Sentences.of(data, self._start))
-
     @property
     def n_sentences(self) -> int:
         """See above."""
         return len(self._data)
 
-    def step(self) -> bool:
-        """An epoch. Returns False once all are done.
-
-        Raises StructlearnError SL622 if the weights grow out of all bounds.
-        """
+    def iterate(self) -> bool:
+        """An epoch. Raises StructlearnError if the weights grow out of all bounds."""
         if not self._done:
             self._epoch()
         return not self._done
@@ -256,13 +116,13 @@ class ISBNTrainer:
         the present ones; in both cases their averages if there are any.
         """
         state = self._state() if self._best is None else self._best
-        return self._start.with_weights(self._learned(state))
+        return self._start.replaced(weights=self._learned(state))
 
     @property
     def _done(self) -> bool:
         # Without held-out sentences it falls within the last epoch, too, and that is no end.
         halved = bool(self._held) and self.factor < LEAST_FACTOR
-        return halved or self.n_iterations >= self.settings.epochs
+        return halved or self.n_iterations >= self.settings.max_iterations
 
     def _epoch(self) -> None:
         settings = self.settings
@@ -271,7 +131,7 @@ class ISBNTrainer:
         rng = np.random.default_rng([settings.seed, self.n_iterations])
         dropout_seed = int(rng.integers(2**63))
         batches = np.array_split(rng.permutation(n), -(-n // settings.batch_size))
-        total = settings.epochs * len(batches)
+        total = settings.max_iterations * len(batches)
         seen = sum(len(batch) for batch in batches[: self._batch])
         with ThreadPoolExecutor(settings.threads) as pool:
             run = pool.map if settings.threads > 1 else map
@@ -283,9 +143,8 @@ class ISBNTrainer:
                 seen += len(batch)
                 self._batch += 1
                 before, now = ((self._batch - i) * REPORTS // len(batches) for i in (1, 0))
-                if now > before and self.on_iteration is not None:
-                    done = (self.n_iterations + 1, "update", self._batch)
-                    self.on_iteration(*done, self._sum / seen)
+                if now > before:
+                    self.report(self.n_iterations + 1, "update", self._batch, self._sum / seen)
         if not np.isfinite(self._weights).all():
             epoch = self.n_iterations + 1
             raise StructlearnError("SL622", epoch=epoch, value=settings.learn_rate)
@@ -319,7 +178,7 @@ class ISBNTrainer:
             if length >= settings.grad_clip:
                 gradient *= settings.grad_clip / length
         optimizer.learn_rate = settings.learn_rate * self.factor
-        optimizer.L2 = settings.l2 * self.factor
+        optimizer.L2 = settings.weight_decay * self.factor
         for key, block in self._blocks():
             optimizer(key, self._weights[block], gradient[block])
         self._n_updates += 1
@@ -348,7 +207,7 @@ class ISBNTrainer:
     def _validate(self) -> None:
         """Parse the held-out sentences; go back to the best state if they are parsed worse."""
         state = self._state()
-        model = self._start.with_weights(self._learned(state))
+        model = self._start.replaced(weights=self._learned(state))
         score = self._score(model, self._held)
         if self._best is None or score >= max(self.scores):
             self._best = state
@@ -389,7 +248,7 @@ class ISBNTrainer:
         make = Adam if settings.optimizer == "adam" else SGD
         optimizer = make(
             settings.learn_rate,
-            L2=settings.l2,
+            L2=settings.weight_decay,
             L2_is_weight_decay=True,
             grad_clip=0.0,
             use_averages=settings.averages,
@@ -420,62 +279,37 @@ class ISBNTrainer:
             raise ValueError("weights of another network")
         return array
 
-    def to_bytes(self) -> bytes:
-        """The state of the training, to go on bit for bit with the same data and settings."""
-        own = {
-            "fingerprint": self._identity(),
+    def state(self) -> dict[str, Any]:
+        return {
             "state": self._state(),
             "best": self._best,
             "scores": self.scores,
             "factor": self.factor,
             "batch": self._batch,
             "sum": self._sum,
-            "value": self.value,
-            "n_iterations": self.n_iterations,
         }
-        return serialization.pack(_KIND, _VERSION, own)
 
-    def resume(self, state: bytes) -> bool:
-        """Go on from `to_bytes`. Returns False if the state is of other data or settings.
+    def restore(self, state: dict[str, Any]) -> None:
+        best, scores = state["best"], [*map(float, state["scores"])]
+        if best is not None:  # what training may go back to
+            for name in self._first_vectors():
+                self._checked(best[name])
+            int(best["n_updates"])
+        self.factor, self._sum = float(state["factor"]), float(state["sum"])
+        self._batch = int(state["batch"])
+        self._set(state["state"])
+        self._best, self.scores = best, scores
 
-        Raises StructlearnError SL050 to SL054 if the bytes are no such state.
-        """
-        _, own = serialization.unpack(state, _KIND, {_VERSION})
-        if own.get("fingerprint") != self._identity():
-            return False
-        with serialization.reading(_KIND):
-            best, scores = own["best"], [*map(float, own["scores"])]
-            if best is not None:  # what training may go back to
-                for name in self._first_vectors():
-                    self._checked(best[name])
-                int(best["n_updates"])
-            factor, total, value = (float(own[name]) for name in ("factor", "sum", "value"))
-            batch, n_iterations = int(own["batch"]), int(own["n_iterations"])
-            self._set(own["state"])  # changes nothing where it raises
-        self._best, self.scores, self.factor = best, scores, factor
-        self._batch, self._sum, self.value = batch, total, value
-        self.n_iterations = n_iterations
-        return True
-
-    def _identity(self) -> str:
-        """Equal for equal data, first parameters and settings; threads make no difference."""
-        if self._fingerprint is None:
-            digest = blake2b(digest_size=16)
-            digest.update(repr(astuple(replace(self.settings, threads=1))).encode())
-            digest.update(self._start.to_bytes())
-            for array in self._data.arrays:
-                digest.update(array.tobytes())
-            for text in sorted(map(str, self._held)):
-                digest.update(text.encode("utf8", "surrogatepass") + b"\n")
-            self._fingerprint = digest.hexdigest()
-        return self._fingerprint
+    def data_digest(self) -> bytes:
+        held = sorted(map(str, self._held))
+        return array_digest(self._start.to_bytes(), *self._data.arrays, held)
 
 
 @dataclass
 class _Sentences:
     """Derivations, a digest of each, its tree where that is known, and how many trees have none."""
 
-    derivations: Derivations
+    derivations: LeftCornerDerivations
     digests: list[bytes]
     trees: list[Tree | None]
     left_out: int
@@ -490,15 +324,15 @@ class _Sentences:
     def of(cls, data: Data, parameters: ISBN) -> _Sentences:
         """What a trainer is given."""
         trees: list[Tree] = []
-        parts: list[Derivations] = []
+        parts: list[LeftCornerDerivations] = []
         for part in data:
-            if isinstance(part, Derivations):
+            if isinstance(part, LeftCornerDerivations):
                 parts.append(part)
             else:
-                trees += _trees_of(part)
+                trees += trees_of(part)
         encoded, kept = encode(trees, parameters.symbols)
         n_others = sum(len(part) for part in parts)
-        derivations = Derivations.concatenate([encoded, *parts])
+        derivations = LeftCornerDerivations.concatenate([encoded, *parts])
         return cls(
             derivations,
             _digests(derivations),
@@ -508,7 +342,7 @@ class _Sentences:
 
     def __add__(self, other: _Sentences) -> _Sentences:
         return _Sentences(
-            Derivations.concatenate([self.derivations, other.derivations]),
+            LeftCornerDerivations.concatenate([self.derivations, other.derivations]),
             self.digests + other.digests,
             self.trees + other.trees,
             self.left_out + other.left_out,
@@ -522,7 +356,7 @@ class _Sentences:
         return sum(digest <= last for digest in self.digests)
 
 
-def _digests(derivations: Derivations) -> list[bytes]:
+def _digests(derivations: LeftCornerDerivations) -> list[bytes]:
     """A digest of each derivation, the same for the same one."""
     own = derivations
     per_move, per_word = (own.moves, own.labels), (own.tags, own.items, own.signatures)
@@ -537,7 +371,7 @@ def _digests(derivations: Derivations) -> list[bytes]:
     return digests
 
 
-def _trees_of(part: Any) -> Iterable[Tree]:
+def trees_of(part: Any) -> Iterable[Tree]:
     """A tree, or those of a list. Raises SL621 for anything else."""
     found = [part] if isinstance(part, Tree) or not isinstance(part, Iterable) else list(part)
     for tree in found:
@@ -548,7 +382,7 @@ def _trees_of(part: Any) -> Iterable[Tree]:
 
 
 def _signature_sums(
-    derivations: Derivations, log_probs: NDArray[np.floating]
+    derivations: LeftCornerDerivations, log_probs: NDArray[np.floating]
 ) -> NDArray[np.float64]:
     """log P of the signatures of the words of each sentence, float64 (N)."""
     sums = np.zeros(len(derivations.signatures) + 1)

@@ -1,4 +1,4 @@
-"""The search for conjunctions, and the course of the training."""
+"""The search for conjunctions, and training on data that come in parts."""
 
 from itertools import pairwise
 
@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nets import log_linear
 
-from spacy_structlearn.classification.bayes_net import BayesNet
-from spacy_structlearn.classification.conditional import LogLinearSettings
-from spacy_structlearn.classification.conjunctions import Training, template_name
-from spacy_structlearn.classification.features import Table
-from spacy_structlearn.classification.log_linear import LogLinear
+from spacy_structlearn.classification import BayesNetSettings, LogLinear, LogLinearSettings, Table
+from spacy_structlearn.classification.features import ClassificationData
+from spacy_structlearn.classification.log_linear import template_name
 from spacy_structlearn.errors import StructlearnError
 
 VARIABLES = ("a", "b", "c", "d")
@@ -30,7 +29,7 @@ def exclusive_or(seed, n=600, noise=0.1):
 
 def fit(templates="search", dev="other", seed=0, **settings):
     dev = exclusive_or(seed + 100) if dev == "other" else dev
-    return LogLinear(templates, **settings).fit(*exclusive_or(seed), dev=dev, variables=VARIABLES)
+    return log_linear(templates, **settings).fit(*exclusive_or(seed), dev=dev, variables=VARIABLES)
 
 
 def test_the_search_finds_the_conjunction_that_matters():
@@ -56,7 +55,7 @@ def test_each_step_is_better_and_its_template_a_successor():
 def test_the_search_of_the_paper_by_hand():
     """Every candidate trained from nothing gives the same choice as the warm starts."""
     train, dev = exclusive_or(5), exclusive_or(105)
-    model = LogLinear("search", tolerance=1e-8, max_templates=2).fit(
+    model = log_linear("search", tolerance=1e-8, max_templates=2).fit(
         *train, dev=dev, variables=VARIABLES
     )
     chosen, best = [], (0.0, 0.0)
@@ -67,7 +66,7 @@ def test_the_search_of_the_paper_by_hand():
         assert step.n_fits == len(candidates)
         found = []
         for template in candidates:
-            cold = LogLinear([*chosen, template], tolerance=1e-8).fit(*train, variables=VARIABLES)
+            cold = log_linear([*chosen, template], tolerance=1e-8).fit(*train, variables=VARIABLES)
             right = np.mean([a == b for a, b in zip(cold.predict(dev[0]), dev[1], strict=True)])
             log_proba = cold.log_proba(dev[0])
             own = [cold.labels.index(label) for label in dev[1]]
@@ -123,25 +122,25 @@ def test_l2_is_the_best_of_the_list():
     train, dev = exclusive_or(1, n=60), exclusive_or(101)
     values = [0.01, 1.0, 30.0]
     templates = [("a",), ("a", "b", "c")]
-    model = LogLinear(templates, l2=values, tolerance=1e-8).fit(
+    model = log_linear(templates, l2=values, tolerance=1e-8).fit(
         *train, dev=dev, variables=VARIABLES
     )
 
     def quality(l2):
-        other = LogLinear(templates, l2=l2, tolerance=1e-8).fit(*train, variables=VARIABLES)
+        other = log_linear(templates, l2=l2, tolerance=1e-8).fit(*train, variables=VARIABLES)
         own = [other.labels.index(label) for label in dev[1]]
         log_proba = other.log_proba(dev[0])
         right = (log_proba.argmax(axis=1) == own).sum()
         return right, log_proba[np.arange(len(own)), own].sum()
 
     assert model.l2 == max(values, key=quality)
-    alone = LogLinear(templates, l2=model.l2, tolerance=1e-8).fit(*train, variables=VARIABLES)
+    alone = log_linear(templates, l2=model.l2, tolerance=1e-8).fit(*train, variables=VARIABLES)
     np.testing.assert_allclose(model.log_proba(dev[0]), alone.log_proba(dev[0]), atol=1e-4)
 
 
 def test_a_tenth_is_held_out_where_there_is_no_dev_and_then_added_again():
     model = fit(dev=None, l2="search", tolerance=1e-8)
-    again = LogLinear(model.templates, l2=model.l2, tolerance=1e-8).fit(
+    again = log_linear(model.templates, l2=model.l2, tolerance=1e-8).fit(
         *exclusive_or(0), variables=VARIABLES
     )
     np.testing.assert_array_equal(model.keys, again.keys)
@@ -151,7 +150,7 @@ def test_a_tenth_is_held_out_where_there_is_no_dev_and_then_added_again():
 def test_recount_estimates_on_both_sets():
     train, dev = exclusive_or(0), exclusive_or(100)
     model = fit(recount=True, tolerance=1e-8)
-    both = LogLinear(model.templates, tolerance=1e-8).fit(
+    both = log_linear(model.templates, tolerance=1e-8).fit(
         train[0] + dev[0], train[1] + dev[1], variables=VARIABLES
     )
     np.testing.assert_allclose(model.weights, both.weights, atol=1e-5)
@@ -165,8 +164,8 @@ def test_the_order_of_the_rows_does_not_matter(random, stacked):
     random.shuffle(order)
 
     def train(order):
-        base = BayesNet() if stacked else None
-        model = LogLinear("search", l2=[0.5, 5.0], base=base, max_templates=2)
+        base = BayesNetSettings() if stacked else None
+        model = log_linear("search", l2=[0.5, 5.0], base=base, max_templates=2)
         model.fit([rows[i] for i in order], [labels[i] for i in order], variables=VARIABLES)
         return model.to_bytes()
 
@@ -175,7 +174,7 @@ def test_the_order_of_the_rows_does_not_matter(random, stacked):
 
 def test_progress_is_a_line_for_each_step():
     lines = []
-    model = LogLinear("search", l2="search").fit(
+    model = log_linear("search", l2="search").fit(
         *exclusive_or(0), dev=exclusive_or(100), variables=VARIABLES, progress=lines.append
     )
     assert len(lines) == len(model.steps) + 1
@@ -183,85 +182,71 @@ def test_progress_is_a_line_for_each_step():
     assert lines[-1].startswith(f"l2 {model.l2:g}")
 
 
-def whole(training):
-    while training.step():
-        pass
-    return LogLinear.of(training.settings, training).to_bytes()
-
-
-@pytest.mark.parametrize("base", [None, BayesNet()])
-@pytest.mark.parametrize("dev", [None, exclusive_or(100)])
-@pytest.mark.parametrize("templates", ["search", "pairs"])
-def test_training_goes_on_from_any_state_bit_for_bit(templates, dev, base):
-    settings = LogLinearSettings(templates, l2=[1.0, 3.0], base=base, max_templates=2)
-
-    def begin():
-        training = Training(settings, dev=dev)
-        rows, labels = exclusive_or(0)
-        training.add(Table.of(rows, VARIABLES), labels)
-        return training
-
-    training, expected = begin(), whole(begin())
-    states = [training.to_bytes()]
-    while training.step():
-        states.append(training.to_bytes())
-    assert len(states) > 1
-    for state in states:
-        other = begin()
-        assert other.resume(state)
-        assert other.to_bytes() == state
-        assert whole(other) == expected
-
-
-def test_a_state_of_other_data_or_settings_is_not_taken():
-    rows, labels = exclusive_or(0)
-
-    def begin(first=0, **settings):
-        training = Training(LogLinearSettings(**settings))
-        training.add(Table.of(rows[first:], VARIABLES), labels[first:])
-        return training
-
-    state = begin().to_bytes()
-    assert begin().resume(state)
-    assert not begin(first=1).resume(state)
-    assert not begin(l2=2.0).resume(state)
-    with pytest.raises(StructlearnError, match="SL05"):
-        begin().resume(state[:-1])
-
-
-@pytest.mark.parametrize("templates", ["search", "single"])
-def test_data_in_parts_reach_the_optimum_of_the_whole(templates):
-    rows, labels = exclusive_or(0)
-    settings = LogLinearSettings(templates, tolerance=1e-9)
-
-    def train(parts, steps):
-        training = Training(settings)
-        for part in parts:
-            training.add(Table.of([rows[i] for i in part], VARIABLES), [labels[i] for i in part])
-            for _ in range(steps):
-                training.step()
-        while training.step():
-            pass
-        return LogLinear.of(settings, training)
-
-    everything = np.random.default_rng(0).permutation(len(rows))
-    parts = train(np.array_split(everything, 7), 3)
-    together = train([range(len(rows))], 0)
-    assert parts.templates == together.templates
-    np.testing.assert_allclose(parts.weights, together.weights, atol=1e-6)
-
-
 def test_labels_that_are_no_strings_or_too_few_are_refused():
-    rows = [["x"], ["y"]]
-    for labels in (["a"], "ab", [1, 2], ["a", None], 2):
+    rows, fit = [["x"], ["y"]], log_linear().fit
+    for bad in (["a"], [1, 2]):
         with pytest.raises(StructlearnError, match="SL504"):
-            LogLinear().fit(rows, labels)
-    for labels in (["a"], [1, 2]):
+            fit(rows, bad)
         with pytest.raises(StructlearnError, match="SL504"):
-            LogLinear().fit(rows, ["a", "b"], dev=(rows, labels))
+            fit(rows, ["a", "b"], dev=(rows, bad))
     with pytest.raises(StructlearnError, match="SL507"):
-        LogLinear().fit(rows, ["a", "b"], dev=[rows])
+        fit(rows, ["a", "b"], dev=[rows])
     with pytest.raises(StructlearnError, match="SL508"):
-        LogLinear().fit(rows, ["a", "b"], known_labels=[1])
+        fit(rows, ["a", "b"], known_labels=[1])
     with pytest.raises(StructlearnError, match="SL503"):
-        LogLinear([("z",)]).fit(rows, ["a", "b"])
+        log_linear([("z",)]).fit(rows, ["a", "b"])
+
+
+def trained(settings, parts, steps=0):
+    """What a trainer learns of parts, the first one's known at the start; `steps` between them."""
+    trainer = settings.trainer(settings.initialize(parts, LABELS), parts[:1])
+    for part in parts[1:]:
+        for _ in range(steps):
+            trainer.step()
+        trainer.add([part])
+    while trainer.step():
+        pass
+    return trainer.parameters()
+
+
+def parts_of(rows, labels, n_parts):
+    return [
+        ClassificationData(
+            Table.of([rows[i] for i in part], VARIABLES), tuple(labels[i] for i in part)
+        )
+        for part in np.array_split(np.random.default_rng(0).permutation(len(rows)), n_parts)
+    ]
+
+
+LABELS = ("maybe", "no", "yes")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        LogLinearSettings(tolerance=1e-9),
+        LogLinearSettings(templates="single", tolerance=1e-9),
+        LogLinearSettings(templates="single", base=BayesNetSettings(), tolerance=1e-9),
+        BayesNetSettings(),
+    ],
+)
+def test_data_in_parts_reach_what_fit_learns(settings):
+    rows, labels = exclusive_or(0)
+    learned = trained(settings, parts_of(rows, labels, 7), steps=3)
+    model = type(learned)(settings).fit(rows, labels, variables=VARIABLES, known_labels=LABELS)
+    assert learned.labels == LABELS
+    np.testing.assert_allclose(learned.predict_proba(rows), model.predict_proba(rows), atol=1e-5)
+
+
+@pytest.mark.parametrize("settings", [LogLinearSettings(templates="pairs"), BayesNetSettings()])
+def test_before_training_labels_are_known_and_equally_likely(settings):
+    model = settings.initialize(parts_of(*exclusive_or(0), 1), ["yes", "no", "maybe"])
+    assert (model.labels, model.variables, model.used) == (LABELS, VARIABLES, ())
+    np.testing.assert_allclose(model.predict_proba([["1", None, "?", "0"]]), 1 / 3)
+
+
+def test_parameters_hold_no_conjunctions_in_clear_text():
+    learned = trained(LogLinearSettings(templates="pairs"), parts_of(*exclusive_or(0), 1))
+    assert learned.templates[-1] == ("c", "d")
+    assert learned.weights.dtype == np.float32
+    assert set(learned.names.values()) == {f"{v}={i}" for v in VARIABLES for i in "01"}

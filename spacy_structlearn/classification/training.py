@@ -1,0 +1,444 @@
+"""Training of classifiers: of a Bayesian network in one step, of a log-linear model in many.
+
+What is learned depends neither on the parts in which the data come nor on their order. That of
+stages is in `stages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..learning.training import Trainer, array_digest
+from ..optimize.lbfgs import LBFGS
+from ..optimize.shards import MakeEngine, make_engine
+from ..serialization import nested
+from ._counts import Index
+from .bayes_net import BayesNet
+from .conditional import BIAS, Estimate, LogLinearLikelihood, Template, Workshop
+from .features import (
+    MISSING,
+    ClassificationData,
+    LabelledTable,
+    Table,
+    concatenate,
+    label_ids_of,
+    sorted_rows,
+)
+from .log_linear import LogLinear, TemplateStep, template_name
+from .settings import BayesNetSettings, ClassifierSettings, LogLinearSettings
+from .structure import Progress
+
+S = TypeVar("S", bound=ClassifierSettings)
+KeyedWeights = tuple[NDArray[np.uint64], NDArray[np.float64]]
+
+PHASES = ("new", "search", "l2", "last", "done")
+_HELD_OUT = 10  # every so many of the training data are held out where there are no others
+
+
+class ClassifierTrainer(Trainer[S]):
+    """The data of a classifier, in an order of their own.
+
+    model: knows labels and variables. labels: these, and those of the data. instances: all rows,
+    and the places of their labels.
+    """
+
+    labels: tuple[str, ...]
+    instances: LabelledTable
+
+    def __init__(
+        self,
+        settings: S,
+        model: BayesNet | LogLinear,
+        data: Sequence[ClassificationData],
+        *,
+        make_engine: MakeEngine = make_engine,
+    ):
+        super().__init__(settings, make_engine=make_engine)
+        self.variables = model.variables
+        self._known = model.labels
+        self._data: list[ClassificationData] = []
+        self.add(data)
+
+    def take(self, data: Sequence[ClassificationData]) -> None:
+        whole = concatenate([*self._data, *data])
+        self._data = [whole]
+        self.labels = tuple(sorted({*self._known, *whole.labels}))
+        table = whole.table.select(self.variables)
+        self.instances = sorted_rows(table, label_ids_of(whole.labels, self.labels))
+
+    def data_digest(self) -> bytes:
+        table, label_ids = self.instances
+        return array_digest(self.labels, self.variables, table.symbols, label_ids)
+
+
+class BayesNetTrainer(ClassifierTrainer[BayesNetSettings]):
+    """A single step: structure, counts and d.
+
+    value: minus the log-likelihood of the labels of the training data, each instance left out of
+    the counts.
+    """
+
+    def __init__(
+        self,
+        settings: BayesNetSettings,
+        net: BayesNet,
+        data: Sequence[ClassificationData],
+        *,
+        make_engine: MakeEngine = make_engine,
+    ):
+        self._net = net
+        super().__init__(settings, net, data, make_engine=make_engine)
+
+    def iterate(self) -> bool:
+        table, label_ids = self.instances
+        labels = [self.labels[label] for label in label_ids]
+        net = BayesNet(self.settings).fit(table, labels, known_labels=self.labels)
+        log_joint = net.log_joint_left_out()
+        log_z = np.logaddexp.reduce(log_joint, axis=1)
+        self.value = float((log_z - log_joint[np.arange(len(labels)), label_ids]).sum())
+        self.n_iterations += 1
+        self._net = net.compact()
+        return False
+
+    def parameters(self) -> BayesNet:
+        return self._net
+
+    def state(self) -> dict[str, Any]:
+        return {"net": nested(self._net.to_bytes())}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._net = BayesNet.from_bytes(state["net"].tobytes())
+
+
+class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
+    """The search for templates, the choice of l2, and then L-BFGS.
+
+    Toutanova (2006), section 2.2.1: from single variables to conjunctions, one template at a time,
+    by the accuracy on development data of a model that is fully estimated for each candidate, from
+    where the last step ended. Then l2 is chosen on the same data, and the model estimated for good.
+
+    A step of the search, the choice of l2, and an iteration of L-BFGS are one step each. When data
+    are added all begins anew, except that weights go on from where they were if there is nothing to
+    select. dev: data to select on, whose labels `model` knows; None: a tenth of the data, which is
+    added again for the last estimation. progress: is told of each selection.
+    """
+
+    def __init__(
+        self,
+        settings: LogLinearSettings,
+        model: LogLinear,
+        data: Sequence[ClassificationData],
+        *,
+        dev: ClassificationData | None = None,
+        progress: Progress | None = None,
+        make_engine: MakeEngine = make_engine,
+    ):
+        self._dev = dev
+        self._progress = progress
+        self._phase = "new"
+        self._previous: KeyedWeights | None = None
+        super().__init__(settings, model, data, make_engine=make_engine)
+
+    def take(self, data: Sequence[ClassificationData]) -> None:
+        if self._phase not in ("new", "done") and not self.settings.needs_dev:
+            self._previous = self._weights_by_key()
+        super().take(data)
+        self._phase = "new"
+
+    def data_digest(self) -> bytes:
+        held_out = self._held_out()
+        dev = () if held_out is None else (held_out[0].symbols, held_out[1])
+        return array_digest(super().data_digest(), *dev)
+
+    def iterate(self) -> bool:
+        self._begin()
+        more = self._advance()
+        optimizer = self._optimizer
+        self.value = (self._estimate if optimizer is None else optimizer).value or 0.0
+        self.n_iterations += 1
+        return more
+
+    def parameters(self) -> LogLinear:
+        """The model as it stands, float32, without names of conjunctions."""
+        return self.learned().compact("float32")
+
+    def learned(self) -> LogLinear:
+        """The model as it stands, exact."""
+        self._begin()
+        model = LogLinear(self.settings, self.labels, self.variables, l2=self.l2)
+        if self._phase == "done":
+            return model
+        templates, workshop = self._estimate.templates, self._workshop
+        keys, weights = self._weights_by_key()
+        likelihood = self._likelihood or workshop.likelihood(templates, self.l2)
+        weights = likelihood.of_labels(weights)
+        bias = np.isin(keys, workshop.column(BIAS).keys)
+        names: dict[int, str] = {}
+        for template in templates:
+            column = workshop.column(template)
+            names.update(_names(column.keys, workshop.train.table.take(column.rows), template))
+        return model.replaced(
+            templates=templates,
+            keys=keys[~bias],
+            weights=weights[~bias],
+            bias=weights[bias].sum(axis=0),
+            coefficients=self._present()[1].copy(),
+            base=None if workshop.base is None else workshop.base.compact(),
+            steps=self.steps,
+            names=names,
+        )
+
+    def state(self) -> dict[str, Any]:
+        begun = self._phase != "new"
+        optimizer = self._optimizer if begun else None
+        return {
+            "phase": self._phase,
+            "l2": self.l2 if begun else 0.0,
+            "steps": self.steps if begun else [],
+            "estimate": self._estimate if begun else None,
+            "optimizer": None if optimizer is None else nested(optimizer.to_bytes()),
+            "previous": self._previous if optimizer is None else None,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        phase, estimate, optimizer = state["phase"], state["estimate"], state["optimizer"]
+        steps = [TemplateStep.of(step) for step in state["steps"]]
+        l2, previous = float(state["l2"]), state["previous"]
+        if phase not in PHASES or (phase == "new") != (estimate is None):
+            raise ValueError("a phase that there is not")
+        if previous is not None:
+            keys, weights = previous
+            previous = keys.astype(np.uint64), weights.astype(np.float64)
+        self._phase, self._previous = "new", previous
+        if estimate is None:
+            return
+        self._begin()
+        self._phase, self.l2, self.steps = phase, l2, steps
+        templates, *rest = estimate
+        self._estimate = Estimate(tuple(tuple(template) for template in templates), *rest)
+        if optimizer is not None:
+            self._use_all()
+            self._likelihood = self._workshop.likelihood(self._estimate.templates, l2)
+            self._optimizer = LBFGS.from_bytes(optimizer.tobytes())
+
+    # --- the course of it -------------------------------------------------------------------------
+    def _held_out(self) -> LabelledTable | None:
+        """The development data, if they are given."""
+        if self._dev is None:
+            return None
+        table = self._dev.table.select(self.variables)
+        return sorted_rows(table, label_ids_of(self._dev.labels, self.labels))
+
+    def _begin(self) -> None:
+        """Prepare the first step, unless that is done."""
+        if self._phase != "new":
+            return
+        settings, train, dev = self.settings, self.instances, self._held_out()
+        self.steps: list[TemplateStep] = []
+        self.l2 = settings.search_l2
+        self._likelihood: LogLinearLikelihood | None = None
+        self._optimizer: LBFGS | None = None
+        # What the last phase is to be trained on, if it is not what the others are.
+        self._all: LabelledTable | None = None
+        if settings.needs_dev and dev is None:
+            self._all = train
+            train, dev = _hold_out(*train)
+        elif settings.recount and dev is not None:
+            self._all = _together(train, dev)
+        self._workshop = Workshop(settings, self.labels, train, dev)
+        self._estimate = self._workshop.start
+        if len(self.labels) < 2 or not len(train[0]):
+            self._phase = "done"  # there is nothing to tell apart
+        elif settings.templates == "search":
+            self._estimate = self._searched(self._estimate)
+            self._phase = "search"
+        else:
+            for template in self._fixed_templates():
+                self._estimate = self._workshop.extended(self._estimate, template)
+            self._phase = "l2"
+
+    def _advance(self) -> bool:
+        """One step; False once there is nothing left to improve."""
+        if self._phase == "search":
+            if not self._extend():
+                self._phase = "l2"
+            return True
+        if self._phase == "l2":
+            chooses = len(self.settings.l2_values) > 1
+            if chooses:
+                self._choose_l2()
+            self._phase = "last"
+            self._begin_last()
+            if chooses:
+                return True
+        if self._optimizer is None or self._likelihood is None:
+            return False
+        more = self._optimizer.step(self._likelihood.value_and_grad)
+        return more and self._optimizer.n_iterations < self.settings.max_iterations
+
+    def _fixed_templates(self) -> list[Template]:
+        settings, variables = self.settings, self.variables
+        if isinstance(settings.templates, str):
+            sizes = (1, 2) if settings.templates == "pairs" else (1,)
+            return [t for size in sizes for t in combinations(variables, size)]
+        for template in settings.templates:
+            self._workshop.train.table.select(template)  # SL503 for a variable that is not there
+        return [_in_order(template, variables) for template in settings.templates]
+
+    def _candidates(self) -> list[Template]:
+        """Templates that may be next, in the order in which they became so."""
+        taken, largest = self._estimate.templates, self.settings.max_conjunction
+        if self.settings.nested:
+            found = [(variable,) for variable in self.variables]
+            for template in taken:
+                if len(template) < largest:
+                    rest = [variable for variable in self.variables if variable not in template]
+                    found += [_in_order((*template, other), self.variables) for other in rest]
+        else:
+            placed = [v for v in self.variables if any(v in template for template in taken)]
+            found = [
+                _in_order((variable, *parents), self.variables)
+                for variable in self.variables
+                if variable not in placed
+                for size in range(largest)
+                for parents in combinations(placed, size)
+            ]
+        return [template for template in dict.fromkeys(found) if template not in taken]
+
+    def _searched(self, estimate: Estimate) -> Estimate:
+        """A model as the search estimates it."""
+        return self._workshop.fitted(estimate, self.l2, self.settings.search_tolerance)
+
+    def _extend(self) -> bool:
+        """A step of the search; False if no candidate makes the model better."""
+        settings, before, workshop = self.settings, self._estimate, self._workshop
+        limit = settings.max_templates
+        candidates = self._candidates()
+        if not candidates or (limit is not None and len(before.templates) >= limit):
+            return False
+        best: Estimate | None = None
+        for template in candidates:
+            found = self._searched(workshop.extended(before, template))
+            # Of equally good ones the smallest template is best, and of these the first.
+            if best is None or _rank(found) > _rank(best):
+                best = found
+        assert best is not None
+        total = float(workshop.dev.counts.sum())
+        if not best.right - before.right > settings.min_gain * total:
+            return False
+        self._estimate = best
+        step = TemplateStep(
+            best.templates[-1], best.right / total, best.log_likelihood, len(candidates)
+        )
+        self.steps.append(step)
+        self._tell(
+            f"{template_name(step.template)}: accuracy {step.accuracy:.4f}, log-likelihood "
+            f"{step.log_likelihood:.1f}, best of {step.n_fits}"
+        )
+        return True
+
+    def _choose_l2(self) -> None:
+        """The l2 with the best model; each goes on from the weights of a stronger one."""
+        best: Estimate | None = None
+        estimate = self._estimate
+        for l2 in self.settings.l2_values:
+            estimate = self._workshop.fitted(estimate, l2)
+            if best is None or estimate.quality > best.quality:
+                best, self.l2 = estimate, l2
+        assert best is not None
+        self._estimate = best
+        accuracy = best.right / float(self._workshop.dev.counts.sum())
+        self._tell(
+            f"l2 {self.l2:g}: accuracy {accuracy:.4f}, log-likelihood {best.log_likelihood:.1f}"
+        )
+
+    def _begin_last(self) -> None:
+        """Prepare the estimation of what was selected, on all that may be trained on."""
+        chosen = self._estimate
+        if self._all is not None:
+            self._previous = self._weights_by_key()
+            self._use_all()
+            self._estimate = self._workshop.start._replace(coefficients=chosen.coefficients)
+            for template in chosen.templates:
+                self._estimate = self._workshop.extended(self._estimate, template)
+        if self._previous is not None:
+            self._adopt(*self._previous)
+        self._likelihood = self._workshop.likelihood(chosen.templates, self.l2)
+        self._optimizer = self._workshop.optimizer(self._likelihood, self._estimate)
+
+    def _use_all(self) -> None:
+        """Go on with all that may be trained on; a base keeps its structure."""
+        if self._all is not None:
+            base = self._workshop.base
+            structure = None if base is None else base.parents
+            self._workshop = Workshop(self.settings, self.labels, self._all, None, structure)
+
+    def _weights_by_key(self) -> KeyedWeights:
+        """The features of the model as it stands, ascending, and their weights."""
+        keys = self._workshop.keys(self._estimate.templates)
+        order = np.argsort(keys)
+        return keys[order], self._present()[0][order]
+
+    def _adopt(self, keys: NDArray[np.uint64], weights: NDArray[np.float64]) -> None:
+        """Begin with these weights, where they are of features of the model."""
+        places = Index(keys).find(self._workshop.keys(self._estimate.templates))
+        begin = self._estimate.weights.copy()
+        if weights.shape[1] == begin.shape[1]:
+            begin[places >= 0] = weights[places[places >= 0]]
+        self._estimate = self._estimate._replace(weights=begin)
+
+    def _present(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Weights, float64 (n_features, n_columns), and coefficients as they stand."""
+        if self._likelihood is None or self._optimizer is None:
+            return self._estimate.weights, self._estimate.coefficients
+        return self._likelihood.unpack(self._optimizer.x)
+
+    def _tell(self, line: str) -> None:
+        if self._progress is not None:
+            self._progress(line)
+
+
+def _rank(estimate: Estimate) -> tuple[float, float, int]:
+    """How good a candidate is."""
+    return (*estimate.quality, -len(estimate.templates[-1]))
+
+
+def _in_order(template: Iterable[str], variables: tuple[str, ...]) -> Template:
+    """The variables of a template in the order of the table's."""
+    return tuple(sorted(template, key=variables.index))
+
+
+def _names(keys: NDArray[np.uint64], rows: Table, template: Template) -> dict[int, str]:
+    """What the features of these rows are called, where all their values have names."""
+    columns = []
+    for variable in template:
+        symbols = rows.column(variable).tolist()
+        names = {
+            value: f"{variable}={rows.names[value]}" for value in symbols if value in rows.names
+        }
+        names[MISSING] = f"{variable}=None"
+        columns.append([names.get(value) for value in symbols])
+    parts = zip(keys.tolist(), zip(*columns, strict=True), strict=True)
+    return {key: "|".join(names) for key, names in parts if None not in names}
+
+
+def _hold_out(table: Table, label_ids: NDArray[np.int32]) -> tuple[LabelledTable, LabelledTable]:
+    """The data without every tenth row, and these rows.
+
+    Of few rows none is held out: they stand on both sides.
+    """
+    held = np.zeros(len(table), dtype=np.bool_)
+    held[_HELD_OUT // 2 :: _HELD_OUT] = True
+    if not held.any():
+        return (table, label_ids), (table, label_ids)
+    return (table.take(~held), label_ids[~held]), (table.take(held), label_ids[held])
+
+
+def _together(train: LabelledTable, dev: LabelledTable) -> LabelledTable:
+    """Training and development data in one."""
+    return sorted_rows(Table.concatenate([train[0], dev[0]]), np.concatenate([train[1], dev[1]]))
