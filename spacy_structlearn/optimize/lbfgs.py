@@ -10,7 +10,7 @@ in `to_bytes`, so that a continued run goes through the same iterates, bit for b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,14 +47,9 @@ class LBFGS(Resumable):
     Raises StructlearnError SL209 for settings out of range, SL221 if x0 is not a vector.
     """
 
-    _KIND: ClassVar[str] = "lbfgs"
-    _SETTINGS: ClassVar[tuple[str, ...]] = (
-        "memory",
-        "gradient_tolerance",
-        "value_tolerance",
-        "max_line_search",
-    )
-    _STATE: ClassVar[tuple[str, ...]] = (
+    _KIND = "lbfgs"
+    _SETTINGS = ("memory", "gradient_tolerance", "value_tolerance", "max_line_search")
+    _STATE = (
         "x",
         "value",
         "gradient",
@@ -225,24 +220,14 @@ def minimize(
     *,
     max_iterations: int,
     callback: Callable[[LBFGS], object] | None = None,
-    memory: int = 10,
-    gradient_tolerance: float = 1e-5,
-    value_tolerance: float = 1e-9,
-    max_line_search: int = 20,
+    **settings: Any,
 ) -> LBFGS:
-    """Run L-BFGS to convergence or for at most `max_iterations`; see `LBFGS` for the settings.
+    """Run L-BFGS to convergence or for at most `max_iterations`.
 
     callback: called with the optimizer after each iteration; a true result stops the run.
-    Returns the optimizer: `x`, `value`, `converged`, `status`.
+    settings: of `LBFGS`. Returns the optimizer: `x`, `value`, `converged`, `status`.
     """
-    optimizer = LBFGS(
-        x0,
-        memory=memory,
-        gradient_tolerance=gradient_tolerance,
-        value_tolerance=value_tolerance,
-        max_line_search=max_line_search,
-    )
-    return run(optimizer, value_and_grad, max_iterations, callback)
+    return run(LBFGS(x0, **settings), value_and_grad, max_iterations, callback)
 
 
 def run(

@@ -10,7 +10,7 @@ where f is not finite counts as too long, and the whole state is in `to_bytes`.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,27 +41,12 @@ class OWLQN(LBFGS):
     neither a number nor of the length of x0.
     """
 
-    _KIND: ClassVar[str] = "owlqn"
-    _SETTINGS: ClassVar[tuple[str, ...]] = ("l1", *LBFGS._SETTINGS)
-    _STATE: ClassVar[tuple[str, ...]] = ("smooth_gradient", *LBFGS._STATE)
+    _KIND = "owlqn"
+    _SETTINGS = ("l1", *LBFGS._SETTINGS)
+    _STATE = ("smooth_gradient", *LBFGS._STATE)
 
-    def __init__(
-        self,
-        x0: ArrayLike,
-        *,
-        l1: ArrayLike,
-        memory: int = 10,
-        gradient_tolerance: float = 1e-5,
-        value_tolerance: float = 1e-9,
-        max_line_search: int = 20,
-    ):
-        super().__init__(
-            x0,
-            memory=memory,
-            gradient_tolerance=gradient_tolerance,
-            value_tolerance=value_tolerance,
-            max_line_search=max_line_search,
-        )
+    def __init__(self, x0: ArrayLike, *, l1: ArrayLike, **settings: Any):
+        super().__init__(x0, **settings)
         strengths = np.array(l1, dtype=np.float64)
         if strengths.shape not in ((), self.x.shape):
             raise StructlearnError("SL221", n=len(self.x), shape=strengths.shape)

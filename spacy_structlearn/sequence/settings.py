@@ -46,8 +46,7 @@ class SequenceSettings(Settings):
         help='How chunks become labels; "none" for labels of tokens, without chunks.',
     )
 
-    @property
-    def trainer_kind(self) -> Callable[..., Trainer]:
+    def _trainer(self) -> Callable[..., Trainer]:
         """What trains: a class."""
         raise NotImplementedError
 
@@ -63,7 +62,7 @@ class SequenceSettings(Settings):
         make_engine: MakeEngine = make_engine,
     ) -> Trainer:
         """Training on `data` that goes on from `parameters`, if it needs a place to begin."""
-        return self.trainer_kind(self, parameters, data, make_engine=make_engine)
+        return self._trainer()(self, parameters, data, make_engine=make_engine)
 
     def _unknowing(self, labels: Sequence[str], templates: Templates) -> ChainModel:
         """A model of labels, without any predicate."""
@@ -202,9 +201,7 @@ class LikelihoodSettings(ChainSettings):
         """What is minimised."""
         raise NotImplementedError
 
-    @property
-    def trainer_kind(self) -> Callable[..., Trainer]:
-        """See `SequenceSettings`."""
+    def _trainer(self) -> Callable[..., Trainer]:
         from .training import LikelihoodTrainer
 
         return LikelihoodTrainer
@@ -286,9 +283,7 @@ class PseudoLikelihoodSettings(LikelihoodSettings):
         closed, vocabularies = close_columns(columns)
         return closed, dict(zip(self.columns, vocabularies, strict=True))
 
-    @property
-    def trainer_kind(self) -> Callable[..., Trainer]:
-        """See `SequenceSettings`."""
+    def _trainer(self) -> Callable[..., Trainer]:
         from .training import JointTrainer, LikelihoodTrainer
 
         return JointTrainer if self.joint else LikelihoodTrainer
@@ -307,9 +302,7 @@ class PerceptronSettings(ChainSettings):
     max_iterations: int = settings.max_iterations(20, "A pass without a mistake is the last one.")
     seed: int = settings.seed()
 
-    @property
-    def trainer_kind(self) -> Callable[..., Trainer]:
-        """See `SequenceSettings`."""
+    def _trainer(self) -> Callable[..., Trainer]:
         from .perceptron import PerceptronTrainer
 
         return PerceptronTrainer
@@ -354,9 +347,7 @@ class StochasticCRFSettings(ChainSettings):
         model.margin = self.margin
         return model
 
-    @property
-    def trainer_kind(self) -> Callable[..., Trainer]:
-        """See `SequenceSettings`."""
+    def _trainer(self) -> Callable[..., Trainer]:
         from .pruned import StochasticCRFTrainer
 
         return StochasticCRFTrainer
@@ -394,9 +385,7 @@ class HMMSettings(SequenceSettings):
         """
         return self._unknowing(labels, Templates([f"{name}[0]" for name in self.attributes]))
 
-    @property
-    def trainer_kind(self) -> Callable[..., Trainer]:
-        """See `SequenceSettings`."""
+    def _trainer(self) -> Callable[..., Trainer]:
         from .hmm import HMMTrainer
 
         return HMMTrainer
@@ -507,9 +496,7 @@ class MEstimationSettings(ChainSettings):
         model.classes = self.word_classes or (None if previous is None else previous.classes)
         return model
 
-    @property
-    def trainer_kind(self) -> Callable[..., Trainer]:
-        """See `SequenceSettings`."""
+    def _trainer(self) -> Callable[..., Trainer]:
         from .m_estimation import MEstimationTrainer
 
         return MEstimationTrainer
