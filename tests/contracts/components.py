@@ -364,14 +364,22 @@ def examples(component: Component, nlp: Language, limit: int | None = None) -> l
     return made
 
 
+def trained(
+    component: Component, *, limit: int | None = None, on_iteration: Any = None, **settings: Any
+) -> Language:
+    """A pipeline whose component has learned so many documents of the sample."""
+    nlp = blank(component, **settings)
+    found = examples(component, nlp, limit)
+    part(component, nlp).initialize(lambda: found)
+    part(component, nlp).fit(found, on_iteration=on_iteration)
+    return nlp
+
+
 @cache
 def fitted(component: Component) -> tuple[Language, list[tuple[int, float]]]:
     """The trained pipeline, which no test may change, and what was told of its training."""
-    nlp, calls = blank(component), []
-    found = examples(component, nlp)
-    part(component, nlp).initialize(lambda: found)
-    part(component, nlp).fit(found, on_iteration=lambda *call: calls.append(call))
-    return nlp, calls
+    calls: list[tuple[int, float]] = []
+    return trained(component, on_iteration=lambda *call: calls.append(call)), calls
 
 
 def shared(component: Component) -> Language:
