@@ -9,7 +9,7 @@ from spacy.cli.train import train as spacy_train
 from spacy.tokens import Doc, DocBin
 from spacy.util import load_config, load_config_from_str
 from spacy.vocab import Vocab
-from toys import ATTACHED, TREES, gold_docs, one_line_error
+from toys import ATTACHED, TREES, one_line_error
 
 import spacy_structlearn
 from spacy_structlearn.cli._corpora import Reader
@@ -253,12 +253,6 @@ def test_tags_that_a_config_cannot_hold_are_named():
     for again in (config, load_config_from_str(config.to_str()), config.interpolate()):
         kept = again["components"]["srl_labeler"]["predicate_tags"]
         assert kept == ["V", "#V%", 'V"q\\', "動"]
-
-
-def test_a_corpus_without_predicates_is_one_line(run, tmp_path):
-    path = tmp_path / "chunks.spacy"
-    DocBin(docs=list(gold_docs(Vocab()))).to_disk(path)
-    assert "SL074" in one_line_error(run("init-config", "srl_labeler", "--corpus", path))
 
 
 def test_a_corpus_is_for_roles(run, other):

@@ -74,17 +74,6 @@ def test_overrides_that_make_no_config_are_one_line(run, data, tmp_path, argumen
     assert not output.exists()
 
 
-def test_a_missing_config_is_one_line(run, data, tmp_path):
-    result = run("train", tmp_path / "nowhere.cfg", "-o", tmp_path / "model", *data)
-    assert "nowhere.cfg" in one_line_error(result)
-
-
-@pytest.mark.parametrize("text", ["", "no config", "[nlp]\nlang = en\n", "[nlp\n", "[a]\nb = ["])
-def test_a_file_that_is_no_config_is_one_line(run, tmp_path, text):
-    (tmp_path / "config.cfg").write_text(text, encoding="utf8")
-    one_line_error(run("train", tmp_path / "config.cfg", "-o", tmp_path / "model"))
-
-
 def test_an_output_that_is_no_pipeline_is_not_overwritten(run, data, tmp_path):
     error = one_line_error(run("train", CONFIG, "-o", tmp_path, *data))
     assert "SL014" in error
