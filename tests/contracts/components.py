@@ -365,13 +365,18 @@ def examples(component: Component, nlp: Language, limit: int | None = None) -> l
 
 
 def trained(
-    component: Component, *, limit: int | None = None, on_iteration: Any = None, **settings: Any
+    component: Component,
+    *,
+    limit: int | None = None,
+    on_iteration: Any = None,
+    checkpoint: Path | None = None,
+    **settings: Any,
 ) -> Language:
     """A pipeline whose component has learned so many documents of the sample."""
     nlp = blank(component, **settings)
     found = examples(component, nlp, limit)
     part(component, nlp).initialize(lambda: found)
-    part(component, nlp).fit(found, on_iteration=on_iteration)
+    part(component, nlp).fit(found, on_iteration=on_iteration, checkpoint=checkpoint)
     return nlp
 
 
