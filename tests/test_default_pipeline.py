@@ -2,7 +2,6 @@
 
 import pickle
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 import spacy
 import srsly
-from spacy.tokens import Doc, DocBin
 
 import spacy_structlearn
 from spacy_structlearn.trees.brackets import parse_tree
@@ -150,38 +148,10 @@ def test_probabilities(nlp):
         assert 0.5 < chunk._.np_chunk_prob <= 1.0
 
 
-@pytest.mark.parametrize(
-    "text", ["", " ", "\n\n\t", "dog", "!", "🙂", "🙂 🙂\n", "\u200b", "\x00", "((((", "Ωμέγα 東京"]
-)
-def test_odd_texts(nlp, text):
-    doc = nlp(text)
-    assert doc.text == text
-    group = doc.spans["np_chunks"]
-    assert len(group) == len(group.attrs["scores"])
-    assert not any(token.is_space for chunk in group for token in (chunk[0], chunk[-1]))
-
-
-def test_white_space_changes_nothing(nlp):
-    spread = nlp(TEXT.replace(" new ", "  new\n").replace(". ", ".  "))
-    assert [" ".join(chunk.split()) for chunk in chunks(spread)] == CHUNKS
-
-
 def test_a_long_text(nlp):
     doc = nlp(" ".join([TEXT] * 300))
     assert len(doc.spans["np_chunks"]) >= 1490
     assert np.isfinite(doc.spans["np_chunks"].attrs["scores"]).all()
-
-
-def test_a_long_text_without_sentence_ends(nlp):
-    with nlp.select_pipes(disable=["constituency_parser", "pp_attacher", "srl_labeler"]):
-        doc = nlp("the old dog and " * 1500)
-    assert len(doc._.np_chunks) >= 1400
-
-
-def test_pipe_gives_what_call_gives(nlp):
-    texts = [TEXT, "", "Run!", "The price of oil has fallen.", " "] * 3
-    single = [annotation(nlp(text)) for text in texts]
-    assert [annotation(doc) for doc in nlp.pipe(texts, batch_size=4)] == single
 
 
 # --- parses ---------------------------------------------------------------------------------------
@@ -316,34 +286,6 @@ def test_roles_and_attachments_agree(nlp):
 
 
 # --- storage --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("store", ["copy", "bytes", "DocBin", "pickle"])
-def test_predictions_survive_with_their_probabilities(nlp, store):
-    doc = nlp(TEXT)
-    again = {
-        "copy": lambda: doc.copy(),
-        "bytes": lambda: Doc(nlp.vocab).from_bytes(doc.to_bytes()),
-        "DocBin": lambda: next(
-            DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(nlp.vocab)
-        ),
-        "pickle": lambda: pickle.loads(pickle.dumps(doc)),
-    }[store]()
-    assert annotation(again) == annotation(doc)
-    probabilities = [[chunk._.np_chunk_prob for chunk in d._.np_chunks] for d in (doc, again)]
-    assert probabilities[0] == probabilities[1]
-    assert None not in probabilities[0]
-
-
-def test_joined_documents_keep_their_chunks(nlp):
-    docs = [nlp(TEXT), nlp(" "), nlp("The price of oil has fallen.")]
-    assert chunks(Doc.from_docs(docs)) == [text for doc in docs for text in chunks(doc)]
-
-
-def test_a_sentence_as_a_doc(nlp):
-    second = list(nlp(TEXT).sents)[1].as_doc()
-    assert chunks(second) in ([], CHUNKS[3:])
-    assert chunks(nlp.get_pipe("np_chunker")(second)) == CHUNKS[3:]
-
-
 @pytest.mark.parametrize("store", ["bytes", "pickle", "disk"])
 def test_the_pipeline_itself_can_be_stored(nlp, store, tmp_path):
     if store == "bytes":
@@ -357,28 +299,6 @@ def test_the_pipeline_itself_can_be_stored(nlp, store, tmp_path):
     assert annotation(first) == annotation(second)
     scores = [doc.spans["np_chunks"].attrs["scores"] for doc in (first, second)]
     np.testing.assert_array_equal(*scores)
-
-
-def test_two_processes_under_spawn(tmp_path):
-    script = tmp_path / "run.py"
-    script.write_text(
-        "import multiprocessing, sys, spacy_structlearn\n"
-        "if __name__ == '__main__':\n"
-        "    multiprocessing.set_start_method('spawn')\n"
-        "    nlp = spacy_structlearn.load()\n"
-        "    for doc in nlp.pipe([sys.argv[1]] * 6, n_process=2, batch_size=2):\n"
-        "        print('|'.join(chunk.text for chunk in doc._.np_chunks))\n",
-        encoding="utf8",
-    )
-    done = subprocess.run(
-        [sys.executable, str(script), TEXT],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == ["|".join(CHUNKS)] * 6
 
 
 def test_the_command_line_prints_its_frames(capsys, monkeypatch):

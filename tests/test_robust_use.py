@@ -21,13 +21,12 @@ import spacy_structlearn
 from spacy_structlearn.cli._parts import Chunk, Output, parse_chunk
 from spacy_structlearn.display.page import page
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import extensions, fitting
+from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.np_chunker import noun_chunks
 from spacy_structlearn.pipeline.scorers import span_score
 from spacy_structlearn.trees.brackets import parse_tree
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "training" / "reliability"))
-import small_pipelines
 
 KEYS = ("np_chunks", "constituents", "pp_attachments", "srl")
 TEXTS = [
@@ -287,58 +286,6 @@ def test_threads(nlp):
         both = [threads.submit(lambda n: list(n.pipe(texts)), n) for n in (shared, own)]
         for found in both:
             assert [annotation(doc) for doc in found.result()] == expected
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return small_pipelines.write_corpus(tmp_path_factory.mktemp("corpus"))
-
-
-def best(nlp, doc):
-    """The best readings of the first sentence, where the component gives several."""
-    component = nlp.get_pipe(nlp.pipe_names[0])
-    sentence = next(doc.sents)
-    if hasattr(component, "k_best"):
-        return [(str(tree), score) for tree, score in component.k_best(sentence, 3)]
-    if hasattr(component, "n_best"):
-        found = component.n_best(sentence.as_doc(), 3)
-        return [(score, [(c.start, c.end) for c in chunks]) for score, chunks in found]
-    return []
-
-
-@pytest.mark.parametrize(
-    "name", ["crf", "product", "span", "neural", "m_estimated", "isbn", "log_linear", "roles"]
-)
-def test_threads_share_any_architecture(corpus, tmp_path, name):
-    config = small_pipelines.write_config(name, tmp_path / "config.cfg")
-    fitting.train(config, tmp_path / "pipeline", overrides=corpus, progress=False)
-    nlp = spacy.load(tmp_path / "pipeline")
-    docs = small_pipelines.dev_docs(nlp, corpus)[0]
-    # Sentences by themselves: many short calls at once.
-    texts = [Doc(nlp.vocab).from_bytes(s.as_doc().to_bytes()) for s in docs.sents][:6]
-    for text, sentence in zip(texts, docs.sents, strict=False):
-        spans = [s for s in docs.spans["constituents"] if sentence.start <= s.start < sentence.end]
-        text.spans["constituents"] = [
-            Span(text, s.start - sentence.start, s.end - sentence.start, s.label) for s in spans
-        ]
-    expected = [small_pipelines.predictions(nlp, [text]) for text in texts]
-    readings, stored = [best(nlp, text) for text in texts], nlp.to_bytes()
-    # A fresh one: what it makes when it is first needed is made by threads too.
-    shared = spacy.load(tmp_path / "pipeline", vocab=nlp.vocab)
-
-    def work(number):
-        if number % 4 == 3:
-            return shared.to_bytes()
-        order = np.random.default_rng(number).permutation(len(texts))
-        found = {i: small_pipelines.predictions(shared, [texts[i]]) for i in order}
-        kept = {i: best(shared, texts[i]) for i in order[:2]}
-        return all(found[i] == expected[i] for i in order) and all(
-            kept[i] == readings[i] for i in kept
-        )
-
-    with ThreadPoolExecutor(4) as threads:
-        done = list(threads.map(work, range(8)))
-    assert done == [True, True, True, stored] * 2
 
 
 def test_getters_are_read_by_threads(nlp):

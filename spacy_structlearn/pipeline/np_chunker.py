@@ -157,8 +157,9 @@ class NPChunker(BatchTrainable):
 
     def set_annotations(self, docs: Sequence[Doc], chunks: Sequence[Sequence[Chunk]]) -> None:
         """Write the chunks of each Doc to its span group, replacing what was there."""
-        # Looked up once, not for each chunk.
-        ids = {label: self.vocab.strings.add(label) for label in self.labels}
+        # Looked up once, not for each chunk; a Doc may have another vocab.
+        for strings in {id(doc.vocab): doc.vocab.strings for doc in docs}.values():
+            ids = {label: strings.add(label) for label in self.labels}
         for doc, found in zip(docs, chunks, strict=True):
             doc.spans[self.key] = SpanGroup(
                 doc,

@@ -349,46 +349,6 @@ def test_files_that_are_not_read_are_named(run, model, folder, tmp_path):
 
 
 # --- errors ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [('{"text": 5}', "no text"), ('["Run!"]', "no text"), ('{"text": "Run!', "line 1")],
-)
-def test_what_is_no_jsonl_is_one_line(run, model, tmp_path, content, problem):
-    (tmp_path / "in.jsonl").write_text(content, encoding="utf8")
-    error = one_line_error(run("apply", model, tmp_path / "in.jsonl", tmp_path / "out.spacy"))
-    assert "SL064" in error
-    assert problem in error
-    assert not (tmp_path / "out.spacy").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "code"),
-    [
-        *(("in.txt", b"d\xf6g", "SL035"), ("in.jsonl", b"d\xf6g", "SL035")),
-        *(("in.spacy", b"x", "SL013"), ("in.txt.gz", b"Run!", "SL121")),
-        ("in.txt.gz", gzip.compress(b"Run!")[:-4], "SL121"),
-        ("in.jsonl.gz", gzip.compress(b"Run!")[:10] + b"\xff" * 20, "SL121"),
-    ],
-)
-def test_damaged_input_is_one_line(run, model, tmp_path, name, content, code):
-    (tmp_path / name).write_bytes(content)
-    assert code in one_line_error(run("apply", model, tmp_path / name, tmp_path / "out.spacy"))
-
-
-def test_a_text_too_long_is_one_line_with_its_place(run, model, tmp_path):
-    (tmp_path / "in.txt").write_text("Run!\n\n" + "dog\n" * 250_001, encoding="utf8")
-    error = one_line_error(run("apply", model, tmp_path / "in.txt", tmp_path / "out.spacy"))
-    assert "SL065" in error
-    assert "text 2" in error
-
-
-def test_no_input(run, model, tmp_path):
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "notes.md").touch()
-    assert "SL069" in one_line_error(run("apply", model, tmp_path / "in", tmp_path / "out"))
-    assert "SL010" in one_line_error(run("apply", model, tmp_path / "no", tmp_path / "o.spacy"))
-
-
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2"])
 def test_shards_that_are_none(run, model, lines, tmp_path, shard):
     assert run("apply", model, lines, tmp_path / "out", f"--shard={shard}")[0] == 2
@@ -402,11 +362,3 @@ def test_outputs_that_are_none(run, model, lines, tmp_path, monkeypatch, output,
     monkeypatch.chdir(tmp_path)
     assert run("apply", model, lines, output, *arguments)[0] == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lines.txt"]
-
-
-def test_an_error_in_another_process_is_one_line(run, lines, tmp_path):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("np_chunker")
-    nlp.to_disk(tmp_path / "untrained")
-    arguments = [tmp_path / "untrained", lines, tmp_path / "out.spacy", "--n-process", "2"]
-    assert "SL002" in one_line_error(run("apply", *arguments))

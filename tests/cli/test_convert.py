@@ -1,6 +1,5 @@
 """`structlearn convert`: corpora in, DocBins out, and documents that are held out."""
 
-import gzip
 import subprocess
 import sys
 from collections import Counter
@@ -134,26 +133,6 @@ def test_a_docbin_can_be_split(run, trees, tmp_path):
     assert docs_of(dev)[0].spans["constituents"]
 
 
-def test_a_name_that_no_document_has(run, trees, tmp_path):
-    names = tmp_path / "names"
-    names.write_text("0\nwsj_0001\n", encoding="utf8")
-    target = tmp_path / "fit.spacy"
-    arguments = ["--dev", tmp_path / "dev.spacy", "--dev-names", names]
-    error = one_line_error(run("convert", trees, target, *arguments))
-    assert "SL061" in error
-    assert "'wsj_0001'" in error
-    assert "'0', '1', '2'" in error
-    assert not target.exists()
-
-
-def test_all_documents_cannot_be_held_out(run, tmp_path):
-    path = tmp_path / "trees"
-    path.write_text(TREES[0], encoding="utf8")
-    error = one_line_error(run("convert", path, tmp_path / "a", "--dev", tmp_path / "b"))
-    assert "SL073" in error
-    assert not (tmp_path / "a").exists()
-
-
 @pytest.mark.parametrize(
     "arguments",
     [["--dev-share", "0.1"], ["--dev-names", "names"], ["--dev-share", "2", "--dev", "dev"]],
@@ -176,39 +155,3 @@ def test_files_beside_a_treebank_belong_to_nothing_else(run, trees, tmp_path):
         code, _, err = run("convert", source, tmp_path / "out", *BESIDE)
         assert code == 2
         assert "--spaces and --props" in err
-
-
-@pytest.mark.parametrize(
-    ("content", "code"), [("Just text.", "SL060"), ("", "SL060"), ("(S (NP", "SL102")]
-)
-def test_what_is_no_corpus_is_one_line(run, tmp_path, content, code):
-    (tmp_path / "file").write_text(content, encoding="utf8")
-    assert code in one_line_error(run("convert", tmp_path / "file", tmp_path / "out"))
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("name", ["a.trees.gz", "a.conll.gz", "a.spacy.gz"])
-@pytest.mark.parametrize("reader", [[], ["--reader", "treebank"], ["--reader", "conll2000"]])
-def test_a_damaged_archive_is_one_line(run, tmp_path, name, reader):
-    path = tmp_path / name
-    whole = gzip.compress(b"(S (NN a))\n" * 1000)
-    for data in (whole[:-20], whole[:12], whole[:15] + b"x" * 20 + whole[35:], b"(S (NN a))\n"):
-        path.write_bytes(data)
-        error = one_line_error(run("convert", path, tmp_path / "o.spacy", *reader))
-        assert "SL121" in error
-        assert name in error
-
-
-def test_names_that_are_not_utf8_are_one_line(run, trees, tmp_path):
-    path = tmp_path / "names.txt"
-    path.write_bytes("Zoë".encode("latin-1"))
-    arguments = ("--dev", tmp_path / "d.spacy", "--dev-names", path)
-    error = one_line_error(run("convert", trees, tmp_path / "o.spacy", *arguments))
-    assert "SL035" in error
-    assert "names.txt" in error
-
-
-def test_a_corpus_without_documents_is_one_line(run, tmp_path):
-    DocBin().to_disk(tmp_path / "empty.spacy")
-    error = one_line_error(run("convert", tmp_path / "empty.spacy", tmp_path / "out"))
-    assert "SL063" in error

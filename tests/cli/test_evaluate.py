@@ -112,12 +112,3 @@ def test_quadruples(run, attaching_model, tmp_path):
     nlp.to_disk(tmp_path / "attacher")
     out = run("evaluate", tmp_path / "attacher", path, "--gold-tokens", "-o", "-")[1]
     assert json.loads(out)["pp_attachment_acc"] == 1.0
-
-
-def test_a_corpus_without_documents_is_one_line(run, model, tmp_path):
-    DocBin().to_disk(tmp_path / "empty.spacy")
-    assert "SL063" in one_line_error(run("evaluate", model, tmp_path / "empty.spacy"))
-
-
-def test_a_missing_corpus_is_one_line(run, model, tmp_path):
-    assert "SL010" in one_line_error(run("evaluate", model, tmp_path / "nowhere"))

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 import spacy
-from toys import PARSED, TEXT, one_line_error
+from toys import PARSED, TEXT
 
 import spacy_structlearn
 from spacy_structlearn import cli
@@ -15,13 +15,6 @@ from spacy_structlearn.cli._files import written
 
 
 # --- help and version -----------------------------------------------------------------------------
-def test_help_names_the_commands(run):
-    code, out, _ = run("--help")
-    assert code == 0
-    assert "parse" in out
-    assert "train" in out
-
-
 def test_version(run):
     assert run("--version") == (0, f"{spacy_structlearn.__version__}\n", "")
 
@@ -48,34 +41,6 @@ def test_help_does_not_wait_for_spacy_to_be_imported(arguments):
 
 
 # --- parse: errors --------------------------------------------------------------------------------
-def test_a_missing_model_is_one_line(run, tmp_path):
-    assert "nowhere" in one_line_error(run("parse", TEXT, "--model", tmp_path / "nowhere"))
-
-
-def test_a_directory_that_is_no_model_is_one_line(run, tmp_path):
-    one_line_error(run("parse", TEXT, "--model", tmp_path))
-
-
-def test_an_untrained_model_is_one_line(run, tmp_path):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("np_chunker")
-    nlp.to_disk(tmp_path / "model")
-    assert "SL002" in one_line_error(run("parse", TEXT, "--model", tmp_path / "model"))
-
-
-@pytest.mark.parametrize("source", ["file", "-"])
-def test_what_is_no_utf8_is_one_line(run, model, tmp_path, source):
-    (tmp_path / "file").write_bytes(b"The old d\xf6g slept.")
-    argument = tmp_path / "file" if source == "file" else source
-    one_line_error(run("parse", argument, "--model", model, stdin=b"The old d\xf6g slept."))
-
-
-def test_a_text_too_long_for_spacy_is_one_line(run, model, tmp_path):
-    (tmp_path / "long").write_text("dog " * 250_001, encoding="utf8")
-    assert "SL065" in one_line_error(run("parse", tmp_path / "long", "--model", model))
-    assert "E088" in one_line_error(run("parse", "dog " * 250_001, "--model", model))
-
-
 def test_an_unknown_format_is_a_usage_error(run, model):
     assert run("parse", TEXT, "--model", model, "--format", "xml")[0] == 2
 

@@ -104,18 +104,6 @@ def test_a_requirement_that_is_there_is_left_alone():
     assert second.startswith(f"spacy-structlearn>={spacy_structlearn.__version__}")
 
 
-def test_what_is_no_pipeline_is_one_line(run, tmp_path):
-    assert "SL071" in one_line_error(run("package", tmp_path, tmp_path))
-    assert "SL071" in one_line_error(run("package", "en_nowhere", tmp_path))
-
-
-def test_a_name_that_is_none_is_one_line(run, model, tmp_path):
-    error = one_line_error(run("package", model, tmp_path, "--name", "my-parser"))
-    assert "SL066" in error
-    assert "my-parser" in error
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_wheel_that_cannot_be_built_is_one_line(run, model, tmp_path, monkeypatch):
     monkeypatch.setattr(cli.package, "BUILD", "no toml")
     error = one_line_error(run("package", model, tmp_path / "wheels"))

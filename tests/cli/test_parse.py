@@ -12,9 +12,9 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin, Span, Token
+from spacy.tokens import Doc, Span, Token
 from spacy.vocab import Vocab
-from toys import PARSED, TEXT, TREES, one_line_error
+from toys import PARSED, TEXT, TREES
 
 import spacy_structlearn
 from spacy_structlearn.cli._documents import Format, printed
@@ -102,19 +102,6 @@ def test_a_file_of_jsonl_is_a_text_a_line(run, model, tmp_path):
     out = run("parse", path, "--model", model, "--format", "jsonl")[1]
     texts = [json.loads(line)["text"] for line in out.splitlines()]
     assert texts == ["The old\n\ndog slept.", "Run!"]
-    path.write_text('{"text": 1}\n', encoding="utf8")
-    assert "SL064" in one_line_error(run("parse", path, "--model", model))
-
-
-def test_a_file_that_is_no_text_is_one_line(run, model, tmp_path):
-    path = tmp_path / "latin.txt"
-    path.write_bytes("Zoë slept.".encode("latin-1"))
-    error = one_line_error(run("parse", path, "--model", model))
-    assert "SL035" in error
-    assert "latin.txt" in error
-    path = path.rename(tmp_path / "text.txt.gz")
-    error = one_line_error(run("parse", path, "--model", model))
-    assert "SL121" in error
 
 
 @pytest.mark.parametrize("source", ["file", "-"])
@@ -192,38 +179,10 @@ def test_names_of_files_look_like_one(path, tmp_path, monkeypatch):
     assert looks_like_a_path(path)
 
 
-@pytest.mark.parametrize("command", ["parse", "render"])
-@pytest.mark.parametrize("source", ["notes.txt", "./notes", "gold.spacy", "here/file"])
-def test_a_file_that_is_not_there_is_one_line(run, model, tmp_path, monkeypatch, command, source):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "here").mkdir()
-    error = one_line_error(run(command, source, "--model", model))
-    assert "SL076" in error
-    assert f"no such file: {source};" in error
-    assert f"echo {source} | structlearn parse -" in error
-
-
 def test_what_looks_like_a_path_can_be_parsed(run, tmp_path):
     spacy.blank("en").to_disk(tmp_path / "blank")
     out = run("parse", "-", "--model", tmp_path / "blank", stdin="dog.txt\n")[1]
     assert out == "dog.txt\n"
-
-
-@pytest.mark.parametrize("command", ["parse", "render"])
-def test_a_folder_is_left_to_apply(run, model, tmp_path, monkeypatch, command):
-    (tmp_path / "apples").mkdir()
-    monkeypatch.chdir(tmp_path)
-    error = one_line_error(run(command, "apples", "--model", model))
-    assert "SL075" in error
-    assert "apples is a folder" in error
-    assert "`structlearn apply`" in error
-
-
-def test_docbins_are_left_to_apply(run, model, tmp_path):
-    DocBin().to_disk(tmp_path / "gold.spacy")
-    error = one_line_error(run("parse", tmp_path / "gold.spacy", "--model", model))
-    assert "SL075" in error
-    assert "gold.spacy is a DocBin" in error
 
 
 @pytest.mark.parametrize("name", ["my notes.txt", "notes", "Run!", "and.or"])

@@ -1,5 +1,6 @@
 """Hand-made training data for the components: seven sentences, chunked by hand. And lets the tests
-of this folder import `parsers`, which pytest's importlib mode does not.
+of this folder import `written` and the `components` of the contracts, which pytest's importlib
+mode does not.
 """
 
 import sys
@@ -11,7 +12,7 @@ from spacy.tokens import Doc
 
 from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "contracts")]
 
 SENTENCES = [
     "[The/DT old/JJ dog/NN] slept/VBD under/IN [the/DT table/NN] ./.",

@@ -12,17 +12,15 @@ from spacy.cli.train import train as spacy_train
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
+from written import config_of
 
-import spacy_structlearn
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import digests, fitting
 from spacy_structlearn.pipeline.batch_trainable import BatchTrainable
 from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treebank
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
-CONFIG = Path(spacy_structlearn.__file__).parent / "pipeline" / "configs" / "np_chunker.cfg"
-PARSER_CONFIG = CONFIG.with_name("constituency_parser.cfg")
-ATTACHER_CONFIG = CONFIG.with_name("pp_attacher.cfg")
+CONFIG, PARSER_CONFIG = config_of("np_chunker"), config_of("constituency_parser")
 SCORES = ("np_chunk_f", "np_chunk_p", "np_chunk_r")
 
 
@@ -64,22 +62,6 @@ def dev_examples(nlp, paths):
 
 
 # --- two doors, one optimum -----------------------------------------------------------------------
-def test_both_doors_end_at_the_same_parameters(fitted, stepwise):
-    straight, steps = parameters(fitted[0]), parameters(stepwise[0])
-    assert straight.labels == steps.labels
-    np.testing.assert_array_equal(straight.keys, steps.keys)
-    np.testing.assert_allclose(steps.weights, straight.weights, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(steps.transitions, straight.transitions, rtol=1e-4, atol=1e-5)
-    assert np.abs(straight.weights).max() > 0.5
-
-
-def test_both_doors_end_at_the_same_scores(fitted, stepwise):
-    straight, steps = (nlp.meta["performance"] for nlp in (fitted[0], stepwise[0]))
-    assert straight["np_chunk_f"] > 0.7
-    for name in (*SCORES, "np_chunker_loss"):
-        assert steps[name] == pytest.approx(straight[name], rel=1e-6)
-
-
 def test_spacy_train_converges_early_and_further_steps_change_nothing(stepwise):
     losses = [line["losses"]["np_chunker"] for line in stepwise[1]]
     assert len(losses) == 31
@@ -99,39 +81,6 @@ def parser_overrides(paths):
     return paths | {"components.constituency_parser.model.rounds": 2}
 
 
-@pytest.fixture(scope="module")
-def fitted_parser(parser_overrides, tmp_path_factory):
-    output = tmp_path_factory.mktemp("fitted_parser") / "model"
-    return fitting.train(PARSER_CONFIG, output, overrides=parser_overrides, progress=False), output
-
-
-def grammar(nlp):
-    return nlp.get_pipe("constituency_parser").parameters
-
-
-def test_both_doors_end_at_the_same_grammar(fitted_parser, parser_overrides, tmp_path):
-    spacy_train(PARSER_CONFIG, tmp_path / "out", overrides=parser_overrides)
-    steps = spacy.load(tmp_path / "out" / "model-last")
-    straight = fitted_parser[0]
-    assert grammar(steps).to_bytes() == grammar(straight).to_bytes()
-    assert len(grammar(steps).levels) == 3
-    ours, theirs = straight.meta["performance"], steps.meta["performance"]
-    assert set(ours) == set(theirs)
-    assert 0.3 < ours["constituents_f"] < 1.0
-    for name, value in ours.items():
-        assert theirs[name] == pytest.approx(value, rel=1e-6)
-
-
-def test_the_saved_parser_is_the_returned_one(fitted_parser, paths):
-    nlp = spacy.load(fitted_parser[1])
-    assert grammar(nlp).to_bytes() == grammar(fitted_parser[0]).to_bytes()
-    scores = nlp.evaluate(dev_examples(nlp, paths))
-    performance = fitted_parser[0].meta["performance"]
-    assert scores["constituents_f"] == pytest.approx(performance["constituents_f"])
-    assert scores["constituents_exact"] == pytest.approx(performance["constituents_exact"])
-    assert [path.name for path in fitted_parser[1].parent.iterdir()] == ["model"]
-
-
 def test_progress_of_a_parser_counts_iterations_of_em(parser_overrides, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     fitting.train(PARSER_CONFIG, overrides=parser_overrides)
@@ -140,34 +89,6 @@ def test_progress_of_a_parser_counts_iterations_of_em(parser_overrides, monkeypa
     # The treebank grammar, a round, and the iterations of two.
     total = 1 + 1 + 2 * (50 + 20 + 10)
     assert f"{total}/{total} " in shown
-
-
-# --- two doors, one classifier --------------------------------------------------------------------
-@pytest.mark.parametrize("name", ["BayesNet", "LogLinear"])
-def test_both_doors_end_at_the_same_classifier(paths, tmp_path, name):
-    config = spacy.util.load_config(ATTACHER_CONFIG)
-    architecture = f"spacy_structlearn.{name}.v1"
-    config["components"]["pp_attacher"]["model"] = {"@architectures": architecture}
-    config["training"]["max_steps"] = 40
-    config.to_disk(tmp_path / "config.cfg")
-    # So few sites are in the sample that both files are to be trained on.
-    paths = dict.fromkeys(paths, paths["paths.train"])
-    straight = fitting.train(tmp_path / "config.cfg", tmp_path / "model", overrides=paths)
-    spacy_train(tmp_path / "config.cfg", tmp_path / "out", overrides=paths)
-    steps = spacy.load(tmp_path / "out" / "model-last")
-    ours, theirs, saved = (
-        nlp.get_pipe("pp_attacher").parameters
-        for nlp in (straight, steps, spacy.load(tmp_path / "model"))
-    )
-    assert ours.labels == ("N", "V")
-    assert ours.to_bytes() == theirs.to_bytes() == saved.to_bytes()
-    scores = straight.meta["performance"]
-    assert set(scores) == {f"pp_attachment_{n}" for n in ("acc", "p", "r", "f")} | {
-        "pp_attacher_loss"
-    }
-    assert scores["pp_attachment_acc"] > 0.7
-    for key, value in scores.items():
-        assert steps.meta["performance"][key] == pytest.approx(value, rel=1e-6)
 
 
 # --- what is saved --------------------------------------------------------------------------------

@@ -1,96 +1,56 @@
-"""Neural grammars as spaCy sees them: settings, both doors to training, storage, odd input."""
+"""What is particular to neural grammars: layers beside the parameters, and tokens as data."""
 
 import pickle
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
+import components
 import numpy as np
-import parsers
 import pytest
 import spacy
 import srsly
-from parsers import (
-    EMBED,
-    FILES,
-    GRAMMAR,
-    SAMPLE,
-    TEXT,
-    TOK2VEC,
-    parser_of,
-    scores,
-    stored,
-    strings,
-    treebank,
-)
+from components import COMPONENTS, EMBED, GRAMMAR, TEXT, TOK2VEC
 from spacy import registry
-from spacy.cli.train import train as spacy_train
-from spacy.tokens import Doc, DocBin, Span
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.training.pretrain import get_tok2vec_ref
-from spacy.vocab import Vocab
-from thinc.api import Adam
+from written import config_of
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.settings import NeuralGrammarSettings, SpanFeaturesSettings
-from spacy_structlearn.grammar.span_model import SpanGrammar
-from spacy_structlearn.pipeline import batch_trainable, fitting
-from spacy_structlearn.pipeline.readers import read_treebank
 
 NAME = "spacy_structlearn.NeuralGrammar.v1"
-CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.NeuralGrammar.cfg"
-blank = partial(parsers.blank, "NeuralGrammar")
-trained = partial(parsers.trained, "NeuralGrammar")
-FEW = parsers.MODELS["NeuralGrammar"]
+CONFIG = config_of("constituency_parser.NeuralGrammar")
+LISTED = COMPONENTS["constituency_parser NeuralGrammar"]
+blank, trained, parser_of, treebank, stored = (
+    partial(function, LISTED)
+    for function in (
+        components.blank,
+        components.trained,
+        components.part,
+        components.examples,
+        components.stored,
+    )
+)
 
 
 @pytest.fixture
 def nlp():
-    return parsers.loaded("NeuralGrammar")
+    return components.own(LISTED)
+
+
+def strings(doc):
+    return [s._.parse_string for s in doc.sents if not s.text.isspace()]
+
+
+def scores(doc):
+    return doc.spans["constituents"].attrs["scores"]
 
 
 # --- settings -------------------------------------------------------------------------------------
-def test_the_defaults():
-    model = registry.architectures.get(NAME)()
-    estimator = model.attrs["estimator"]
-    network = estimator.network
-    assert estimator == NeuralGrammarSettings()
-    assert model.attrs["parameters"] == SpanGrammar.empty()
-    assert model.layers == [network.tok2vec, network.scorer]
-    assert (network.scorer.get_dim("nH"), network.tok2vec.get_dim("nO")) == (160, 192)
-
-
-def test_settings():
-    features = {"@misc": "spacy_structlearn.span_features.v1", "min_word_count": 3}
-    estimator = parser_of(blank(features=features, grammar=GRAMMAR | {"grammars": 2})).estimator
-    assert estimator.features == SpanFeaturesSettings(min_word_count=3)
-    assert estimator.grammar.grammars == 2
-
-
 def test_spacy_finds_the_layers_that_it_can_pretrain():
     nlp = blank()
     layer = get_tok2vec_ref(nlp, {"component": "constituency_parser", "layer": "tok2vec"})
     assert layer is parser_of(nlp).network.tok2vec
-
-
-@pytest.mark.parametrize(
-    ("bad", "code"),
-    [
-        ({"hidden_width": 0}, "SL043.*hidden_width"),
-        ({"seed": 2**32}, "SL043.*seed"),
-        ({"grammar": GRAMMAR | {"rounds": -1}}, "SL043.*rounds"),
-        ({"grammar": {"@architectures": "spacy_structlearn.CRF.v1"}}, "SL043.*grammar is"),
-        ({"grammar": TOK2VEC}, "SL043.*grammar is"),
-        ({"grammar": {"@architectures": NAME, **FEW}}, "SL043.*grammar is"),
-        (
-            {"tok2vec": {"@architectures": "spacy.Tok2VecListener.v1", "width": 16}},
-            "SL040.*NeuralGrammar.*component '\\*'",
-        ),
-    ],
-)
-def test_bad_settings(bad, code):
-    with pytest.raises(StructlearnError, match=code):
-        blank(**bad)
 
 
 # --- training -------------------------------------------------------------------------------------
@@ -100,75 +60,6 @@ def test_learns_the_sample(nlp):
         parser_of(nlp).network.scorer.get_param(name)[:] = 0
     without = nlp.evaluate(treebank(nlp))
     assert found["constituents_f"] > without["constituents_f"] + 0.005
-
-
-def test_every_phase_is_reported(nlp):
-    other = blank()
-    examples = treebank(other)
-    parser = parser_of(other)
-    parser.initialize(lambda: examples)
-    calls = []
-    value = parser.fit(examples, on_iteration=lambda *call: calls.append(call))
-    assert len(calls) <= parser.estimator.n_reports
-    # 2 rounds of each of 3 grammars, 2 folds, 3 epochs: of 11 steps the last has number 10.
-    assert calls[-1] == (10, value)
-    assert [number for number, _ in calls] == sorted(number for number, _ in calls)
-    assert np.isfinite([loss for _, loss in calls]).all()
-    assert stored(other) == stored(nlp)
-
-
-def test_update_ends_at_the_parser_of_fit(nlp):
-    stepwise = blank(threads=2)
-    examples = treebank(stepwise)
-    # Adam with weight decay, which must have no part in it.
-    sgd = stepwise.initialize(lambda: examples)
-    assert sgd.L2 > 0
-    losses = [stepwise.update(examples, sgd=sgd)["constituency_parser"] for _ in range(13)]
-    assert losses[-3] == losses[-2] == losses[-1]
-    assert not sgd.averages
-    assert stored(stepwise) == stored(nlp)
-
-
-def test_parameters_of_others_change_nothing(nlp):
-    before, expected = stored(nlp), strings(nlp(TEXT))
-    optimizer = nlp.resume_training()
-    assert isinstance(optimizer, Adam(0.001).__class__)
-    with nlp.use_params({}):
-        assert strings(nlp(TEXT)) == expected
-    parser_of(nlp).finish_update(optimizer)
-    assert stored(nlp) == before
-
-
-@pytest.mark.parametrize("step", [1, 5, 7, 8, 10])
-def test_an_interrupted_fit_goes_on_from_its_checkpoint(nlp, tmp_path, monkeypatch, step):
-    """In the grammar, that of a fold, in forests, and in the first and the last epoch."""
-    monkeypatch.setattr(batch_trainable, "CHECKPOINT_SECONDS", -1)
-    other = blank()
-    parser = parser_of(other)
-    examples = treebank(other)
-    parser.initialize(lambda: examples)
-    calls = []
-
-    def interrupt(number, value):
-        calls.append(number)
-        if calls.count(step) == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        parser.fit(examples, on_iteration=interrupt, checkpoint=tmp_path / "state")
-    fresh = blank()
-    again = treebank(fresh)
-    parser_of(fresh).initialize(lambda: again)
-    for each, own in ((fresh, again), (other, examples)):
-        went_on = []
-        state = tmp_path / f"state{len(each.vocab)}"
-        state.write_bytes((tmp_path / "state").read_bytes())
-        parser_of(each).fit(
-            own, on_iteration=lambda n, _, to=went_on: to.append(n), checkpoint=state
-        )
-        assert went_on[0] == step
-        assert stored(each) == stored(nlp)
-        assert not state.exists()
 
 
 def test_training_again_ends_at_the_same_parser(nlp):
@@ -279,41 +170,6 @@ def test_other_parts(settings, tmp_path):
 
 
 # --- two doors ------------------------------------------------------------------------------------
-@pytest.fixture(scope="module")
-def overrides(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus")
-    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **FILES)]
-    DocBin(docs=docs[2:]).to_disk(folder / "train.spacy")
-    DocBin(docs=docs[:2]).to_disk(folder / "dev.spacy")
-    settings = {"grammar.rounds": 1, "folds": 2, "max_iterations": 2, "tok2vec.encode.depth": 1}
-    return {
-        **{f"paths.{name}": str(folder / f"{name}.spacy") for name in ("train", "dev")},
-        **{f"components.constituency_parser.model.{k}": v for k, v in settings.items()},
-    }
-
-
-def test_both_doors_end_at_the_same_parser(overrides, tmp_path):
-    config = spacy.util.load_config(CONFIG)
-    config["training"]["logger"] = {
-        "@loggers": "spacy.ConsoleLogger.v3",
-        "output_file": str(tmp_path / "log"),
-    }
-    config.to_disk(tmp_path / "config.cfg")
-    straight = fitting.train(CONFIG, tmp_path / "model", overrides=overrides, progress=False)
-    spacy_train(tmp_path / "config.cfg", tmp_path / "out", overrides=overrides)
-    steps = spacy.load(tmp_path / "out" / "model-last")
-    ours = stored(straight)
-    assert stored(steps) == ours
-    assert stored(spacy.load(tmp_path / "model")) == ours
-    performance = straight.meta["performance"]
-    assert 0.3 < performance["constituents_f"] < 1.0
-    for name, value in performance.items():
-        assert steps.meta["performance"][name] == pytest.approx(value, rel=1e-6)
-    logged = list(srsly.read_jsonl(tmp_path / "log"))
-    assert len(logged) >= 10
-    assert all(line["scores"]["constituents_f"] > 0 for line in logged)
-
-
 def test_the_config_is_that_of_the_defaults():
     model = spacy.util.load_config(CONFIG, interpolate=True)["components"]["constituency_parser"]
     nlp = spacy.blank("en")
@@ -339,55 +195,6 @@ def test_a_parse_does_not_depend_on_its_neighbours(nlp):
     )
     piped = list(nlp.pipe(texts, batch_size=3))
     assert [strings(doc) for doc in piped] == [strings(doc) for doc in apart]
-
-
-def test_white_space_is_not_seen(nlp):
-    plain, spaced = nlp("He opened the door."), nlp("He  opened \n the door.")
-    assert strings(plain) == strings(spaced)
-    np.testing.assert_array_equal(scores(plain), scores(spaced))
-
-
-def test_no_docs(nlp):
-    assert parser_of(nlp).predict([]) == []
-    assert list(nlp.pipe([])) == []
-
-
-def test_tags(nlp):
-    parser = parser_of(nlp)
-    doc = nlp.make_doc("He opened the door .")
-    for token, tag in zip(doc, ["PRP", "VBD", "DT", "VB", "."], strict=True):
-        token.tag_ = tag
-    parser.tags = "require"
-    assert "(VB door)" in parser(doc)._.trees[0].__str__()
-    parser.tags, parser.tag_weight = "prior", 0.0
-    assert "(NN door)" in str(parser(doc)._.trees[0])
-    parser.tags, parser.set_tags = "ignore", True
-    assert [token.tag_ for token in parser(doc)] == ["PRP", "VBD", "DT", "NN", "."]
-
-
-def test_calibration(nlp):
-    parser = parser_of(nlp)
-    before = scores(nlp(TEXT))
-    temperature = parser.calibrate(treebank(nlp))
-    assert parser.parameters.temperature == temperature != 1.0
-    after = scores(nlp(TEXT))
-    assert ((after > before) == (temperature < 1)).all()
-    again = pickle.loads(pickle.dumps(nlp))
-    np.testing.assert_array_equal(scores(again(TEXT)), after)
-
-
-def test_calibration_that_fails_changes_nothing(nlp):
-    parser_of(nlp).parameters.temperature = 1.25
-    with pytest.raises(StructlearnError, match="SL424"):
-        parser_of(nlp).calibrate([])
-    assert parser_of(nlp).parameters.temperature == 1.25
-
-
-def test_memory_zone(nlp):
-    expected = strings(nlp(TEXT))
-    with nlp.memory_zone():
-        assert strings(nlp("Glumpf zwirbelte " + TEXT))[-1] == expected[-1]
-    assert strings(nlp(TEXT)) == expected
 
 
 # --- storage --------------------------------------------------------------------------------------
@@ -437,10 +244,3 @@ def test_damaged_layers(nlp, change):
     bytes_data["model"] = srsly.msgpack_dumps(model)
     with pytest.raises(StructlearnError, match=r"SL08[02]"):
         parser_of(blank()).from_bytes(srsly.msgpack_dumps(bytes_data))
-
-
-def test_compact_grammars_parse_as_the_whole_one(nlp):
-    other = pickle.loads(pickle.dumps(nlp))
-    parser_of(other).parameters = parser_of(nlp).parameters.compact(1e-6, "float16")
-    assert strings(other(TEXT)) == strings(nlp(TEXT))
-    np.testing.assert_allclose(scores(other(TEXT)), scores(nlp(TEXT)), atol=0.02)

@@ -1,6 +1,5 @@
-"""What holds for parsers of every architecture: odd input, storage, other processes."""
+"""What is particular to parsers of one architecture or another; `contracts` has what is not."""
 
-import json
 import pickle
 import subprocess
 import sys
@@ -8,148 +7,243 @@ import sys
 import numpy as np
 import pytest
 import spacy
-from parsers import MODELS, TEXT, loaded, parser_of, scores, stored, strings
-from spacy.tokens import Doc, DocBin
+from components import COMPONENTS, PARSERS, TEXT, block, examples, own, part, stored, trained
+from components import blank as blank_of
+from spacy.tokens import Doc
+from written import config_of
 
-ODD = ["", " ", "\n\n\t ", "dog", "!", "🙂 🙂", "\u200b", ") (", "a " * 600, "door, " * 300]
-# One pipeline of them all, so that they share the workers. What each says is kept before the next.
-SCRIPT = """\
-import json
-import multiprocessing
-import sys
+from spacy_structlearn import serialization
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.span_model import SpanGrammar
+from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
+from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.normalize import normalize
 
-import spacy
-from spacy.language import Language
-
-
-class Keep:
-    def __init__(self, name):
-        self.name = name
-
-    def __call__(self, doc):
-        trees = [sentence._.parse_string for sentence in doc.sents]
-        probs = [span._.constituent_prob for span in doc.spans["constituents"]]
-        doc.user_data[self.name] = [trees, probs]
-        return doc
+CONFIG = config_of("constituency_parser.MEstimatedGrammar")
+DOOR = "(TOP (S (NP (PRP He)) (VP (VBD opened) (NP (DT the) (NN door))) (. .)))"
 
 
-@Language.factory("keep")
-def keep(nlp, name):
-    return Keep(name)
+def listed(name):
+    return COMPONENTS[f"constituency_parser {name}"]
 
 
-if __name__ == "__main__":
-    multiprocessing.set_start_method("spawn")
-    folder, text, *names = sys.argv[1:]
+def loaded(name):
+    """A trained pipeline and its parser, which each test may change."""
+    nlp = own(listed(name))
+    return nlp, part(listed(name), nlp)
+
+
+def trees(doc):
+    return [str(tree) for tree in doc._.trees]
+
+
+def scores(doc):
+    return doc.spans["constituents"].attrs["scores"]
+
+
+# --- settings -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("name", "bad", "code"),
+    [
+        ("SpanGrammar", {"templates": ["WORD[middle]"]}, "SL430"),
+        ("SpanGrammar", {"tag_templates": ["WORD[first]"]}, "SL430"),
+        ("SpanGrammar", {"templates": ["bias", "bias"]}, "SL431"),
+        ("SpanGrammar", {"grammar": block("BayesNet")}, "SL041.*SpanGrammar"),
+        ("NeuralGrammar", {"grammar": block("CRF")}, "SL041.*'crf'"),
+        ("NeuralGrammar", {"grammar": PARSERS["NeuralGrammar"]["tok2vec"]}, "SL041"),
+        (
+            "NeuralGrammar",
+            {"grammar": block("NeuralGrammar", **PARSERS["NeuralGrammar"])},
+            "SL041.*'neural_grammar'",
+        ),
+        (
+            "NeuralGrammar",
+            {"tok2vec": {"@architectures": "spacy.Tok2VecListener.v1", "width": 16}},
+            "SL040.*NeuralGrammar.*component '\\*'",
+        ),
+        ("MEstimatedGrammar", {"templates": ["RULE|WORD[middle]"]}, "SL441"),
+        ("MEstimatedGrammar", {"templates": ["RULE", "RULE"]}, "SL431"),
+        ("MEstimatedGrammar", {"grammar": block("LatentGrammar", grammars=2)}, "SL443.*2 grammars"),
+        ("MEstimatedGrammar", {"grammar": block("BayesNet")}, "SL041.*MEstimated"),
+    ],
+)
+def test_blocks_and_templates_that_do_not_fit(name, bad, code):
+    with pytest.raises(StructlearnError, match=code):
+        blank_of(listed(name), **bad)
+
+
+# --- training -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["SpanGrammar", "MEstimatedGrammar"])
+def test_features_correct_the_grammar(name):
+    nlp, parser = loaded(name)
+    found = nlp.evaluate(examples(listed(name), nlp))
+    parser.parameters = SpanGrammar(parser.parameters.grammar)
+    without = nlp.evaluate(examples(listed(name), nlp))
+    assert found["constituents_f"] > without["constituents_f"] + 0.01
+
+
+def test_features_correct_a_grammar_with_substates():
+    nlp = trained(listed("MEstimatedGrammar"), grammar=block("LatentGrammar", rounds=1))
+    parameters = part(listed("MEstimatedGrammar"), nlp).parameters
+    assert parameters.grammar.depth == 1
+    assert parameters.fragments.n_weights > 1000
+    assert trees(nlp("He opened the door.")) == [DOOR]
+
+
+def test_the_loss_of_both_phases_of_a_conditional_grammar_is_reported():
+    calls = []
+    trained(listed("ConditionalGrammar"), on_iteration=lambda *call: calls.append(call))
+    # Of each step its parts; when it is over, its last loss once more, under the next number.
+    generative, first, second = ([x for n, x in calls if n == step][1:] for step in (1, 2, 3))
+    assert min(len(first), len(second)) > 3
+    assert min(generative) > 2 * max(first)
+    for losses in (first, second):
+        assert losses == sorted(losses, reverse=True)
+
+
+def test_products_of_conditional_grammars():
+    nlp, first = loaded("ConditionalGrammar")
+    both = trained(listed("ConditionalGrammar"), grammars=2)
+    grammar, first = part(listed("ConditionalGrammar"), both).parameters, first.parameters
+    assert grammar.members == 1
+    assert grammar.levels[: len(first.levels)] == first.levels
+    assert grammar.levels[-1] != first.levels[-1]
+    found = both.evaluate(examples(listed("ConditionalGrammar"), nlp))
+    assert found["constituents_f"] > 0.9
+
+
+def test_mean_field_learns_the_sample():
+    nlp = trained(listed("ISBN"), means="mean_field", state_size=12)
+    assert part(listed("ISBN"), nlp).parameters.means == "mean_field"
+    assert nlp.evaluate(examples(listed("ISBN"), nlp, 3))["constituents_f"] > 0.8
+
+
+def test_the_config_of_m_estimation_has_as_many_steps_as_there_can_be():
+    config = spacy.util.load_config(CONFIG).interpolate()
+    settings = {**config["components"]["constituency_parser"]}
+    assert set(settings["thresholds"]) == {settings["model"]["threshold"]}
+    # Few features and a weak penalty: the minimum is not reached.
+    hard = {"templates": ["LABEL|WORD[first]"], "l2": 1e-6, "tolerance": 0.0}
+    settings["model"] = {**settings["model"], **hard}
     nlp = spacy.blank("en")
-    nlp.add_pipe("sentencizer")
-    for name in names:
-        parser = spacy.load(f"{folder}/{name}")
-        parser(text)
-        print(json.dumps("scipy" in sys.modules))
-        nlp.add_pipe("constituency_parser", source=parser, name=f"{name} parser")
-        nlp.add_pipe("keep", name=name)
-    for doc in nlp.pipe([text] * 4, n_process=2, batch_size=2):
-        print(json.dumps({name: doc.user_data[name] for name in names}))
-"""
+    parser = nlp.add_pipe(settings.pop("factory"), config=settings)
+    found = examples(listed("MEstimatedGrammar"), nlp)
+    parser.initialize(lambda: found)
+    numbers = []
+    parser.fit(found, on_iteration=lambda number, _: numbers.append(number))
+    assert numbers[-1] + 1 == config["training"]["max_steps"]
 
 
-@pytest.fixture(params=MODELS)
-def nlp(request):
-    return loaded(request.param)
+@pytest.mark.parametrize("name", ["LatentGrammar", "ISBN"])
+def test_another_treebank_with_other_labels(name):
+    """No label, tag or language is wired in, and no tag of the tokens is needed."""
+    brackets = [
+        "(CLAUSE (NOM (N kala)) (PRED (V ui)))",
+        "(CLAUSE (NOM (A iso) (N kala)) (PRED (V ui)))",
+    ]
+    gold = [normalize(parse_tree(text)) for text in brackets]
+    nlp = spacy.blank("fi")
+    found = []
+    for tree in gold * 10:
+        doc = Doc(nlp.vocab, words=tree.words(), tags=tree.tags())
+        set_gold_spans(doc, "constituents", tree.spans()[1:])
+        found.append(to_example(doc, tags=False))
+    nlp.add_pipe("constituency_parser", config={"model": listed(name).model})
+    nlp.initialize(lambda: found)
+    nlp.get_pipe("constituency_parser").fit(found)
+    assert [nlp(text)._.trees for text in ("kala ui", "iso kala ui")] == [(t,) for t in gold]
 
 
-# --- odd input ------------------------------------------------------------------------------------
-@pytest.mark.parametrize("text", ODD)
-def test_odd_texts(nlp, text):
-    doc = nlp(text)
-    words = [token.text for token in doc if not token.is_space]
-    assert [word for tree in doc._.trees for word in tree.words()] == words
-    assert np.isfinite(scores(doc)).all()
-    assert (scores(doc) >= 0).all()
-    assert (scores(doc) <= 1).all()
+# --- parsing --------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def unsure():
+    """A network that knows little of half of the sample."""
+    return pickle.dumps(trained(listed("ISBN"), limit=5, max_iterations=10))
 
 
-@pytest.mark.parametrize("decoder", ["max_rule_product", "max_rule_sum", "viterbi", "variational"])
-@pytest.mark.parametrize("name", ["SpanGrammar", "NeuralGrammar"])
-def test_every_decoder_of_scored_trees(name, decoder):
-    nlp = loaded(name)
-    parser = parser_of(nlp)
+@pytest.mark.parametrize("decoder", ["max_rule_sum", "labelled_recall", "viterbi"])
+def test_decoders_of_networks_take_the_best_tree_or_that_of_the_best_brackets(unsure, decoder):
+    nlp = pickle.loads(unsure)
+    parser = part(listed("ISBN"), nlp)
     parser.decoder = decoder
-    doc = nlp(TEXT)
-    best = parser.k_best(next(doc.sents), 3)
-    assert doc._.parse_failures == ()
-    assert strings(doc)[1] == "(S (NP (PRP He)) (VP (VBD opened) (NP (DT the) (NN door))) (. .))"
-    assert str(best[0][1]) == f"(TOP {strings(doc)[0]})"
-    assert sum(np.exp(log_probability) for log_probability, _ in best) <= 1 + 1e-9
+    taken = []
+    for example in examples(listed("ISBN"), nlp)[5:7]:
+        doc = parser(example.predicted)
+        for sentence in doc.sents:
+            best = [str(tree) for _, tree in parser.k_best(sentence, 50)]
+            taken.append(best.index(f"(TOP {sentence._.parse_string})"))
+    assert any(taken) == (decoder != "viterbi")
+
+
+def test_a_component_takes_models_of_both_families():
+    nlp, parser = loaded("ISBN")
+    network, grammar = parser.parameters, loaded("LatentGrammar")[1].parameters
+    expected = [trees(loaded(name)[0](TEXT)) for name in ("LatentGrammar", "ISBN")]
+    found = []
+    for parser.parameters in (grammar, network):
+        found.append(trees(nlp(TEXT)))
+    assert found == expected
+
+
+def test_words_may_be_forgotten():
+    nlp, parser = loaded("MEstimatedGrammar")
+    known = scores(nlp("The council opened the door."))
+    parser.parameters = parser.parameters.without_words(["council"])
+    # Alike at the beginning and at the end, and in shape.
+    unknown, never_seen = nlp("The council opened the door."), nlp("The coumncil opened the door.")
+    np.testing.assert_array_equal(scores(unknown), scores(never_seen))
+    assert not np.array_equal(scores(unknown), known)
 
 
 # --- storage --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("way", ["disk", "bytes", "pickle"])
-def test_component_round_trip(nlp, way, tmp_path):
-    if way == "disk":
-        nlp.to_disk(tmp_path / "model")
-        restored = spacy.load(tmp_path / "model")
-    elif way == "bytes":
-        restored = spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
-    else:
-        nlp(TEXT)  # there is a chart or a search now, which must not travel
-        restored = pickle.loads(pickle.dumps(nlp))
-    ours, again = parser_of(nlp), parser_of(restored)
-    assert stored(restored) == stored(nlp)
-    assert again.parameters == ours.parameters
-    assert again.labels == ours.labels
-    assert again.estimator == ours.estimator
-    if ours.network is not None:
-        # What is trained, stored and parsed with are the same layers.
-        assert again.network.tok2vec is again.model.get_ref("tok2vec")
-        assert again.network.scorer is again.model.get_ref("scorer")
-    assert strings(restored(TEXT)) == strings(nlp(TEXT))
-    np.testing.assert_array_equal(scores(restored(TEXT)), scores(nlp(TEXT)))
+@pytest.mark.parametrize("name", ["SpanGrammar", "MEstimatedGrammar"])
+def test_no_word_is_stored_with_the_features(name):
+    parameters = loaded(name)[1].parameters
+    features = parameters.features or parameters.fragments
+    data = serialization.pack("features", 1, features.fields())
+    long = [word for word in parameters.lexicon.words if len(word) > 6 and word.isalpha()]
+    assert len(long) > 50
+    assert not [word for word in long if word.encode() in data]
 
 
-def test_initialize_keeps_what_is_loaded(nlp):
-    before, layers = parser_of(nlp).parameters, stored(nlp)
-    nlp.initialize()
-    assert parser_of(nlp).parameters is before
-    assert stored(nlp) == layers
+@pytest.mark.parametrize(
+    ("name", "storage", "tolerance"),
+    [
+        ("ConditionalGrammar", "float32", 1e-3),
+        ("ConditionalGrammar", "float16", 0.02),
+        ("ConditionalGrammar", "log8", 0.15),
+        ("SpanGrammar", "float32", 2e-3),
+        ("SpanGrammar", "float16", 0.02),
+        ("SpanGrammar", "log8", 0.15),
+        ("NeuralGrammar", "float16", 0.02),
+        ("MEstimatedGrammar", "float32", 0.15),
+        ("MEstimatedGrammar", "log8", 0.15),
+        ("ISBN", "float16", 0.02),
+    ],
+)
+def test_compact_models_parse_as_the_whole_ones(name, storage, tolerance):
+    nlp, parser = loaded(name)
+    before, whole = nlp(TEXT), stored(listed(name), nlp)
+    # Trained on few trees, all weights of features are small.
+    weights = {"SpanGrammar": 1e-5, "MEstimatedGrammar": 0.02}
+    further = {"feature_threshold": weights[name]} if name in weights else {}
+    compact = parser.parameters.compact
+    parser.parameters = compact(storage) if name == "ISBN" else compact(1e-6, storage, **further)
+    assert len(stored(listed(name), nlp)) < len(whole)
+    again = pickle.loads(pickle.dumps(nlp))
+    assert part(listed(name), again).parameters == parser.parameters
+    assert trees(again(TEXT)) == trees(before)
+    np.testing.assert_allclose(scores(again(TEXT)), scores(before), atol=tolerance)
 
 
-def test_store_of_predictions(nlp):
-    doc = nlp(TEXT)
-    for again in (
-        Doc(nlp.vocab).from_bytes(doc.to_bytes()),
-        next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(nlp.vocab)),
-        doc.copy(),
-        pickle.loads(pickle.dumps(doc)),
-    ):
-        assert again._.trees == doc._.trees
-        np.testing.assert_array_equal(scores(again), scores(doc))
-    joined = Doc.from_docs([doc, nlp("Run!"), doc])
-    assert joined._.trees == doc._.trees + nlp("Run!")._.trees + doc._.trees
-
-
-# --- other processes ------------------------------------------------------------------------------
-def test_workers_under_spawn_find_the_same_and_need_no_scipy(tmp_path):
-    script = tmp_path / "run.py"
-    script.write_text(SCRIPT, encoding="utf8")
-    for name in MODELS:
-        loaded(name).to_disk(tmp_path / name)
+# --- imports --------------------------------------------------------------------------------------
+def test_a_pipeline_without_a_network_does_not_import_it(tmp_path):
+    code = f"import sys, spacy_structlearn\nspacy_structlearn.load()({TEXT!r})\n"
+    code += "print(*sys.modules, sep='\\n')"
     run = subprocess.run(
-        [sys.executable, str(script), str(tmp_path), TEXT, *MODELS],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
+        [sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True, text=True
     )
-    *has_scipy, a, b, c, d = map(json.loads, run.stdout.splitlines())
-    # The last of them, M-estimation, is learned with matrices of SciPy's.
-    assert list(MODELS)[-1] == "MEstimatedGrammar"
-    assert not any(has_scipy[:-1])
-    for name in MODELS:
-        doc = loaded(name)(TEXT)
-        probs = [span._.constituent_prob for span in doc.spans["constituents"]]
-        for of_worker in (a, b, c, d):
-            trees, others = of_worker[name]
-            assert trees == strings(doc)
-            assert others == pytest.approx(probs, abs=1e-4 if name == "NeuralGrammar" else 1e-5)
+    found = run.stdout.splitlines()
+    assert "spacy_structlearn.pipeline.constituency_parser" in found
+    assert not [name for name in found if name.startswith("spacy_structlearn.isbn")]
+    assert "scipy" not in found

@@ -3,28 +3,20 @@ input.
 """
 
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import spacy
 from spacy.strings import hash_string
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import registry
-from spacy.vocab import Vocab
 
-from spacy_structlearn.classification.bayes_net import BayesNet
-from spacy_structlearn.classification.log_linear import LogLinear
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.doc_trees import reattached
 from spacy_structlearn.pipeline.extensions import site_spans
-from spacy_structlearn.pipeline.pp_attacher import PPAttacher, variables
+from spacy_structlearn.pipeline.pp_attacher import variables
 from spacy_structlearn.pipeline.readers import (
     create_pp_quadruples_reader,
-    create_treebank_reader,
     read_treebank,
     set_gold_spans,
     to_example,
@@ -34,14 +26,11 @@ from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.pp import Site, sites
 
-SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
-FILES = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
 # Objects with their prepositional phrases; the word after the phrase tells what it belongs to.
 PHRASES = {
     "V": ["pizza with forks", "soup with spoons", "fish at noon", "bread in silence"],
     "N": ["pizza with olives", "soup with noodles", "pieces of bread", "bowls of soup"],
 }
-TEXTS = ["I ate pizza with forks. He ate soup with noodles.", "", "She slept.", "I ate pizza."]
 
 
 def verb_phrase(object_, preposition, noun, label, verb="ate"):
@@ -210,13 +199,6 @@ def test_sentences_without_a_site(attacher, nlp):
     assert [a.pp.text for a in between._.pp_attachments] == ["with forks"]
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\n\t "])
-def test_texts_without_words_need_no_parser(attacher, nlp, text):
-    doc = nlp(text)
-    assert doc._.pp_attachments == ()
-    assert len(scores(doc)) == 0
-
-
 @pytest.mark.parametrize("tree", ["(UH Yes)", "(S (VP (VB Run)))", "(FRAG (NP (NN pizza)) (. .))"])
 def test_short_sentences(attacher, nlp, tree):
     assert attacher(parsed_doc(nlp.vocab, tree))._.pp_attachments == ()
@@ -233,28 +215,6 @@ def test_unseen_words(attacher, nlp):
     doc = attacher(parsed_doc(nlp.vocab, verb_phrase("🙂", "zyx", "\u200b", "N", verb="Qwrt")))
     (found,) = doc._.pp_attachments
     assert 0.5 <= found.prob <= 1
-
-
-def test_attachments_of_before_are_replaced(attacher, nlp):
-    doc = parsed_doc(nlp.vocab, SENTENCES[0])
-    once = readable(attacher(doc))
-    assert readable(attacher(doc)) == once
-    attacher.set_annotations([doc], [[]])
-    assert doc._.pp_attachments == ()
-
-
-def test_predict_leaves_the_doc_alone(attacher, nlp):
-    doc = parsed_doc(nlp.vocab, SENTENCES[0])
-    attacher.predict([doc])
-    assert set(doc.spans) == {"constituents"}
-    assert attacher.predict([]) == []
-
-
-def test_pipe_equals_call(attacher, nlp):
-    texts = [SENTENCES[:2], [], SENTENCES[3:], ["(UH Yes)"]] * 3
-    docs = [parsed_doc(nlp.vocab, *sentences) for sentences in texts]
-    expected = [readable(attacher(doc.copy())) for doc in docs]
-    assert [readable(doc) for doc in attacher.pipe(docs, batch_size=4)] == expected
 
 
 def test_a_document_of_two_thousand_sentences(attacher, nlp):
@@ -367,7 +327,6 @@ def test_the_confidence_is_a_setting(nlp):
         {"source": "trees"},
         {"min_confidence": -0.1},
         {"min_confidence": 1.1},
-        {"iterations_per_step": 0},
     ],
 )
 def test_bad_settings_are_refused(bad):
@@ -484,31 +443,7 @@ def test_what_was_trained_with_a_lemmatizer_says_that_it_is_missing():
         attacher(parsed_doc(nlp.vocab, SENTENCES[0]))
 
 
-def test_docs_of_another_vocab(attacher, nlp):
-    known, unknown = (
-        attacher(parsed_doc(vocab, verb_phrase("zork", "with", "florps", "V")))
-        for vocab in (nlp.vocab, Vocab())
-    )
-    assert group(unknown) == group(known) != []
-
-
-def test_untrained_component_says_so():
-    nlp = spacy.blank("en")
-    nlp.add_pipe("pp_attacher")
-    with pytest.raises(StructlearnError, match="not been trained"):
-        nlp("I ate.")
-
-
 # --- training -------------------------------------------------------------------------------------
-def test_learns_its_examples(attacher, nlp):
-    examples = training_examples(nlp)
-    for example in examples:
-        example.predicted = attacher(example.predicted)
-    found = attacher.score(examples)
-    assert found["pp_attachment_acc"] == found["pp_attachment_f"] == 1.0
-    assert attacher.labels == ("N", "V") == attacher.parameters.labels
-
-
 def test_gold_data_are_the_words_of_the_reference(nlp):
     attacher = nlp.get_pipe("pp_attacher")
     reference = parsed_doc(nlp.vocab, *SENTENCES[3:5], gold=True)
@@ -518,16 +453,6 @@ def test_gold_data_are_the_words_of_the_reference(nlp):
     assert data.labels == ("V", "N")
     expected = variables([("ate", "bread", "in", "silence"), ("ate", "pizza", "with", "olives")])
     np.testing.assert_array_equal(data.table.symbols, expected.symbols)
-
-
-def test_gold_without_attachments_is_none(attacher, nlp):
-    doc = parsed_doc(nlp.vocab, SENTENCES[0])
-    assert attacher.gold_data(to_example(doc)) is None
-    set_gold_spans(doc, "pp_attachments", [])
-    assert attacher.gold_data(to_example(doc)) is None
-    fresh = spacy.blank("en").add_pipe("pp_attacher")
-    with pytest.raises(StructlearnError, match=r"SL005.*pp_attachments"):
-        fresh.initialize(lambda: [to_example(doc)])
 
 
 def test_gold_with_a_label_that_is_not_known_is_left_out(attacher, nlp):
@@ -544,60 +469,6 @@ def test_gold_that_is_malformed_is_named(attacher, nlp):
         set_gold_spans(doc, "pp_attachments", bad)
         with pytest.raises(StructlearnError, match=r"SL027.*I ate pizza"):
             attacher.gold_data(to_example(doc))
-
-
-def test_examples_without_gold_are_passed_over(nlp):
-    examples = training_examples(nlp)
-    bare = [to_example(parsed_doc(nlp.vocab, s), spans=["constituents"]) for s in SENTENCES]
-    fresh = spacy.blank("en").add_pipe("pp_attacher")
-    fresh.initialize(lambda: bare + examples)
-    fresh.fit(bare + examples)
-    expected = nlp.get_pipe("pp_attacher").parameters
-    assert fresh.parameters.to_bytes() == expected.to_bytes()
-    assert fresh.score(bare)["pp_attachment_acc"] is None
-
-
-ARCHITECTURES = {
-    "bayes net": {"@architectures": "spacy_structlearn.BayesNet.v1"},
-    "log-linear": {"@architectures": "spacy_structlearn.LogLinear.v1"},
-    "log-linear, no search": {"@architectures": "spacy_structlearn.LogLinear.v1"}
-    | {"templates": [["p"], ["p", "n2"]], "l2": [0.1, 1.0]},
-    "stacked": {"@architectures": "spacy_structlearn.LogLinear.v1", "templates": "pairs"}
-    | {"base": {"@architectures": "spacy_structlearn.BayesNet.v1", "structure": "naive"}},
-}
-
-
-@pytest.mark.parametrize("model", ARCHITECTURES.values(), ids=ARCHITECTURES)
-def test_update_in_batches_of_any_order_ends_where_fit_ends(model):
-    expected = trained(model=model).get_pipe("pp_attacher").parameters
-    stepwise = spacy.blank("en")
-    stepwise.add_pipe("pp_attacher", config={"model": model})
-    examples = training_examples(stepwise)
-    examples = examples[::2] + examples[::-1][::2]
-    sgd = stepwise.initialize(lambda: examples)
-    losses = []
-    for _ in range(30):
-        for batch in (examples[:5], examples[5:]):
-            losses.append(stepwise.update(batch, sgd=sgd)["pp_attacher"])
-    assert losses[-1] == losses[-2]
-    ours = stepwise.get_pipe("pp_attacher").parameters
-    rows = variables([p.split()[0:1] * 1 + p.split() for ps in PHRASES.values() for p in ps])
-    np.testing.assert_allclose(
-        ours.predict_proba(rows), expected.predict_proba(rows), atol=2e-3, rtol=0
-    )
-
-
-def test_initialize_keeps_a_loaded_classifier(nlp):
-    before = nlp.get_pipe("pp_attacher").parameters
-    nlp.initialize()
-    assert nlp.get_pipe("pp_attacher").parameters is before
-
-
-def test_labels_are_fixed_once_there_are_parameters(attacher):
-    assert attacher.label_data == ["N", "V"]
-    assert attacher.add_label("V") == 0
-    with pytest.raises(StructlearnError, match="SL006"):
-        attacher.add_label("X")
 
 
 def test_other_labels_and_another_language():
@@ -617,20 +488,6 @@ def test_other_labels_and_another_language():
     assert found.label == "TEKO"
     assert found.head is None
     assert found.prep._.pp_head is None
-
-
-def test_trained_on_a_treebank():
-    nlp = spacy.blank("en")
-    reader = create_treebank_reader(SAMPLE / "sample.trees", **FILES, spans=["constituents"])
-    examples = list(reader(nlp))
-    assert sum(len(e.reference._.pp_attachments) for e in examples) >= 5
-    attacher = nlp.add_pipe("pp_attacher")
-    attacher.initialize(lambda: examples)
-    attacher.fit(examples)
-    found = nlp.evaluate(examples)
-    assert found["pp_attachment_acc"] > 0.8
-    # In the same trees the same sites are found.
-    assert found["pp_attachment_p"] == pytest.approx(found["pp_attachment_r"], abs=0.05)
 
 
 @pytest.mark.corpus
@@ -663,167 +520,3 @@ def test_gold_trees_of_the_web(corpora):
     assert found["pp_attachment_acc"] > 0.8
     # In the same trees the same sites are found.
     assert found["pp_attachment_acc"] == found["pp_attachment_r"] == found["pp_attachment_p"]
-
-
-# --- the pipeline ---------------------------------------------------------------------------------
-def test_memory_zone(attacher, nlp):
-    with nlp.memory_zone():
-        attacher(parsed_doc(nlp.vocab, verb_phrase("zyzzyvas", "under", "tables", "V")))
-    doc = attacher(parsed_doc(nlp.vocab, SENTENCES[0]))
-    assert group(doc)[:2] == [("V", "with forks"), ("verb", "ate")]
-
-
-def test_threads_take_turns(attacher, nlp):
-    from concurrent.futures import ThreadPoolExecutor
-
-    docs = [parsed_doc(nlp.vocab, *SENTENCES) for _ in range(12)]
-    expected = readable(attacher(docs[0].copy()))
-    with ThreadPoolExecutor(4) as pool:
-        assert [readable(doc) for doc in pool.map(attacher, docs)] == [expected] * 12
-
-
-def test_analysis_of_the_pipeline(nlp):
-    assert "doc.spans" in nlp.analyze_pipes()["problems"]["pp_attacher"]
-    other = spacy.blank("en")
-    other.add_pipe("sentencizer")
-    other.add_pipe("constituency_parser")
-    other.add_pipe("pp_attacher")
-    assert not other.analyze_pipes()["problems"]["pp_attacher"]
-    assert "token._.pp_head" in other.get_pipe_meta("pp_attacher").assigns
-
-
-def test_after_a_parser_in_one_pipeline():
-    """From text to attachments, trained from the same treebank."""
-    nlp = full_pipeline()
-    doc = nlp(TEXTS[0])
-    assert [(a.prep.text, a.head.text) for a in doc._.pp_attachments] == [
-        ("with", "ate"),
-        ("with", "soup"),
-    ]
-    assert [len(d._.pp_attachments) for d in nlp.pipe(TEXTS)] == [2, 0, 0, 0]
-
-
-def full_pipeline():
-    nlp = spacy.blank("en")
-    nlp.add_pipe("sentencizer")
-    model = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
-    nlp.add_pipe("constituency_parser", config={"model": model})
-    nlp.add_pipe("pp_attacher")
-    bare = [
-        "(S (NP (PRP He)) (VP (VBD ate) (NP (NN pizza))) (. .))",
-        "(S (NP (PRP She)) (VP (VBD slept)) (. .))",
-    ]
-    docs = [parsed_doc(nlp.vocab, sentence, gold=True) for sentence in (SENTENCES + bare) * 3]
-    examples = [to_example(doc, tags=False) for doc in docs]
-    nlp.initialize(lambda: examples)
-    for name in ("constituency_parser", "pp_attacher"):
-        nlp.get_pipe(name).fit(examples)
-    return nlp
-
-
-# --- storage --------------------------------------------------------------------------------------
-@pytest.fixture(params=["disk", "bytes", "pickle"])
-def restored(request, nlp, tmp_path):
-    if request.param == "disk":
-        nlp.to_disk(tmp_path / "model")
-        return spacy.load(tmp_path / "model")
-    if request.param == "bytes":
-        return spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
-    return pickle.loads(pickle.dumps(nlp))
-
-
-def test_component_round_trip(nlp, restored):
-    ours, again = (n.get_pipe("pp_attacher") for n in (nlp, restored))
-    assert again.parameters.to_bytes() == ours.parameters.to_bytes()
-    assert again.labels == ours.labels
-    docs = [a(parsed_doc(n.vocab, *SENTENCES)) for a, n in ((ours, nlp), (again, restored))]
-    assert readable(docs[0]) == readable(docs[1])
-    assert len(readable(docs[0])) == len(SENTENCES)
-
-
-@pytest.mark.parametrize("model", ARCHITECTURES.values(), ids=ARCHITECTURES)
-def test_every_architecture_is_stored(model, tmp_path):
-    nlp = trained(model=model)
-    attacher = nlp.get_pipe("pp_attacher")
-    assert isinstance(attacher.parameters, BayesNet | LogLinear)
-    nlp.to_disk(tmp_path / "model")
-    again = spacy.load(tmp_path / "model").get_pipe("pp_attacher")
-    docs = [a(parsed_doc(a.vocab, *SENTENCES)) for a in (attacher, again)]
-    assert readable(docs[0]) == readable(docs[1])
-    assert [a.label for a in docs[0]._.pp_attachments] == list("VVVVNNNN")
-
-
-@pytest.mark.parametrize(
-    "through",
-    [
-        lambda doc: Doc(doc.vocab).from_bytes(doc.to_bytes()),
-        lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(doc.vocab)),
-        lambda doc: doc.copy(),
-        lambda doc: pickle.loads(pickle.dumps(doc)),
-    ],
-    ids=["bytes", "docbin", "copy", "pickle"],
-)
-def test_store_of_predictions(attacher, nlp, through):
-    doc = attacher(parsed_doc(nlp.vocab, *SENTENCES, space=(2, 9)))
-    again = through(doc)
-    assert readable(again) == readable(doc)
-    assert len(readable(again)) == 8
-    assert [t._.pp_head and t._.pp_head.i for t in again] == [
-        t._.pp_head and t._.pp_head.i for t in doc
-    ]
-
-
-def test_store_of_joined_docs(attacher, nlp):
-    docs = [attacher(parsed_doc(nlp.vocab, *s)) for s in (SENTENCES[:3], ["(UH Yes)"], SENTENCES)]
-    docs.insert(1, parsed_doc(nlp.vocab, SENTENCES[0]))  # not seen by the component
-    joined = Doc.from_docs(docs)
-    found = joined._.pp_attachments
-    assert [(a.label, a.pp.text) for a in found] == [
-        (a.label, a.pp.text) for doc in docs for a in doc._.pp_attachments
-    ]
-    assert {a.prob for a in found} == {None}
-    assert [t._.pp_head.text for t in joined if t._.pp_head] == [a.head.text for a in found]
-
-
-def test_as_doc_carries_no_groups(attacher, nlp):
-    doc = attacher(parsed_doc(nlp.vocab, *SENTENCES[:2]))
-    part = next(doc.sents).as_doc()
-    assert part._.pp_attachments == ()
-    assert part[3]._.pp_head is None
-
-
-def test_store_n_process_under_spawn(tmp_path):
-    nlp = full_pipeline()
-    nlp.to_disk(tmp_path / "model")
-    script = tmp_path / "run.py"
-    script.write_text(
-        "import multiprocessing, sys, spacy\n"
-        "if __name__ == '__main__':\n"
-        "    multiprocessing.set_start_method('spawn')\n"
-        "    nlp = spacy.load(sys.argv[1])\n"
-        "    docs = list(nlp.pipe([sys.argv[2], ''] * 3, n_process=2, batch_size=2))\n"
-        "    for doc in docs:\n"
-        "        found = doc._.pp_attachments\n"
-        "        print([(a.pp.text, a.head.text, round(a.prob, 6)) for a in found],\n"
-        "              [t.text for t in doc if t._.pp_head])\n",
-        encoding="utf8",
-    )
-    run = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "model"), TEXTS[0]],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
-    expected = [f"{readable(nlp(TEXTS[0]))} {['with', 'with']}", "[] []"]
-    assert run.stdout.splitlines() == expected * 3
-
-
-# --- registered functions -------------------------------------------------------------------------
-def test_what_the_factory_makes():
-    attacher = spacy.blank("en").add_pipe("pp_attacher")
-    assert isinstance(attacher, PPAttacher)
-    assert attacher.source == "auto"
-    assert isinstance(attacher.parameters, BayesNet)
-    build = registry.architectures.get("spacy_structlearn.LogLinear.v1")
-    assert build().attrs["parameters"].is_empty

@@ -1,11 +1,9 @@
 """Sentences from words and layout."""
 
-import pickle
-
 import numpy as np
 import pytest
 import spacy
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_structlearn.errors import StructlearnError
@@ -107,13 +105,6 @@ def test_a_start_at_white_space_is_one_at_the_word_behind_it(nlp):
     assert sentences(doc) == ["We left", "with Anna"]
 
 
-def test_no_probabilities_where_there_are_none(nlp):
-    doc = nlp("We left. It rained.")
-    joined = Doc.from_docs([doc, doc])
-    assert joined[0]._.sent_start_prob is None
-    assert nlp.make_doc("We left.")[0]._.sent_start_prob is None
-
-
 def test_n_best(nlp):
     doc = nlp.make_doc("We left at noon. It was cold \n\n on the way")
     found = nlp.get_pipe("sentence_splitter").n_best(doc, 4)
@@ -134,45 +125,6 @@ def test_short_texts(nlp, text):
 def test_a_long_text_takes_linear_room(nlp):
     text = "We left at noon. It was cold. " * 5000
     assert len(list(nlp(text).sents)) == 10_000
-
-
-def test_a_batch_is_as_its_texts(nlp):
-    texts = [" ".join(text) for text in TEXTS] + ["", " ", "\n\nOne. Two."]
-    for doc, text in zip(nlp.pipe(texts), texts, strict=True):
-        alone = nlp(text)
-        assert [t.is_sent_start for t in doc] == [t.is_sent_start for t in alone]
-        assert [t._.sent_start_prob for t in doc] == [t._.sent_start_prob for t in alone]
-
-
-def test_round_trips(nlp, tmp_path):
-    nlp.to_disk(tmp_path / "model")
-    others = [spacy.load(tmp_path / "model"), pickle.loads(pickle.dumps(nlp))]
-    others.append(spacy.blank("en"))
-    others[-1].add_pipe("sentence_splitter", config={"model": MODEL})
-    others[-1].from_bytes(nlp.to_bytes())
-    text = "News of the week\nThe school has a new roof. It cost less."
-    for other in others:
-        assert sentences(other(text)) == sentences(nlp(text))
-
-
-def test_docs_are_stored_with_their_probabilities(nlp):
-    doc = nlp("We left at noon. It was cold")
-    stored = DocBin(docs=[doc]).to_bytes()
-    copies = [next(iter(DocBin().from_bytes(stored).get_docs(nlp.vocab)))]
-    copies.append(Doc(nlp.vocab).from_bytes(doc.to_bytes()))
-    for copy in copies:
-        assert [t._.sent_start_prob for t in copy] == [t._.sent_start_prob for t in doc]
-
-
-def test_gold_sentences_that_are_missing_are_no_data(nlp):
-    splitter = nlp.get_pipe("sentence_splitter")
-    doc = nlp.make_doc("We left. It rained.")
-    assert splitter.gold_data(Example(doc, nlp.make_doc(doc.text))) is None
-    blank = spacy.blank("en")
-    blank.add_pipe("sentence_splitter")
-    example = Example(doc, nlp.make_doc(doc.text))
-    with pytest.raises(StructlearnError, match=r"is_sent_start"):
-        blank.initialize(lambda: [example])
 
 
 def test_gold_that_begins_inside_a_token_is_no_boundary(nlp):

@@ -3,29 +3,23 @@
 import logging
 import math
 import pickle
-import subprocess
-import sys
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spacy.cli.train import train as spacy_train
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
 from spacy.vocab import Vocab
 
-import spacy_structlearn
 from spacy_structlearn.classification.features import Table
-from spacy_structlearn.classification.stages import Stages
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import fitting, srl_labeler
+from spacy_structlearn.pipeline import srl_labeler
 from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
-from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans, to_example
+from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
 from spacy_structlearn.pipeline.srl_labeler import SRLLabeler
 from spacy_structlearn.pipeline.srl_templates import STAGES, srl_templates
 from spacy_structlearn.trees.brackets import parse_tree
@@ -36,10 +30,6 @@ from spacy_structlearn.trees.role_tree import RoleTree, candidates
 from spacy_structlearn.trees.srl import ENGLISH, RoleLabels
 from spacy_structlearn.trees.srl_features import features, predicate_features
 from spacy_structlearn.trees.tree import Tree
-
-SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
-CONFIG = Path(spacy_structlearn.__file__).parent / "pipeline" / "configs" / "srl_labeler.cfg"
-FILES = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
 
 ARGUMENT_TEMPLATES = [["path"], ["phrase"], ["path", "voice"], ["path", "lemma"], ["head"]]
 TEMPLATES = {
@@ -346,13 +336,6 @@ def test_white_space_tokens_are_skipped(labeler, nlp):
     )
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\n\t "])
-def test_texts_without_words_need_no_parser(labeler, nlp, text):
-    doc = nlp(text)
-    assert doc._.frames == ()
-    assert len(doc.spans["srl"].attrs["scores"]) == 0
-
-
 @pytest.mark.parametrize(
     ("tree", "n"),
     [
@@ -405,23 +388,6 @@ def test_tags_of_the_parser_go_before_those_of_the_tokens(labeler, nlp):
     tags = [(token.tag_, token.i, token.i + 1) for token in whole]
     set_gold_spans(doc, "constituent_tags", tags)
     assert exact(labeler(doc)) == exact(labeler(whole))
-
-
-def test_frames_of_before_are_replaced(labeler, nlp):
-    doc = parsed_doc(nlp.vocab, ATE, gold=True)
-    assert {frame.prob for frame in doc._.frames} == {None}
-    once = exact(labeler(doc))
-    assert exact(labeler(doc)) == once
-    assert None not in {frame.prob for frame in doc._.frames}
-    labeler.set_annotations([doc], [srl_labeler.Reading([], [])])
-    assert doc._.frames == ()
-
-
-def test_predict_leaves_the_doc_alone(labeler, nlp):
-    doc = parsed_doc(nlp.vocab, ATE)
-    labeler.predict([doc])
-    assert set(doc.spans) == {"constituents"}
-    assert labeler.predict([]) == []
 
 
 def test_pipe_equals_call(labeler, nlp, monkeypatch):
@@ -524,18 +490,6 @@ def test_frames_of_any_trees(nlp, trees, space, data):
             assert 0 <= argument.prob <= 1
         core = [a.label for a in frame.arguments if a.label in ("ARG0", "ARG1", "ARG2")]
         assert len(core) == len(set(core))
-
-
-def test_docs_of_another_vocab(labeler, nlp):
-    known, unknown = (labeler(parsed_doc(vocab, *SENTENCES)) for vocab in (nlp.vocab, Vocab()))
-    assert group(unknown) == group(known) != []
-
-
-def test_untrained_component_says_so():
-    nlp = spacy.blank("en")
-    nlp.add_pipe("srl_labeler")
-    with pytest.raises(StructlearnError, match="not been trained"):
-        nlp("I ate.")
 
 
 # --- settings -------------------------------------------------------------------------------------
@@ -751,7 +705,6 @@ def test_without_a_lemmatizer_words_are_in_lower_case():
         {"attachment_confidence": 2.0},
         {"bias": math.inf},
         {"bias": math.nan},
-        {"iterations_per_step": 0},
     ],
 )
 def test_bad_settings_are_refused(bad):
@@ -774,12 +727,6 @@ def test_models_of_other_stages_are_refused(order):
     build = registry.resolve({"model": model | {"order": order}})["model"]
     with pytest.raises(StructlearnError, match=f"SL036.*'srl_labeler'.*{', '.join(order)}"):
         SRLLabeler(Vocab(), build)
-
-
-def test_a_model_of_another_family_is_refused():
-    model = {"@architectures": "spacy_structlearn.BayesNet.v1"}
-    with pytest.raises(StructlearnError, match=r"SL029.*srl_labeler"):
-        spacy.blank("en").add_pipe("srl_labeler", config={"model": model})
 
 
 # --- stages ---------------------------------------------------------------------------------------
@@ -832,35 +779,7 @@ def test_stages_that_have_seen_one_label():
     assert min(a.prob for a in doc._.frames[0].arguments) > 0
 
 
-@pytest.mark.parametrize("name", ["BayesNet", "LogLinear"])
-def test_stages_of_any_architecture(name, tmp_path):
-    own = {"@architectures": f"spacy_structlearn.{name}.v1"}
-    extra = {"structure": "naive"} if name == "BayesNet" else {"templates": "single"}
-    model = stages() | {"stages": dict.fromkeys(STAGES, own | extra)}
-    nlp = spacy.blank("en")
-    labeler = nlp.add_pipe("srl_labeler", config={"model": model})
-    examples = training_examples(nlp)
-    nlp.initialize(lambda: examples)
-    labeler.fit(examples)
-    docs = [labeler(parsed_doc(nlp.vocab, *SENTENCES))]
-    nlp.to_disk(tmp_path / "model")
-    docs.append(spacy.load(tmp_path / "model").get_pipe("srl_labeler")(docs[0].copy()))
-    assert exact(docs[0]) == exact(docs[1])
-    assert {type(labeler.parameters[stage]).__name__ for stage in STAGES} == {name}
-
-
 # --- training -------------------------------------------------------------------------------------
-def test_learns_its_examples(labeler, nlp):
-    examples = training_examples(nlp)
-    for example in examples:
-        example.predicted = labeler(example.predicted)
-    found = labeler.score(examples)
-    assert found["srl_f"] == found["srl_predicate_f"] == found["srl_sense_acc"] == 1.0
-    assert labeler.labels == ("ARG0", "ARG1", "ARG2", "ARGM-DIR", "ARGM-MNR")
-    assert labeler.labels == labeler.parameters.labels
-    assert isinstance(labeler.parameters, Stages)
-
-
 def test_gold_data(labeler, nlp):
     doc = parsed_doc(nlp.vocab, RELATIVE, HAS_EATEN, gold=True)
     data = labeler.gold_data(Example(Doc(nlp.vocab, words=["x"]), doc))
@@ -969,44 +888,6 @@ def test_of_rolesets_with_one_number_the_frequent_one_is_known():
     assert rolesets["run"]["02"] == "run.02"
 
 
-def test_examples_without_gold_are_passed_over(nlp):
-    examples = training_examples(nlp)
-    bare = [to_example(parsed_doc(nlp.vocab, s), spans=["constituents"]) for s in SENTENCES]
-    fresh = spacy.blank("en").add_pipe("srl_labeler", config={"model": stages()})
-    fresh.initialize(lambda: bare + examples)
-    fresh.fit(bare + examples)
-    assert fresh.parameters.to_bytes() == nlp.get_pipe("srl_labeler").parameters.to_bytes()
-    assert fresh.score(bare)["srl_f"] is None
-
-
-def test_update_in_batches_of_any_order_ends_where_fit_ends(nlp):
-    stepwise = spacy.blank("en")
-    stepwise.add_pipe("srl_labeler", config={"model": stages()})
-    examples = training_examples(stepwise)
-    examples = examples[::2] + examples[::-1][::2]
-    sgd = stepwise.initialize(lambda: examples)
-    losses = []
-    for _ in range(6):
-        for batch in (examples[:5], examples[5:]):
-            losses.append(stepwise.update(batch, sgd=sgd)["srl_labeler"])
-    assert losses[-1] == losses[-2]
-    ours, theirs = (n.get_pipe("srl_labeler").parameters for n in (stepwise, nlp))
-    for stage in STAGES:
-        assert ours[stage].labels == theirs[stage].labels
-        np.testing.assert_array_equal(ours[stage].keys, theirs[stage].keys)
-        np.testing.assert_allclose(ours[stage].weights, theirs[stage].weights, atol=1e-3)
-
-
-def test_the_order_of_the_examples_makes_no_difference(nlp):
-    fresh = spacy.blank("en").add_pipe("srl_labeler", config={"model": stages()})
-    examples = training_examples(nlp)[::-1]
-    examples = examples[1::2] + examples[::2]
-    fresh.initialize(lambda: examples)
-    fresh.fit(examples)
-    assert fresh.parameters.to_bytes() == nlp.get_pipe("srl_labeler").parameters.to_bytes()
-    assert fresh.cfg == nlp.get_pipe("srl_labeler").cfg
-
-
 def test_initialize_keeps_a_loaded_model(nlp):
     labeler = nlp.get_pipe("srl_labeler")
     before, rolesets = labeler.parameters, labeler.cfg["rolesets"]
@@ -1028,45 +909,6 @@ def test_initialize_forgets_the_calibration_of_what_was_loaded(nlp):
     assert labeler.calibration == (-1.0, 0.5)
     again.initialize(lambda: training_examples(again))
     assert labeler.calibration is None
-
-
-def test_labels_are_fixed_once_there_are_parameters(labeler):
-    assert labeler.label_data == list(labeler.labels)
-    assert labeler.add_label("ARG0") == 0
-    with pytest.raises(StructlearnError, match="SL006"):
-        labeler.add_label("X")
-
-
-def overrides(tmp_path):
-    """The sample treebank and few features, as overrides of the config."""
-    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **FILES)]
-    files = {"train": docs[2:], "dev": docs[:2]}
-    for name, part in files.items():
-        DocBin(docs=part).to_disk(tmp_path / f"{name}.spacy")
-    found = {f"paths.{name}": str(tmp_path / f"{name}.spacy") for name in files}
-    for stage, templates in TEMPLATES.items():
-        found[f"components.srl_labeler.model.stages.{stage}.templates"] = templates
-    return found
-
-
-def test_both_doors_end_at_the_same_model(tmp_path):
-    settings = overrides(tmp_path)
-    straight = fitting.train(CONFIG, tmp_path / "model", overrides=settings, progress=False)
-    spacy_train(CONFIG, tmp_path / "out", overrides=settings)
-    steps = spacy.load(tmp_path / "out" / "model-last")
-    ours, theirs, saved = (
-        n.get_pipe("srl_labeler") for n in (straight, steps, spacy.load(tmp_path / "model"))
-    )
-    assert {"ARG0", "ARG1", "ARG2", "ARGM-LOC", "ARGM-TMP"} <= {*ours.labels}
-    assert ours.parameters.to_bytes() == theirs.parameters.to_bytes()
-    assert ours.parameters.to_bytes() == saved.parameters.to_bytes()
-    assert ours.cfg == theirs.cfg == saved.cfg
-    scores, others = (n.meta["performance"] for n in (straight, steps))
-    assert set(scores) == set(others) >= {"srl_f", "srl_p", "srl_r", "srl_sense_acc"}
-    assert scores["srl_f"] > 0.5
-    assert scores["srl_predicate_f"] > 0.9
-    for key, value in scores.items():
-        assert others[key] == pytest.approx(value, rel=1e-6)
 
 
 def toy_doc(vocab, words):
@@ -1100,21 +942,12 @@ def test_another_treebank_with_other_labels():
     assert labeler.labels == ("WAS", "WER")
     doc = labeler(toy_doc(nlp.vocab, "mann apfel isst"))
     assert readable(doc) == [("isst", None, "WER mann e | WAS apfel")]
-    (sentence,) = labeler._sentences(doc)
-    assert (sentence.nodes.rules, sentence.nodes.classes) == (LEFTMOST, labeler.role_labels)
     again = spacy.blank("xx").from_config(nlp.config).from_bytes(nlp.to_bytes())
     assert again.get_pipe("srl_labeler").role_labels == labeler.role_labels
     assert exact(again.get_pipe("srl_labeler")(doc.copy())) == exact(doc)
 
 
 # --- the pipeline ---------------------------------------------------------------------------------
-def test_memory_zone(labeler, nlp):
-    with nlp.memory_zone():
-        labeler(parsed_doc(nlp.vocab, *SENTENCES))
-    doc = labeler(parsed_doc(nlp.vocab, RELATIVE))
-    assert readable(doc) == expected(RELATIVE)
-
-
 @pytest.mark.parametrize("loaded", [True, False])
 def test_labels_and_rolesets_are_known_beforehand(labeler, loaded):
     fresh = spacy.blank("en").add_pipe("srl_labeler", config={"model": stages()})
@@ -1125,15 +958,6 @@ def test_labels_and_rolesets_are_known_beforehand(labeler, loaded):
         fresh.initialize(lambda: examples)
     for text in ("V", "ARG0", "R-ARG0", "C-ARG1", "ARGM-MNR", "eat.01", "run.02"):
         assert text in fresh.vocab.strings
-
-
-def test_threads_take_turns(labeler, nlp):
-    from concurrent.futures import ThreadPoolExecutor
-
-    docs = [parsed_doc(nlp.vocab, *SENTENCES) for _ in range(12)]
-    alone = exact(labeler(docs[0].copy()))
-    with ThreadPoolExecutor(4) as pool:
-        assert [exact(doc) for doc in pool.map(labeler, docs)] == [alone] * 12
 
 
 def test_the_collector_is_on_again(labeler, nlp):
@@ -1150,155 +974,7 @@ def test_the_collector_is_on_again(labeler, nlp):
         gc.enable()
 
 
-def test_analysis_of_the_pipeline(nlp):
-    assert "doc.spans" in nlp.analyze_pipes()["problems"]["srl_labeler"]
-    other = spacy.blank("en")
-    other.add_pipe("sentencizer")
-    other.add_pipe("constituency_parser")
-    other.add_pipe("srl_labeler")
-    assert not other.analyze_pipes()["problems"]["srl_labeler"]
-    assert {"doc._.frames", "token._.srl"} <= {*other.get_pipe_meta("srl_labeler").assigns}
-
-
-TEXTS = ["She ate pizza with forks. They ran a shop.", "", "Yes", "The man gave me a bone."]
-
-
-@pytest.fixture(scope="module")
-def full():
-    """From text to frames, trained from the same treebank."""
-    nlp = spacy.blank("en")
-    nlp.add_pipe("sentencizer")
-    model = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
-    nlp.add_pipe("constituency_parser", config={"model": model})
-    nlp.add_pipe("srl_labeler", config={"model": stages()})
-    docs = [parsed_doc(nlp.vocab, sentence, gold=True) for sentence in SENTENCES * 3]
-    examples = [to_example(doc, tags=False) for doc in docs]
-    nlp.initialize(lambda: examples)
-    for name in ("constituency_parser", "srl_labeler"):
-        nlp.get_pipe(name).fit(examples)
-    return nlp
-
-
-def test_after_a_parser_in_one_pipeline(full):
-    found = [readable(doc) for doc in full.pipe(TEXTS)]
-    assert found == [expected(ATE, RAN_A_SHOP), [], [], expected(GAVE)]
-
-
-def test_probabilities_of_brackets_are_at_hand(full):
-    labeler = full.get_pipe("srl_labeler")
-    doc = full("\nShe ate  pizza with forks.")
-    (sentence,) = labeler._sentences(doc)
-    brackets = doc.spans["constituents"]
-    known = {(s.start, s.end): s._.constituent_prob for s in brackets}
-    assert len(known) > 3
-    nodes = range(len(sentence.nodes))
-    assert sentence.probabilities(nodes) == [known.get(sentence.tokens(n), 1.0) for n in nodes]
-    doc = parsed_doc(full.vocab, RELATIVE)
-    (sentence,) = labeler._sentences(doc)
-    assert sentence.brackets is None
-    assert sentence.probabilities([0, 1]) == [1.0, 1.0]
-    # Of a unary chain, such as (S (VP ...)), that of the topmost counts.
-    brackets = doc.spans["constituents"]
-    brackets.attrs["scores"] = np.arange(len(brackets), dtype=np.float32)
-    (sentence,) = labeler._sentences(doc)
-    places = [(span.start, span.end) for span in brackets]
-    (chain,) = {place for place in places if places.count(place) > 1}
-    assert sentence.brackets[chain] == places.index(chain)
-
-
-# --- storage --------------------------------------------------------------------------------------
-@pytest.fixture(params=["disk", "bytes", "pickle"])
-def restored(request, nlp, tmp_path):
-    if request.param == "disk":
-        nlp.to_disk(tmp_path / "model")
-        return spacy.load(tmp_path / "model")
-    if request.param == "bytes":
-        return spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
-    return pickle.loads(pickle.dumps(nlp))
-
-
-def test_component_round_trip(nlp, restored):
-    ours, again = (n.get_pipe("srl_labeler") for n in (nlp, restored))
-    assert again.parameters.to_bytes() == ours.parameters.to_bytes()
-    assert again.cfg == ours.cfg
-    assert again.labels == ours.labels
-    assert again.role_labels == ours.role_labels == ENGLISH
-    docs = [a(parsed_doc(n.vocab, *SENTENCES)) for a, n in ((ours, nlp), (again, restored))]
-    assert exact(docs[0]) == exact(docs[1])
-    assert len(docs[0]._.frames) == N_FRAMES
-
-
-@pytest.mark.parametrize(
-    "through",
-    [
-        lambda doc: Doc(doc.vocab).from_bytes(doc.to_bytes()),
-        lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(doc.vocab)),
-        lambda doc: doc.copy(),
-        lambda doc: pickle.loads(pickle.dumps(doc)),
-    ],
-    ids=["bytes", "docbin", "copy", "pickle"],
-)
-def test_store_of_predictions(labeler, nlp, through):
-    doc = labeler(parsed_doc(nlp.vocab, *SENTENCES, space=(2, 9)))
-    again = through(doc)
-    assert exact(again) == exact(doc)
-    assert readable(again) == readable(doc)
-    assert len(readable(again)) == N_FRAMES
-
-
-def test_store_of_joined_docs(labeler, nlp):
-    docs = [labeler(parsed_doc(nlp.vocab, *s)) for s in (SENTENCES[:3], [YES], SENTENCES)]
-    docs.insert(1, parsed_doc(nlp.vocab, ATE))  # not seen by the component
-    joined = Doc.from_docs(docs)
-    assert readable(joined) == [frame for doc in docs for frame in readable(doc)]
-    assert {frame.prob for frame in joined._.frames} == {None}
-    assert sum(token._.srl is not None for token in joined) == len(joined._.frames)
-
-
-def test_as_doc_carries_no_groups(labeler, nlp):
-    doc = labeler(parsed_doc(nlp.vocab, ATE, GAVE))
-    part = next(doc.sents).as_doc()
-    assert part._.frames == ()
-    assert part[1]._.srl is None
-
-
-def test_store_n_process_under_spawn(full, tmp_path):
-    full.to_disk(tmp_path / "model")
-    script = tmp_path / "run.py"
-    script.write_text(
-        "import multiprocessing, sys, spacy\n"
-        "if __name__ == '__main__':\n"
-        "    multiprocessing.set_start_method('spawn')\n"
-        "    nlp = spacy.load(sys.argv[1])\n"
-        "    docs = list(nlp.pipe([sys.argv[2], ''] * 3, n_process=2, batch_size=2))\n"
-        "    for doc in docs:\n"
-        "        print([((f.predicate.start, f.roleset, f.prob),\n"
-        "                [(a.label, a.span.start, a.span.end, a.prob) for a in f.arguments])\n"
-        "               for f in doc._.frames])\n",
-        encoding="utf8",
-    )
-    run = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "model"), TEXTS[0]],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
-    assert run.stdout.splitlines() == [str(exact(full(TEXTS[0]))), "[]"] * 3
-
-
 # --- registered functions -------------------------------------------------------------------------
-def test_what_the_factory_makes():
-    labeler = spacy.blank("en").add_pipe("srl_labeler")
-    assert isinstance(labeler, SRLLabeler)
-    assert labeler.parameters.stages == STAGES
-    assert labeler.tags == ENGLISH.verbs
-    for stage, estimator in labeler.estimator.stages.items():
-        assert [list(t) for t in estimator.templates] == srl_templates(stage)
-        assert estimator.l2 == 1.0
-    assert labeler.lemmatizer("ate", "VBD") == "eat"
-
-
 def test_role_labels_of_the_registry():
     build = registry.misc.get("spacy_structlearn.role_labels.v1")
     assert registry.misc.get("spacy_structlearn.english_role_labels.v1")() is ENGLISH

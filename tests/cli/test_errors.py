@@ -1,0 +1,133 @@
+"""Input that is not as it should be: one line on standard error, and nothing is written."""
+
+import gzip
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
+from toys import TREES, gold_docs, one_line_error
+
+LATIN = "Zoë slept.".encode("latin-1")
+PACKED = gzip.compress(b"(S (NN a))\n" * 1000)
+FILES = {
+    "latin.txt": LATIN,
+    "latin.jsonl": LATIN,
+    "long.txt": b"dog " * 250_001,
+    "two.txt": b"Run!\n\n" + b"dog\n" * 250_001,
+    "unpacked.txt.gz": b"Run!",
+    "cut.txt.gz": gzip.compress(b"Run!")[:-4],
+    "changed.jsonl.gz": gzip.compress(b"Run!")[:10] + b"\xff" * 20,
+    "number.jsonl": b'{"text": 5}',
+    "list.jsonl": b'["Run!"]',
+    "open.jsonl": b'{"text": "Run!',
+    "damaged.spacy": b"x",
+    "text": b"Just text.",
+    "nothing": b"",
+    "open.trees": b"(S (NP",
+    "one.trees": TREES[0].encode(),
+    "trees": "\n".join(TREES * 5).encode(),
+    "names": b"0\nwsj_0001\n",
+    "lang.cfg": b"[nlp]\nlang = en\n",
+    "section.cfg": b"[nlp\n",
+    "value.cfg": b"[a]\nb = [",
+    "folder/notes.md": b"",
+    **{
+        f"{kind}.{name}.gz": data
+        for name in ("trees", "conll", "spacy")
+        for kind, data in {
+            "short": PACKED[:-20],
+            "head": PACKED[:12],
+            "other": PACKED[:15] + b"x" * 20 + PACKED[35:],
+            "plain": b"(S (NN a))\n",
+        }.items()
+    },
+}
+ARCHIVES = [name for name in FILES if name.endswith((".trees.gz", ".conll.gz", ".spacy.gz"))]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("errors")
+    (folder / "folder").mkdir()
+    for name, data in FILES.items():
+        (folder / name).write_bytes(data)
+    DocBin().to_disk(folder / "empty.spacy")
+    DocBin(docs=list(gold_docs(Vocab()))).to_disk(folder / "gold.spacy")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("np_chunker")
+    nlp.to_disk(folder / "untrained")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("parse Run! --model nowhere", ["nowhere"]),
+        ("parse Run! --model folder", ["E053", "folder"]),
+        ("parse Run! --model untrained", ["SL002"]),
+        ("parse latin.txt --model MODEL", ["SL035", "latin.txt"]),
+        ("parse - --model MODEL", ["SL035"]),
+        ("parse unpacked.txt.gz --model MODEL", ["SL121"]),
+        ("parse number.jsonl --model MODEL", ["SL064"]),
+        ("parse long.txt --model MODEL", ["SL065"]),
+        ("parse LONG --model MODEL", ["E088"]),
+        ("parse gold.spacy --model MODEL", ["SL075", "gold.spacy is a DocBin"]),
+        *(
+            (f"{command} folder --model MODEL", ["SL075", "is a folder", "`structlearn apply`"])
+            for command in ("parse", "render")
+        ),
+        *(
+            (
+                f"{command} {name} --model MODEL",
+                ["SL076", f"no such file: {name};", f"echo {name} | structlearn parse -"],
+            )
+            for command in ("parse", "render")
+            for name in ("notes.txt", "./notes", "none.spacy", "folder/file")
+        ),
+        ("apply MODEL number.jsonl out.spacy", ["SL064", "no text"]),
+        ("apply MODEL list.jsonl out.spacy", ["SL064", "no text"]),
+        ("apply MODEL open.jsonl out.spacy", ["SL064", "line 1"]),
+        ("apply MODEL latin.txt out.spacy", ["SL035"]),
+        ("apply MODEL latin.jsonl out.spacy", ["SL035"]),
+        ("apply MODEL damaged.spacy out.spacy", ["SL013"]),
+        ("apply MODEL unpacked.txt.gz out.spacy", ["SL121"]),
+        ("apply MODEL cut.txt.gz out.spacy", ["SL121"]),
+        ("apply MODEL changed.jsonl.gz out.spacy", ["SL121"]),
+        ("apply MODEL two.txt out.spacy", ["SL065", "text 2"]),
+        ("apply MODEL folder out", ["SL069"]),
+        ("apply MODEL nowhere out.spacy", ["SL010"]),
+        ("apply untrained text out.spacy --n-process 2", ["SL002"]),
+        ("convert text out", ["SL060"]),
+        ("convert nothing out", ["SL060"]),
+        ("convert open.trees out", ["SL102"]),
+        ("convert empty.spacy out", ["SL063"]),
+        ("convert one.trees out --dev dev", ["SL073"]),
+        ("convert trees out --dev dev --dev-names latin.txt", ["SL035", "latin.txt"]),
+        ("convert trees out --dev dev --dev-names names", ["SL061", "'wsj_0001'", "'0', '1', '2'"]),
+        *(
+            (f"convert {name} out{reader}", ["SL121", name])
+            for name in ARCHIVES
+            for reader in ("", " --reader treebank", " --reader conll2000")
+        ),
+        ("evaluate MODEL empty.spacy", ["SL063"]),
+        ("evaluate MODEL nowhere", ["SL010"]),
+        ("package folder wheels", ["SL071"]),
+        ("package en_nowhere wheels", ["SL071"]),
+        ("package MODEL wheels --name my-parser", ["SL066", "my-parser"]),
+        ("info --component np_chunker --label Z", ["SL032] 'np_chunker' has no label 'Z'; its la"]),
+        ("info --component pp_attacher --label Z", ["SL032] 'pp_attacher' has no label 'Z'; its "]),
+        ("info --component parser", ["np_chunker"]),
+        ("init-config srl_labeler --corpus gold.spacy", ["SL074"]),
+        ("train nowhere.cfg -o out", ["nowhere.cfg"]),
+        *((f"train {name} -o out", []) for name in ("nothing", "text", "lang.cfg", "value.cfg")),
+        ("train section.cfg -o out", []),
+    ],
+)
+def test_errors_are_one_line(run, model, place, monkeypatch, line, named):
+    monkeypatch.chdir(place)
+    words = {"MODEL": model, "LONG": "dog " * 250_001}
+    before = sorted(place.rglob("*"))
+    error = one_line_error(run(*(words.get(word, word) for word in line.split()), stdin=LATIN))
+    assert all(text in error for text in named), error
+    assert sorted(place.rglob("*")) == before

@@ -1,0 +1,412 @@
+"""What the component contracts are about: each component with each learner, listed once.
+
+They learn the sample treebank with little effort. A component with a learner of its own is listed
+here, and what holds for all is tested.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.util import registry
+
+from spacy_structlearn.classification.features import Table
+from spacy_structlearn.learning import settings
+from spacy_structlearn.learning.settings import Settings
+from spacy_structlearn.learning.stored import Stored
+from spacy_structlearn.learning.training import Trainer
+from spacy_structlearn.pipeline.architectures import architecture
+from spacy_structlearn.pipeline.readers import read_treebank, to_example
+
+# In which processes find this module.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
+FILES = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
+TEXT = "The old man took a key from his pocket. He opened the door with the key."
+OTHER = "She read the report. It was long."
+# What each component reads in a Doc, by its factory: lists of what is said of which words, and the
+# probabilities.
+Answer = tuple[list[Any], list[float | None]]
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """A component with a learner.
+
+    factory: of spaCy. model: its block in a config. config: the rest. before: components in front,
+    as names of listed ones or factories. floor: of the first of its scores on its training data.
+    any_order: whether the order of the examples makes no difference. layout: whether it reads white
+    space. needs_scipy: whether it needs SciPy once it is learned.
+    """
+
+    factory: str
+    model: dict[str, Any]
+    config: dict[str, Any] = field(default_factory=dict)
+    before: tuple[str, ...] = ("sentencizer",)
+    floor: float = 0.8
+    any_order: bool = False
+    layout: bool = False
+    needs_scipy: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.factory} {self.model['@architectures'].split('.')[1]}"
+
+    @property
+    def key(self) -> str:
+        """The span group that it writes."""
+        return KEYS[self.factory]
+
+    @property
+    def score(self) -> str:
+        return next(iter(Language.get_factory_meta(self.factory).default_score_weights))
+
+    def answer(self, doc: Doc) -> Answer:
+        said, scores = [], []
+        for what, score in ANSWERS[self.factory](doc):
+            said.append(what)
+            scores += score if isinstance(score, list) else [score]
+        return said, scores
+
+
+# --- what they say --------------------------------------------------------------------------------
+def words(span: Any) -> list[str]:
+    return [token.text for token in span if not token.is_space]
+
+
+def chunks(doc: Doc) -> Iterator[tuple]:
+    for chunk in doc._.np_chunks:
+        yield (chunk.label_, words(chunk)), chunk._.np_chunk_prob
+    for token in doc:
+        if token._.np_iob and not token.is_space:
+            yield token._.np_iob, []
+
+
+def tags(doc: Doc) -> Iterator[tuple]:
+    for token in doc:
+        if not token.is_space:
+            yield token.tag_, list((token._.tag_probs or {token.tag_: None}).values())
+
+
+def starts(doc: Doc) -> Iterator[tuple]:
+    for token in doc:
+        yield token.is_sent_start, token._.sent_start_prob
+
+
+def trees(doc: Doc) -> Iterator[tuple]:
+    for tree in doc._.trees if "constituents" in doc.spans else ():
+        yield str(tree), []
+    for failure in doc._.parse_failures:
+        yield (failure.label_, words(failure)), []
+    for span in doc.spans.get("constituents", ()):
+        yield span._.labels, span._.constituent_prob
+
+
+def attachments(doc: Doc) -> Iterator[tuple]:
+    for site in doc._.pp_attachments:
+        heads = site.verb, site.noun, site.prep, site.object, site.head, site.prep._.pp_head
+        yield (site.label, words(site.pp), *map(str, heads)), site.prob
+
+
+def frames(doc: Doc) -> Iterator[tuple]:
+    for frame in doc._.frames:
+        assert frame.predicate[0]._.srl == frame
+        yield (frame.predicate.text, frame.roleset), frame.prob
+        for argument in frame.arguments:
+            yield (argument.label, words(argument.span)), argument.prob
+
+
+ANSWERS = {
+    "np_chunker": chunks,
+    "chain_tagger": tags,
+    "sentence_splitter": starts,
+    "constituency_parser": trees,
+    "pp_attacher": attachments,
+    "srl_labeler": frames,
+}
+KEYS = {
+    "np_chunker": "np_chunks",
+    "chain_tagger": "tag_candidates",
+    "sentence_splitter": "sentence_starts",
+    "constituency_parser": "constituents",
+    "pp_attacher": "pp_attachments",
+    "srl_labeler": "srl",
+}
+
+
+# --- a learner of somebody else -------------------------------------------------------------------
+class Majority(Stored):
+    """Gives the labels as often as they were seen, whatever it is asked about."""
+
+    kind = "toy_majority"
+
+    def __init__(self, labels: tuple[str, ...] = (), counts: tuple[int, ...] = ()):
+        self.labels, self.counts = tuple(labels), tuple(counts)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.labels
+
+    def predict_proba(self, table: Table) -> np.ndarray:
+        return np.tile(np.array(self.counts) / sum(self.counts), (len(table), 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MajoritySettings(Settings):
+    """The most frequent label."""
+
+    max_iterations: int = settings.max_iterations(1)
+
+    def empty(self) -> Majority:
+        return Majority()
+
+    def initialize(self, data, labels, previous=None) -> Majority:
+        return Majority(labels, [1] * len(labels))
+
+    def trainer(self, parameters, data, **engine):
+        return MajorityTrainer(self, parameters, data, **engine)
+
+
+class MajorityTrainer(Trainer[MajoritySettings]):
+    kept = ("counts",)
+
+    def __init__(self, settings, parameters, data, **engine):
+        super().__init__(settings, **engine)
+        self.labels, self.seen, self.counts = parameters.labels, [], [1] * len(parameters.labels)
+        self.add(data)
+
+    def take(self, data):
+        self.seen += [label for part in data for label in part.labels]
+
+    def iterate(self):
+        self.counts = [self.seen.count(label) for label in self.labels]
+        self.value = float(len(self.seen) - max(self.counts))
+        self.n_iterations += 1
+        return False
+
+    def parameters(self):
+        return Majority(self.labels, self.counts)
+
+    def data_digest(self):
+        return "".join(self.seen).encode()
+
+
+registry.architectures.register("contracts.Majority.v1", func=architecture(MajoritySettings, "x"))
+
+# --- the list -------------------------------------------------------------------------------------
+GRAMMAR = {
+    "@architectures": "spacy_structlearn.LatentGrammar.v1",
+    "rounds": 1,
+    "split_iterations": 3,
+    "merge_iterations": 2,
+    "smooth_iterations": 1,
+}
+ENCODE = {"@architectures": "spacy.MaxoutWindowEncoder.v2", "width": 16, "depth": 1}
+ENCODE |= {"window_size": 1, "maxout_pieces": 2}
+EMBED = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 16, "include_static_vectors": False}
+TOK2VEC = {"@architectures": "spacy.Tok2Vec.v2", "encode": ENCODE}
+TOK2VEC["embed"] = EMBED | {"attrs": ["NORM", "SUFFIX", "SHAPE"], "rows": [500, 200, 200]}
+ANCHORED = {"grammar": GRAMMAR, "folds": 2, "max_iterations": 3, "batch_size": 16}
+PARSERS = {
+    "LatentGrammar": {name: value for name, value in GRAMMAR.items() if name[0] != "@"},
+    "ConditionalGrammar": {
+        "rounds": 1,
+        "split_iterations": 6,
+        "merge_iterations": 3,
+        "smooth_iterations": 2,
+        "conditional_iterations": 8,
+        "l1": 0.1,
+    },
+    "SpanGrammar": ANCHORED | {"buckets": 2**16},
+    "NeuralGrammar": ANCHORED | {"tok2vec": TOK2VEC, "hidden_width": 12, "learn_rate": 0.01},
+    "ISBN": {
+        "state_size": 24,
+        "min_word_count": 1,
+        "min_unknown": 1,
+        "min_chain_count": 20,
+        "max_iterations": 20,
+        "batch_size": 4,
+        "optimizer": "adam",
+        "learn_rate": 0.01,
+    },
+    "MEstimatedGrammar": {},
+}
+WORDS = ["ORTH[0]", "LOWER[0]", "LOWER[-1]", "LOWER[1]", "SUFFIX[0]", "bias"]
+GAPS = ["bias", "GAP[0]", "KIND[-1]|GAP[0]|KIND[0]", "BREAK[0]|KIND[0]", "LOWER[0]|KIND[-1]"]
+CLASSES = [["path"], ["phrase"], ["path", "voice"], ["path", "lemma"], ["head"]]
+STAGES = {
+    "predicates": [["lemma"], ["predicate_tag"], ["next_tag"]],
+    "senses": [["lemma"], ["lemma", "after_phrase"]],
+    "identification": CLASSES,
+    "roles": CLASSES,
+}
+PARSED = ("sentencizer", "constituency_parser LatentGrammar")
+
+
+def block(name: str, **values: Any) -> dict[str, Any]:
+    package = "contracts" if name == "Majority" else "spacy_structlearn"
+    return {"@architectures": f"{package}.{name}.v1", **values}
+
+
+def chunker(name: str, floor: float = 0.8, needs_scipy: bool = False, **values: Any) -> Component:
+    if name != "HMM":
+        values["templates"] = WORDS
+    return Component("np_chunker", block(name, **values), floor=floor, needs_scipy=needs_scipy)
+
+
+def parser(name: str, **settings: Any) -> Component:
+    return Component(
+        "constituency_parser",
+        block(name, **PARSERS[name], **settings),
+        {"decoder": "labelled_recall", "thresholds": [0.01]} if name == "MEstimatedGrammar" else {},
+        floor=0.75,
+        any_order=True,
+        needs_scipy=name == "MEstimatedGrammar",
+    )
+
+
+COMPONENTS = {
+    component.name: component
+    for component in [
+        Component(
+            "sentence_splitter",
+            block("CRF", encoding="none", templates=GAPS, max_iterations=30),
+            before=(),
+            floor=0.7,
+            layout=True,
+        ),
+        Component(
+            "chain_tagger",
+            block(
+                "StochasticCRF",
+                encoding="none",
+                templates=["ORTH[0]", "LOWER[-1]", "SUFFIX[0]", "bias"],
+                max_iterations=5,
+            ),
+        ),
+        chunker("CRF", max_iterations=20),
+        chunker("MEMM", max_iterations=20),
+        chunker("PseudoLikelihood", max_iterations=20, needs_scipy=True),
+        chunker("Perceptron", max_iterations=5),
+        chunker("StochasticCRF", max_iterations=5),
+        chunker("HMM", floor=0.4, word="LOWER", tag="SHAPE"),
+        parser("LatentGrammar"),
+        parser("ConditionalGrammar"),
+        parser("SpanGrammar"),
+        parser("NeuralGrammar"),
+        parser("ISBN"),
+        Component("pp_attacher", block("BayesNet", structure="naive"), before=PARSED),
+        Component(
+            "pp_attacher",
+            block("LogLinear", templates=[["p"], ["p", "n2"]], l2=1.0),
+            before=PARSED,
+        ),
+        Component("pp_attacher", block("Majority"), before=PARSED, floor=0.5, any_order=True),
+        Component(
+            "srl_labeler",
+            block(
+                "Stages",
+                order=list(STAGES),
+                stages={
+                    stage: block("LogLinear", l2=0.1, templates=templates, max_iterations=30)
+                    for stage, templates in STAGES.items()
+                },
+            ),
+            before=PARSED,
+            floor=0.6,
+            any_order=True,
+        ),
+        chunker("MEstimation", needs_scipy=True, floor=0.5),
+        parser("MEstimatedGrammar"),
+    ]
+}
+
+
+# --- pipelines ------------------------------------------------------------------------------------
+def blank(component: Component, **settings: Any) -> Language:
+    """A pipeline with the component, named after it, that is not trained; what is before it is.
+
+    settings: other ones of its learner.
+    """
+    nlp = spacy.blank("en")
+    for name in component.before:
+        listed = COMPONENTS.get(name)
+        nlp.add_pipe(name if listed is None else listed.factory, source=listed and shared(listed))
+    model = {**component.model, **settings}
+    nlp.add_pipe(component.factory, config={"model": model, **component.config})
+    return nlp
+
+
+def part(component: Component, nlp: Language) -> Any:
+    return nlp.get_pipe(component.factory)
+
+
+def examples(component: Component, nlp: Language, limit: int | None = None) -> list[Example]:
+    """The sample, a document each."""
+    docs = [doc for _, doc in read_treebank(nlp.vocab, SAMPLE / "sample.trees", **FILES)][:limit]
+    made = [to_example(doc, tags=False) for doc in docs]
+    if component.factory == "sentence_splitter":
+        for example in made:
+            spaces = [bool(token.whitespace_) for token in example.reference]
+            example.predicted = Doc(nlp.vocab, words=words(example.reference), spaces=spaces)
+    return made
+
+
+def trained(
+    component: Component,
+    *,
+    limit: int | None = None,
+    on_iteration: Any = None,
+    checkpoint: Path | None = None,
+    **settings: Any,
+) -> Language:
+    """A pipeline whose component has learned so many documents of the sample."""
+    nlp = blank(component, **settings)
+    found = examples(component, nlp, limit)
+    part(component, nlp).initialize(lambda: found)
+    part(component, nlp).fit(found, on_iteration=on_iteration, checkpoint=checkpoint)
+    return nlp
+
+
+@cache
+def fitted(component: Component) -> tuple[Language, list[tuple[int, float]]]:
+    """The trained pipeline, which no test may change, and what was told of its training."""
+    calls: list[tuple[int, float]] = []
+    return trained(component, on_iteration=lambda *call: calls.append(call)), calls
+
+
+def shared(component: Component) -> Language:
+    return fitted(component)[0]
+
+
+@cache
+def pickled(component: Component) -> bytes:
+    return pickle.dumps(shared(component))
+
+
+def own(component: Component) -> Language:
+    """The trained pipeline, which a test may change."""
+    return pickle.loads(pickled(component))
+
+
+@cache
+def untrained(component: Component) -> Any:
+    """The component as its config makes it, which no test may change."""
+    return part(component, blank(component))
+
+
+def stored(component: Component, nlp: Language) -> bytes:
+    """All that is learned: the parameters, and the layers of the network if there is one."""
+    return part(component, nlp).model.to_bytes()
