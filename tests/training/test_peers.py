@@ -177,12 +177,6 @@ def test_systems_take_turns_and_are_not_measured_again(small, in_process, monkey
     assert in_process == [(second, "predict")]
 
 
-def test_slow_systems_have_one_round(small, in_process, monkeypatch):
-    monkeypatch.setattr(peers, "SLOW", -1.0)
-    run_script(monkeypatch, small, "--only", PAIR[0], "--rounds", "3")
-    assert recorded(small)["attachment"][PAIR[0]]["rounds"] == 1
-
-
 # Those that have code of their own.
 OTHERS = (
     ("chunks", "crfsuite_pairs"),
@@ -238,21 +232,6 @@ def test_processes(small, monkeypatch, capsys):
     assert "left out: nltk cannot be installed" in output
 
 
-def test_nonsense_is_left_out(small, in_process, monkeypatch, capsys):
-    stage = peers.Run._stage
-
-    def nonsense(run, system, name):
-        found = stage(run, system, name)
-        return (
-            {**found, "outputs": ["(TOP"] * len(found["outputs"])} if name == "predict" else found
-        )
-
-    monkeypatch.setattr(peers.Run, "_stage", nonsense)
-    run_script(monkeypatch, small, "--only", "ours_grammar", "--rounds", "1")
-    assert "left out: [SL" in "".join(capsys.readouterr())
-    assert not (small / "results" / "benchmarks.json").exists()
-
-
 def test_parsers_without_tags_get_gold_ones(data):
     gold = data["parsing"]["test"]
     bare = [
@@ -264,20 +243,3 @@ def test_parsers_without_tags_get_gold_ones(data):
     assert 0 < len(short) <= 10
     few = [tree if i in short else None for i, tree in enumerate(gold.outputs)]
     assert peers.parsing_scores(gold, few) == {"f1_short": 100}
-
-
-def test_plot(tmp_path):
-    pytest.importorskip("matplotlib")
-    figures = {
-        task: {
-            name: {"per_cpu_s": 10.0 ** (i % 4), peers_report.MEASURES[task]: 80.0 + i}
-            for i, name in enumerate(rows)
-        }
-        for task, rows in peers_report.ROWS.items()
-    }
-    assert peers_report.plot(figures, tmp_path / "benchmarks")
-    drawn = (tmp_path / "benchmarks.svg").read_text(encoding="utf8")
-    for _, row in (pair for rows in peers_report.ROWS.values() for pair in rows.items()):
-        assert f"{row.package or peers_report.OURS}: {row.text}" in drawn
-    assert not peers_report.plot({}, tmp_path / "nothing")
-    assert not (tmp_path / "nothing.svg").exists()

@@ -47,15 +47,6 @@ def test_all_ways_agree(monkeypatch, trees, many):
     json.dumps(figures)
 
 
-def test_without_zeros_nothing_is_sparse(trees):
-    trainer = sparse_blocks.trained(SETTINGS, trees, None)
-    trainer._done[-1] = np.random.default_rng(0).normal(size=len(trainer._done[-1]))
-    assert sparse_blocks.shares(trainer)["finest_share"] == 1
-    figures = sparse_blocks.timed(trainer, sparse_blocks.sample(SETTINGS, trees, 4))
-    assert figures["error"] < 1e-4
-    assert figures["operations.sparse"] >= figures["operations.dense"]
-
-
 def test_blocks_are_those_of_the_grammar(trees):
     trainer = sparse_blocks.trained(SETTINGS, trees, None)
     level = trainer.parameters().levels[-1]
@@ -66,19 +57,3 @@ def test_blocks_are_those_of_the_grammar(trees):
         np.testing.assert_allclose(block.weights, wanted.reshape(len(wanted), -1), rtol=1e-4)
         for change, own in zip(block.corrections, block.shapes, strict=True):
             assert change.shape == (own[0], own[1] * own[2])
-
-
-def test_the_state_of_the_training_is_kept(monkeypatch, tmp_path, trees):
-    path = sparse_blocks.state_path(tmp_path, SETTINGS)
-    assert path == sparse_blocks.state_path(tmp_path, replace(SETTINGS, threads=2))
-    first = sparse_blocks.trained(SETTINGS, trees, path)
-    again = sparse_blocks.trained(SETTINGS, trees, path)
-    assert again.parameters() == first.parameters()
-    assert again.records == first.records
-
-
-def test_of_generative_bases_only_shares(trees):
-    settings = replace(SETTINGS, base="generative")
-    figures = sparse_blocks.measured(settings, trees, 4, None)
-    assert "error" not in figures
-    assert 0 <= figures["finest_share"] < 1
