@@ -151,7 +151,7 @@ def test_a_part_of_the_other_half_is_a_wrong_use(monkeypatch, capsys, part):
 
 
 def run_script(monkeypatch, run, *arguments):
-    paths = ["--corpora", str(run.corpora), "--work", str(run.work)]
+    paths = ["--corpora", str(run.corpora), "--work", str(run.work), "--bases", "generative"]
     monkeypatch.setattr(sys, "argv", ["petrov_klein2007.py", *paths, *arguments])
     petrov_klein2007.main()
     found = (run.work.parent / "results" / "petrov_klein2007.json").read_text(encoding="utf8")
