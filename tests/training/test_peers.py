@@ -206,32 +206,6 @@ def test_peers(small, in_process, monkeypatch, task, name):
         assert own["f1_short" if task == "parsing" else "f1"] > 50
 
 
-def test_processes(small, monkeypatch, capsys):
-    """One of its own for a stage; what is killed, or cannot be installed, is left out."""
-    killed = small / "killed.py"
-    killed.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    real = peers.Run._stage
-
-    def stage(run, system, name):
-        worker = peers_worker.__file__
-        monkeypatch.setattr(peers_worker, "__file__", worker if system == PAIR[0] else str(killed))
-        try:
-            return real(run, system, name)
-        finally:
-            monkeypatch.setattr(peers_worker, "__file__", worker)
-
-    monkeypatch.setattr(peers.Run, "_stage", stage)
-    monkeypatch.setitem(peers.PEERS, "nltk", (str(small / "no.whl"),))
-    run_script(monkeypatch, small, "--only", *PAIR, "nltk_nb", "--rounds", "1")
-    found = recorded(small)["attachment"]
-    assert list(found) == [PAIR[0]]
-    assert found[PAIR[0]]["accuracy"] == 100
-    assert found[PAIR[0]]["rss_mb"] > 10
-    output = "".join(capsys.readouterr())
-    assert f"left out: {PAIR[1]}, train: exit status -9" in output
-    assert "left out: nltk cannot be installed" in output
-
-
 def test_parsers_without_tags_get_gold_ones(data):
     gold = data["parsing"]["test"]
     bare = [

@@ -170,16 +170,6 @@ def test_the_default_pipeline(nlp, monkeypatch, tmp_path):
 
 
 # --- peers and the command ------------------------------------------------------------------------
-def test_a_peer_in_a_process(monkeypatch, tmp_path):
-    monkeypatch.setattr(raw_text, "WORK", tmp_path)
-    (tmp_path / "raw_text" / "spacy").mkdir(parents=True)
-    monkeypatch.setattr(raw_text, "virtual_environment", lambda folder, _: sys.executable)
-    found = raw_text.peer_figures("spacy", [document()])
-    assert found["version"] == spacy.__version__
-    assert found["paragraphs"] == 100
-    assert found["as_it_is"] == found["flat"] == found["wrapped"] == pytest.approx(200 * 2 / 7)
-
-
 @pytest.mark.parametrize(
     ("options", "recorded"), [([], 1), (["--split", "tune"], 0), (["--model", "other"], 0)]
 )

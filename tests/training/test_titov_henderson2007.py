@@ -162,18 +162,6 @@ def test_counts_are_those_of_the_score(trees):
     assert th_models.f1_of(nothing).tolist() == [0.0, 0.0]
 
 
-def test_the_bootstrap_tells_chance_from_difference():
-    random = np.random.default_rng(0)
-    gold = random.integers(5, 15, size=400)
-    first = np.stack([random.binomial(gold, 0.8), gold, gold], axis=1)
-    second = np.stack([random.binomial(gold, 0.8), gold, gold], axis=1)
-    better = np.stack([random.binomial(gold, 0.9), gold, gold], axis=1)
-    assert th_models.bootstrap(first, second, 1000) > 0.05
-    assert th_models.bootstrap(first, better, 1000) == pytest.approx(1 / 1001)
-    assert th_models.bootstrap(better, first, 1000) == pytest.approx(1 / 1001)
-    assert th_models.bootstrap(first, first, 100) == 1.0
-
-
 def test_the_bootstrap_is_that_of_a_loop():
     random = np.random.default_rng(1)
     gold = random.integers(1, 9, size=12)
@@ -254,15 +242,6 @@ def test_the_simplest_of_equal_settings(lists, monkeypatch):
 
 
 # --- time, and settings one by one ----------------------------------------------------------------
-def test_sweeps_change_what_they_say():
-    undotted = [value for own in th_parsing.SWEEPS.values() for value in own]
-    assert not [value for value in undotted if "." in value]
-    for what, own in th_parsing.SWEEPS.items():
-        made = [replace(BASE, **changes) for changes in own.values()]
-        assert len({repr(one) for one in made}) == len(made), what
-        assert BASE in made, what
-
-
 # --- the run --------------------------------------------------------------------------------------
 def run_script(monkeypatch, run, *arguments):
     paths = ["--corpora", str(run.corpora), "--work", str(run.shared)]
