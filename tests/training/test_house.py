@@ -66,9 +66,11 @@ class NewSettings(Shared):
     l2: float = setting(1.0, ge=0)
     width: int
     hidden: int = setting(1, exposed=False)
+    depth: int = setting(1, exposed=False)
 
 class Shared:
     l1: float = l1(0.0)
+    depth: int = setting(2)
 
 class Trainer(Generic[S]):
     def take(self):

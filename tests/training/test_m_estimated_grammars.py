@@ -6,35 +6,25 @@ import json
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
 
 import m_estimated_grammars as script
 import me_report
-import pk_models
 import pytest
 import recording
 from m_estimated_grammars import Run
 
 from spacy_structlearn.grammar.fragments import FRAGMENT_TEMPLATES, Templates
-from spacy_structlearn.trees.brackets import read_trees
-from spacy_structlearn.trees.normalize import normalize
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def trees():
-    found = [normalize(tree) for tree in read_trees(ROOT / "corpora" / "sample" / "sample.trees")]
-    return tuple(tree for tree in found if len(tree.words()) < 16)
+def trees(sample):
+    return tuple(tree for tree in sample if len(tree.words()) < 16)
 
 
 @pytest.fixture
-def small(monkeypatch, tmp_path, trees):
+def small(monkeypatch, tmp_path, treebanks, trees):
     """Treebanks of some sentences, and few iterations."""
-    parts = {"train": trees[:20], "fit": trees[:18]}
-    parts |= dict.fromkeys(("tune", "dev", "test"), trees[40:46])
-    for corpus in pk_models.TREES:
-        monkeypatch.setitem(pk_models.TREES, corpus, lambda corpora, split: parts[split])
+    treebanks(train=trees[:20], fit=trees[:18], others=trees[40:46])
     latent = replace(script.BASES["latent"], rounds=1, split_iterations=2, merge_iterations=1)
     for name, value in {
         "BASES": {"xbar": script.BASES["xbar"], "latent": latent},

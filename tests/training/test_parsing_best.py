@@ -15,14 +15,12 @@ import pk_models
 import pytest
 import recording
 from paper_report import flat
-from pb_models import Learner, Model, Run, Seen
+from pb_models import Learner, Model, Run
 from spacy.util import registry
 
 from spacy_structlearn.grammar.decode import DECODERS
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
-from spacy_structlearn.grammar.span_features import SPAN_TEMPLATES, TAG_TEMPLATES, SpanFeatures
-from spacy_structlearn.trees.brackets import read_trees
-from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.grammar.span_features import SpanFeatures
 
 ROOT = Path(__file__).resolve().parents[2]
 FEATURES = SpanFeatures(buckets=2**12)
@@ -62,18 +60,14 @@ seed = 0
 
 
 @pytest.fixture(scope="module")
-def trees():
-    found = [normalize(tree) for tree in read_trees(ROOT / "corpora" / "sample" / "sample.trees")]
-    return tuple(tree for tree in found if len(tree.words()) < 16)
+def trees(sample):
+    return tuple(tree for tree in sample if len(tree.words()) < 16)
 
 
 @pytest.fixture
-def small(monkeypatch, tmp_path, trees):
+def small(monkeypatch, tmp_path, treebanks, trees):
     """Treebanks of some sentences, little training, and all of it in this process."""
-    parts = {"train": trees[:40], "fit": trees[:36]}
-    parts |= dict.fromkeys(("tune", "dev", "test"), trees[40:52])
-    for corpus in pk_models.TREES:
-        monkeypatch.setitem(pk_models.TREES, corpus, lambda corpora, split: parts[split])
+    treebanks(train=trees[:40], fit=trees[:36], others=trees[40:52])
     config = tmp_path / "network.cfg"
     config.write_text(CONFIG, encoding="utf8")
     for name, value in {
@@ -143,26 +137,6 @@ def test_a_kept_grammar_is_not_trained_again(small, trees, monkeypatch):
     assert grammar() == first
 
 
-def test_folds_are_those_of_the_training(small, monkeypatch):
-    """What is trained before is what the training asks for."""
-    small.prepare("wsj", "train", [pb_models.SETTINGS["wsj"]], 2)
-    kept = sorted((small.work / "grammars").iterdir())
-    monkeypatch.setattr(pk_models, "train", None)
-    small.learned("wsj", "train", SPAN)
-    assert sorted((small.work / "grammars").iterdir()) == kept
-    assert len(kept) == 6
-
-
-def test_the_grammar_that_has_seen_all_is_that_of_each_fold(small, trees):
-    kept = small.kept("wsj", "train", pb_models.SETTINGS["wsj"], Seen)
-    whole, _ = small.kept("wsj", "train", pb_models.SETTINGS["wsj"]).grammar(trees[:40])
-    trainer = kept.trainer(None, [trees[:20]])
-    trainer.step()
-    assert trainer.parameters() == whole
-    small.learned("wsj", "train", replace(SPAN, seen=True))
-    assert len(list((small.work / "grammars").glob("*.bin"))) == 1
-
-
 # --- what is learned beside them ------------------------------------------------------------------
 @pytest.mark.parametrize("learner", [SPAN, BOTH])
 def test_what_is_learned_is_kept(small, trees, monkeypatch, learner):
@@ -178,12 +152,6 @@ def test_what_is_learned_is_kept(small, trees, monkeypatch, learner):
     assert first.mb == again.mb > 0
     assert (first.grammar.features is None) == (learner.features is None)
     assert (first.network is None) == (learner.network is None)
-
-
-def test_kept_features_have_their_templates_in_the_name():
-    """So that others are learned when the usual templates change."""
-    assert pb_models.FEATURES.templates == SPAN_TEMPLATES
-    assert pb_models.FEATURES.tag_templates == TAG_TEMPLATES
 
 
 def test_features_are_learned_as_the_default_parser_learns_them():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import chunker
 import peers
@@ -19,12 +18,10 @@ from pb_models import FEATURES
 from pk_models import WSJ
 from train_default import CHUNKER_CONFIG
 
-from spacy_structlearn.trees.brackets import parse_tree, read_trees
+from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.chunks import base_noun_phrases
-from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 
-ROOT = Path(__file__).resolve().parents[2]
 ROWS = [(task, name) for task, rows in peers_report.ROWS.items() for name in rows]
 MODULES = {
     "python-crfsuite": "pycrfsuite",
@@ -44,10 +41,9 @@ def iob(tree):
 
 
 @pytest.fixture(scope="module")
-def data():
+def data(sample):
     """Some trees of the sample, their chunks, and quadruples by a rule."""
-    found = (normalize(tree) for tree in read_trees(ROOT / "corpora" / "sample" / "sample.trees"))
-    trees = [tree for tree in found if len(tree.words()) < 17]
+    trees = [tree for tree in sample if len(tree.words()) < 17]
     parts = {"train": trees[:30], "dev": trees[30:38], "test": trees[38:]}
     nouns = ("cake", "fork", "hill", "roof")
     rows = [

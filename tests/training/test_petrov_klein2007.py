@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import petrov_klein2007
 import pk_discriminative
@@ -17,28 +16,21 @@ from paper_report import flat
 from pk_models import TABLE1
 
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
-from spacy_structlearn.trees.brackets import read_trees
-from spacy_structlearn.trees.normalize import normalize
 
-ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 1
 GENERATIVE = replace(TABLE1, rounds=ROUNDS, split_iterations=2)
 BASE = ConditionalGrammar(generative=GENERATIVE, l1=0.0, l2=0.0, iterations=3, shards=2)
 
 
 @pytest.fixture(scope="module")
-def trees():
-    found = [normalize(tree) for tree in read_trees(ROOT / "corpora" / "sample" / "sample.trees")]
-    return tuple(tree for tree in found if len(tree.words()) < 20)
+def trees(sample):
+    return tuple(tree for tree in sample if len(tree.words()) < 20)
 
 
 @pytest.fixture
-def small(monkeypatch, tmp_path, trees):
+def small(monkeypatch, tmp_path, treebanks, trees):
     """Treebanks of some sentences, little training, and all of it in this process."""
-    parts = {"train": trees[:50], "fit": trees[:50]}
-    parts |= dict.fromkeys(("tune", "dev", "test"), trees[50:])
-    for corpus in pk_models.TREES:
-        monkeypatch.setitem(pk_models.TREES, corpus, lambda corpora, split: parts[split])
+    treebanks(train=trees[:50], fit=trees[:50], others=trees[50:])
     own = pk_discriminative
     monkeypatch.setattr(own, "in_process", lambda function, *arguments: function(*arguments))
     monkeypatch.setattr(own, "TABLE1", GENERATIVE)
@@ -60,22 +52,6 @@ def small(monkeypatch, tmp_path, trees):
     for module in (recording, petrov_klein2007):
         monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
     return pk_discriminative.Run(tmp_path, tmp_path / "work", 1, ("generative",))
-
-
-@pytest.mark.parametrize(
-    ("settings", "name"),
-    [
-        (TABLE1, "7df30b0a34eb"),
-        (ConditionalGrammar(), "generative-0-0.5-9fe5b874107e"),
-        (
-            ConditionalGrammar(generative=TABLE1, base="uniform", l1=0.5, l2=0.0),
-            "uniform-0.5-0-6f97849e7c40",
-        ),
-    ],
-)
-def test_what_grammars_are_kept_by_stays(settings, name):
-    path = pk_models.grammar_path(Path(), "wsj", "train", settings)
-    assert path == Path(f"grammars/wsj-train-4-0-{name}.bin")
 
 
 def test_grammars_are_kept_by_all_that_matters(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +11,7 @@ import sparse_blocks
 from pk_models import TABLE1
 
 from spacy_structlearn.grammar.hierarchical import ConditionalGrammar
-from spacy_structlearn.trees.brackets import read_trees
-from spacy_structlearn.trees.normalize import normalize
 
-ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = ConditionalGrammar(
     replace(TABLE1, rounds=2, split_iterations=2),
     base="uniform",
@@ -28,9 +24,8 @@ SETTINGS = ConditionalGrammar(
 
 
 @pytest.fixture(scope="module")
-def trees():
-    found = [normalize(tree) for tree in read_trees(ROOT / "corpora" / "sample" / "sample.trees")]
-    return [tree for tree in found if len(tree.words()) < 15][:40]
+def trees(sample):
+    return [tree for tree in sample if len(tree.words()) < 15][:40]
 
 
 @pytest.mark.parametrize("many", [1, 10**9])

@@ -26,7 +26,6 @@ from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.span_features import SpanFeatures
 from spacy_structlearn.trees.brackets import read_trees
-from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,18 +34,14 @@ CANDIDATES = {"paper": replace(SMALL, signature=""), "package": SMALL}
 
 
 @pytest.fixture(scope="module")
-def trees():
-    found = [normalize(tree) for tree in read_trees(ROOT / "corpora" / "sample" / "sample.trees")]
-    return tuple(tree for tree in found if len(tree.words()) < 18)
+def trees(sample):
+    return tuple(tree for tree in sample if len(tree.words()) < 18)
 
 
 @pytest.fixture
-def small(monkeypatch, tmp_path, trees):
+def small(monkeypatch, tmp_path, treebanks, trees):
     """Treebanks of some sentences, little training, and all of it in this process."""
-    parts = {"train": trees[:45], "fit": trees[:40]}
-    parts |= dict.fromkeys(("tune", "dev", "test"), trees[45:57])
-    for corpus in pk_models.TREES:
-        monkeypatch.setitem(pk_models.TREES, corpus, lambda corpora, split: parts[split])
+    treebanks(train=trees[:45], fit=trees[:40], others=trees[45:57])
 
     def alone(function, *arguments):
         return function(*arguments)

@@ -36,7 +36,7 @@ speed                CPU time now by CPU time before, of some documents of EWT's
                      and the median of these. speed.load: of LOADS pairs that load the pipeline
 speed.interval       the ratios between which the median of all pairs that there could be is with a
                      probability of 94 % or more
-date                 of the run
+date, before         of the run; the commit of CHECKOUT
 """
 
 from __future__ import annotations
@@ -252,8 +252,10 @@ def _learner(code: Code, name: str, module: str, attribute: str) -> Learner | No
         if kind is None:
             raise ValueError(f"{name}: {ast.unparse(call)} is of no class of the package")
         holders = code.bases(kind)
-        exposed = {field for holder in holders for field in _fields(holder.node, exposed=True)}
-        return Learner(name, [], holders, frozenset(exposed))
+        exposed: dict[str, bool] = {}
+        for holder in reversed(holders):  # the class itself has the last word
+            exposed |= _exposed(holder.node)
+        return Learner(name, [], holders, frozenset(n for n, yes in exposed.items() if yes))
     build = [place]
     for step in build:
         for found, _ in code.called(*step):
@@ -313,19 +315,27 @@ def _defaults(node: ast.stmt, method: str | None = None) -> list[str]:
     return found
 
 
-def _fields(node: ast.stmt, *, exposed: bool = False) -> list[str]:
-    """The fields of a class that have a default. exposed: only those a config has, and without a
-    default too."""
-    found = []
-    for part in getattr(node, "body", ()):
-        if not isinstance(part, ast.AnnAssign) or "ClassVar" in ast.unparse(part.annotation):
-            continue
-        keywords = {}
-        if isinstance(part.value, ast.Call):
-            keywords = {k.arg: ast.unparse(k.value) for k in part.value.keywords}
-        if (exposed and keywords.get("exposed") != "False") or (not exposed and part.value):
-            found.append(_name(part.target))
+def _fields(node: ast.stmt) -> list[str]:
+    """The fields of a class that have a default."""
+    return [_name(part.target) for part in _annotated(node) if part.value is not None]
+
+
+def _exposed(node: ast.stmt) -> dict[str, bool]:
+    """The fields of a class, and whether a config has them."""
+    found = {}
+    for part in _annotated(node):
+        keywords = part.value.keywords if isinstance(part.value, ast.Call) else []
+        given = {keyword.arg: ast.unparse(keyword.value) for keyword in keywords}
+        found[_name(part.target)] = given.get("exposed") != "False"
     return found
+
+
+def _annotated(node: ast.stmt) -> list[ast.AnnAssign]:
+    return [
+        part
+        for part in getattr(node, "body", ())
+        if isinstance(part, ast.AnnAssign) and "ClassVar" not in ast.unparse(part.annotation)
+    ]
 
 
 def _is_dataclass(node: ast.stmt) -> bool:
@@ -568,6 +578,9 @@ def figures(before: Path | None) -> Iterator[Figures]:
     if before is None:
         return
     earlier, _ = counted(before)
+    command = ["git", "rev-parse", "--short=12", "HEAD"]
+    run = subprocess.run(command, cwd=before, capture_output=True, text=True, check=False)
+    yield {"before": run.stdout.strip() or str(before)}
     yield {".before.".join(key.split(".", 1)): value for key, value in earlier.items()}
     parts = ("package", "tests", "training")
     yield {f"lines.saved.{p}": earlier[f"lines.{p}"] - found[f"lines.{p}"] for p in parts}
