@@ -22,7 +22,7 @@ from spacy_structlearn.display import (
     load_ipython_extension,
     unload_ipython_extension,
 )
-from spacy_structlearn.display.html import GRAY, Page
+from spacy_structlearn.display.html import GRAY
 from spacy_structlearn.display.networks import network_svg
 from spacy_structlearn.display.page import LAYERS as KEYS
 from spacy_structlearn.display.page import LEAST_SCALE, MOST_LEVELS, OPEN_SENTENCES, page
@@ -241,12 +241,6 @@ def test_of_many_sentences_only_the_first_are_open():
     assert found == [""] * n + [None] * 6
 
 
-def test_the_size_grows_with_the_number_of_sentences():
-    one, ten = (len(page(Doc.from_docs([pizza()] * k))) for k in (1, 10))
-    hundred = len(page(Doc.from_docs([pizza()] * 100)))
-    assert (hundred - ten) / (ten - one) < 10.5
-
-
 def test_texts_follow_their_language_and_direction():
     root = drawn([pizza(), HEBREW])
     assert root.find("html").get("lang") == "en"
@@ -275,14 +269,6 @@ def test_nothing_comes_from_elsewhere():
     assert not [name for name in attributes if name.startswith("on")]
     assert not re.search(r"url\(|@import", html)
     assert set(re.findall(r'"(\w+://[^"]+)"', html)) == {"http://www.w3.org/2000/svg"}
-
-
-def test_the_page_follows_the_scheme_and_the_width_of_its_reader():
-    root = drawn(pizza())
-    metas = {m.get("name"): m.get("content") for m in root.iter("meta")}
-    assert metas["viewport"] == "width=device-width, initial-scale=1"
-    assert metas["color-scheme"] == "light dark"
-    assert "@media (prefers-color-scheme: dark)" in text(root.find(".//style"))
 
 
 def test_the_colours_of_both_schemes_can_be_read():
@@ -404,13 +390,6 @@ def test_the_extension_draws_trees_and_annotated_docs():
     unload_ipython_extension(ipython)
     unload_ipython_extension(ipython)
     assert ipython.formatters == {"image/svg+xml": {}, "text/html": {}}
-
-
-def test_drawings_show_themselves():
-    tree = parse_tree("(NN Hm)")
-    assert tree_svg(tree)._repr_svg_() == tree_svg(tree)
-    assert network_svg({"p": []})._repr_svg_().startswith("<svg")
-    assert isinstance(page([]), Page)
 
 
 # --- in a browser ---------------------------------------------------------------------------------

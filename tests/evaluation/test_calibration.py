@@ -41,11 +41,6 @@ def test_bins_of_equal_mass_by_hand():
     ]
 
 
-def test_an_edge_belongs_to_the_bin_above():
-    assert [part.low for part in reliability([0.5], [True], 2)] == [0.5]
-    assert [part.high for part in reliability([1.0, 0.0], [True, True], 4)] == [0.25, 1.0]
-
-
 @pytest.mark.parametrize("bins", [7, 10, 15, 100])
 def test_all_edges_belong_to_the_bin_above(bins):
     # In floats, 0.29 * 100 is less than 29.

@@ -17,3 +17,25 @@ def nlp():
     import spacy_structlearn
 
     return spacy_structlearn.load()
+
+
+@pytest.fixture(scope="session")
+def sample():
+    """The trees of the sample treebank."""
+    from spacy_structlearn.trees.brackets import load_trees
+    from spacy_structlearn.trees.normalize import normalize
+
+    return list(map(normalize, load_trees(ROOT / "corpora" / "sample" / "sample.trees")))
+
+
+@pytest.fixture
+def treebanks(monkeypatch):
+    """Puts trees in place of all treebanks. train, fit: of these parts; others: of all others."""
+    import pk_models
+
+    def use(train, fit, others):
+        parts = {"train": train, "fit": fit, **dict.fromkeys(("tune", "dev", "test"), others)}
+        for corpus in pk_models.TREES:
+            monkeypatch.setitem(pk_models.TREES, corpus, lambda corpora, split: parts[split])
+
+    return use

@@ -7,7 +7,6 @@ from pathlib import Path
 import card
 import numpy as np
 import pytest
-import spacy
 import srsly
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
@@ -21,14 +20,8 @@ from spacy_structlearn.classification import (
     LogLinearSettings,
 )
 from spacy_structlearn.classification.stages import Stages
-from spacy_structlearn.grammar.fragment_weights import FragmentWeights
-from spacy_structlearn.grammar.span_model import SpanGrammar
-from spacy_structlearn.isbn.derivation import symbols_of
-from spacy_structlearn.isbn.model import ISBN
-from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
 from spacy_structlearn.pipeline.readers import read_treebank
-from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.pp import Site
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,44 +72,7 @@ def files(folder):
     }
 
 
-def test_scores_are_those_of_spacy(nlp, gold):
-    found, speed = card.evaluate(nlp, gold)
-    expected = nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in gold])
-    assert {name: found[name] for name in card.SCORES} == pytest.approx(
-        {name: expected[name] for name in card.SCORES}
-    )
-    assert min(speed[name] for name in nlp.pipe_names) > speed["all"] > 0
-
-
-def test_components_that_are_disabled_have_no_figures(nlp, gold):
-    with nlp.select_pipes(disable=["constituency_parser", "pp_attacher", "srl_labeler"]):
-        found, speed = card.evaluate(nlp, gold)
-    assert "np_chunk_ece" in found
-    assert not {"constituents_ece", "pp_attachment_ece", "srl_ece"} & set(found)
-    assert "srl_labeler" not in speed
-
-
 # --- sizes ----------------------------------------------------------------------------------------
-def test_sizes_are_those_of_the_folders(nlp):
-    sizes = card.sizes(nlp, PACKAGED)
-    for name, size in sizes.items():
-        model = (PACKAGED / name / "model").stat().st_size
-        assert size["mb"] == pytest.approx(1e-6 * model, rel=0.5, abs=0.001)
-        assert size["weights"] > 0
-
-
-def test_weights_of_networks():
-    tagger = spacy.blank("en").add_pipe("tagger")
-    tagger.add_label("NN")
-    tagger.add_label("VB")
-    nlp = spacy.blank("en")
-    tagger.initialize(lambda: [Example(nlp.make_doc("a"), nlp.make_doc("a"))], nlp=nlp)
-    layers = tagger.model.walk()
-    assert card.weights_of(tagger) == sum(
-        n.get_param(p).size for n in layers for p in n.param_names
-    )
-
-
 def test_weights_of_chains_are_those_that_are_described(nlp):
     chunker = nlp.get_pipe("np_chunker")
     assert f"{card.weights_of(chunker)} weights" in repr(chunker.parameters)
@@ -132,32 +88,6 @@ def test_weights_of_grammars(nlp):
     assert second - first == further > 0
     # The members of the product besides.
     assert card.n_weights(grammar) > card.n_weights(grammar.truncated(grammar.depth + 1))
-
-
-def test_weights_of_fragments_count(nlp):
-    grammar = nlp.get_pipe("constituency_parser").parameters.grammar
-    symbols = grammar.symbols
-    fragments = FragmentWeights(
-        ("RULE",),
-        symbols.n_tags,
-        symbols.size,
-        grammar.binarization,
-        np.zeros(0, dtype=np.uint64),
-        np.arange(3, dtype=np.uint64),
-        np.array([0.5, 0.0, -1.0], dtype=np.float32),
-    )
-    span_grammar = SpanGrammar(grammar, fragments=fragments)
-    assert card.n_weights(span_grammar) == card.n_weights(grammar) + 2
-
-
-def test_weights_of_belief_networks():
-    tree = parse_tree("(S (NP (D the) (N dog)) (VP (V barks)))")
-    symbols, log_probs = symbols_of([tree], ISBNSettings())
-    network = ISBN.initialize(symbols, log_probs, ISBNSettings(state_size=2))
-    drawn = [part for part in network.parts().values() if part.any()]
-    assert log_probs.size > 0
-    assert len(drawn) < len(network.parts())
-    assert card.n_weights(network) == sum(part.size for part in drawn) + log_probs.size
 
 
 def test_weights_of_classifiers():

@@ -55,13 +55,3 @@ def test_figures(two_machines, monkeypatch, tmp_path):
     assert 32 <= figures["ray.bytes_per_parameter"] < 64
     makers = {"CRF": lambda threads: cluster.chain_trainer(settings, data, threads)}
     assert cluster.compare(makers) == {"ray.max_abs_difference": 0.0, "ray.deaths": 1}
-
-
-def test_an_ending_before_anybody_died_is_told(two_machines):
-    makers = {
-        "EM": lambda threads: cluster.grammar_trainer(
-            LatentGrammarSettings(rounds=0), TREES, threads
-        )
-    }
-    with pytest.raises(SystemExit, match="before an actor could be killed"):
-        cluster.compare(makers)

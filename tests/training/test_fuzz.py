@@ -48,13 +48,6 @@ def trained(work):
 
 # --- kernels --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("module", KERNELS)
-def test_calls_that_were_seen_can_be_made_again(calls, module):
-    target = kernels.Kernel(module, calls)
-    for call in target.calls:
-        target._run(call.name, call.own, call.args)
-
-
-@pytest.mark.parametrize("module", KERNELS)
 def test_kernels(calls, module):
     target = kernels.Kernel(module, calls)
 

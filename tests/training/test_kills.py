@@ -1,6 +1,5 @@
 """Whether the harness of kills finds what is lost, and that a small training loses nothing."""
 
-import random
 import shutil
 import sys
 from pathlib import Path
@@ -9,12 +8,10 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_structlearn.isbn.settings import ISBNSettings
 from spacy_structlearn.pipeline import digests, fitting
-from spacy_structlearn.trees.brackets import read_trees
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training" / "reliability"))
-from small_pipelines import SAMPLE, SMALL, dev_docs, predictions, write_config, write_corpus
+from small_pipelines import SMALL, dev_docs, predictions, write_config, write_corpus
 
 # It takes modules that Windows has not.
 kills = pytest.importorskip("kills", reason="needs fork", exc_type=ImportError)
@@ -80,19 +77,6 @@ def test_half_a_pipeline_is_found(trained, tmp_path):
     kills._check_whole(copy)
 
 
-def test_a_command_that_fails_by_itself_is_no_kill(tmp_path):
-    with pytest.raises(RuntimeError, match="nowhere"):
-        kills.run_command(["convert", "nowhere.trees", str(tmp_path / "x")], tmp_path)
-    with pytest.raises(RuntimeError, match="nowhere"):
-        kills.kill_command(
-            ["convert", "nowhere.trees", str(tmp_path / "x")],
-            tmp_path,
-            "step",
-            kills.Undisturbed(1.0, 10**9),
-            random.Random(1),
-        )
-
-
 # --- what the harness has found -------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["m_estimation"])
 def test_a_closed_vocabulary_has_names(corpus, tmp_path, name):
@@ -126,19 +110,6 @@ def test_a_finished_training_is_not_gone_on_with(corpus, tmp_path, monkeypatch):
     assert not state.exists()
 
 
-def test_a_finished_training_of_other_settings_begins_anew(corpus, tmp_path, monkeypatch, caplog):
-    config = write_config("crf", tmp_path / "config.cfg")
-    with monkeypatch.context() as patch:
-        patch.setattr(fitting, "save", lambda *_: None)
-        patch.setattr(Path, "unlink", lambda *_, **__: None)
-        fitting.train(config, tmp_path / "pipeline", overrides=corpus, progress=False)
-    other = corpus | {"components.np_chunker.model.max_iterations": 5}
-    wanted = fitting.train(config, overrides=other, progress=False)
-    found = fitting.train(config, tmp_path / "pipeline", overrides=other, progress=False)
-    assert "is of other data or settings: training begins anew" in caplog.text
-    assert found.get_pipe("np_chunker").parameters == wanted.get_pipe("np_chunker").parameters
-
-
 def test_a_pipeline_that_was_moved_and_not_replaced_comes_back(trained, tmp_path):
     old = shutil.copytree(trained[0] / "pipeline", tmp_path / ".pipeline.old")
     with pytest.raises(OSError, match="E053"):
@@ -146,21 +117,3 @@ def test_a_pipeline_that_was_moved_and_not_replaced_comes_back(trained, tmp_path
     assert not old.exists()
     digests.check(tmp_path / "pipeline")
     assert (tmp_path / "pipeline" / digests.DIGESTS).is_file()
-
-
-def test_a_sigmoid_belief_network_at_the_end_of_its_last_epoch_goes_on():
-    """The learning rate falls to nothing there, which had been taken for the end."""
-    trees = list(read_trees(SAMPLE / "sample.trees"))[:40]
-    settings = ISBNSettings(state_size=3, max_iterations=2, min_word_count=3, seed=1)
-    trainer = settings.trainer(settings.initialize([trees]), [trees])
-    states = []
-    trainer.on_iteration = lambda *_: states.append(trainer.to_bytes())
-    while trainer.step():
-        pass
-    for state in states[-12:]:
-        other = settings.trainer(settings.initialize([trees]), [trees])
-        assert other.resume(state)
-        while other.step():
-            pass
-        assert other.value == trainer.value
-        assert other.parameters().to_bytes() == trainer.parameters().to_bytes()

@@ -6,36 +6,25 @@ import json
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
 
 import m_estimated_grammars as script
 import me_report
-import pk_models
 import pytest
 import recording
-import srsly
 from m_estimated_grammars import Run
 
 from spacy_structlearn.grammar.fragments import FRAGMENT_TEMPLATES, FragmentTemplates
-from spacy_structlearn.trees.brackets import read_trees
-from spacy_structlearn.trees.normalize import normalize
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def trees():
-    found = [normalize(tree) for tree in read_trees(ROOT / "corpora" / "sample" / "sample.trees")]
-    return tuple(tree for tree in found if len(tree.words()) < 16)
+def trees(sample):
+    return tuple(tree for tree in sample if len(tree.words()) < 16)
 
 
 @pytest.fixture
-def small(monkeypatch, tmp_path, trees):
+def small(monkeypatch, tmp_path, treebanks, trees):
     """Treebanks of some sentences, and few iterations."""
-    parts = {"train": trees[:20], "fit": trees[:18]}
-    parts |= dict.fromkeys(("tune", "dev", "test"), trees[40:46])
-    for corpus in pk_models.TREES:
-        monkeypatch.setitem(pk_models.TREES, corpus, lambda corpora, split: parts[split])
+    treebanks(train=trees[:20], fit=trees[:18], others=trees[40:46])
     latent = replace(script.BASES["latent"], rounds=1, split_iterations=2, merge_iterations=1)
     for name, value in {
         "BASES": {"xbar": script.BASES["xbar"], "latent": latent},
@@ -77,7 +66,7 @@ def test_all_steps(small, monkeypatch):
             own = found[corpus][base]
             for kind in ("q0", "m_est", "m_est_paper", "discriminative"):
                 assert own[kind]["cpu_s"] > 0
-                assert all(0 <= own[kind][f"{split}_f1"] <= 100 for split in scored)
+                assert {f"{split}_f1" for split in scored} <= own[kind].keys()
             assert own["m_est_paper"]["scaling"] == 0.0
             assert own["discriminative"]["iterations"] == 4
             assert set(own["curve"]) == {"dev", "from_m_est"} | ({"tune"} & set(scored))
@@ -104,22 +93,6 @@ def test_all_steps(small, monkeypatch):
         assert title in page
     pytest.importorskip("matplotlib")
     assert (small.work.parent / "results" / "m_estimated_grammars.svg").exists()
-
-
-def test_little_data_are_not_recorded(small, monkeypatch, capsys):
-    run_script(monkeypatch, small, "--only", "identities", "--limit", "10")
-    assert "identities.wsj.max_abs_difference" in capsys.readouterr().out
-    assert not (small.work.parent / "results").exists()
-
-
-def test_grammars_are_kept(small, monkeypatch):
-    part = script.Part(small, "wsj", "train", "latent")
-    first = part.grammar
-    seconds = part.clock("q0").seconds
-    monkeypatch.setattr(pk_models, "train", None)
-    again = script.Part(small, "wsj", "train", "latent")
-    assert again.grammar.to_bytes() == first.to_bytes()
-    assert again.clock("q0").seconds == seconds
 
 
 def test_saved_iterations():
@@ -164,11 +137,3 @@ def test_groups_are_of_templates_that_there_are():
     assert FragmentTemplates(texts).texts == tuple(texts)
     assert set(FRAGMENT_TEMPLATES) - set(texts) == {"RULE"}
     assert set(texts) - set(FRAGMENT_TEMPLATES) == {"LABEL|PARENT|GRANDPARENT"}
-
-
-def test_a_report_of_nothing(tmp_path):
-    srsly.write_json(tmp_path / "m_estimated_grammars.json", {})
-    me_report.write(tmp_path, "m_estimated_grammars")
-    page = (tmp_path / "m_estimated_grammars.md").read_text(encoding="utf8")
-    assert "##" not in page
-    assert not list(tmp_path.glob("*.svg"))

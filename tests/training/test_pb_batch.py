@@ -4,13 +4,11 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pytest
-from pb_batch import LinearObjective, by_adagrad
+from pb_batch import LinearObjective
 
 from spacy_structlearn.grammar.decode import ChartParser
 from spacy_structlearn.grammar.settings import LatentGrammarSettings, SpanFeaturesSettings
 from spacy_structlearn.grammar.span_features import SPAN_TEMPLATES, LinearScorer, SpanWeights
-from spacy_structlearn.optimize.owlqn import OWLQN
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 
@@ -79,18 +77,3 @@ def test_the_objective_and_a_scorer_agree():
     assert np.allclose(scorer._table[objective.places, 2], gradient, atol=1e-5)
     others = np.delete(scorer._table[:, 2], objective.places)
     assert not others.any()
-
-
-def test_adagrad_finds_the_minimum_of_owlqn():
-    objective = objective_of(8)
-    optimizer = OWLQN(np.zeros(objective.n_parameters), l1=SMALL.l1_per_sentence)
-    for _ in range(60):
-        optimizer.step(objective.value_and_grad)
-    reports = list(by_adagrad(objective, SMALL, 200, batch_size=2))
-    assert len(reports) == 200
-    seconds = [report.seconds for report in reports]
-    assert seconds == sorted(seconds)
-    best = reports[-1]
-    assert best.value < objective.value_and_grad(np.zeros(objective.n_parameters))[0]
-    assert 0 < best.n_weights < objective.n_parameters
-    assert best.value == pytest.approx(optimizer.value, rel=0.1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import chunker
 import peers
@@ -20,12 +19,10 @@ from pb_models import FEATURES
 from pk_models import WSJ
 from train_default import CHUNKER_CONFIG
 
-from spacy_structlearn.trees.brackets import parse_tree, read_trees
+from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.chunks import base_noun_phrases
-from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 
-ROOT = Path(__file__).resolve().parents[2]
 ROWS = [(task, name) for task, rows in peers_report.ROWS.items() for name in rows]
 MODULES = {
     "python-crfsuite": "pycrfsuite",
@@ -45,10 +42,9 @@ def iob(tree):
 
 
 @pytest.fixture(scope="module")
-def data():
+def data(sample):
     """Some trees of the sample, their chunks, and quadruples by a rule."""
-    found = (normalize(tree) for tree in read_trees(ROOT / "corpora" / "sample" / "sample.trees"))
-    trees = [tree for tree in found if len(tree.words()) < 17]
+    trees = [tree for tree in sample if len(tree.words()) < 17]
     parts = {"train": trees[:30], "dev": trees[30:38], "test": trees[38:]}
     nouns = ("cake", "fork", "hill", "roof")
     rows = [
@@ -180,12 +176,6 @@ def test_systems_take_turns_and_are_not_measured_again(small, in_process, monkey
     assert in_process == [(second, "predict")]
 
 
-def test_slow_systems_have_one_round(small, in_process, monkeypatch):
-    monkeypatch.setattr(peers, "SLOW", -1.0)
-    run_script(monkeypatch, small, "--only", PAIR[0], "--rounds", "3")
-    assert recorded(small)["attachment"][PAIR[0]]["rounds"] == 1
-
-
 # Those that have code of their own.
 OTHERS = (
     ("chunks", "crfsuite_pairs"),
@@ -215,47 +205,6 @@ def test_peers(small, in_process, monkeypatch, task, name):
         assert own["f1_short" if task == "parsing" else "f1"] > 50
 
 
-def test_processes(small, monkeypatch, capsys):
-    """One of its own for a stage; what is killed, or cannot be installed, is left out."""
-    killed = small / "killed.py"
-    killed.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    real = peers.Run._stage
-
-    def stage(run, system, name):
-        worker = peers_worker.__file__
-        monkeypatch.setattr(peers_worker, "__file__", worker if system == PAIR[0] else str(killed))
-        try:
-            return real(run, system, name)
-        finally:
-            monkeypatch.setattr(peers_worker, "__file__", worker)
-
-    monkeypatch.setattr(peers.Run, "_stage", stage)
-    monkeypatch.setitem(peers.PEERS, "nltk", (str(small / "no.whl"),))
-    run_script(monkeypatch, small, "--only", *PAIR, "nltk_nb", "--rounds", "1")
-    found = recorded(small)["attachment"]
-    assert list(found) == [PAIR[0]]
-    assert found[PAIR[0]]["accuracy"] == 100
-    assert found[PAIR[0]]["rss_mb"] > 10
-    output = "".join(capsys.readouterr())
-    assert f"left out: {PAIR[1]}, train: exit status -9" in output
-    assert "left out: nltk cannot be installed" in output
-
-
-def test_nonsense_is_left_out(small, in_process, monkeypatch, capsys):
-    stage = peers.Run._stage
-
-    def nonsense(run, system, name):
-        found = stage(run, system, name)
-        return (
-            {**found, "outputs": ["(TOP"] * len(found["outputs"])} if name == "predict" else found
-        )
-
-    monkeypatch.setattr(peers.Run, "_stage", nonsense)
-    run_script(monkeypatch, small, "--only", "ours_grammar", "--rounds", "1")
-    assert "left out: [SL" in "".join(capsys.readouterr())
-    assert not (small / "results" / "benchmarks.json").exists()
-
-
 def test_parsers_without_tags_get_gold_ones(data):
     gold = data["parsing"]["test"]
     bare = [
@@ -267,20 +216,3 @@ def test_parsers_without_tags_get_gold_ones(data):
     assert 0 < len(short) <= 10
     few = [tree if i in short else None for i, tree in enumerate(gold.outputs)]
     assert peers.parsing_scores(gold, few) == {"f1_short": 100}
-
-
-def test_plot(tmp_path):
-    pytest.importorskip("matplotlib")
-    figures = {
-        task: {
-            name: {"per_cpu_s": 10.0 ** (i % 4), peers_report.MEASURES[task]: 80.0 + i}
-            for i, name in enumerate(rows)
-        }
-        for task, rows in peers_report.ROWS.items()
-    }
-    assert peers_report.plot(figures, tmp_path / "benchmarks")
-    drawn = (tmp_path / "benchmarks.svg").read_text(encoding="utf8")
-    for _, row in (pair for rows in peers_report.ROWS.values() for pair in rows.items()):
-        assert f"{row.package or peers_report.OURS}: {row.text}" in drawn
-    assert not peers_report.plot({}, tmp_path / "nothing")
-    assert not (tmp_path / "nothing.svg").exists()

@@ -5,11 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from argparse import ArgumentTypeError
 
 import pytest
 import raw_text
-import raw_text_peers
 import spacy
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.tokens.underscore import Underscore
@@ -64,18 +62,6 @@ def test_paragraphs_are_placed():
     assert [text for _, text in raw_text.paragraphs("one\n \t\ntwo")] == ["one", "two"]
 
 
-def test_flat_text_is_one_line():
-    assert raw_text.flat(" one\n\ntwo\t three ") == "one two three"
-
-
-def test_wrapped_text_has_the_same_words_and_paragraphs():
-    text = f"{LONG}\n\n{'x' * 100} y"
-    found = raw_text.wrapped(text)
-    assert found.split() == text.split()
-    assert found.count("\n\n") == 1
-    assert [len(line) for line in found.split("\n")] == [53, 53, 0, 100, 1]
-
-
 @pytest.mark.parametrize("render", raw_text.RENDERINGS.values(), ids=raw_text.RENDERINGS)
 def test_gold_sentences_are_found_in_every_rendering(render):
     sentences = [NOTE[start:end] for start, end in SENTENCES]
@@ -99,14 +85,6 @@ def test_sentences_by_rules(run):
     assert figures["sents.paragraphs.f"] == figures["sents.flat.f"] == pytest.approx(200 * 2 / 7)
     assert figures["sents.each_paragraph.f"] == 100
     assert "sents.ece" not in figures
-
-
-def test_spans_in_paragraphs_are_those_of_the_text():
-    texts = ["one\n\ntwo three", "four"]
-    parts = raw_text.all_paragraphs(texts)
-    assert parts == ["one", "two three", "four"]
-    found = raw_text.joined(texts, [[(0, len(part))] for part in parts])
-    assert found == [(texts[0], [(0, 3), (5, 14)]), (texts[1], [(0, 4)])]
 
 
 def test_outcomes_of_probabilities(run, monkeypatch):
@@ -192,39 +170,6 @@ def test_the_default_pipeline(nlp, monkeypatch, tmp_path):
 
 
 # --- peers and the command ------------------------------------------------------------------------
-def test_every_peer_has_a_splitter():
-    assert set(raw_text.PEERS) == set(raw_text_peers.SPLITTERS)
-
-
-def test_peers_that_fail_are_left_out(run, monkeypatch, capsys):
-    def figures(name, documents):
-        if name != "spacy":
-            raise raw_text.Failed(f"{name} cannot be installed")
-        return {"version": "1", "paragraphs": 50.0}
-
-    monkeypatch.setattr(raw_text, "peer_figures", figures)
-    run.documents = [document()]
-    found = raw_text.peers(run)
-    assert found == {"sents.peers.spacy.version": "1", "sents.peers.spacy.paragraphs": 50.0}
-    assert "left out: nupunkt cannot be installed" in capsys.readouterr().err
-
-
-def test_a_peer_in_a_process(monkeypatch, tmp_path):
-    monkeypatch.setattr(raw_text, "WORK", tmp_path)
-    (tmp_path / "raw_text" / "spacy").mkdir(parents=True)
-    monkeypatch.setattr(raw_text, "virtual_environment", lambda folder, _: sys.executable)
-    found = raw_text.peer_figures("spacy", [document()])
-    assert found["version"] == spacy.__version__
-    assert found["paragraphs"] == 100
-    assert found["as_it_is"] == found["flat"] == found["wrapped"] == pytest.approx(200 * 2 / 7)
-
-
-def test_parts_have_names():
-    assert raw_text.parts("tags,sents") == ["sents", "tags"]
-    with pytest.raises(ArgumentTypeError, match="no part 'sent'"):
-        raw_text.parts("sent")
-
-
 @pytest.mark.parametrize(
     ("options", "recorded"), [([], 1), (["--split", "tune"], 0), (["--model", "other"], 0)]
 )

@@ -88,11 +88,6 @@ def test_sentences_of_the_corpora(corpora):
     assert not [text for text in texts if "-LRB-" in text or "*T*" in text]
 
 
-def test_without_corpora_it_says_so(tmp_path):
-    with pytest.raises(SystemExit, match=r"corpora/fetch\.py"):
-        scale.sentences(tmp_path)
-
-
 def test_the_report_is_arithmetic():
     figures = {
         "sentences": 1000,

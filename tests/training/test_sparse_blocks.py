@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +10,7 @@ import sparse_blocks
 from pk_models import TABLE1
 
 from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
-from spacy_structlearn.trees.brackets import read_trees
-from spacy_structlearn.trees.normalize import normalize
 
-ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = TABLE1.part(
     ConditionalGrammarSettings,
     rounds=2,
@@ -30,9 +25,8 @@ SETTINGS = TABLE1.part(
 
 
 @pytest.fixture(scope="module")
-def trees():
-    found = [normalize(tree) for tree in read_trees(ROOT / "corpora" / "sample" / "sample.trees")]
-    return [tree for tree in found if len(tree.words()) < 15][:40]
+def trees(sample):
+    return [tree for tree in sample if len(tree.words()) < 15][:40]
 
 
 @pytest.mark.parametrize("many", [1, 10**9])
@@ -49,15 +43,6 @@ def test_all_ways_agree(monkeypatch, trees, many):
     json.dumps(figures)
 
 
-def test_without_zeros_nothing_is_sparse(trees):
-    trainer = sparse_blocks.trained(SETTINGS, trees, None)
-    trainer._done[-1] = np.random.default_rng(0).normal(size=len(trainer._done[-1]))
-    assert sparse_blocks.shares(trainer)["finest_share"] == 1
-    figures = sparse_blocks.timed(trainer, sparse_blocks.sample(SETTINGS, trees, 4))
-    assert figures["error"] < 1e-4
-    assert figures["operations.sparse"] >= figures["operations.dense"]
-
-
 def test_blocks_are_those_of_the_grammar(trees):
     trainer = sparse_blocks.trained(SETTINGS, trees, None)
     level = trainer.parameters().levels[-1]
@@ -68,19 +53,3 @@ def test_blocks_are_those_of_the_grammar(trees):
         np.testing.assert_allclose(block.weights, wanted.reshape(len(wanted), -1), rtol=1e-4)
         for change, own in zip(block.corrections, block.shapes, strict=True):
             assert change.shape == (own[0], own[1] * own[2])
-
-
-def test_the_state_of_the_training_is_kept(monkeypatch, tmp_path, trees):
-    path = sparse_blocks.state_path(tmp_path, SETTINGS)
-    assert path == sparse_blocks.state_path(tmp_path, replace(SETTINGS, threads=2))
-    first = sparse_blocks.trained(SETTINGS, trees, path)
-    again = sparse_blocks.trained(SETTINGS, trees, path)
-    assert again.parameters() == first.parameters()
-    assert again.records == first.records
-
-
-def test_of_generative_bases_only_shares(trees):
-    settings = replace(SETTINGS, base="generative")
-    figures = sparse_blocks.measured(settings, trees, 4, None)
-    assert "error" not in figures
-    assert 0 <= figures["finest_share"] < 1

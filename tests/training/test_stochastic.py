@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import stochastic
@@ -11,16 +10,11 @@ from pk_models import TABLE1
 
 from spacy_structlearn.grammar.conditional import without_backoff
 from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
-from spacy_structlearn.trees.brackets import read_trees
-from spacy_structlearn.trees.normalize import normalize
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("l1", [0.0, 0.2])
-def test_compared(l1):
-    found = [normalize(tree) for tree in read_trees(ROOT / "corpora" / "sample" / "sample.trees")]
-    trees = [tree for tree in found if len(tree.words()) < 15][:40]
+def test_compared(sample, l1):
+    trees = [tree for tree in sample if len(tree.words()) < 15][:40]
     generative = replace(TABLE1, rounds=1, split_iterations=2)
     trainer = generative.trainer(None, [trees])
     while trainer.step():

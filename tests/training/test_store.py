@@ -2,7 +2,7 @@
 
 import pytest
 import store
-from spacy.tokens import Doc, DocBin, Span, SpanGroup
+from spacy.tokens import Span, SpanGroup
 
 WITHOUT_PROCESSES = [way for way in store.WAYS if way != "n_process"]
 
@@ -52,36 +52,6 @@ def test_a_moved_span_is_found(nlp, monkeypatch):
         return store.read(rewritten(doc, "np_chunks", shorten) for doc in docs)
 
     assert "copy.np_chunks.views" in failed(nlp, monkeypatch, "copy", shortened)
-
-
-def test_another_roleset_is_found(nlp, monkeypatch):
-    def change(spans):
-        return [Span(s.doc, s.start, s.end, s.label, kb_id="sell.99") for s in spans]
-
-    def changed(nlp, docs):
-        return store.read(rewritten(doc, "srl", change) for doc in docs)
-
-    assert failed(nlp, monkeypatch, "bytes", changed) == {"bytes.srl.views"}
-
-
-def test_a_missing_document_is_found(nlp, monkeypatch):
-    def lose(nlp, docs):
-        return store.read(DocBin(docs=docs[1:]).get_docs(nlp.vocab))
-
-    assert len(failed(nlp, monkeypatch, "DocBin", lose)) == 2 * len(store.GETTERS)
-
-
-def test_scores_that_outlive_their_spans_are_found(nlp, monkeypatch):
-    """After `Doc.from_docs` there are none, so any number would be that of another span."""
-
-    def stale(nlp, docs):
-        joined = Doc.from_docs(docs)
-        for group in joined.spans.values():
-            group.attrs["scores"] = [0.5] * len(group)
-        return store.read([joined])
-
-    found = failed(nlp, monkeypatch, "from_docs", stale)
-    assert found == {f"from_docs.{key}.scores" for key in store.GETTERS}
 
 
 class Kept:

@@ -13,123 +13,47 @@ TAGS = st.sampled_from(["VB", "VBD", "VBG", "VBZ", "MD", "NN", "NNS", "NNP", "IN
 
 
 def pairs(text: str) -> list[tuple[str, str]]:
-    """(form, base) of a text with "base form form ..." on each line."""
-    lines = (line.split() for line in text.strip().splitlines())
+    """(form, base) of a text "base form form ...; base ..."."""
+    lines = map(str.split, text.split(";"))
     return [(form, base) for base, *forms in lines for form in (base, *forms)]
 
 
 VERBS = """
-    be is was are am been being
-    have has had having
-    go goes went gone going
-    try tries tried trying
-    play plays played playing
-    lie lies lied lying
-    make makes made making
-    take takes took taken taking
-    close closes closed closing
-    use uses used using
-    stop stops stopped stopping
-    hope hopes hoped hoping
-    hop hops hopped hopping
-    add adds added adding
-    pass passes passed passing
-    miss misses missed missing
-    call calls called calling
-    install installs installed installing
-    control controls controlled controlling
-    cancel cancels cancelled canceled canceling
-    settle settles settled settling
-    handle handles handled handling
-    hand hands handed handing
-    judge judges judged judging
-    charge charges charged charging
-    manage manages managed managing
-    hang hangs hung hanging
-    change changes changed changing
-    bring brings brought bringing
-    create creates created creating
-    repeat repeats repeated repeating
-    compute computes computed computing
-    visit visits visited visiting
-    invite invites invited inviting
-    quote quotes quoted quoting
-    decide decides decided deciding
-    avoid avoids avoided avoiding
-    include includes included including
-    need needs needed needing
-    agree agrees agreed agreeing
-    exceed exceeds exceeded exceeding
-    describe describes described describing
-    like likes liked liking
-    look looks looked looking
-    fix fixes fixed fixing
-    watch watches watched watching
-    focus focuses focused focusing
-    increase increases increased increasing
-    argue argues argued arguing
-    realize realizes realized realizing
-    serve serves served serving
-    open opens opened opening
-    offer offers offered offering
-    prepare prepares prepared preparing
-    appear appears appeared appearing
-    require requires required requiring
-    secure secures secured securing
-    explore explores explored exploring
-    monitor monitors monitored monitoring
-    develop develops developed developing
-    shape shapes shaped shaping
-    sing sings sang sung singing
-    see sees saw seen seeing
-    flee flees fled fleeing
-    panic panics panicked panicking
-    dye dyes dyed dyeing
-    die dies died dying
-    ski skis skiing
-    echo echoes echoed echoing
-    own owns owned owning
-    owe owes owed owing
-    show shows showed shown showing
-    type types typed typing
+    be is was are am been being; have has had having; go goes went gone going;
+    try tries tried trying; play plays played playing; lie lies lied lying; make makes made making;
+    take takes took taken taking; close closes closed closing; use uses used using;
+    stop stops stopped stopping; hope hopes hoped hoping; hop hops hopped hopping;
+    add adds added adding; pass passes passed passing; miss misses missed missing;
+    call calls called calling; install installs installed installing;
+    control controls controlled controlling; cancel cancels cancelled canceled canceling;
+    settle settles settled settling; handle handles handled handling; hand hands handed handing;
+    judge judges judged judging; charge charges charged charging; manage manages managed managing;
+    hang hangs hung hanging; change changes changed changing; bring brings brought bringing;
+    create creates created creating; repeat repeats repeated repeating;
+    compute computes computed computing; visit visits visited visiting;
+    invite invites invited inviting; quote quotes quoted quoting; decide decides decided deciding;
+    avoid avoids avoided avoiding; include includes included including; need needs needed needing;
+    agree agrees agreed agreeing; exceed exceeds exceeded exceeding;
+    describe describes described describing; like likes liked liking; look looks looked looking;
+    fix fixes fixed fixing; watch watches watched watching; focus focuses focused focusing;
+    increase increases increased increasing; argue argues argued arguing;
+    realize realizes realized realizing; serve serves served serving; open opens opened opening;
+    offer offers offered offering; prepare prepares prepared preparing;
+    appear appears appeared appearing; require requires required requiring;
+    secure secures secured securing; explore explores explored exploring;
+    monitor monitors monitored monitoring; develop develops developed developing;
+    shape shapes shaped shaping; sing sings sang sung singing; see sees saw seen seeing;
+    flee flees fled fleeing; panic panics panicked panicking; dye dyes dyed dyeing;
+    die dies died dying; ski skis skiing; echo echoes echoed echoing; own owns owned owning;
+    owe owes owed owing; show shows showed shown showing; type types typed typing;
     embed embeds embedded embedding
 """
 NOUNS = """
-    duck ducks
-    box boxes
-    church churches
-    city cities
-    day days
-    hero heroes
-    shoe shoes
-    movie movies
-    tie ties
-    man men
-    woman women
-    salesman salesmen
-    specimen specimens
-    child children
-    life lives
-    size sizes
-    house houses
-    cause causes
-    use uses
-    virus viruses
-    bus buses
-    glass glasses
-    boss bosses
-    lens lenses
-    crisis crises
-    basis bases
-    criterion criteria
-    data
-    news
-    series
-    politics
-    people
-    quiz quizzes
-    bias biases
-    gas gases
+    duck ducks; box boxes; church churches; city cities; day days; hero heroes; shoe shoes;
+    movie movies; tie ties; man men; woman women; salesman salesmen; specimen specimens;
+    child children; life lives; size sizes; house houses; cause causes; use uses; virus viruses;
+    bus buses; glass glasses; boss bosses; lens lenses; crisis crises; basis bases;
+    criterion criteria; data; news; series; politics; people; quiz quizzes; bias biases; gas gases
 """
 
 

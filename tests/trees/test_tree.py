@@ -52,11 +52,6 @@ def test_unary_chain_gives_repeated_spans_topmost_first():
     assert Tree.from_spans(["Go"], ["VB"], tree.spans()) == tree
 
 
-def test_subtrees_are_in_pre_order():
-    labels = [node.label for node in example().subtrees()]
-    assert labels == ["S", "NP", "PRP", "VP", "VBD", "NP", "DT", "NNS", "."]
-
-
 def test_height_counts_nodes():
     assert Tree.leaf("NN", "duck").height == 1
     assert example().height == 4
@@ -120,12 +115,6 @@ def test_pickle_and_copy(tree):
 @given(TREES, TREES)
 def test_equality_is_that_of_the_text(a, b):
     assert (a == b) == (str(a) == str(b))
-
-
-def test_equality_by_value_only():
-    assert Tree.leaf("NN", "duck") != Tree.leaf("NN", "goose")
-    assert Tree.leaf("NN", "duck") != Tree("NN", [Tree.leaf("NN", "duck")])
-    assert example() != str(example())
 
 
 def test_deep_trees_are_no_problem():

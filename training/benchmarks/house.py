@@ -1,0 +1,614 @@
+"""What the house costs those who keep it, and whether it still does what it did.
+
+    python corpora/fetch.py ewt
+    python training/benchmarks/house.py --before CHECKOUT
+
+CHECKOUT is another checkout of this project whose kernels are built there (`pip install -e .`, or
+`python setup.py build_ext --inplace`, and its egg-info); figures that compare are left out without
+it. Code is read, not run, but for penalty, same_output and speed, each in processes of their own.
+In training/results/house.json, with the same figures of CHECKOUT under `before`:
+
+lines.package        lines of .py, .pyx, .pxd, .pyi, .h and .cfg in spacy_structlearn, all of them,
+                     without its data; package_of: those of each suffix
+lines.tests          lines of .py in tests; lines.training: in training
+lines.saved          how many fewer there are than before
+settings.learners    registered architectures that hold a learner: `build_x = architecture(X)`, or a
+                     function that calls `learner_model`; of two versions the later one
+settings.n           their settings: arguments of these functions, fields of X but unexposed ones
+settings.places_max  the largest number of places that give one setting of a learner a default.
+                     Places are, each counted once, (1) the function, and functions beginning with _
+                     that it calls in its module; (2) the dataclasses that these make, or X, and the
+                     classes that they inherit: fields, and arguments of constructors and class
+                     methods; (3) the classes of the family (the folder of such a class) that
+                     methods of (2) make or call a class method of, likewise. Settings of another
+                     learner are none, and a value that is passed on without a default is none.
+settings.repeated    how many settings have more than one place
+trainers.protocols   classes that declare what a trainer does: those that inherit Protocol and have
+                     a method `step`, and those with `step` and `resume` that inherit from none of
+                     the package and raise NotImplementedError in a method
+class_names.duplicated   names of classes, private ones too, of .py and .pyx, that occur repeatedly
+penalty.formulas     for l1 and for l2: how many formulas the settings of this name are explained by
+same_output          1 if `structlearn apply` writes the same bytes for EWT's dev as raw text: a
+                     DocBin with all that the pipeline found, probabilities too; else 0
+speed                CPU time now by CPU time before, of some documents of EWT's dev: the pipeline,
+                     and each of its components on what those before it annotate. PAIRS pairs of
+                     processes, which work by turns, ROUNDS times; the median ratio of each pair,
+                     and the median of these. speed.load: of LOADS pairs that load the pipeline
+speed.interval       the ratios between which the median of all pairs that there could be is with a
+                     probability of 94 % or more
+date, before         of the run; the commit of CHECKOUT
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
+from functools import cached_property, partial
+from hashlib import blake2b
+from math import comb
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import process_time
+from typing import Any, NamedTuple
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from recording import ROOT, record
+
+PACKAGE = "spacy_structlearn"
+RESULTS = "house"
+SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".cfg")
+PAIRS, ROUNDS = 5, 5
+LOADS = 15
+EVERY = 4  # of the documents of dev one is timed
+SECONDS = 0.15  # CPU time for which a component is repeated; the fastest run counts
+COMPONENTS = {
+    "chain_tagger": "tagger",
+    "constituency_parser": "parser",
+    "np_chunker": "chunker",
+    "pp_attacher": "attacher",
+    "sentence_splitter": "splitter",
+    "srl_labeler": "labeler",
+}
+_VERSIONED = re.compile(rf"{PACKAGE}\.(\w+)\.v(\d+)")
+_CLASS = re.compile(r"^\s*(?:cdef )?class (\w+)", re.MULTILINE)
+
+Figures = dict[str, Any]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+# --- lines ----------------------------------------------------------------------------------------
+def lines(checkout: Path) -> Figures:
+    """The lines of a checkout."""
+    package = checkout / PACKAGE
+    data = package / "data"
+    of = {suffix: _lines(package, suffix, data) for suffix in SUFFIXES}
+    return {
+        "package": sum(of.values()),
+        **{f"package_of.{suffix[1:]}": number for suffix, number in of.items()},
+        "tests": _lines(checkout / "tests", ".py"),
+        "training": _lines(checkout / "training", ".py"),
+    }
+
+
+def _lines(folder: Path, suffix: str, without: Path | None = None) -> int:
+    return sum(
+        len(path.read_text(encoding="utf8").splitlines())
+        for path in folder.rglob(f"*{suffix}")
+        if without is None or without not in path.parents
+    )
+
+
+# --- code -----------------------------------------------------------------------------------------
+class Place(NamedTuple):
+    """A function or a class: the name of its module, and its syntax."""
+
+    module: str
+    node: ast.stmt
+
+    @property
+    def name(self) -> str:
+        return self.node.name  # type: ignore[attr-defined]
+
+    @property
+    def family(self) -> str:
+        return self.module.rpartition(".")[0]
+
+
+class Code:
+    """The modules of a checkout's package, read and not imported."""
+
+    def __init__(self, checkout: Path):
+        self.checkout = checkout
+        self.modules: dict[str, ast.Module] = {}
+        for path in sorted((checkout / PACKAGE).rglob("*.py")):
+            parts = path.relative_to(checkout).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            self.modules[name] = ast.parse(path.read_text(encoding="utf8"))
+        self._names = {name: _names(module.body) for name, module in self.modules.items()}
+
+    def resolve(self, module: str, name: str, within: ast.AST | None = None) -> Place | None:
+        """What a name in a module stands for, if it is a statement of the package.
+
+        within: a statement that may import it for itself.
+        """
+        own = {} if within is None else _names(ast.walk(within), imports=True)
+        seen = set()
+        if name in own:
+            module, name = self._source(module, *own[name])
+        while (module, name) not in seen:
+            seen.add((module, name))
+            found = self._names.get(module, {}).get(name)
+            if not isinstance(found, tuple):
+                return None if found is None else Place(module, found)
+            module, name = self._source(module, *found)
+        return None
+
+    @cached_property
+    def classes(self) -> list[Place]:
+        return [
+            Place(name, node)
+            for name, module in self.modules.items()
+            for node in ast.walk(module)
+            if isinstance(node, ast.ClassDef)
+        ]
+
+    def bases(self, place: Place) -> list[Place]:
+        """A class and the classes of the package that it inherits."""
+        found = [place]
+        for module, node in found:
+            for base in getattr(node, "bases", ()):
+                base = base.value if isinstance(base, ast.Subscript) else base
+                above = self.resolve(module, base.id) if isinstance(base, ast.Name) else None
+                if above is not None and above not in found:
+                    found.append(above)
+        return found
+
+    def called(self, module: str, node: ast.AST) -> Iterator[tuple[Place, str]]:
+        """What is called by name in a statement; of X.method() the class X and the method."""
+        for call in ast.walk(node):
+            if not isinstance(call, ast.Call):
+                continue
+            function, method = call.func, ""
+            if isinstance(function, ast.Attribute):
+                function, method = function.value, function.attr
+            if isinstance(function, ast.Name):
+                place = self.resolve(module, function.id, node)
+                if place is not None and isinstance(place.node, (ast.ClassDef, Function)):
+                    yield place, method
+
+    def _source(self, module: str, level: int, source: str, name: str) -> tuple[str, str]:
+        """The module that a name is imported from, and its name there."""
+        is_package = (self.checkout / Path(*module.split(".")) / "__init__.py").is_file()
+        parts = module.split(".")
+        above = parts[: len(parts) + is_package - level] if level else []
+        return ".".join([*above, *filter(None, [source])]), name
+
+
+def _names(statements: Iterable[ast.AST], *, imports: bool = False) -> dict[str, Any]:
+    """The statements that names stand for, or where they are imported from.
+
+    imports: only these.
+    """
+    found: dict[str, Any] = {}
+    for node in statements:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                source = node.level, node.module or "", alias.name
+                found[alias.asname or alias.name] = source
+        elif isinstance(node, ast.If):  # for type checkers
+            found |= _names(node.body, imports=imports)
+        elif not imports and isinstance(node, (ast.ClassDef, Function)):
+            found[node.name] = node
+        elif not imports and isinstance(node, ast.Assign):
+            found |= {t.id: node for t in node.targets if isinstance(t, ast.Name)}
+    return found
+
+
+# --- settings -------------------------------------------------------------------------------------
+class Learner(NamedTuple):
+    """A registered architecture: what builds it, and the dataclasses that hold its settings."""
+
+    name: str
+    build: list[Place]
+    holders: list[Place]
+    settings: frozenset[str]
+
+
+def learners(code: Code) -> list[Learner]:
+    """The learners that the project registers."""
+    project = tomllib.loads((code.checkout / "pyproject.toml").read_text(encoding="utf8"))
+    latest: dict[str, tuple[int, str]] = {}
+    for name, target in project["project"]["entry-points"]["spacy_architectures"].items():
+        found = _VERSIONED.fullmatch(name)
+        if found:
+            latest[found[1]] = max(latest.get(found[1], (0, "")), (int(found[2]), target))
+    made = (_learner(code, name, *target.split(":")) for name, (_, target) in latest.items())
+    return [learner for learner in made if learner is not None]
+
+
+def _learner(code: Code, name: str, module: str, attribute: str) -> Learner | None:
+    place = code.resolve(module, attribute)
+    if place is None:
+        raise ValueError(f"{name}: there is no {attribute} in {module}")
+    if isinstance(place.node, ast.Assign):
+        call = place.node.value
+        if not isinstance(call, ast.Call) or _name(call.func) != "architecture":
+            return None
+        kind = code.resolve(place.module, _name(call.args[0]))
+        if kind is None:
+            raise ValueError(f"{name}: {ast.unparse(call)} is of no class of the package")
+        holders = code.bases(kind)
+        exposed: dict[str, bool] = {}
+        for holder in reversed(holders):  # the class itself has the last word
+            exposed |= _exposed(holder.node)
+        return Learner(name, [], holders, frozenset(n for n, yes in exposed.items() if yes))
+    build = [place]
+    for step in build:
+        for found, _ in code.called(*step):
+            private = found.module == place.module and found.name.startswith("_")
+            if private and isinstance(found.node, Function) and found not in build:
+                build.append(found)
+    called = [found for step in build for found, method in code.called(*step) if not method]
+    if not any(found.name == "learner_model" for found in called):
+        return None
+    kinds = [found for found in called if _is_dataclass(found.node)]
+    holders = list(dict.fromkeys(above for kind in kinds for above in code.bases(kind)))
+    arguments = place.node.args  # type: ignore[union-attr]
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return Learner(name, build, holders, frozenset(names))
+
+
+def places(code: Code) -> dict[tuple[str, str], list[str]]:
+    """For each setting of each learner the places that give it a default."""
+    found_learners = learners(code)
+    found: dict[tuple[str, str], list[str]] = {}
+    for learner in found_learners:
+        others = {p for other in found_learners for p in other.holders} - set(learner.holders)
+        names: list[tuple[str, str]] = []
+        for place in dict.fromkeys([*learner.build, *learner.holders]):
+            names += [(setting, _shown(place)) for setting in _defaults(place.node)]
+        for holder in learner.holders:
+            for place, method in code.called(*holder):
+                kinds = code.bases(place)
+                is_class = isinstance(place.node, ast.ClassDef)
+                if not is_class or place.family != holder.family or others & set(kinds):
+                    continue
+                for kind in kinds:
+                    names += [(setting, _shown(kind)) for setting in _defaults(kind.node, method)]
+        for setting in sorted(learner.settings):
+            found[learner.name, setting] = sorted({at for name, at in names if name == setting})
+    return found
+
+
+def _defaults(node: ast.stmt, method: str | None = None) -> list[str]:
+    """Names to which a function, or a class, gives a default. method: only this one of a class, ""
+    for how it is made; None for that and all class methods."""
+    if isinstance(node, Function):
+        arguments = node.args
+        positional = [*arguments.posonlyargs, *arguments.args]
+        given = positional[len(positional) - len(arguments.defaults) :]
+        keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        return [a.arg for a in (*given, *(a for a, default in keywords if default is not None))]
+    if not isinstance(node, ast.ClassDef):
+        return []
+    found = _fields(node) if not method else []
+    for part in node.body:
+        if isinstance(part, Function):
+            is_made = part.name == "__init__" and not method
+            of_class = "classmethod" in map(_name, part.decorator_list)
+            if is_made or part.name == method or (method is None and of_class):
+                found += _defaults(part)
+    return found
+
+
+def _fields(node: ast.stmt) -> list[str]:
+    """The fields of a class that have a default."""
+    return [_name(part.target) for part in _annotated(node) if part.value is not None]
+
+
+def _exposed(node: ast.stmt) -> dict[str, bool]:
+    """The fields of a class, and whether a config has them."""
+    found = {}
+    for part in _annotated(node):
+        keywords = part.value.keywords if isinstance(part.value, ast.Call) else []
+        given = {keyword.arg: ast.unparse(keyword.value) for keyword in keywords}
+        found[_name(part.target)] = given.get("exposed") != "False"
+    return found
+
+
+def _annotated(node: ast.stmt) -> list[ast.AnnAssign]:
+    return [
+        part
+        for part in getattr(node, "body", ())
+        if isinstance(part, ast.AnnAssign) and "ClassVar" not in ast.unparse(part.annotation)
+    ]
+
+
+def _is_dataclass(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ClassDef) and "dataclass" in map(_name, node.decorator_list)
+
+
+def _name(node: ast.expr) -> str:
+    """The name of a variable, or of what is called or subscripted; "" for what has none."""
+    node = node.func if isinstance(node, ast.Call) else node
+    node = node.value if isinstance(node, ast.Subscript) else node
+    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+
+
+def _shown(place: Place) -> str:
+    return f"{place.module.partition('.')[2]}.{place.name}"
+
+
+# --- classes --------------------------------------------------------------------------------------
+def protocols(code: Code) -> list[str]:
+    """The classes that declare what a trainer does."""
+    found = []
+    for place in code.classes:
+        node = place.node
+        assert isinstance(node, ast.ClassDef)
+        methods = {part.name for part in node.body if isinstance(part, Function)}
+        errors = [part.exc for part in ast.walk(node) if isinstance(part, ast.Raise) and part.exc]
+        is_abstract = "NotImplementedError" in map(_name, errors) and len(code.bases(place)) == 1
+        declares = {"step", "resume"} if is_abstract else {"step"}
+        if declares <= methods and (is_abstract or "Protocol" in map(_name, node.bases)):
+            found.append(_shown(place))
+    return found
+
+
+def duplicated(code: Code) -> list[str]:
+    """The names that several classes have."""
+    names = Counter(place.name for place in code.classes)
+    for path in (code.checkout / PACKAGE).rglob("*.pyx"):
+        names.update(_CLASS.findall(path.read_text(encoding="utf8")))
+    return sorted(name for name, number in names.items() if number > 1)
+
+
+def counted(checkout: Path) -> tuple[Figures, dict[str, list[str]]]:
+    """All that code tells, and by figure what was counted, for who wants to mend it."""
+    code = Code(checkout)
+    defined = places(code)
+    repeated = {key: found for key, found in defined.items() if len(found) > 1}
+    named = {
+        "settings.repeated": [f"{'.'.join(key)}: {', '.join(at)}" for key, at in repeated.items()],
+        "trainers.protocols": protocols(code),
+        "class_names.duplicated": duplicated(code),
+    }
+    return {
+        **{f"lines.{key}": value for key, value in lines(checkout).items()},
+        "settings.learners": len({learner for learner, _ in defined}),
+        "settings.n": len(defined),
+        "settings.places_max": max(map(len, defined.values())),
+        **{key: len(found) for key, found in named.items()},
+    }, named
+
+
+# --- in processes of their own --------------------------------------------------------------------
+def formulas() -> Figures:
+    """The formulas that the settings l1 and l2 of all learners are explained by."""
+    from importlib import import_module
+    from pkgutil import walk_packages
+
+    import spacy_structlearn
+    from spacy_structlearn.learning.settings import Settings
+
+    for module in walk_packages(spacy_structlearn.__path__, f"{PACKAGE}."):
+        if not module.name.endswith("__main__"):
+            try:
+                import_module(module.name)
+            except ImportError as error:  # of something optional
+                print(f"left out: {error}", file=sys.stderr)
+    kinds: list[type] = [Settings]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    found: dict[str, set[str]] = {"l1": set(), "l2": set()}
+    for kind in kinds:
+        for name in found.keys() & kind.__dataclass_fields__.keys():
+            text = kind.__dataclass_fields__[name].metadata["help"]
+            found[name].update(penalties(name, text))
+    return {name: sorted(formulas) for name, formulas in found.items()}
+
+
+def penalties(name: str, text: str) -> list[str]:
+    """The formulas of a penalty in an explanation; all of this if there are none."""
+    return re.findall(rf"\b{name}\b[^.,;()]*?\|w\|[\w^]*(?: / \w+)?", text) or [text]
+
+
+def load() -> Figures:
+    """CPU seconds of loading the pipeline, once spaCy is imported."""
+    import spacy  # noqa: F401
+
+    import spacy_structlearn
+
+    start = process_time()
+    spacy_structlearn.load()
+    return {"load": process_time() - start}
+
+
+def serve() -> None:
+    """Take texts from standard input and print the names of what can be timed; then for each name
+    that is read the CPU seconds of the pipeline, or of a component, on them."""
+    import spacy_structlearn
+
+    texts = json.loads(sys.stdin.readline())
+    nlp = spacy_structlearn.load()
+    timed: dict[str, tuple[Pipe, list[Any]]] = {"pipeline": (nlp.pipe, texts)}
+    docs = [nlp.make_doc(text) for text in texts]
+    for name, component in nlp.pipeline:
+        pipe = partial(component.pipe, batch_size=nlp.batch_size)
+        timed[COMPONENTS.get(name, name)] = pipe, docs
+        # What a component does once, such as filling a cache, is none of its speed.
+        docs = list(pipe([doc.copy() for doc in docs]))
+    print(json.dumps(list(timed)), flush=True)
+    for line in sys.stdin:
+        print(_fastest(*timed[line.strip()]), flush=True)
+
+
+Pipe = Callable[[list[Any]], Iterable[Any]]
+
+
+def _fastest(pipe: Pipe, items: list[Any]) -> float:
+    """CPU seconds of the fastest of several runs on texts, or copies of Docs."""
+    seconds: list[float] = []
+    while sum(seconds) < SECONDS:
+        given = [item if isinstance(item, str) else item.copy() for item in items]
+        start = process_time()
+        list(pipe(given))
+        seconds.append(process_time() - start)
+    return min(seconds)
+
+
+MEASUREMENTS: dict[str, Callable[[], Figures]] = {"formulas": formulas, "load": load}
+
+
+def environment(checkout: Path) -> dict[str, str]:
+    """That of processes that import the package of a checkout.
+
+    Raises ValueError if the checkout lacks the list of what it registers; that of the installed
+    package would be taken in its place.
+    """
+    if not any(checkout.glob("*.egg-info/entry_points.txt")):
+        raise ValueError(f"there is no egg-info in {checkout}: run `pip install -e .` there")
+    return os.environ | {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+
+
+def python(checkout: Path, *arguments: str | Path) -> str:
+    """What a process with this package prints."""
+    command = [sys.executable, *arguments]
+    run = subprocess.run(
+        command, env=environment(checkout), stdout=subprocess.PIPE, text=True, check=True
+    )
+    return run.stdout
+
+
+def measured(checkout: Path, name: str) -> Figures:
+    return json.loads(python(checkout, __file__, "--measure", name))
+
+
+def output_digest(checkout: Path, texts: list[str]) -> str:
+    """A digest of the DocBin that `structlearn apply` makes of texts."""
+    with TemporaryDirectory() as folder:
+        source, target = Path(folder, "texts.jsonl"), Path(folder, "texts.spacy")
+        source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        python(checkout, "-m", PACKAGE, "apply", "en_structlearn_sm", source, target)
+        return blake2b(target.read_bytes()).hexdigest()
+
+
+class Server:
+    """A process with the package of a checkout that times what it is asked for; see `serve`."""
+
+    def __init__(self, checkout: Path, texts: list[str]):
+        command = [sys.executable, __file__, "--serve"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self._process = subprocess.Popen(
+            command, env=environment(checkout), text=True, bufsize=1, **pipes
+        )
+        self.names = self._ask(json.dumps(texts))
+
+    def seconds(self, name: str) -> float:
+        return self._ask(name)
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _ask(self, line: str) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+
+def compared_speed(before: Path, texts: list[str]) -> Figures:
+    """Ratios of CPU times, of this checkout by another one, with their intervals."""
+    ratios: dict[str, list[float]] = {}
+    for _ in range(PAIRS):
+        now, then = Server(ROOT, texts), Server(before, texts)
+        for name in filter(then.names.__contains__, now.names):
+            found = []
+            for number in range(ROUNDS):
+                order = (then, now) if number % 2 else (now, then)
+                seconds = {server: server.seconds(name) for server in order}
+                found.append(seconds[now] / seconds[then])
+            ratios.setdefault(name, []).append(median(found))
+        now.close()
+        then.close()
+    for number in range(LOADS):
+        order = (before, ROOT) if number % 2 else (ROOT, before)
+        loads = {checkout: measured(checkout, "load")["load"] for checkout in order}
+        ratios.setdefault("load", []).append(loads[ROOT] / loads[before])
+    return {
+        **{f"speed.{name}": median(found) for name, found in ratios.items()},
+        **{f"speed.interval.{name}": interval(found) for name, found in ratios.items()},
+    }
+
+
+def interval(values: Sequence[float], confidence: float = 0.93) -> list[float]:
+    """The closest two of some values between which the median is with this confidence."""
+    n, rank = len(values), 0
+    outside = 2 * 0.5**n  # the probability that the median is beyond the values of this rank
+    while (more := outside + 2 * comb(n, rank + 1) * 0.5**n) < 1 - confidence:
+        outside, rank = more, rank + 1
+    found = sorted(values)
+    return [found[rank], found[n - 1 - rank]]
+
+
+# --- all of it ------------------------------------------------------------------------------------
+def figures(before: Path | None) -> Iterator[Figures]:
+    """Everything, as it is measured."""
+    found, named = counted(ROOT)
+    for key, items in named.items():
+        print(f"{key}:", *items, sep="\n    ", file=sys.stderr)
+    yield {"date": date.today().isoformat(), **found}
+    explained = measured(ROOT, "formulas")
+    yield {f"penalty.formulas.{name}": len(items) for name, items in explained.items()}
+    if before is None:
+        return
+    earlier, _ = counted(before)
+    command = ["git", "rev-parse", "--short=12", "HEAD"]
+    run = subprocess.run(command, cwd=before, capture_output=True, text=True, check=False)
+    yield {"before": run.stdout.strip() or str(before)}
+    yield {".before.".join(key.split(".", 1)): value for key, value in earlier.items()}
+    parts = ("package", "tests", "training")
+    yield {f"lines.saved.{p}": earlier[f"lines.{p}"] - found[f"lines.{p}"] for p in parts}
+    from product import texts
+
+    documents = texts()
+    digests = {output_digest(checkout, documents) for checkout in (ROOT, before)}
+    yield {"same_output": int(len(digests) == 1)}
+    yield compared_speed(before, documents[::EVERY])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="what to compare with")
+    parser.add_argument("--measure", choices=MEASUREMENTS, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.measure:
+        print(json.dumps(MEASUREMENTS[args.measure]()))
+        return
+    if args.serve:
+        serve()
+        return
+    for found in figures(args.before and args.before.resolve()):
+        record(RESULTS, found)
+        for key, value in found.items():
+            print(f"{key:36} {value}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
