@@ -460,7 +460,7 @@ MESSAGES = {
     "SL523": "Weights do not fit into {dtype}. Use float32, or train with a larger l2.",
     "SL530": "There is no stage {stage!r}; there are: {known}.",
     "SL531": "The stage {stage!r} holds a {found}, which is no classifier. Name the architecture "
-    "spacy_structlearn.LogLinear.v1 or spacy_structlearn.BayesNet.v1 for it.",
+    "spacy_structlearn.LogLinear.v1 or spacy_structlearn.BayesNet.v2 for it.",
     "SL532": "The stage {stage!r} has word classes, and stages have none. Leave its setting "
     "classes out.",
     "SL533": "The order of the stages is {order}. Name each stage that is to be learned once, and "

@@ -470,8 +470,8 @@ begins with the possessive marker of the phrase before it crosses nothing.""",
         "text": """\
 What can be learned beside a grammar. It leaves a forest of each sentence, and a log-linear model
 chooses among the trees of this: its scores of symbols over spans are linear in features of the
-words there (`spacy_structlearn.SpanGrammar.v1`; Hall, Durrett & Klein 2014), or by a network
-(`spacy_structlearn.NeuralGrammar.v1`; Durrett & Klein 2015), or both. Grammars of other folds make
+words there (`spacy_structlearn.SpanGrammar.v2`; Hall, Durrett & Klein 2014), or by a network
+(`spacy_structlearn.NeuralGrammar.v2`; Durrett & Klein 2015), or both. Grammars of other folds make
 the forests from which it learns; four grammars with features of spans are the parser of the
 pipeline. Models for EWT's tuning documents have not seen them; dev is parsed by models of all of
 train, and nothing was chosen by it. Training, time and size are those on

@@ -30,7 +30,7 @@ from .tokens import check_attributes, read_tokens, template_columns
 
 DEFAULT_MODEL = """
 [model]
-@architectures = "spacy_structlearn.StochasticCRF.v1"
+@architectures = "spacy_structlearn.StochasticCRF.v2"
 encoding = "none"
 templates = ["bias","ORTH[0]","LOWER[0]","LOWER[-1]","LOWER[1]","LOWER[-2]","LOWER[2]",\
 "LOWER[-1]|LOWER[0]","LOWER[0]|LOWER[1]","LOWER[-1]|LOWER[1]","PREFIX1[0]","PREFIX2[0]",\

@@ -44,7 +44,7 @@ from .tokens import Tokens, read_tokens, sentence_docs
 
 DEFAULT_MODEL = """
 [model]
-@architectures = "spacy_structlearn.LatentGrammar.v1"
+@architectures = "spacy_structlearn.LatentGrammar.v2"
 """
 TAGS = ("ignore", "prior", "require")
 FALLBACK, CUT = "fallback", "cut"

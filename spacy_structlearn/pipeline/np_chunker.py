@@ -37,7 +37,7 @@ from .tokens import Tokens, check_attributes, read_tokens, template_columns
 
 DEFAULT_MODEL = """
 [model]
-@architectures = "spacy_structlearn.CRF.v1"
+@architectures = "spacy_structlearn.CRF.v2"
 """
 
 Chunk = tuple[str, int, int, float]  # label, start, end, probability

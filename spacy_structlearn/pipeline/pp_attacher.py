@@ -47,7 +47,7 @@ from .scorers import pp_attachment_score
 
 DEFAULT_MODEL = """
 [model]
-@architectures = "spacy_structlearn.BayesNet.v1"
+@architectures = "spacy_structlearn.BayesNet.v2"
 """
 AUTO = "auto"
 SOURCES = (AUTO, CONSTITUENTS, NP_CHUNKS)

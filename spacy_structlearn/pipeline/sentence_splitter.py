@@ -31,7 +31,7 @@ from .tokens import check_attributes, distinct_words, read_tokens, template_colu
 
 DEFAULT_MODEL = """
 [model]
-@architectures = "spacy_structlearn.CRF.v1"
+@architectures = "spacy_structlearn.CRF.v2"
 encoding = "none"
 min_count = 2
 templates = ["bias","LOWER[-2]","LOWER[-1]","LOWER[0]","LOWER[1]","KIND[-3]","KIND[-2]","KIND[-1]",\

@@ -21,6 +21,7 @@ from spacy_structlearn.classification.features import ClassificationData
 from spacy_structlearn.grammar.describe import describe, is_conditional, subcategories
 from spacy_structlearn.grammar.model import STORAGES, LatentGrammar
 from spacy_structlearn.pipeline.readers import create_treebank_reader
+from spacy_structlearn.pipeline.upgrade import current
 
 
 def test_info_names_the_strongest_features_of_the_built_in_pipeline():
@@ -105,7 +106,7 @@ def trained(path, architecture, times=4, factory="constituency_parser", **settin
     """A component that has learned two sentences, so many times: the directory of a pipeline."""
     (path / "trees").write_text("\n".join(ATTACHED * times), encoding="utf8")
     nlp = spacy.blank("en")
-    model = {"@architectures": f"spacy_structlearn.{architecture}.v1", **settings}
+    model = {"@architectures": current(architecture), **settings}
     component = nlp.add_pipe(factory, config={"model": model})
     examples = list(create_treebank_reader(path / "trees")(nlp))
     component.initialize(lambda: examples)
@@ -198,7 +199,7 @@ FEW = {"folds": 2, "max_iterations": 1, "weight": 0.5}
     ],
 )
 def test_info_says_that_trees_are_scored_again(run, tmp_path, architecture, settings, weight, said):
-    grammar = {"@architectures": "spacy_structlearn.LatentGrammar.v1", "rounds": 0}
+    grammar = {"@architectures": "spacy_structlearn.LatentGrammar.v2", "rounds": 0}
     trained(tmp_path, architecture, grammar=grammar, **settings)
     arguments = ["--component", "constituency_parser"]
     code, out, err = run("info", tmp_path / "model", *arguments)

@@ -60,7 +60,7 @@ def test_arguments_that_are_no_overrides_are_one_line(
         (["--components.np_chunker.model.l3", "1"], "l3"),
         (["--components.np_chunker.model.l2", "much"], "l2"),
         (["--components.np_chunker.iterations_per_step", "0"], "SL043"),
-        (["--components.np_chunker.model.@architectures", "nobody.CRF.v1"], "nobody.CRF.v1"),
+        (["--components.np_chunker.model.@architectures", "nobody.CRF.v2"], "nobody.CRF.v2"),
         (["--components.np_chunker.factory", "np_chunkier"], "np_chunkier"),
         (["--components.np_chunker.model.templates", '["WORD[0]"]'], "SL003"),
         (["--training.max_steps", "many"], "max_steps"),

@@ -29,6 +29,7 @@ from spacy_structlearn.learning.stored import Stored
 from spacy_structlearn.learning.training import Trainer
 from spacy_structlearn.pipeline.architectures import architecture
 from spacy_structlearn.pipeline.readers import read_treebank, to_example
+from spacy_structlearn.pipeline.upgrade import current
 
 # In which processes find this module.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
@@ -207,7 +208,7 @@ registry.architectures.register("contracts.Majority.v1", func=architecture(Major
 
 # --- the list -------------------------------------------------------------------------------------
 GRAMMAR = {
-    "@architectures": "spacy_structlearn.LatentGrammar.v1",
+    "@architectures": "spacy_structlearn.LatentGrammar.v2",
     "rounds": 1,
     "split_iterations": 3,
     "merge_iterations": 2,
@@ -256,8 +257,8 @@ PARSED = ("sentencizer", "constituency_parser LatentGrammar")
 
 
 def block(name: str, **values: Any) -> dict[str, Any]:
-    package = "contracts" if name == "Majority" else "spacy_structlearn"
-    return {"@architectures": f"{package}.{name}.v1", **values}
+    registered = "contracts.Majority.v1" if name == "Majority" else current(name)
+    return {"@architectures": registered, **values}
 
 
 def chunker(name: str, floor: float = 0.8, needs_scipy: bool = False, **values: Any) -> Component:

@@ -9,13 +9,14 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.pipeline.upgrade import current
 from spacy_structlearn.sequence.classes import learn
 
 PACKAGE = "spacy_structlearn"
 
 
 def block(name, **settings):
-    return {"@architectures": f"{PACKAGE}.{name}.v1", **settings}
+    return {"@architectures": current(name), **settings}
 
 
 # The ones of each learner that a contract does not go through, and the F1 that they must have: with
@@ -54,7 +55,7 @@ def test_learns_and_predicts(make_chunker, make_examples, name):
 
 
 def test_warm_start_keeps_the_weights_of_what_was_known(make_chunker, make_examples):
-    model = {"@architectures": "spacy_structlearn.CRF.v1", "warm_start": True}
+    model = {"@architectures": "spacy_structlearn.CRF.v2", "warm_start": True}
     nlp = make_chunker(model=model)
     chunker = nlp.get_pipe("np_chunker")
     before = chunker.parameters
@@ -103,7 +104,7 @@ def test_word_classes(make_examples, tmp_path):
     path = tmp_path / "classes"
     path.write_bytes(classes.to_bytes())
     model = {
-        "@architectures": "spacy_structlearn.CRF.v1",
+        "@architectures": "spacy_structlearn.CRF.v2",
         "templates": ["CLASS[0]", "CLASS2[-1]|CLASS2[0]", "bias"],
         "classes": str(path),
     }
@@ -123,7 +124,7 @@ def test_word_classes(make_examples, tmp_path):
 
 def test_missing_classes_are_an_error(make_examples):
     nlp = spacy.blank("en")
-    model = {"@architectures": "spacy_structlearn.CRF.v1", "templates": ["CLASS[0]"]}
+    model = {"@architectures": "spacy_structlearn.CRF.v2", "templates": ["CLASS[0]"]}
     chunker = nlp.add_pipe("np_chunker", config={"model": model})
     with pytest.raises(StructlearnError, match="SL241"):
         chunker.initialize(lambda: make_examples(nlp))

@@ -9,7 +9,7 @@ from spacy.training import Example
 from spacy_structlearn.sequence.classes import learn
 
 CRF = {
-    "@architectures": "spacy_structlearn.CRF.v1",
+    "@architectures": "spacy_structlearn.CRF.v2",
     "encoding": "none",
     "templates": ["ORTH[0]", "ORTH[-1]", "SUFFIX[0]", "bias"],
     "l2": 0.2,

@@ -18,7 +18,7 @@ from written import config_of
 
 from spacy_structlearn.errors import StructlearnError
 
-NAME = "spacy_structlearn.NeuralGrammar.v1"
+NAME = "spacy_structlearn.NeuralGrammar.v2"
 CONFIG = config_of("constituency_parser.NeuralGrammar")
 LISTED = COMPONENTS["constituency_parser NeuralGrammar"]
 blank, trained, parser_of, treebank, stored = (
@@ -147,11 +147,11 @@ def test_layers_may_read_what_other_components_set():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"features": {"@misc": "spacy_structlearn.span_features.v1", "buckets": 2**12}},
+        {"features": {"@misc": "spacy_structlearn.span_features.v2", "buckets": 2**12}},
         {"grammar": GRAMMAR | {"grammars": 2}},
         {
             "grammar": GRAMMAR
-            | {"@architectures": "spacy_structlearn.ConditionalGrammar.v1"}
+            | {"@architectures": "spacy_structlearn.ConditionalGrammar.v2"}
             | {"conditional_iterations": 2}
         },
         {"fit_weight": True},

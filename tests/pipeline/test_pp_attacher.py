@@ -415,7 +415,7 @@ def test_base_forms_are_variables_beside_the_words():
 def test_a_lemmatizer_from_the_registry():
     lemmatizer = {"@misc": "spacy_structlearn.english_lemmas.v1"}
     model = {
-        "@architectures": "spacy_structlearn.BayesNet.v1",
+        "@architectures": "spacy_structlearn.BayesNet.v2",
         "structure": {"p": [], "v_lemma": ["p"], "n1_lemma": ["p"], "n2_lemma": ["p"]},
     }
     nlp = trained(lemmatizer=lemmatizer, model=model)
@@ -433,7 +433,7 @@ def test_a_lemmatizer_from_the_registry():
 
 def test_what_was_trained_with_a_lemmatizer_says_that_it_is_missing():
     model = {
-        "@architectures": "spacy_structlearn.BayesNet.v1",
+        "@architectures": "spacy_structlearn.BayesNet.v2",
         "structure": {"p": [], "v_lemma": ["p"]},
     }
     nlp = trained(lemmatizer={"@misc": "spacy_structlearn.english_lemmas.v1"}, model=model)

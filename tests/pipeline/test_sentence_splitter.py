@@ -10,7 +10,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.renderings import RENDERINGS, rendered
 
 MODEL = {
-    "@architectures": "spacy_structlearn.CRF.v1",
+    "@architectures": "spacy_structlearn.CRF.v2",
     "encoding": "none",
     "l2": 0.1,
     "templates": [

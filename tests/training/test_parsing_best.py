@@ -32,13 +32,13 @@ CONFIG = """\
 [components.constituency_parser]
 
 [components.constituency_parser.model]
-@architectures = "spacy_structlearn.NeuralGrammar.v1"
+@architectures = "spacy_structlearn.NeuralGrammar.v2"
 hidden_width = 8
 max_iterations = 1
 learn_rate = 0.01
 
 [components.constituency_parser.model.grammar]
-@architectures = "spacy_structlearn.LatentGrammar.v1"
+@architectures = "spacy_structlearn.LatentGrammar.v2"
 
 [components.constituency_parser.model.tok2vec]
 @architectures = "spacy.Tok2Vec.v2"

@@ -24,7 +24,7 @@ from spacy_structlearn.pipeline.upgrade import current
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 DOCUMENTS = 6  # of the ten of the sample to train on, and one for the dev part
 GRAMMAR = {
-    "@architectures": "spacy_structlearn.LatentGrammar.v1",
+    "@architectures": "spacy_structlearn.LatentGrammar.v2",
     "rounds": 1,
     "split_iterations": 3,
     "merge_iterations": 2,
@@ -73,7 +73,7 @@ SMALL = {
         "constituency_parser.ConditionalGrammar",
         {
             **GRAMMAR,
-            "@architectures": "spacy_structlearn.ConditionalGrammar.v1",
+            "@architectures": "spacy_structlearn.ConditionalGrammar.v2",
             "conditional_iterations": 4,
         },
     ),

@@ -58,7 +58,7 @@ def conll(
     )
     chunker.initialize(lambda: train)
     figures = {}
-    if architecture == "CRF.v1" and settings.get("order", 1) == 1:
+    if architecture == "CRF.v2" and settings.get("order", 1) == 1:
         figures["loss_at_zero"] = loss_at_zero(chunker, train)
         figures["predicates"] = len(chunker.parameters.keys)
     iterations = []
@@ -80,13 +80,13 @@ def conll(
 
 def crf1(corpora: Path) -> dict[str, float]:
     """First order, trained tightly to the optimum."""
-    return conll(corpora, "CRF.v1", tolerance=1e-7, max_iterations=1000)
+    return conll(corpora, "CRF.v2", tolerance=1e-7, max_iterations=1000)
 
 
 def crf2(corpora: Path) -> dict[str, float]:
     """Label pairs, on the first 7,936 sentences and on all; l2 is that of the peers."""
-    part = conll(corpora, "CRF.v1", order=2, l2=CRF2_L2)
-    full = conll(corpora, "CRF.v1", None, order=2, l2=CRF2_L2)
+    part = conll(corpora, "CRF.v2", order=2, l2=CRF2_L2)
+    full = conll(corpora, "CRF.v2", None, order=2, l2=CRF2_L2)
     return part | {f"full.{key}": value for key, value in full.items()}
 
 
@@ -97,12 +97,12 @@ def hmm(corpora: Path) -> dict[str, float]:
 
 def perceptron(corpora: Path) -> dict[str, float]:
     """Label pairs, twenty epochs."""
-    return conll(corpora, "Perceptron.v1")
+    return conll(corpora, "Perceptron.v2")
 
 
 def all_chunks(corpora: Path) -> dict[str, float]:
     """All eleven chunk types, first order, all of train."""
-    return conll(corpora, "CRF.v1", None, types=())
+    return conll(corpora, "CRF.v2", None, types=())
 
 
 def best(corpora: Path, work: Path) -> dict[str, float]:
@@ -120,7 +120,7 @@ def best(corpora: Path, work: Path) -> dict[str, float]:
     settings = dict(config["components"]["np_chunker"]["model"])
     del settings["@architectures"]
     settings |= {"classes": str(classes), "l2": 2.0}
-    full = conll(corpora, "CRF.v1", None, **settings)
+    full = conll(corpora, "CRF.v2", None, **settings)
     return {f"full.{key}": value for key, value in full.items()}
 
 

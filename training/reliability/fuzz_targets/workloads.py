@@ -28,7 +28,7 @@ SENTENCES = 16
 TEXT = "The old man took a key from his pocket. He opened the door of the shed with it."
 WORDS_ONLY = ["ORTH[0]", "LOWER[-1]", "LOWER[1]", "SUFFIX[0]", "bias"]
 LATENT = {
-    "@architectures": "spacy_structlearn.LatentGrammar.v1",
+    "@architectures": "spacy_structlearn.LatentGrammar.v2",
     "rounds": 1,
     "split_iterations": 2,
     "merge_iterations": 1,
@@ -126,7 +126,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "isbn_mean_field": _parser("ISBN", **ISBN, means="mean_field"),
     "bayes_net": (
         "pp_attacher",
-        {"model": {"@architectures": "spacy_structlearn.BayesNet.v1", "classes": CLASSES}},
+        {"model": {"@architectures": "spacy_structlearn.BayesNet.v2", "classes": CLASSES}},
     ),
     "log_linear": (
         "pp_attacher",
@@ -134,7 +134,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
             "model": {
                 **LOG_LINEAR,
                 "templates": "pairs",
-                "base": {"@architectures": "spacy_structlearn.BayesNet.v1"},
+                "base": {"@architectures": "spacy_structlearn.BayesNet.v2"},
             }
         },
     ),
