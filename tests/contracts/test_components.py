@@ -399,7 +399,9 @@ def test_a_folder_without_digests(component, trained, folder):
     for version in (0, 99):
         stored = srsly.msgpack_loads(data)
         inner = bytes(stored["attrs"][0]["parameters"])
-        kind = srsly.msgpack_loads(inner[serialization._HEADER_SIZE :])["kind"]
+        kind = srsly.msgpack_loads(inner[len(serialization.MAGIC) + serialization.DIGEST_SIZE :])[
+            "kind"
+        ]
         stored["attrs"][0]["parameters"] = serialization.pack(kind, version, {})
         message = refused(part, folder, "model", srsly.msgpack_dumps(stored), "SL080")
         assert f"format version {version}; this installation reads" in message
