@@ -88,13 +88,13 @@ def pipeline(tmp_path):
 
 def test_the_default_pipeline_of_before(pipeline, tmp_path):
     with pytest.raises(StructlearnError, match="SL044"):
-        spacy_structlearn.load(pipeline)
+        spacy.load(pipeline)
     after = tmp_path / "new" / "after"
     assert run("upgrade", pipeline, "--output", after).exit_code == 0
     assert read_config(after / "config.cfg") == read_config(SHIPPED / "config.cfg")
     text = "My sister sold her new boat to a dealer in Bristol. It sank in two days."
-    found, wanted = (spacy_structlearn.load(path)(text) for path in (after, SHIPPED))
-    assert spacy_structlearn.as_dict(found) == spacy_structlearn.as_dict(wanted)
+    found, wanted = (spacy.load(path)(text) for path in (after, SHIPPED))
+    assert found.to_bytes() == wanted.to_bytes()
     # In place, and what is of this version stays as it is.
     assert run("upgrade", pipeline, "--output", pipeline).exit_code == 0
     assert run("upgrade", pipeline, "--output", pipeline).exit_code == 0
