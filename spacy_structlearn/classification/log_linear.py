@@ -31,7 +31,7 @@ from numpy.typing import DTypeLike, NDArray
 from ..errors import StructlearnError
 from ..learning.stored import Stored
 from ..serialization import nested
-from ._counts import Index
+from ._counts import KeyIndex
 from ._log_linear import add_scores
 from .bayes_net import BayesNet
 from .conditional import Template, base_scores, feature_keys, log_softmax
@@ -120,7 +120,7 @@ class LogLinear(Stored):
         self.steps = tuple(steps)
         self.names = dict(names or {})
         self.storage = storage
-        self._index = Index(self.keys)
+        self._index = KeyIndex(self.keys)
 
     @property
     def is_empty(self) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from .counts import Cache, Instances, Subset
+from .counts import Cache, CountedInstances, Subset
 from .witten_bell import TIE, best_labels, family, probabilities
 
 Parents: TypeAlias = "dict[str, tuple[str, ...]]"
@@ -53,7 +53,7 @@ class Evaluator:
     instances: with labels. Scores are float64 (L, n), log P(x, y) up to what all labels share.
     """
 
-    def __init__(self, instances: Instances, smoothing: str):
+    def __init__(self, instances: CountedInstances, smoothing: str):
         assert instances.label_ids is not None
         self.variables = instances.counts.table.variables
         self._instances = instances
@@ -153,7 +153,7 @@ def ordered(structure: Mapping[str, Sequence[str]], variables: Sequence[str]) ->
 
 
 def greedy(
-    instances: Instances,
+    instances: CountedInstances,
     *,
     max_parents: int = 3,
     min_gain: float = 0.0,
@@ -233,7 +233,7 @@ def _tie_likelihood(
 
 
 def exhaustive(
-    instances: Instances,
+    instances: CountedInstances,
     *,
     max_parents: int = 3,
     min_gain: float = 0.0,
