@@ -111,9 +111,8 @@ class BayesNet(Stored):
         known_labels: labels that there are, whether or not they occur.
         progress: is called with a line of text after each step of a search.
         A label is what occurs in `labels`, `dev` or `known_labels`.
-        Raises StructlearnError SL501 to SL503 or SL506 for rows that fit no table, SL504 if there
-        is not one label for each, SL507 or SL508 for other `dev` or `known_labels`, SL511, SL512
-        for the structure, SL514 for `recount` without `dev`.
+        Raises StructlearnError for rows and labels that do not fit together or to the structure,
+        and for `recount` without `dev`.
         """
         table = Table.of(rows, variables)
         labels = checked_labels(labels, len(table))
@@ -146,7 +145,7 @@ class BayesNet(Stored):
 
         rows: a Table or a mapping, which must have the variables of the structure, or rows of
             values in the order of `variables`. Values that were never seen are allowed.
-        Raises StructlearnError SL502, SL503 or SL506 for others, SL510 without labels.
+        Raises StructlearnError for others, and without labels.
         """
         if self.is_empty:
             raise StructlearnError("SL510")
@@ -166,7 +165,7 @@ class BayesNet(Stored):
 
         float64 (n, n_labels), in the order of `fit`; with `recount` those of `dev` follow. The
         structure and the d are those of the net. It is what a second model may be trained on.
-        Raises StructlearnError SL515 if the net was loaded or made compact.
+        Raises StructlearnError if the net was loaded or made compact.
         """
         if self._counts is None:
             raise StructlearnError("SL515")

@@ -82,7 +82,7 @@ class JointCounts:
 
     table: the n rows. label_ids: integers (n), places in `labels`; labels: all that there are.
     Counts of a set of variables are made when they are first asked for, and kept.
-    Raises StructlearnError SL504 if there is not one label in range for each row.
+    Raises StructlearnError if there is not one label in range for each row.
     """
 
     def __init__(self, table: Table, label_ids: NDArray[np.integer], labels: Sequence[str]):
@@ -261,7 +261,7 @@ def seed_of(variables: Sequence[str], subset: Subset) -> int:
 def check_label_ids(
     label_ids: NDArray[np.integer], n_rows: int, n_labels: int
 ) -> NDArray[np.int64]:
-    """`label_ids` as int64, if there is one in range for each row (else SL504)."""
+    """`label_ids` as int64, if there is one in range for each row (else StructlearnError)."""
     label_ids = np.asarray(label_ids, dtype=np.int64)
     if label_ids.shape != (n_rows,):
         raise StructlearnError("SL504", rows=n_rows, found=f"{label_ids.size} labels")

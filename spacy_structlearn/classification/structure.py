@@ -120,7 +120,7 @@ def ordered(structure: Mapping[str, Sequence[str]], variables: Sequence[str]) ->
     """A given structure in an order in which parents come before their children.
 
     Otherwise the order of the mapping is kept; the parents of a variable are in that of
-    `variables`. Raises StructlearnError SL511 if it names a variable that is not there or is not
+    `variables`. Raises StructlearnError if it names a variable that is not there or is not
     placed, a variable twice, or has a cycle.
     """
     for variable, parents in structure.items():
@@ -244,7 +244,7 @@ def exhaustive(
 
     min_gain: every variable must raise the accuracy by more than this on the average. Of equals
     that of the higher conditional log-likelihood is best, then that with fewer parents.
-    Raises StructlearnError SL512 if there are too many structures.
+    Raises StructlearnError if there are too many structures.
     """
     evaluator = Evaluator(instances, smoothing)
     n = len(evaluator.variables)

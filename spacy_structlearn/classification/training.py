@@ -287,7 +287,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             sizes = (1, 2) if settings.templates == "pairs" else (1,)
             return [t for size in sizes for t in combinations(variables, size)]
         for template in settings.templates:
-            self._workshop.train.table.select(template)  # SL503 for a variable that is not there
+            self._workshop.train.table.select(template)  # raises for a variable that is not there
         return [_in_order(template, variables) for template in settings.templates]
 
     def _candidates(self) -> list[Template]:
