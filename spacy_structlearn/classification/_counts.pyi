@@ -1,13 +1,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
-class Index:
+class KeyIndex:
     keys: NDArray[np.uint64]
     def __init__(self, keys: NDArray[np.uint64]) -> None: ...
     def __len__(self) -> int: ...
     def find(self, wanted: NDArray[np.uint64]) -> NDArray[np.int32]: ...
 
-class Network:
+class BayesNetKernel:
     n_columns: int
     def __init__(
         self,

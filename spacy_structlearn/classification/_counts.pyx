@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
 """Kernel of sparse counts: grouping of 64-bit keys, their places, and log P(x, y) of a Bayes net.
 
-Keys are those of `features.tuple_keys`. `Network` holds what a trained net needs and goes through
-the recursion of interpolated Witten-Bell smoothing (Toutanova 2006, section 2.1) for one row after
-another; `witten_bell` does the same with arrays, for training.
+Keys are those of `features.tuple_keys`. `BayesNetKernel` holds what a trained net needs and goes
+through the recursion of interpolated Witten-Bell smoothing (Toutanova 2006, section 2.1) for one
+row after another; `witten_bell` does the same with arrays, for training.
 """
 
 from libc.math cimport log
@@ -66,7 +66,7 @@ def group(const uint64_t[::1] keys):
     return distinct[order], ids, np.bincount(ids, minlength=n_distinct)
 
 
-cdef class Index:
+cdef class KeyIndex:
     """From keys to their places, by hashing.
 
     keys: uint64 (k), each once, k < 2**31; in any order.
@@ -98,7 +98,7 @@ cdef class Index:
             raise ValueError("a key occurs twice")
 
     def __reduce__(self):
-        return Index, (self.keys,)
+        return KeyIndex, (self.keys,)
 
     def __len__(self):
         return self.known.shape[0]
@@ -122,7 +122,7 @@ cdef class Index:
         return self.slots[slot]
 
 
-cdef class Network:
+cdef class BayesNetKernel:
     """The tables of a Bayes net over m variables and L labels.
 
     A set of variables, number s of S, has the keys `keys[starts[s]:starts[s + 1]]`, uint64, with
@@ -145,7 +145,7 @@ cdef class Network:
     cdef const int64_t[::1] starts, distinct_starts
     cdef const double[::1] d, uniform
     cdef double uniform_weight
-    cdef Index index
+    cdef KeyIndex index
     cdef readonly Py_ssize_t n_columns
 
     def __init__(
@@ -165,7 +165,7 @@ cdef class Network:
         for sets in (context_sets, event_sets):
             if len(sets) and not 0 <= np.min(sets) <= np.max(sets) < n_sets:
                 raise ValueError("there is no such set of variables")
-        self.index = Index(keys)
+        self.index = KeyIndex(keys)
         self.counts, self.starts, self.seeds = counts, starts, seeds
         self.columns, self.column_starts = columns, column_starts
         self.table_starts, self.context_sets = table_starts, context_sets

@@ -20,8 +20,8 @@ from ..errors import StructlearnError
 from ..learning.stored import Stored
 from ..optimize.lbfgs import minimize
 from . import structure, witten_bell
-from ._counts import Network
-from .counts import Instances, JointCounts, Subset, join, seed_of
+from ._counts import BayesNetKernel
+from .counts import CountedInstances, JointCounts, Subset, join, seed_of
 from .features import (
     Labelled,
     Rows,
@@ -74,7 +74,7 @@ class BayesNet(Stored):
         self.d: D = dict(d or {})
         self.steps = tuple(steps)
         self.tables = Tables.empty() if tables is None else tables
-        self._network: Network | None = None
+        self._network: BayesNetKernel | None = None
         self._counts: JointCounts | None = None
 
     @property
@@ -111,9 +111,8 @@ class BayesNet(Stored):
         known_labels: labels that there are, whether or not they occur.
         progress: is called with a line of text after each step of a search.
         A label is what occurs in `labels`, `dev` or `known_labels`.
-        Raises StructlearnError SL501 to SL503 or SL506 for rows that fit no table, SL504 if there
-        is not one label for each, SL507 or SL508 for other `dev` or `known_labels`, SL511, SL512
-        for the structure, SL514 for `recount` without `dev`.
+        Raises StructlearnError for rows and labels that do not fit together or to the structure,
+        and for `recount` without `dev`.
         """
         table = Table.of(rows, variables)
         labels = checked_labels(labels, len(table))
@@ -124,9 +123,11 @@ class BayesNet(Stored):
         names = tuple(sorted({*labels, *dev_labels, *checked_known(known_labels)}))
         counts = JointCounts(table, label_ids_of(labels, names), names)
         if held_out is None:
-            instances = Instances.left_out(counts)
+            instances = CountedInstances.left_out(counts)
         else:
-            instances = Instances(counts, held_out[0].symbols, label_ids_of(dev_labels, names))
+            instances = CountedInstances(
+                counts, held_out[0].symbols, label_ids_of(dev_labels, names)
+            )
         parents, steps = self._choose(instances, progress)
         d = self._fit(instances, parents)
         if self.settings.recount and held_out is not None:
@@ -144,7 +145,7 @@ class BayesNet(Stored):
 
         rows: a Table or a mapping, which must have the variables of the structure, or rows of
             values in the order of `variables`. Values that were never seen are allowed.
-        Raises StructlearnError SL502, SL503 or SL506 for others, SL510 without labels.
+        Raises StructlearnError for others, and without labels.
         """
         if self.is_empty:
             raise StructlearnError("SL510")
@@ -164,12 +165,12 @@ class BayesNet(Stored):
 
         float64 (n, n_labels), in the order of `fit`; with `recount` those of `dev` follow. The
         structure and the d are those of the net. It is what a second model may be trained on.
-        Raises StructlearnError SL515 if the net was loaded or made compact.
+        Raises StructlearnError if the net was loaded or made compact.
         """
         if self._counts is None:
             raise StructlearnError("SL515")
         scores = np.zeros((len(self._counts), len(self.labels)))
-        instances = Instances.left_out(self._counts)
+        instances = CountedInstances.left_out(self._counts)
         for name, table in self._families(instances, self.parents):
             scores += np.log(witten_bell.probabilities(table, self.d.get(name)))
         return scores
@@ -271,7 +272,7 @@ class BayesNet(Stored):
         return f"<BayesNet: {len(self.labels)} labels, {parents or 'no variables'}>"
 
     def _choose(
-        self, instances: Instances, progress: Progress | None
+        self, instances: CountedInstances, progress: Progress | None
     ) -> tuple[Parents, tuple[PlacementStep, ...]]:
         """The structure, and the steps of the search if there is one."""
         variables = instances.counts.table.variables
@@ -291,14 +292,14 @@ class BayesNet(Stored):
         return parents, tuple(steps)
 
     def _families(
-        self, instances: Instances, parents: Parents
+        self, instances: CountedInstances, parents: Parents
     ) -> Iterator[tuple[str | None, witten_bell.Family]]:
         """The tables of a structure, the class first, looked up for some instances."""
         smoothing = self.settings.smoothing
         for name, variable, of in _nodes(instances.counts.table.variables, parents):
             yield name, witten_bell.family(instances, variable, of, smoothing)
 
-    def _fit(self, instances: Instances, parents: Parents) -> D:
+    def _fit(self, instances: CountedInstances, parents: Parents) -> D:
         """The d of all tables."""
         settings = self.settings
         if settings.smoothing == "uniform":
@@ -427,7 +428,7 @@ class Tables(NamedTuple):
             raise ValueError("there is not one count for each key")
         return tables
 
-    def network(self, labels: Sequence[str], d: D, smoothing: str) -> Network:
+    def network(self, labels: Sequence[str], d: D, smoothing: str) -> BayesNetKernel:
         """The tables as the kernel reads them. Raises ValueError if they do not fit together."""
         number = {subset: i for i, subset in enumerate(self.subsets)}
         levels = [
@@ -440,7 +441,7 @@ class Tables(NamedTuple):
         if not (np.isfinite(all_d) & (all_d > 0)).all():
             raise ValueError("a d is not finite, or not positive")
         is_uniform = smoothing == "uniform"
-        return Network(
+        return BayesNetKernel(
             _concatenate(self.keys, np.uint64),
             _concatenate(self.counts, np.int32),
             _starts(self.keys, np.int64),

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..optimize.lbfgs import LBFGS
-from ._counts import Index, group
+from ._counts import KeyIndex, group
 from ._log_linear import Instances, add_scores
 from .bayes_net import BayesNet
 from .features import SET_SEPARATOR, LabelledTable, Table, row_keys, symbol, tuple_keys
@@ -227,7 +227,7 @@ class Workshop:
                 kept = counts >= self.settings.min_count
                 numbers = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
                 found, rows, ids = found[kept], rows[kept], numbers[ids]
-            dev = Index(found).find(feature_keys(self.dev.table, [template]).reshape(-1))
+            dev = KeyIndex(found).find(feature_keys(self.dev.table, [template]).reshape(-1))
             self._columns[template] = _Column(found, rows, ids, dev)
         return self._columns[template]
 

@@ -4,8 +4,8 @@ All that a conditional probability table needs (Toutanova 2006, section 2.1) are
 context, the values of some variables: how often it was seen, with how many different values of the
 variable that is predicted, and how often with this one. They are counts of sets of variables, the
 class among them as one variable more, so that a set is counted once, whatever the tables that ask
-for it; only what was seen has an entry. `Instances` looks them up for the rows of a table with
-every label, as they are or with the row itself left out of the counts.
+for it; only what was seen has an entry. `CountedInstances` looks them up for the rows of a table
+with every label, as they are or with the row itself left out of the counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from ._counts import Index, group
+from ._counts import KeyIndex, group
 from .features import CLASS_NAME, SET_SEPARATOR, Table, symbol, tuple_keys
 
 Subset: TypeAlias = "tuple[int, ...]"
@@ -61,7 +61,7 @@ class Group(NamedTuple):
     keys: NDArray[np.uint64]
     ids: NDArray[np.int32]
     counts: NDArray[np.int64]
-    index: Index
+    index: KeyIndex
 
 
 class ContextLevel(NamedTuple):
@@ -82,7 +82,7 @@ class JointCounts:
 
     table: the n rows. label_ids: integers (n), places in `labels`; labels: all that there are.
     Counts of a set of variables are made when they are first asked for, and kept.
-    Raises StructlearnError SL504 if there is not one label in range for each row.
+    Raises StructlearnError if there is not one label in range for each row.
     """
 
     def __init__(self, table: Table, label_ids: NDArray[np.integer], labels: Sequence[str]):
@@ -116,7 +116,7 @@ class JointCounts:
         if found is None:
             keys = tuple_keys(*(self._columns[i] for i in subset), seed=self.seed(subset))
             keys, ids, counts = group(np.ascontiguousarray(np.broadcast_to(keys, len(self))))
-            found = Group(keys, ids, counts, Index(keys))
+            found = Group(keys, ids, counts, KeyIndex(keys))
             self._groups.keep(subset, found, 4 * len(ids) + 24 * len(keys))
         return found
 
@@ -140,7 +140,7 @@ class JointCounts:
         return found
 
 
-class Instances:
+class CountedInstances:
     """Rows that are looked up in counts with every one of the L labels.
 
     symbols: uint64 (n, n_variables), in the order of the variables of the counts.
@@ -170,7 +170,7 @@ class Instances:
         self._levels: Cache[ContextLevel] = Cache()
 
     @classmethod
-    def left_out(cls, counts: JointCounts) -> Instances:
+    def left_out(cls, counts: JointCounts) -> CountedInstances:
         """The rows that were counted, each without itself."""
         instances = cls(counts, counts.table.symbols, counts.label_ids)
         instances.is_left_out = True
@@ -261,7 +261,7 @@ def seed_of(variables: Sequence[str], subset: Subset) -> int:
 def check_label_ids(
     label_ids: NDArray[np.integer], n_rows: int, n_labels: int
 ) -> NDArray[np.int64]:
-    """`label_ids` as int64, if there is one in range for each row (else SL504)."""
+    """`label_ids` as int64, if there is one in range for each row (else StructlearnError)."""
     label_ids = np.asarray(label_ids, dtype=np.int64)
     if label_ids.shape != (n_rows,):
         raise StructlearnError("SL504", rows=n_rows, found=f"{label_ids.size} labels")

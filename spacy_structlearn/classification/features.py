@@ -57,7 +57,7 @@ class Table:
 
     variables: the names of the columns. symbols: uint64 (n_rows, n_variables).
     names: what symbols are called, where that is known.
-    Raises StructlearnError SL501 if the names are not different strings or the shapes do not fit.
+    Raises StructlearnError if the names are not different strings or the shapes do not fit.
     """
 
     variables: tuple[str, ...]
@@ -84,9 +84,8 @@ class Table:
             of one length, as a mapping or a data frame. Other values than strings are taken by
             `str`, so 1, 1.0 and True are three values; NaN, as data frames have it, is None.
         variables: names of the columns; None: those of a mapping, otherwise "x1", "x2", ...
-        Raises StructlearnError SL501 for names that will not do, SL502 for a row or column of
-        another length, SL503 where a Table or mapping has no such variable, SL506 for what is no
-        table.
+        Raises StructlearnError for names that will not do, for a row or column of another length,
+        for a variable that is not there, and for what is not a table.
         """
         if isinstance(rows, Table):
             return rows if variables is None else rows.select(variables)
@@ -111,11 +110,11 @@ class Table:
         return cls(variables, symbols, names)
 
     def column(self, variable: str) -> NDArray[np.uint64]:
-        """The symbols of one variable, uint64 (n_rows). Raises SL503 if there is none."""
+        """The symbols of one variable, uint64 (n_rows); StructlearnError if none is."""
         return self.symbols[:, self._place(variable)]
 
     def select(self, variables: Sequence[str]) -> Table:
-        """A table of these variables, in this order. Raises SL503 for one that is not there."""
+        """A table of these variables, in this order; StructlearnError if one is not there."""
         variables = _checked_names(variables)
         if variables == self.variables:
             return self
@@ -166,7 +165,7 @@ def is_by_name(rows: Rows) -> TypeGuard[Columns]:
 
 
 def checked_labels(labels: Iterable[str], n_rows: int) -> list[str]:
-    """The labels, if there is a string for each row (else SL504); those of NumPy as plain ones."""
+    """The labels, a string for each row (else StructlearnError); those of NumPy as plain ones."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         found = f"the text {labels!r}" if isinstance(labels, str) else f"{labels!r}"
         raise StructlearnError("SL504", rows=n_rows, found=found)
@@ -187,7 +186,7 @@ def label_ids_of(found: Sequence[str], labels: Sequence[str]) -> NDArray[np.int3
 
 
 def checked_known(labels: Iterable[str]) -> frozenset[str]:
-    """Labels known beforehand, if they are strings (else SL508)."""
+    """Labels known beforehand, if they are strings (else StructlearnError)."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise StructlearnError("SL508", found=repr(labels))
     labels = list(labels)
@@ -202,7 +201,7 @@ def development_data(
 ) -> tuple[Table, list[str]] | None:
     """The table of these variables and the labels; None if there are none, or no rows.
 
-    Raises StructlearnError SL507 if it is no pair, and what `Table.of` and `checked_labels` raise.
+    Raises StructlearnError if it is no pair, and what `Table.of` and `checked_labels` raise.
     """
     if dev is None:
         return None
@@ -249,7 +248,7 @@ def _mix(x: Any) -> Any:
 
 
 def _checked_names(variables: Sequence[str]) -> tuple[str, ...]:
-    """The names of columns, if they are different and can be hashed as sets (else SL501)."""
+    """The names of columns, if they are different and can be hashed as sets."""
     problem = None
     if isinstance(variables, str):
         problem, variables = "they are a text, not a list of names", (variables,)

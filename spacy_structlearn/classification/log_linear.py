@@ -31,7 +31,7 @@ from numpy.typing import DTypeLike, NDArray
 from ..errors import StructlearnError
 from ..learning.stored import Stored
 from ..serialization import nested
-from ._counts import Index
+from ._counts import KeyIndex
 from ._log_linear import add_scores
 from .bayes_net import BayesNet
 from .conditional import Template, base_scores, feature_keys, log_softmax
@@ -120,7 +120,7 @@ class LogLinear(Stored):
         self.steps = tuple(steps)
         self.names = dict(names or {})
         self.storage = storage
-        self._index = Index(self.keys)
+        self._index = KeyIndex(self.keys)
 
     @property
     def is_empty(self) -> bool:
@@ -161,8 +161,7 @@ class LogLinear(Stored):
         progress: called with one short line of text after each step of the search, and after that
             of l2.
         A label is what occurs in `labels`, `dev` or `known_labels`.
-        Raises StructlearnError SL501 to SL504 or SL506 for rows and labels that do not fit, SL507
-        or SL508 for other `dev` or `known_labels`.
+        Raises StructlearnError for rows and labels that do not fit together or to the templates.
         """
         # Not above: only who trains a model pays for the import.
         from .training import LogLinearTrainer
@@ -189,7 +188,7 @@ class LogLinear(Stored):
 
         rows: a Table or a mapping, which must have the variables of the templates, or rows of
             values in the order of `variables`. Values that were never seen are allowed.
-        Raises StructlearnError SL502, SL503 or SL506 for others, SL522 without labels.
+        Raises StructlearnError for others, and without labels.
         """
         if self.is_empty:
             raise StructlearnError("SL522")

@@ -38,7 +38,7 @@ class Stages(Stored):
     """Classifiers under names, in the order in which they are learned; the last is the main one.
 
     classifiers: the classifier of each stage.
-    Raises StructlearnError SL531 for one that is neither a Bayes net nor a log-linear model.
+    Raises StructlearnError for one that is neither a Bayes net nor a log-linear model.
     """
 
     kind = "stages"
@@ -72,7 +72,7 @@ class Stages(Stored):
         return iter(self.classifiers)
 
     def __getitem__(self, stage: str) -> Classifier:
-        """The classifier of a stage, which may be empty. Raises SL530 if there is no such stage."""
+        """The classifier of a stage, which may be empty; StructlearnError if there is none."""
         if stage not in self.classifiers:
             raise StructlearnError("SL530", stage=stage, known=", ".join(self.classifiers))
         return self.classifiers[stage]
@@ -84,11 +84,11 @@ class Stages(Stored):
 
         dtype, threshold: of the weights of log-linear models; threshold may be a number for each
             stage by its name, and is 0 for those that are not named.
-        Raises StructlearnError SL530 for a stage that is not there, SL605 or SL523 for the dtype.
+        Raises StructlearnError for a stage that is not there, or for the dtype.
         """
         own = threshold if isinstance(threshold, Mapping) else dict.fromkeys(self, threshold)
         for stage in own:
-            self[stage]  # SL530
+            self[stage]  # raises
         return Stages(
             {
                 stage: classifier.compact(dtype, own.get(stage, 0.0))

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from .counts import Cache, Instances, Subset
+from .counts import Cache, CountedInstances, Subset
 from .witten_bell import TIE, best_labels, family, probabilities
 
 Parents: TypeAlias = "dict[str, tuple[str, ...]]"
@@ -53,7 +53,7 @@ class Evaluator:
     instances: with labels. Scores are float64 (L, n), log P(x, y) up to what all labels share.
     """
 
-    def __init__(self, instances: Instances, smoothing: str):
+    def __init__(self, instances: CountedInstances, smoothing: str):
         assert instances.label_ids is not None
         self.variables = instances.counts.table.variables
         self._instances = instances
@@ -120,7 +120,7 @@ def ordered(structure: Mapping[str, Sequence[str]], variables: Sequence[str]) ->
     """A given structure in an order in which parents come before their children.
 
     Otherwise the order of the mapping is kept; the parents of a variable are in that of
-    `variables`. Raises StructlearnError SL511 if it names a variable that is not there or is not
+    `variables`. Raises StructlearnError if it names a variable that is not there or is not
     placed, a variable twice, or has a cycle.
     """
     for variable, parents in structure.items():
@@ -153,7 +153,7 @@ def ordered(structure: Mapping[str, Sequence[str]], variables: Sequence[str]) ->
 
 
 def greedy(
-    instances: Instances,
+    instances: CountedInstances,
     *,
     max_parents: int = 3,
     min_gain: float = 0.0,
@@ -233,7 +233,7 @@ def _tie_likelihood(
 
 
 def exhaustive(
-    instances: Instances,
+    instances: CountedInstances,
     *,
     max_parents: int = 3,
     min_gain: float = 0.0,
@@ -244,7 +244,7 @@ def exhaustive(
 
     min_gain: every variable must raise the accuracy by more than this on the average. Of equals
     that of the higher conditional log-likelihood is best, then that with fewer parents.
-    Raises StructlearnError SL512 if there are too many structures.
+    Raises StructlearnError if there are too many structures.
     """
     evaluator = Evaluator(instances, smoothing)
     n = len(evaluator.variables)

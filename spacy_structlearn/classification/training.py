@@ -17,7 +17,7 @@ from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS
 from ..optimize.shards import MakeEngine, make_engine
 from ..serialization import nested
-from ._counts import Index
+from ._counts import KeyIndex
 from .bayes_net import BayesNet
 from .conditional import BIAS, Estimate, LogLinearLikelihood, Template, Workshop
 from .features import (
@@ -287,7 +287,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
             sizes = (1, 2) if settings.templates == "pairs" else (1,)
             return [t for size in sizes for t in combinations(variables, size)]
         for template in settings.templates:
-            self._workshop.train.table.select(template)  # SL503 for a variable that is not there
+            self._workshop.train.table.select(template)  # raises for a variable that is not there
         return [_in_order(template, variables) for template in settings.templates]
 
     def _candidates(self) -> list[Template]:
@@ -386,7 +386,7 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
 
     def _adopt(self, keys: NDArray[np.uint64], weights: NDArray[np.float64]) -> None:
         """Begin with these weights, where they are of features of the model."""
-        places = Index(keys).find(self._workshop.keys(self._estimate.templates))
+        places = KeyIndex(keys).find(self._workshop.keys(self._estimate.templates))
         begin = self._estimate.weights.copy()
         if weights.shape[1] == begin.shape[1]:
             begin[places >= 0] = weights[places[places >= 0]]

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .counts import ContextLevel, Instances, JointCounts, Subset
+from .counts import ContextLevel, CountedInstances, JointCounts, Subset
 
 UNIFORM_WEIGHT = 0.1
 """The weight of the uniform distribution in the ablation."""
@@ -74,7 +74,7 @@ def levels_used(found: tuple[Subset, ...], smoothing: str) -> tuple[Subset, ...]
 
 
 def family(
-    instances: Instances, variable: int, parents: Subset, smoothing: str = "witten_bell"
+    instances: CountedInstances, variable: int, parents: Subset, smoothing: str = "witten_bell"
 ) -> Family:
     """The table of a variable with these parents, looked up for all instances and labels."""
     used = levels_used(contexts(instances.counts, variable, parents), smoothing)

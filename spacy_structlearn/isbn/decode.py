@@ -60,7 +60,7 @@ class DerivationParser:
     "best_first", as in the paper, or "word_synchronous", where hypotheses advance together, move by
     move (Stern, Fried & Klein 2017). None: as the model has it. Time and memory grow with the
     length of a sentence.
-    Raises StructlearnError SL630 for an empty model, SL631 for settings out of range.
+    Raises StructlearnError for an empty model, or for settings out of range.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class DerivationParser:
         word with any tag but its given one is lowered by that many nats, by less if that tag may be
         right too (`tag_shares`); with infinity its most probable tag is certain. tokens: are not
         read.
-        Raises StructlearnError SL631 for a tag_weight below 0, SL632 unless there is one tag a
+        Raises StructlearnError for a tag_weight below 0, and unless there is one tag a
         word.
         """
         own = [list(sentence) for sentence in sentences]
@@ -356,7 +356,7 @@ def joint_log_probabilities(model: ISBN, trees: Iterable[Tree], threads: int = 1
     """log P(tree, words) of normalised trees, by their derivations that `encode` gives.
 
     threads: so many share the trees. RETURNS: float64 (N), in nats; -inf for a tree with a tag or a
-    label that the model lacks. Raises StructlearnError SL630 for an empty model.
+    label that the model lacks. Raises StructlearnError for an empty model.
     """
     if model.is_empty:
         raise StructlearnError("SL630")

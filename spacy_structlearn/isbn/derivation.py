@@ -58,7 +58,7 @@ class DerivationSymbols:
     no label of phrases unless one of this name had to be inserted over several children.
     max_projects: so many moves of this kind at most come in a row. top_label: the phrase most often
     right below the root.
-    Raises StructlearnError SL600 if these do not fit together, SL405 for functions that are not
+    Raises StructlearnError if these do not fit together, or for functions that are not
     registered.
     """
 
@@ -281,7 +281,7 @@ class DerivationSymbols:
     def from_fields(cls, stored: dict[str, Any]) -> DerivationSymbols:
         """The symbols that `to_fields` described, where tuples may have become lists.
 
-        Raises StructlearnError SL600 or SL405, or TypeError for fields of another kind.
+        Raises StructlearnError or TypeError for fields of another kind.
         """
         return cls(
             **stored
@@ -516,7 +516,7 @@ def symbols_of(
     root: the label above the trees.
     RETURNS: the symbols, and log P(signature | tag, word without an item), float64 (T, S): relative
     frequencies, with one token more that is distributed as over all tags.
-    Raises StructlearnError SL601 for no trees.
+    Raises StructlearnError for no trees.
     """
     walk = _walk(trees, root)
     if len(walk.offsets) == 1:
@@ -680,7 +680,7 @@ def decode(
     same in its kernel, `_search.brackets`.
 
     moves, labels: (m), as in `LeftCornerDerivations`. words, tags: of the sentence.
-    Raises StructlearnError SL603 if the moves are no derivation of so many words.
+    Raises StructlearnError if the moves are no derivation of so many words.
     """
     chains = symbols.chains
 

@@ -44,7 +44,7 @@ class ISBN(Stored):
     branching: so many alternatives of a decision are followed. search: one of `SEARCHES`, see
     `decode`. storage: how `to_bytes` writes weights, "float32" (exact) or "float16" (to 0.05 %, see
     `compact`).
-    Raises StructlearnError SL604 if the parts do not fit together.
+    Raises StructlearnError if the parts do not fit together.
     """
 
     kind = "isbn"
@@ -101,7 +101,7 @@ class ISBN(Stored):
 
         scale: they are uniform between -+ scale sqrt(3 / k), where k of them are summed up; biases
         are 0.
-        Raises StructlearnError SL604 if the parts do not fit together.
+        Raises StructlearnError if the parts do not fit together.
         """
         generator = np.random.default_rng(settings.seed)
         n = settings.state_size
@@ -127,7 +127,7 @@ class ISBN(Stored):
     def compact(self, storage: str = "float16") -> ISBN:
         """The network with weights rounded to this precision, in which `to_bytes` stores them.
 
-        Raises StructlearnError SL605 for another storage, SL604 for weights too large for it.
+        Raises StructlearnError for another storage, or for weights too large for it.
         """
         if storage not in STORAGES:
             raise StructlearnError("SL605", value=storage, known=", ".join(STORAGES))

@@ -372,7 +372,7 @@ def _digests(derivations: LeftCornerDerivations) -> list[bytes]:
 
 
 def trees_of(part: Any) -> Iterable[Tree]:
-    """A tree, or those of a list. Raises SL621 for anything else."""
+    """A tree, or those of a list. Raises StructlearnError for anything else."""
     found = [part] if isinstance(part, Tree) or not isinstance(part, Iterable) else list(part)
     for tree in found:
         if not isinstance(tree, Tree):

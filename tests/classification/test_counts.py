@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nets import LABELS, VARIABLES, tables
 
-from spacy_structlearn.classification._counts import Index, Network, group
+from spacy_structlearn.classification._counts import BayesNetKernel, KeyIndex, group
 from spacy_structlearn.classification.counts import (
     Cache,
-    Instances,
+    CountedInstances,
     JointCounts,
     check_label_ids,
     join,
@@ -47,7 +47,7 @@ def test_group(keys):
 
 @given(st.lists(KEYS, unique=True), st.lists(KEYS))
 def test_find(known, others):
-    index = Index(np.array(known, dtype=np.uint64))
+    index = KeyIndex(np.array(known, dtype=np.uint64))
     assert len(index) == len(known)
     place = {key: i for i, key in enumerate(known)}
     wanted = np.array([*known, *others], dtype=np.uint64)
@@ -59,7 +59,7 @@ def test_find(known, others):
 
 
 def test_find_keeps_the_shape_and_takes_any_layout():
-    index = Index(np.arange(0, 20_000, 2, dtype=np.uint64))
+    index = KeyIndex(np.arange(0, 20_000, 2, dtype=np.uint64))
     wanted = np.arange(6, dtype=np.uint64).reshape(2, 3).T
     assert index.find(wanted).tolist() == [[0, -1], [-1, 2], [1, -1]]
     assert index.find(np.empty((3, 0), np.uint64)).shape == (3, 0)
@@ -67,7 +67,7 @@ def test_find_keeps_the_shape_and_takes_any_layout():
 
 def test_an_index_has_each_key_once():
     with pytest.raises(ValueError, match="twice"):
-        Index(np.array([3, 1, 3], dtype=np.uint64))
+        KeyIndex(np.array([3, 1, 3], dtype=np.uint64))
 
 
 @given(tables())
@@ -138,14 +138,14 @@ def test_levels(table, others):
     data = [(*row, label) for row, label in zip(*table, strict=True)]
     counts = joint_counts(*table)
     symbols = Table.of(others[0], VARIABLES).symbols
-    check_levels(Instances(counts, symbols), others[0], lambda i: data)
+    check_levels(CountedInstances(counts, symbols), others[0], lambda i: data)
 
 
 @given(tables(max_size=8))
 def test_levels_of_what_is_left_out(table):
     """The closed form of C - 1, f - 1, T and V is what counting without the row gives."""
     data = [(*row, label) for row, label in zip(*table, strict=True)]
-    instances = Instances.left_out(joint_counts(*table))
+    instances = CountedInstances.left_out(joint_counts(*table))
     check_levels(instances, table[0], lambda i: data[:i] + data[i + 1 :])
 
 
@@ -153,10 +153,12 @@ def test_no_rows():
     counts = joint_counts([], [])
     for subset in SUBSETS:
         assert counts.group(subset).counts.tolist() == []
-    level = Instances(counts, Table.of([("x", None, "y")], VARIABLES).symbols).level((0, 3), 1)
+    level = CountedInstances(counts, Table.of([("x", None, "y")], VARIABLES).symbols).level(
+        (0, 3), 1
+    )
     assert np.isinf(level.ratio).all()
     assert not level.relative.any()
-    assert Instances.left_out(counts).level((0, 3), 1).ratio.shape == (0, 3)
+    assert CountedInstances.left_out(counts).level((0, 3), 1).ratio.shape == (0, 3)
 
 
 def test_seeds_go_by_names():
@@ -206,7 +208,7 @@ NETWORK = {
 
 def test_a_network_is_checked():
     out = np.empty((2, 2))
-    Network(**NETWORK).log_joint(np.ones((2, 1), np.uint64), out)
+    BayesNetKernel(**NETWORK).log_joint(np.ones((2, 1), np.uint64), out)
     assert np.isfinite(out).all()
     for name, value in {
         "counts": np.array([2, 1], np.int32),
@@ -222,7 +224,7 @@ def test_a_network_is_checked():
         "keys": np.array([5, 5, 9], np.uint64),
     }.items():
         with pytest.raises(ValueError, match=r"\w"):
-            Network(**{**NETWORK, name: value})
+            BayesNetKernel(**{**NETWORK, name: value})
     for rows, wanted in (((2, 2), (2, 2)), ((2, 1), (1, 2)), ((2, 1), (2, 3))):
         with pytest.raises(ValueError, match="must have"):
-            Network(**NETWORK).log_joint(np.ones(rows, np.uint64), np.empty(wanted))
+            BayesNetKernel(**NETWORK).log_joint(np.ones(rows, np.uint64), np.empty(wanted))

@@ -18,7 +18,7 @@ from nets import (
 )
 
 from spacy_structlearn.classification import structure
-from spacy_structlearn.classification.counts import Instances, JointCounts
+from spacy_structlearn.classification.counts import CountedInstances, JointCounts
 from spacy_structlearn.classification.features import Table
 from spacy_structlearn.errors import StructlearnError
 
@@ -27,9 +27,9 @@ def instances_of(table, dev):
     ids = np.array([LABELS.index(label) for label in table[1]], dtype=np.int64)
     counts = JointCounts(Table.of(table[0], VARIABLES), ids, LABELS)
     if dev is None:
-        return Instances.left_out(counts)
+        return CountedInstances.left_out(counts)
     ids = np.array([LABELS.index(label) for label in dev[1]], dtype=np.int64)
-    return Instances(counts, Table.of(dev[0], VARIABLES).symbols, ids)
+    return CountedInstances(counts, Table.of(dev[0], VARIABLES).symbols, ids)
 
 
 def judge(table, dev, tried):
@@ -211,9 +211,9 @@ def test_too_many_structures():
     rows = [tuple("abcdefgh")]
     counts = JointCounts(Table.of(rows), np.zeros(1, np.int64), ("N",))
     with pytest.raises(StructlearnError) as caught:
-        structure.exhaustive(Instances.left_out(counts))
+        structure.exhaustive(CountedInstances.left_out(counts))
     assert caught.value.code == "SL512"
     # Their number has more digits than Python prints, and their parents more sets than fit.
     counts = JointCounts(Table.of([("a",) * 1000]), np.zeros(1, np.int64), ("N",))
     with pytest.raises(StructlearnError, match="1000 variables"):
-        structure.exhaustive(Instances.left_out(counts), max_parents=12)
+        structure.exhaustive(CountedInstances.left_out(counts), max_parents=12)

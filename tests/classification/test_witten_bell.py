@@ -8,7 +8,7 @@ from nets import LABELS, VARIABLES, SlowNet, slow_left_out, structures, tables
 from scipy.optimize import approx_fprime
 
 from spacy_structlearn.classification import witten_bell
-from spacy_structlearn.classification.counts import Instances, JointCounts
+from spacy_structlearn.classification.counts import CountedInstances, JointCounts
 from spacy_structlearn.classification.features import Table
 
 D_VALUES = st.floats(0.01, 100)
@@ -41,7 +41,7 @@ def families(instances, structure, smoothing="witten_bell"):
 @given(tables(), tables(max_size=4), structures(), st.lists(D_VALUES, min_size=1, max_size=5))
 def test_probabilities(table, others, structure, numbers):
     counts, slow = joint_counts(*table), SlowNet(*table)
-    instances = Instances(counts, Table.of(others[0], VARIABLES).symbols)
+    instances = CountedInstances(counts, Table.of(others[0], VARIABLES).symbols)
     d = fill(structure, numbers)
     for variable, family in families(instances, structure).items():
         p = witten_bell.probabilities(family, d[variable])
@@ -57,7 +57,7 @@ def test_probabilities(table, others, structure, numbers):
 def test_uniform_probabilities(table, structure):
     counts, slow = joint_counts(*table), SlowNet(*table)
     rows = [("x", "y", "z"), (None, "unseen", "x")]
-    instances = Instances(counts, Table.of(rows, VARIABLES).symbols)
+    instances = CountedInstances(counts, Table.of(rows, VARIABLES).symbols)
     for variable, family in families(instances, structure, "uniform").items():
         p = np.broadcast_to(witten_bell.probabilities(family, None), instances.shape)
         for i, row in enumerate(rows):
@@ -77,7 +77,7 @@ def test_tables_sum_to_one(table, structure, numbers):
         seen = [*sorted({row[variable] or "" for row in table[0]}), "never seen"]
         for context in (table[0][0], ("never seen", "x", "y"), ("never",) * 3):
             rows = [(*context[:variable], z or None, *context[variable + 1 :]) for z in seen]
-            instances = Instances(counts, Table.of(rows, VARIABLES).symbols)
+            instances = CountedInstances(counts, Table.of(rows, VARIABLES).symbols)
             for smoothing in ("witten_bell", "uniform"):
                 family = families(instances, structure, smoothing)[variable]
                 of_table = d[variable] if smoothing == "witten_bell" else None
@@ -89,7 +89,7 @@ def test_tables_sum_to_one(table, structure, numbers):
 def test_the_table_of_the_class_sums_to_one(table, d):
     """Over the labels that occur and one that does not."""
     counts = joint_counts(*table)
-    family = families(Instances(counts, counts.table.symbols), {})[None]
+    family = families(CountedInstances(counts, counts.table.symbols), {})[None]
     (p,) = witten_bell.probabilities(family, [d])
     seen = [label in table[1] for label in LABELS]
     assert p[seen].sum() < 1
@@ -101,7 +101,7 @@ def test_by_hand():
     rows = [("x", "q", "q"), ("x", "q", "q"), ("y", "q", "q"), ("z", "q", "q")]
     counts = joint_counts(rows, ["N", "N", "N", "V"])
     symbols = Table.of([("x", "q", "q"), ("w", "q", "q")], VARIABLES).symbols
-    family = witten_bell.family(Instances(counts, symbols), 0, ())
+    family = witten_bell.family(CountedInstances(counts, symbols), 0, ())
     p = np.broadcast_to(witten_bell.probabilities(family, [2.0, 0.5]), (2, 3))
     # The empty context: 4 rows, 3 values, so lambda = 4 / (4 + 2 * 3); V = 4.
     x, w = 0.4 * 2 / 4 + 0.6 / 4, 0.6 / 4
@@ -125,7 +125,7 @@ def test_parents_with_many_values_are_dropped_first():
 def test_left_out(table, structure, numbers):
     rows, labels = table
     d = fill(structure, numbers)
-    instances = Instances.left_out(joint_counts(rows, labels))
+    instances = CountedInstances.left_out(joint_counts(rows, labels))
     found = np.zeros(instances.shape)
     uniform = np.zeros(instances.shape)
     for variable, family in families(instances, structure).items():
@@ -151,9 +151,9 @@ def test_left_out(table, structure, numbers):
 )
 def test_gradient(table, structure, fit, tied, left_out, seed):
     counts = joint_counts(*table)
-    instances = Instances.left_out(counts)
+    instances = CountedInstances.left_out(counts)
     if not left_out:
-        instances = Instances(counts, counts.table.symbols[::-1], counts.label_ids)
+        instances = CountedInstances(counts, counts.table.symbols[::-1], counts.label_ids)
     objective = witten_bell.Objective(
         families(instances, structure).values(),
         instances.label_ids,
@@ -179,7 +179,7 @@ def test_gradient(table, structure, fit, tied, left_out, seed):
 
 def test_number_of_d():
     counts = joint_counts([("x", "y", "z")], ["N"])
-    tables_of = families(Instances.left_out(counts), {0: (), 1: (0,), 2: (0, 1)})
+    tables_of = families(CountedInstances.left_out(counts), {0: (), 1: (0,), 2: (0, 1)})
     for tied, n in ((False, 1 + 2 + 3 + 4), (True, 1)):
         objective = witten_bell.Objective(
             tables_of.values(),
@@ -197,7 +197,7 @@ def test_far_away():
     """A d that a search makes huge or tiny neither overflows nor makes a number of nothing."""
     counts = joint_counts([("x", "y", "z"), ("x", "y", "w")], ["N", "V"])
     objective = witten_bell.Objective(
-        families(Instances.left_out(counts), {0: (), 1: (0,)}).values(),
+        families(CountedInstances.left_out(counts), {0: (), 1: (0,)}).values(),
         counts.label_ids,
         3,
         conditional=True,
