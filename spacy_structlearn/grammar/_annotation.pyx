@@ -63,7 +63,7 @@ cdef struct Packed:
     Py_ssize_t n_begins, n_nodes, n_edges, nodes_size, edges_size
 
 
-cdef class Room:
+cdef class AnnotationRoom:
     """Memory of one call."""
 
     cdef Copies copies
@@ -112,7 +112,7 @@ cdef int reserve_edges(Copies* c) noexcept nogil:
 
 
 cdef int reserve_packed(Packed* p, Py_ssize_t nodes, Py_ssize_t edges) noexcept nogil:
-    """Room for so many more nodes and edges. Nodes are counted with one more for the end."""
+    """AnnotationRoom for so many more nodes and edges. Nodes are counted with one more for the end."""
     nodes += p.n_begins
     edges += p.n_edges
     if nodes > p.nodes_size:
@@ -435,7 +435,7 @@ cdef _refine(
     cdef int status = DONE
     cdef bint down = above is not None
     cdef Graph g
-    cdef Room room = Room()
+    cdef AnnotationRoom room = AnnotationRoom()
     _check(node_offsets, edge_offsets, begins, tails, made, symbol)
     if np.min(symbol, initial=-1) < -1 or n_tags > MASK or (down and (
             above.shape[0] > MASK or np.max(symbol, initial=-1) >= above.shape[0]
@@ -479,7 +479,7 @@ cdef _refine(
     return (new_nodes, new_edges, *_arrays(room, 3 if down else 2))
 
 
-cdef _arrays(Room room, int width):
+cdef _arrays(AnnotationRoom room, int width):
     """What is packed: begins, tails, sources of edges and of nodes, and states."""
     cdef Packed* p = &room.packed
     begins = np.empty(p.n_begins, dtype=np.int32)

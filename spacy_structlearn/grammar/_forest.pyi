@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 Weights = tuple[NDArray[Any], ...]
 
-class Forests:
+class ForestArrays:
     n_tags: int
     n_symbols: int
     def __init__(
@@ -20,11 +20,11 @@ class Forests:
     @property
     def n_sentences(self) -> int: ...
 
-class Workspace: ...
+class ForestWorkspace: ...
 
 def expected_counts(
-    forests: Forests,
-    workspace: Workspace,
+    forests: ForestArrays,
+    workspace: ForestWorkspace,
     begin: int,
     end: int,
     weights: Weights,
@@ -33,8 +33,8 @@ def expected_counts(
     log_z: NDArray[np.float64],
 ) -> None: ...
 def scores(
-    forests: Forests, workspace: Workspace, s: int, weights: Weights
+    forests: ForestArrays, workspace: ForestWorkspace, s: int, weights: Weights
 ) -> tuple[Any, ...] | None: ...
 def prune(
-    forests: Forests, workspace: Workspace, weights: Weights, keep: float, keep_edge: float
+    forests: ForestArrays, workspace: ForestWorkspace, weights: Weights, keep: float, keep_edge: float
 ) -> tuple[int, int, int, int, int, int]: ...

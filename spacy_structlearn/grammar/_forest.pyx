@@ -115,7 +115,7 @@ cdef int delimits(const int32_t[::1] offsets, Py_ssize_t total) except -1:
     return 0
 
 
-cdef class Forests:
+cdef class ForestArrays:
     """The forests of some sentences, one after another; arrays are int32 unless it is said.
 
     n_tags, n_symbols; rules: (R, 3), (U, 2), (K,). sentence_cell (S + 1): the first cell of each
@@ -257,7 +257,7 @@ cdef class Forests:
         return self.sentence_cell.shape[0] - 1
 
 
-cdef class Workspace:
+cdef class ForestWorkspace:
     """Room for one thread; it grows to the largest forest and is used again."""
 
     cdef Room room
@@ -272,7 +272,7 @@ cdef class Workspace:
         free(w.edge_q); free(w.unary_q); free(w.root_q); free(w.block); free(w.pairs)
 
 
-cdef int make_room(Forests f, Py_ssize_t s, const Weights* g, Room* w) noexcept nogil:
+cdef int make_room(ForestArrays f, Py_ssize_t s, const Weights* g, Room* w) noexcept nogil:
     """Give the items of a sentence their places."""
     cdef int first = f.cell_item[f.sentence_cell[s]], end = f.cell_item[f.sentence_cell[s + 1]]
     cdef int n = end - first, x, edges, unaries, roots
@@ -333,7 +333,7 @@ cdef inline int scaled(float* v, int n, uint64_t mask, int power) noexcept nogil
     return power + e
 
 
-cdef int inside(Forests f, Py_ssize_t s, const Weights* g, Room* w) noexcept nogil:
+cdef int inside(ForestArrays f, Py_ssize_t s, const Weights* g, Room* w) noexcept nogil:
     """Inside scores of a sentence; `z` times two to the power of `z_power` is its own.
 
     RETURNS: 0, or -1 if there is no derivation.
@@ -463,7 +463,7 @@ cdef inline void where_inside(float* out, const float* values, int n) noexcept n
         out[x] = out[x] if values[x] > 0.0 else 0.0
 
 
-cdef void outside(Forests f, Py_ssize_t s, const Weights* g, Room* w, const Sums* sums) noexcept nogil:
+cdef void outside(ForestArrays f, Py_ssize_t s, const Weights* g, Room* w, const Sums* sums) noexcept nogil:
     """Outside scores, the posteriors of edges and unaries, and expected counts.
 
     sums: expected counts are added to them.
@@ -627,7 +627,7 @@ cdef inline void unary_outside(
 
 
 cdef int set_weights(
-    Forests f, Weights* g, tuple weights, Py_ssize_t begin, Py_ssize_t end
+    ForestArrays f, Weights* g, tuple weights, Py_ssize_t begin, Py_ssize_t end
 ) except -1:
     """Point to the arrays of `weights`, which the caller has to keep.
 
@@ -695,7 +695,7 @@ cdef inline bint _is_no_block(const int64_t[::1] offsets, Py_ssize_t r, int64_t 
 
 
 def expected_counts(
-    Forests f not None, Workspace workspace not None, Py_ssize_t begin, Py_ssize_t end,
+    ForestArrays f not None, ForestWorkspace workspace not None, Py_ssize_t begin, Py_ssize_t end,
     tuple weights, const uint8_t[::1] left_out, tuple sums, double[::1] log_z,
 ):
     """log Z of sentences `begin` to `end` (not included), and their expected counts.
@@ -743,7 +743,7 @@ def expected_counts(
         raise MemoryError
 
 
-def scores(Forests f not None, Workspace workspace not None, Py_ssize_t s, tuple weights):
+def scores(ForestArrays f not None, ForestWorkspace workspace not None, Py_ssize_t s, tuple weights):
     """All scores of one sentence, for tests and for merging.
 
     weights: as in `expected_counts`. RETURNS: log Z; int64 (n_items + 1), where the vector of each
@@ -790,7 +790,7 @@ cdef _copied(const float* values, Py_ssize_t n):
 
 
 def prune(
-    Forests f not None, Workspace workspace not None, tuple weights, float keep, float keep_edge
+    ForestArrays f not None, ForestWorkspace workspace not None, tuple weights, float keep, float keep_edge
 ):
     """Leave out what has less posterior, but for the gold tree; everything moves down in place.
 

@@ -34,7 +34,7 @@ def mix(const uint64_t[::1] keys, const uint64_t[::1] values):
     return found
 
 
-cdef class Table:
+cdef class FragmentTable:
     """Finds the places of keys.
 
     keys: uint64 (n), distinct. Raises ValueError if they are not.

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 LENGTH_TERM: int
 SHAPE_TERM: int
 
-class Hasher:
+class SpanHasher:
     arrays: tuple[Any, ...]
     width: int
     def __init__(

@@ -39,7 +39,7 @@ cdef inline uint64_t mix(uint64_t state) noexcept nogil:
     return state ^ (state >> 31)
 
 
-cdef class Hasher:
+cdef class SpanHasher:
     """The places of the weights of a span's features, as described in `span_features`.
 
     seeds: uint64 (n), of the templates, those of tags after those of spans. n_span: number of the
@@ -79,7 +79,7 @@ cdef class Hasher:
             raise ValueError("a column is negative")
 
     def __reduce__(self):
-        return Hasher, self.arrays
+        return SpanHasher, self.arrays
 
     def places(
         self, const uint64_t[:, ::1] words, const int64_t[::1] word_offsets,

@@ -123,7 +123,7 @@ class FragmentScorer:
         self.weights = weights
         self._symbols = symbols
         self._hasher = FeatureHasher(weights.templates, weights.vocabulary)
-        self._table = _fragments.Table(weights.keys)
+        self._table = _fragments.FragmentTable(weights.keys)
 
     def places(
         self, sentences: Sentences, graphs: Hypergraphs, kept: Mask | None = None

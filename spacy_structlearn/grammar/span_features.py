@@ -121,7 +121,7 @@ class SpanTemplates:
         tags = TAG_TEMPLATES if settings.tag_templates is None else settings.tag_templates
         return cls(spans, tags)
 
-    def hasher(self, n_tags: int, n_symbols: int, bits: int) -> _span_features.Hasher:
+    def hasher(self, n_tags: int, n_symbols: int, bits: int) -> _span_features.SpanHasher:
         """What finds the places of features. bits: binary logarithm of the number of places."""
         texts = [*(f"span:{text}" for text in self.spans), *(f"tag:{text}" for text in self.tags)]
         columns = {name: i for i, name in enumerate(self.attributes)}
@@ -130,7 +130,7 @@ class SpanTemplates:
             for template in self._terms
             for name, end, offset in template
         ]
-        return _span_features.Hasher(
+        return _span_features.SpanHasher(
             np.array([hash_of(text) for text in texts], dtype=np.uint64),
             len(self.spans),
             np.cumsum([0, *(len(template) for template in self._terms)]).astype(np.int32),

@@ -12,7 +12,7 @@ class Lists:
         n_states: int,
     ) -> None: ...
 
-class Sentence:
+class LocalSentence:
     def __init__(
         self,
         initial: Floats,

@@ -236,7 +236,7 @@ def each_label(
     # States that are not touched stay at zero.
     cdef double[:, ::1] scores = np.zeros((longest, n_states))
     cdef double[:, ::1] changes = np.zeros((longest, n_states))
-    cdef Sentence sentence = Sentence(
+    cdef LocalSentence sentence = LocalSentence(
         initial, transitions, final, table, start, second, crossed, scores, changes, differences
     )
     with nogil:
@@ -288,7 +288,7 @@ cdef inline void _collect(
     _scatter(slots, t, &touched.places[begin], n, work)
 
 
-cdef class Sentence:
+cdef class LocalSentence:
     """The labels of one sentence after the other, each in its turn open; see `each_label`."""
 
     cdef const double[::1] initial, final

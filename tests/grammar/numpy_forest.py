@@ -36,7 +36,7 @@ class Problem(NamedTuple):
 
     def kernel(self):
         rules = (self.rules.binary, self.rules.unary, self.rules.root)
-        return _forest.Forests(self.symbols.n_tags, self.symbols.size, *rules, self.arrays)
+        return _forest.ForestArrays(self.symbols.n_tags, self.symbols.size, *rules, self.arrays)
 
 
 # --- random forests ------------------------------------------------------------------------------

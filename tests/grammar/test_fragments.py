@@ -306,7 +306,7 @@ close = st.integers(0, 40).map(lambda n: (2**64 - 1 - n) if n % 2 else n)
 @settings(max_examples=200)
 @given(st.lists(st.one_of(words, close), unique=True, max_size=60), st.lists(close | words))
 def test_a_table_against_a_dict(keys, others):
-    table = _fragments.Table(np.array(keys, dtype=np.uint64))
+    table = _fragments.FragmentTable(np.array(keys, dtype=np.uint64))
     places = {key: i for i, key in enumerate(keys)}
     asked = keys[::-1] + others
     found = table.find(np.array(asked, dtype=np.uint64))
@@ -316,7 +316,7 @@ def test_a_table_against_a_dict(keys, others):
 
 def test_a_large_table():
     keys = np.random.default_rng(0).integers(0, 2**64, 50_000, dtype=np.uint64)
-    table = _fragments.Table(keys)
+    table = _fragments.FragmentTable(keys)
     np.testing.assert_array_equal(table.find(keys), np.arange(len(keys)))
     assert (table.find(keys + np.uint64(1)) == -1).all()
 
@@ -324,7 +324,7 @@ def test_a_large_table():
 @pytest.mark.parametrize("keys", [[0, 0], [5, 2**63, 5], [*range(30), 7]])
 def test_keys_that_are_there_twice(keys):
     with pytest.raises(ValueError, match="twice"):
-        _fragments.Table(np.array(keys, dtype=np.uint64))
+        _fragments.FragmentTable(np.array(keys, dtype=np.uint64))
 
 
 # --- sites of forests ----------------------------------------------------------------------------

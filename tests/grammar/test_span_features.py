@@ -561,7 +561,7 @@ def test_the_hasher_checks_its_arrays():
         ("shape_column", -1),
     ):
         with pytest.raises(ValueError, match=r"."):
-            _span_features.Hasher(**arguments | {name: value})
+            _span_features.SpanHasher(**arguments | {name: value})
     words, items = np.zeros((1, 2), np.uint64), np.zeros((0, 3), np.int32)
     offsets = np.array([0, 1])
     for case in (
@@ -581,7 +581,7 @@ def test_the_greatest_column_is_none_of_the_words():
     hasher = SpanTemplates(["WORD[first]"], ["bias"]).hasher(1, 2, 8)
     seeds, n_span, starts, terms, *rest = hasher.arrays
     terms = np.array([[2**31 - 1, 0, 0]], dtype=np.int32)
-    hasher = _span_features.Hasher(seeds, n_span, starts, terms, *rest)
+    hasher = _span_features.SpanHasher(seeds, n_span, starts, terms, *rest)
     words, items = np.zeros((1, 2), np.uint64), np.array([[0, 0, 1]], np.int32)
     with pytest.raises(ValueError, match="column"):
         hasher.places(words, np.array([0, 1]), items, np.array([0, 1]))
