@@ -8,9 +8,17 @@ from scipy.optimize import minimize as scipy_minimize
 from scipy.special import log_expit
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.optimize.lbfgs import LBFGS, minimize
+from spacy_structlearn.optimize.lbfgs import LBFGS, minimize, run
+from spacy_structlearn.optimize.owlqn import OWLQN
 
 TIGHT = {"gradient_tolerance": 1e-8, "value_tolerance": 0.0, "max_iterations": 2000}
+
+
+def by_both(objective, x0, l1):
+    """By L-BFGS or, with l1, by OWL-QN."""
+    settings = {"gradient_tolerance": 1e-9, "value_tolerance": 0.0}
+    optimizer = OWLQN(x0, l1=l1, **settings) if l1 else LBFGS(x0, **settings)
+    return run(optimizer, objective, 2000)
 
 
 def quadratic(n=30, seed=0):
@@ -121,14 +129,15 @@ def test_steps_to_where_the_function_is_not_finite(bad):
     assert np.isfinite(result.value)
 
 
-def test_gradient_that_is_not_finite():
+@pytest.mark.parametrize("l1", [0.0, 0.2])
+def test_gradient_that_is_not_finite(l1):
     def objective(x):
         gradient = 2 * (x - 0.3)
         return float((x - 0.3) @ (x - 0.3)), np.where(np.abs(x - 0.3) > 0.5, np.nan, gradient)
 
-    result = minimize(objective, np.array([0.0, 0.7]), **TIGHT)
+    result = by_both(objective, np.array([0.0, 0.7]), l1)
     assert result.converged
-    np.testing.assert_allclose(result.x, 0.3, atol=1e-6)
+    np.testing.assert_allclose(result.x, 0.3 - l1 / 2, atol=1e-6)
 
 
 def test_unbounded_below_ends():
@@ -142,16 +151,18 @@ def test_flat_objective():
     assert result.x.tolist() == [1, 1, 1, 1]
 
 
-def test_lying_gradient_ends_the_line_search():
-    result = minimize(lambda x: (3.0, np.ones_like(x)), np.ones(4), max_iterations=10)
+@pytest.mark.parametrize("l1", [0.0, 0.5])
+def test_lying_gradient_ends_the_line_search(l1):
+    result = by_both(lambda x: (3.0, np.ones_like(x)), np.zeros(4), l1)
     assert result.status == "line_search"
     assert not result.converged
 
 
-def test_no_parameters():
-    result = minimize(lambda x: (1.0, x), np.empty(0), max_iterations=10)
+@pytest.mark.parametrize("l1", [0.0, 1.0])
+def test_no_parameters(l1):
+    result = by_both(lambda x: (1.0, x), np.empty(0), l1)
     assert result.converged
-    assert LBFGS.from_bytes(result.to_bytes()).x.shape == (0,)
+    assert type(result).from_bytes(result.to_bytes()).x.shape == (0,)
 
 
 def test_start_at_the_optimum():

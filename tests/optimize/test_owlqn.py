@@ -165,28 +165,6 @@ def test_steps_to_where_the_function_is_not_finite(bad):
     assert np.isfinite(result.value)
 
 
-def test_gradient_that_is_not_finite():
-    def objective(x):
-        gradient = 2 * (x - 0.3)
-        return float((x - 0.3) @ (x - 0.3)), np.where(np.abs(x - 0.3) > 0.5, np.nan, gradient)
-
-    result = minimize_l1(objective, [0.0, 0.7], l1=0.2, **TIGHT)
-    assert result.converged
-    np.testing.assert_allclose(result.x, 0.2, atol=1e-8)
-
-
-def test_lying_gradient_ends_the_line_search():
-    result = minimize_l1(lambda x: (3.0, np.ones_like(x)), np.zeros(4), l1=0.5, max_iterations=10)
-    assert result.status == "line_search"
-    assert not result.converged
-
-
-def test_no_parameters():
-    result = minimize_l1(lambda x: (1.0, x), np.empty(0), l1=1.0, max_iterations=10)
-    assert result.converged
-    assert OWLQN.from_bytes(result.to_bytes()).x.shape == (0,)
-
-
 def test_settings_are_checked():
     for l1 in (-1.0, np.nan, np.inf, np.array([1.0, -1.0])):
         with pytest.raises(StructlearnError, match="SL209"):

@@ -46,15 +46,6 @@ def make_joint(
     return JointPseudoLikelihood(model, *data, l2=0.5, threads=threads), data
 
 
-@pytest.mark.parametrize("labels", [LABELS[:1], LABELS[:3], LABELS, PLAIN])
-@pytest.mark.parametrize("chain", CHAINS)
-def test_gradient_by_finite_differences(labels, chain):
-    objective, _ = make(
-        labels=labels, templates=RICH_TEMPLATES, kind=LogPseudoLikelihood, **CHAINS[chain]
-    )
-    check_gradient(objective)
-
-
 @pytest.mark.parametrize("labels", [LABELS[:1], LABELS[:3], PLAIN])
 @pytest.mark.parametrize("min_count", [1, 2])
 @pytest.mark.parametrize("chain", CHAINS)
