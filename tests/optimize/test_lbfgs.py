@@ -104,18 +104,6 @@ def test_values_fall_and_callback_stops():
     assert not stopped.converged
 
 
-def test_step_by_step_is_minimize():
-    objective, n = logistic_regression()
-    settings = {k: v for k, v in TIGHT.items() if k != "max_iterations"}
-    optimizer = LBFGS(np.zeros(n), **settings)
-    while optimizer.step(objective):
-        pass
-    assert not optimizer.step(objective)
-    whole = minimize(objective, np.zeros(n), **TIGHT)
-    assert optimizer.x.tobytes() == whole.x.tobytes()
-    assert optimizer.n_evaluations == whole.n_evaluations
-
-
 @pytest.mark.parametrize("bad", [np.inf, np.nan, -np.inf])
 def test_steps_to_where_the_function_is_not_finite(bad):
     # -log x + x has its minimum at 1 and ends at 0; a first step from 5 with a steep slope jumps.

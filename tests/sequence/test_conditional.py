@@ -219,21 +219,6 @@ def test_likelihood_rises_under_lbfgs_and_ends_where_scipy_does():
     np.testing.assert_allclose(result.x, theirs.x, atol=1e-6)
 
 
-def test_train_crf_learns():
-    # The label is a function of the tag and of the label before: learnable without an error.
-    columns, offsets, _ = random_data([8] * 40, n_symbols=3)
-    label_ids = np.where(columns[:, 1] == 2, 1, np.where(columns[:, 0] == 1, 0, 2))
-    seen = []
-    model = train_crf(
-        columns, offsets, label_ids, LABELS[:3], TEMPLATES, l2=0.01, callback=seen.append
-    )
-    assert seen
-    assert model.weights.dtype == np.float64
-    np.testing.assert_array_equal(viterbi(model, columns, offsets), label_ids)
-    again = train_crf(columns, offsets, label_ids, LABELS[:3], TEMPLATES, l2=0.01)
-    assert again.to_bytes() == model.to_bytes()
-
-
 def test_second_order_learns_what_two_labels_before_tell():
     # Every third token is a chunk: without the label before last that cannot be known.
     label_ids = np.tile([0, 2, 2], 40)

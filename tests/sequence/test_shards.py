@@ -2,19 +2,18 @@
 
 import pickle
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from chains import LABELS, RICH_TEMPLATES, random_data, trained
 from test_local import make, random_theta
-from test_pseudolikelihood import ONE_PLACE, make_joint
+from test_pseudolikelihood import make_joint
 
 from spacy_structlearn.sequence.conditional import ChainLikelihood
 from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.sequence.local import LocalLikelihood
 from spacy_structlearn.sequence.pseudolikelihood import JointPseudoLikelihood, LogPseudoLikelihood
-from spacy_structlearn.sequence.settings import CRFSettings, MEMMSettings, PseudoLikelihoodSettings
+from spacy_structlearn.sequence.settings import CRFSettings
 
 KINDS = [ChainLikelihood, LocalLikelihood, LogPseudoLikelihood]
 LENGTHS = np.random.default_rng(5).integers(0, 30, size=40)
@@ -69,39 +68,6 @@ def examples(seed=0):
     return SequenceData(columns, offsets, tuple(np.array(LABELS[:3])[label_ids].tolist()))
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        CRFSettings(templates=RICH_TEMPLATES[:4], tolerance=1e-10),
-        CRFSettings(templates=RICH_TEMPLATES[:4], l1=0.3, tolerance=1e-10),
-        MEMMSettings(templates=RICH_TEMPLATES[:4], tolerance=1e-10),
-        PseudoLikelihoodSettings(templates=RICH_TEMPLATES[:4], tolerance=1e-10),
-        PseudoLikelihoodSettings(templates=ONE_PLACE, joint=True, tolerance=1e-10),
-    ],
-    ids=[
-        "CRFSettings",
-        "CRFSettings, L1",
-        "MEMMSettings",
-        "pseudolikelihood",
-        "joint pseudolikelihood",
-    ],
-)
-def test_the_optimum_depends_on_the_partition_by_rounding_alone(estimator):
-    found = {}
-    for shards, threads in ((1, 1), (3, 1), (3, 2)):
-        settings = replace(estimator, threads=threads, shards=shards)
-        trainer = settings.trainer(settings.initialize([examples()], ["NP"]), [examples()])
-        for _ in range(3):
-            trainer.step()
-        trainer.add([examples(seed=1)])
-        found[shards, threads] = trained(trainer)
-    assert found[3, 1].to_bytes() == found[3, 2].to_bytes()
-    assert found[3, 1].parameters().to_bytes() == found[3, 2].parameters().to_bytes()
-    assert found[3, 1].value == pytest.approx(found[1, 1].value, rel=1e-8)
-    one, three = (found[key].parameters() for key in ((1, 1), (3, 1)))
-    np.testing.assert_allclose(three.transitions, one.transitions, atol=1e-3)
-
-
 def own_threads():
     return {t for t in threading.enumerate() if t.name.startswith("structlearn")}
 
@@ -134,16 +100,6 @@ def test_a_shard_can_be_sent_to_another_process():
     np.testing.assert_array_equal(gradient_found, gradient)
     again.close()
     objective.close()
-
-
-def test_a_closed_objective_can_be_used_again():
-    objective, _ = make(LENGTHS, kind=ChainLikelihood, threads=2)
-    theta = random_theta(objective)
-    value, gradient = objective.value_and_grad(theta)
-    objective.close()
-    found, gradient_found = objective.value_and_grad(theta)
-    assert found == value
-    np.testing.assert_array_equal(gradient_found, gradient)
 
 
 @pytest.mark.parametrize("shards", [1, 3])
