@@ -68,6 +68,11 @@ class OnlineTrainer(Trainer[Any]):
         """Number of sentences that it learns from."""
         return len(self._offsets) - 1
 
+    @property
+    def arrays(self) -> tuple[NDArray, ...]:
+        """What tells the data and the features."""
+        return self._rows, self._offsets, self._gold, self._order, self.model.keys
+
     def shuffled(self) -> NDArray[np.int64]:
         """The order of the sentences in the next pass."""
         return shuffled(self.n_sentences, self.settings.seed, self.n_iterations)

@@ -77,7 +77,7 @@ class PerceptronTrainer(OnlineTrainer):
         """See `Trainer`."""
         model = self.model
         fixed = self._columns, self._starts, self._before, model.initial, model.final
-        return array_digest(self._first, self._rows, self._offsets, self._gold, *fixed)
+        return array_digest(self._first, *self.arrays, *fixed)
 
     def state(self) -> dict[str, Any]:
         """See `Trainer`."""

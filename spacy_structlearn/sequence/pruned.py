@@ -156,7 +156,7 @@ class StochasticCRFTrainer(OnlineTrainer):
     def data_digest(self) -> bytes:
         """See `Trainer`."""
         starts = (weights.start for weights in self._weights.values())
-        return array_digest(self._rows, self._offsets, self._gold, self._order, *starts)
+        return array_digest(*self.arrays, *starts)
 
     def state(self) -> dict[str, Any]:
         """See `Trainer`."""
