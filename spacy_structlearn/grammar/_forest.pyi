@@ -20,11 +20,11 @@ class ForestArrays:
     @property
     def n_sentences(self) -> int: ...
 
-class ForestWorkspace: ...
+class ForestRoom: ...
 
 def expected_counts(
     forests: ForestArrays,
-    workspace: ForestWorkspace,
+    workspace: ForestRoom,
     begin: int,
     end: int,
     weights: Weights,
@@ -33,8 +33,12 @@ def expected_counts(
     log_z: NDArray[np.float64],
 ) -> None: ...
 def scores(
-    forests: ForestArrays, workspace: ForestWorkspace, s: int, weights: Weights
+    forests: ForestArrays, workspace: ForestRoom, s: int, weights: Weights
 ) -> tuple[Any, ...] | None: ...
 def prune(
-    forests: ForestArrays, workspace: ForestWorkspace, weights: Weights, keep: float, keep_edge: float
+    forests: ForestArrays,
+    workspace: ForestRoom,
+    weights: Weights,
+    keep: float,
+    keep_edge: float,
 ) -> tuple[int, int, int, int, int, int]: ...

@@ -257,7 +257,7 @@ cdef class ForestArrays:
         return self.sentence_cell.shape[0] - 1
 
 
-cdef class ForestWorkspace:
+cdef class ForestRoom:
     """Room for one thread; it grows to the largest forest and is used again."""
 
     cdef Room room
@@ -695,7 +695,7 @@ cdef inline bint _is_no_block(const int64_t[::1] offsets, Py_ssize_t r, int64_t 
 
 
 def expected_counts(
-    ForestArrays f not None, ForestWorkspace workspace not None, Py_ssize_t begin, Py_ssize_t end,
+    ForestArrays f not None, ForestRoom workspace not None, Py_ssize_t begin, Py_ssize_t end,
     tuple weights, const uint8_t[::1] left_out, tuple sums, double[::1] log_z,
 ):
     """log Z of sentences `begin` to `end` (not included), and their expected counts.
@@ -743,7 +743,7 @@ def expected_counts(
         raise MemoryError
 
 
-def scores(ForestArrays f not None, ForestWorkspace workspace not None, Py_ssize_t s, tuple weights):
+def scores(ForestArrays f not None, ForestRoom workspace not None, Py_ssize_t s, tuple weights):
     """All scores of one sentence, for tests and for merging.
 
     weights: as in `expected_counts`. RETURNS: log Z; int64 (n_items + 1), where the vector of each
@@ -790,7 +790,7 @@ cdef _copied(const float* values, Py_ssize_t n):
 
 
 def prune(
-    ForestArrays f not None, ForestWorkspace workspace not None, tuple weights, float keep, float keep_edge
+    ForestArrays f not None, ForestRoom workspace not None, tuple weights, float keep, float keep_edge
 ):
     """Leave out what has less posterior, but for the gold tree; everything moves down in place.
 

@@ -181,7 +181,7 @@ class Forests:
 
     Made by `coarse_forests`, refined by `refine` to the substates of a level, thinned out by
     `prune`. trees: int64, the numbers of the sentences; one of whose tree the grammar has no parse
-    is left out. arrays: by name, see `_forest.ForestArrays`; they are the forests' own from then on.
+    is left out. arrays: by name, see `_forest.ForestArrays`; the forests own them from then on.
     keys: of the terminals, int64, which item_terminal has the places of; see `number_terminals`.
     n_made: pairs of a span and a symbol in the charts that they are left of. folder: where to keep
     the arrays, which are then read from there, and which is nobody else's; None: in memory.
@@ -204,7 +204,7 @@ class Forests:
             folder.mkdir(parents=True, exist_ok=True)
         self._keys = keys
         self._left_out = np.zeros(len(trees), dtype=np.uint8)
-        self._workspace = _forest.ForestWorkspace()
+        self._workspace = _forest.ForestRoom()
         self._arrays: dict[str, NDArray[Any]] = {}
         for name, array in arrays:
             self._put(name, array)

@@ -12,16 +12,19 @@ lines.package        lines of .py, .pyx, .pxd, .pyi, .h and .cfg in spacy_struct
                      without its data; package_of: those of each suffix
 lines.tests          lines of .py in tests; lines.training: in training
 lines.saved          how many fewer there are than before
-settings.learners    registered architectures that hold a learner: `build_x = architecture(X)`, or a
-                     function that calls `learner_model`; of two versions the later one
+settings.learners    registered architectures that hold a learner: `build_x = architecture(X)`, a
+                     function decorated with the settings X, or one that calls `learner_model`; of
+                     two versions the later one
 settings.n           their settings: arguments of these functions, fields of X but unexposed ones
 settings.places_max  the largest number of places that give one setting of a learner a default.
                      Places are, each counted once, (1) the function, and functions beginning with _
-                     that it calls in its module; (2) the dataclasses that these make, or X, and the
-                     classes that they inherit: fields, and arguments of constructors and class
-                     methods; (3) the classes of the family (the folder of such a class) that
-                     methods of (2) make or call a class method of, likewise. Settings of another
-                     learner are none, and a value that is passed on without a default is none.
+                     that it calls in its module; (2) the dataclasses that these make, or X, with
+                     the classes that they inherit: fields, of which one takes the place of those
+                     that it overrides, and arguments of constructors and class methods; (3) the
+                     classes of the family (the folder of such a class) that methods of (2) make or
+                     call a class method of, likewise, but for the constructors of stored models,
+                     whose arguments are what was learned. Settings of another learner are none,
+                     and a value that is passed on without a default is none.
 settings.repeated    how many settings have more than one place
 trainers.protocols   classes that declare what a trainer does: those that inherit Protocol and have
                      a method `step`, and those with `step` and `resume` that inherit from none of
@@ -244,9 +247,10 @@ def _learner(code: Code, name: str, module: str, attribute: str) -> Learner | No
     place = code.resolve(module, attribute)
     if place is None:
         raise ValueError(f"{name}: there is no {attribute} in {module}")
-    if isinstance(place.node, ast.Assign):
-        call = place.node.value
-        if not isinstance(call, ast.Call) or _name(call.func) != "architecture":
+    decorators = getattr(place.node, "decorator_list", [])
+    call = getattr(place.node, "value", None) or (decorators[0] if decorators else None)
+    if isinstance(call, ast.Call):
+        if _name(call.func) not in ("architecture", "_documented") or "Encoder" in name:
             return None
         kind = code.resolve(place.module, _name(call.args[0]))
         if kind is None:
@@ -279,13 +283,19 @@ def places(code: Code) -> dict[tuple[str, str], list[str]]:
     for learner in found_learners:
         others = {p for other in found_learners for p in other.holders} - set(learner.holders)
         names: list[tuple[str, str]] = []
+        fields: dict[str, str] = {}
         for place in dict.fromkeys([*learner.build, *learner.holders]):
-            names += [(setting, _shown(place)) for setting in _defaults(place.node)]
+            own = set(_fields(place.node))
+            names += [(n, _shown(place)) for n in _defaults(place.node) if n not in own]
+            fields = dict.fromkeys(own, _shown(place)) | fields  # the class itself comes first
+        names += fields.items()
         for holder in learner.holders:
             for place, method in code.called(*holder):
                 kinds = code.bases(place)
                 is_class = isinstance(place.node, ast.ClassDef)
                 if not is_class or place.family != holder.family or others & set(kinds):
+                    continue
+                if not method and any(kind.name == "Stored" for kind in kinds):
                     continue
                 for kind in kinds:
                     names += [(setting, _shown(kind)) for setting in _defaults(kind.node, method)]
