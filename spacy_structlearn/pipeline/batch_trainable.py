@@ -398,7 +398,9 @@ def factory(
     given = [setting.replace(default=Parameter.empty) for setting in settings.values()]
     make.__signature__ = Signature([*ours, *given])  # type: ignore[attr-defined]
     make.__name__ = make.__qualname__ = f"make_{kind.name}"
-    make.__doc__ = document(kind)
+    make.__doc__ = (
+        f"{document(kind)}\nmodel: an architecture.\nscorer: how `nlp.evaluate` judges it."
+    )
     return Language.factory(
         kind.name,
         assigns=list(assigns),

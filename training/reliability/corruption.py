@@ -51,7 +51,8 @@ from small_pipelines import SMALL, dev_docs, predictions, write_config, write_co
 import spacy_structlearn
 from spacy_structlearn.cli import _pipelines
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import batch_trainable, digests, fitting
+from spacy_structlearn.learning import training
+from spacy_structlearn.pipeline import digests, fitting
 from spacy_structlearn.pipeline.readers import create_docbin_reader
 
 BUILT_IN = Path(spacy_structlearn.__file__).parent / "data" / _pipelines.BUILT_IN
@@ -263,7 +264,7 @@ def checkpoint_cases(
     overrides = write_corpus(work)
     heard = _Heard()
     logging.getLogger("spacy_structlearn").addHandler(heard)
-    seconds, batch_trainable.CHECKPOINT_SECONDS = batch_trainable.CHECKPOINT_SECONDS, -1
+    seconds, training.CHECKPOINT_SECONDS = training.CHECKPOINT_SECONDS, -1
     states: dict[str, Path] = {}
 
     def fit(name: str, on_iteration: Callable | None = None) -> bytes:
@@ -313,7 +314,7 @@ def checkpoint_cases(
             states[name].write_bytes(data)
     finally:
         logging.getLogger("spacy_structlearn").removeHandler(heard)
-        batch_trainable.CHECKPOINT_SECONDS = seconds
+        training.CHECKPOINT_SECONDS = seconds
 
 
 class _Heard(logging.Handler):

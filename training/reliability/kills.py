@@ -47,7 +47,8 @@ from small_pipelines import SAMPLE, SMALL, write_config, write_corpus
 
 from spacy_structlearn import cli, serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.pipeline import batch_trainable, digests
+from spacy_structlearn.learning import training
+from spacy_structlearn.pipeline import digests
 
 FAMILIES = (
     "crf",
@@ -148,7 +149,7 @@ class _Steps:
 
 def command(arguments: Sequence[str]) -> None:
     """A command of `structlearn`, in this process."""
-    batch_trainable.CHECKPOINT_SECONDS = -1
+    training.CHECKPOINT_SECONDS = -1
     cli.app([str(argument) for argument in arguments], standalone_mode=False)
 
 
