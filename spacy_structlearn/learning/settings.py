@@ -188,10 +188,17 @@ def reference(kind: type[Settings]) -> list[tuple[str, str, str, str]]:
     rows = []
     for name, parameter in signature(kind).parameters.items():
         (part,) = (part for part in fields(kind) if part.name == name)
-        default = "required" if parameter.default is Parameter.empty else repr(parameter.default)
+        default = "required" if parameter.default is Parameter.empty else _said(parameter.default)
         text = " ".join([part.metadata.get("help", ""), *_limits(part.metadata)])
         rows.append((name, shown(parameter.annotation), default, text.strip()))
     return rows
+
+
+def _said(default: Any) -> str:
+    """A default as a config has it, or the name of what a config has a block for."""
+    if default is None or isinstance(default, (str, int, float, list, dict)):
+        return repr(default)
+    return getattr(default, "__name__", type(default).__name__)
 
 
 def document(kind: type[Settings]) -> str:

@@ -398,9 +398,8 @@ def factory(
     given = [setting.replace(default=Parameter.empty) for setting in settings.values()]
     make.__signature__ = Signature([*ours, *given])  # type: ignore[attr-defined]
     make.__name__ = make.__qualname__ = f"make_{kind.name}"
-    make.__doc__ = (
-        f"{document(kind)}\nmodel: an architecture.\nscorer: how `nlp.evaluate` judges it."
-    )
+    further = "model: an architecture.\nscorer: how `nlp.evaluate` judges it."
+    make.__doc__ = f"{document(kind)}\n{further}"
     return Language.factory(
         kind.name,
         assigns=list(assigns),
