@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import StructlearnError
+from ..learning import settings as core
 from ..learning.settings import Settings, setting
 from ..optimize.shards import MakeEngine, make_engine
 
@@ -92,9 +93,7 @@ class BayesNetSettings(ClassifierSettings):
     max_parents: int = setting(
         3, ge=1, help="Parents of a variable in a search, the label counted."
     )
-    l2: float = setting(
-        1.0, ge=0, help="Strength of the Gaussian prior of log d, l2 |log d|^2 / 2."
-    )
+    l2: float = core.l2(1.0, "logarithms of d,")
 
     def stored(self) -> dict[str, Any]:
         values = super().stored()
@@ -162,12 +161,8 @@ class LogLinearSettings(ClassifierSettings):
         help="A feature for each value of each variable, also for each pair of values, a search "
         "for the conjunctions that are worth it, or a list of lists of variables.",
     )
-    l2: float | str | Sequence[float] = setting(
-        1.0,
-        ge=0,
-        choices=("search",),
-        help="Strength of the Gaussian prior on the weights w, l2 |w|^2 / 2; 1 / its variance. A "
-        'list to choose from, or "search" for the usual ones.',
+    l2: float | str | Sequence[float] = core.l2(
+        1.0, more='A list to choose from, or "search" for the usual ones.', choices=("search",)
     )
     l2_per_label: Mapping[str, float] | None = setting(
         None, ge=0, help="Another strength of the prior for the weights of some labels."

@@ -588,7 +588,7 @@ class MEstimatedGrammarSettings(ForestSettings, FragmentFeaturesSettings):
         1.0,
         gt=0,
         help="Strength of the Gaussian prior on the weight of a feature that occurs once in a tree "
-        "on average, l2 |w|^2 / 2; on one that occurs m times it is l2 m^scaling.",
+        f"on average, {core.L2}; on one that occurs m times it is l2 m^scaling.",
     )
     scaling: float = setting(
         0.75,

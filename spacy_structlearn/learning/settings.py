@@ -76,11 +76,10 @@ def l1(default: float = 0.0) -> Any:
     )
 
 
-def l2(default: float, of: str = "weights") -> Any:
-    """The strength of the penalty `L2`. of: what w is."""
-    return setting(
-        default, ge=0, help=f"Strength of the Gaussian prior on the {of} w, {L2}; 1 / its variance."
-    )
+def l2(default: Any, of: str = "weights", more: str = "", choices: Iterable[Any] = ()) -> Any:
+    """The strength of the penalty `L2`. of: what w is. more: what else is to be said of it."""
+    text = f"Strength of the Gaussian prior on the {of} w, {L2}; 1 / its variance. {more}"
+    return setting(default, ge=0, choices=choices, help=text.strip())
 
 
 def seed() -> Any:
