@@ -32,7 +32,7 @@ from spacy_structlearn.evaluation.prf import character_spans
 from spacy_structlearn.grammar.model import LatentGrammar
 from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.isbn.model import ISBN
-from spacy_structlearn.pipeline.batch_trainable import write_bytes
+from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.extensions import CONSTITUENTS, NP_CHUNKS, Frame, group_scores
 from spacy_structlearn.sequence.model import ChainModel
 

@@ -41,8 +41,8 @@ from train_srl_labeler import train_srl_labeler, training_files
 from train_tagger import TUNE_TAGGED, jackknifed, tagged, train_tagger
 
 from spacy_structlearn.about import __version__
+from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline import fitting
-from spacy_structlearn.pipeline.batch_trainable import write_bytes
 
 PACKAGED = ROOT / "spacy_structlearn" / "data" / "en_structlearn_sm"
 CONFIGS = ROOT / "training" / "configs"

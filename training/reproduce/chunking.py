@@ -32,7 +32,7 @@ from jackknife import untagged
 from recording import ROOT, record
 from train_classes import FILES, sentences, train_classes
 
-from spacy_structlearn.pipeline.batch_trainable import write_bytes
+from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.readers import create_conll_chunks_reader, to_example
 from spacy_structlearn.sequence.conditional import ChainLikelihood
 from spacy_structlearn.sequence.data import concatenate
