@@ -264,6 +264,10 @@ MESSAGES = {
         "{setting} is the variable {value}, and it has another unit now ({change}): give its value "
         "in its place, and upgrade again"
     ),
+    "SL046": (
+        "{setting} is {value!r}, and this setting was taken out: there is only what {only!r} was; "
+        "remove it, and train again"
+    ),
     "SL043": "{learner}: {name} is {value!r}; it must be {wanted}",
     # --- SL1xx: trees and corpus files --------------------------------------------------------
     "SL101": "{path}, line {line}: a closing bracket without an opening one. Remove it, or look "

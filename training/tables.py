@@ -475,8 +475,8 @@ words there (`spacy_structlearn.SpanGrammar.v2`; Hall, Durrett & Klein 2014), or
 the forests from which it learns; four grammars with features of spans are the parser of the
 pipeline. Models for EWT's tuning documents have not seen them; dev is parsed by models of all of
 train, and nothing was chosen by it. Training, time and size are those on
-the WSJ sample. [All of it](parsing_best.md), with decoders, calibration, tags from
-a tagger and multi-scale grammars, is made by `training/reproduce/parsing_best.py`.""",
+the WSJ sample. [All of it](parsing_best.md), with decoders, calibration and
+tags from a tagger, is made by `training/reproduce/parsing_best.py`.""",
         "header": [
             "F1",
             "WSJ dev",

@@ -12,11 +12,6 @@ theta is then the correction; a production of probability zero has no parameter.
 
 A word under a tag has a parameter for each substate of the tag if the lexicon has probabilities for
 the pair; rare words share those of their signatures, as unknown ones do.
-
-Multi-scale grammars (Petrov & Klein 2008, "Sparse multi-scale grammars for discriminative latent
-variable parsing") have in place of theta the sum of the parameters of a production and of all that
-it refines, level after level up to the X-bar grammar's; a prior on all of them then prefers
-productions that are like what they refine.
 """
 
 from __future__ import annotations
@@ -228,142 +223,10 @@ class Parameterization:
         return parts
 
 
-class MultiScale(Parameterization):
-    """Parameters of productions and of all that they refine, which are added up.
-
-    levels, words: of the cascade up to the level that is parameterised, which takes the base from
-    the last. A parameter vector has those of the coarsest scale first; scale k has one for each
-    production of level k that is refined by one with a parameter of its own, in the order of
-    `Parts`. parents: for each scale but the first int32, the place, in the scale before, of what
-    each production refines.
-    """
-
-    def __init__(
-        self,
-        levels: Sequence[Level],
-        words: Sequence[LexiconLevel],
-        lexicon: Lexicon,
-        base: str,
-    ):
-        super().__init__(levels[-1], words[-1], lexicon, base)
-        self.levels, self.scale_words = tuple(levels), tuple(words)
-        lengths = [len(part) for part in self.base]
-        begins = cumulative(np.array(lengths)).tolist()
-        places = np.concatenate(
-            [
-                begin + (np.arange(length) if chosen is None else chosen)
-                for begin, length, chosen in zip(begins, lengths, self._support, strict=False)
-            ]
-        )
-        self._keys = [places]
-        self.parents: list[NDArray[np.int32]] = []
-        n_rows = len(words[-1].rows)
-        for fine, coarse in pairwise(reversed(levels)):
-            ancestors = ancestor_places(fine, coarse, self.own_tags, self.n_tags, n_rows)
-            sizes = part_sizes(coarse, self.own_tags, self.n_tags, n_rows)
-            begins = cumulative(np.array(sizes)).tolist()
-            shifted = [a + begin for a, begin in zip(ancestors, begins, strict=False)]
-            places, parents = np.unique(np.concatenate(shifted)[places], return_inverse=True)
-            self._keys.insert(0, places)
-            self.parents.insert(0, parents.reshape(-1).astype(np.int32))
-        self._scale_bounds = cumulative(np.array([len(keys) for keys in self._keys]))
-
-    @property
-    def n_parameters(self) -> int:
-        """Length of a parameter vector."""
-        return int(self._scale_bounds[-1])
-
-    @property
-    def n_scales(self) -> int:
-        """How many parameters of a production are added up."""
-        return len(self._keys)
-
-    def of_scale(self, scale: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The parameters of one scale, a view."""
-        return theta[self._scale_bounds[scale] : self._scale_bounds[scale + 1]]
-
-    def scale_parts(self, scale: int, values: NDArray) -> Parts:
-        """One number for each parameter of a scale, as one for each production, else 0."""
-        words = len(self.scale_words[scale].rows)
-        sizes = part_sizes(self.levels[scale], self.own_tags, self.n_tags, words)
-        bounds = cumulative(np.array(sizes)).tolist()
-        whole = np.zeros(bounds[-1], dtype=values.dtype)
-        whole[self._keys[scale]] = values
-        return Parts(*(whole[begin:end] for begin, end in pairwise(bounds)))
-
-    def sums(self, theta: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Of each scale, for each of its parameters, the sum of it and those that it refines."""
-        found = [self.of_scale(0, theta)]
-        for scale, parents in enumerate(self.parents, 1):
-            found.append(self.of_scale(scale, theta) + found[-1][parents])
-        return found
-
-    def initial(self, floor: float) -> NDArray[np.float64]:
-        """See `Parameterization`; each scale has the logarithms of what its level changes."""
-        found = np.zeros(self.n_parameters)
-        if self.is_centred:
-            return found
-        before = np.zeros(0)
-        for scale, keys in enumerate(self._keys):
-            if scale == self.n_scales - 1:
-                logs = super().initial(floor)
-            else:
-                parts = probabilities_of(self.levels[scale], self.scale_words[scale])
-                chosen = np.concatenate(parts)[keys].astype(np.float64)
-                logs = np.log(np.maximum(chosen, floor))
-            changes = logs - before[self.parents[scale - 1]] if scale else logs
-            self.of_scale(scale, found)[:] = changes
-            before = logs
-        return found
-
-    def carried(
-        self, before: MultiScale, theta: NDArray[np.float64], floor: float
-    ) -> NDArray[np.float64]:
-        """The initial parameters, but of coarser scales those that a level before has."""
-        found = self.initial(floor)
-        for scale, keys in enumerate(before._keys):
-            mine = self._keys[scale]
-            places = np.minimum(np.searchsorted(keys, mine), max(len(keys) - 1, 0))
-            has = keys[places] == mine if len(keys) else np.zeros(len(mine), dtype=np.bool_)
-            own = self.of_scale(scale, found)
-            own[:] = 0.0
-            own[has] = before.of_scale(scale, theta)[places[has]]
-        return found
-
-    def weights(self, theta: NDArray[np.float64]) -> Parts | None:
-        """See `Parameterization`."""
-        return super().weights(self.sums(theta)[-1])
-
-    def parts_of(self, theta: NDArray[np.float64]) -> Parts:
-        """The sums as one number for each production, 0 for those that have none."""
-        return super().parts_of(self.sums(theta)[-1])
-
-    def parameters_of(self, parts: Parts) -> NDArray[np.float64]:
-        """Numbers of productions, added up for those that share a parameter: of expected counts,
-        the gradient.
-        """
-        found = [super().parameters_of(parts)]
-        for parents, keys in zip(reversed(self.parents), self._keys[-2::-1], strict=True):
-            found.insert(0, np.bincount(parents, weights=found[0], minlength=len(keys)))
-        return np.concatenate(found)
-
-
 def probabilities_of(level: Level, words: LexiconLevel) -> Parts:
     """Those of a level, one for each production."""
     rows = np.ascontiguousarray(words.rows).reshape(-1)
     return Parts(level.binary, level.unary, level.root, words.own, rows)
-
-
-def part_sizes(
-    level: Level, own_tags: NDArray[np.int32], n_tags: int, n_rows: int
-) -> tuple[int, ...]:
-    """How many productions each of the `Parts` of a level has.
-
-    own_tags: of the words that have vectors of their own; n_rows: of signatures.
-    """
-    own, width = level.substates[own_tags].sum(), level.offsets[n_tags]
-    ends = (level.binary_offsets[-1], level.unary_offsets[-1], level.root_offsets[-1])
-    return (*map(int, ends), int(own), n_rows * int(width))
 
 
 def ancestor_places(
@@ -371,7 +234,7 @@ def ancestor_places(
 ) -> Parts:
     """The place, in the same part of the level before, of what each production of `fine` refines.
 
-    int64; own_tags, n_rows: see `part_sizes`.
+    int64; own_tags: of the words that have vectors of their own; n_rows: of signatures.
     """
     rules, bounds = fine.rules, fine.offsets
     ancestors = [
@@ -407,14 +270,10 @@ def ancestor_places(
     )
 
 
-def parameterization_of(
-    grammar: LatentGrammar, number: int, base: str, scales: str = "own"
-) -> Parameterization:
-    """Of a level of a generative grammar. scales: "own" parameters, or of "all" levels up to it."""
-    levels, words = grammar.levels[: number + 1], grammar.lexicon.levels[: number + 1]
-    if scales == "all":
-        return MultiScale(levels, words, grammar.lexicon, base)
-    return Parameterization(levels[-1], words[-1], grammar.lexicon, base)
+def parameterization_of(grammar: LatentGrammar, number: int, base: str) -> Parameterization:
+    """Of a level of a generative grammar."""
+    level, words = grammar.levels[number], grammar.lexicon.levels[number]
+    return Parameterization(level, words, grammar.lexicon, base)
 
 
 def level_weights(level: Level, parts: Parts, terminals: TerminalMap) -> Weights:

@@ -31,7 +31,6 @@ from ..serialization import nested
 from .conditional import (
     GrammarLikelihood,
     GrammarShard,
-    MultiScale,
     Parameterization,
     Parts,
     TerminalMap,
@@ -135,21 +134,14 @@ class ConditionalGrammarTrainer(TreebankTrainer[ConditionalGrammarSettings]):
         levels, words = list(whole.levels), list(whole.lexicon.levels)
         settings = self.settings
         for number, theta in self.trained.items():
-            parameters = parameterization_of(whole, number, settings.base, settings.scales)
+            parameters = parameterization_of(whole, number, settings.base)
             levels[number], words[number] = parameters.refined(theta)
         return with_levels(whole, levels, words)
 
     @property
     def trained(self) -> dict[int, NDArray[np.float64]]:
-        """By its number, the parameters of each level that is done; see `parameterization`."""
+        """By its number, the parameters of each level that is done."""
         return dict(enumerate(self._done, self.settings.first_level))
-
-    def parameterization(self, number: int) -> Parameterization:
-        """What the parameters of a level are of, once generative rounds are done."""
-        settings = self.settings
-        return parameterization_of(
-            self.generative_grammar(), number, settings.base, settings.scales
-        )
 
     @property
     def _next_level(self) -> int:
@@ -180,7 +172,7 @@ class ConditionalGrammarTrainer(TreebankTrainer[ConditionalGrammarSettings]):
         if optimizer is None:
             start = objective.parameterization.initial(FLOOR)
             if settings.start == "copy" and self._done:
-                before = own.parameterization(number - 1, settings.base, settings.scales)
+                before = own.parameterization(number - 1, settings.base)
                 theta = self._done[-1]
                 start = copied(before, objective.parameterization, theta, settings.seed)
             optimizer = self._optimizer = self._new_optimizer(start)
@@ -356,7 +348,7 @@ class Objectives:
             self.engine.update(_refine_shard, weights, levels[self._level], *limits)
         self.engine.update(GrammarShard.begin, may_lose)
         return GrammarLikelihood(
-            self.parameterization(number, settings.base, settings.scales),
+            self.parameterization(number, settings.base),
             self.grammar.lexicon,
             self.terminals,
             self.engine,
@@ -369,12 +361,12 @@ class Objectives:
         if theta is None:
             parameters = self.parameterization(number, "generative")
             return parameters.finite_weights(np.zeros(parameters.n_parameters))
-        parameters = self.parameterization(number, self.settings.base, self.settings.scales)
+        parameters = self.parameterization(number, self.settings.base)
         return parameters.finite_weights(theta)
 
-    def parameterization(self, number: int, base: str, scales: str = "own") -> Parameterization:
+    def parameterization(self, number: int, base: str) -> Parameterization:
         """Of a level of the grammar; see `parameterization_of`."""
-        return parameterization_of(self.grammar, number, base, scales)
+        return parameterization_of(self.grammar, number, base)
 
 
 @dataclass(frozen=True)
@@ -461,12 +453,8 @@ def copied(
 ) -> NDArray[np.float64]:
     """Parameters of a level: of each production those of what it refines, and a little noise.
 
-    before, after: of two levels one after the other. theta: float64, of the one before. Of
-    multi-scale parameters those of the scales that `before` has are copied, the others are initial.
+    before, after: of two levels one after the other. theta: float64, of the one before.
     """
-    if isinstance(before, MultiScale) and isinstance(after, MultiScale):
-        # With zeros for its own scale and a prior that leads to zeros, a level would stay there.
-        return after.carried(before, theta, FLOOR)
     old = before.parts_of(theta)
     n_rows = len(after.words.rows)
     places = ancestor_places(after.level, before.level, after.own_tags, after.n_tags, n_rows)

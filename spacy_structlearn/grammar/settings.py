@@ -23,7 +23,6 @@ Trees = Sequence[Tree | Sequence[Tree] | TreebankData]
 """Training data: normalised trees, lists of them, or encoded ones."""
 MOST_ROUNDS = 8
 BASES = ("generative", "uniform")
-SCALES = ("own", "all")
 LEVEL_STARTS = ("generative", "copy")
 SOLVERS = ("lbfgs", "adagrad")
 PRUNINGS = ("cached", "coarse_to_fine", "none")
@@ -222,12 +221,6 @@ class ConditionalGrammarSettings(LatentGrammarSettings):
         choices=BASES,
         help="What weights are corrections of: the generative probability, to which the penalties "
         "draw a weight, or 1, as in the paper.",
-    )
-    scales: str = setting(
-        "own",
-        choices=SCALES,
-        help="Parameters of a level: of its own productions, or of those of all levels up to it, "
-        "which are added up (Petrov & Klein 2008).",
     )
     start: str = setting(
         "generative",

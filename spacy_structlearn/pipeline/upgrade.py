@@ -23,11 +23,20 @@ from .fitting import replaced_whole
 
 
 class Change(NamedTuple):
-    """What became of a setting: its name, and its value of the one before."""
+    """What became of a setting: its name, and its value of the one before.
 
-    name: str
+    name: None if it was taken out; only: the value that is then dropped, and all others refused.
+    """
+
+    name: str | None
     value: Callable[[Any], Any] = lambda value: value
     said: str = ""
+    only: Any = None
+
+    def __str__(self) -> str:
+        if self.name is None:
+            return "was taken out"
+        return f"is now {self.name}" + (f" ({self.said})" if self.said else "")
 
 
 def _twice(value: float) -> float:
@@ -61,6 +70,7 @@ CHANGES: dict[str, dict[str, Change]] = {
     | {
         "iterations": Change("conditional_iterations"),
         "iteration_tolerance": Change("conditional_tolerance"),
+        "scales": Change(None, only="own"),
     },
     "SpanGrammar": _SPANS | _EPOCHS,
     "span_features": _SPANS,
@@ -87,7 +97,7 @@ def upgraded(config: Mapping[str, Any], place: str = "") -> dict[str, Any]:
     """A config, or a part of one, with the architectures and the settings of this version.
 
     place: the section that it is. RAISES: SL045 for a variable in place of a value that has another
-    unit now.
+    unit now, SL046 for a setting that was taken out, if it is not as all is now.
     """
     changes: Mapping[str, Change] = {}
     section = dict(config)
@@ -100,6 +110,10 @@ def upgraded(config: Mapping[str, Any], place: str = "") -> dict[str, Any]:
     for name, value in section.items():
         inside = f"{place}.{name}".lstrip(".")
         change = changes.get(name, Change(name))
+        if change.name is None:
+            if value != change.only:
+                raise StructlearnError("SL046", setting=inside, value=value, only=change.only)
+            continue
         if isinstance(value, Mapping):
             value = upgraded(value, inside)
         elif change.said and isinstance(value, str):
@@ -147,10 +161,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
     old, new, changes = _registered(name, 1), current(name), CHANGES[name]
 
     def refuse(**settings: Any) -> Any:
-        said = (
-            f"{before} is now {change.name}{f' ({change.said})' if change.said else ''}"
-            for before, change in changes.items()
-        )
+        said = (f"{before} {change}" for before, change in changes.items())
         raise StructlearnError("SL044", old=old, new=new, changes=", ".join(said))
 
     # It takes whatever it took, so that what is said is what has changed.

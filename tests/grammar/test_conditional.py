@@ -13,13 +13,11 @@ from numpy_forest import (
     of,
 )
 
-from spacy_structlearn.grammar.analysis import Distinct, distinct_productions
 from spacy_structlearn.grammar.conditional import (
     LARGEST,
     LEAST,
     GrammarLikelihood,
     GrammarShard,
-    MultiScale,
     Parts,
     TerminalMap,
     ancestor_places,
@@ -30,15 +28,11 @@ from spacy_structlearn.grammar.conditional import (
 )
 from spacy_structlearn.grammar.decode import compile_grammar
 from spacy_structlearn.grammar.forests import GoldTrees, Terminals, coarse_forests
-from spacy_structlearn.grammar.settings import BASES, SCALES, LatentGrammarSettings
+from spacy_structlearn.grammar.settings import BASES, LatentGrammarSettings
 from spacy_structlearn.optimize.shards import ThreadEngine
 
 KINDS = ("smoothed", "simple", "tied")
 FLOOR = 1e-3
-
-
-def parameterization(grammar, number, base, scales="own"):
-    return parameterization_of(grammar, number, base, scales)
 
 
 def objective(
@@ -51,12 +45,11 @@ def objective(
     l2=0.0,
     shards=1,
     threads=1,
-    scales="own",
 ):
     data, grammar = learned(name, kind)
     made, terminals, _ = at_level(data, grammar, number, threshold, shards=shards)
     engine = ThreadEngine([GrammarShard(forests, terminals) for forests in made], threads)
-    parameters = parameterization(grammar, number, base, scales)
+    parameters = parameterization_of(grammar, number, base)
     return GrammarLikelihood(parameters, grammar.lexicon, terminals, engine, l2)
 
 
@@ -183,7 +176,7 @@ def test_the_generative_base(kind, number):
     """Parameters of 0 are the generative weights; what is zero has none."""
     _, grammar = learned("short", kind)
     level, words = grammar.levels[number], grammar.lexicon.levels[number]
-    parameters = parameterization(grammar, number, "generative")
+    parameters = parameterization_of(grammar, number, "generative")
     start = parameters.initial(FLOOR)
     assert not start.any()
     found = parameters.weights(start)
@@ -208,7 +201,7 @@ def test_the_uniform_base(kind, number):
     """Each production seen has a parameter; it starts from the probability, or the floor."""
     _, grammar = learned("short", kind)
     level, words = grammar.levels[number], grammar.lexicon.levels[number]
-    parameters = parameterization(grammar, number, "uniform")
+    parameters = parameterization_of(grammar, number, "uniform")
     found = parameters.weights(parameters.initial(FLOOR))
     for part, array in zip(
         found[:4], (level.binary, level.unary, level.root, words.own), strict=True
@@ -230,7 +223,7 @@ def test_the_uniform_base(kind, number):
 @pytest.mark.parametrize("kind", KINDS)
 def test_parameters_there_and_back(kind, base):
     _, grammar = learned("short", kind)
-    parameters = parameterization(grammar, 1, base)
+    parameters = parameterization_of(grammar, 1, base)
     theta = np.random.default_rng(0).normal(size=parameters.n_parameters)
     parts = parameters.parts_of(theta)
     np.testing.assert_array_equal(parameters.parameters_of(parts), theta)
@@ -269,7 +262,7 @@ def test_weights_that_are_too_large(value):
     assert np.isfinite(gradient).all() or found == np.inf
 
 
-# --- parameters at all scales --------------------------------------------------------------------
+# --- what productions refine ---------------------------------------------------------------------
 def named(grammar, number, own_tags, n_rows):
     """Symbols and substates of each production of a level, of a word with its row before them."""
     level, rules = grammar.levels[number], grammar.rules
@@ -314,133 +307,6 @@ def test_places_of_what_is_refined(kind, number):
             assert its[place] == (*name[:-axes], *above)
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_scales_add_up(kind, base, number):
-    """The weight of each production is its base times e to the sum of its parameters."""
-    _, grammar = learned("toy", kind)
-    parameters = parameterization(grammar, number, base, "all")
-    plain = parameterization(grammar, number, base)
-    assert isinstance(parameters, MultiScale)
-    assert parameters.n_scales == number + 1
-    theta = np.random.default_rng(number).normal(size=parameters.n_parameters)
-    sums = parameters.scale_parts(0, parameters.of_scale(0, theta))
-    about = (parameters.own_tags, parameters.n_tags, len(parameters.words.rows))
-    for scale in range(1, number + 1):
-        own = parameters.scale_parts(scale, parameters.of_scale(scale, theta))
-        places = ancestor_places(grammar.levels[scale], grammar.levels[scale - 1], *about)
-        sums = Parts(*(a[p] + b for a, p, b in zip(sums, places, own, strict=True)))
-    # The last row of signatures, of unknown ones, has no parameter.
-    has = plain.parts_of(np.ones(plain.n_parameters))
-    found = parameters.weights(theta)
-    for part, sum_of, base_of, own in zip(found, sums, parameters.base, has, strict=True):
-        wanted = np.where(own > 0, base_of * np.exp(sum_of), base_of)
-        np.testing.assert_allclose(part, wanted, rtol=1e-5)
-    parts = parameters.parts_of(theta)
-    np.testing.assert_array_equal(plain.parameters_of(parts), parameters.sums(theta)[-1])
-    # What is added up and what adds it up are transposes of one another.
-    counts = Parts(*(np.random.default_rng(9).normal(size=len(p)) for p in parts))
-    mine = parameters.parameters_of(counts) @ theta
-    assert mine == pytest.approx(plain.parameters_of(counts) @ parameters.sums(theta)[-1])
-
-
-@pytest.mark.parametrize("number", [0, 1, 2])
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_all_scales_start_where_one_does(kind, base, number):
-    _, grammar = learned("toy", kind)
-    plain, scaled = (parameterization(grammar, number, base, scales) for scales in SCALES)
-    wanted, found = plain.initial(FLOOR), scaled.initial(FLOOR)
-    np.testing.assert_allclose(scaled.sums(found)[-1], wanted, atol=1e-12)
-    if base == "uniform":
-        # Those of coarser scales are what a coarser grammar starts from.
-        for scale in range(number):
-            coarser = parameterization(grammar, scale, base, "all")
-            own = coarser.scale_parts(scale, coarser.of_scale(scale, coarser.initial(FLOOR)))
-            mine = scaled.scale_parts(scale, scaled.of_scale(scale, found))
-            for a, b in zip(own[:3], mine[:3], strict=True):
-                np.testing.assert_allclose(a, b)
-
-
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_scales_are_carried_to_the_next_level(kind, base):
-    _, grammar = learned("toy", kind)
-    before, after = (parameterization(grammar, n, base, "all") for n in (1, 2))
-    theta = np.random.default_rng(0).normal(size=before.n_parameters)
-    found = after.carried(before, theta, FLOOR)
-    np.testing.assert_array_equal(after.of_scale(2, found), after.of_scale(2, after.initial(FLOOR)))
-    for scale in range(2):
-        own = before.scale_parts(scale, before.of_scale(scale, theta))
-        has = before.scale_parts(scale, np.ones(len(before.of_scale(scale, theta)), bool))
-        mine = after.scale_parts(scale, after.of_scale(scale, found))
-        used = after.scale_parts(scale, np.ones(len(after.of_scale(scale, found)), bool))
-        for a, b, both, all_of in zip(own, mine, has, used, strict=True):
-            np.testing.assert_array_equal(b[both & all_of], a[both & all_of])
-            assert not b[~both].any()
-
-
-def ways_of(parameters, theta):
-    """By brute force: each production with the parameters on its way to the coarsest scale."""
-    ways = [(n,) for n in range(len(parameters.of_scale(0, theta)))]
-    for parents in parameters.parents:
-        ways = [(*ways[parent], n) for n, parent in enumerate(parents.tolist())]
-    return ways
-
-
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("share", [0.0, 0.002, 0.2, 1.0])
-def test_distinct_productions(kind, base, share):
-    _, grammar = learned("toy", kind)
-    parameters = parameterization(grammar, 2, base, "all")
-    rng = np.random.default_rng(1)
-    theta = rng.normal(size=parameters.n_parameters)
-    theta[rng.random(len(theta)) >= share] = 0
-    found = distinct_productions(parameters, theta)
-    ways = ways_of(parameters, theta)
-    own = [parameters.of_scale(scale, theta) for scale in range(3)]
-    # A production is told apart from the scale on below which there is nothing but zeros.
-    busy = [
-        {way[: scale + 1] for way in ways if any(own[k][way[k]] for k in range(scale + 1, 3))}
-        for scale in range(3)
-    ]
-    kept = set()
-    for way in ways:
-        scale = next(k for k in range(3) if way[: k + 1] not in busy[k])
-        kept.add(way[: scale + 1])
-    assert found.productions == len(ways)
-    assert found.different == len(kept)
-    assert found.substates == grammar.levels[2].size
-    assert grammar.levels[0].size <= found.merged <= found.substates
-    assert found.between <= found.productions
-    if share == 0:
-        assert found.merged == grammar.levels[0].size
-        assert found.different == found.between == len(own[0])
-    if share == 1:
-        wanted = Distinct(len(ways), len(ways), found.substates, found.substates, len(ways))
-        assert found == wanted
-
-
-def test_a_substate_stays_where_it_makes_a_difference():
-    _, grammar = learned("toy", "simple")
-    parameters = parameterization(grammar, 2, "uniform", "all")
-    level = grammar.levels[2]
-    symbols = grammar.rules.unary
-    (rule,) = np.flatnonzero((level.substates[symbols] > 1).all(axis=1))[:1]
-    theta = np.zeros(parameters.n_parameters)
-    whole = parameters.scale_parts(2, np.arange(parameters.of_scale(2, theta).size))
-    parameters.of_scale(2, theta)[whole.unary[level.unary_offsets[rule]]] = 1.0
-    found = distinct_productions(parameters, theta)
-    # The first substates of both, their siblings, and of each ancestor those that it has besides.
-    wanted = grammar.levels[0].size
-    for symbol in set(symbols[rule].tolist()):
-        own = level.ancestors[level.offsets[symbol] : level.offsets[symbol + 1]]
-        wanted += int((own == own[0]).sum()) + len(np.unique(own[own != own[0]])) - 1
-    assert found.merged == wanted
-
-
 # --- the objective -------------------------------------------------------------------------------
 def numpy_value_and_grad(likelihood, theta):
     """In float64, of the float32 weights; the tree's side from the forests' own trees."""
@@ -476,21 +342,17 @@ def test_value_and_gradient_are_those_of_numpy(kind, base, number):
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.5])
-@pytest.mark.parametrize(
-    ("kind", "number", "scales"),
-    [*((kind, 1, "own") for kind in KINDS), *(("simple", number, "all") for number in (1, 2))],
-)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("base", BASES)
-def test_gradient_against_finite_differences(base, kind, number, scales, l2):
-    likelihood = objective("short", kind, number, base, threshold=1e-3, l2=l2, scales=scales)
+def test_gradient_against_finite_differences(base, kind, l2):
+    likelihood = objective("short", kind, 1, base, threshold=1e-3, l2=l2)
     parameters = likelihood.parameterization
-    theta = theta_of(likelihood, noise=0.2 if scales == "all" else 0.3)
+    theta = theta_of(likelihood)
     _, gradient = likelihood.value_and_grad(theta)
     rng = np.random.default_rng(1)
-    # Of each part or scale, and of all together: the step must be large for float32.
+    # Of each part, and of all together: the step must be large for float32.
     directions = [rng.choice([-1.0, 1.0], size=len(theta)), gradient / np.abs(gradient).max()]
-    bounds = parameters._scale_bounds if scales == "all" else parameters._bounds
-    for begin, end in pairwise(bounds):
+    for begin, end in pairwise(parameters._bounds):
         part = np.zeros(len(theta))
         part[begin:end] = gradient[begin:end]
         # Known words may have no share in the rows that have parameters.
@@ -531,7 +393,7 @@ def test_only_the_trees_are_certain(base):
     (forests,), terminals = coarse(data, grammar, 2.0, 1.0)
     forests.prune(generative_weights(grammar, 0, terminals), 2.0, 1.0)
     forests.refine(grammar.levels[1])
-    parameters = parameterization(grammar, 1, base)
+    parameters = parameterization_of(grammar, 1, base)
     engine = ThreadEngine([GrammarShard(forests, terminals)])
     likelihood = GrammarLikelihood(parameters, grammar.lexicon, terminals, engine)
     value, gradient = likelihood.value_and_grad(theta_of(likelihood))
@@ -568,9 +430,8 @@ def test_shards_agree(base):
     np.testing.assert_allclose(found[0][1], gradient, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("scales", SCALES)
-def test_batches_add_up(scales):
-    likelihood = objective("short", "simple", 1, "uniform", l2=0.1, shards=5, scales=scales)
+def test_batches_add_up():
+    likelihood = objective("short", "simple", 1, "uniform", l2=0.1, shards=5)
     theta = theta_of(likelihood)
     value, gradient = likelihood.value_and_grad(theta)
     parts = [batch(theta) for batch in likelihood.batches(likelihood.engine.shards)]
@@ -594,7 +455,7 @@ def test_no_sentences():
     forests.number_terminals(np.empty(0, np.int64))
     forests.refine(grammar.levels[1])
     engine = ThreadEngine([GrammarShard(forests, terminals)])
-    parameters = parameterization(grammar, 1, "generative")
+    parameters = parameterization_of(grammar, 1, "generative")
     likelihood = GrammarLikelihood(parameters, grammar.lexicon, terminals, engine, 0.5)
     theta = np.ones(parameters.n_parameters)
     value, gradient = likelihood.value_and_grad(theta)

@@ -17,7 +17,6 @@ from spacy_structlearn.grammar.settings import (
     BASES,
     LEVEL_STARTS,
     PRUNINGS,
-    SCALES,
     SOLVERS,
     ConditionalGrammarSettings,
 )
@@ -133,11 +132,10 @@ def test_levels_before_the_first_stay_generative():
     assert [record.level for record in trainer.records] == [1, 2]
 
 
-@pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.parametrize("start", LEVEL_STARTS)
 @pytest.mark.parametrize("base", BASES)
-def test_bases_and_starts(base, start, scales):
-    trainer, calls = run(replace(BRIEF, base=base, start=start, scales=scales, l1=0.05, l2=0.0))
+def test_bases_and_starts(base, start):
+    trainer, calls = run(replace(BRIEF, base=base, start=start, l1=0.05, l2=0.0))
     for record in trainer.records:
         values = values_of(calls, record.level)
         assert values == sorted(values)
@@ -146,38 +144,11 @@ def test_bases_and_starts(base, start, scales):
         assert 0 < record.nonzero < record.parameters
 
 
-@pytest.mark.parametrize("base", BASES)
-def test_all_scales_go_as_far_as_one(base):
-    """They can do what productions' own parameters can, and without a prior they do."""
-    settings = replace(BRIEF, base=base, l2=0.0, rounds=1)
-    settings = replace(settings, conditional_iterations=60, conditional_tolerance=1e-5)
-    own, all_of = (run(replace(settings, scales=scales))[0].records[-1] for scales in SCALES)
-    assert all_of.parameters > own.parameters
-    assert all_of.value <= own.value + 0.1 * abs(own.value) + 0.5
-
-
-def test_one_scale_is_that_of_the_level():
-    """At the coarsest level there is but one."""
-    own, all_of = (run(replace(BRIEF, rounds=0, scales=scales))[0] for scales in SCALES)
-    assert own.parameters().to_bytes() == all_of.parameters().to_bytes()
-    assert own.records == all_of.records
-
-
-def test_the_parameters_of_levels():
-    trainer, _ = run(replace(BRIEF, scales="all", first_level=1))
-    assert list(trainer.trained) == [1, 2]
-    for number, theta in trainer.trained.items():
-        parameters = trainer.parameterization(number)
-        assert parameters.n_scales == number + 1
-        level, _ = parameters.refined(theta)
-        assert level == trainer.parameters().levels[number]
-
-
 # --- steps along the gradients of batches ---------------------------------------------------------
 BATCHES = replace(BRIEF, solver="adagrad", batch_size=5)
 
 
-@pytest.mark.parametrize("more", [{}, {"l1": 0.05, "l2": 0.0, "scales": "all"}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"l1": 0.05, "l2": 0.0}], ids=str)
 def test_adagrad_trains_each_level(more):
     trainer, calls = run(replace(BATCHES, **more))
     batches = -(-data().n_trees // BATCHES.batch_size)

@@ -73,7 +73,17 @@ def test_old_names_are_refused_with_the_new_ones(name):
     with pytest.raises(StructlearnError, match=r"SL044.*structlearn upgrade") as error:
         spacy.registry.resolve(Config({"x": BEFORE["defaults"][name]}))
     for old, change in CHANGES[name].items():
-        assert f"{old} is now {change.name}" in str(error.value)
+        assert f"{old} {change}" in str(error.value)
+
+
+def test_a_setting_that_was_taken_out():
+    section = BEFORE["defaults"]["ConditionalGrammar"]
+    assert section["scales"] == "own"
+    assert "scales" not in upgraded(section)
+    without = {name: value for name, value in section.items() if name != "scales"}
+    assert upgraded(without) == upgraded(section)
+    with pytest.raises(StructlearnError, match=r"SL046.*grammar\.scales is 'all'.*taken out"):
+        upgraded({"grammar": section | {"scales": "all"}})
 
 
 @pytest.fixture

@@ -14,8 +14,6 @@ span_features         linear features of spans (Hall, Durrett & Klein 2014), lea
                       _xbar: beside the X-bar grammar; _batch: by OWL-QN
 product_features      the same features beside four grammars: the default parser
 lexicon               features of words and tags alone
-multi_scale           conditional grammars whose parameters are sums over levels (Petrov & Klein
-                      2008), and such with parameters of their own
 neural                a network in place of features, or (neural_features) beside them: that of the
                       package's config for NeuralGrammar; neural_cnn: with the layers of spaCy's
                       tok2vec
@@ -40,7 +38,6 @@ settings; training that is interrupted resumes.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -73,28 +70,17 @@ from pb_models import (
     oracle,
 )
 from pk_discriminative import PUNCTUATION
-from pk_models import (
-    TABLE1,
-    Figures,
-    grammar_path,
-    run_training,
-    scored,
-    under,
-    write,
-)
+from pk_models import Figures, scored, under
 from spacy.language import Language
 from spacy.tokens import Doc
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 import train_default
 from recording import CORPORA, RESULTS, WORK, record
-from sparse_blocks import shares
 
 import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import EvalbScore
-from spacy_structlearn.grammar.decode import DECODERS, THRESHOLDS
-from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.decode import DECODERS
 from spacy_structlearn.grammar.span_features import TAG_TEMPLATES, SpanWeights
 from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.optimize.owlqn import OWLQN
@@ -111,9 +97,6 @@ XBAR = replace(SETTINGS["wsj"], rounds=1, merge_fraction=1.0)
 OWN_WORD = tuple(text for text in TAG_TEMPLATES if text.count("[") == text.count("[0]"))
 LEXICON = replace(FEATURES, templates=(), tag_templates=OWN_WORD)
 PASSES = {"owlqn": 60, "adagrad": 12}
-MULTI_SCALE = TABLE1.part(ConditionalGrammarSettings, rounds=3, l1=1.0, l2=0.0, shards=4)
-# Of the parser, for conditional grammars: what petrov_klein2007.py has chosen on WSJ dev.
-CONDITIONAL_THRESHOLD = 5e-3
 
 
 # --- grammars alone -------------------------------------------------------------------------------
@@ -135,53 +118,6 @@ def forests(run: Run) -> Iterator[Figures]:
         grammar = run.generative(corpus, train, 1).latent
         found = oracle(grammar, run.trees(corpus, split), corpus)
         yield under(f"forests.{corpus}", found)
-
-
-def multi_scale(run: Run) -> Iterator[Figures]:
-    """Conditional grammars with a parameter for each production of each level, or of its own."""
-    for scales in ("own", "all"):
-        step = f"multi_scale.{scales}"
-        trainer, notes = _conditional(run, replace(MULTI_SCALE, scales=scales, threads=run.jobs))
-        whole = trainer.parameters()
-        thresholds = (THRESHOLDS[0], *[CONDITIONAL_THRESHOLD] * whole.depth)
-        for record_of in notes["levels"]:
-            level = record_of["level"]
-            model = Model(whole.truncated(level + 1))
-            result = _score(run, model.reader(thresholds=thresholds), "wsj", "dev")
-            found = {
-                "dev_f1": result.f1,
-                "dev_exact": result.complete_match,
-                "parameters": record_of["parameters"],
-                "nonzero": record_of["nonzero"],
-                "share": record_of["nonzero"] / max(record_of["parameters"], 1),
-                "iterations": record_of["iterations"],
-            }
-            yield under(f"{step}.wsj.levels.{level}", found)
-        if scales == "all":
-            yield under(f"{step}.wsj", shares(trainer))
-        model = Model(whole, cpu_s=notes["cpu_s"])
-        parts = {"dev": model, "test": model}
-        yield from measured(run, step, "wsj", parts, thresholds=thresholds)
-
-
-def _conditional(run: Run, settings: ConditionalGrammarSettings) -> tuple[Any, Figures]:
-    """The trainer, which knows parameters and not only weights; its state is kept."""
-    trees = run.trees("wsj", "train")
-    split = "train" if run.limit is None else f"train{run.limit}"
-    name = grammar_path(run.work, "wsj", split, settings).stem
-    path = run.work / "multi_scale" / f"{name}.state"
-    notes = path.with_suffix(".json")
-    if path.exists():
-        trainer = settings.trainer(None, [trees])
-        if trainer.resume(path.read_bytes()):
-            return trainer, json.loads(notes.read_text(encoding="utf8"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    checkpoint = path.with_suffix(".checkpoint")
-    trainer, found = run_training(settings, trees, name, checkpoint)
-    write(notes, json.dumps(found, indent=2).encode())
-    write(path, trainer.to_bytes())
-    checkpoint.unlink(missing_ok=True)
-    return trainer, found
 
 
 # --- features and networks ------------------------------------------------------------------------
@@ -423,7 +359,6 @@ STEPS: dict[str, Callable[[Run], Iterator[Figures]]] = {
     "product_best": product_best,
     "decoders": decoders,
     "tagger": tagger,
-    "multi_scale": multi_scale,
     "product_neural_dev": product_neural_dev,
     "best": best,
 }
