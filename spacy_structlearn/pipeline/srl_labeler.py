@@ -135,7 +135,6 @@ class SRLLabelerSettings(ComponentSettings):
     role_labels: RoleLabels = setting(ENGLISH, help="Of the treebank that the roles are of.")
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
-        """See `Settings`."""
         yield "predicate_tags", "a list of one tag or more, or none", self.predicate_tags != ()
 
 

@@ -309,11 +309,9 @@ class HMMTrainer(Trainer[Any]):
         self.add(data)
 
     def take(self, data: Sequence[SequenceData]) -> None:
-        """See `Trainer`."""
         self._data = [*self._data, *data]
 
     def iterate(self) -> bool:
-        """See `Trainer`."""
         settings, sentences = self.settings, concatenate(self._data, self._model.labels)
         hmm = SecondOrderHMM.fit(
             *sentences,
@@ -331,14 +329,11 @@ class HMMTrainer(Trainer[Any]):
         return self._model.compact("float32")
 
     def data_digest(self) -> bytes:
-        """See `Trainer`."""
         return array_digest(self._first, *concatenate(self._data, self._model.labels))
 
     def state(self) -> dict[str, Any]:
-        """See `Trainer`."""
         return {"model": nested(self._model.to_bytes())}
 
     def restore(self, state: dict[str, Any]) -> bool | None:
-        """See `Trainer`."""
         self._model = ChainModel.from_bytes(state["model"].tobytes())
         return None

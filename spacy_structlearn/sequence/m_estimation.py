@@ -503,13 +503,11 @@ class MEstimationTrainer(Trainer[Any]):
         self.add(data)
 
     def take(self, data: Sequence[SequenceData]) -> None:
-        """See `Trainer`."""
         self._data = [*self._data, *data]
         self._statistics: ChainStatistics | None = None
         self._minimization: Minimization | None = None
 
     def iterate(self) -> bool:
-        """See `Trainer`."""
         minimization = self._begun()
         before = minimization.n_iterations
         more = minimization.step()
@@ -526,16 +524,13 @@ class MEstimationTrainer(Trainer[Any]):
         return model.compact("float32")
 
     def data_digest(self) -> bytes:
-        """See `Trainer`."""
         return array_digest(self._model.to_bytes(), *self._sentences())
 
     def state(self) -> dict[str, Any]:
-        """See `Trainer`."""
         minimization = self._minimization
         return {"search": None if minimization is None else nested(minimization.to_bytes())}
 
     def restore(self, state: dict[str, Any]) -> bool | None:
-        """See `Trainer`."""
         search = state["search"]
         self._minimization = None if search is None else self._begun().resumed(search.tobytes())
         return None

@@ -436,7 +436,6 @@ class ChainModel(Stored):
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> ChainModel:
-        """See `Stored`."""
         if version == 1:
             fields = _from_version_1(fields)
         if version == _PRUNED_VERSION:

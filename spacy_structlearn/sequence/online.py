@@ -47,7 +47,6 @@ class OnlineTrainer(Trainer[Any]):
         raise NotImplementedError
 
     def take(self, data: Sequence[SequenceData]) -> None:
-        """See `Trainer`."""
         columns, offsets, label_ids = concatenate(data, self.model.labels)
         rows = self.model.rows(self.model.templates.keys(columns, offsets))
         offsets = check_offsets(offsets, len(rows))

@@ -44,7 +44,6 @@ class PerceptronTrainer(OnlineTrainer):
         self._arc_totals = np.zeros(len(self._arc_weights))
 
     def iterate(self) -> bool:
-        """See `Trainer`."""
         n_wrong = _perceptron.epoch(
             self._rows,
             self._offsets,
@@ -74,13 +73,11 @@ class PerceptronTrainer(OnlineTrainer):
         return model.compact("float32")
 
     def data_digest(self) -> bytes:
-        """See `Trainer`."""
         model = self.model
         fixed = self._columns, self._starts, self._before, model.initial, model.final
         return array_digest(self._first, *self.arrays, *fixed)
 
     def state(self) -> dict[str, Any]:
-        """See `Trainer`."""
         places = np.flatnonzero((self._weights != 0) | (self._totals != 0))
         return super().state() | {
             "places": places,
@@ -91,7 +88,6 @@ class PerceptronTrainer(OnlineTrainer):
         }
 
     def restore(self, state: dict[str, Any]) -> bool | None:
-        """See `Trainer`."""
         super().restore(state)
         everywhere = np.arange(len(self._before))
         for name in _ARRAYS:

@@ -120,7 +120,6 @@ class StochasticCRFTrainer(OnlineTrainer):
             weights.sums[:] = 0
 
     def iterate(self) -> bool:
-        """See `Trainer`."""
         settings = self.settings
         l1 = settings.l1 / max(self.n_sentences, 1)  # the penalty's part for one sentence
         self.value = _pruned.epoch(
@@ -154,12 +153,10 @@ class StochasticCRFTrainer(OnlineTrainer):
         return self.model.compact("float32")
 
     def data_digest(self) -> bytes:
-        """See `Trainer`."""
         starts = (weights.start for weights in self._weights.values())
         return array_digest(*self.arrays, *starts)
 
     def state(self) -> dict[str, Any]:
-        """See `Trainer`."""
         fields = super().state()
         for kind, weights in self._weights.items():
             places = np.flatnonzero(weights.squares)
@@ -169,7 +166,6 @@ class StochasticCRFTrainer(OnlineTrainer):
         return fields
 
     def restore(self, state: dict[str, Any]) -> bool | None:
-        """See `Trainer`."""
         super().restore(state)
         arrays = []
         for kind, weights in self._weights.items():

@@ -448,7 +448,6 @@ class MEstimationSettings(ChainSettings):
     )
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
-        """See `Settings`."""
         specialized = self.base == "specialized"
         conditional = specialized or self.base == "empirical"
         groups = self.emitted

@@ -37,7 +37,6 @@ class LikelihoodTrainer(Trainer[Any]):
         self.add(data)
 
     def take(self, data: Sequence[SequenceData]) -> None:
-        """See `Trainer`."""
         sentences = concatenate(data, self._model.labels)
         if self._objective is None:
             self._begin(*sentences)
@@ -46,7 +45,6 @@ class LikelihoodTrainer(Trainer[Any]):
             self._start(self._optimizer.x)
 
     def iterate(self) -> bool:
-        """See `Trainer`."""
         optimizer = self._optimizer
         before = optimizer.n_iterations
         more = optimizer.step(self._begun.value_and_grad)
@@ -60,20 +58,16 @@ class LikelihoodTrainer(Trainer[Any]):
         return self._model.compact("float32")
 
     def data_digest(self) -> bytes:
-        """See `Trainer`."""
         return array_digest(self._begun.digest(), self._first)
 
     def state(self) -> dict[str, Any]:
-        """See `Trainer`."""
         return {"optimizer": nested(self._optimizer.to_bytes())}
 
     def restore(self, state: dict[str, Any]) -> bool | None:
-        """See `Trainer`."""
         self._optimizer = type(self._optimizer).from_bytes(state["optimizer"].tobytes())
         return len(self._optimizer.x) == len(self._first)
 
     def close(self) -> None:
-        """See `Trainer`."""
         self._begun.close()
 
     @property
@@ -114,7 +108,6 @@ class JointTrainer(LikelihoodTrainer):
     _data: Sequence[SequenceData] = ()
 
     def take(self, data: Sequence[SequenceData]) -> None:
-        """See `Trainer`."""
         if self._objective is not None:
             self._objective.write(self._optimizer.x)
             self._objective.close()
