@@ -120,7 +120,7 @@ def test_training_ends_where_threads_end(two_machines, name):
         there = make(estimator, engines)
         more, steps = True, 0
         while more:
-            if steps in (1, 3) and isinstance(engine_of(there), RayEngine):
+            if steps in (1, 4) and isinstance(engine_of(there), RayEngine):
                 os.kill(engine_of(there).map(process)[-1], signal.SIGKILL)
                 deaths += 1
             more = there.step()
