@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from grammars import (
+    NEVER,
     SHAPES,
     Enumeration,
     few_trees,
@@ -18,8 +19,6 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.grammar import _chart
 from spacy_structlearn.grammar.decode import DECODERS, ChartParser, compile_grammar
-
-NEVER = (0.0,) * 7  # thresholds: nothing is pruned
 
 
 def compiled(*grammars, thresholds=NEVER, **settings):
