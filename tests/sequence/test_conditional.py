@@ -1,13 +1,11 @@
 """The CRF: objective and gradient, training, and the published check values."""
 
-import gzip
 import itertools
-from hashlib import blake2b
 
 import numpy as np
 import pytest
 from chains import (
-    COLUMNS,
+    CHAINS,
     LABELS,
     RICH_TEMPLATES,
     TEMPLATES,
@@ -16,9 +14,12 @@ from chains import (
     numpy_scores,
     random_data,
     random_model,
+    random_theta,
     sentences,
     train_crf,
 )
+from chains import make_objective as make
+from conll import read_noun_phrases
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize as scipy_minimize
@@ -28,56 +29,8 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.lbfgs import minimize
 from spacy_structlearn.sequence.conditional import ChainLikelihood
 from spacy_structlearn.sequence.decode import viterbi
-from spacy_structlearn.sequence.features import SHA_PEREIRA, Templates
+from spacy_structlearn.sequence.features import SHA_PEREIRA
 from spacy_structlearn.sequence.model import ChainModel
-
-CHAINS = {
-    "first order": {"order": 1},
-    "second order": {"order": 2},
-    "second order, labels only": {"order": 2, "pair_features": False},
-}
-
-
-def make(
-    lengths=(4, 1, 0, 6),
-    n_labels=3,
-    seed=0,
-    l2=0.5,
-    min_count=1,
-    templates=TEMPLATES,
-    threads=1,
-    **options,
-):
-    columns, offsets, label_ids = random_data(lengths, n_labels, seed)
-    templates = Templates(templates)
-    columns = columns[:, [COLUMNS.index(name) for name in templates.columns]]
-    data = columns, offsets, label_ids
-    model = ChainModel.build(*data, LABELS[:n_labels], templates, min_count, **options)
-    return ChainLikelihood(model, *data, l2=l2, threads=threads), data
-
-
-def random_theta(objective, seed=0, scale=0.7):
-    return np.random.default_rng(seed).normal(scale=scale, size=objective.n_parameters)
-
-
-@pytest.mark.parametrize("n_labels", [1, 2, 3, 5])
-@pytest.mark.parametrize("min_count", [1, 2])
-@pytest.mark.parametrize("chain", CHAINS)
-def test_gradient_by_finite_differences(n_labels, min_count, chain):
-    objective, _ = make(
-        n_labels=n_labels, min_count=min_count, templates=RICH_TEMPLATES, **CHAINS[chain]
-    )
-    theta = random_theta(objective)
-    gradient = objective.value_and_grad(theta)[1]
-    step = 1e-5
-    # All of a small model; of a large one some, at another place for each.
-    every = 1 + objective.n_parameters // 400
-    for i in range(n_labels % every, objective.n_parameters, every):
-        shift = np.zeros_like(theta)
-        shift[i] = step
-        above = objective.value_and_grad(theta + shift)[0]
-        below = objective.value_and_grad(theta - shift)[0]
-        assert gradient[i] == pytest.approx((above - below) / (2 * step), abs=1e-6)
 
 
 @pytest.mark.parametrize("chain", CHAINS)
@@ -169,36 +122,22 @@ def test_the_look_ups_of_sha_and_pereira_are_seven():
     assert objective.engine.shards[0].folding.cells.shape == (11, 7)
 
 
-def test_only_supported_features_have_weights():
-    objective, _ = make()
+@pytest.mark.parametrize("order", [1, 2])
+def test_only_supported_features_have_weights(order):
+    objective, _ = make(order=order)
     model = objective.model
     assert objective.n_parameters == model.supported.sum() + model.supported_transitions.sum()
-    objective.write(np.ones(objective.n_parameters))
-    np.testing.assert_array_equal(model.weights != 0, model.supported)
-    np.testing.assert_array_equal(model.transitions != 0, model.supported_transitions)
-    assert model.n_features == objective.n_parameters
-
-
-def test_only_supported_features_have_weights_in_second_order():
-    objective, _ = make(order=2)
-    model = objective.model
-    assert objective.n_parameters == model.supported.sum() + model.supported_transitions.sum()
-    objective.write(np.ones(objective.n_parameters))
-    np.testing.assert_array_equal(model.weights != 0, model.supported)
-    np.testing.assert_array_equal(model.transitions == 1, model.supported_transitions)
-    assert model.n_features == objective.n_parameters
-
-
-def test_parameters_and_write():
-    objective, _ = make()
     assert not objective.parameters().any()
-    theta = random_theta(objective)
+    theta = np.arange(1.0, 1 + objective.n_parameters)
     objective.write(theta)
     np.testing.assert_array_equal(objective.parameters(), theta)
+    np.testing.assert_array_equal(model.weights != 0, model.supported)
+    np.testing.assert_array_equal(model.transitions > 0, model.supported_transitions)
+    assert model.n_features == objective.n_parameters
 
 
 def test_loss_at_zero():
-    objective, _ = make(lengths=[5, 6], n_labels=5)
+    objective, _ = make(lengths=[5, 6], labels=LABELS)
     assert objective.value_and_grad(objective.parameters())[0] == pytest.approx(11 * np.log(5))
 
 
@@ -273,21 +212,6 @@ def test_likelihood_rises_under_lbfgs_and_ends_where_scipy_does():
     np.testing.assert_allclose(result.x, theirs.x, atol=1e-6)
 
 
-def test_train_crf_learns():
-    # The label is a function of the tag and of the label before: learnable without an error.
-    columns, offsets, _ = random_data([8] * 40, n_symbols=3)
-    label_ids = np.where(columns[:, 1] == 2, 1, np.where(columns[:, 0] == 1, 0, 2))
-    seen = []
-    model = train_crf(
-        columns, offsets, label_ids, LABELS[:3], TEMPLATES, l2=0.01, callback=seen.append
-    )
-    assert seen
-    assert model.weights.dtype == np.float64
-    np.testing.assert_array_equal(viterbi(model, columns, offsets), label_ids)
-    again = train_crf(columns, offsets, label_ids, LABELS[:3], TEMPLATES, l2=0.01)
-    assert again.to_bytes() == model.to_bytes()
-
-
 def test_second_order_learns_what_two_labels_before_tell():
     # Every third token is a chunk: without the label before last that cannot be known.
     label_ids = np.tile([0, 2, 2], 40)
@@ -320,27 +244,6 @@ def test_errors():
         objective.add(data[0], data[1], data[2] + 7)
     with pytest.raises(StructlearnError, match="SL203"):
         objective.add(data[0], data[1] + 1, data[2])
-
-
-def read_noun_phrases(path, n_sentences):
-    """Columns, offsets and label ids of a CoNLL-2000 file, NP only."""
-
-    def symbol(text):
-        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
-
-    columns, label_ids, offsets = [], [], [0]
-    ids = {"B-NP": 0, "I-NP": 1}
-    with gzip.open(path, "rt", encoding="utf8") as file:
-        for line in file:
-            if line.strip():
-                word, tag, chunk = line.split()
-                columns.append((symbol(word), symbol(tag)))
-                label_ids.append(ids.get(chunk, 2))
-            elif len(columns) > offsets[-1]:
-                offsets.append(len(columns))
-                if len(offsets) > n_sentences:
-                    break
-    return np.array(columns, dtype=np.uint64), np.array(offsets), np.array(label_ids)
 
 
 @pytest.mark.corpus

@@ -3,18 +3,22 @@
 import numpy as np
 import pytest
 from chains import (
+    CHAINS,
     LABELS,
     RICH_TEMPLATES,
+    check_gradient,
     enumerate_labels,
     numpy_scores,
     random_data,
+    random_theta,
     sentences,
     trained,
 )
+from chains import make_objective as make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from test_local import CHAINS, PLAIN, check_gradient, make, random_theta, separable
+from test_local import PLAIN, separable
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence import pseudolikelihood
@@ -44,15 +48,6 @@ def make_joint(
     model = ChainModel.build(*data, labels, templates, **options)
     model.vocabularies = dict(zip(("ORTH", "TAG"), vocabularies, strict=True))
     return JointPseudoLikelihood(model, *data, l2=0.5, threads=threads), data
-
-
-@pytest.mark.parametrize("labels", [LABELS[:1], LABELS[:3], LABELS, PLAIN])
-@pytest.mark.parametrize("chain", CHAINS)
-def test_gradient_by_finite_differences(labels, chain):
-    objective, _ = make(
-        labels=labels, templates=RICH_TEMPLATES, kind=LogPseudoLikelihood, **CHAINS[chain]
-    )
-    check_gradient(objective)
 
 
 @pytest.mark.parametrize("labels", [LABELS[:1], LABELS[:3], PLAIN])

@@ -2,21 +2,19 @@
 
 import pickle
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from chains import LABELS, RICH_TEMPLATES, random_data, trained
-from test_local import make, random_theta
-from test_pseudolikelihood import ONE_PLACE, make_joint
+from chains import LABELS, RICH_TEMPLATES, random_data, random_theta, trained
+from chains import make_objective as make
+from test_local import KINDS
+from test_pseudolikelihood import make_joint
 
 from spacy_structlearn.sequence.conditional import ChainLikelihood
 from spacy_structlearn.sequence.data import SequenceData
-from spacy_structlearn.sequence.local import LocalLikelihood
-from spacy_structlearn.sequence.pseudolikelihood import JointPseudoLikelihood, LogPseudoLikelihood
-from spacy_structlearn.sequence.settings import CRFSettings, MEMMSettings, PseudoLikelihoodSettings
+from spacy_structlearn.sequence.pseudolikelihood import JointPseudoLikelihood
+from spacy_structlearn.sequence.settings import CRFSettings
 
-KINDS = [ChainLikelihood, LocalLikelihood, LogPseudoLikelihood]
 LENGTHS = np.random.default_rng(5).integers(0, 30, size=40)
 
 
@@ -31,12 +29,21 @@ def at_the_same_weights(objective, model):
     return found
 
 
-def check_partition(whole, model, cut):
-    """cut: from numbers of shards and threads to the objective."""
+@pytest.mark.parametrize("kind", [*KINDS, JointPseudoLikelihood])
+@pytest.mark.parametrize("order", [1, 2])
+def test_value_and_gradient_are_those_of_one_shard(kind, order):
+    if kind is JointPseudoLikelihood:
+        whole, data = make_joint(LENGTHS, order=order)
+    else:
+        whole, data = make(LENGTHS, templates=RICH_TEMPLATES, kind=kind, order=order)
+    model = whole.model
     whole.write(random_theta(whole))
     wanted = at_the_same_weights(whole, model)
     for shards in (2, 3, 60):
-        found = [at_the_same_weights(cut(shards, threads), model) for threads in (1, 2)]
+        found = [
+            at_the_same_weights(kind(model, *data, l2=0.5, shards=shards, threads=threads), model)
+            for threads in (1, 2)
+        ]
         for one, two in zip(*found, strict=True):
             np.testing.assert_array_equal(one, two)
         assert found[0][0] == pytest.approx(wanted[0], rel=1e-12)
@@ -44,62 +51,9 @@ def check_partition(whole, model, cut):
             np.testing.assert_allclose(array, right, atol=1e-10)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("order", [1, 2])
-def test_value_and_gradient_are_those_of_one_shard(kind, order):
-    whole, data = make(LENGTHS, templates=RICH_TEMPLATES, kind=kind, order=order)
-
-    def cut(shards, threads):
-        return kind(whole.model, *data, l2=0.5, shards=shards, threads=threads)
-
-    check_partition(whole, whole.model, cut)
-
-
-def test_the_joint_form_can_be_cut_too():
-    whole, data = make_joint(LENGTHS, order=2)
-
-    def cut(shards, threads):
-        return JointPseudoLikelihood(whole.model, *data, l2=0.5, shards=shards, threads=threads)
-
-    check_partition(whole, whole.model, cut)
-
-
 def examples(seed=0):
     columns, offsets, label_ids = random_data([8] * 30, n_symbols=3, seed=seed)
     return SequenceData(columns, offsets, tuple(np.array(LABELS[:3])[label_ids].tolist()))
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        CRFSettings(templates=RICH_TEMPLATES[:4], tolerance=1e-10),
-        CRFSettings(templates=RICH_TEMPLATES[:4], l1=0.3, tolerance=1e-10),
-        MEMMSettings(templates=RICH_TEMPLATES[:4], tolerance=1e-10),
-        PseudoLikelihoodSettings(templates=RICH_TEMPLATES[:4], tolerance=1e-10),
-        PseudoLikelihoodSettings(templates=ONE_PLACE, joint=True, tolerance=1e-10),
-    ],
-    ids=[
-        "CRFSettings",
-        "CRFSettings, L1",
-        "MEMMSettings",
-        "pseudolikelihood",
-        "joint pseudolikelihood",
-    ],
-)
-def test_the_optimum_depends_on_the_partition_by_rounding_alone(estimator):
-    found = {}
-    for shards, threads in ((1, 1), (3, 1), (3, 2)):
-        settings = replace(estimator, threads=threads, shards=shards)
-        trainer = settings.trainer(settings.initialize([examples()], ["NP"]), [examples()])
-        for _ in range(3):
-            trainer.step()
-        trainer.add([examples(seed=1)])
-        found[shards, threads] = trained(trainer)
-    assert found[3, 1].to_bytes() == found[3, 2].to_bytes()
-    assert found[3, 1].parameters().to_bytes() == found[3, 2].parameters().to_bytes()
-    assert found[3, 1].value == pytest.approx(found[1, 1].value, rel=1e-8)
-    one, three = (found[key].parameters() for key in ((1, 1), (3, 1)))
-    np.testing.assert_allclose(three.transitions, one.transitions, atol=1e-3)
 
 
 def own_threads():
