@@ -165,21 +165,6 @@ def test_added_sentences_begin_a_new_average():
     np.testing.assert_allclose(model.weights, plain.sums[0] / 4, atol=1e-12)
 
 
-def test_trainer():
-    estimator = PerceptronSettings(max_iterations=3)
-    assert estimator.attributes == ("ORTH", "TAG")
-    data = as_data(*random_data([6] * 12, n_symbols=2))
-    model = estimator.initialize(data, ["NP"])
-    assert model.order == 2
-    trainer = estimator.trainer(model, data[:10])
-    assert [trainer.step() for _ in range(3)] == [True, True, False]
-    assert trainer.value > 0
-    trainer.add(data[10:])
-    assert [trainer.step() for _ in range(3)] == [True, True, False]
-    assert trainer.n_iterations == 6
-    assert trainer.parameters().weights.dtype == np.float32
-
-
 def test_no_predicates_and_no_tokens():
     columns, offsets, label_ids = random_data([3, 2])
     model = ChainModel.build(columns, offsets, label_ids, LABELS[:3], TEMPLATES, 99)
