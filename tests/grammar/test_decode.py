@@ -395,12 +395,10 @@ def test_sentences_may_be_any_iterables():
 
 
 # --- tags ----------------------------------------------------------------------------------------
-def weighted_rows(grammar, words, tags, weight, level=-1):
-    """Word scores with those of a given tag raised by so many nats."""
-    rows = word_scores(grammar, words, level)
-    substates = grammar.levels[level].substates[: grammar.symbols.n_tags]
-    owner = np.repeat(grammar.symbols.tags, substates)
-    return rows * np.exp(weight * (owner == np.array(tags)[:, None]))
+def weighted_rows(grammar, words, tags, weight):
+    """Word scores with those of given tags raised by so many nats, or by their shares of them."""
+    raised = np.exp(weight * tag_shares(tags, grammar.symbols.tag_index))
+    return word_scores(grammar, words) * np.repeat(raised, grammar.levels[-1].substates[:3], axis=1)
 
 
 def tags_of(grammar, words, seed=0):
@@ -433,24 +431,6 @@ def test_tags_are_certain(decoder):
     assert checked > 3
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.5, 3.0, -2.0])
-def test_tags_as_a_prior(weight):
-    for seed in range(6):
-        grammar = random_grammar(seed, tags_of_words=0.9)
-        words = sentence(seed, 5)
-        tags = tags_of(grammar, words, seed)
-        parse = parse_one(grammar, words, tags, weight, thresholds=NEVER)
-        rows = weighted_rows(grammar, words, tags, weight)
-        posteriors = numpy_posteriors(grammar.levels[-1], 3, rows)
-        if parse.failed:
-            assert posteriors.total == 0
-            continue
-        check_brackets(parse, grammar, posteriors)
-        log_tree = tree_log_probability(grammar, parse.tree(words), rows)
-        expected = log_tree - np.log(posteriors.total)
-        assert parse.log_probability == pytest.approx(expected, abs=1e-4)
-
-
 def probable_tags(grammar, words, seed=0):
     """Random probabilities of the tags of words, of some of which one is certain."""
     rng = np.random.default_rng(seed)
@@ -462,18 +442,19 @@ def probable_tags(grammar, words, seed=0):
     return [one if rng.random() < 0.3 else some for one, some in zip(certain, given, strict=True)]
 
 
-@pytest.mark.parametrize("weight", [0.5, 3.0])
-def test_probabilities_of_tags_as_a_prior(weight):
+@pytest.mark.parametrize("weight", [0.0, 0.5, 3.0, -2.0])
+@pytest.mark.parametrize("made", [tags_of, probable_tags])
+def test_tags_as_a_prior(made, weight):
     for seed in range(6):
         grammar = random_grammar(seed, tags_of_words=0.9)
         words = sentence(seed, 5)
-        tags = probable_tags(grammar, words, seed)
+        tags = made(grammar, words, seed)
         parse = parse_one(grammar, words, tags, weight, thresholds=NEVER)
-        level = grammar.levels[-1]
-        shares = tag_shares(tags, grammar.symbols.tag_index)
-        raised = np.repeat(np.exp(weight * shares), level.substates[:3], axis=1)
-        rows = word_scores(grammar, words) * raised
-        posteriors = numpy_posteriors(level, 3, rows)
+        rows = weighted_rows(grammar, words, tags, weight)
+        posteriors = numpy_posteriors(grammar.levels[-1], 3, rows)
+        if parse.failed:
+            assert posteriors.total == 0
+            continue
         check_brackets(parse, grammar, posteriors)
         log_tree = tree_log_probability(grammar, parse.tree(words), rows)
         expected = log_tree - np.log(posteriors.total)
