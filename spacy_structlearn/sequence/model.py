@@ -144,11 +144,11 @@ class ChainModel(Stored):
         label_ids: NDArray[np.integer],
         labels: Sequence[str],
         templates: Templates | Sequence[str],
-        min_count: int = 1,
+        min_count: int,
         *,
-        order: int = 1,
-        pair_features: bool = True,
-        encoding: str = "IOB2",
+        order: int,
+        pair_features: bool,
+        encoding: str,
     ) -> ChainModel:
         """An untrained (all zero) float64 model of the predicates and labels in labelled data.
 

@@ -73,7 +73,15 @@ class SpecializedHMM:
         self._label_ids = check_label_ids(label_ids, len(columns), len(labels))
         # The states and which of them may follow one another: a model without predicates.
         self._chain = ChainModel.build(
-            columns[:, :0], self._offsets, self._label_ids, labels, (), order=2, encoding=encoding
+            columns[:, :0],
+            self._offsets,
+            self._label_ids,
+            labels,
+            (),
+            1,
+            order=2,
+            pair_features=True,
+            encoding=encoding,
         )
         self._before = previous_labels(self._label_ids, self._offsets, self._chain.start)
         self._state_ids = self._chain.state_ids(self._label_ids, self._offsets)

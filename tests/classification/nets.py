@@ -1,7 +1,9 @@
 """Models in short, and Bayes nets with dictionaries: what arrays and kernel are compared with."""
 
+import re
 from math import exp, log
 
+import numpy as np
 from hypothesis import strategies as st
 
 from spacy_structlearn.classification import (
@@ -10,6 +12,8 @@ from spacy_structlearn.classification import (
     LogLinear,
     LogLinearSettings,
 )
+from spacy_structlearn.classification.counts import JointCounts
+from spacy_structlearn.classification.features import Table
 
 VARIABLES = ("a", "b", "c")
 VALUES = ("x", "y", "z", "w", None)
@@ -86,6 +90,35 @@ class SlowNet:
             chosen = None if smoothing == "uniform" else chosen
             total += log(self.probability(variable, parents, (*row, label), chosen))
         return total
+
+
+def joint_counts(rows, labels):
+    ids = np.array([LABELS.index(label) for label in labels], dtype=np.int64)
+    return JointCounts(Table.of(rows, VARIABLES), ids, LABELS)
+
+
+def own_scores(scores, labels, names):
+    """Of each row that of its own label."""
+    return scores[np.arange(len(labels)), [names.index(label) for label in labels]]
+
+
+def accuracy(model, rows, labels):
+    return np.mean([a == b for a, b in zip(model.predict(rows), labels, strict=True)])
+
+
+def quadruples(corpora, name):
+    """Rows and labels of a file of Ratnaparkhi, Reynar & Roukos (1994)."""
+    lines = (corpora / "ppattach" / name).read_text(encoding="latin1").splitlines()
+    items = [line.split() for line in lines]
+    rows = [tuple(map(normalized, item[1:5])) for item in items]
+    return Table.of(rows, ("v", "n1", "p", "n2")), [item[5] for item in items]
+
+
+def normalized(word):
+    word = word.lower()
+    if re.fullmatch(r"\d{4}", word):
+        return "YEAR"
+    return "NUM" if re.fullmatch(r"[\d.,:/\-]*\d[\d.,:/\-]*", word) else word
 
 
 def slow_left_out(rows, labels, names, structure, **settings):

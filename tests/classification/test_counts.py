@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nets import LABELS, VARIABLES, tables
+from nets import LABELS, VARIABLES, joint_counts, tables
 
 from spacy_structlearn.classification._counts import BayesNetKernel, KeyIndex, group
 from spacy_structlearn.classification.counts import (
     Cache,
     CountedInstances,
-    JointCounts,
     check_label_ids,
     join,
     seed_of,
@@ -24,11 +23,6 @@ from spacy_structlearn.errors import StructlearnError
 
 KEYS = st.integers(0, 5) | st.integers(0, 2**64 - 1)
 SUBSETS = [subset for size in range(5) for subset in combinations(range(4), size)]
-
-
-def joint_counts(rows, labels):
-    ids = [LABELS.index(label) for label in labels]
-    return JointCounts(Table.of(rows, VARIABLES), np.array(ids, dtype=np.int64), LABELS)
 
 
 def values(row, subset):

@@ -10,6 +10,7 @@ from nets import (
     LABELS,
     VARIABLES,
     SlowNet,
+    joint_counts,
     named,
     slow_accuracy,
     slow_left_out,
@@ -24,8 +25,7 @@ from spacy_structlearn.errors import StructlearnError
 
 
 def instances_of(table, dev):
-    ids = np.array([LABELS.index(label) for label in table[1]], dtype=np.int64)
-    counts = JointCounts(Table.of(table[0], VARIABLES), ids, LABELS)
+    counts = joint_counts(*table)
     if dev is None:
         return CountedInstances.left_out(counts)
     ids = np.array([LABELS.index(label) for label in dev[1]], dtype=np.int64)

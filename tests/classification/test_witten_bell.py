@@ -4,19 +4,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nets import LABELS, VARIABLES, SlowNet, slow_left_out, structures, tables
+from nets import (
+    LABELS,
+    VARIABLES,
+    SlowNet,
+    joint_counts,
+    slow_left_out,
+    structures,
+    tables,
+)
 from scipy.optimize import approx_fprime
 
 from spacy_structlearn.classification import witten_bell
-from spacy_structlearn.classification.counts import CountedInstances, JointCounts
+from spacy_structlearn.classification.counts import CountedInstances
 from spacy_structlearn.classification.features import Table
 
 D_VALUES = st.floats(0.01, 100)
-
-
-def joint_counts(rows, labels):
-    ids = np.array([LABELS.index(label) for label in labels], dtype=np.int64)
-    return JointCounts(Table.of(rows, VARIABLES), ids, LABELS)
 
 
 def fill(structure, numbers):

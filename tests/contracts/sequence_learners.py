@@ -65,7 +65,15 @@ def chain_model(order=1, **further):
     label_ids = [TAGS.tolist().index(tag) for tag in data.tags]
     templates = Templates(TEMPLATES, 40 if "margin" in further else 64)
     model = ChainModel.build(
-        data.columns, data.offsets, np.array(label_ids), TAGS.tolist(), templates, order=order
+        data.columns,
+        data.offsets,
+        np.array(label_ids),
+        TAGS.tolist(),
+        templates,
+        min_count=1,
+        order=order,
+        pair_features=True,
+        encoding="IOB2",
     )
     rng = np.random.default_rng(0)
     weights = rng.normal(size=model.weights.shape) * (rng.random(model.weights.shape) < 0.5)

@@ -1,5 +1,6 @@
 """Random latent grammars, and obviously right parsing: NumPy in float64, and enumeration."""
 
+import threading
 from collections import defaultdict
 from functools import cache
 from itertools import pairwise, product
@@ -13,12 +14,14 @@ from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.hypergraph import BRACKET_COST, LIKELIER
 from spacy_structlearn.grammar.model import LatentGrammar, Level
 from spacy_structlearn.grammar.symbols import Rules, Symbols, binarize, restore
-from spacy_structlearn.trees.brackets import load_trees
+from spacy_structlearn.trees.brackets import load_trees, parse_tree
 from spacy_structlearn.trees.normalize import normalize
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
 WORDS = tuple(f"w{i}" for i in range(6))
 SHAPES = ("right", "left", "any")
+NEVER = (0.0,) * 7  # thresholds: nothing is pruned
+SMALL = {"density": 0.2, "unary": 0.4}
 
 
 # --- grammars ------------------------------------------------------------------------------------
@@ -279,6 +282,41 @@ def refined(grammar, seed=0, noise=0.5):
         binarization=grammar.binarization,
         temperature=grammar.temperature,
     )
+
+
+def as_members(grammar, other):
+    """Their product: the grammar with a further level, which is the last one of the other."""
+    end = other.levels[-1]
+    nothing = np.zeros_like(end.ancestors)
+    member = Level(grammar.rules, end.substates, nothing, end.binary, end.unary, end.root)
+    return LatentGrammar(
+        grammar.symbols,
+        grammar.rules,
+        [*grammar.levels, member],
+        Table(WORDS, [*grammar.lexicon.tables, other.lexicon.tables[-1]]),
+        members=1,
+    )
+
+
+def chain_grammar(n_levels=1):
+    """Sentences of any length; a word "b" may end with u."""
+    grammar = grammar_from(
+        ["t", "u"],
+        ["X"],
+        {"X -> t X": 0.4, "X -> X u": 0.2, "X -> t t": 0.1},
+        {"X -> t": 0.2, "X -> u": 0.1},
+        {"X": 1.0},
+        {("t", "a"): 0.5, ("t", "b"): 0.5, ("u", "b"): 1.0},
+    )
+    for _ in range(n_levels - 1):
+        grammar = refined(grammar)
+    return grammar
+
+
+def flat_trees(third="(TOP (t a) (u b) (t a) (. !))"):
+    """Trees of whose roots some have several children."""
+    lines = "(TOP (S (t a) (u b)) (. !))", "(TOP (S (t a) (u b)))", third, "(TOP (. !))"
+    return [parse_tree(line) for line in lines]
 
 
 @cache
@@ -610,3 +648,25 @@ def key_of(parse):
 def sentence(seed, n, words=WORDS):
     """Random words."""
     return [words[i] for i in np.random.default_rng(seed).integers(len(words), size=n)]
+
+
+def same_parses(a, b, atol=0.0):
+    """Whether two parses are equal, numbers up to atol."""
+    numbers = [(a.log_probability, b.log_probability), (a.log_likelihood, b.log_likelihood)]
+    return (
+        key_of(a) == key_of(b)
+        and (a.failed, a.root, a.levels) == (b.failed, b.root, b.levels)
+        and np.allclose(a.probabilities, b.probabilities, rtol=0, atol=atol)
+        and all(x == y or abs(x - y) <= atol for x, y in numbers)
+    )
+
+
+def in_threads(work, n=4):
+    """Whether work says so in each of n threads."""
+    found = []
+    workers = [threading.Thread(target=lambda: found.append(work())) for _ in range(n)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return found == [True] * n

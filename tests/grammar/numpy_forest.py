@@ -371,10 +371,7 @@ def learned(name, kind="smoothed", rounds=2, binarization="right"):
         binarization=binarization,
         root="R" if name == "toy" else "TOP",
     )
-    trainer = settings.trainer(None, [trees])
-    while trainer.step():
-        pass
-    return settings.encode([trees]), without_backoff(trainer.parameters())
+    return settings.encode([trees]), without_backoff(treebanks.learned(settings, trees))
 
 
 def coarse(data, grammar, threshold=0.0, edge_factor=0.1, shards=1, folder=None):

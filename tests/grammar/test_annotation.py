@@ -5,7 +5,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from damaged_arrays import CHANGES, changed, cut
-from grammars import SHAPES, few_trees, sample_grammar, sample_trees
+from grammars import NEVER, SHAPES, few_trees, sample_grammar, sample_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from treebanks import toy, trees
@@ -24,7 +24,6 @@ from spacy_structlearn.grammar.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.grammar.symbols import Symbols, binarize
 
-NEVER = (0.0,) * 7  # thresholds: nothing is pruned
 ANCESTORS = list(product(DEPTHS, (False, True)))
 SYMBOLS = Symbols(("a", "b"), ("X", "Y"), (2, 3))
 A, B, X, Y, INNER_X, INNER_Y = range(6)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from grammars import (
+    NEVER,
     SHAPES,
     Enumeration,
     few_trees,
@@ -18,8 +19,6 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.grammar import _chart
 from spacy_structlearn.grammar.decode import DECODERS, ChartParser, compile_grammar
-
-NEVER = (0.0,) * 7  # thresholds: nothing is pruned
 
 
 def compiled(*grammars, thresholds=NEVER, **settings):
@@ -338,13 +337,15 @@ def test_a_tree_is_read_from_the_forest():
 
 
 def test_a_chart_is_used_again():
-    # Short and long sentences, and failures between: nothing of one is left to the next.
-    grammar = random_grammar(3)
-    parser, chart = compiled(grammar, thresholds=(1e-4,) * 7), _chart.Chart()
-    for n in (7, 2, 45, 1, 12):
-        words = sentence(n, n)
-        lexicon = scores_of(grammar, words)
-        offsets = np.array([0, n])
+    # Short and long sentences of small and large grammars, and failures between: nothing of one
+    # is left to the next.
+    small, large = (
+        random_grammar(3, n_tags=tags, n_phrases=phrases) for tags, phrases in ((3, 2), (9, 17))
+    )
+    chart = _chart.Chart()
+    for n, grammar in ((7, small), (2, small), (9, large), (45, small), (1, large), (12, small)):
+        parser = compiled(grammar, thresholds=(1e-4,) * 7)
+        lexicon, offsets = scores_of(grammar, sentence(n, n)), np.array([0, n])
         fresh = _chart.Chart().parse(parser, lexicon, [], offsets)
         again = chart.parse(parser, lexicon, [], offsets)
         for a, b in zip(fresh, again, strict=True):
@@ -445,21 +446,6 @@ def test_words_that_have_no_scores():
             chart.forest(parser, bad, [])
     with pytest.raises(ValueError, match="score"):
         chart.posteriors(parser, lexicon[0][:, :1].copy())
-
-
-def test_the_room_of_another_grammar():
-    small, large = (
-        random_grammar(3, n_tags=tags, n_phrases=phrases) for tags, phrases in ((3, 2), (9, 17))
-    )
-    chart = _chart.Chart()
-    for grammar in (small, large, small, large):
-        lexicon = scores_of(grammar, sentence(5, 9))
-        parser = compiled(grammar)
-        mine, fresh = (
-            own.parse(parser, lexicon, [], np.array([0, 9])) for own in (chart, _chart.Chart())
-        )
-        for a, b in zip(mine, fresh, strict=True):
-            np.testing.assert_array_equal(a, b)
 
 
 def test_choices_that_make_no_tree():

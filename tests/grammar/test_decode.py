@@ -1,13 +1,15 @@
 """The parser: decoders against enumeration, pruning, tags, products of grammars, edge cases."""
 
-import threading
-
 import numpy as np
 import pytest
 from grammars import (
+    NEVER,
     SHAPES,
+    SMALL,
     WORDS,
     Table,
+    as_members,
+    chain_grammar,
     few_trees,
     grammar_from,
     key_of,
@@ -22,37 +24,21 @@ from grammars import (
     with_lexicon,
     word_scores,
 )
+from grammars import same_parses as same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar import _chart, decode
 from spacy_structlearn.grammar.decode import DECODERS, ChartParser
-from spacy_structlearn.grammar.em import treebank_grammar
 from spacy_structlearn.grammar.hypergraph import BRACKET_COST, LIKELIER
-from spacy_structlearn.grammar.model import LatentGrammar, Level
-from spacy_structlearn.grammar.symbols import binarize
+from spacy_structlearn.grammar.model import LatentGrammar
 from spacy_structlearn.trees.parse import calibrate, tag_shares
-from spacy_structlearn.trees.tree import Tree
-
-NEVER = (0.0,) * 7  # thresholds: nothing is pruned
-SMALL = {"density": 0.2, "unary": 0.4}
 
 
 def parse_one(grammar, words, tags=None, tag_weight=np.inf, **settings):
     given_tags = None if tags is None else [tags]
     return ChartParser(grammar, **settings).parse([words], given_tags, tag_weight=tag_weight)[0]
-
-
-def same(a, b, atol=0.0):
-    """Whether two parses are equal, numbers up to atol."""
-    numbers = [(a.log_probability, b.log_probability), (a.log_likelihood, b.log_likelihood)]
-    return (
-        key_of(a) == key_of(b)
-        and (a.failed, a.root, a.levels) == (b.failed, b.root, b.levels)
-        and np.allclose(a.probabilities, b.probabilities, rtol=0, atol=atol)
-        and all(x == y or abs(x - y) <= atol for x, y in numbers)
-    )
 
 
 def check_brackets(parse, grammar, posteriors):
@@ -277,17 +263,6 @@ def test_levels_may_be_left_out():
     assert same(every, some, atol=1e-6)
 
 
-@pytest.mark.parametrize("n_levels", [1, 3])
-def test_thresholds_that_prune_everything_are_lowered(n_levels):
-    grammar = random_grammar(2, n_levels=n_levels)
-    for n in (1, 3, 9, 20):
-        words = sentence(n, n)
-        parse = parse_one(grammar, words, thresholds=(1.0,) * 7)
-        assert not parse.failed
-        assert 0 < parse.levels <= n_levels
-        assert parse.tree(words).words() == words
-
-
 def test_levels_without_a_parse_are_left_out():
     grammar = random_grammar(2, n_levels=4)
     words = sentence(2, 5)
@@ -304,21 +279,6 @@ def test_levels_without_a_parse_are_left_out():
 
 
 # --- no parse, and other edges -------------------------------------------------------------------
-def chain_grammar(n_levels=2):
-    """Sentences of any length; a word "b" may end with u."""
-    grammar = grammar_from(
-        ["t", "u"],
-        ["X"],
-        {"X -> t X": 0.4, "X -> X u": 0.2, "X -> t t": 0.1},
-        {"X -> t": 0.2, "X -> u": 0.1},
-        {"X": 1.0},
-        {("t", "a"): 0.5, ("t", "b"): 0.5, ("u", "b"): 1.0},
-    )
-    for _ in range(n_levels - 1):
-        grammar = refined(grammar)
-    return grammar
-
-
 def test_no_parse_gives_a_flat_tree():
     grammar = grammar_from(
         ["a", "b", "c"],
@@ -364,7 +324,7 @@ def test_the_longest_chain_over_a_word():
 
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_long_sentences(decoder):
-    grammar = chain_grammar()
+    grammar = chain_grammar(2)
     parser = ChartParser(grammar, decoder=decoder)
     for n in (1, 2, 100, 300):
         words = sentence(n, n, ["a", "b"])
@@ -434,54 +394,11 @@ def test_sentences_may_be_any_iterables():
     assert same(parser.k_best(tuple(words), 1)[0], expected, atol=1e-6)
 
 
-# --- batches and threads -------------------------------------------------------------------------
-def test_batches_and_threads_change_nothing(monkeypatch):
-    grammar = chain_grammar()
-    rng = np.random.default_rng(0)
-    sentences = [sentence(i, n, ["a", "b"]) for i, n in enumerate(rng.integers(12, size=80))]
-    # Of some tags there is no tree.
-    tags = [["u" if rng.random() < 0.1 else "" for _ in words] for words in sentences]
-    alone = ChartParser(grammar)
-    expected = [alone.parse([w], [t])[0] for w, t in zip(sentences, tags, strict=True)]
-    assert 10 < sum(parse.failed for parse in expected) < 60
-    for size in (1, 30, 4000):
-        monkeypatch.setattr(decode, "_BATCH_WORDS", size)
-        for threads in (1, 2, 3):
-            parser = ChartParser(grammar, threads=threads)
-            for _ in range(2):
-                found = parser.parse(sentences, tags)
-                assert len(found) == len(sentences)
-                for words, a, b in zip(sentences, found, expected, strict=True):
-                    assert same(a, b)
-                    assert len(a.tags) == len(words)
-
-
-def test_one_parser_in_several_threads():
-    parser = ChartParser(random_grammar(6))
-    sentences = [sentence(i, 3 + i % 9) for i in range(40)]
-    expected = parser.parse(sentences)
-    wrong = []
-
-    def work():
-        for words, parse in zip(sentences, expected, strict=True):
-            if not same(parser.parse([words])[0], parse):
-                wrong.append(words)
-
-    workers = [threading.Thread(target=work) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert not wrong
-
-
 # --- tags ----------------------------------------------------------------------------------------
-def weighted_rows(grammar, words, tags, weight, level=-1):
-    """Word scores with those of a given tag raised by so many nats."""
-    rows = word_scores(grammar, words, level)
-    substates = grammar.levels[level].substates[: grammar.symbols.n_tags]
-    owner = np.repeat(grammar.symbols.tags, substates)
-    return rows * np.exp(weight * (owner == np.array(tags)[:, None]))
+def weighted_rows(grammar, words, tags, weight):
+    """Word scores with those of given tags raised by so many nats, or by their shares of them."""
+    raised = np.exp(weight * tag_shares(tags, grammar.symbols.tag_index))
+    return word_scores(grammar, words) * np.repeat(raised, grammar.levels[-1].substates[:3], axis=1)
 
 
 def tags_of(grammar, words, seed=0):
@@ -514,24 +431,6 @@ def test_tags_are_certain(decoder):
     assert checked > 3
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.5, 3.0, -2.0])
-def test_tags_as_a_prior(weight):
-    for seed in range(6):
-        grammar = random_grammar(seed, tags_of_words=0.9)
-        words = sentence(seed, 5)
-        tags = tags_of(grammar, words, seed)
-        parse = parse_one(grammar, words, tags, weight, thresholds=NEVER)
-        rows = weighted_rows(grammar, words, tags, weight)
-        posteriors = numpy_posteriors(grammar.levels[-1], 3, rows)
-        if parse.failed:
-            assert posteriors.total == 0
-            continue
-        check_brackets(parse, grammar, posteriors)
-        log_tree = tree_log_probability(grammar, parse.tree(words), rows)
-        expected = log_tree - np.log(posteriors.total)
-        assert parse.log_probability == pytest.approx(expected, abs=1e-4)
-
-
 def probable_tags(grammar, words, seed=0):
     """Random probabilities of the tags of words, of some of which one is certain."""
     rng = np.random.default_rng(seed)
@@ -543,18 +442,19 @@ def probable_tags(grammar, words, seed=0):
     return [one if rng.random() < 0.3 else some for one, some in zip(certain, given, strict=True)]
 
 
-@pytest.mark.parametrize("weight", [0.5, 3.0])
-def test_probabilities_of_tags_as_a_prior(weight):
+@pytest.mark.parametrize("weight", [0.0, 0.5, 3.0, -2.0])
+@pytest.mark.parametrize("made", [tags_of, probable_tags])
+def test_tags_as_a_prior(made, weight):
     for seed in range(6):
         grammar = random_grammar(seed, tags_of_words=0.9)
         words = sentence(seed, 5)
-        tags = probable_tags(grammar, words, seed)
+        tags = made(grammar, words, seed)
         parse = parse_one(grammar, words, tags, weight, thresholds=NEVER)
-        level = grammar.levels[-1]
-        shares = tag_shares(tags, grammar.symbols.tag_index)
-        raised = np.repeat(np.exp(weight * shares), level.substates[:3], axis=1)
-        rows = word_scores(grammar, words) * raised
-        posteriors = numpy_posteriors(level, 3, rows)
+        rows = weighted_rows(grammar, words, tags, weight)
+        posteriors = numpy_posteriors(grammar.levels[-1], 3, rows)
+        if parse.failed:
+            assert posteriors.total == 0
+            continue
         check_brackets(parse, grammar, posteriors)
         log_tree = tree_log_probability(grammar, parse.tree(words), rows)
         expected = log_tree - np.log(posteriors.total)
@@ -577,7 +477,7 @@ def test_one_certain_tag_is_that_tag(decoder, weight):
 
 
 def test_the_most_probable_tag_is_required():
-    grammar = chain_grammar()
+    grammar = chain_grammar(2)
     words = ["b", "a", "b", "b"]
     likely = [{"u": 0.3, "t": 0.6}, "", {"t": 0.2, "u": 0.7, "v": 0.1}, {"v": 0.9, "u": 0.1}]
     expected = parse_one(grammar, words, ["t", "", "u", "u"])
@@ -604,7 +504,7 @@ def test_a_prior_of_nothing_changes_nothing():
 
 @pytest.mark.parametrize("weight", [20.0, 80.0, 200.0, 1e6])
 def test_a_high_weight_is_nearly_certain(weight):
-    grammar = chain_grammar()
+    grammar = chain_grammar(2)
     words = ["b", "a", "b", "b"]
     for tags in (["t", "", "u", "u"], ["t", "t", "t", "t"]):
         certain = parse_one(grammar, words, tags, thresholds=NEVER)
@@ -615,7 +515,7 @@ def test_a_high_weight_is_nearly_certain(weight):
 
 def test_words_never_seen_with_their_tag():
     # "a" is only a t; here it is said to be a u.
-    grammar = chain_grammar()
+    grammar = chain_grammar(2)
     words, tags = ["b", "a"], ["t", "u"]
     certain = parse_one(grammar, words, tags)
     assert certain.tags == ["t", "u"]
@@ -630,7 +530,7 @@ def test_words_never_seen_with_their_tag():
 
 
 def test_impossible_tags_give_a_flat_tree_with_them():
-    grammar = chain_grammar()
+    grammar = chain_grammar(2)
     words, tags = ["b", "b", "a"], ["u", "t", "t"]
     parse = parse_one(grammar, words, tags)
     assert parse.failed
@@ -699,16 +599,7 @@ def test_blocks_may_be_dense_or_listed(decoder, zeros, monkeypatch):
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_members_are_a_product(decoder):
     grammar, other = random_grammar(4), random_grammar(4, variant=1, n_levels=2)
-    end = other.levels[-1]
-    nothing = np.zeros_like(end.ancestors)
-    member = Level(grammar.rules, end.substates, nothing, end.binary, end.unary, end.root)
-    joined = LatentGrammar(
-        grammar.symbols,
-        grammar.rules,
-        [*grammar.levels, member],
-        Table(WORDS, [*grammar.lexicon.tables, other.lexicon.tables[-1]]),
-        members=1,
-    )
+    joined = as_members(grammar, other)
     for n in (1, 4, 9):
         words = sentence(n, n)
         product = parse_one([grammar, other], words, decoder=decoder)
@@ -728,30 +619,6 @@ def test_a_grammar_without_a_parse_has_no_say(decoder):
 
 
 # --- output --------------------------------------------------------------------------------------
-def test_chains_are_restored():
-    grammar = grammar_from(
-        ["t", "u"],
-        ["A", "B", "C", "D"],
-        {"B -> t u": 0.5, "C -> B t": 1.0},
-        {"A -> B": 0.6, "A -> D": 0.4, "B -> t": 0.5, "D -> u": 1.0},
-        {"A": 0.7, "C": 0.3},
-        {("t", "t"): 1.0, ("u", "u"): 1.0},
-    )
-    a, b, c, d = (grammar.symbols.phrase_index[label] for label in "ABCD")
-    grammar.chains.update({(a, b): (c, d), (a, d): (b,)})
-    for words, expected in (
-        ("t u", "(TOP (A (C (D (B (t t) (u u))))))"),
-        ("t", "(TOP (A (C (D (B (t t))))))"),
-        ("u", "(TOP (A (B (D (u u)))))"),
-        ("t u t", "(TOP (C (B (t t) (u u)) (t t)))"),
-    ):
-        for decoder in DECODERS:
-            parser = ChartParser(grammar, decoder=decoder)
-            for parse in (parser.parse([words.split()])[0], parser.k_best(words.split(), 1)[0]):
-                assert str(parse.tree(words.split())) == expected
-                np.testing.assert_allclose(parse.probabilities, 1, atol=1e-6)
-
-
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_labels_between_have_the_posterior_of_the_chain(decoder):
     found = 0
@@ -777,28 +644,6 @@ def test_labels_between_have_the_posterior_of_the_chain(decoder):
             assert p is None or mine == p
             assert 0 <= mine <= 1
     assert found
-
-
-@pytest.mark.parametrize("decoder", DECODERS)
-def test_the_inserted_root_is_left_out(decoder):
-    trees = [
-        Tree("TOP", [Tree("S", [Tree("t", (), "a"), Tree("u", (), "b")]), Tree(".", (), "!")]),
-        Tree("TOP", [Tree("S", [Tree("t", (), "a"), Tree("u", (), "b")])]),
-        Tree(
-            "TOP", [Tree("t", (), "a"), Tree("u", (), "b"), Tree("t", (), "a"), Tree(".", (), "!")]
-        ),
-        Tree("TOP", [Tree(".", (), "!")]),
-    ]
-    for binarization in ("right", "left"):
-        grammar = treebank_grammar(binarize(trees, binarization))
-        assert grammar.symbols.inserted_root >= 0
-        parser = ChartParser(grammar, decoder=decoder)
-        for tree in trees:
-            words, tags = tree.words(), tree.tags()
-            parse = parser.parse([words], [tags])[0]
-            assert parse.tree(words) == tree
-            assert len(parse.probabilities) == len(parse.labels)
-            assert parser.k_best(words, 1, tags)[0].tree(words) == tree
 
 
 @pytest.mark.parametrize("binarization", ["right", "left"])

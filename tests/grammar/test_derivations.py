@@ -112,21 +112,6 @@ def test_counts_are_derivatives_of_the_log_likelihood():
             assert found[place] == pytest.approx((high - low) / (b - a), abs=2e-3)
 
 
-@pytest.mark.parametrize("threads", [2, 3])
-def test_threads_change_no_bit(threads):
-    data = binarize(treebanks.sample())
-    level, emissions = random_level(data, np.random.default_rng(2))
-    one, several = TreebankDerivations(data), TreebankDerivations(data, threads)
-    first, second = (
-        one.expected_counts((level, emissions)),
-        several.expected_counts((level, emissions)),
-    )
-    several.close()
-    assert first[0] == second[0]
-    for a, b in zip(first[1], second[1], strict=True):
-        assert np.array_equal(a, b)
-
-
 def test_a_long_tree_does_not_underflow():
     words = " ".join(f"(T w{i})" for i in range(3000))
     data = binarize(treebanks.trees(f"(TOP (S {words}))"))
@@ -154,22 +139,15 @@ def test_an_impossible_tree_counts_for_nothing():
     assert all(np.isfinite(array).all() for array in counts)
 
 
+def fields_of(data):
+    names = ("symbol", "left", "right", "production", "offsets", "roots", "pairs")
+    rules = {name: getattr(data.rules, name) for name in ("binary", "unary", "root")}
+    return {name: getattr(data, name) for name in names} | rules | {"n_symbols": data.symbols.size}
+
+
 def test_arrays_that_do_not_fit_are_refused():
     data = binarize(treebanks.toy(), root="R")
-    rules = data.rules
-    fields = {
-        "symbol": data.symbol,
-        "left": data.left,
-        "right": data.right,
-        "production": data.production,
-        "offsets": data.offsets,
-        "roots": data.roots,
-        "n_symbols": data.symbols.size,
-        "binary": rules.binary,
-        "unary": rules.unary,
-        "root": rules.root,
-        "pairs": data.pairs,
-    }
+    fields = fields_of(data)
     _derivations.Trees(**fields)
     for name in ("symbol", "left", "right", "production", "roots"):
         wrong = fields[name].copy()
@@ -187,12 +165,9 @@ def test_offsets_that_leave_the_arrays_are_refused():
     data = binarize(treebanks.toy(), root="R")
     offsets = data.offsets.copy()
     offsets[1] = 10**9
-    parts = (data.symbol, data.left, data.right, data.production, offsets, data.roots)
-    rules = data.rules
-    rest = (data.symbols.size, rules.binary, rules.unary, rules.root, data.pairs)
     with pytest.raises(ValueError, match="nodes"):
-        _derivations.Trees(*parts, *rest)
-    trees = _derivations.Trees(*parts[:4], data.offsets, *parts[5:], *rest)
+        _derivations.Trees(**{**fields_of(data), "offsets": offsets})
+    trees = _derivations.Trees(**fields_of(data))
     level, emissions = random_level(data, np.random.default_rng(5))
     n_nodes = data.n_nodes
     node_offsets = cumulative(level.substates[data.symbol])

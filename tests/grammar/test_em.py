@@ -124,7 +124,7 @@ def test_without_trees_there_is_no_grammar():
         treebank_grammar(binarize([]))
 
 
-@pytest.mark.parametrize("shards", [2, 3, 100])
+@pytest.mark.parametrize("shards", [1, 2, 3, 100])
 def test_counts_of_shards_add_up(shards):
     data = binarize(treebanks.sample())
     level, words, learner = refine(data)

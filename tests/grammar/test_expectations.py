@@ -1,10 +1,10 @@
 """How often features of fragments are expected: against random trees, sums, and counts."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+import treebanks
 from grammars import grammar_from
 from random_trees import samples
 from test_fragments import ALL, ODD
@@ -42,12 +42,8 @@ def learned(rounds=0, binarization="right"):
         grammar = treebank_grammar(data)
     else:
         short = {"split_iterations": 5, "merge_iterations": 2, "smooth_iterations": 2}
-        trainer = LatentGrammarSettings(
-            rounds=rounds, merge_fraction=0.3, root="R", **short
-        ).trainer(None, [data])
-        while trainer.step():
-            pass
-        grammar = trainer.parameters()
+        settings = LatentGrammarSettings(rounds=rounds, merge_fraction=0.3, root="R", **short)
+        grammar = treebanks.learned(settings, data)
         assert grammar.levels[grammar.depth].size > grammar.symbols.size
     return grammar, data, FragmentStatistics(FEATURES, grammar, data)
 
@@ -315,11 +311,7 @@ def test_a_grammar_that_never_ends():
 
 
 def test_a_product_of_grammars():
-    short = LatentGrammarSettings(rounds=0, root="R")
-    trainer = replace(short, grammars=2).trainer(None, [toy()])
-    while trainer.step():
-        pass
-    grammar = trainer.parameters()
+    grammar = treebanks.learned(LatentGrammarSettings(rounds=0, root="R", grammars=2), toy())
     assert grammar.members
     with pytest.raises(StructlearnError, match=r"SL443.*2 grammars"):
         FragmentExpectations(grammar, distinct(binarize(toy(), root="R"), ()), BOUNDARY)

@@ -331,18 +331,6 @@ def test_what_is_left(number, threshold):
     assert 0 < edges.sum() < len(edges)
 
 
-def test_pruning_with_zero_changes_nothing():
-    data, grammar = learned("toy")
-    for number in range(3):
-        (forests,), _, weights = at_level(data, grammar, number, 1e-3)
-        before = {name: array.copy() for name, array in forests._arrays.items()}
-        found = log_z(forests, weights)
-        forests.prune(weights, 0.0, 0.1)
-        for name, array in forests._arrays.items():
-            np.testing.assert_array_equal(array, before[name])
-        np.testing.assert_array_equal(log_z(forests, weights), found)
-
-
 def test_pruning_never_adds():
     """log Z falls, and not by more than what is left out has."""
     data, grammar = learned("short")

@@ -1,13 +1,22 @@
 """Hypergraphs: the kernel against enumeration, forests as hypergraphs, and the closest trees."""
 
-import threading
 from dataclasses import fields, replace
 from itertools import pairwise, product
 
 import numpy as np
 import pytest
 from damaged_arrays import CHANGES, changed, cut
-from grammars import SHAPES, few_trees, grammar_from, sample_grammar, sample_trees
+from grammars import (
+    NEVER,
+    SHAPES,
+    SMALL,
+    few_trees,
+    flat_trees,
+    grammar_from,
+    in_threads,
+    sample_grammar,
+    sample_trees,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,8 +32,6 @@ from spacy_structlearn.grammar.hypergraph import (
 )
 from spacy_structlearn.grammar.symbols import binarize
 from spacy_structlearn.trees.tree import Tree
-
-NEVER = (0.0,) * 7  # thresholds: nothing is pruned
 
 
 def random_graph(rng, n_nodes=6, most=3, density=0.9):
@@ -80,8 +87,8 @@ def brute_force(graph, scores, x=0):
 
 def forests(seed=0, n=4, shape="right", n_trees=500, root="TOP", **settings):
     """A small grammar's forests of a sentence of n words and of one of a word."""
-    small = {"density": 0.2, "unary": 0.4, "root": root}
-    grammar, words, trees = few_trees(n, 20, n_trees, first_seed=seed, shape=shape, **small)
+    options = {"first_seed": seed, "shape": shape, "root": root, **SMALL}
+    grammar, words, trees = few_trees(n, 20, n_trees, **options)
     parser = ChartParser(grammar, thresholds=NEVER, **settings)
     graphs, numbers = parser.forests([words, words[:1], words[::-1]])
     assert numbers[0] == 0
@@ -210,20 +217,14 @@ def test_several_threads():
     rng = np.random.default_rng(0)
     graphs = Hypergraphs.joined([random_graph(rng, 30, 5) for _ in range(50)])
     expected = graphs.inside_outside(graphs.scores)
-    wrong = []
 
     def work():
-        for _ in range(20):
-            found = graphs.inside_outside(graphs.scores)
-            if not all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True)):
-                wrong.append(found)
+        found = [graphs.inside_outside(graphs.scores) for _ in range(20)]
+        return all(
+            np.array_equal(*pair) for own in found for pair in zip(own, expected, strict=True)
+        )
 
-    workers = [threading.Thread(target=work) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert not wrong
+    assert in_threads(work)
 
 
 @pytest.mark.parametrize(
@@ -284,8 +285,7 @@ def test_posteriors_of_items_are_the_gradient_of_log_z():
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_trees_of_the_forest_have_their_variational_probability(n, shape):
-    small = {"density": 0.2, "unary": 0.4}
-    grammar, words, trees = few_trees(n, 2, 400, shape=shape, **small)
+    grammar, words, trees = few_trees(n, 2, 400, shape=shape, **SMALL)
     graphs, _ = ChartParser(grammar, thresholds=NEVER).forests([words])
     assert graphs.n_words.tolist() == [n]
     found = {}
@@ -578,12 +578,7 @@ def test_the_likeliest_of_equally_close_trees():
 
 
 def test_the_inserted_root_is_gold_only_over_several_children():
-    trees = [
-        Tree("TOP", [Tree("S", [Tree("t", (), "a"), Tree("u", (), "b")]), Tree(".", (), "!")]),
-        Tree("TOP", [Tree("S", [Tree("t", (), "a"), Tree("u", (), "b")])]),
-        Tree("TOP", [Tree("t", (), "a"), Tree("u", (), "b")]),
-        Tree("TOP", [Tree(".", (), "!")]),
-    ]
+    trees = flat_trees("(TOP (t a) (u b))")
     grammar = treebank_grammar(binarize(trees, "right"))
     graphs, numbers = ChartParser(grammar, thresholds=NEVER).forests([t.words() for t in trees])
     assert numbers.tolist() == [0, 1, 2, 3]

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from test_fragments import ALL, ODD
-from treebanks import sample, toy
+from treebanks import finish, learned, sample, toy
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.decode import ChartParser
@@ -89,12 +89,9 @@ def test_rules_alone_leave_the_treebank_grammar_as_it_is(scaling):
 
 def test_substates_tell_more_than_rules():
     data = binarize(toy() + ODD, root="R")
-    grown = LatentGrammarSettings(rounds=1, split_iterations=4, root="R").trainer(None, [data])
-    while grown.step():
-        pass
-    own = FragmentStatistics(
-        FragmentFeaturesSettings(templates=["RULE|PARENT"], min_count=1), grown.parameters(), data
-    )
+    grown = learned(LatentGrammarSettings(rounds=1, split_iterations=4, root="R"), data)
+    features = FragmentFeaturesSettings(templates=["RULE|PARENT"], min_count=1)
+    own = FragmentStatistics(features, grown, data)
     plain = statistics(("RULE|PARENT",))
     np.testing.assert_array_equal(own.weights.keys, plain.weights.keys)
     np.testing.assert_array_equal(own.counts.toarray(), plain.counts.toarray())
@@ -139,23 +136,12 @@ def settings(**changes):
 
 def run(estimator, data=None):
     """A trainer that has done all, and its calls."""
-    trainer = estimator.trainer(None, [data or toy() + ODD])
-    calls = []
-    trainer.on_iteration = lambda *call: calls.append(call)
-    while trainer.step():
-        pass
-    return trainer, calls
+    return finish(estimator.trainer(None, [data or toy() + ODD]))
 
 
 @cache
 def done():
     return run(settings())
-
-
-def same(mine, its):
-    assert mine.parameters() == its.parameters()
-    assert mine.parameters().to_bytes() == its.parameters().to_bytes()
-    assert mine.value == its.value
 
 
 def phases(calls):
@@ -219,8 +205,7 @@ def test_values_of_the_phases():
         trainer.step()
         assert trainer.parameters() == estimate
         assert trainer.value > 0
-    while trainer.step():
-        pass
+    finish(trainer)
     assert trainer.parameters() != estimate
     assert trainer.parameters().grammar == grammar.grammar
 
@@ -275,9 +260,9 @@ def test_data_may_be_added():
         trainer.step()
     trainer.add([ODD])
     assert trainer.n_iterations == 0
-    while trainer.step():
-        pass
-    same(trainer, done()[0])
+    finish(trainer)
+    assert trainer.parameters() == done()[0].parameters()
+    assert trainer.value == done()[0].value
 
 
 def test_the_grammar_without_training():

@@ -9,7 +9,7 @@ from grammars import SHAPES, grammar_from, random_grammar, tensors
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 from random_trees import Node, rules_of, samples
-from treebanks import toy
+from treebanks import learned, toy
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.em import observed_counts, treebank_grammar
@@ -84,12 +84,7 @@ def relative_frequencies(data):
 
 def trained(rounds, **more):
     options = {"split_iterations": 5, "merge_iterations": 2, "smooth_iterations": 2, **more}
-    trainer = LatentGrammarSettings(rounds=rounds, merge_fraction=0.3, **options).trainer(
-        None, [toy()]
-    )
-    while trainer.step():
-        pass
-    return trainer.parameters()
+    return learned(LatentGrammarSettings(rounds=rounds, merge_fraction=0.3, **options), toy())
 
 
 # --- enumeration and samples ---------------------------------------------------------------------

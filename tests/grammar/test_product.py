@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from treebanks import sample, toy
+from treebanks import finish, learned, sample, toy
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.decode import ChartParser
@@ -15,21 +15,14 @@ SHORT = LatentGrammarSettings(
 )
 
 
-def trained(settings, trees):
-    trainer = settings.trainer(None, [trees])
-    while trainer.step():
-        pass
-    return trainer.parameters()
-
-
 @pytest.fixture(scope="module")
 def singles():
-    return [trained(replace(SHORT, seed=seed), sample()) for seed in (3, 4, 5)]
+    return [learned(replace(SHORT, seed=seed), sample()) for seed in (3, 4, 5)]
 
 
 @pytest.fixture(scope="module")
 def together():
-    return trained(replace(SHORT, grammars=3), sample())
+    return learned(replace(SHORT, grammars=3), sample())
 
 
 def test_it_is_the_product_of_the_single_ones(singles, together):
@@ -54,11 +47,7 @@ def test_it_parses_like_the_single_ones_together(singles, together):
 
 def test_steps_and_reports_are_counted_over_all():
     settings = replace(SHORT, grammars=2)
-    trainer = settings.trainer(None, [toy()])
-    seen = []
-    trainer.on_iteration = lambda *args: seen.append(args)
-    while trainer.step():
-        pass
+    trainer, seen = finish(settings.trainer(None, [toy()]))
     assert trainer.n_iterations == 2 * (1 + SHORT.rounds)
     assert len(seen) + trainer.n_iterations - 1 == settings.n_reports
     assert trainer.value > 0
@@ -66,4 +55,4 @@ def test_steps_and_reports_are_counted_over_all():
 
 def test_grammars_of_other_trees(singles):
     with pytest.raises(StructlearnError, match="SL422"):
-        product([singles[0], trained(SHORT, toy())])
+        product([singles[0], learned(SHORT, toy())])

@@ -1,17 +1,22 @@
 """Parsing with span scores: against all trees of small forests, and where there is no tree."""
 
-import threading
-
 import numpy as np
 import pytest
 from grammars import (
+    NEVER,
     SHAPES,
+    SMALL,
     WORDS,
     Table,
+    as_members,
+    chain_grammar,
     few_trees,
+    flat_trees,
     grammar_from,
+    in_threads,
     key_of,
     random_grammar,
+    same_parses,
     sample_grammar,
     sample_trees,
     sentence,
@@ -25,14 +30,9 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar import decode
 from spacy_structlearn.grammar.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.em import treebank_grammar
-from spacy_structlearn.grammar.model import LatentGrammar, Level
 from spacy_structlearn.grammar.span_model import SpanGrammar
 from spacy_structlearn.grammar.symbols import binarize
 from spacy_structlearn.trees.parse import calibrate
-from spacy_structlearn.trees.tree import Tree
-
-NEVER = (0.0,) * 7  # thresholds: nothing is pruned
-SMALL = {"density": 0.2, "unary": 0.4}
 
 
 class Toy:
@@ -63,13 +63,21 @@ def span_parser(grammar, network=None, weight=1.0, temperature=1.0, **settings):
 
 
 def same(a, b, atol=1e-6):
-    numbers = [(a.log_probability, b.log_probability), (a.log_likelihood, b.log_likelihood)]
-    return (
-        key_of(a) == key_of(b)
-        and (a.failed, a.root, a.levels) == (b.failed, b.root, b.levels)
-        and np.allclose(a.probabilities, b.probabilities, rtol=0, atol=atol)
-        and all(x == y or abs(x - y) <= atol for x, y in numbers)
-    )
+    return same_parses(a, b, atol)
+
+
+PARSERS = {
+    "a grammar": lambda grammar, **settings: ChartParser(
+        grammar, **{"thresholds": NEVER, **settings}
+    ),
+    "with scores": lambda grammar, **settings: span_parser(grammar, Toy(seed=5), **settings),
+}
+
+
+@pytest.fixture(params=PARSERS)
+def any_parser(request):
+    """From a grammar and settings to a parser, with scores of spans or without."""
+    return PARSERS[request.param]
 
 
 class Model:
@@ -179,17 +187,7 @@ def test_products_of_grammars_have_the_mean_of_their_scores(n):
     grammar, words, trees = few_trees(n, 2 if n == 1 else 30, 300, **SMALL)
     other = random_grammar(trees.seed, variant=1, **SMALL)
     others = type(trees)(other, word_scores(other, words))
-    # A product is one grammar with a further level for each member.
-    end = other.levels[-1]
-    nothing = np.zeros_like(end.ancestors)
-    member = Level(grammar.rules, end.substates, nothing, end.binary, end.unary, end.root)
-    joined = LatentGrammar(
-        grammar.symbols,
-        grammar.rules,
-        [*grammar.levels, member],
-        Table(WORDS, [*grammar.lexicon.tables, other.lexicon.tables[-1]]),
-        members=1,
-    )
+    joined = as_members(grammar, other)
     toy = Toy(seed=2)
     base = (trees.scores("variational") + others.scores("variational")) / 2
     model = Model(trees, toy, base=base)
@@ -374,18 +372,6 @@ def test_tokens_go_to_the_network():
 
 
 # --- no parse, and other edges -------------------------------------------------------------------
-def chain_grammar():
-    """Sentences of any length; a word "b" may end with u."""
-    return grammar_from(
-        ["t", "u"],
-        ["X"],
-        {"X -> t X": 0.4, "X -> X u": 0.2, "X -> t t": 0.1},
-        {"X -> t": 0.2, "X -> u": 0.1},
-        {"X": 1.0},
-        {("t", "a"): 0.5, ("t", "b"): 0.5, ("u", "b"): 1.0},
-    )
-
-
 def test_makeshift_trees_and_empty_sentences():
     grammar = random_grammar(1)
     mute = with_lexicon(grammar, grammar.lexicon.scaled(0))
@@ -421,16 +407,20 @@ def test_levels_without_a_parse_are_left_out():
         assert parser.k_best(words, 1)[0].levels == dead
 
 
-def test_thresholds_that_prune_everything_are_lowered():
+@pytest.mark.parametrize("n_levels", [1, 3])
+def test_thresholds_that_prune_everything_are_lowered(any_parser, n_levels):
     for seed in range(5):
-        parser = span_parser(random_grammar(seed), thresholds=(1.0,) * 7)
-        parse = parser.parse([sentence(seed, 7)])[0]
-        assert not parse.failed
-        assert parse.levels > 0
+        parser = any_parser(random_grammar(seed, n_levels=n_levels), thresholds=(1.0,) * 7)
+        for n in (1, 3, 9, 20):
+            words = sentence(n, n)
+            parse = parser.parse([words])[0]
+            assert parse.failed == (parse.levels == 0)
+            assert parse.levels <= n_levels
+            assert parse.tree(words).words() == words
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-def test_chains_are_restored(decoder):
+def test_chains_are_restored(any_parser, decoder):
     grammar = grammar_from(
         ["t", "u"],
         ["A", "B", "C", "D"],
@@ -441,23 +431,17 @@ def test_chains_are_restored(decoder):
     )
     a, b, c, d = (grammar.symbols.phrase_index[label] for label in "ABCD")
     grammar.chains.update({(a, b): (c, d), (a, d): (b,)})
-    parser = span_parser(grammar, decoder=decoder)
-    sentences = ["t u", "t", "u", "t u t"]
-    parses = parser.parse([words.split() for words in sentences])
-    for words, parse, expected in zip(
-        sentences,
-        parses,
-        [
-            "(TOP (A (C (D (B (t t) (u u))))))",
-            "(TOP (A (C (D (B (t t))))))",
-            "(TOP (A (B (D (u u)))))",
-            "(TOP (C (B (t t) (u u)) (t t)))",
-        ],
-        strict=True,
+    parser = any_parser(grammar, decoder=decoder)
+    for text, expected in (
+        ("t u", "(TOP (A (C (D (B (t t) (u u))))))"),
+        ("t", "(TOP (A (C (D (B (t t))))))"),
+        ("u", "(TOP (A (B (D (u u)))))"),
+        ("t u t", "(TOP (C (B (t t) (u u)) (t t)))"),
     ):
-        for one in (parse, parser.k_best(words.split(), 1)[0]):
-            assert str(one.tree(words.split())) == expected
-            np.testing.assert_allclose(one.probabilities, 1, atol=1e-6)
+        words = text.split()
+        for parse in (parser.parse([words])[0], parser.k_best(words, 1)[0]):
+            assert str(parse.tree(words)) == expected
+            np.testing.assert_allclose(parse.probabilities, 1, atol=1e-6)
 
 
 def test_labels_between_have_the_posterior_of_the_chain():
@@ -487,22 +471,20 @@ def test_labels_between_have_the_posterior_of_the_chain():
     assert found
 
 
-def test_the_inserted_root_is_left_out():
-    trees = [
-        Tree("TOP", [Tree("S", [Tree("t", (), "a"), Tree("u", (), "b")]), Tree(".", (), "!")]),
-        Tree("TOP", [Tree("S", [Tree("t", (), "a"), Tree("u", (), "b")])]),
-        Tree(
-            "TOP", [Tree("t", (), "a"), Tree("u", (), "b"), Tree("t", (), "a"), Tree(".", (), "!")]
-        ),
-        Tree("TOP", [Tree(".", (), "!")]),
-    ]
-    for binarization in ("right", "left"):
-        grammar = treebank_grammar(binarize(trees, binarization))
-        parser = span_parser(grammar, Toy())
-        parses = parser.parse([t.words() for t in trees], [t.tags() for t in trees])
-        for tree, parse in zip(trees, parses, strict=True):
-            assert parse.tree(tree.words()) == tree
-            assert parser.k_best(tree.words(), 1, tree.tags())[0].tree(tree.words()) == tree
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("binarization", ["right", "left"])
+@pytest.mark.parametrize("make", [ChartParser, lambda *a, **b: span_parser(*a, Toy(), **b)])
+def test_the_inserted_root_is_left_out(make, binarization, decoder):
+    trees = flat_trees()
+    grammar = treebank_grammar(binarize(trees, binarization))
+    assert grammar.symbols.inserted_root >= 0
+    parser = make(grammar, decoder=decoder)
+    parses = parser.parse([t.words() for t in trees], [t.tags() for t in trees])
+    for tree, parse in zip(trees, parses, strict=True):
+        words = tree.words()
+        assert parse.tree(words) == tree
+        assert len(parse.probabilities) == len(parse.labels)
+        assert parser.k_best(words, 1, tree.tags())[0].tree(words) == tree
 
 
 def test_tags_may_be_given():
@@ -529,14 +511,14 @@ def test_a_long_sentence(decoder):
 
 
 # --- batches and threads -------------------------------------------------------------------------
-def test_batches_and_threads_change_nothing(monkeypatch):
-    grammar = chain_grammar()
+def test_batches_and_threads_change_nothing(any_parser, monkeypatch):
+    grammar = chain_grammar(2)
     rng = np.random.default_rng(0)
     sentences = [sentence(i, n, ["a", "b"]) for i, n in enumerate(rng.integers(12, size=80))]
     # Of some tags there is no tree.
     tags = [["u" if rng.random() < 0.1 else "" for _ in words] for words in sentences]
     tokens = rng.normal(size=80).tolist()
-    alone = span_parser(grammar, Toy(seed=5))
+    alone = any_parser(grammar)
     expected = [
         alone.parse([words], [own], tokens=[token])[0]
         for words, own, token in zip(sentences, tags, tokens, strict=True)
@@ -545,30 +527,23 @@ def test_batches_and_threads_change_nothing(monkeypatch):
     for size in (1, 30, 4000):
         monkeypatch.setattr(decode, "_BATCH_WORDS", size)
         for threads in (1, 3):
-            parser = span_parser(grammar, Toy(seed=5), threads=threads)
+            parser = any_parser(grammar, threads=threads)
             for _ in range(2):
                 found = parser.parse(sentences, tags, tokens=tokens)
                 assert len(found) == len(sentences)
                 assert all(same(a, b, 0.0) for a, b in zip(found, expected, strict=True))
 
 
-def test_one_parser_in_several_threads():
-    parser = span_parser(random_grammar(6), Toy(seed=6), thresholds=(1e-4,) * 7)
+def test_one_parser_in_several_threads(any_parser):
+    parser = any_parser(random_grammar(6), thresholds=(1e-4,) * 7)
     sentences = [sentence(i, 3 + i % 9) for i in range(25)]
     expected = parser.parse(sentences)
-    wrong = []
 
     def work():
-        for words, parse in zip(sentences, expected, strict=True):
-            if not same(parser.parse([words])[0], parse, 0.0):
-                wrong.append(words)
+        found = [parser.parse([words])[0] for words in sentences]
+        return all(same(a, b, 0.0) for a, b in zip(found, expected, strict=True))
 
-    workers = [threading.Thread(target=work) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert not wrong
+    assert in_threads(work)
 
 
 # --- what there is to parse with -----------------------------------------------------------------

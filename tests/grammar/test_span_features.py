@@ -73,10 +73,7 @@ def forests(name="toy"):
         smooth_iterations=1,
         root="R" if name == "toy" else "TOP",
     )
-    trainer = short.trainer(None, [trees])
-    while trainer.step():
-        pass
-    grammar = trainer.parameters()
+    grammar = treebanks.learned(short, trees)
     sentences = [tree.words() for tree in trees]
     graphs, kept = ChartParser(grammar, thresholds=(1e-6,) * 7).forests(sentences)
     gold = graphs.closest([trees[i] for i in kept], grammar.symbols)
@@ -242,33 +239,22 @@ def test_words_that_are_not_to_be_known():
 
 # --- settings -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "text",
-    ["", "WORD", "WORD[0]", "SUFFIX[first]", "SUFFIX0[last]", "WORD[first]|", "LENGTH[first]"],
+    ("name", "value", "problem"),
+    [
+        *(
+            ("templates", [text], "SL430")
+            for text in ("", "WORD", "WORD[0]", "SUFFIX[first]", "SUFFIX0[last]")
+        ),
+        *(("templates", [text], "SL430") for text in ("WORD[first]|", "LENGTH[first]")),
+        *(("tag_templates", [text], "SL430") for text in ("WORD[first]", "LENGTH", "SPAN")),
+        *(("tag_templates", [text], "SL430") for text in ("WORD[+1]", "WORD[-0]", "word[0]")),
+        ("templates", ["SPAN", "LENGTH", "SPAN"], "SL431"),
+        ("buckets", 1000, r"SL043.*buckets is 1000.*power of 2"),
+    ],
 )
-def test_malformed_templates_of_spans(text):
-    with pytest.raises(StructlearnError) as error:
-        SpanFeaturesSettings(templates=[text])
-    assert error.value.code == "SL430"
-
-
-@pytest.mark.parametrize(
-    "text", ["WORD[first]", "LENGTH", "SPAN", "WORD[+1]", "WORD[-0]", "word[0]"]
-)
-def test_malformed_templates_of_tags(text):
-    with pytest.raises(StructlearnError) as error:
-        SpanFeaturesSettings(tag_templates=[text])
-    assert error.value.code == "SL430"
-
-
-def test_templates_that_are_given_twice():
-    with pytest.raises(StructlearnError) as error:
-        SpanFeaturesSettings(templates=["SPAN", "LENGTH", "SPAN"])
-    assert error.value.code == "SL431"
-
-
-def test_buckets_are_a_power_of_two():
-    with pytest.raises(StructlearnError, match=r"SL043.*buckets is 1000.*power of 2"):
-        SpanFeaturesSettings(buckets=1000)
+def test_bad_settings(name, value, problem):
+    with pytest.raises(StructlearnError, match=problem):
+        SpanFeaturesSettings(**{name: value})
 
 
 # --- weights --------------------------------------------------------------------------------------
@@ -302,9 +288,8 @@ def test_compact_weights(storage, error):
 
 
 def test_compact_needs_a_storage_that_there_is():
-    with pytest.raises(StructlearnError) as error:
+    with pytest.raises(StructlearnError, match="SL404"):
         with_random_weights().compact(storage="float8")
-    assert error.value.code == "SL404"
 
 
 @pytest.mark.parametrize(

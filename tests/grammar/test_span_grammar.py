@@ -9,6 +9,7 @@ import treebanks
 from hypothesis import given
 from hypothesis import strategies as st
 from thinc.api import Dropout, HashEmbed, Model, chain, with_array
+from treebanks import finish
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar import span_grammar
@@ -106,12 +107,7 @@ def settings(**changes):
 
 def run(estimator, data=None):
     """A trainer that has done all, and its calls."""
-    trainer = estimator.trainer(None, pairs(sample()) if data is None else data)
-    calls = []
-    trainer.on_iteration = lambda *call: calls.append(call)
-    while trainer.step():
-        pass
-    return trainer, calls
+    return finish(estimator.trainer(None, pairs(sample()) if data is None else data))
 
 
 @cache
@@ -125,10 +121,7 @@ def weights(trainer):
 
 @cache
 def grammar():
-    trainer = SHORT.trainer(None, [list(sample())])
-    while trainer.step():
-        pass
-    return trainer.parameters()
+    return treebanks.learned(SHORT, list(sample()))
 
 
 @cache
@@ -349,12 +342,9 @@ def test_states_of_other_layers():
 
 
 def test_data_may_be_added():
-    trainer = settings().trainer(None, pairs(sample()[:10]))
-    while trainer.step():
-        pass
+    trainer, _ = run(settings(), pairs(sample()[:10]))
     trainer.add(pairs(sample()[10:]))
-    while trainer.step():
-        pass
+    finish(trainer)
     assert trainer.losses == done()[0].losses
     np.testing.assert_array_equal(weights(trainer), weights(done()[0]))
 
@@ -535,10 +525,6 @@ def both():
     return run(both_settings())
 
 
-def parameters_of(trainer):
-    return trainer.settings.network.state()["parameters"]
-
-
 def test_a_network_and_features_learn_together():
     trainer, _ = both()
     assert trainer.losses == sorted(trainer.losses, reverse=True)
@@ -550,11 +536,7 @@ def test_a_network_and_features_learn_together():
 
 
 def test_training_that_begins_again_begins_with_the_network_as_it_was():
-    trainer = both_settings().trainer(None, pairs(sample()[:30]))
-    while trainer.step():
-        pass
+    trainer, _ = run(both_settings(), pairs(sample()[:30]))
     trainer.add(pairs(sample()[30:]))
-    while trainer.step():
-        pass
-    whole, _ = both()
-    assert trainer.losses == whole.losses
+    finish(trainer)
+    assert trainer.losses == both()[0].losses

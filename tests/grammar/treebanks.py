@@ -29,3 +29,17 @@ def sample():
 
 def trees(*texts):
     return [parse_tree(text) for text in texts]
+
+
+def finish(trainer):
+    """The trainer at its end, and what it reported."""
+    calls = []
+    trainer.on_iteration = lambda *call: calls.append(call)
+    while trainer.step():
+        pass
+    return trainer, calls
+
+
+def learned(settings, trees):
+    """What is learned of them."""
+    return finish(settings.trainer(None, [trees]))[0].parameters()

@@ -5,6 +5,10 @@ field (eq. 8) by Newton's method with whole matrices, and the coordinate ascent 
 mean at a time; gradients by finite differences.
 """
 
+import threading
+import time
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +28,28 @@ from spacy_structlearn.isbn.derivation import (
 )
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import ISBNSettings
+from spacy_structlearn.trees.brackets import load_trees
+from spacy_structlearn.trees.normalize import normalize
 
 LIMIT = 15.0  # of natural parameters
+SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
+
+
+@cache
+def sample():
+    """The hand-made treebank."""
+    return [normalize(tree) for tree in load_trees(SAMPLE)]
+
+
+def turns_of(function, *arguments):
+    """How often this thread had its turn while another one was in a call."""
+    thread = threading.Thread(target=function, args=arguments)
+    turns = 0
+    thread.start()
+    while thread.is_alive():
+        time.sleep(0.001)
+        turns += 1
+    return turns
 
 
 def symbols_of(trees, *, root=ROOT, **settings):

@@ -3,11 +3,10 @@
 import functools
 import math
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
-from networks import initialized, log_likelihoods, symbols_of
+from networks import initialized, log_likelihoods, sample, symbols_of
 from searches import Network, Sentence, enumerate_all, symbols
 
 from spacy_structlearn.errors import StructlearnError
@@ -22,28 +21,20 @@ from spacy_structlearn.isbn.decode import (
 from spacy_structlearn.isbn.derivation import decode, encode
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import MEANS, SEARCHES
-from spacy_structlearn.trees.brackets import load_trees, parse_tree
-from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.parse import TAG_FLOOR, Parse, calibrate
-
-SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
-
-
-@functools.cache
-def trees():
-    return [normalize(tree) for tree in load_trees(SAMPLE)]
 
 
 @functools.cache
 def short():
-    return [tree for tree in trees() if len(tree.words()) <= 12][:12]
+    return [tree for tree in sample() if len(tree.words()) <= 12][:12]
 
 
 @functools.cache
 def model(means="feed_forward", signature="shape", scale=2.0, **settings):
     """A network with random weights for the sample: it knows nothing, but what that is."""
     own, log_probs = symbols_of(
-        trees(),
+        sample(),
         min_word_count=2,
         min_unknown=1,
         min_chain_count=5,
@@ -76,6 +67,11 @@ def same(a, b):
     assert a.log_probability == b.log_probability
     assert a.log_likelihood == b.log_likelihood
     np.testing.assert_array_equal(a.probabilities, b.probabilities)
+
+
+def all_same(parses, others):
+    for pair in zip(parses, others, strict=True):
+        same(*pair)
 
 
 class Spy:
@@ -238,8 +234,7 @@ def test_tags_that_are_required(search):
         assert [parse.tags[0] for parse in found] == [row[0] for row in tags]
         assert [parse.tags for parse in found] != tags
     nothing = [[""] * len(row) for row in tags]
-    for a, b in zip(parser.parse(words, nothing), free, strict=True):
-        same(a, b)
+    all_same(parser.parse(words, nothing), free)
 
 
 def test_tags_that_are_preferred():
@@ -364,7 +359,7 @@ def test_any_words(words, means, search):
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_very_long_sentences(search):
-    words = [word for tree in trees() for word in tree.words()] * 3
+    words = [word for tree in sample() for word in tree.words()] * 3
     words = words[:300]
     parser = DerivationParser(model(beam=5), search=search)
     parse = parser.parse([words])[0]
@@ -421,13 +416,8 @@ def test_threads_do_not_change_anything(means):
     # More than one batch.
     words, tags = (5 * x for x in sentences())
     own = model(means)
-    alone = DerivationParser(own, beam=3).parse(words, tags)
-    for a, b in zip(
-        alone, DerivationParser(own, beam=3, threads=3).parse(words, tags), strict=True
-    ):
-        same(a, b)
-    for a, b in zip(alone, DerivationParser(own, beam=3).parse(words, tags), strict=True):
-        same(a, b)
+    parsers = [DerivationParser(own, beam=3, threads=threads) for threads in (1, 3)]
+    all_same(*(parser.parse(words, tags) for parser in parsers))
 
 
 @pytest.mark.parametrize(
@@ -464,39 +454,28 @@ def test_what_cannot_be_parsed_with_or_from():
             parser.k_best(["a"], 2, tag_weight=weight)
 
 
-def test_the_search_is_the_models_own():
-    own = model(search="word_synchronous")
-    assert DerivationParser(own).search == "word_synchronous"
-    assert DerivationParser(own, search="best_first").search == "best_first"
-    assert DerivationParser(model()).search == "best_first"
-    words = sentences()[0]
-    for a, b in zip(
-        DerivationParser(own).parse(words),
-        DerivationParser(model(), search="word_synchronous").parse(words),
-        strict=True,
-    ):
-        same(a, b)
-
-
-def test_beam_and_branching_are_the_models_own():
-    words = sentences()[0]
-    own = model(beam=2, branching=3)
-    narrow = DerivationParser(own).parse(words)
-    for a, b in zip(
-        narrow, DerivationParser(model(), beam=2, branching=3).parse(words), strict=True
-    ):
-        same(a, b)
-    wide = DerivationParser(own, beam=10, branching=10).parse(words)
-    assert [parse.log_likelihood for parse in wide] != [parse.log_likelihood for parse in narrow]
-
-
 # --- joint probabilities -------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        ({"search": "word_synchronous"}, {"search": "best_first"}),
+        ({"beam": 2, "branching": 3}, {"beam": 10, "branching": 10}),
+    ],
+)
+def test_how_it_searches_is_the_models_own(own, other):
+    words = sentences()[0]
+    found = DerivationParser(model(**own)).parse(words)
+    all_same(found, DerivationParser(model(), **own).parse(words))
+    others = DerivationParser(model(**own), **other).parse(words)
+    assert [parse.log_likelihood for parse in others] != [parse.log_likelihood for parse in found]
+
+
 @pytest.mark.parametrize("means", MEANS)
 @pytest.mark.parametrize("signature", ["", "shape"])
 def test_joint_log_probabilities(means, signature):
     own = model(means, signature)
     odd = parse_tree("(TOP (S (NP (NN tree)) (VP (ZZ grows))))")
-    given = [trees()[0], odd, *trees()[1:]]
+    given = [sample()[0], odd, *sample()[1:]]
     found = joint_log_probabilities(own, given)
     assert found[1] == -np.inf
     derivations, kept = encode(given, own.symbols)

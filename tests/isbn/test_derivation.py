@@ -1,17 +1,16 @@
 """Derivations of trees: the transforms, vocabulary, legality, states, and that all comes back."""
 
-import pickle
 import time
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 from automaton import legal, replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import symbols_of
+from networks import sample, symbols_of
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn.derivation import (
@@ -28,11 +27,10 @@ from spacy_structlearn.isbn.derivation import (
     decode,
     encode,
 )
-from spacy_structlearn.trees.brackets import load_trees, parse_tree, read_trees
+from spacy_structlearn.trees.brackets import parse_tree, read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 
-SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
 MARY = "(TOP (S (NP (NNP Mary)) (VP (VBZ runs) (RB often))))"
 # One of each relation, and a modifier.
 CHAIN = "(TOP (S (NP (NP (D a) (N b)) (PP (P of) (N c))) (VP (V d))))"
@@ -40,10 +38,6 @@ CHAIN = "(TOP (S (NP (NP (D a) (N b)) (PP (P of) (N c))) (VP (V d))))"
 
 def parsed(*texts):
     return [parse_tree(text) for text in texts]
-
-
-def sample():
-    return [normalize(tree) for tree in load_trees(SAMPLE)]
 
 
 def moves_of(symbols, derivations, number=0):
@@ -379,15 +373,10 @@ def test_candidates_are_the_items_of_each_tag(words):
             assert signature == (signatures[i] if item == symbols.unknown[tag] else -1)
 
 
-_SAMPLE_SYMBOLS = []
-
-
+@cache
 def sample_symbols():
-    if not _SAMPLE_SYMBOLS:
-        settings = {"min_word_count": 3, "min_chain_count": 3}
-        found, _ = symbols_of(sample(), signature="shape", normalization="typographic", **settings)
-        _SAMPLE_SYMBOLS.append(found)
-    return _SAMPLE_SYMBOLS[0]
+    settings = {"min_word_count": 3, "min_chain_count": 3, "signature": "shape"}
+    return symbols_of(sample(), normalization="typographic", **settings)[0]
 
 
 def test_rows_of_inputs_and_outputs_lie_one_after_another():
@@ -407,22 +396,6 @@ def test_rows_of_inputs_and_outputs_lie_one_after_another():
     assert symbols.n_signatures > 1
     sizes = [block.stop - block.start for block in symbols.output_blocks.values()]
     assert sizes == [4, labels, tags, symbols.n_items]
-
-
-def test_symbols_are_stored_and_travel():
-    symbols = sample_symbols()
-    fields = symbols.to_fields()
-    assert DerivationSymbols.from_fields(fields) == symbols
-    lists = {
-        name: [list(x) if isinstance(x, tuple) else x for x in value]
-        if isinstance(value, tuple)
-        else value
-        for name, value in fields.items()
-    }
-    assert DerivationSymbols.from_fields(lists) == symbols
-    again = pickle.loads(pickle.dumps(symbols))
-    assert again == symbols
-    assert again.item(0, "unheard") == symbols.item(0, "unheard")
 
 
 GOOD = {

@@ -1,7 +1,5 @@
 """The kernel of sigmoid belief networks against NumPy, finite differences and enumeration."""
 
-import threading
-import time
 from itertools import product
 
 import numpy as np
@@ -12,10 +10,12 @@ from hypothesis import strategies as st
 from networks import (
     LIMIT,
     finite_differences,
+    log_likelihoods,
     make_symbols,
     numpy_trace,
     parts,
     random_problem,
+    turns_of,
     with_symbols,
 )
 
@@ -237,10 +237,7 @@ def test_probabilities_sum_to_one(mean_field, n_labels, items, longest):
     weights = parts(symbols, 3, problem.weights)
     weights["output_bias"][ATTACH] += 3.0
     derivations = LeftCornerDerivations.concatenate(complete)
-    out = np.empty(len(derivations))
-    problem.network().log_likelihoods(
-        problem.weights, *derivations.arrays, np.arange(len(derivations)), out
-    )
+    out = log_likelihoods(problem.network(), problem.weights, derivations)
     open_mass = 0.0
     for derivation in begun:
         log_probs = numpy_trace(problem._replace(derivations=derivation), 0).log_probs
@@ -257,9 +254,7 @@ def test_probabilities_of_sequences_sum_to_one(mean_field):
     problem = random_problem(0, symbols, lengths=(5,), size=4, mean_field=mean_field, scale=2.0)
     derivations = LeftCornerDerivations.concatenate(list(all_derivations(symbols, [SHIFT] * 5)))
     assert len(derivations) == 3**5
-    values = np.empty(3**5)
-    network = problem.network()
-    network.log_likelihoods(problem.weights, *derivations.arrays, np.arange(3**5), values)
+    values = log_likelihoods(problem.network(), problem.weights, derivations)
     assert np.exp(values).sum() == pytest.approx(1.0, abs=1e-12)
     assert values.std() > 0.1
 
@@ -350,14 +345,6 @@ def test_scale_and_sum():
     np.testing.assert_allclose(found, before - 0.25 * gradient, rtol=1e-12, atol=1e-12)
 
 
-def test_gradient_is_the_same_each_time():
-    problem = random_problem(15)
-    first = problem.gradient(dropout=0.5, seed=3)
-    second = problem.gradient(dropout=0.5, seed=3)
-    assert first[0] == second[0]
-    np.testing.assert_array_equal(first[1], second[1])
-
-
 # --- dropout -------------------------------------------------------------------------------------
 def dropout_masks(size, dropout, seed, sentence, n_steps):
     """The factors of the final means of the first steps of a sentence, (n_steps, size).
@@ -407,10 +394,6 @@ def test_masks(dropout):
     assert len({tuple(mask) for mask in masks}) == 12
 
 
-def agreement(one, other):
-    return (one == other).mean()
-
-
 def test_masks_differ_by_seed_sentence_and_step():
     """Half of the entries agree by chance; no mask is another one moved along, either."""
     base = dropout_masks(200, 0.5, 7, 2, 4)
@@ -423,7 +406,7 @@ def test_masks_differ_by_seed_sentence_and_step():
         for shift in range(-4, 5):
             first = max(0, shift), 200 + min(0, shift)
             second = max(0, -shift), 200 + min(0, -shift)
-            found = agreement(base[:, slice(*first)], other[:, slice(*second)])
+            found = (base[:, slice(*first)] == other[:, slice(*second)]).mean()
             assert 0.38 < found < 0.62, (number, shift)
 
 
@@ -464,14 +447,8 @@ def test_other_threads_go_on(method):
     numbers = np.tile(np.arange(4), 80)
     out = np.zeros(network.n_weights if method == "add_gradient" else len(numbers))
     given = problem.weights, *problem.derivations.arrays, numbers, out
-    thread = threading.Thread(target=getattr(network, method), args=given)
-    turns = 0
-    thread.start()
-    while thread.is_alive():
-        time.sleep(0.001)
-        turns += 1
+    assert turns_of(getattr(network, method), *given) > 10
     assert out.any()
-    assert turns > 10
 
 
 # --- what is not legal ---------------------------------------------------------------------------

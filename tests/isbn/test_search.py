@@ -1,14 +1,11 @@
 """The kernel of the search: against a plain search, enumeration and the likelihoods of training."""
 
-import threading
-import time
-
 import numpy as np
 import pytest
 from automaton import legal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import make_symbols, random_moves, shapes, with_symbols
+from networks import make_symbols, random_moves, shapes, turns_of, with_symbols
 from searches import (
     Move,
     Network,
@@ -291,20 +288,8 @@ def test_other_threads_go_on(synchronous):
     rng = np.random.default_rng(2)
     own = symbols(5, seed=2)
     network = Network(own, 40, weights_of(own, 40, rng, 0.3), mean_field=True)
-    kernel, words, found = searcher(network), sentence(own, 200, rng), []
-
-    def search_once():
-        given = *words, 10, 10, 10, 500, 12.0, _search.Room(), synchronous
-        found.append(kernel.search(*given))
-
-    thread = threading.Thread(target=search_once)
-    turns = 0
-    thread.start()
-    while thread.is_alive():
-        time.sleep(0.001)
-        turns += 1
-    assert len(found[0][0])
-    assert turns > 10
+    given = *sentence(own, 200, rng), 10, 10, 10, 500, 12.0, _search.Room(), synchronous
+    assert turns_of(searcher(network).search, *given) > 10
 
 
 @pytest.mark.parametrize(

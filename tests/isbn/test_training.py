@@ -1,11 +1,11 @@
 """Training of sigmoid belief networks: updates, schedules, held-out sentences, states."""
 
 from itertools import pairwise
-from pathlib import Path
 
+import networks
 import numpy as np
 import pytest
-from networks import initialized
+from networks import initialized, sample
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.evalb import EvalbParameters, score_trees
@@ -15,10 +15,9 @@ from spacy_structlearn.isbn.derivation import DerivationSymbols, LeftCornerDeriv
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import REPORTS, ISBNSettings
 from spacy_structlearn.isbn.training import ISBNTrainer
-from spacy_structlearn.trees.brackets import load_trees, parse_tree
+from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 
-SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
 # No label is English, and the order of words is that of a language with the head at the end.
 TOY = """
 (TOP (P (L (N tora) (A ni)) (P (L (N inu) (A o)) (V mita))))
@@ -41,10 +40,6 @@ PLAIN |= {"weight_decay": 0.0, "dropout": 0.0, "grad_clip": 0.0}
 
 def toy():
     return [normalize(parse_tree(line)) for line in TOY.split("\n") if line]
-
-
-def sample():
-    return [normalize(tree) for tree in load_trees(SAMPLE)]
 
 
 def small(**settings):
@@ -73,9 +68,7 @@ def log_likelihoods(model, trees):
     """Of each tree, with the signatures of its words."""
     derivations, kept = encode(trees, model.symbols)
     assert len(kept) == len(trees)
-    found = np.zeros(len(trees))
-    numbers = np.arange(len(trees))
-    model.network().log_likelihoods(doubles(model), *derivations.arrays, numbers, found)
+    found = networks.log_likelihoods(model.network(), doubles(model), derivations)
     for i, (begin, end) in enumerate(pairwise(derivations.word_offsets.tolist())):
         for tag, own in zip(
             derivations.tags[begin:end], derivations.signatures[begin:end], strict=True
@@ -542,14 +535,6 @@ def test_an_epoch_before_the_first_score_has_the_present_weights(monkeypatch):
     found.clear()
     trainer.step()
     assert set(found) == {best} != {stored(trainer)}
-
-
-# --- threads and states ---------------------------------------------------------------------------
-
-
-def test_shards_differ_by_rounding_alone():
-    one, three = (finish(toy_trainer(shards=shards)).parameters() for shards in (1, 3))
-    np.testing.assert_allclose(one.weights, three.weights, atol=1e-4)
 
 
 def test_random_orders_are_those_of_the_seed():

@@ -107,8 +107,3 @@ def test_no_parameters_and_no_parts():
     assert optimizer.step([lambda x: (1.0, x)])
     assert optimizer.value == 1.0
     assert AdaGrad([1.0]).step([])
-
-
-def test_no_vector():
-    with pytest.raises(StructlearnError, match="SL221"):
-        AdaGrad([[0.0]])

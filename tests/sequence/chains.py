@@ -3,6 +3,7 @@
 from itertools import pairwise, product
 
 import numpy as np
+import pytest
 from scipy.special import logsumexp
 
 from spacy_structlearn.optimize.lbfgs import minimize
@@ -28,6 +29,25 @@ RICH_TEMPLATES = (
 LABELS = ("B-NP", "I-NP", "O", "B-VP", "I-VP")
 
 
+CHAINS = {
+    "first order": {"order": 1},
+    "second order": {"order": 2},
+    "second order, labels only": {"order": 2, "pair_features": False},
+}
+LABEL_SETS = [
+    ("IOB2", LABELS[:3]),
+    ("IOB2", LABELS),
+    ("IOB2", ("O", "I-NP", "B-NP")),
+    ("IOB2", ("I-NP", "O")),
+    ("IOB2", ("B-NP", "O")),
+    ("IOB2", ("I-NP", "B-VP", "O", "B-NP")),
+    ("IOB1", LABELS),
+    ("IOE2", encoding.tag_set(["NP", "VP"], "IOE2")),
+    ("IOBES", encoding.tag_set(["NP"], "IOBES")),
+]
+"""Encodings and their labels, some of which are missing."""
+
+
 def random_data(lengths, n_labels=3, seed=0, n_symbols=6):
     """Columns, offsets and label ids of random sentences of the given lengths."""
     rng = np.random.default_rng(seed)
@@ -37,28 +57,71 @@ def random_data(lengths, n_labels=3, seed=0, n_symbols=6):
     return columns, offsets, rng.integers(0, n_labels, size=n)
 
 
+def built(*parts, min_count=1, order=1, pair_features=True, encoding="IOB2"):
+    """`ChainModel.build`, with what tests usually ask for."""
+    *data, min_count = parts if len(parts) > 5 else (*parts, min_count)
+    return ChainModel.build(
+        *data, min_count, order=order, pair_features=pair_features, encoding=encoding
+    )
+
+
 def random_model(columns, offsets, label_ids, labels=LABELS[:3], scale=1.0, seed=0, **options):
     """A model with random weights for all predicates, columns and allowed transitions.
 
     options: those of `ChainModel.build`.
     """
     rng = np.random.default_rng(seed)
-    model = ChainModel.build(columns, offsets, label_ids, labels, Templates(TEMPLATES), **options)
+    model = built(columns, offsets, label_ids, labels, Templates(TEMPLATES), **options)
     model.weights[:] = rng.normal(scale=scale, size=model.weights.shape)
     model.transitions += rng.normal(scale=scale, size=model.transitions.shape)
     return model
 
 
-def train_crf(columns, offsets, label_ids, labels, templates, *, l2=1.0, order=1, callback=None):
+def train_crf(columns, offsets, label_ids, labels, templates, *, l2=1.0, order=1):
     """A model of maximum conditional likelihood."""
-    model = ChainModel.build(columns, offsets, label_ids, labels, templates, order=order)
+    model = built(columns, offsets, label_ids, labels, templates, order=order)
     objective = ChainLikelihood(model, columns, offsets, label_ids, l2=l2)
-    optimizer = minimize(
-        objective.value_and_grad, objective.parameters(), max_iterations=500, callback=callback
+    objective.write(
+        minimize(objective.value_and_grad, objective.parameters(), max_iterations=500).x
     )
-    objective.write(optimizer.x)
     objective.close()
     return model
+
+
+def make_objective(
+    lengths=(4, 1, 0, 6),
+    labels=LABELS[:3],
+    n_labels=None,
+    seed=0,
+    l2=0.5,
+    kind=ChainLikelihood,
+    templates=TEMPLATES,
+    threads=1,
+    min_count=1,
+    **options,
+):
+    """An objective, and its data, which have the first `n_labels` labels only."""
+    columns, offsets, label_ids = random_data(lengths, n_labels or len(labels), seed)
+    templates = Templates(templates)
+    columns = columns[:, [COLUMNS.index(name) for name in templates.columns]]
+    data = columns, offsets, label_ids
+    model = built(*data, labels, templates, min_count, **options)
+    return kind(model, *data, l2=l2, threads=threads), data
+
+
+def random_theta(objective, seed=0, scale=0.7):
+    return np.random.default_rng(seed).normal(scale=scale, size=objective.n_parameters)
+
+
+def check_gradient(objective, seed=0):
+    theta = random_theta(objective, seed)
+    gradient = objective.value_and_grad(theta)[1]
+    # All of a small model; of a large one some.
+    for i in range(seed, len(theta), 1 + len(theta) // 400):
+        shift = np.zeros(len(theta))
+        shift[i] = 1e-5
+        above, below = (objective.value_and_grad(theta + d)[0] for d in (shift, -shift))
+        assert gradient[i] == pytest.approx((above - below) / 2e-5, abs=1e-6)
 
 
 def sentences(offsets):

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse
-from chains import LABELS, TEMPLATES, random_data, sentences
+from chains import LABELS, TEMPLATES, built, random_data, sentences
 from conll import read_noun_phrases
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -164,7 +164,7 @@ def test_by_enumeration(labels, options, block, monkeypatch):
     monkeypatch.setattr(bases, "_BLOCK", block)
     base = rising(labels)
     data, q = everything(base)
-    model = ChainModel.build(*data, labels, WINDOWS, **options)
+    model = built(*data, labels, WINDOWS, **options)
     weights, transitions, predicates = weighted_counts(model, *data, q)
     assert base.mass == pytest.approx(q.sum())
     assert base.expected_length == pytest.approx(q @ np.diff(data[1]))
@@ -189,7 +189,7 @@ def test_posterior_by_enumeration(labels, options, block, monkeypatch):
     base, (columns, offsets, label_ids) = make(
         lengths=(4, 0, 1, 3, 5, 0), labels=tuple(labels), smoothing=0.1
     )
-    model = ChainModel.build(columns, offsets, label_ids, labels, TEMPLATES, **options)
+    model = built(columns, offsets, label_ids, labels, TEMPLATES, **options)
     model.support(columns, offsets, (label_ids + 1) % 3)
     weights, transitions = np.zeros(model.weights.shape), np.zeros(model.transitions.shape)
     for s in sentences(offsets):
@@ -215,7 +215,7 @@ def test_exact_and_sampled(order, labels):
     # Not tight: the sampled sentences stand for the mass that there is.
     base = BaseDistribution(base.labels, 0.9 * base.t, base.emissions)
     assert 0.3 < base.mass < 0.9
-    model = ChainModel.build(columns, offsets, label_ids, labels, TEMPLATES, order=order)
+    model = built(columns, offsets, label_ids, labels, TEMPLATES, order=order)
     exact = base.expectations(model, columns, offsets)
     sampled = base.sampled_expectations(model, n, seed=4)
     squares = squared_counts(model, *base.sample(n, seed=4))
@@ -237,7 +237,7 @@ def test_exact_and_sampled(order, labels):
 
 def test_samples_that_are_no_states_of_the_model():
     base, (columns, offsets, _) = make(labels=TAGS, smoothing=0.5)
-    model = ChainModel.build(columns, offsets, 0 * offsets.repeat(4)[:21], TAGS, TEMPLATES, order=2)
+    model = built(columns, offsets, 0 * offsets.repeat(4)[:21], TAGS, TEMPLATES, order=2)
     assert model.state_ids(np.array([0, 1]), np.array([0, 2])).tolist() == [0, 1]
     exact = base.expectations(model, columns, offsets)
     sampled = base.sampled_expectations(model, 20_000)
@@ -253,7 +253,7 @@ def test_relative_frequencies_expect_what_was_counted(n_labels, seed, lengths):
     assert base.mass == pytest.approx(1)
     assert base.expected_length == pytest.approx(np.mean(lengths))
     templates = ("bias", "ORTH[0]", "ORTH[-2]", "TAG[1]|ORTH[2]")
-    model = ChainModel.build(columns, offsets, label_ids, base.labels, templates, order=2)
+    model = built(columns, offsets, label_ids, base.labels, templates, order=2)
     mean = np.full(len(lengths), 1 / len(lengths))
     weights, transitions, _ = weighted_counts(model, columns, offsets, label_ids, mean)
     found = base.expectations(model, columns, offsets)
@@ -301,9 +301,9 @@ def test_joint_emission():
     )
     alone = hidden_markov(columns[:, :1], offsets, label_ids, TAGS, ("ORTH",))
     templates = ("ORTH[0]|HALF[0]", "ORTH[-1]|HALF[1]")
-    model = ChainModel.build(columns, offsets, label_ids, TAGS, templates, order=2)
+    model = built(columns, offsets, label_ids, TAGS, templates, order=2)
     weights, _ = joint.expectations(model, columns, offsets)
-    words = ChainModel.build(columns[:, :1], offsets, label_ids, TAGS, ("ORTH[0]",), order=2)
+    words = built(columns[:, :1], offsets, label_ids, TAGS, ("ORTH[0]",), order=2)
     of_words, _ = alone.expectations(words, columns[:, :1], offsets)
     keys = model.templates.keys(columns, offsets, [0])
     rows = words.rows(words.templates.keys(columns[:, :1], offsets))
@@ -362,7 +362,7 @@ def test_unending_sentences():
 
 def test_only_empty_sentences():
     base, (columns, offsets, label_ids) = make()
-    model = ChainModel.build(columns, offsets, label_ids, LABELS[:3], TEMPLATES, order=2)
+    model = built(columns, offsets, label_ids, LABELS[:3], TEMPLATES, order=2)
     found = base.posterior_expectations(model, columns[:0], [0, 0])
     assert not found[0].any()
     assert not found[1].any()
@@ -397,10 +397,10 @@ def test_parts_that_do_not_fit():
 def test_errors():
     base, (columns, offsets, label_ids) = make()
     data = columns, offsets
-    model = ChainModel.build(*data, label_ids, LABELS[:3], TEMPLATES, order=2)
+    model = built(*data, label_ids, LABELS[:3], TEMPLATES, order=2)
     others = [
-        ChainModel.build(*data, label_ids, LABELS[1:4], TEMPLATES),
-        ChainModel.build(*data, label_ids, LABELS[:3], ("ORTH[0]|LEMMA[0]",)),
+        built(*data, label_ids, LABELS[1:4], TEMPLATES),
+        built(*data, label_ids, LABELS[:3], ("ORTH[0]|LEMMA[0]",)),
         ChainModel.from_bytes(model.to_bytes()),
     ]
     for other in others:
@@ -409,7 +409,7 @@ def test_errors():
                 expectations(other, *data)
         with pytest.raises(StructlearnError, match="SL247"):
             base.sampled_expectations(other, 5)
-    words = ChainModel.build(columns[:, :1], offsets, label_ids, LABELS[:3], ("ORTH[0]",))
+    words = built(columns[:, :1], offsets, label_ids, LABELS[:3], ("ORTH[0]",))
     with pytest.raises(StructlearnError, match="SL247"):
         base.posterior_expectations(words, columns[:, :1], offsets)
     with pytest.raises(StructlearnError, match="SL249"):
@@ -429,7 +429,7 @@ def test_errors():
 def test_sentence_without_probability():
     base = rising("OXY")
     data, _ = everything(base)
-    model = ChainModel.build(*data, base.labels, WINDOWS)
+    model = built(*data, base.labels, WINDOWS)
     with pytest.raises(StructlearnError, match="SL217"):
         base.posterior_expectations(model, data[0][:7], [0, 7])
 
@@ -440,7 +440,7 @@ def test_conll_2000(corpora):
     # No word of these is the unknown one.
     columns = closed(columns ^ np.uint64(1))
     base = hidden_markov(columns, offsets, label_ids, LABELS[:3])
-    model = ChainModel.build(columns, offsets, label_ids, LABELS[:3], SHA_PEREIRA, order=2)
+    model = built(columns, offsets, label_ids, LABELS[:3], SHA_PEREIRA, order=2)
     weights, _ = base.expectations(model, columns, offsets)
     assert base.expected_length == pytest.approx(len(columns) / 8036)
     bias = model.rows(model.templates.keys(columns[:1], [0, 1], [19]))[0, 0]

@@ -1,7 +1,6 @@
 """The kernel against NumPy and against enumeration."""
 
 import pickle
-import threading
 
 import numpy as np
 import pytest
@@ -296,33 +295,19 @@ def test_shapes_are_checked():
         _chain.Index(np.array([1, 1], dtype=np.uint64))
 
 
-def test_threads_give_the_same():
-    scores, offsets, *parts = make([50] * 200, 3, 1.0)
-    chain = _chain.Chain(*parts)
-    alone, together = np.empty_like(scores), [np.empty_like(scores) for _ in range(4)]
-    value = _chain.forward_backward(chain, scores, offsets, alone)
-    values = []
-
-    def work(out):
-        values.append(_chain.forward_backward(chain, scores, offsets, out))
-
-    threads = [threading.Thread(target=work, args=(out,)) for out in together]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert values == [value] * 4
-    for out in together:
-        np.testing.assert_array_equal(out, alone)
-
-
-def test_starts_whose_differences_wrap_around():
-    seeds, padding = np.ones(4, dtype=np.uint64), np.ones(2, dtype=np.uint64)
-    starts = np.array([0, 2**31 - 1, -(2**31), -1, 1], dtype=np.int32)
+@pytest.mark.parametrize(
+    ("starts", "offset", "match"),
+    [
+        ([0, 2**31 - 1, -(2**31), -1, 1], 0, "starts"),  # whose differences wrap around
+        ([0, 1], -(2**31), "reach"),  # whose absolute value is itself
+    ],
+)
+def test_numbers_that_wrap_around(starts, offset, match):
+    seeds, padding = np.ones(len(starts) - 1, dtype=np.uint64), np.ones(2, dtype=np.uint64)
+    starts, offset, column = (np.array(x, dtype=np.int32) for x in (starts, [offset], [0]))
     assert (np.diff(starts) >= 0).all()
-    term = np.zeros(1, dtype=np.int32)
-    with pytest.raises(ValueError, match="starts"):
-        _chain.Hasher(seeds, starts, term, term, padding, padding)
+    with pytest.raises(ValueError, match=match):
+        _chain.Hasher(seeds, starts, column, offset, padding, padding)
 
 
 def test_the_greatest_column_is_none_of_the_data():
@@ -330,15 +315,6 @@ def test_the_greatest_column_is_none_of_the_data():
     starts, far = np.array([0, 1], dtype=np.int32), np.array([2**31 - 1], dtype=np.int32)
     hasher = _chain.Hasher(ones, starts, far, np.zeros(1, dtype=np.int32), padding, padding)
     assert hasher.n_columns == 2**31
-
-
-def test_the_least_offset_is_out_of_reach():
-    # Its absolute value is itself.
-    seeds, starts = np.ones(1, dtype=np.uint64), np.array([0, 1], dtype=np.int32)
-    column, least = np.zeros(1, dtype=np.int32), np.array([-(2**31)], dtype=np.int32)
-    padding = np.ones(2, dtype=np.uint64)
-    with pytest.raises(ValueError, match="reach"):
-        _chain.Hasher(seeds, starts, column, least, padding, padding)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 from chains import (
+    CHAINS,
+    LABEL_SETS,
     LABELS,
     enumerate_chunk_probabilities,
     enumerate_labels,
@@ -27,22 +29,9 @@ from spacy_structlearn.sequence.decode import (
 )
 from spacy_structlearn.sequence.model import ChainModel
 
-LABEL_SETS = [
-    ("IOB2", LABELS[:3]),
-    ("IOB2", LABELS),
-    ("IOB2", ("O", "I-NP", "B-NP")),
-    ("IOB2", ("I-NP", "O")),
-    ("IOB2", ("B-NP", "O")),
-    ("IOB2", ("I-NP", "B-VP", "O", "B-NP")),
-    ("IOB1", LABELS),
-    ("IOE2", encoding.tag_set(["NP", "VP"], "IOE2")),
-    ("IOBES", encoding.tag_set(["NP"], "IOBES")),
-]
-CHAINS = [{"order": 1}, {"order": 2}, {"order": 2, "pair_features": False}]
-
 chains = st.tuples(
     st.sampled_from(LABEL_SETS),
-    st.sampled_from(CHAINS),
+    st.sampled_from(list(CHAINS.values())),
     st.booleans(),  # weights for unknown predicates
     st.sampled_from([0.3, 2.0, 400.0]),  # the last goes in log space
     st.integers(0, 1000),
@@ -121,7 +110,7 @@ def test_segments_by_enumeration(lengths, chain):
     )
 
 
-@pytest.mark.parametrize("options", CHAINS)
+@pytest.mark.parametrize("options", CHAINS.values())
 def test_every_possible_chunk_by_enumeration(options):
     # Not only those on the best path: forcing the labels makes any path the best one, and Bayes'
     # rule takes the forcing out again.
@@ -321,7 +310,7 @@ def test_sentences_are_independent(order):
 
 @given(
     st.lists(st.integers(0, 4), max_size=4),
-    st.sampled_from(CHAINS),
+    st.sampled_from(list(CHAINS.values())),
     st.sampled_from([0.3, 2.0, 2000.0]),  # the last is beyond the range of exp
     st.integers(0, 1000),
 )

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from chains import LABELS, TEMPLATES, random_data, random_model
+from chains import LABELS, TEMPLATES, built, random_data, random_model
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,7 +38,6 @@ def test_empty():
     model = ChainModel.empty()
     assert model.is_empty
     assert model.n_features == 0
-    assert ChainModel.from_bytes(model.to_bytes()) == model
     assert model.rows(np.array([[1, 2]], dtype=np.uint64)).tolist() == [[-1, -1]]
 
 
@@ -66,7 +65,7 @@ def test_rows_of_keys_that_are_no_hashes():
 def test_build_counts_and_supports():
     columns = np.array([[1, 5], [2, 5], [1, 6]], dtype=np.uint64)
     offsets, label_ids = np.array([0, 2, 2, 3]), np.array([0, 1, 2])
-    model = ChainModel.build(columns, offsets, label_ids, LABELS[:3], ["ORTH[0]", "TAG[0]"])
+    model = built(columns, offsets, label_ids, LABELS[:3], ["ORTH[0]", "TAG[0]"])
     assert model.keys.tolist() == sorted(model.keys.tolist())
     assert model.weights.shape == (4, 3)
     assert not model.weights.any()
@@ -75,7 +74,7 @@ def test_build_counts_and_supports():
     assert supported == [[True, False, True], [True, True, False]]
     # Only 0 -> 1: the others are in different sentences.
     assert np.argwhere(model.supported_transitions).tolist() == [[0, 1]]
-    often = ChainModel.build(columns, offsets, label_ids, LABELS[:3], ["ORTH[0]", "TAG[0]"], 2)
+    often = built(columns, offsets, label_ids, LABELS[:3], ["ORTH[0]", "TAG[0]"], 2)
     assert set(often.keys.tolist()) == {int(keys[0, 0]), int(keys[0, 1])}
     assert often.rows(keys)[1].tolist()[0] == -1
 
@@ -91,7 +90,7 @@ def test_count_transitions(lengths, seed):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("threshold", [0.0, 0.8])
+@pytest.mark.parametrize("threshold", [0.0, 0.8, np.inf])
 def test_compact(model, dtype, threshold):
     small = model.compact(dtype, threshold)
     assert ChainModel.from_bytes(small.to_bytes()) == small
@@ -99,7 +98,9 @@ def test_compact(model, dtype, threshold):
     assert small.weights.any(axis=1).all()
     assert small.weights.dtype == (np.float64 if dtype == "float64" else np.float32)
     rows = small.rows(model.keys)
-    weights = np.where(rows[:, None] >= 0, small.weights[rows], 0)
+    weights = np.zeros(model.weights.shape)
+    weights[rows >= 0] = small.weights[rows[rows >= 0]]
+    assert not small.is_empty
     expected = model.weights.astype(dtype).astype(float)
     expected[np.abs(expected) <= threshold] = 0
     np.testing.assert_array_equal(weights, expected)
@@ -166,9 +167,7 @@ def test_version_1_is_read(model):
 def test_states_of_second_order(labels, encoding, pairs, start):
     columns, offsets, _ = random_data([3])
     label_ids = np.zeros(3, dtype=int)
-    model = ChainModel.build(
-        columns, offsets, label_ids, labels, TEMPLATES, order=2, encoding=encoding
-    )
+    model = built(columns, offsets, label_ids, labels, TEMPLATES, order=2, encoding=encoding)
     # B-NP before all, in the last case, is not what the encoding forbids.
     assert len(model.states) == pairs + (labels == ("B-NP", "I-NP"))
     assert model.start == start
@@ -182,10 +181,10 @@ def test_states_of_second_order(labels, encoding, pairs, start):
 def test_pairs_in_the_data_are_states_too():
     columns, offsets, _ = random_data([3])
     odd = np.array([2, 1, 1])  # O I-NP I-NP
-    model = ChainModel.build(columns, offsets, odd, LABELS[:3], TEMPLATES, order=2)
+    model = built(columns, offsets, odd, LABELS[:3], TEMPLATES, order=2)
     assert len(model.states) == 9
     assert model.state_ids(odd.astype(np.int32), offsets).tolist() == [8, 7, 4]
-    strict = ChainModel.build(columns, offsets, np.array([0, 1, 2]), LABELS[:3], TEMPLATES, order=2)
+    strict = built(columns, offsets, np.array([0, 1, 2]), LABELS[:3], TEMPLATES, order=2)
     with pytest.raises(StructlearnError, match="SL207"):
         strict.state_ids(odd.astype(np.int32), offsets)
 
@@ -194,7 +193,7 @@ def test_a_sentence_ends_as_the_encoding_allows():
     columns, offsets, _ = random_data([3])
     labels = ("O", "I-NP", "E-NP")
     for last, allowed in ((2, {0, 2}), (1, {0, 1, 2})):
-        model = ChainModel.build(
+        model = built(
             columns, offsets, np.array([0, 1, last]), labels, TEMPLATES, order=2, encoding="IOE2"
         )
         assert set(model.states[model.final == 0, 1].tolist()) == allowed
@@ -202,9 +201,7 @@ def test_a_sentence_ends_as_the_encoding_allows():
 
 def test_second_order_supports_labels_and_pairs():
     columns = np.array([[5], [5]], dtype=np.uint64)
-    model = ChainModel.build(
-        columns, np.array([0, 2]), np.array([0, 1]), LABELS[:3], ["TAG[0]"], order=2
-    )
+    model = built(columns, np.array([0, 2]), np.array([0, 1]), LABELS[:3], ["TAG[0]"], order=2)
     # B-NP, I-NP; the pairs O B-NP and B-NP I-NP; then one transition between these.
     states = model.states.tolist()
     pairs = [states.index([2, 0]), states.index([0, 1])]
@@ -218,7 +215,7 @@ def test_second_order_supports_labels_and_pairs():
 def test_strongest():
     columns = np.array([[1, 5], [2, 5]], dtype=np.uint64)
     data = columns, np.array([0, 2]), np.array([0, 1]), LABELS[:3]
-    model = ChainModel.build(*data, ["ORTH[0]", "TAG[-1]"], order=2)
+    model = built(*data, ["ORTH[0]", "TAG[-1]"], order=2)
     names = model.templates.names({"ORTH": {1: "the", 2: "dog"}})
     the, dog = names
     rows = model.rows(np.array([the, dog], dtype=np.uint64))
@@ -261,13 +258,6 @@ def test_parts_of_second_order_that_do_not_fit():
             make(**change)
 
 
-def test_compact_drops_everything(model):
-    nothing = model.compact("float16", np.inf)
-    assert len(nothing.keys) == 0
-    assert not nothing.is_empty
-    assert ChainModel.from_bytes(nothing.to_bytes()) == nothing
-
-
 def test_compact_errors(model):
     model.weights[0, 0] = 1e6
     with pytest.raises(StructlearnError, match="SL208"):
@@ -279,8 +269,8 @@ def test_compact_errors(model):
 @pytest.mark.parametrize(
     "change",
     [
+        {"labels": "BIO"},
         {"labels": ["B", "B", "O"]},
-        {"labels": [1, 2, 3]},
         {"templates": ["ORTH"]},
         {"keys": np.zeros(3, dtype=np.uint64)},
         {"keys": np.zeros((1, 2), dtype=np.uint64)},
@@ -302,27 +292,25 @@ def test_compact_errors(model):
         {"encoding": "BIO"},
         {"names": ["dog"]},
         {"names": [1], "named_keys": np.zeros(1, dtype=np.uint64)},
+        {"named_keys": np.zeros(0)},
     ],
 )
 def test_forged_contents(model, change):
-    version, fields = serialization.unpack(model.to_bytes(), "chain_model", {2})
-    data = serialization.pack("chain_model", version, {**fields, **change})
-    with pytest.raises(StructlearnError) as error:
-        ChainModel.from_bytes(data)
-    assert error.value.code == "SL054"
+    with pytest.raises(StructlearnError, match="SL054"):
+        ChainModel.from_bytes(_with(model, **change))
 
 
 def test_bad_labels():
     columns, offsets, label_ids = random_data([3])
     for bad in (label_ids[:2], label_ids + 3, label_ids - 3, label_ids * 1.0, label_ids[:, None]):
         with pytest.raises(StructlearnError, match="SL207"):
-            ChainModel.build(columns, offsets, bad, LABELS[:3], TEMPLATES)
+            built(columns, offsets, bad, LABELS[:3], TEMPLATES)
     with pytest.raises(StructlearnError, match="SL206"):
-        ChainModel.build(columns, offsets, label_ids, ["O", "O", "B-NP"], TEMPLATES)
+        built(columns, offsets, label_ids, ["O", "O", "B-NP"], TEMPLATES)
 
 
 def test_build_on_nothing():
     columns, offsets, label_ids = random_data([])
-    model = ChainModel.build(columns, offsets, label_ids, LABELS[:3], TEMPLATES)
+    model = built(columns, offsets, label_ids, LABELS[:3], TEMPLATES)
     assert len(model.keys) == 0
     assert ChainModel.from_bytes(model.to_bytes()) == model

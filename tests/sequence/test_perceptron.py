@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from chains import LABELS, TEMPLATES, as_data, random_data, sentences, trained
+from chains import LABELS, TEMPLATES, as_data, built, random_data, sentences, trained
 from conll import f1, read_noun_phrases
 
 from spacy_structlearn.errors import StructlearnError
@@ -22,7 +22,7 @@ KINDS = [{"order": 1}, {"order": 2, "pair_features": False}, {"order": 2}]
 
 def make(n_labels=3, seed=0, lengths=LENGTHS, **options):
     data = random_data(lengths, n_labels, seed, n_symbols=3)
-    return ChainModel.build(*data, LABELS[:n_labels], TEMPLATES, **options), data
+    return built(*data, LABELS[:n_labels], TEMPLATES, **options), data
 
 
 def perceptron(model, data, **settings):
@@ -30,7 +30,7 @@ def perceptron(model, data, **settings):
 
 
 def train(data, labels, templates, *, order=1, **settings):
-    model = ChainModel.build(*data, labels, templates, order=order)
+    model = built(*data, labels, templates, order=order)
     return trained(perceptron(model, data, **settings))
 
 
@@ -167,7 +167,7 @@ def test_added_sentences_begin_a_new_average():
 
 def test_no_predicates_and_no_tokens():
     columns, offsets, label_ids = random_data([3, 2])
-    model = ChainModel.build(columns, offsets, label_ids, LABELS[:3], TEMPLATES, 99)
+    model = built(columns, offsets, label_ids, LABELS[:3], TEMPLATES, 99)
     learner = perceptron(model, (columns, offsets, label_ids))
     learner.step()
     assert learner.parameters().transitions.any()
@@ -207,29 +207,37 @@ def run_kernel(**changes):
     return _perceptron.epoch(*fields.values(), 0.0)
 
 
-WRONG = {
-    "rows": ([[0], [2], [0]], [[0]]),
-    "offsets": ([0, 2], [1, 2, 3], [0, 5, 3], []),
-    "gold": ([0, 2, 1], [0, -1, 1], [0]),
-    "order": ([2], [-1]),
-    "columns": ([[0], [2]], np.empty((0, 1))),
-    "initial": (np.zeros(3),),
-    "final": (np.zeros(1),),
-    "starts": ([0, 4], [0, 5, 4]),
-    "arcs": ([0, 1, 0, 2], [0, 1, 0]),
-    "totals": (np.zeros((2, 3)),),
-    "arc_weights": (np.zeros(3),),
-    "arc_totals": (np.zeros(5),),
-}
-
-
 @pytest.mark.parametrize(
-    ("name", "value"), [(name, value) for name, values in WRONG.items() for value in values]
+    "change",
+    [
+        {"rows": np.array([[0], [2], [0]], np.int32)},
+        {"rows": np.array([[0]], np.int32)},
+        {"offsets": np.array([0, 2])},
+        {"offsets": np.array([1, 2, 3])},
+        {"offsets": np.array([0, 5, 3])},
+        {"offsets": np.array([], np.int64)},
+        {"gold": np.array([0, 2, 1], np.int32)},
+        {"gold": np.array([0, -1, 1], np.int32)},
+        {"gold": np.array([0], np.int32)},
+        {"order": np.array([2])},
+        {"order": np.array([-1])},
+        {"columns": np.array([[0], [2]], np.int32)},
+        {"columns": np.empty((0, 1), np.int32)},
+        {"initial": np.zeros(3)},
+        {"final": np.zeros(1)},
+        {"starts": np.array([0, 4], np.int32)},
+        {"starts": np.array([0, 5, 4], np.int32)},
+        {"arcs": np.array([0, 1, 0, 2], np.int32)},
+        {"arcs": np.array([0, 1, 0], np.int32)},
+        {"totals": np.zeros((2, 3))},
+        {"arc_weights": np.zeros(3)},
+        {"arc_totals": np.zeros(5)},
+    ],
 )
-def test_kernel_checks_its_arrays(name, value):
+def test_kernel_checks_its_arrays(change):
     assert run_kernel() == 2
     with pytest.raises(ValueError, match=r"must|beyond|no such|comes from"):
-        run_kernel(**{name: np.array(value, dtype=SOUND[name].dtype)})
+        run_kernel(**change)
 
 
 @pytest.mark.corpus

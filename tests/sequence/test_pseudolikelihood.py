@@ -3,18 +3,23 @@
 import numpy as np
 import pytest
 from chains import (
+    CHAINS,
     LABELS,
     RICH_TEMPLATES,
+    built,
+    check_gradient,
     enumerate_labels,
     numpy_scores,
     random_data,
+    random_theta,
     sentences,
     trained,
 )
+from chains import make_objective as make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from test_local import CHAINS, PLAIN, check_gradient, make, random_theta, separable
+from test_local import PLAIN, separable
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence import pseudolikelihood
@@ -22,7 +27,6 @@ from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.sequence.decode import viterbi
 from spacy_structlearn.sequence.features import UNKNOWN
 from spacy_structlearn.sequence.hmm import close_columns
-from spacy_structlearn.sequence.model import ChainModel
 from spacy_structlearn.sequence.pseudolikelihood import JointPseudoLikelihood, LogPseudoLikelihood
 from spacy_structlearn.sequence.settings import PseudoLikelihoodSettings
 
@@ -41,7 +45,7 @@ def make_joint(
     columns, offsets, label_ids = random_data(lengths, min(len(labels), 2), seed, n_symbols=4)
     columns, vocabularies = close_columns(columns)
     data = columns, offsets, label_ids
-    model = ChainModel.build(*data, labels, templates, **options)
+    model = built(*data, labels, templates, **options)
     model.vocabularies = dict(zip(("ORTH", "TAG"), vocabularies, strict=True))
     return JointPseudoLikelihood(model, *data, l2=0.5, threads=threads), data
 

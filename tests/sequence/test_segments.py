@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from chains import (
-    LABELS,
+    LABEL_SETS,
     enumerate_chunk_probabilities,
     enumerate_labels,
     random_data,
@@ -20,15 +20,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence import _segments, encoding
 from spacy_structlearn.sequence.decode import decode_with_segments
 
-LABEL_SETS = [
-    ("IOB2", LABELS[:3]),
-    ("IOB2", LABELS),
-    ("IOB2", ("I-NP", "B-VP", "O", "B-NP")),
-    ("IOB2", ("B-NP", "O")),
-    ("IOB1", LABELS[:3]),
-    ("IOE2", encoding.tag_set(["NP", "VP"], "IOE2")),
-    ("IOBES", encoding.tag_set(["NP"], "IOBES")),
-]
 SCALES = [0.3, 2.0, 400.0]
 NO_BRACKETS = np.empty((0, 2), dtype=np.int64)
 

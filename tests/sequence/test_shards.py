@@ -5,17 +5,16 @@ import threading
 
 import numpy as np
 import pytest
-from chains import LABELS, RICH_TEMPLATES, random_data, trained
-from test_local import make, random_theta
+from chains import LABELS, RICH_TEMPLATES, random_data, random_theta, trained
+from chains import make_objective as make
+from test_local import KINDS
 from test_pseudolikelihood import make_joint
 
 from spacy_structlearn.sequence.conditional import ChainLikelihood
 from spacy_structlearn.sequence.data import SequenceData
-from spacy_structlearn.sequence.local import LocalLikelihood
-from spacy_structlearn.sequence.pseudolikelihood import JointPseudoLikelihood, LogPseudoLikelihood
+from spacy_structlearn.sequence.pseudolikelihood import JointPseudoLikelihood
 from spacy_structlearn.sequence.settings import CRFSettings
 
-KINDS = [ChainLikelihood, LocalLikelihood, LogPseudoLikelihood]
 LENGTHS = np.random.default_rng(5).integers(0, 30, size=40)
 
 
@@ -30,37 +29,26 @@ def at_the_same_weights(objective, model):
     return found
 
 
-def check_partition(whole, model, cut):
-    """cut: from numbers of shards and threads to the objective."""
+@pytest.mark.parametrize("kind", [*KINDS, JointPseudoLikelihood])
+@pytest.mark.parametrize("order", [1, 2])
+def test_value_and_gradient_are_those_of_one_shard(kind, order):
+    if kind is JointPseudoLikelihood:
+        whole, data = make_joint(LENGTHS, order=order)
+    else:
+        whole, data = make(LENGTHS, templates=RICH_TEMPLATES, kind=kind, order=order)
+    model = whole.model
     whole.write(random_theta(whole))
     wanted = at_the_same_weights(whole, model)
     for shards in (2, 3, 60):
-        found = [at_the_same_weights(cut(shards, threads), model) for threads in (1, 2)]
+        found = [
+            at_the_same_weights(kind(model, *data, l2=0.5, shards=shards, threads=threads), model)
+            for threads in (1, 2)
+        ]
         for one, two in zip(*found, strict=True):
             np.testing.assert_array_equal(one, two)
         assert found[0][0] == pytest.approx(wanted[0], rel=1e-12)
         for array, right in zip(found[0][1:], wanted[1:], strict=True):
             np.testing.assert_allclose(array, right, atol=1e-10)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("order", [1, 2])
-def test_value_and_gradient_are_those_of_one_shard(kind, order):
-    whole, data = make(LENGTHS, templates=RICH_TEMPLATES, kind=kind, order=order)
-
-    def cut(shards, threads):
-        return kind(whole.model, *data, l2=0.5, shards=shards, threads=threads)
-
-    check_partition(whole, whole.model, cut)
-
-
-def test_the_joint_form_can_be_cut_too():
-    whole, data = make_joint(LENGTHS, order=2)
-
-    def cut(shards, threads):
-        return JointPseudoLikelihood(whole.model, *data, l2=0.5, shards=shards, threads=threads)
-
-    check_partition(whole, whole.model, cut)
 
 
 def examples(seed=0):
@@ -100,6 +88,16 @@ def test_a_shard_can_be_sent_to_another_process():
     np.testing.assert_array_equal(gradient_found, gradient)
     again.close()
     objective.close()
+
+
+def test_a_closed_objective_can_be_used_again():
+    objective, _ = make(LENGTHS, kind=ChainLikelihood, threads=2)
+    theta = random_theta(objective)
+    value, gradient = objective.value_and_grad(theta)
+    objective.close()
+    found, gradient_found = objective.value_and_grad(theta)
+    assert found == value
+    np.testing.assert_array_equal(gradient_found, gradient)
 
 
 @pytest.mark.parametrize("shards", [1, 3])

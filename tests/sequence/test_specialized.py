@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from chains import enumerate_labels, random_data, sentences, trained
+from chains import built, enumerate_labels, random_data, sentences, trained
 from conll import f1, read_noun_phrases
 
 from spacy_structlearn.optimize.m_estimation import MEstimationObjective
@@ -12,7 +12,6 @@ from spacy_structlearn.sequence.data import SequenceData, arranged, concatenate
 from spacy_structlearn.sequence.decode import marginals, viterbi
 from spacy_structlearn.sequence.features import SHA_PEREIRA
 from spacy_structlearn.sequence.m_estimation import ChainStatistics, Minimization
-from spacy_structlearn.sequence.model import ChainModel
 from spacy_structlearn.sequence.settings import MEstimationSettings
 from spacy_structlearn.sequence.specialized import CentredCounts, SpecializedHMM
 
@@ -91,7 +90,7 @@ def test_residuals():
 def test_centred_counts(pair_features, of_sentences):
     columns, offsets, label_ids = random_data(LENGTHS, seed=3)
     templates = ("ORTH[0]", "TAG[-1]|TAG[0]", "TAG[0]|TAG[-1]", "bias")
-    model = ChainModel.build(
+    model = built(
         columns, offsets, label_ids, TAGS, templates, order=2, pair_features=pair_features
     )
     residuals = SpecializedHMM(columns, offsets, label_ids, TAGS).residuals()

@@ -268,7 +268,9 @@ def featurised(
     closed, vocabularies = close_columns(data.columns)
     own = [("ORTH", "TAG").index(name) for name in Templates(templates).columns]
     columns = np.ascontiguousarray(closed[:, own])
-    model = ChainModel.build(columns, *data[1:], LABELS, templates, order=2)
+    model = ChainModel.build(
+        columns, *data[1:], LABELS, templates, 1, order=2, pair_features=True, encoding="IOB2"
+    )
     model.vocabularies = {
         name: vocabularies[place] for name, place in zip(model.templates.columns, own, strict=True)
     }

@@ -156,8 +156,10 @@ def _prepare_likelihood(features: str, method: str, data: Data, limits: Limits) 
         *data[1:],
         LABELS,
         settings.templates,
+        settings.min_count,
         order=2,
         pair_features=settings.pair_features,
+        encoding=settings.encoding,
     )
     model.vocabularies = dict(zip(model.templates.columns, vocabularies, strict=True))
     objective = settings.objective_kind(model, closed, data.offsets, data.label_ids, l2=0.0)
