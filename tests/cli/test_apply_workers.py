@@ -12,7 +12,7 @@ from spacy.vocab import Vocab
 from toys import deadly_model, gold_docs, install_deadly
 
 from spacy_structlearn.cli import _parts
-from spacy_structlearn.cli._parts import Output, Parser, chunks, joined
+from spacy_structlearn.cli._parts import ChunkParser, Output, chunks, joined
 from spacy_structlearn.cli._texts import Text
 from spacy_structlearn.cli._workers import Failure, Workers, _Room
 
@@ -170,7 +170,7 @@ def test_chunks_of_single_texts_are_the_same_texts():
 
 
 def test_a_pipeline_is_loaded_anew_before_its_vocab_has_grown(model, monkeypatch):
-    parser = Parser(model)
+    parser = ChunkParser(model)
     first, before = parser.nlp, len(parser.nlp.vocab)
     (chunk,) = chunks("x", [Text(TEXTS[0], {}), Text(f"The dog {[*range(2000)]}", {})], 2)
     once = parser.parse(chunk, Output.jsonl)
