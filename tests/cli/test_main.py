@@ -51,7 +51,7 @@ def test_python_m_in_a_process_of_its_own(model):
 
 # --- help of every command, pipes -----------------------------------------------------------------
 COMMANDS = ["parse", "render", "apply", "convert", "init-config", "train", "evaluate", "info"]
-COMMANDS += ["package"]
+COMMANDS += ["package", "upgrade"]
 
 
 @pytest.mark.parametrize(
