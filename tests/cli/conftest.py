@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 import spacy
-from spacy.tokens import Doc
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -72,6 +73,13 @@ def attaching_model(tmp_path_factory):
         nlp.get_pipe(name).fit(examples)
     nlp.to_disk(path / "model")
     return str(path / "model")
+
+
+@pytest.fixture
+def gold(tmp_path):
+    """Gold chunks as a DocBin."""
+    DocBin(docs=list(gold_docs(Vocab()))).to_disk(tmp_path / "gold.spacy")
+    return tmp_path / "gold.spacy"
 
 
 @pytest.fixture

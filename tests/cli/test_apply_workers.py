@@ -9,7 +9,7 @@ import time
 import pytest
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-from toys import deadly_model, gold_docs, install_deadly
+from toys import deadly_model, gold_docs, install_deadly, left
 
 from spacy_structlearn.cli import _parts
 from spacy_structlearn.cli._parts import ChunkParser, Output, chunks, joined
@@ -34,11 +34,6 @@ def lines(tmp_path):
     path = tmp_path / "lines.txt"
     path.write_text("\n\n".join(TEXTS), encoding="utf8")
     return path
-
-
-def left(folder):
-    """All files of a folder, hidden ones too, with what is in them."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_what_processes_die_of_is_parsed_by_others(run, model, deadly, lines, tmp_path):

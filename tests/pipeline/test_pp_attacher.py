@@ -160,18 +160,6 @@ def test_several_sites_of_one_verb(attacher, nlp):
     assert doc[5]._.pp_head == doc[1]
 
 
-def test_white_space_tokens_are_skipped(attacher, nlp):
-    plain = attacher(parsed_doc(nlp.vocab, *SENTENCES[:3]))
-    spread = attacher(parsed_doc(nlp.vocab, *SENTENCES[:3], space=(0, 3, 4, 8, 10, 17)))
-    assert len(spread) == len(plain) + 6
-    assert [(label, "".join(text.split())) for label, text in group(spread)] == [
-        (label, "".join(text.split())) for label, text in group(plain)
-    ]
-    np.testing.assert_array_equal(scores(spread), scores(plain))
-    heads = [token._.pp_head for token in spread if token._.pp_head]
-    assert [head.text for head in heads] == [a.head.text for a in plain._.pp_attachments]
-
-
 def test_sentences_without_a_site(attacher, nlp):
     bare = "(S (NP (PRP I)) (VP (VBD ate) (NP (NN pizza))) (. .))"
     doc = attacher(parsed_doc(nlp.vocab, bare))
@@ -192,12 +180,6 @@ def test_without_sentence_boundaries_the_doc_is_one_sentence(attacher, nlp):
     doc = Doc(nlp.vocab, words=[t.text for t in plain], tags=[t.tag_ for t in plain])
     doc.spans["constituents"] = plain.spans["constituents"].copy(doc=doc)
     assert readable(attacher(doc)) == readable(attacher(plain))
-
-
-def test_unseen_words(attacher, nlp):
-    doc = attacher(parsed_doc(nlp.vocab, verb_phrase("🙂", "zyx", "\u200b", "N", verb="Qwrt")))
-    (found,) = doc._.pp_attachments
-    assert 0.5 <= found.prob <= 1
 
 
 def test_a_document_of_two_thousand_sentences(attacher, nlp):
@@ -294,14 +276,6 @@ def test_attachments_below_the_confidence_are_not_reported(attacher, nlp):
     finally:
         attacher.min_confidence = 0.0
     assert found == [int(probability >= limit) for probability in probabilities]
-
-
-def test_the_confidence_is_a_setting(nlp):
-    config = nlp.config.copy()
-    config["components"]["pp_attacher"]["min_confidence"] = 1.0
-    again = spacy.blank("en").from_config(config).from_bytes(nlp.to_bytes())
-    unknown = parsed_doc(again.vocab, verb_phrase("a", "b", "c", "V", verb="d"))
-    assert again.get_pipe("pp_attacher")(unknown)._.pp_attachments == ()
 
 
 # --- trees with other attachments -----------------------------------------------------------------

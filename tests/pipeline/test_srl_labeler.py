@@ -298,18 +298,6 @@ def test_a_verb_that_was_never_seen_has_no_roleset(labeler, nlp):
     assert frame.get("ARG0").text == "She"
 
 
-def test_white_space_tokens_are_skipped(labeler, nlp):
-    plain = labeler(parsed_doc(nlp.vocab, *SENTENCES))
-    spread = labeler(parsed_doc(nlp.vocab, *SENTENCES, space=(0, 2, 3, 6, 7, 12, 21, 30)))
-    assert len(spread) == len(plain) + 8
-    assert [(label, text.split(), sense) for label, text, sense in group(spread)] == [
-        (label, text.split(), sense) for label, text, sense in group(plain)
-    ]
-    np.testing.assert_array_equal(
-        spread.spans["srl"].attrs["scores"], plain.spans["srl"].attrs["scores"]
-    )
-
-
 @pytest.mark.parametrize(
     ("tree", "n"),
     [
