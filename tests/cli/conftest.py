@@ -98,3 +98,10 @@ def run(monkeypatch, capsys):
         return code or 0, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture
+def config(run, tmp_path):
+    """The config of a chunker."""
+    run("init-config", "np_chunker", "-o", tmp_path / "config.cfg")
+    return tmp_path / "config.cfg"

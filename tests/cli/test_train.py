@@ -6,12 +6,6 @@ from toys import one_line_error
 
 
 @pytest.fixture
-def config(run, tmp_path):
-    run("init-config", "np_chunker", "-o", tmp_path / "config.cfg")
-    return tmp_path / "config.cfg"
-
-
-@pytest.fixture
 def data(gold):
     """The overrides that every training needs, as arguments."""
     return ["--paths.train", gold, "--paths.dev", gold]

@@ -1,21 +1,16 @@
 """`structlearn train --ray`: what threads learn, learned by actors."""
 
 import sys
-from pathlib import Path
 
 import pytest
 import spacy
 from toys import one_line_error
 
-import spacy_structlearn
-
-CONFIG = Path(spacy_structlearn.__file__).parent / "pipeline" / "configs" / "np_chunker.cfg"
-
 
 @pytest.fixture
-def arguments(gold):
+def arguments(config, gold):
     shards = ["--components.np_chunker.model.shards", "2"]
-    return [CONFIG, "--paths.train", gold, "--paths.dev", gold, *shards]
+    return [config, "--paths.train", gold, "--paths.dev", gold, *shards]
 
 
 def test_the_same_model(two_machines, run, arguments, tmp_path):
