@@ -301,29 +301,19 @@ def test_the_pipeline_itself_can_be_stored(nlp, store, tmp_path):
     np.testing.assert_array_equal(*scores)
 
 
-def test_the_command_line_prints_its_frames(capsys, monkeypatch):
-    from spacy_structlearn.cli import main
-
-    monkeypatch.setattr(sys, "argv", ["structlearn", "parse", "The window broke."])
-    with pytest.raises(SystemExit):
-        main()
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last == "[ARG1 The window] [V break.01 broke] ."
-    monkeypatch.setattr(sys, "argv", ["structlearn", "info", "--component", "srl_labeler"])
-    with pytest.raises(SystemExit) as exit:
-        main()
-    assert not exit.value.code
-    assert "identification" in capsys.readouterr().out
-
-
 def test_the_command_line_uses_it(capsys, monkeypatch):
     from spacy_structlearn.cli import main
 
-    monkeypatch.setattr(sys, "argv", ["structlearn", "parse", TEXT])
-    with pytest.raises(SystemExit) as exit:
-        main()
-    assert not exit.value.code
-    lines = capsys.readouterr().out.splitlines()
+    def printed(*arguments):
+        monkeypatch.setattr(sys, "argv", ["structlearn", *arguments])
+        with pytest.raises(SystemExit) as exit:
+            main()
+        assert not exit.value.code
+        return capsys.readouterr().out.splitlines()
+
+    assert printed("parse", "The window broke.")[-1] == "[ARG1 The window] [V break.01 broke] ."
+    assert "identification" in "".join(printed("info", "--component", "srl_labeler"))
+    lines = printed("parse", TEXT)
     chunked = [line for line in lines if line.startswith(("[NP The/DT", "Did/"))]
     assert chunked[0].startswith("[NP The/DT committee/NN ] approved/VBD [NP a/DT new/JJ plan/NN ]")
     assert "[NP your/PRP$ sister/NN ]" in chunked[1]

@@ -19,6 +19,7 @@ import spacy_structlearn
 PACKAGE = Path(spacy_structlearn.__file__).parent
 MODULES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 KERNELS = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.pyx"))
+# What is registered under a name of before says what became of its settings.
 REGISTERED = [
     point
     for point in distribution("spacy-structlearn").entry_points

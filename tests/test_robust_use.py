@@ -276,18 +276,6 @@ def test_two_processes(nlp, method, tmp_path):
     assert [annotation(doc) for doc in docs] == [annotation(nlp(text)) for text in TEXTS]
 
 
-def test_threads(nlp):
-    texts = TEXTS * 4
-    expected = [annotation(nlp(text)) for text in texts]
-    # Fresh ones: what they make when it is first needed is made by threads too.
-    shared, own = spacy_structlearn.load(), spacy_structlearn.load()
-    with ThreadPoolExecutor(4) as threads:
-        assert [annotation(doc) for doc in threads.map(shared, texts)] == expected
-        both = [threads.submit(lambda n: list(n.pipe(texts)), n) for n in (shared, own)]
-        for found in both:
-            assert [annotation(doc) for doc in found.result()] == expected
-
-
 def test_getters_are_read_by_threads(nlp):
     docs = [nlp(text) for text in TEXTS[2:3] * 4]
     expected = annotation(docs[0])

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 import spacy
-from spacy.tokens import Doc
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -75,6 +76,13 @@ def attaching_model(tmp_path_factory):
 
 
 @pytest.fixture
+def gold(tmp_path):
+    """Gold chunks as a DocBin."""
+    DocBin(docs=list(gold_docs(Vocab()))).to_disk(tmp_path / "gold.spacy")
+    return tmp_path / "gold.spacy"
+
+
+@pytest.fixture
 def run(monkeypatch, capsys):
     """Run the command line. RETURNS: exit code, standard output, standard error."""
 
@@ -90,3 +98,10 @@ def run(monkeypatch, capsys):
         return code or 0, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture
+def config(run, tmp_path):
+    """The config of a chunker."""
+    run("init-config", "np_chunker", "-o", tmp_path / "config.cfg")
+    return tmp_path / "config.cfg"

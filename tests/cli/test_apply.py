@@ -8,7 +8,7 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-from toys import TEXT, gold_docs, one_line_error
+from toys import TEXT, docs_of, gold_docs, one_line_error
 
 from spacy_structlearn.cli.apply import SETTINGS
 
@@ -39,10 +39,6 @@ def files(folder):
     """The files below a folder, but for the one with the settings."""
     found = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return sorted(name for name in found if name != SETTINGS)
-
-
-def docs_of(path):
-    return list(DocBin().from_disk(path).get_docs(Vocab()))
 
 
 def records_of(path):
@@ -182,8 +178,10 @@ def test_what_is_one_text(run, model, tmp_path, source, unit, texts):
 
 def test_another_unit_is_another_setting(run, model, lines, tmp_path):
     run("apply", model, lines, tmp_path / "out")
-    error = one_line_error(run("apply", model, lines, tmp_path / "out", "--unit", "line"))
-    assert "unit was 'paragraph' and is 'line'" in error
+    one_line_error(
+        run("apply", model, lines, tmp_path / "out", "--unit", "line"),
+        "unit was 'paragraph' and is 'line'",
+    )
 
 
 def test_the_kind_of_input_can_be_named(run, model, tmp_path):
@@ -290,9 +288,7 @@ def test_a_failed_run_keeps_what_is_complete_and_goes_on(run, model, tmp_path):
     path, out = tmp_path / "in.jsonl", tmp_path / "out"
     path.write_text('{"text": "Run!"}\n{"text": "Run!"}\n{"txt": "Run!"}\n', encoding="utf8")
     arguments = [model, path, out, "--part-size", "2", "--format", "jsonl"]
-    error = one_line_error(run("apply", *arguments))
-    assert "SL064" in error
-    assert f"{path}, line 3" in error
+    one_line_error(run("apply", *arguments), "SL064", f"{path}, line 3")
     # Nothing is half-written, hidden or not.
     assert files(out) == ["in.jsonl.0000.jsonl"]
     path.write_text('{"text": "Run!"}\n{"text": "Run!"}\n{"text": "Run!"}\n', encoding="utf8")
@@ -304,9 +300,11 @@ def test_a_failed_run_keeps_what_is_complete_and_goes_on(run, model, tmp_path):
 def test_other_settings_do_not_mix(run, model, lines, tmp_path, force):
     out = tmp_path / "out"
     run("apply", model, lines, out)
-    error = one_line_error(run("apply", model, lines, out, "--part-size", "2", *force))
-    assert "SL068" in error
-    assert "part_size was 10000 and is 2" in error
+    one_line_error(
+        run("apply", model, lines, out, "--part-size", "2", *force),
+        "SL068",
+        "part_size was 10000 and is 2",
+    )
     assert files(out) == ["lines.txt.0000.spacy"]
 
 
@@ -314,9 +312,9 @@ def test_other_settings_do_not_mix(run, model, lines, tmp_path, force):
 def test_damaged_settings_are_one_line(run, model, lines, tmp_path, content):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / SETTINGS).write_text(content, encoding="utf8")
-    error = one_line_error(run("apply", model, lines, tmp_path / "out"))
-    assert "SL078" in error
-    assert str(tmp_path / "out" / SETTINGS) in error
+    one_line_error(
+        run("apply", model, lines, tmp_path / "out"), "SL078", str(tmp_path / "out" / SETTINGS)
+    )
 
 
 def test_another_model_writes_everything_again(run, model, lines, tmp_path):

@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 import pytest
-from toys import deadly_model, install_deadly, one_line_error
+from toys import deadly_model, install_deadly, left, one_line_error
 
 from spacy_structlearn.cli._cluster import ClusterCommand, address_of
 from spacy_structlearn.cli._parts import Output
@@ -55,12 +55,6 @@ def folder(tmp_path):
     text = "".join(json.dumps(record) + "\n" for record in records)
     (folder / "sub" / "b.jsonl").write_text(text, encoding="utf8")
     return folder
-
-
-def left(folder):
-    """All files below a folder, hidden ones too, with what is in them."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def test_the_same_as_without(cluster, run, model, folder, tmp_path):
@@ -154,9 +148,11 @@ def test_the_address_may_be_left_out(arguments, address):
 
 def test_ray_is_named_where_it_is_not_installed(run, model, folder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    error = one_line_error(run("apply", model, folder, tmp_path / "out", "--ray"))
-    assert "SL250" in error
-    assert "pip install 'spacy-structlearn[ray]'" in error
+    one_line_error(
+        run("apply", model, folder, tmp_path / "out", "--ray"),
+        "SL250",
+        "pip install 'spacy-structlearn[ray]'",
+    )
 
 
 @pytest.mark.parametrize(("source", "output"), [("-", "out"), ("in", "out.spacy"), ("in", "-")])

@@ -9,10 +9,10 @@ import time
 import pytest
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-from toys import deadly_model, gold_docs, install_deadly
+from toys import deadly_model, gold_docs, install_deadly, left
 
 from spacy_structlearn.cli import _parts
-from spacy_structlearn.cli._parts import Output, Parser, chunks, joined
+from spacy_structlearn.cli._parts import ChunkParser, Output, chunks, joined
 from spacy_structlearn.cli._texts import Text
 from spacy_structlearn.cli._workers import Failure, Workers, _Room
 
@@ -34,11 +34,6 @@ def lines(tmp_path):
     path = tmp_path / "lines.txt"
     path.write_text("\n\n".join(TEXTS), encoding="utf8")
     return path
-
-
-def left(folder):
-    """All files of a folder, hidden ones too, with what is in them."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_what_processes_die_of_is_parsed_by_others(run, model, deadly, lines, tmp_path):
@@ -170,7 +165,7 @@ def test_chunks_of_single_texts_are_the_same_texts():
 
 
 def test_a_pipeline_is_loaded_anew_before_its_vocab_has_grown(model, monkeypatch):
-    parser = Parser(model)
+    parser = ChunkParser(model)
     first, before = parser.nlp, len(parser.nlp.vocab)
     (chunk,) = chunks("x", [Text(TEXTS[0], {}), Text(f"The dog {[*range(2000)]}", {})], 2)
     once = parser.parse(chunk, Output.jsonl)

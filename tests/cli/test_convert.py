@@ -9,16 +9,12 @@ from pathlib import Path
 import pytest
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-from toys import ATTACHED, TREES, one_line_error
+from toys import ATTACHED, TREES, docs_of, one_line_error
 
 from spacy_structlearn.cli.convert import spread
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 BESIDE = ["--spaces", SAMPLE / "sample.spaces", "--props", SAMPLE / "sample.props"]
-
-
-def docs_of(path):
-    return list(DocBin().from_disk(path).get_docs(Vocab()))
 
 
 @pytest.fixture
@@ -54,9 +50,9 @@ def test_blank_lines_between_paragraphs(run, tmp_path):
     assert all(not doc.text[-1].isspace() for doc in docs)
     assert sum(doc.text.count("\n\n") for doc in docs) == len(lines) - len(docs)
     spaces.write_text("3" + "\n".join(lines)[1:], encoding="utf8")
-    error = one_line_error(run("convert", SAMPLE / "sample.trees", target, *arguments))
-    assert "SL038" in error
-    assert f"{spaces}, line 1" in error
+    one_line_error(
+        run("convert", SAMPLE / "sample.trees", target, *arguments), "SL038", f"{spaces}, line 1"
+    )
 
 
 def test_a_share_of_the_documents_is_held_out(run, trees, tmp_path):

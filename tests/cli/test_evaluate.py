@@ -4,19 +4,10 @@ import json
 
 import pytest
 import spacy
-from spacy.tokens import DocBin
-from spacy.vocab import Vocab
 from toys import ATTACHED, TREES, gold_docs, one_line_error
 
 from spacy_structlearn.cli.evaluate import example_of
 from spacy_structlearn.pipeline.readers import read_treebank
-
-
-@pytest.fixture
-def chunks(tmp_path):
-    path = tmp_path / "gold.spacy"
-    DocBin(docs=list(gold_docs(Vocab()))).to_disk(path)
-    return path
 
 
 @pytest.fixture
@@ -26,8 +17,8 @@ def trees(tmp_path):
     return path
 
 
-def test_scores_are_a_table_and_json(run, model, chunks, tmp_path):
-    code, out, err = run("evaluate", model, chunks, "-o", tmp_path / "scores.json")
+def test_scores_are_a_table_and_json(run, model, gold, tmp_path):
+    code, out, err = run("evaluate", model, gold, "-o", tmp_path / "scores.json")
     assert (code, err) == (0, "")
     rows = dict(line.split() for line in out.splitlines() if line.startswith(("np_chunk", "token")))
     assert rows["np_chunk_f"] == "1.0000"
@@ -37,8 +28,8 @@ def test_scores_are_a_table_and_json(run, model, chunks, tmp_path):
     assert scores["np_chunk_per_type"]["NP"]["f"] == 1.0
 
 
-def test_json_on_standard_output_is_alone_there(run, model, chunks):
-    code, out, err = run("evaluate", model, chunks, "-o", "-")
+def test_json_on_standard_output_is_alone_there(run, model, gold):
+    code, out, err = run("evaluate", model, gold, "-o", "-")
     assert (code, err) == (0, "")
     assert json.loads(out)["np_chunk_f"] == 1.0
 

@@ -24,22 +24,6 @@ def test_no_arguments_print_the_help(run):
     assert "Usage" in out + err
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["parse", "--help"], ["--version"]])
-def test_help_does_not_wait_for_spacy_to_be_imported(arguments):
-    code = (
-        "import sys\n"
-        "from spacy_structlearn.cli import main\n"
-        f"sys.argv = ['structlearn', *{arguments}]\n"
-        "try:\n"
-        "    main()\n"
-        "finally:\n"
-        "    assert not {'spacy', 'thinc', 'numpy'} & set(sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
-
-
 # --- parse: errors --------------------------------------------------------------------------------
 def test_an_unknown_format_is_a_usage_error(run, model):
     assert run("parse", TEXT, "--model", model, "--format", "xml")[0] == 2
@@ -67,15 +51,17 @@ def test_python_m_in_a_process_of_its_own(model):
 
 # --- help of every command, pipes -----------------------------------------------------------------
 COMMANDS = ["parse", "render", "apply", "convert", "init-config", "train", "evaluate", "info"]
-COMMANDS += ["package"]
+COMMANDS += ["package", "upgrade"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_a_help_without_spacy(command):
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], *([command, "-h"] for command in COMMANDS)]
+)
+def test_help_does_not_wait_for_spacy_to_be_imported(arguments):
     code = (
         "import sys\n"
         "from spacy_structlearn.cli import main\n"
-        f"sys.argv = ['structlearn', '{command}', '-h']\n"
+        f"sys.argv = ['structlearn', *{arguments}]\n"
         "try:\n"
         "    main()\n"
         "finally:\n"
@@ -83,7 +69,11 @@ def test_every_command_has_a_help_without_spacy(command):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"Usage: structlearn {command}")
+    command = "" if arguments[0].startswith("-") else arguments[0]
+    shown = f"Usage: structlearn {command}".rstrip()
+    assert done.stdout.startswith(
+        spacy_structlearn.__version__ if "--version" in arguments else shown
+    )
 
 
 def test_help_names_every_command_in_a_line_that_is_not_cut(run):

@@ -106,6 +106,5 @@ def test_a_requirement_that_is_there_is_left_alone():
 
 def test_a_wheel_that_cannot_be_built_is_one_line(run, model, tmp_path, monkeypatch):
     monkeypatch.setattr(cli.package, "BUILD", "no toml")
-    error = one_line_error(run("package", model, tmp_path / "wheels"))
-    assert "SL067" in error
+    one_line_error(run("package", model, tmp_path / "wheels"), "SL067")
     assert not (tmp_path / "wheels").exists()

@@ -1,25 +1,16 @@
 """`structlearn train --ray`: what threads learn, learned by actors."""
 
 import sys
-from pathlib import Path
 
 import pytest
 import spacy
-from spacy.tokens import DocBin
-from spacy.vocab import Vocab
-from toys import gold_docs, one_line_error
-
-import spacy_structlearn
-
-CONFIG = Path(spacy_structlearn.__file__).parent / "pipeline" / "configs" / "np_chunker.cfg"
+from toys import one_line_error
 
 
 @pytest.fixture
-def arguments(tmp_path):
-    path = tmp_path / "gold.spacy"
-    DocBin(docs=list(gold_docs(Vocab()))).to_disk(path)
+def arguments(config, gold):
     shards = ["--components.np_chunker.model.shards", "2"]
-    return [CONFIG, "--paths.train", path, "--paths.dev", path, *shards]
+    return [config, "--paths.train", gold, "--paths.dev", gold, *shards]
 
 
 def test_the_same_model(two_machines, run, arguments, tmp_path):
@@ -40,7 +31,9 @@ def test_workers_are_those_of_a_cluster(run, arguments, tmp_path):
 
 def test_ray_is_named_where_it_is_not_installed(run, arguments, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    error = one_line_error(run("train", *arguments, "-o", tmp_path / "model", "--ray"))
-    assert "SL250" in error
-    assert "pip install 'spacy-structlearn[ray]'" in error
+    one_line_error(
+        run("train", *arguments, "-o", tmp_path / "model", "--ray"),
+        "SL250",
+        "pip install 'spacy-structlearn[ray]'",
+    )
     assert not (tmp_path / "model").exists()

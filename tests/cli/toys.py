@@ -1,7 +1,8 @@
 """What the tests of all commands use: four sentences, two trees, and how errors should look."""
 
 import spacy
-from spacy.tokens import Doc
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 
 from spacy_structlearn.pipeline.readers import set_gold_spans
 
@@ -30,14 +31,28 @@ def gold_docs(vocab):
         yield doc
 
 
-def one_line_error(result):
-    """The line on standard error of a run that failed in the way users should see."""
+def docs_of(path):
+    return list(DocBin().from_disk(path).get_docs(Vocab()))
+
+
+def left(folder):
+    """All files below a folder, hidden ones too, with what is in them."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def one_line_error(result, *named):
+    """The line on standard error of a run that failed in the way users should see.
+
+    named: what stands in it.
+    """
     code, out, err = result
     assert code == 1
     assert out == ""
     assert err.count("\n") == 1
     assert err.startswith("structlearn: ")
     assert "Traceback" not in err
+    assert all(text in err for text in named), err
     return err
 
 

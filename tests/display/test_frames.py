@@ -1,7 +1,5 @@
 """Frames as text, as columns, and as HTML, which is parsed again."""
 
-import subprocess
-import sys
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -373,19 +371,3 @@ def test_a_doc_that_was_not_labelled_is_refused():
     for doclike in (doc, doc[:]):
         with pytest.raises(StructlearnError, match=r"SL118.*'She ran "):
             frames_html(doclike)
-
-
-def test_extensions_that_are_not_registered_are_named():
-    code = (
-        "from spacy.tokens import Doc\n"
-        "from spacy.vocab import Vocab\n"
-        "from spacy_structlearn.display.frames import frames_html\n"
-        "doc = Doc(Vocab(), words=['Run'])\n"
-        "doc.spans['srl'] = []\n"
-        "try:\n"
-        "    frames_html(doc)\n"
-        "except ValueError as error:\n"
-        "    print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "SL119" in done.stdout, done.stderr

@@ -336,12 +336,13 @@ def test_extensions_that_are_not_registered_are_named():
     code = (
         "from spacy.tokens import Doc\n"
         "from spacy.vocab import Vocab\n"
+        "from spacy_structlearn.display.frames import frames_html\n"
         "from spacy_structlearn.display.page import LAYERS, page\n"
-        "for key in LAYERS:\n"
+        "for draw, key in (*((page, key) for key in LAYERS), (frames_html, 'srl')):\n"
         "    doc = Doc(Vocab(), words=['Run'])\n"
         "    doc.spans[key] = []\n"
         "    try:\n"
-        "        page(doc)\n"
+        "        draw(doc)\n"
         "    except ValueError as error:\n"
         "        print(error)\n"
     )
@@ -349,6 +350,7 @@ def test_extensions_that_are_not_registered_are_named():
     assert re.findall(r"\[SL140\] doc\._\.(\w+)", done.stdout) == [
         "parse_failures", "np_chunks", "pp_attachments", "frames"
     ]  # fmt: skip
+    assert "SL119" in done.stdout.splitlines()[-1]
 
 
 # --- the default pipeline -------------------------------------------------------------------------

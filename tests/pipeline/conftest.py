@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 import spacy
-from spacy.tokens import Doc
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 
-from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
+from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans, to_example
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "contracts")]
 
@@ -40,6 +41,18 @@ def gold_doc(vocab, text):
     doc = Doc(vocab, words=words, tags=tags, sent_starts=starts)
     set_gold_spans(doc, "np_chunks", spans)
     return doc
+
+
+@pytest.fixture(scope="session")
+def paths(tmp_path_factory):
+    """The sample treebank, in two files, as overrides of a config."""
+    from components import FILES, SAMPLE
+
+    folder = tmp_path_factory.mktemp("corpus")
+    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **FILES)]
+    DocBin(docs=docs[2:]).to_disk(folder / "train.spacy")
+    DocBin(docs=docs[:2]).to_disk(folder / "dev.spacy")
+    return {f"paths.{name}": str(folder / f"{name}.spacy") for name in ("train", "dev")}
 
 
 @pytest.fixture

@@ -6,14 +6,6 @@ import spacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_structlearn.sequence.classes import learn
-
-CRF = {
-    "@architectures": "spacy_structlearn.CRF.v2",
-    "encoding": "none",
-    "templates": ["ORTH[0]", "ORTH[-1]", "SUFFIX[0]", "bias"],
-    "l2": 0.2,
-}
 TEXT = "The girl saw my red apples. Zorps sang loudly!"
 
 
@@ -48,26 +40,6 @@ def test_sentences_with_an_unknown_gold_tag_are_left_out(nlp):
     starts = [True, False, True, False]
     predicted = Doc(nlp.vocab, words=words, sent_starts=starts)
     assert component.gold_data(Example(predicted, gold)).tags == ("VB", ".")
-
-
-def test_a_tagger_holds_its_word_classes(make_examples, tmp_path):
-    nlp = spacy.blank("en")
-    examples = [Example(untagged(nlp, eg.reference), eg.reference) for eg in make_examples(nlp)]
-    docs = [example.predicted for example in examples]
-    ids, shapes = (
-        np.concatenate([doc.to_array(name) for doc in docs]) for name in ("ORTH", "SHAPE")
-    )
-    classes = learn(ids, np.cumsum([0, *map(len, docs)]), 6, backoff=shapes, min_count=1)
-    path = tmp_path / "classes"
-    path.write_bytes(classes.to_bytes())
-    model = {**CRF, "templates": ["CLASS[0]", "bias"], "classes": str(path)}
-    component = nlp.add_pipe("chain_tagger", config={"model": model})
-    nlp.initialize(lambda: examples)
-    component.fit(examples)
-    other = spacy.blank("en").add_pipe("chain_tagger", config={"model": {**model, "classes": None}})
-    other.from_bytes(component.to_bytes())
-    tagged = [[annotation(each(doc)) for doc in docs] for each in (component, other)]
-    assert tagged[0] == tagged[1]
 
 
 # --- probabilities --------------------------------------------------------------------------------

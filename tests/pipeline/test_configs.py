@@ -1,21 +1,16 @@
 """Both doors to training, `spacy train` and the fitting loop, with each config of the package."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import spacy
 import srsly
 from spacy.cli.train import train as spacy_train
-from spacy.tokens import DocBin
-from spacy.vocab import Vocab
 from written import NAMES, config_of
 
 from spacy_structlearn.pipeline import fitting
-from spacy_structlearn.pipeline.readers import read_treebank
 
-SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 # Settings of the model with which training is quick, and the score on what was not trained on.
 QUICK = {
     "chain_tagger": ({"max_iterations": 3}, "tag_acc", 0.5),
@@ -62,17 +57,6 @@ QUICK = {
 }
 
 IN_ORDER = {"chain_tagger"}  # stochastic: it depends on the order of the examples
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory):
-    """The sample treebank, in two files, as overrides of a config."""
-    folder = tmp_path_factory.mktemp("corpus")
-    files = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
-    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **files)]
-    DocBin(docs=docs[2:]).to_disk(folder / "train.spacy")
-    DocBin(docs=docs[:2]).to_disk(folder / "dev.spacy")
-    return {f"paths.{name}": str(folder / f"{name}.spacy") for name in ("train", "dev")}
 
 
 def test_every_config_is_tested():

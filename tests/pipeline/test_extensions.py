@@ -6,45 +6,30 @@ Those of chunks are tested with the component that writes them.
 
 import pickle
 import random
-import subprocess
-import sys
 from itertools import combinations, pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 import spacy
+from components import FILES, SAMPLE
+from parsed import parsed_doc
 from spacy.tokens import Doc, DocBin, Span, SpanGroup
 from spacy.vocab import Vocab
 
 from spacy_structlearn.errors import NonConstituentException, StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans
-from spacy_structlearn.trees.brackets import parse_tree, read_trees
+from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.pp import Site
 from spacy_structlearn.trees.tree import Tree
 
-SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 FRUIT = "(S (NP (PRP$ My) (NN dog)) (VP (VBD ate) (NP (NN fruit))) (. .))"
 extensions.register()
 
 
-def gold_doc(*trees, vocab=None, sents=True):
-    """A Doc with the words, tags and brackets of trees without a root."""
-    trees = [normalize(parse_tree(tree)) for tree in trees]
-    doc = Doc(
-        Vocab() if vocab is None else vocab,
-        words=[word for tree in trees for word in tree.words()],
-        tags=[tag for tree in trees for tag in tree.tags()],
-        sent_starts=[i == 0 for t in trees for i in range(len(t.words()))] if sents else None,
-    )
-    spans, first = [], 0
-    for tree in trees:
-        spans += [(label, first + s, first + e) for label, s, e in tree.spans()[1:]]
-        first += len(tree.words())
-    set_gold_spans(doc, "constituents", spans)
-    return doc
+def gold_doc(*trees, sents=True):
+    return parsed_doc(Vocab(), *trees, sents=sents)
 
 
 def texts(spans):
@@ -193,8 +178,7 @@ def test_names_that_another_package_has_taken_are_left_alone():
 
 # --- beyond ---------------------------------------------------------------------------------------
 def test_trees_are_those_of_the_treebank():
-    files = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
-    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **files)]
+    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **FILES)]
     gold = [normalize(tree) for tree in read_trees(SAMPLE / "sample.trees")]
     assert [tree for doc in docs for tree in doc._.trees] == gold
     found = [sentence._.tree for doc in docs for sentence in doc.sents]
@@ -219,12 +203,6 @@ def test_a_word_alone():
     assert doc[0]._.parse_string == "(UH Yes)"
     assert doc[0]._.parent is None
     assert doc[0:1]._.is_constituent
-
-
-def test_an_empty_doc():
-    doc = Doc(Vocab())
-    doc.spans["constituents"] = []
-    assert doc._.trees == ()
 
 
 def test_without_sentence_boundaries_the_doc_is_one_sentence():
@@ -287,108 +265,11 @@ def test_probabilities():
     assert [span._.constituent_prob for span in group] == [0.75, 0.5, 0.25]
     assert doc[1:2]._.constituent_prob == 0.25
     assert doc[0:1]._.constituent_prob is None
-    group.attrs["scores"] = np.ones(2, dtype=np.float32)
-    assert doc[:]._.constituent_prob is None
 
 
-# --- storage --------------------------------------------------------------------------------------
-def reading(doc):
-    spans = [span for sentence in doc.sents for span in sentence._.constituents]
-    return [(s.start, s.end, s._.labels, s._.parse_string, s._.constituent_prob) for s in spans]
-
-
-def parsed_doc(vocab):
-    doc = gold_doc(FRUIT, "(TOP (NP (NN Fruit)) (. !))", vocab=vocab)
-    doc.spans["constituents"].attrs["scores"] = np.linspace(0, 1, 5, dtype=np.float32)
-    set_gold_spans(doc, "constituent_tags", [("XY", t.i, t.i + 1) for t in doc])
-    set_gold_spans(doc, "parse_failures", [("fallback", 5, 7)])
-    return doc
-
-
-@pytest.mark.parametrize(
-    "through",
-    [
-        lambda doc: Doc(doc.vocab).from_bytes(doc.to_bytes()),
-        lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(doc.vocab)),
-        lambda doc: doc.copy(),
-        lambda doc: pickle.loads(pickle.dumps(doc)),
-        lambda doc: doc[:].as_doc(),
-    ],
-    ids=["bytes", "docbin", "copy", "pickle", "as_doc"],
-)
-def test_storage(through):
-    doc = parsed_doc(Vocab())
-    again = through(doc)
-    if "constituents" not in again.spans:  # spaCy's as_doc copies no spans: that is said
-        with pytest.raises(StructlearnError, match="as_doc"):
-            _ = again._.trees
-        return
-    assert reading(again) == reading(doc)
-    assert again._.trees == doc._.trees
-    assert [(s.label_, s.text) for s in again._.parse_failures] == [("fallback", "Fruit !")]
-
-
-def test_storage_from_docs():
-    vocab = Vocab()
-    docs = [parsed_doc(vocab), gold_doc(FRUIT, vocab=vocab), parsed_doc(vocab)]
-    joined = Doc.from_docs(docs)
-    assert joined._.trees == sum((doc._.trees for doc in docs), ())
-    assert {s._.constituent_prob for s in joined.spans["constituents"]} == {None}
-    assert texts(joined._.parse_failures) == ["Fruit !", "Fruit !"]
-    strings = [s._.parse_string for doc in docs for s in doc.sents]
-    assert [s._.parse_string for s in joined.sents] == strings
-    assert joined[8].tag_ == joined[8]._.parse_string.split()[0].strip("(") == "NN"
-
-
-# --- no scans -------------------------------------------------------------------------------------
-class Counting:
-    """A group that counts how often a span is taken out of it."""
-
-    taken = 0
-
-    def __init__(self, group):
-        self.group, self.attrs = group, group.attrs
-
-    def __len__(self):
-        return len(self.group)
-
-    def __getitem__(self, index):
-        Counting.taken += 1
-        return self.group[index]
-
-
-@pytest.mark.parametrize(
-    "read",
-    [
-        lambda doc: [s._.parse_string for s in doc.sents],
-        lambda doc: doc._.trees,
-        lambda doc: [list(s._.constituents) for s in doc.sents],
-        lambda doc: [list(s._.children) for s in doc.sents],
-        lambda doc: [(t._.parent, t._.labels, t._.parse_string) for t in doc],
-        lambda doc: [(t.sent._.is_constituent, t.sent._.constituent_prob) for t in doc],
-    ],
-    ids=["parse_string", "trees", "constituents", "children", "tokens", "prob"],
-)
-def test_getters_do_not_scan(read, monkeypatch):
-    """Twenty times as many sentences cost little more than twenty times as many look-ups."""
-    group_of = extensions.aligned_group
-    monkeypatch.setattr(
-        extensions,
-        "aligned_group",
-        lambda doc, key: Counting(group_of(doc, key)) if key in doc.spans else None,
-    )
-    vocab = Vocab()
-    doc = gold_doc(FRUIT, vocab=vocab)
-    set_gold_spans(doc, "constituent_tags", [(t.tag_, t.i, t.i + 1) for t in doc])
-    taken = []
-    for sentences in (100, 2000):
-        joined = Doc.from_docs([doc] * sentences)
-        assert len(list(joined.sents)) == sentences
-        Counting.taken = 0
-        read(joined)
-        taken.append(Counting.taken)
-    assert taken[0] > 10 * 100
-    assert 20 * taken[0] <= taken[1] < 20 * taken[0] * 1.6
+def test_a_part_of_a_doc_says_that_its_spans_are_gone():
+    with pytest.raises(StructlearnError, match="as_doc"):
+        _ = gold_doc(FRUIT)[:].as_doc()._.trees
 
 
 def test_tokens_have_the_extensions_of_spans():
@@ -401,15 +282,10 @@ def test_tokens_have_the_extensions_of_spans():
         assert list(token._.children) == []
 
 
-def test_groups_are_plain_span_groups():
-    assert all(isinstance(g, SpanGroup) for g in gold_doc(FRUIT).spans.values())
-
-
 # --- attachments of prepositional phrases ---------------------------------------------------------
-def attached_doc(vocab=None, n_words=12, probs=None):
+def attached_doc(probs=None):
     """Two attachments by hand, in words w0 w1 ...: of w3 w4 to the verb, of w7 w8 to the noun."""
-    vocab = Vocab() if vocab is None else vocab
-    doc = Doc(vocab, words=[f"w{i}" for i in range(n_words)])
+    doc = Doc(Vocab(), words=[f"w{i}" for i in range(12)])
     found = [Site(1, 2, 3, 4, 3, 5, "V"), Site(5, 6, 7, 9, 7, 11, "N")]
     set_gold_spans(doc, "pp_attachments", extensions.site_spans(found))
     if probs is not None:
@@ -441,9 +317,6 @@ def test_pp_attachments():
         (7, 11, "N", doc[5], doc[6], doc[7], doc[9], 0.5),
     ]
     assert [a.head for a in doc._.pp_attachments] == [doc[1], doc[6]]
-    assert [a.prob for a in attached_doc()._.pp_attachments] == [None, None]
-    doc.spans["pp_attachments"].attrs["scores"] = np.ones(2, dtype=np.float32)
-    assert [a.prob for a in doc._.pp_attachments] == [None, None]
 
 
 def test_pp_head_is_that_of_prepositions_alone():
@@ -460,15 +333,6 @@ def test_a_preposition_inside_its_phrase():
     set_gold_spans(doc, "pp_attachments", extensions.site_spans(found))
     assert [t.i for t in doc if t._.pp_head] == [2, 4]
     assert doc[4]._.pp_head == doc[0]
-
-
-def test_a_doc_that_no_attacher_has_seen():
-    doc = Doc(Vocab(), words=["of"])
-    assert doc._.pp_attachments == ()
-    assert doc[0]._.pp_head is None
-    doc.spans["pp_attachments"] = []
-    assert doc._.pp_attachments == ()
-    assert doc[0]._.pp_head is None
 
 
 def test_another_label_has_no_head():
@@ -489,67 +353,6 @@ def test_a_group_that_is_none_of_attachments_is_named():
     set_gold_spans(doc, "pp_attachments", spans[:7])
     with pytest.raises(StructlearnError, match="SL027"):
         _ = doc[3]._.pp_head
-
-
-@pytest.mark.parametrize(
-    "through",
-    [
-        lambda doc: Doc(doc.vocab).from_bytes(doc.to_bytes()),
-        lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(doc.vocab)),
-        lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(Vocab())),
-        lambda doc: doc.copy(),
-        lambda doc: pickle.loads(pickle.dumps(doc)),
-    ],
-    ids=["bytes", "docbin", "another vocab", "copy", "pickle"],
-)
-def test_storage_of_attachments(through):
-    def readable(doc):
-        return [
-            (a.pp.start, a.pp.end, a.label, a.verb.i, a.noun.i, a.prep.i, a.object.i, a.prob)
-            for a in doc._.pp_attachments
-        ]
-
-    doc = attached_doc(probs=[0.75, 0.5])
-    again = through(doc)
-    assert again is not doc
-    assert readable(again) == readable(doc)
-    assert [t._.pp_head and t._.pp_head.i for t in again][:8] == [*[None] * 3, 1, *[None] * 3, 6]
-
-
-def test_attachments_of_joined_docs_and_of_parts():
-    vocab = Vocab()
-    bare = Doc(vocab, words=["x"] * 5)
-    joined = Doc.from_docs([attached_doc(vocab, probs=[1, 1]), bare, attached_doc(vocab)])
-    assert [a.prep.i for a in joined._.pp_attachments] == [3, 7, 20, 24]
-    assert [(t.i, t._.pp_head.i) for t in joined if t._.pp_head] == [
-        (3, 1),
-        (7, 6),
-        (20, 18),
-        (24, 23),
-    ]
-    assert {a.prob for a in joined._.pp_attachments} == {None}
-    part = joined[17:].as_doc()
-    assert part._.pp_attachments == ()
-    assert part[3]._.pp_head is None
-
-
-@pytest.mark.parametrize(
-    "read",
-    [lambda doc: [token._.pp_head for token in doc], lambda doc: doc._.pp_attachments],
-    ids=["pp_head", "pp_attachments"],
-)
-def test_getters_of_attachments_do_not_scan(read, monkeypatch):
-    group_of = extensions.aligned_group
-    monkeypatch.setattr(extensions, "aligned_group", lambda doc, key: Counting(group_of(doc, key)))
-    doc = attached_doc()
-    taken = []
-    for copies in (50, 1000):
-        joined = Doc.from_docs([doc] * copies)
-        Counting.taken = 0
-        read(joined)
-        taken.append(Counting.taken)
-    assert taken[0] >= 10 * 50
-    assert 20 * taken[0] <= taken[1] < 20 * taken[0] * 1.8
 
 
 # --- semantic roles -------------------------------------------------------------------------------
@@ -627,14 +430,6 @@ def test_the_first_argument_with_a_label():
     assert frame.get("ARG0") is frame.get("V") is frame.get("") is None
 
 
-def test_frames_without_scores():
-    for probs in (None, PROBS[:-1]):
-        doc = framed_doc(probs=probs)
-        assert [(*frame[:3],) for frame in plain_frames(doc)] == FRAMES
-        assert {prob for frame in plain_frames(doc) for prob in frame[3]} == {None}
-        assert {prob for frame in token_frames(doc) for prob in frame[3]} == {None}
-
-
 def test_srl_is_that_of_predicates_alone():
     doc = framed_doc(probs=PROBS)
     assert [token.i for token in doc if token._.srl] == [4, 5, 9]
@@ -675,16 +470,6 @@ def test_random_frames():
         assert all((token._.srl is None) == (token.i not in predicates) for token in doc)
 
 
-def test_a_doc_that_no_labeler_has_seen():
-    doc = Doc(Vocab(), words=["eat"])
-    assert doc._.frames == ()
-    assert doc[0]._.srl is None
-    doc.spans["srl"] = []
-    assert doc._.frames == ()
-    assert doc[0]._.srl is None
-    assert Doc(Vocab())._.frames == ()
-
-
 def test_frames_among_white_space():
     words = ["\n", "She", " ", "ate", "  "]
     doc = framed_doc(spacy.blank("en").vocab, [(3, "eat.01", [("ARG0", 1, 2)])], words=words)
@@ -709,37 +494,15 @@ def test_a_group_that_is_none_of_frames_is_named():
 @pytest.mark.parametrize(
     "through",
     [
-        lambda doc: Doc(doc.vocab).from_bytes(doc.to_bytes()),
         lambda doc: Doc(Vocab()).from_bytes(doc.to_bytes()),
-        lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(doc.vocab)),
         lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(Vocab())),
-        lambda doc: doc.copy(),
-        lambda doc: pickle.loads(pickle.dumps(doc)),
     ],
-    ids=["bytes", "bytes, another vocab", "docbin", "docbin, another vocab", "copy", "pickle"],
+    ids=["bytes", "docbin"],
 )
-def test_storage_of_frames(through):
+def test_frames_in_another_vocab(through):
     doc = framed_doc(probs=PROBS)
     again = through(doc)
-    assert again is not doc
-    assert plain_frames(again) == plain_frames(doc)
-    assert token_frames(again) == token_frames(doc)
-
-
-def test_frames_of_joined_docs_and_of_parts():
-    vocab = Vocab()
-    bare = Doc(vocab, words=["x"] * 5)
-    joined = Doc.from_docs([framed_doc(vocab, probs=PROBS), bare, framed_doc(vocab)])
-    assert [(*frame[:3],) for frame in plain_frames(joined)] == FRAMES + [
-        (16 + predicate, roleset, [(label, 16 + s, 16 + e) for label, s, e in arguments])
-        for predicate, roleset, arguments in FRAMES
-    ]
-    assert [frame.predicate.text for frame in joined._.frames] == ["ate", "was", "said"] * 2
-    assert token_frames(joined) == plain_frames(joined)
-    assert {prob for frame in plain_frames(joined) for prob in frame[3]} == {None}
-    part = joined[16:].as_doc()  # spaCy's as_doc copies no spans
-    assert part._.frames == ()
-    assert part[4]._.srl is None
+    assert plain_frames(again) == token_frames(again) == plain_frames(doc)
 
 
 def test_frames_of_a_part_with_its_spans():
@@ -751,57 +514,6 @@ def test_frames_of_a_part_with_its_spans():
     set_gold_spans(part, "srl", spans)
     assert plain_frames(part) == [(1, "say.01", [("ARG0", 0, 1), ("ARG1", 2, 3)], [None] * 3)]
     assert part[1]._.srl.get("ARG1").text == "so"
-
-
-def test_frames_through_processes_under_spawn(tmp_path):
-    script = tmp_path / "run.py"
-    script.write_text(
-        "import multiprocessing, numpy, spacy\n"
-        "from spacy.language import Language\n"
-        "from spacy_structlearn.pipeline import extensions\n"
-        "from spacy_structlearn.pipeline.readers import set_gold_spans\n"
-        "extensions.register()\n"
-        "@Language.component('framer')\n"
-        "def framer(doc):\n"
-        "    frames = [(1, 'eat.01', [('ARG0', 0, 1)]), (2, None, [])] if len(doc) else []\n"
-        "    set_gold_spans(doc, 'srl', extensions.frame_spans(frames))\n"
-        "    scores = numpy.array([0.5, 0.25, 1][:len(doc)], dtype='float32')\n"
-        "    doc.spans['srl'].attrs['scores'] = scores\n"
-        "    return doc\n"
-        "if __name__ == '__main__':\n"
-        "    multiprocessing.set_start_method('spawn')\n"
-        "    nlp = spacy.blank('en')\n"
-        "    nlp.add_pipe('framer')\n"
-        "    for doc in nlp.pipe(['She ate pizza', ''] * 2, n_process=2, batch_size=1):\n"
-        "        found = [(f.predicate.text, *f[1:]) for f in doc._.frames]\n"
-        "        print(found, [t.text for t in doc if t._.srl])\n",
-        encoding="utf8",
-    )
-    run = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
-    argument = "FrameArgument(span=She, label='ARG0', prob=0.25)"
-    found = f"[('ate', 'eat.01', ({argument},), 0.5), ('pizza', None, (), 1.0)] ['ate', 'pizza']"
-    assert run.stdout.splitlines() == [found, "[] []"] * 2
-
-
-@pytest.mark.parametrize(
-    "read",
-    [lambda doc: [token._.srl for token in doc], lambda doc: doc._.frames],
-    ids=["srl", "frames"],
-)
-def test_getters_of_frames_do_not_scan(read, monkeypatch):
-    group_of = extensions.aligned_group
-    monkeypatch.setattr(extensions, "aligned_group", lambda doc, key: Counting(group_of(doc, key)))
-    doc = framed_doc()
-    taken = []
-    for copies in (100, 2000):
-        joined = Doc.from_docs([doc] * copies)
-        Counting.taken = 0
-        read(joined)
-        taken.append(Counting.taken)
-    assert taken[0] >= 8 * 100
-    assert 20 * taken[0] <= taken[1] < 20 * taken[0] * 1.8
 
 
 @pytest.mark.parametrize("scores", [[0.5], (0.5,), ["x"], "x", 1.0, [0.5, 0.5], None])
@@ -816,3 +528,74 @@ def test_scores_that_others_wrote(scores):
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[0:2])
     assert [chunk.text for chunk in doc._.np_chunks] == ["the dog"]
+
+
+# --- all ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("key", "of_doc", "of_token"),
+    [("pp_attachments", "pp_attachments", "pp_head"), ("srl", "frames", "srl")],
+)
+def test_a_doc_that_no_component_has_seen(key, of_doc, of_token):
+    for doc in (Doc(Vocab(), words=["eat"]), Doc(Vocab())):
+        for _ in range(2):
+            assert getattr(doc._, of_doc) == ()
+            assert [getattr(token._, of_token) for token in doc] == [None] * len(doc)
+            doc.spans[key] = []
+
+
+class Counting:
+    """A group that counts how often a span is taken out of it."""
+
+    taken = 0
+
+    def __init__(self, group):
+        self.group, self.attrs = group, group.attrs
+
+    def __len__(self):
+        return len(self.group)
+
+    def __getitem__(self, index):
+        Counting.taken += 1
+        return self.group[index]
+
+
+def tagged_doc():
+    doc = gold_doc(FRUIT)
+    set_gold_spans(doc, "constituent_tags", [(t.tag_, t.i, t.i + 1) for t in doc])
+    return doc
+
+
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [
+        (tagged_doc, lambda doc: [s._.parse_string for s in doc.sents]),
+        (tagged_doc, lambda doc: doc._.trees),
+        (tagged_doc, lambda doc: [list(s._.constituents) for s in doc.sents]),
+        (tagged_doc, lambda doc: [list(s._.children) for s in doc.sents]),
+        (tagged_doc, lambda doc: [(t._.parent, t._.labels, t._.parse_string) for t in doc]),
+        (
+            tagged_doc,
+            lambda doc: [(t.sent._.is_constituent, t.sent._.constituent_prob) for t in doc],
+        ),
+        (attached_doc, lambda doc: doc._.pp_attachments),
+        (attached_doc, lambda doc: [token._.pp_head for token in doc]),
+        (framed_doc, lambda doc: doc._.frames),
+        (framed_doc, lambda doc: [token._.srl for token in doc]),
+    ],
+)
+def test_getters_do_not_scan(make, read, monkeypatch):
+    """Twenty times as many sentences cost little more than twenty times as many look-ups."""
+    group_of = extensions.aligned_group
+    monkeypatch.setattr(
+        extensions,
+        "aligned_group",
+        lambda doc, key: Counting(group_of(doc, key)) if key in doc.spans else None,
+    )
+    doc, taken = make(), []
+    for copies in (100, 2000):
+        joined = Doc.from_docs([doc] * copies)
+        Counting.taken = 0
+        read(joined)
+        taken.append(Counting.taken)
+    assert taken[0] >= 8 * 100
+    assert 20 * taken[0] <= taken[1] < 20 * taken[0] * 1.6

@@ -11,28 +11,15 @@ import srsly
 from spacy.cli.train import train as spacy_train
 from spacy.language import Language
 from spacy.tokens import DocBin
-from spacy.vocab import Vocab
 from written import config_of
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import digests, fitting
 from spacy_structlearn.pipeline.batch_trainable import BatchTrainable
-from spacy_structlearn.pipeline.readers import create_docbin_reader, read_treebank
+from spacy_structlearn.pipeline.readers import create_docbin_reader
 
-SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 CONFIG, PARSER_CONFIG = config_of("np_chunker"), config_of("constituency_parser")
 SCORES = ("np_chunk_f", "np_chunk_p", "np_chunk_r")
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory):
-    """The sample treebank, in two files, as overrides of the config."""
-    folder = tmp_path_factory.mktemp("corpus")
-    files = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
-    docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **files)]
-    DocBin(docs=docs[2:]).to_disk(folder / "train.spacy")
-    DocBin(docs=docs[:2]).to_disk(folder / "dev.spacy")
-    return {f"paths.{name}": str(folder / f"{name}.spacy") for name in ("train", "dev")}
 
 
 @pytest.fixture(scope="module")
@@ -75,46 +62,34 @@ def test_spacy_train_stops_early_if_it_is_told_to(paths, tmp_path):
     assert best.meta["performance"]["np_chunk_f"] > 0.7
 
 
-# --- two doors, one grammar -----------------------------------------------------------------------
-@pytest.fixture(scope="module")
-def parser_overrides(paths):
-    return paths | {"components.constituency_parser.model.rounds": 2}
-
-
-def test_progress_of_a_parser_counts_iterations_of_em(parser_overrides, monkeypatch, capsys):
+@pytest.mark.parametrize("progress", [True, False])
+def test_progress_is_shown_on_terminals_alone(paths, monkeypatch, capsys, progress):
+    overrides = paths | {"components.constituency_parser.model.rounds": 1}
+    fitting.train(PARSER_CONFIG, overrides=overrides, progress=progress)
+    assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    fitting.train(PARSER_CONFIG, overrides=parser_overrides)
+    fitting.train(PARSER_CONFIG, overrides=overrides, progress=progress)
     shown = capsys.readouterr().err
-    assert "constituency_parser" in shown
-    # The treebank grammar, a round, and the iterations of two.
-    total = 1 + 1 + 2 * (50 + 20 + 10)
-    assert f"{total}/{total} " in shown
+    assert ("constituency_parser" in shown) is progress
+    # The treebank grammar, and the iterations of EM of a round.
+    total = 1 + 50 + 20 + 10
+    assert (f"{total}/{total} " in shown) is progress
 
 
 # --- what is saved --------------------------------------------------------------------------------
-def test_the_performance_is_in_meta_json(fitted):
+
+
+def test_what_is_saved_is_what_is_returned(fitted, paths):
+    nlp = spacy.load(fitted[1])
+    assert parameters(nlp) == parameters(fitted[0])
+    assert [path.name for path in fitted[1].parent.iterdir()] == ["model"]
     performance = srsly.read_json(fitted[1] / "meta.json")["performance"]
     assert set(performance) == {*SCORES, "np_chunker_loss"}
     assert 0.7 < performance["np_chunk_f"] <= 1.0
     assert performance["np_chunker_loss"] > 0
-
-
-def test_the_saved_pipeline_is_the_returned_one(fitted):
-    assert parameters(spacy.load(fitted[1])) == parameters(fitted[0])
-    assert [path.name for path in fitted[1].parent.iterdir()] == ["model"]
-
-
-def test_evaluation_of_the_saved_pipeline_gives_the_recorded_scores(fitted, paths):
-    nlp = spacy.load(fitted[1])
     scores = nlp.evaluate(dev_examples(nlp, paths))
     for name in SCORES:
         assert scores[name] == pytest.approx(fitted[0].meta["performance"][name])
-
-
-def test_initialize_without_data_keeps_the_weights_of_a_loaded_pipeline(fitted, paths):
-    nlp = spacy.load(fitted[1])
-    nlp.initialize()
-    assert parameters(nlp) == parameters(fitted[0])
 
 
 def test_a_sourced_component_keeps_its_weights_when_a_pipeline_is_assembled(fitted, tmp_path):
@@ -149,11 +124,6 @@ def test_what_is_saved_has_digests_of_all_its_files(fitted, tmp_path):
         digests.check(folder)
 
 
-def test_missing_parents_of_the_output_are_made(fitted, tmp_path):
-    fitting.save(fitted[0], tmp_path / "a" / "b")
-    assert parameters(spacy.load(tmp_path / "a" / "b")) == parameters(fitted[0])
-
-
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 def test_a_failure_while_saving_leaves_the_old_pipeline_alone(fitted, tmp_path, monkeypatch, error):
     output = tmp_path / "model"
@@ -172,39 +142,29 @@ def test_a_failure_while_saving_leaves_the_old_pipeline_alone(fitted, tmp_path, 
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_leftovers_of_a_killed_run_are_in_nobodys_way(fitted, tmp_path):
-    for name in (".model.new", ".model.old"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "half").write_text("written", encoding="utf8")
-    fitting.save(fitted[0], tmp_path / "model")
-    assert not (tmp_path / "model" / "half").exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
-
-
-def test_a_directory_that_is_no_pipeline_is_never_replaced(fitted, paths, tmp_path):
-    (tmp_path / "thesis.tex").write_text("years of work", encoding="utf8")
-    for write in (
-        lambda: fitting.save(fitted[0], tmp_path),
-        lambda: fitting.train(CONFIG, tmp_path, overrides=paths),
-        lambda: fitting.save(fitted[0], tmp_path / "thesis.tex"),
-    ):
-        with pytest.raises(StructlearnError, match="SL014"):
-            write()
-    assert (tmp_path / "thesis.tex").read_text(encoding="utf8") == "years of work"
-
-
-def test_an_empty_directory_can_be_the_output(fitted, tmp_path, monkeypatch):
-    (tmp_path / "model").mkdir()
+@pytest.mark.parametrize("before", [(), ("a/b",), (".b.new/half", ".b.old/half")])
+def test_where_there_is_no_pipeline_yet(fitted, tmp_path, monkeypatch, before):
+    """Nothing, an empty folder, or what a run that was killed has left."""
     monkeypatch.chdir(tmp_path)
-    fitting.save(fitted[0], "model")
-    assert parameters(spacy.load("model")) == parameters(fitted[0])
+    for name in before:
+        Path(name if "half" not in name else f"a/{name}").mkdir(parents=True)
+    fitting.save(fitted[0], "a/b")
+    assert parameters(spacy.load("a/b")) == parameters(fitted[0])
+    assert [path.name for path in Path("a").iterdir()] == ["b"]
+    assert not Path("a/b/half").exists()
 
 
-def test_an_output_that_cannot_be_used_is_refused_before_the_training(tmp_path, monkeypatch):
-    (tmp_path / "notes").write_text("", encoding="utf8")
+def test_what_is_no_pipeline_is_never_replaced(fitted, tmp_path, monkeypatch):
     monkeypatch.setattr(fitting, "load_config", lambda *a, **k: pytest.fail("training has begun"))
-    with pytest.raises(StructlearnError, match="SL014"):
-        fitting.train(CONFIG, tmp_path / "notes")
+    (tmp_path / "thesis.tex").write_text("years of work", encoding="utf8")
+    for place in (tmp_path, tmp_path / "thesis.tex"):
+        for write in (
+            lambda place=place: fitting.save(fitted[0], place),
+            lambda place=place: fitting.train(CONFIG, place),
+        ):
+            with pytest.raises(StructlearnError, match="SL014"):
+                write()
+    assert (tmp_path / "thesis.tex").read_text(encoding="utf8") == "years of work"
 
 
 # --- settings -------------------------------------------------------------------------------------
@@ -219,36 +179,20 @@ def test_overrides_change_the_config_and_the_result(fitted, paths):
     assert np.abs(parameters(nlp).weights).max() < np.abs(parameters(fitted[0]).weights).max()
 
 
-def test_scores_without_a_weight_are_left_out(paths):
-    nlp = fitting.train(CONFIG, overrides=paths | {"training.score_weights.np_chunk_r": None})
-    assert set(nlp.meta["performance"]) == {"np_chunk_f", "np_chunk_p", "np_chunker_loss"}
-
-
-def test_nothing_to_evaluate_on_gives_no_scores(paths, tmp_path):
+def test_scores_that_are_left_out(paths, tmp_path):
+    """Those without a weight; without documents all are unknown."""
     DocBin().to_disk(tmp_path / "dev.spacy")
-    nlp = fitting.train(CONFIG, overrides=paths | {"paths.dev": str(tmp_path / "dev.spacy")})
-    assert [nlp.meta["performance"][name] for name in SCORES] == [None] * 3
-    assert nlp.meta["performance"]["np_chunker_loss"] > 0
+    overrides = {"training.score_weights.np_chunk_r": None}
+    overrides |= {"paths.dev": str(tmp_path / "dev.spacy")}
+    performance = fitting.train(CONFIG, overrides=paths | overrides).meta["performance"]
+    assert performance.pop("np_chunker_loss") > 0
+    assert performance == {"np_chunk_f": None, "np_chunk_p": None}
 
 
 def test_nothing_to_train_on_is_an_error(paths, tmp_path):
     DocBin(docs=[spacy.blank("en")("No chunks here")]).to_disk(tmp_path / "train.spacy")
     with pytest.raises(StructlearnError, match="SL005"):
         fitting.train(CONFIG, overrides=paths | {"paths.train": str(tmp_path / "train.spacy")})
-
-
-@pytest.mark.parametrize("progress", [True, False])
-def test_nothing_is_printed_where_the_output_is_no_terminal(paths, capsys, progress):
-    fitting.train(CONFIG, overrides=paths, progress=progress)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_progress_is_shown_on_a_terminal(paths, monkeypatch, capsys):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    fitting.train(CONFIG, overrides=paths)
-    assert "np_chunker" in capsys.readouterr().err
-    fitting.train(CONFIG, overrides=paths, progress=False)
-    assert capsys.readouterr().err == ""
 
 
 # --- other components -----------------------------------------------------------------------------

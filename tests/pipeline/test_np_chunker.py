@@ -68,14 +68,6 @@ def test_missing_tags_are_named(make_chunker):
         nlp("The old dog")
 
 
-def test_very_long_sentence(make_chunker):
-    nlp = make_chunker()
-    words = ["the", "red", "table", "slept"] * 5000
-    doc = tagged(nlp, words, ["DT", "JJ", "NN", "VBD"] * 5000)
-    assert len(doc._.np_chunks) == 5000
-    assert np.isfinite(doc.spans["np_chunks"].attrs["scores"]).all()
-
-
 def test_noun_chunks_hook(make_chunker):
     nlp = make_chunker(set_noun_chunks=True)
     doc = tagged(nlp, ["the", "dog", "saw", "a", "bird"], ["DT", "NN", "VBD", "DT", "NN"])

@@ -5,6 +5,7 @@ input.
 import pickle
 
 import numpy as np
+import parsed
 import pytest
 import spacy
 from spacy.strings import hash_string
@@ -22,8 +23,6 @@ from spacy_structlearn.pipeline.readers import (
     to_example,
 )
 from spacy_structlearn.sequence.classes import WordClasses
-from spacy_structlearn.trees.brackets import parse_tree
-from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.pp import Site, sites
 
 # Objects with their prepositional phrases; the word after the phrase tells what it belongs to.
@@ -45,32 +44,16 @@ SENTENCES = [verb_phrase(*p.split(), label) for label, ps in PHRASES.items() for
 
 
 def parsed_doc(vocab, *sentences, gold=False, space=()):
-    """A Doc with the trees of some sentences as constituents, and (`gold`) the attachments.
-
-    space: white space tokens go before the words with these numbers.
-    """
-    trees = [normalize(parse_tree(sentence)) for sentence in sentences]
-    words, tags, starts, constituents, attachments = [], [], [], [], []
-    for tree in trees:
-        at, n = [], len(words) - sum(word == "\n" for word in words)
-        for word, tag in zip(tree.words(), tree.tags(), strict=True):
-            starts.append(not at)
-            if n + len(at) in space:
-                words.append("\n")
-                tags.append("_SP")
-                starts.append(False)
-            at.append(len(words))
-            words.append(word)
-            tags.append(tag)
-        for label, start, end in tree.spans()[1:]:
-            constituents.append((label, at[start], at[end - 1] + 1))
-        for site in sites(tree):
-            heads = (at[i] for i in site[:4])
-            attachments.append(Site(*heads, at[site.start], at[site.end - 1] + 1, site.label))
-    doc = Doc(vocab, words=words, tags=tags, sent_starts=starts)
-    set_gold_spans(doc, "constituents", constituents)
+    """A Doc with the trees of some sentences as constituents, and (`gold`) the attachments."""
+    doc = parsed.parsed_doc(vocab, *sentences, space=space)
     if gold:
-        set_gold_spans(doc, "pp_attachments", site_spans(attachments))
+        places, found = [token.i for token in doc if not token.is_space], []
+        for tree in doc._.trees:
+            at, places = places[: len(tree.words())], places[len(tree.words()) :]
+            for site in sites(tree):
+                heads = (at[i] for i in site[:4])
+                found.append(Site(*heads, at[site.start], at[site.end - 1] + 1, site.label))
+        set_gold_spans(doc, "pp_attachments", site_spans(found))
     return doc
 
 
@@ -177,18 +160,6 @@ def test_several_sites_of_one_verb(attacher, nlp):
     assert doc[5]._.pp_head == doc[1]
 
 
-def test_white_space_tokens_are_skipped(attacher, nlp):
-    plain = attacher(parsed_doc(nlp.vocab, *SENTENCES[:3]))
-    spread = attacher(parsed_doc(nlp.vocab, *SENTENCES[:3], space=(0, 3, 4, 8, 10, 17)))
-    assert len(spread) == len(plain) + 6
-    assert [(label, "".join(text.split())) for label, text in group(spread)] == [
-        (label, "".join(text.split())) for label, text in group(plain)
-    ]
-    np.testing.assert_array_equal(scores(spread), scores(plain))
-    heads = [token._.pp_head for token in spread if token._.pp_head]
-    assert [head.text for head in heads] == [a.head.text for a in plain._.pp_attachments]
-
-
 def test_sentences_without_a_site(attacher, nlp):
     bare = "(S (NP (PRP I)) (VP (VBD ate) (NP (NN pizza))) (. .))"
     doc = attacher(parsed_doc(nlp.vocab, bare))
@@ -209,12 +180,6 @@ def test_without_sentence_boundaries_the_doc_is_one_sentence(attacher, nlp):
     doc = Doc(nlp.vocab, words=[t.text for t in plain], tags=[t.tag_ for t in plain])
     doc.spans["constituents"] = plain.spans["constituents"].copy(doc=doc)
     assert readable(attacher(doc)) == readable(attacher(plain))
-
-
-def test_unseen_words(attacher, nlp):
-    doc = attacher(parsed_doc(nlp.vocab, verb_phrase("🙂", "zyx", "\u200b", "N", verb="Qwrt")))
-    (found,) = doc._.pp_attachments
-    assert 0.5 <= found.prob <= 1
 
 
 def test_a_document_of_two_thousand_sentences(attacher, nlp):
@@ -311,27 +276,6 @@ def test_attachments_below_the_confidence_are_not_reported(attacher, nlp):
     finally:
         attacher.min_confidence = 0.0
     assert found == [int(probability >= limit) for probability in probabilities]
-
-
-def test_the_confidence_is_a_setting(nlp):
-    config = nlp.config.copy()
-    config["components"]["pp_attacher"]["min_confidence"] = 1.0
-    again = spacy.blank("en").from_config(config).from_bytes(nlp.to_bytes())
-    unknown = parsed_doc(again.vocab, verb_phrase("a", "b", "c", "V", verb="d"))
-    assert again.get_pipe("pp_attacher")(unknown)._.pp_attachments == ()
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"source": "trees"},
-        {"min_confidence": -0.1},
-        {"min_confidence": 1.1},
-    ],
-)
-def test_bad_settings_are_refused(bad):
-    with pytest.raises(StructlearnError, match=next(iter(bad))):
-        spacy.blank("en").add_pipe("pp_attacher", config=bad)
 
 
 # --- trees with other attachments -----------------------------------------------------------------

@@ -5,6 +5,7 @@ import random
 
 import pytest
 import spacy
+from parsed import parsed_doc
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
@@ -121,13 +122,6 @@ def test_a_doc_that_no_chunker_has_seen_has_recall_zero():
     assert (scores["np_chunk_p"], scores["np_chunk_r"], scores["np_chunk_f"]) == (0.0, 0.0, 0.0)
 
 
-def test_another_text_is_an_error():
-    example = Example(make_doc(["The", "dogs"], []), make_doc(["The", "dogs"], []))
-    example.predicted = make_doc(["The", "cats"], [])
-    with pytest.raises(StructlearnError, match="SL304"):
-        np_chunk_score([example])
-
-
 def test_other_groups_under_other_names():
     example = make_example(None, None)
     for doc in (example.predicted, example.reference):
@@ -137,28 +131,9 @@ def test_other_groups_under_other_names():
     assert set(scores) == {"frame_p", "frame_r", "frame_f", "frame_per_type"}
 
 
-def test_the_registered_scorer_is_what_the_component_uses():
-    make = registry.scorers.get("spacy_structlearn.np_chunk_scorer.v1")
-    assert make() is np_chunk_score
-    assert spacy.blank("en").add_pipe("np_chunker").scorer is np_chunk_score
-
-
 # --- constituents ---------------------------------------------------------------------------------
-def tree_doc(trees, sents=True, vocab=VOCAB):
-    """A Doc with the words, tags and brackets of trees, white space for unknown spaces."""
-    words = [word for tree in trees for word in tree.words()]
-    doc = Doc(
-        vocab,
-        words=words,
-        tags=[tag for tree in trees for tag in tree.tags()],
-        sent_starts=[i == 0 for t in trees for i in range(len(t.words()))] if sents else None,
-    )
-    spans, first = [], 0
-    for tree in trees:
-        spans += [(label, first + s, first + e) for label, s, e in tree.spans()[1:]]
-        first += len(tree.words())
-    set_gold_spans(doc, "constituents", spans)
-    return doc
+def tree_doc(trees):
+    return parsed_doc(VOCAB, *trees)
 
 
 def random_tree(generator, words):
@@ -250,14 +225,6 @@ def test_constituents_of_another_treebank():
     assert make()([example])["constituents_f"] == 0.0
 
 
-def test_constituents_of_another_text_are_an_error():
-    gold, other = (tree_doc([parse_tree(f"(TOP (NP (NN {w})))")]) for w in ("dogs", "cats"))
-    example = Example(tree_doc([parse_tree("(TOP (NP (NN dogs)))")]), gold)
-    example.predicted = other
-    with pytest.raises(StructlearnError, match="SL304"):
-        constituency_score([example])
-
-
 # --- attachments of prepositional phrases ---------------------------------------------------------
 SITES = ["ate pizza with forks", "saw men with hats", "ate lots Of soup", "put it on tables"]
 
@@ -338,19 +305,6 @@ def test_attachments_without_gold_or_prediction():
     assert scores["pp_attachment_acc"] == scores["pp_attachment_f"] == 0.0
     examples = [Example(attached_doc(p), attached_doc(g)) for p, g in (("V", "V"), ("V", None))]
     assert pp_attachment_score(examples)["pp_attachment_p"] == 1.0
-
-
-def test_attachments_in_another_text_are_an_error():
-    example = Example(attached_doc("V"), attached_doc("V"))
-    example.predicted = attached_doc("V", ["saw", "pizza", "with", "forks"])
-    with pytest.raises(StructlearnError, match="SL304"):
-        pp_attachment_score([example])
-
-
-def test_the_registered_scorer_of_attachments():
-    make = registry.scorers.get("spacy_structlearn.pp_attachment_scorer.v1")
-    assert make() is pp_attachment_score
-    assert pickle.loads(pickle.dumps(make())) is pp_attachment_score
 
 
 # --- semantic roles -------------------------------------------------------------------------------
@@ -539,14 +493,40 @@ def test_roles_add_up_over_documents():
     assert (scores["srl_predicate_p"], scores["srl_predicate_r"]) == (1.0, 1 / 2)
 
 
-def test_roles_in_another_text_are_an_error():
-    example = Example(framed_doc(GOLD_FRAMES), framed_doc(GOLD_FRAMES))
-    example.predicted = framed_doc(GOLD_FRAMES, ["Dogs", *ROLE_WORDS[1:]])
+# --- all ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("score", "doc", "other"),
+    [
+        (np_chunk_score, make_doc(["a", "dog"], []), make_doc(["a", "cat"], [])),
+        (
+            constituency_score,
+            *(tree_doc([parse_tree(f"(TOP (NP (NN {w})))")]) for w in ("dogs", "cats")),
+        ),
+        (
+            pp_attachment_score,
+            attached_doc("V"),
+            attached_doc("V", ["saw", "pizza", "with", "forks"]),
+        ),
+        (srl_score, framed_doc(GOLD_FRAMES), framed_doc(GOLD_FRAMES, ["Dogs", *ROLE_WORDS[1:]])),
+    ],
+)
+def test_another_text_is_an_error(score, doc, other):
+    example = Example(doc.copy(), doc)
+    example.predicted = other
     with pytest.raises(StructlearnError, match="SL304"):
-        srl_score([example])
+        score([example])
 
 
-def test_the_registered_scorer_of_roles():
-    make = registry.scorers.get("spacy_structlearn.srl_scorer.v1")
-    assert make() is srl_score
-    assert pickle.loads(pickle.dumps(make())) is srl_score
+@pytest.mark.parametrize(
+    ("name", "score", "component"),
+    [
+        ("np_chunk", np_chunk_score, "np_chunker"),
+        ("pp_attachment", pp_attachment_score, "pp_attacher"),
+        ("srl", srl_score, None),  # the labeler's is for the tags of its predicates
+    ],
+)
+def test_registered_scorers(name, score, component):
+    make = registry.scorers.get(f"spacy_structlearn.{name}_scorer.v1")
+    assert make() is pickle.loads(pickle.dumps(make())) is score
+    if component:
+        assert spacy.blank("en").add_pipe(component).scorer is score

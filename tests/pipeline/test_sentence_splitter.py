@@ -6,7 +6,6 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.renderings import RENDERINGS, rendered
 
 MODEL = {
@@ -50,14 +49,18 @@ def examples_of(nlp):
     return [Example(nlp.make_doc(doc.text), doc) for doc in docs]
 
 
-@pytest.fixture(scope="module")
-def nlp():
+def trained(**changed):
     nlp = spacy.blank("en")
-    splitter = nlp.add_pipe("sentence_splitter", config={"model": MODEL})
+    splitter = nlp.add_pipe("sentence_splitter", config={"model": MODEL | changed})
     examples = examples_of(nlp)
     nlp.initialize(lambda: examples)
     splitter.fit(examples)
     return nlp
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    return trained()
 
 
 def sentences(doc):
@@ -65,7 +68,9 @@ def sentences(doc):
 
 
 def test_learns_its_training_data(nlp):
-    assert nlp.evaluate(examples_of(nlp))["sents_f"] > 0.95
+    spelling = trained(templates=[*MODEL["templates"], "SUFFIX2[-1]", "FLAGS[0]"])
+    for made in (nlp, spelling):
+        assert made.evaluate(examples_of(made))["sents_f"] > 0.95
 
 
 def test_a_blank_line_always_ends_a_sentence(nlp):
@@ -122,11 +127,6 @@ def test_short_texts(nlp, text):
     assert sentences(doc) == ([text.strip()] if text else [])
 
 
-def test_a_long_text_takes_linear_room(nlp):
-    text = "We left at noon. It was cold. " * 5000
-    assert len(list(nlp(text).sents)) == 10_000
-
-
 def test_gold_that_begins_inside_a_token_is_no_boundary(nlp):
     predicted = Doc(nlp.vocab, words=["left.It", "rained"])
     reference = Doc(
@@ -138,12 +138,6 @@ def test_gold_that_begins_inside_a_token_is_no_boundary(nlp):
     assert data.tags == ("B", "I")
 
 
-def test_an_attribute_that_is_none(nlp):
-    model = {**MODEL, "templates": ["bias", "NOSUCH[0]"]}
-    with pytest.raises(StructlearnError, match=r"SL003.*NOSUCH"):
-        spacy.blank("en").add_pipe("sentence_splitter", config={"model": model})
-
-
 def test_probabilities_are_sums_over_all_ways_to_split(nlp):
     doc = nlp("left Then - six noon")
     found = nlp.get_pipe("sentence_splitter").n_best(nlp.make_doc(doc.text), 16)
@@ -153,13 +147,3 @@ def test_probabilities_are_sums_over_all_ways_to_split(nlp):
         total = np.exp(ways).sum()
         assert token._.sent_start_prob == pytest.approx(total if total >= 0.01 else 0, abs=1e-6)
     assert any(0.01 < token._.sent_start_prob < 0.99 for token in doc)
-
-
-def test_the_spelling_of_words_is_an_attribute_too():
-    model = {**MODEL, "templates": [*MODEL["templates"], "SUFFIX2[-1]", "FLAGS[0]"]}
-    nlp = spacy.blank("en")
-    splitter = nlp.add_pipe("sentence_splitter", config={"model": model})
-    examples = examples_of(nlp)
-    nlp.initialize(lambda: examples)
-    splitter.fit(examples)
-    assert nlp.evaluate(examples)["sents_f"] > 0.95

@@ -1,13 +1,14 @@
 """The role labeler as spaCy sees it: training, prediction, storage, odd input."""
 
 import logging
-import math
 import pickle
 from itertools import pairwise
 
 import numpy as np
+import parsed
 import pytest
 import spacy
+from components import STAGES as TEMPLATES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc
@@ -30,14 +31,6 @@ from spacy_structlearn.trees.role_tree import RoleTree, candidates
 from spacy_structlearn.trees.srl import ENGLISH, RoleLabels
 from spacy_structlearn.trees.srl_features import features, predicate_features
 from spacy_structlearn.trees.tree import Tree
-
-ARGUMENT_TEMPLATES = [["path"], ["phrase"], ["path", "voice"], ["path", "lemma"], ["head"]]
-TEMPLATES = {
-    "predicates": [["lemma"], ["predicate_tag"], ["next_tag"]],
-    "senses": [["lemma"], ["lemma", "after_phrase"]],
-    "identification": ARGUMENT_TEMPLATES,
-    "roles": ARGUMENT_TEMPLATES,
-}
 
 
 def stages(*order, l2=0.1):
@@ -90,35 +83,20 @@ N_FRAMES = sum(len(frames) for _, frames in SENTENCES)
 
 
 def parsed_doc(vocab, *sentences, gold=False, space=()):
-    """A Doc with the trees of some sentences as constituents, and (`gold`) their frames.
-
-    space: white space tokens go before the words with these numbers.
-    """
-    words, tags, starts, constituents, frames = [], [], [], [], []
-    for brackets, of_predicates in sentences:
-        tree = normalize(parse_tree(brackets))
-        at, n = [], len(words) - words.count("\n")
-        for word, tag in zip(tree.words(), tree.tags(), strict=True):
-            starts.append(not at)
-            if n + len(at) in space:
-                words.append("\n")
-                tags.append("_SP")
-                starts.append(False)
-            at.append(len(words))
-            words.append(word)
-            tags.append(tag)
-        for label, start, end in tree.spans()[1:]:
-            constituents.append((label, at[start], at[end - 1] + 1))
-        for predicate, (roleset, arguments) in of_predicates.items():
-            spans = []
-            for argument in filter(None, arguments.split(" | ")):
-                label, _, text = argument.partition(" ")
-                start, end = place(tree.words(), text)
-                spans.append((label, at[start], at[end - 1] + 1))
-            frames.append((at[place(tree.words(), predicate)[0]], roleset, sorted_spans(spans)))
-    doc = Doc(vocab, words=words, tags=tags, sent_starts=starts)
-    set_gold_spans(doc, "constituents", constituents)
+    """A Doc with the trees of some sentences as constituents, and (`gold`) their frames."""
+    doc = parsed.parsed_doc(vocab, *(tree for tree, _ in sentences), space=space)
     if gold:
+        places, frames = [token.i for token in doc if not token.is_space], []
+        for tree, (_, of_predicates) in zip(doc._.trees, sentences, strict=True):
+            at, places = places[: len(tree.words())], places[len(tree.words()) :]
+            for predicate, (roleset, arguments) in of_predicates.items():
+                spans = []
+                for argument in filter(None, arguments.split(" | ")):
+                    label, _, text = argument.partition(" ")
+                    start, end = place(tree.words(), text)
+                    spans.append((label, at[start], at[end - 1] + 1))
+                spans.sort(key=lambda span: (span[1], -span[2]))
+                frames.append((at[place(tree.words(), predicate)[0]], roleset, spans))
         set_gold_spans(doc, "srl", frame_spans(sorted(frames)))
     return doc
 
@@ -127,10 +105,6 @@ def place(words, text):
     wanted = text.split()
     (start,) = (i for i in range(len(words)) if words[i : i + len(wanted)] == wanted)
     return start, start + len(wanted)
-
-
-def sorted_spans(spans):
-    return sorted(spans, key=lambda span: (span[1], -span[2]))
 
 
 def training_examples(nlp, sentences=SENTENCES):
@@ -322,18 +296,6 @@ def test_a_verb_that_was_never_seen_has_no_roleset(labeler, nlp):
     assert frame.roleset is None
     assert frame.predicate.kb_id_ == ""
     assert frame.get("ARG0").text == "She"
-
-
-def test_white_space_tokens_are_skipped(labeler, nlp):
-    plain = labeler(parsed_doc(nlp.vocab, *SENTENCES))
-    spread = labeler(parsed_doc(nlp.vocab, *SENTENCES, space=(0, 2, 3, 6, 7, 12, 21, 30)))
-    assert len(spread) == len(plain) + 8
-    assert [(label, text.split(), sense) for label, text, sense in group(spread)] == [
-        (label, text.split(), sense) for label, text, sense in group(plain)
-    ]
-    np.testing.assert_array_equal(
-        spread.spans["srl"].attrs["scores"], plain.spans["srl"].attrs["scores"]
-    )
 
 
 @pytest.mark.parametrize(
@@ -657,6 +619,8 @@ def test_predicate_tags(nlp):
     assert "gift" in both.cfg["rolesets"]
     assert "gift" not in verbs.cfg["rolesets"]
     assert both.tags == {*ENGLISH.verbs, "NN"}
+    with pytest.raises(StructlearnError, match="predicate_tags"):
+        spacy.blank("en").add_pipe("srl_labeler", config={"predicate_tags": []})
 
 
 def test_trees_are_read_as_the_phrases_are_attached(labeler, nlp, setting):
@@ -693,23 +657,6 @@ def test_without_a_lemmatizer_words_are_in_lower_case():
     assert set(labeler.cfg["rolesets"]) == {"ate", "eaten", "gave", "saw", "ran"}
     doc = labeler(parsed_doc(nlp.vocab, RAN_HOME, ATE))
     assert [frame.roleset for frame in doc._.frames] == ["run.02", "eat.01"]
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"predicate_tags": []},
-        {"min_confidence": -0.1},
-        {"min_confidence": 1.1},
-        {"attachment_confidence": -0.1},
-        {"attachment_confidence": 2.0},
-        {"bias": math.inf},
-        {"bias": math.nan},
-    ],
-)
-def test_bad_settings_are_refused(bad):
-    with pytest.raises(StructlearnError, match=next(iter(bad))):
-        SRLLabeler(Vocab(), spacy.blank("en").add_pipe("srl_labeler").model, **bad)
 
 
 @pytest.mark.parametrize(
@@ -888,25 +835,18 @@ def test_of_rolesets_with_one_number_the_frequent_one_is_known():
     assert rolesets["run"]["02"] == "run.02"
 
 
-def test_initialize_keeps_a_loaded_model(nlp):
-    labeler = nlp.get_pipe("srl_labeler")
-    before, rolesets = labeler.parameters, labeler.cfg["rolesets"]
-    nlp.initialize()
-    assert labeler.parameters is before
-    assert labeler.cfg["rolesets"] is rolesets
-    # Frames without arguments tell nothing of roles.
-    bare = parsed_doc(nlp.vocab, ("(S (VBD ate))", {"ate": ("eat.09", "")}), gold=True)
-    nlp.initialize(lambda: [to_example(bare)])
-    assert labeler.parameters is before
-    assert labeler.cfg["rolesets"] is rolesets
-
-
-def test_initialize_forgets_the_calibration_of_what_was_loaded(nlp):
+def test_what_initialize_keeps_of_what_was_loaded(nlp):
     again = pickle.loads(pickle.dumps(nlp))
     labeler = again.get_pipe("srl_labeler")
-    labeler.calibration = (-1.0, 0.5)
-    again.initialize()
-    assert labeler.calibration == (-1.0, 0.5)
+    labeler.calibration = calibration = (-1.0, 0.5)
+    before, rolesets = labeler.parameters, labeler.cfg["rolesets"]
+    # Frames without arguments tell nothing of roles.
+    bare = parsed_doc(nlp.vocab, ("(S (VBD ate))", {"ate": ("eat.09", "")}), gold=True)
+    for data in ((), (lambda: [to_example(bare)],)):
+        again.initialize(*data)
+        assert labeler.parameters is before
+        assert labeler.cfg["rolesets"] is rolesets
+    labeler.calibration = calibration
     again.initialize(lambda: training_examples(again))
     assert labeler.calibration is None
 

@@ -67,26 +67,18 @@ def test_white_space_tokens_are_left_out():
     assert tokens.offsets.tolist() == [0, 3]
 
 
-def test_sentences():
-    doc = make_doc(["Stop", "!", "Dogs", "bark", "."], sent_starts=[1, 0, 1, 0, 0])
-    assert read(doc).offsets.tolist() == [0, 2, 5]
-
-
-def test_a_boundary_on_a_white_space_token_begins_a_sentence():
-    words = ["Stop", "!", "\n", "Dogs", "bark", "."]
-    doc = make_doc(words, sent_starts=[1, 0, 1, 0, 0, 0])
-    assert read(doc).offsets.tolist() == [0, 2, 5]
-
-
-def test_a_sentence_of_white_space_alone_is_none():
-    words = ["Stop", "!", "\n", "\n", "Dogs", "bark"]
-    doc = make_doc(words, sent_starts=[1, 0, 1, 1, 1, 0])
-    assert read(doc).offsets.tolist() == [0, 2, 4]
-
-
-def test_white_space_before_the_first_sentence():
-    doc = make_doc(["\n", "Dogs", "bark"], sent_starts=[1, 1, 0])
-    assert read(doc).offsets.tolist() == [0, 2]
+@pytest.mark.parametrize(
+    ("words", "starts", "offsets"),
+    [
+        ("Stop ! Dogs bark .", "10100", [0, 2, 5]),
+        ("Stop ! \n Dogs bark .", "101000", [0, 2, 5]),  # one that begins with white space
+        ("Stop ! \n \n Dogs bark", "101110", [0, 2, 4]),  # one of nothing else is none
+        ("\n Dogs bark", "110", [0, 2]),
+    ],
+)
+def test_sentences(words, starts, offsets):
+    doc = make_doc(words.split(" "), sent_starts=[start == "1" for start in starts])
+    assert read(doc).offsets.tolist() == offsets
 
 
 def test_without_sentence_boundaries_a_doc_is_one_sentence():

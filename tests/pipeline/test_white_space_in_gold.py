@@ -3,18 +3,17 @@ such Docs, and all scores, are as without.
 """
 
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 import spacy
+from components import SAMPLE
 from spacy.scorer import Scorer
 from spacy.training import Example
 
 from spacy_structlearn.classification.features import Table
 from spacy_structlearn.pipeline.readers import read_treebank, to_example
 
-SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 COMPONENTS = ["chain_tagger", "np_chunker", "constituency_parser", "pp_attacher", "srl_labeler"]
 
 

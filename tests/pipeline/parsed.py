@@ -1,0 +1,33 @@
+"""Docs as a parser leaves them."""
+
+from spacy.tokens import Doc
+
+from spacy_structlearn.pipeline.readers import set_gold_spans
+from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.normalize import normalize
+
+
+def parsed_doc(vocab, *trees, sents=True, space=()):
+    """A Doc with the words, tags and brackets of trees, which may be given as text.
+
+    sents: whether sentences are known. space: white space tokens go before the words with these
+    numbers.
+    """
+    words, tags, starts, spans, n = [], [], [], [], 0
+    for tree in trees:
+        tree = normalize(parse_tree(tree) if isinstance(tree, str) else tree)
+        at = []
+        for word, tag in zip(tree.words(), tree.tags(), strict=True):
+            starts.append(not at)
+            if n in space:
+                words.append("\n")
+                tags.append("_SP")
+                starts.append(False)
+            at.append(len(words))
+            words.append(word)
+            tags.append(tag)
+            n += 1
+        spans += [(label, at[start], at[end - 1] + 1) for label, start, end in tree.spans()[1:]]
+    doc = Doc(vocab, words=words, tags=tags, sent_starts=starts if sents else None)
+    set_gold_spans(doc, "constituents", spans)
+    return doc
