@@ -23,7 +23,7 @@ KERNELS = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob(
 REGISTERED = [
     point
     for point in distribution("spacy-structlearn").entry_points
-    if point.group.startswith("spacy_") and not point.module.endswith("upgrade")
+    if point.group.startswith("spacy_") and not point.module.endswith(".upgrade")
 ]
 # Not in a config: spaCy gives them to a factory.
 GIVEN = {"spacy_factories": {"nlp", "name"}}

@@ -20,7 +20,7 @@ def upgrade_cli(
         typer.Option("--output", "-o", help="A file, or - for stdout; of a pipeline, a folder."),
     ] = STANDARD,
 ) -> None:
-    """Convert a config or a pipeline whose settings have names of an earlier version.
+    """Convert a config or a pipeline of an earlier version.
 
     Settings get the names and the units that they have now; comments are not kept. Models stay as
     they are.
