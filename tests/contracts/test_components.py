@@ -576,7 +576,7 @@ def test_settings_of_every_component(component):
     nlp = spacy.blank("en")
     config = {"model": component.model, **component.config}
     for bad in (0, -1):
-        with pytest.raises(StructlearnError, match=f"SL004.*{component.factory}"):
+        with pytest.raises(StructlearnError, match=f"SL043.*{component.factory}"):
             nlp.create_pipe(component.factory, config={**config, "iterations_per_step": bad})
     part = nlp.create_pipe(component.factory, config={**config, "scorer": None})
     assert part.score([]) == {}
