@@ -10,7 +10,7 @@ In training/results/house.json, with the same figures of CHECKOUT under `before`
 
 lines.package        lines of .py, .pyx, .pxd, .pyi, .h and .cfg in spacy_structlearn, all of them,
                      without its data; package_of: those of each suffix
-lines.tests          lines of .py in tests; lines.training: in training
+lines.tests          lines of .py in tests; lines.training: in training, without its folder work
 lines.saved          how many fewer there are than before
 settings.learners    registered architectures that hold a learner: `build_x = architecture(X)`, a
                      function decorated with the settings X, or one that calls `learner_model`; of
@@ -103,7 +103,7 @@ def lines(checkout: Path) -> Figures:
         "package": sum(of.values()),
         **{f"package_of.{suffix[1:]}": number for suffix, number in of.items()},
         "tests": _lines(checkout / "tests", ".py"),
-        "training": _lines(checkout / "training", ".py"),
+        "training": _lines(checkout / "training", ".py", checkout / "training" / "work"),
     }
 
 
