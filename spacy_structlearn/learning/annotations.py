@@ -69,6 +69,15 @@ def annotations(function: Any) -> dict[str, Any]:
         return {}
 
 
+def fitting(function: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments, all of which fit the annotations of a function. Raises TypeError if not."""
+    kinds = annotations(function)
+    for name, value in arguments.items():
+        if not fits(value, kinds.get(name, Any)):
+            raise TypeError(f"{name} is of the type {type(value).__name__}")
+    return arguments
+
+
 def shown(annotation: Any) -> str:
     """An annotation as a reader of the documentation sees it: "float", "list of str", "int or
     none"."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from .. import serialization
-from .annotations import annotations, fits
+from .annotations import annotations, fitting
 
 M = TypeVar("M", bound="Stored")
 
@@ -53,14 +53,10 @@ class Stored:
 
         Raises an error in `serialization.DAMAGE` for anything else.
         """
-        kinds = annotations(cls.__init__)
-        for name, value in fields.items():
-            kind = kinds.get(name, Any)
-            if isinstance(kind, type) and issubclass(kind, Stored):
-                fields[name] = value = kind.from_bytes(value.tobytes())
-            if not fits(value, kind):
-                raise TypeError(f"{name} is of the type {type(value).__name__}")
-        return cls(**fields)
+        for name, kind in annotations(cls.__init__).items():
+            if name in fields and isinstance(kind, type) and issubclass(kind, Stored):
+                fields[name] = kind.from_bytes(fields[name].tobytes())
+        return cls(**fitting(cls.__init__, fields))
 
     def to_bytes(self) -> bytes:
         """The model as bytes, the same for equal models; see `serialization.pack`."""

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..errors import StructlearnError
-from ..learning.annotations import annotations, fits
+from ..learning.annotations import fitting
 from ..learning.stored import Stored
 from ..serialization import nested
 from . import _chain
@@ -442,11 +442,8 @@ class ChainModel(Stored):
             fields = _from_version_4(fields)
         if version < 3 and any(name in fields for name in _FIELDS_OF_VERSION_3):
             raise ValueError(f"it has fields that version {version} did not have")
-        kinds = annotations(cls._from_arrays.__func__)  # type: ignore[attr-defined]
-        for name, value in fields.items():
-            if not fits(value, kinds.get(name, Any)):
-                raise TypeError(f"{name} is of the type {type(value).__name__}")
-        return cls._from_arrays(**fields)
+        function = cls._from_arrays.__func__  # type: ignore[attr-defined]
+        return cls._from_arrays(**fitting(function, fields))
 
     @classmethod
     def _from_arrays(
