@@ -31,7 +31,7 @@ from ..grammar.settings import (
 from ..isbn.settings import ISBNSettings
 from ..learning.settings import Settings, document, setting, signature
 from ..learning.training import Estimator
-from ..sequence.classes import WordClasses
+from ..sequence.classes import WordClasses, read_classes
 from ..sequence.settings import (
     CRFSettings,
     HMMSettings,
@@ -45,7 +45,7 @@ from .batch_trainable import let_be_stored
 
 F = TypeVar("F", bound=Callable)
 
-_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=M)(?=Estimat)")
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def architecture(
@@ -96,11 +96,11 @@ build_pseudolikelihood = architecture(PseudoLikelihoodSettings, stored_as="pseud
 build_perceptron = architecture(PerceptronSettings)
 build_stochastic_crf = architecture(StochasticCRFSettings)
 build_hmm = architecture(HMMSettings)
-build_m_estimation = architecture(MEstimationSettings)
+build_m_estimation = architecture(MEstimationSettings, stored_as="m_estimation")
 build_latent_grammar = architecture(LatentGrammarSettings)
 build_conditional_grammar = architecture(ConditionalGrammarSettings)
 build_span_grammar = architecture(SpanGrammarSettings)
-build_m_estimated_grammar = architecture(MEstimatedGrammarSettings)
+build_m_estimated_grammar = architecture(MEstimatedGrammarSettings, stored_as="m_estimated_grammar")
 build_isbn = architecture(ISBNSettings)
 build_bayes_net = architecture(BayesNetSettings, holds_classes=True)
 build_log_linear = architecture(LogLinearSettings, holds_classes=True)
@@ -173,17 +173,9 @@ def _default_tok2vec(seed: int) -> Model[list[Doc], list[Floats2d]]:
     return build_Tok2Vec_model(embed, build_bilstm_encoder(seed=seed))
 
 
-def _read_classes(path: Path | None) -> WordClasses | None:
-    if path is None:
-        return None
-    if not Path(path).is_file():
-        raise StructlearnError("SL010", path=path)
-    return WordClasses.from_bytes(Path(path).read_bytes())
-
-
 def _held_classes(path: Path | None) -> WordClasses:
     # Never None: what is loaded is read as the type of what is there.
-    return _read_classes(path) or WordClasses.empty()
+    return WordClasses.empty() if path is None else read_classes(path)
 
 
 def learner_model(

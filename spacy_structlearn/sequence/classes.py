@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -121,6 +122,13 @@ class WordClasses(Stored):
 
     def __repr__(self) -> str:
         return f"<WordClasses: {len(self.words)} words in {self.n_classes} classes>"
+
+
+def read_classes(path: Path) -> WordClasses:
+    """The word classes of a file. Raises StructlearnError SL010 if there is no such file."""
+    if not path.is_file():
+        raise StructlearnError("SL010", path=path)
+    return WordClasses.from_bytes(path.read_bytes())
 
 
 def source_columns(names: Sequence[str]) -> tuple[str, ...]:

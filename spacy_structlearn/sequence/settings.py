@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import StructlearnError
 from ..learning import settings
 from ..learning.settings import Settings, setting
 from ..optimize.shards import MakeEngine, make_engine
-from .classes import WordClasses, derive_columns, source_columns
+from .classes import WordClasses, derive_columns, read_classes, source_columns
 from .data import SequenceData, arranged, concatenate
 from .encoding import PLAIN, SCHEMES, tag_set
 from .features import SHA_PEREIRA, Templates, state_templates
@@ -124,11 +123,7 @@ class ChainSettings(SequenceSettings):
     @cached_property
     def word_classes(self) -> WordClasses | None:
         """The word classes. Raises StructlearnError SL010 if there is no such file."""
-        if not isinstance(self.classes, Path):
-            return self.classes
-        if not self.classes.is_file():
-            raise StructlearnError("SL010", path=self.classes)
-        return WordClasses.from_bytes(self.classes.read_bytes())
+        return read_classes(self.classes) if isinstance(self.classes, Path) else self.classes
 
     def derive(self, columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """`columns` from those of the text. Raises an error if classes are missing."""
