@@ -72,7 +72,7 @@ class Stages(Stored):
         return iter(self.classifiers)
 
     def __getitem__(self, stage: str) -> Classifier:
-        """The classifier of a stage, which may be empty; StructlearnError if there is none."""
+        """The classifier of a stage, which may be empty. Raises StructlearnError without one."""
         if stage not in self.classifiers:
             raise StructlearnError("SL530", stage=stage, known=", ".join(self.classifiers))
         return self.classifiers[stage]

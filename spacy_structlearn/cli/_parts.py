@@ -30,7 +30,7 @@ OUTPUTS = {".spacy": Output.docbin, ".jsonl": Output.jsonl}
 ENDINGS = {output: ending for ending, output in OUTPUTS.items()}
 
 
-WORDS = 1_000_000  # a vocab had so many: see ChunkParser
+WORDS = 1_000_000  # a larger vocab is made anew: see ChunkParser
 
 
 class Chunk(NamedTuple):

@@ -112,7 +112,7 @@ cdef int reserve_edges(Copies* c) noexcept nogil:
 
 
 cdef int reserve_packed(Packed* p, Py_ssize_t nodes, Py_ssize_t edges) noexcept nogil:
-    """AnnotationRoom for so many more nodes and edges. Nodes are counted with one more for the end."""
+    """Make room for more nodes and edges. Nodes are counted with one more for the end."""
     nodes += p.n_begins
     edges += p.n_edges
     if nodes > p.nodes_size:

@@ -146,7 +146,7 @@ class FragmentTemplates:
 
     @classmethod
     def of(cls, settings: FragmentFeaturesSettings) -> FragmentTemplates:
-        """Those of the settings, where there are none the usual ones."""
+        """The templates of the settings, or the usual ones if there are none."""
         return cls(FRAGMENT_TEMPLATES if settings.templates is None else settings.templates)
 
     @property

@@ -420,12 +420,12 @@ class SpanScoreSettings(ForestSettings):
 
     @property
     def features(self) -> SpanFeaturesSettings | None:
-        """Those of linear scores; None: there are none."""
+        """The settings of linear scores; None without such scores."""
         raise NotImplementedError
 
     @property
     def network(self) -> Any:
-        """A `span_grammar.NetworkScorer`, which is changed in place; None: there is none."""
+        """A `span_grammar.NetworkScorer`, which is changed in place; None without a network."""
         return None
 
     @property

@@ -116,7 +116,7 @@ class SpanTemplates:
 
     @classmethod
     def of(cls, settings: SpanFeaturesSettings) -> SpanTemplates:
-        """Those of the settings, where there are none the usual ones."""
+        """The templates of the settings, or the usual ones if there are none."""
         spans = SPAN_TEMPLATES if settings.templates is None else settings.templates
         tags = TAG_TEMPLATES if settings.tag_templates is None else settings.tag_templates
         return cls(spans, tags)
