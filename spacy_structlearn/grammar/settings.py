@@ -12,7 +12,7 @@ from ..learning import settings as core
 from ..learning.settings import Settings, setting
 from ..learning.training import Trainer
 from ..optimize.shards import MakeEngine, make_engine
-from ..trees.signatures import NORMALIZATIONS, SIGNATURES
+from ..trees.signatures import spelling_constraints
 from ..trees.tree import Tree
 from .symbols import BINARIZATIONS, ROOT, TreebankData, binarize, concatenate
 
@@ -91,11 +91,7 @@ class LexiconSettings(Settings):
     )
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
-        for name, registry in (("signature", SIGNATURES), ("normalization", NORMALIZATIONS)):
-            function = getattr(self, name)
-            if function not in registry and (function or name == "signature"):
-                known = ", ".join(sorted(registry.get_all()))
-                yield name, f"one of the registered functions, {known}", False
+        yield from spelling_constraints(self.signature, self.normalization)
 
     @property
     def rare_below(self) -> int:

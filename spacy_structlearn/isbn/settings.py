@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..learning import settings as core
 from ..learning.settings import Settings, setting
 from ..optimize.shards import MakeEngine, make_engine
-from ..trees.signatures import NORMALIZATIONS, SIGNATURES, registered
+from ..trees.signatures import spelling_constraints
 from ..trees.tree import Tree
 
 if TYPE_CHECKING:
@@ -133,16 +133,11 @@ class ISBNSettings(Settings):
     )
     threads: int = core.threads()
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.signature:
-            registered(SIGNATURES, "signature", self.signature)
-        if self.normalization:
-            registered(NORMALIZATIONS, "normalization", self.normalization)
-
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         in_order = "".join(name for name in FEATURES if name in self.features)
         yield "features", f"some of {FEATURES}, in this order", self.features == in_order
+        optional = ("signature", "normalization")
+        yield from spelling_constraints(self.signature, self.normalization, optional)
 
     @property
     def n_reports(self) -> int:

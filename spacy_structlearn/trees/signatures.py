@@ -9,7 +9,7 @@ data: register your own in `SIGNATURES` or `NORMALIZATIONS`.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from typing import Any
 
 import catalogue
@@ -126,3 +126,19 @@ def registered(registry: catalogue.Registry, kind: str, name: str) -> Any:
         known = ", ".join(sorted(registry.get_all()))
         raise StructlearnError("SL405", kind=kind, name=name, known=known)
     return registry.get(name)
+
+
+def spelling_constraints(
+    signature: str, normalization: str, optional: Collection[str] = ("normalization",)
+) -> Iterator[tuple[str, str, bool]]:
+    """What settings of these names must be: the name, in words, and whether it is.
+
+    optional: those that may be empty.
+    """
+    for name, function, registry in (
+        ("signature", signature, SIGNATURES),
+        ("normalization", normalization, NORMALIZATIONS),
+    ):
+        known = ", ".join(sorted(registry.get_all()))
+        sound = function in registry or (not function and name in optional)
+        yield name, f"one of the registered functions, {known}", sound

@@ -98,7 +98,7 @@ def rated(monkeypatch, *scores):
 # --- settings -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["signature", "normalization"])
 def test_functions_that_are_not_registered(name):
-    with pytest.raises(StructlearnError, match=f"SL405.*{name}.*elvish"):
+    with pytest.raises(StructlearnError, match=f"SL043.*{name}.*elvish"):
         ISBNSettings(**{name: "elvish"})
     assert ISBNSettings(**{name: ""}) != ISBNSettings()
 
