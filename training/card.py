@@ -29,8 +29,8 @@ from spacy_structlearn.classification import BayesNet, LogLinear
 from spacy_structlearn.classification.stages import Stages
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.prf import character_spans
-from spacy_structlearn.grammar.model import LatentGrammar
-from spacy_structlearn.grammar.span_model import SpanGrammar
+from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.extensions import CONSTITUENTS, NP_CHUNKS, Frame, group_scores

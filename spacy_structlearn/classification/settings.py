@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import StructlearnError
 from ..learning import settings as core
 from ..learning.settings import Settings, setting
-from ..optimize.shards import MakeEngine, make_engine
+from ..parallel.shards import MakeEngine, make_engine
 
 if TYPE_CHECKING:
     from .bayes_net import BayesNet

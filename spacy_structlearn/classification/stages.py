@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from ..errors import StructlearnError
 from ..learning.stored import Stored
 from ..learning.training import Trainer, array_digest
-from ..optimize.shards import MakeEngine, make_engine
+from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import nested
 from .bayes_net import BayesNet
 from .features import ClassificationData, Table

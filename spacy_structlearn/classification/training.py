@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS
-from ..optimize.shards import MakeEngine, make_engine
+from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import nested
 from ._counts import KeyIndex
 from .bayes_net import BayesNet

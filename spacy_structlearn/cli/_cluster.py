@@ -33,5 +33,5 @@ Ray: TypeAlias = Annotated[
 
 
 def address_of(ray: str) -> str | None:
-    """The address as `optimize.cluster.connected` wants it."""
+    """The address as `parallel.cluster.connected` wants it."""
     return None if ray == _FOUND else ray

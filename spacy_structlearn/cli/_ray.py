@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import StructlearnError
-from ..optimize.cluster import connected, import_ray
+from ..parallel.cluster import connected, import_ray
 from ._files import write_text, written
 from ._parts import Chunk, ChunkParser, Output, chunks, write_chunks
 from ._texts import Cutting, Source
@@ -66,7 +66,7 @@ def write_parts_by_ray(
 ) -> Counter[str]:
     """Have the parts of these files parsed and written on the machines of a cluster.
 
-    address: see `optimize.cluster.connected`. n_process: so many actors at most; None: one for each
+    address: see `parallel.cluster.connected`. n_process: so many actors at most; None: one for each
     processor. RETURNS: as `write_parts`.
     RAISES: SL250 without Ray; SL072 for texts that several actors died of; SL079 for what goes
     wrong with Ray itself; what reading and parsing raise.

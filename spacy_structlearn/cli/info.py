@@ -15,7 +15,7 @@ from ._pipelines import HELP, load
 if TYPE_CHECKING:
     from spacy.language import Language
 
-    from ..grammar.describe import Grammar
+    from ..grammar.latent.describe import Grammar
     from ..isbn.model import ISBN
 
 
@@ -151,7 +151,7 @@ def _show_features(component: str, parameters: Any, top: int, label: str | None)
 def _show_grammar(
     component: str, grammar: Grammar, top: int, label: str | None, network: Any | None
 ) -> None:
-    from ..grammar import describe
+    from ..grammar.latent import describe
 
     if label is not None and label not in describe.labels(grammar):
         raise _unknown(component, label, describe.labels(grammar))
@@ -175,7 +175,7 @@ def _show_isbn(component: str, model: ISBN, top: int, label: str | None) -> None
 
 def _subcategory_lines(grammar: Grammar, label: str, top: int) -> Iterator[str]:
     """Such as "NNS-1  years 0.05, months 0.03"."""
-    from ..grammar.describe import subcategories
+    from ..grammar.latent.describe import subcategories
 
     for name, found in subcategories(grammar, label, top):
         yield f"{name:8} " + ", ".join(f"{text} {_short(prob)}" for prob, text in found)

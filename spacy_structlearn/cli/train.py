@@ -41,8 +41,8 @@ def train_cli(
     from spacy.cli._util import parse_config_overrides
     from wasabi import msg
 
-    from ..optimize.cluster import ray_cluster
-    from ..optimize.shards import make_engine
+    from ..parallel.cluster import ray_cluster
+    from ..parallel.shards import make_engine
     from ..pipeline.fitting import train as fit
 
     if workers is not None and ray is None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..attachment.sites import NOUN, VERB
 from ..errors import StructlearnError
 from ..groups import PP_ATTACHMENTS
-from ..trees.pp import NOUN, VERB
 from .html import (
     GRAY,
     Html,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import StructlearnError
 from ..groups import SRL
-from ..trees.srl import PREDICATE, PlainFrame, base_label
+from ..roles.propositions import PREDICATE, PlainFrame, base_label
 from .html import GRAY, Html, LabelledSpan, Page, ShownSentence, printable, spans_html
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from ..optimize.batches import Rooms, in_batches
+from ..parallel.batches import Rooms, in_batches
 from ..trees.parse import GivenTag, Parse, calibrate, tag_shares
 from ..trees.tree import Tree
 from . import _search

@@ -29,9 +29,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from ..optimize.batches import cumulative
-from ..trees.signatures import NORMALIZATIONS, SIGNATURES, Normalization, Signature, registered
+from ..parallel.batches import cumulative
 from ..trees.tree import Tree
+from ..words.signatures import (
+    NORMALIZATIONS,
+    SIGNATURES,
+    Normalization,
+    Signature,
+    registered,
+)
 from .settings import ISBNSettings
 
 MOVES = SHIFT, PROJECT, ATTACH, MODIFY = 0, 1, 2, 3

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..learning import settings as core
 from ..learning.settings import Settings, setting
-from ..optimize.shards import MakeEngine, make_engine
-from ..trees.signatures import spelling_constraints
+from ..parallel.shards import MakeEngine, make_engine
 from ..trees.tree import Tree
+from ..words.signatures import spelling_constraints
 
 if TYPE_CHECKING:
     from .model import ISBN

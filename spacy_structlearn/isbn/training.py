@@ -23,7 +23,7 @@ from thinc.api import SGD, Adam
 
 from ..errors import StructlearnError
 from ..learning.training import Trainer, array_digest
-from ..optimize.shards import MakeEngine, make_engine
+from ..parallel.shards import MakeEngine, make_engine
 from ..trees.tree import Tree
 from .decode import DerivationParser
 from .derivation import LeftCornerDerivations, encode

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 
 from ..errors import StructlearnError
-from ..optimize.shards import MakeEngine, make_engine
+from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import DAMAGE, flag, nested, pack, reading, restore, unpack
 from .settings import Settings
 
@@ -42,7 +42,7 @@ class Trainer(Generic[S]):
     it has more to keep than `kept` names. Its constructor ends with `self.add(data)`.
 
     settings: of the learner. make_engine: makes the engine that has the shards of the data, see
-    `optimize.shards`.
+    `parallel.shards`.
     Attributes: value, the objective at the present parameters, smaller is better; n_iterations,
     steps so far; finished, whether nothing is left to improve; on_iteration, called between the
     parts of a long step, where the state may be saved too.

@@ -20,10 +20,10 @@ from thinc.types import Floats2d
 
 from ..classification.settings import BayesNetSettings, LogLinearSettings, StagesSettings
 from ..errors import StructlearnError
-from ..grammar.settings import (
-    ConditionalGrammarSettings,
-    LatentGrammarSettings,
-    MEstimatedGrammarSettings,
+from ..grammar.discriminative.settings import ConditionalGrammarSettings
+from ..grammar.fragments.settings import MEstimatedGrammarSettings
+from ..grammar.latent.settings import LatentGrammarSettings
+from ..grammar.spans.settings import (
     NeuralGrammarSettings,
     SpanFeaturesSettings,
     SpanGrammarSettings,
@@ -152,7 +152,7 @@ def build_bilstm_encoder(**values: Any) -> Model[list[Floats2d], list[Floats2d]]
     """For the block `encode`."""
     from thinc.api import Dropout, chain, with_array
 
-    from ..grammar.bilstm import bilstm
+    from ..grammar.spans.bilstm import bilstm
 
     settings = BiLSTMEncoderSettings(**values)
     layers: list[Model] = [with_array(Dropout(0.0))]

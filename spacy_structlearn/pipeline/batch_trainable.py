@@ -33,7 +33,7 @@ from thinc.model import deserialize_attr, serialize_attr
 from ..errors import StructlearnError
 from ..learning.settings import Settings, document, setting, signature
 from ..learning.training import Estimator, Trainer
-from ..optimize.shards import MakeEngine, make_engine
+from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import DAMAGE
 from . import digests
 
@@ -227,7 +227,7 @@ class BatchTrainable(TrainablePipe):
     ) -> float:
         """Train on these examples alone, from the present parameters straight to the optimum.
 
-        make_engine: makes what has the shards of the data, see `optimize.shards`. options: progress
+        make_engine: makes what has the shards of the data, see `parallel.shards`. options: progress
         and checkpoints, see `learning.training.Trainer.run`.
         RETURNS: the objective at the optimum. RAISES: SL085 for a checkpoint that is damaged.
         """

@@ -22,7 +22,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
 from ..errors import StructlearnError
-from ..grammar.decode import DECODERS, THRESHOLDS, ChartParser
+from ..grammar.chart.decode import DECODERS, THRESHOLDS, ChartParser
 from ..groups import TAG_CANDIDATES
 from ..learning.settings import setting
 from ..serialization import DAMAGE

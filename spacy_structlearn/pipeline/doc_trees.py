@@ -7,9 +7,9 @@ from bisect import bisect_left
 
 from spacy.tokens import Doc, Span
 
+from ..attachment.sites import reattach
 from ..errors import StructlearnError
 from ..trees.normalize import normalize
-from ..trees.pp import reattach
 from ..trees.tree import Tree
 from . import extensions
 from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, lower_bound
@@ -61,7 +61,7 @@ def _gold_tree(sentence: Span) -> Tree | None:
 
 def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
     """The trees of a Doc, as `doc._.trees`, with prepositional phrases where the Doc's attachments
-    say; the Doc stays as it is. See `trees.reattach` for what can be moved.
+    say; the Doc stays as it is. See `attachment.reattach` for what can be moved.
 
     min_confidence: attachments that are less probable change nothing.
     RAISES: SL020 if the Doc has no trees.

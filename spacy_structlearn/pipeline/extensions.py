@@ -28,6 +28,7 @@ import srsly
 from numpy.typing import NDArray
 from spacy.tokens import Doc, Span, SpanGroup, Token
 
+from ..attachment.sites import NOUN, VERB, Site
 from ..errors import NonConstituentException, StructlearnError
 from ..groups import (
     CONSTITUENT_TAGS,
@@ -40,8 +41,7 @@ from ..groups import (
     SRL,
     TAG_CANDIDATES,
 )
-from ..trees.pp import NOUN, VERB, Site
-from ..trees.srl import PREDICATE, PlainFrame
+from ..roles.propositions import PREDICATE, PlainFrame
 from ..trees.tree import Tree
 
 PP_ROLES = ("verb", "noun", "prep", "object")  # labels of the spans that follow each phrase

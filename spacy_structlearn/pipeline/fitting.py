@@ -23,7 +23,7 @@ from spacy.util import load_config, registry, resolve_dot_names
 from tqdm import tqdm
 
 from ..errors import StructlearnError
-from ..optimize.shards import MakeEngine, make_engine
+from ..parallel.shards import MakeEngine, make_engine
 from . import digests
 from .batch_trainable import BatchTrainable
 
@@ -40,7 +40,7 @@ def train(
 
     config_path: a config as for `spacy train`. output: directory for the pipeline, replaced as a
     whole once it is written. overrides: e.g. {"paths.train": "train.spacy"}. make_engine: makes
-    what has the shards of the data, see `optimize.shards`.
+    what has the shards of the data, see `parallel.shards`.
     Of a training that is killed, the next call with the same arguments goes on, and ends with the
     same pipeline.
     RETURNS: the pipeline, with its scores on the dev corpus in `nlp.meta["performance"]`.

@@ -21,11 +21,7 @@ from spacy.strings import hash_string
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
-from ..classification.features import ClassificationData, Table
-from ..errors import StructlearnError
-from ..learning.settings import setting
-from ..sequence.classes import WordClasses
-from ..trees.pp import (
+from ..attachment.sites import (
     Lemmatizer,
     Quadruple,
     Site,
@@ -33,6 +29,10 @@ from ..trees.pp import (
     sites,
     sites_from_chunks,
 )
+from ..classification.features import ClassificationData, Table
+from ..errors import StructlearnError
+from ..learning.settings import setting
+from ..sequence.classes import WordClasses
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .extensions import (

@@ -18,13 +18,24 @@ from spacy.tokens import Doc, DocBin, Span, SpanGroup
 from spacy.training import Example
 from spacy.vocab import Vocab
 
+from ..attachment.sites import (
+    NOUN,
+    VERB,
+    Site,
+    sites,
+)
 from ..errors import StructlearnError
 from ..evaluation.conlleval import chunks
+from ..roles.propositions import (
+    SPLIT,
+    PlainFrame,
+    Proposition,
+    Sentence,
+    read_props,
+)
 from ..trees.brackets import read_trees, text_lines
 from ..trees.chunks import base_noun_phrases
 from ..trees.normalize import normalize
-from ..trees.pp import NOUN, VERB, Site, sites
-from ..trees.srl import SPLIT, PlainFrame, Proposition, Sentence, read_props
 from ..trees.tree import Tree
 from .extensions import (
     CONSTITUENTS,

@@ -28,18 +28,22 @@ from ..classification.calibration import fit_pool, pooled
 from ..classification.features import ClassificationData, Table
 from ..errors import StructlearnError
 from ..learning.settings import setting
-from ..trees.brackets import uncollected
-from ..trees.heads import COLLINS, HeadRules
-from ..trees.lemmas import Lemmatizer, lemma, lower
-from ..trees.role_tree import RoleTree, candidates, gold_roles
-from ..trees.roles import (
+from ..roles.arguments import (
     decode,
     is_relative,
     log_probabilities,
     mark_pieces,
     role_probabilities,
 )
-from ..trees.srl import (
+from ..roles.features import (
+    FEATURES,
+    PREDICATE_FEATURES,
+    features,
+    join_columns,
+    predicate_features,
+)
+from ..roles.phrases import RoleTree, candidates, gold_roles
+from ..roles.propositions import (
     CONTINUATION,
     ENGLISH,
     PREDICATE,
@@ -49,14 +53,10 @@ from ..trees.srl import (
     RoleLabels,
     base_label,
 )
-from ..trees.srl_features import (
-    FEATURES,
-    PREDICATE_FEATURES,
-    features,
-    join_columns,
-    predicate_features,
-)
+from ..trees.brackets import uncollected
+from ..trees.heads import COLLINS, HeadRules
 from ..trees.tree import Tree
+from ..words.lemmas import Lemmatizer, lemma, lower
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .doc_trees import gold_trees, reattached

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from ..errors import StructlearnError
-from ..trees.srl_features import ADDITIONAL, GILDEA_JURAFSKY, PREDICATE_FEATURES
+from ..roles.features import ADDITIONAL, GILDEA_JURAFSKY, PREDICATE_FEATURES
 
 PREDICATES, SENSES, IDENTIFICATION, ROLES = "predicates", "senses", "identification", "roles"
 STAGES = (PREDICATES, SENSES, IDENTIFICATION, ROLES)

@@ -29,7 +29,14 @@ from numpy.typing import NDArray
 from ..errors import StructlearnError
 from ..learning.training import array_digest
 from ..optimize.lbfgs import dot
-from ..optimize.shards import Engine, MakeEngine, Pool, balance, make_engine, split
+from ..parallel.shards import (
+    Engine,
+    MakeEngine,
+    Pool,
+    balance,
+    make_engine,
+    split,
+)
 from . import _chain
 from .features import Templates
 from .model import ChainModel, check_label_ids, count_transitions

@@ -29,7 +29,7 @@ from ..errors import StructlearnError
 from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS, norm
 from ..optimize.m_estimation import DualCoordinateDescent, MEstimationObjective
-from ..optimize.shards import Pool, ThreadEngine
+from ..parallel.shards import Pool, ThreadEngine
 from ..serialization import nested
 from .base import BaseDistribution, hidden_markov, locally_uniform, number_codes
 from .conditional import Folding

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..learning import settings
 from ..learning.settings import Settings, setting
-from ..optimize.shards import MakeEngine, make_engine
+from ..parallel.shards import MakeEngine, make_engine
 from .classes import WordClasses, derive_columns, read_classes, source_columns
 from .data import SequenceData, arranged, concatenate
 from .encoding import PLAIN, SCHEMES, tag_set

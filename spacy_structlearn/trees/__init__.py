@@ -1,5 +1,1 @@
-"""Trees, reading and writing them, and all that asks questions of a tree."""
-
-from .pp import reattach
-
-__all__ = ["reattach"]
+"""Constituency trees: reading, writing and normalising them, their heads and chunks."""

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nets import LABELS, VARIABLES, joint_counts, tables
-
 from spacy_structlearn.classification._counts import BayesNetKernel, KeyIndex, group
+
 from spacy_structlearn.classification.counts import (
     Cache,
     CountedInstances,

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from spacy_structlearn.classification._log_linear import Instances, add_scores
 
 

@@ -18,8 +18,8 @@ from spacy_structlearn.classification import (
     Table,
 )
 from spacy_structlearn.classification.features import ClassificationData
-from spacy_structlearn.grammar.describe import describe, is_conditional, subcategories
-from spacy_structlearn.grammar.model import STORAGES, LatentGrammar
+from spacy_structlearn.grammar.latent.describe import describe, is_conditional, subcategories
+from spacy_structlearn.grammar.latent.model import STORAGES, LatentGrammar
 from spacy_structlearn.pipeline.readers import create_treebank_reader
 from spacy_structlearn.pipeline.upgrade import current
 

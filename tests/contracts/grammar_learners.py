@@ -5,11 +5,11 @@ from cases import Case, Model
 from thinc.api import Dropout, HashEmbed, chain, with_array
 from thinc.api import Model as Layer
 
-from spacy_structlearn.grammar.model import LatentGrammar
-from spacy_structlearn.grammar.settings import (
-    ConditionalGrammarSettings,
-    LatentGrammarSettings,
-    MEstimatedGrammarSettings,
+from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.fragments.settings import MEstimatedGrammarSettings
+from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.spans.settings import (
     NeuralGrammarSettings,
     SpanFeaturesSettings,
     SpanGrammarSettings,

@@ -10,9 +10,9 @@ import numpy as np
 import spacy
 from spacy.tokens import Doc
 
+from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.readers import set_gold_spans
-from spacy_structlearn.trees.pp import Site
 
 extensions.register()
 

@@ -4,10 +4,10 @@ import pytest
 from drawn import annotated, marks, pizza, read_html, text
 from spacy.tokens import Doc
 
+from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.display.attachments import COLORS, attachments_html
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.extensions import site_spans
-from spacy_structlearn.trees.pp import Site
 
 DOOR = ["He", "opened", "\n", "the", "door", "of", "the", "shed", "."]
 

@@ -21,7 +21,7 @@ from spacy_structlearn.display.frames import (
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.readers import set_gold_spans
-from spacy_structlearn.trees.srl import read_props
+from spacy_structlearn.roles.propositions import read_props
 
 WORDS = ["My", "sister", "sold", "her", "new", "boat", "to", "a", "dealer", "in", "Bristol", "."]
 SOLD = (2, "sell.01", [("ARG0", 0, 2), ("ARG1", 3, 6), ("ARG2", 6, 11)])

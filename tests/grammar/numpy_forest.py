@@ -8,19 +8,20 @@ import numpy as np
 import treebanks
 from grammars import random_rules, random_symbols
 
-from spacy_structlearn.grammar import _forest
-from spacy_structlearn.grammar.conditional import without_backoff
-from spacy_structlearn.grammar.decode import compile_grammar
-from spacy_structlearn.grammar.forests import (
+from spacy_structlearn.grammar.chart.decode import compile_grammar
+from spacy_structlearn.grammar.discriminative import _forest
+from spacy_structlearn.grammar.discriminative.forests import (
     ForestCounts,
     GoldTrees,
     Terminals,
     Weights,
     coarse_forests,
 )
-from spacy_structlearn.grammar.settings import LatentGrammarSettings, LexiconSettings
-from spacy_structlearn.grammar.symbols import binarize, cumulative
-from spacy_structlearn.optimize.shards import split
+from spacy_structlearn.grammar.discriminative.objective import without_backoff
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.treebank.settings import LexiconSettings
+from spacy_structlearn.grammar.treebank.symbols import binarize, cumulative
+from spacy_structlearn.parallel.shards import split
 
 OFFSETS = ("sentence_cell", "cell_item", "cell_group", "cell_unary", "group_edge", "sentence_root")
 FORMS = 4  # terminals of each tag

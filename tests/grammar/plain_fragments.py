@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from spacy_structlearn.grammar.word_attributes import WordAttributes, hash_of
+from spacy_structlearn.grammar.spans.word_attributes import WordAttributes, hash_of
 
 MASK = 2**64 - 1
 BOUNDARY = hash_of("BOUNDARY")

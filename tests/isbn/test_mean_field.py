@@ -15,9 +15,9 @@ from networks import (
     sigma,
     slope,
 )
+from spacy_structlearn.isbn._network import update, update_gradient
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.isbn._network import update, update_gradient
 
 
 def random_decisions(seed, n=6, m=9, scale=2.0, count=1, prior=1.0):

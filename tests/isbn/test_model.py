@@ -12,7 +12,7 @@ from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn.derivation import DerivationSymbols
 from spacy_structlearn.isbn.model import ISBN
-from spacy_structlearn.trees.signatures import SIGNATURES
+from spacy_structlearn.words.signatures import SIGNATURES
 
 SYMBOLS = DerivationSymbols(
     tags=("N", "V"),

@@ -16,12 +16,12 @@ from parsed import parsed_doc
 from spacy.tokens import Doc, DocBin, Span, SpanGroup
 from spacy.vocab import Vocab
 
+from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.errors import NonConstituentException, StructlearnError
 from spacy_structlearn.pipeline import extensions
 from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
-from spacy_structlearn.trees.pp import Site
 from spacy_structlearn.trees.tree import Tree
 
 FRUIT = "(S (NP (PRP$ My) (NN dog)) (VP (VBD ate) (NP (NN fruit))) (. .))"

@@ -14,7 +14,7 @@ from written import config_of
 
 from spacy_structlearn import serialization
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.span_model import SpanGrammar
+from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize

@@ -12,6 +12,7 @@ from spacy.strings import hash_string
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from spacy_structlearn.attachment.sites import Site, sites
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.doc_trees import reattached
 from spacy_structlearn.pipeline.extensions import site_spans
@@ -23,7 +24,6 @@ from spacy_structlearn.pipeline.readers import (
     to_example,
 )
 from spacy_structlearn.sequence.classes import WordClasses
-from spacy_structlearn.trees.pp import Site, sites
 
 # Objects with their prepositional phrases; the word after the phrase tells what it belongs to.
 PHRASES = {

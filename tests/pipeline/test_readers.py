@@ -21,10 +21,10 @@ from spacy_structlearn.pipeline.readers import (
     set_gold_spans,
     to_example,
 )
+from spacy_structlearn.roles.propositions import load_props
 from spacy_structlearn.trees.brackets import parse_tree, read_trees
 from spacy_structlearn.trees.chunks import base_noun_phrases
 from spacy_structlearn.trees.normalize import normalize
-from spacy_structlearn.trees.srl import load_props
 
 
 def write(path, text):

@@ -11,6 +11,7 @@ from spacy.training import Example
 from spacy.util import registry
 from spacy.vocab import Vocab
 
+from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import chunks, conlleval
 from spacy_structlearn.evaluation.evalb import score_trees
@@ -26,7 +27,6 @@ from spacy_structlearn.pipeline.scorers import (
 )
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
-from spacy_structlearn.trees.pp import Site
 from spacy_structlearn.trees.tree import Tree
 
 VOCAB = spacy.blank("en").vocab

@@ -16,6 +16,7 @@ from spacy.training import Example
 from spacy.util import registry
 from spacy.vocab import Vocab
 
+from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.classification.features import Table
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import srl_labeler
@@ -23,13 +24,12 @@ from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
 from spacy_structlearn.pipeline.readers import set_gold_spans, to_example
 from spacy_structlearn.pipeline.srl_labeler import SRLLabeler
 from spacy_structlearn.pipeline.srl_templates import STAGES, srl_templates
+from spacy_structlearn.roles.features import features, predicate_features
+from spacy_structlearn.roles.phrases import RoleTree, candidates
+from spacy_structlearn.roles.propositions import ENGLISH, RoleLabels
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import LEFTMOST
 from spacy_structlearn.trees.normalize import normalize
-from spacy_structlearn.trees.pp import Site
-from spacy_structlearn.trees.role_tree import RoleTree, candidates
-from spacy_structlearn.trees.srl import ENGLISH, RoleLabels
-from spacy_structlearn.trees.srl_features import features, predicate_features
 from spacy_structlearn.trees.tree import Tree
 
 

@@ -13,6 +13,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 import spacy_structlearn
+from spacy_structlearn.attachment.sites import Site
 from spacy_structlearn.classification import (
     BayesNet,
     BayesNetSettings,
@@ -22,7 +23,6 @@ from spacy_structlearn.classification import (
 from spacy_structlearn.classification.stages import Stages
 from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
 from spacy_structlearn.pipeline.readers import read_treebank
-from spacy_structlearn.trees.pp import Site
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "corpora" / "sample"

@@ -8,7 +8,7 @@ import pytest
 import recording
 from chunker import ours_settings
 
-from spacy_structlearn.grammar.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.trees.brackets import parse_tree
 

@@ -13,7 +13,10 @@ import pytest
 import recording
 from m_estimated_grammars import Run
 
-from spacy_structlearn.grammar.fragments import FRAGMENT_TEMPLATES, FragmentTemplates
+from spacy_structlearn.grammar.fragments.features import (
+    FRAGMENT_TEMPLATES,
+    FragmentTemplates,
+)
 
 
 @pytest.fixture(scope="module")

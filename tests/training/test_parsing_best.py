@@ -18,8 +18,8 @@ from paper_report import flat
 from pb_models import Learner, Model, Run
 from spacy.util import registry
 
-from spacy_structlearn.grammar.decode import DECODERS
-from spacy_structlearn.grammar.settings import SpanFeaturesSettings
+from spacy_structlearn.grammar.chart.decode import DECODERS
+from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 FEATURES = SpanFeaturesSettings(buckets=2**12)

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 from pb_batch import LinearObjective
 
-from spacy_structlearn.grammar.decode import ChartParser
-from spacy_structlearn.grammar.settings import LatentGrammarSettings, SpanFeaturesSettings
-from spacy_structlearn.grammar.span_features import SPAN_TEMPLATES, LinearScorer, SpanWeights
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES, LinearScorer, SpanWeights
+from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 

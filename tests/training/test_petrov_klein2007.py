@@ -15,7 +15,7 @@ import recording
 from paper_report import flat
 from pk_models import TABLE1
 
-from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 
 ROUNDS = 1
 GENERATIVE = replace(TABLE1, rounds=ROUNDS, split_iterations=2)

@@ -8,8 +8,8 @@ import pytest
 import stochastic
 from pk_models import TABLE1
 
-from spacy_structlearn.grammar.conditional import without_backoff
-from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.discriminative.objective import without_backoff
+from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 
 
 @pytest.mark.parametrize("l1", [0.0, 0.2])

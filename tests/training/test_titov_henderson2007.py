@@ -23,8 +23,8 @@ from th_models import JACKKNIFED, Short
 from th_parsing import BASE, MEANS, Lists
 
 from spacy_structlearn.evaluation.evalb import score_trees
-from spacy_structlearn.grammar.decode import ChartParser
-from spacy_structlearn.grammar.settings import SpanFeaturesSettings
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.tree import Tree
 

@@ -41,8 +41,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from recording import CORPORA, peak_mb, record
 
+from spacy_structlearn.attachment.sites import normalized
 from spacy_structlearn.evaluation.classification import score_labels
-from spacy_structlearn.trees.pp import normalized
 
 RESULTS = "toutanova2006_pp"
 VARIABLES = ("v", "n1", "p", "n2")

@@ -148,7 +148,8 @@ class Grammar:
 
     def estimator(self) -> Any:
         """How it is learned."""
-        from spacy_structlearn.grammar.settings import LatentGrammarSettings, SpanGrammarSettings
+        from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+        from spacy_structlearn.grammar.spans.settings import SpanGrammarSettings
 
         base = LatentGrammarSettings(
             rounds=self.rounds,
@@ -170,9 +171,9 @@ class Grammar:
         (folder / "model").write_bytes(compact.to_bytes())
 
     def load(self, folder: Path) -> Any:
-        from spacy_structlearn.grammar.decode import ChartParser
-        from spacy_structlearn.grammar.model import LatentGrammar
-        from spacy_structlearn.grammar.span_model import SpanGrammar
+        from spacy_structlearn.grammar.chart.decode import ChartParser
+        from spacy_structlearn.grammar.latent.model import LatentGrammar
+        from spacy_structlearn.grammar.spans.model import SpanGrammar
 
         kind = SpanGrammar if self.folds else LatentGrammar
         grammar = kind.from_bytes((folder / "model").read_bytes())

@@ -34,11 +34,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reproduce"))
 from pk_models import TABLE1, TREES, grammar
 from recording import CORPORA, WORK, record
 
-from spacy_structlearn.grammar.conditional import without_backoff
-from spacy_structlearn.grammar.hierarchical import FLOOR, Objectives
-from spacy_structlearn.grammar.model import LatentGrammar
-from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
-from spacy_structlearn.grammar.symbols import TreebankData
+from spacy_structlearn.grammar.discriminative.objective import without_backoff
+from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.discriminative.training import FLOOR, Objectives
+from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.grammar.treebank.symbols import TreebankData
 from spacy_structlearn.optimize.adagrad import AdaGrad
 from spacy_structlearn.optimize.lbfgs import LBFGS
 from spacy_structlearn.optimize.owlqn import OWLQN

@@ -46,9 +46,10 @@ from kills import arrays
 from pk_models import wsj_trees
 from recording import record
 
-from spacy_structlearn.grammar.settings import ConditionalGrammarSettings, LatentGrammarSettings
-from spacy_structlearn.optimize.cluster import RayEngine, ray_cluster
-from spacy_structlearn.optimize.shards import MakeEngine, make_engine
+from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.parallel.cluster import RayEngine, ray_cluster
+from spacy_structlearn.parallel.shards import MakeEngine, make_engine
 from spacy_structlearn.sequence.data import SequenceData, concatenate
 from spacy_structlearn.sequence.settings import LikelihoodSettings
 

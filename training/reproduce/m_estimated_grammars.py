@@ -64,23 +64,20 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from recording import CORPORA, RESULTS, WORK, record
 
-from spacy_structlearn.grammar.decode import ChartParser
-from spacy_structlearn.grammar.fragment_objective import FragmentObjective, shrunk
-from spacy_structlearn.grammar.fragment_weights import (
-    FragmentScorer,
-    FragmentWeights,
-)
-from spacy_structlearn.grammar.m_estimation import FragmentStatistics, words_of
-from spacy_structlearn.grammar.model import LatentGrammar
-from spacy_structlearn.grammar.pcfg import PCFG, Expectations
-from spacy_structlearn.grammar.settings import (
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.fragments.objective import FragmentObjective, shrunk
+from spacy_structlearn.grammar.fragments.pcfg import PCFG, Expectations
+from spacy_structlearn.grammar.fragments.settings import (
     FragmentFeaturesSettings,
-    LatentGrammarSettings,
     MEstimatedGrammarSettings,
 )
-from spacy_structlearn.grammar.span_grammar import TrainingForests, training_forests
-from spacy_structlearn.grammar.span_model import SpanGrammar
-from spacy_structlearn.grammar.symbols import TreebankData, to_tree
+from spacy_structlearn.grammar.fragments.training import FragmentStatistics, words_of
+from spacy_structlearn.grammar.fragments.weights import FragmentScorer, FragmentWeights
+from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.spans.model import SpanGrammar
+from spacy_structlearn.grammar.spans.training import TrainingForests, training_forests
+from spacy_structlearn.grammar.treebank.symbols import TreebankData, to_tree
 from spacy_structlearn.optimize.lbfgs import LBFGS
 from spacy_structlearn.trees.tree import Tree
 

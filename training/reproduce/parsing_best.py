@@ -80,9 +80,9 @@ from recording import CORPORA, RESULTS, WORK, record
 
 import spacy_structlearn
 from spacy_structlearn.evaluation.evalb import EvalbScore
-from spacy_structlearn.grammar.decode import DECODERS
-from spacy_structlearn.grammar.span_features import TAG_TEMPLATES, SpanWeights
-from spacy_structlearn.grammar.span_model import SpanGrammar
+from spacy_structlearn.grammar.chart.decode import DECODERS
+from spacy_structlearn.grammar.spans.features import TAG_TEMPLATES, SpanWeights
+from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.optimize.owlqn import OWLQN
 from spacy_structlearn.trees.tree import Tree
 

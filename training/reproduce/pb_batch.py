@@ -11,15 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_structlearn.grammar import _span_features
-from spacy_structlearn.grammar.hypergraph import Floats, Hypergraphs, Mask
-from spacy_structlearn.grammar.settings import SpanFeaturesSettings
-from spacy_structlearn.grammar.span_features import (
+from spacy_structlearn.grammar.chart.hypergraph import Floats, Hypergraphs, Mask
+from spacy_structlearn.grammar.spans import _features as _span_features
+from spacy_structlearn.grammar.spans.features import (
     Featurizer,
     LinearScorer,
     Sentences,
     SpanWeights,
 )
+from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 
 # As the package's trainer has them, see `SpanGrammarTrainer`.
 LEAST_RATE = 0.02

@@ -40,24 +40,20 @@ import train_default
 import train_parser
 
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
-from spacy_structlearn.grammar.decode import THRESHOLDS, ChartParser
-from spacy_structlearn.grammar.hypergraph import Hypergraphs, Scorer
-from spacy_structlearn.grammar.model import LatentGrammar, product
-from spacy_structlearn.grammar.neural import SpanNetwork
-from spacy_structlearn.grammar.settings import (
-    LatentGrammarSettings,
+from spacy_structlearn.grammar.chart.decode import THRESHOLDS, ChartParser
+from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs, Scorer
+from spacy_structlearn.grammar.latent.model import LatentGrammar, product
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES, TAG_TEMPLATES, LinearScorer
+from spacy_structlearn.grammar.spans.model import SpanGrammar
+from spacy_structlearn.grammar.spans.network import SpanNetwork
+from spacy_structlearn.grammar.spans.settings import (
     SpanFeaturesSettings,
     SpanGrammarSettings,
     SpanScoreSettings,
-    Trees,
 )
-from spacy_structlearn.grammar.span_features import (
-    SPAN_TEMPLATES,
-    TAG_TEMPLATES,
-    LinearScorer,
-)
-from spacy_structlearn.grammar.span_grammar import renumbered
-from spacy_structlearn.grammar.span_model import SpanGrammar
+from spacy_structlearn.grammar.spans.training import renumbered
+from spacy_structlearn.grammar.treebank.settings import Trees
 from spacy_structlearn.learning.settings import setting
 from spacy_structlearn.learning.training import Trainer
 from spacy_structlearn.pipeline import fitting

@@ -73,10 +73,10 @@ from spacy_structlearn.evaluation.evalb import (
     offset_brackets,
     score_offset_brackets,
 )
-from spacy_structlearn.grammar.decode import ChartParser
-from spacy_structlearn.grammar.em import treebank_grammar
-from spacy_structlearn.grammar.model import LatentGrammar, product
-from spacy_structlearn.grammar.symbols import binarize
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.latent.em import treebank_grammar
+from spacy_structlearn.grammar.latent.model import LatentGrammar, product
+from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.trees.parse import Parse, fit_temperature
 from spacy_structlearn.trees.tree import Tree
 

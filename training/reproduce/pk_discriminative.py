@@ -40,13 +40,13 @@ from pk_models import (
 )
 from recording import peak_mb
 
-from spacy_structlearn.grammar.conditional import without_backoff
-from spacy_structlearn.grammar.decode import THRESHOLDS, ChartParser
-from spacy_structlearn.grammar.hierarchical import Objectives
-from spacy_structlearn.grammar.merging import merge_curve
-from spacy_structlearn.grammar.model import LatentGrammar
-from spacy_structlearn.grammar.settings import ConditionalGrammarSettings
-from spacy_structlearn.grammar.symbols import TreebankData
+from spacy_structlearn.grammar.chart.decode import THRESHOLDS, ChartParser
+from spacy_structlearn.grammar.discriminative.merging import merge_curve
+from spacy_structlearn.grammar.discriminative.objective import without_backoff
+from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.discriminative.training import Objectives
+from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.grammar.treebank.symbols import TreebankData
 from spacy_structlearn.trees.tree import Tree
 
 NUMBERS = tuple(2**number for number in range(TABLE1.rounds + 1))

@@ -23,14 +23,12 @@ from recording import peak_mb
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
-from spacy_structlearn.grammar.decode import ChartParser
-from spacy_structlearn.grammar.model import LatentGrammar
-from spacy_structlearn.grammar.settings import (
-    ConditionalGrammarSettings,
-    LatentGrammarSettings,
-    LexiconSettings,
-)
-from spacy_structlearn.grammar.span_model import SpanGrammar
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.spans.model import SpanGrammar
+from spacy_structlearn.grammar.treebank.settings import LexiconSettings
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.parse import Parse

@@ -29,6 +29,7 @@ from pp_quadruples import quadruple_recall
 from train_classes import FILES, sentences, train_classes
 
 import spacy_structlearn
+from spacy_structlearn.attachment.sites import normalized
 from spacy_structlearn.classification import (
     BayesNet,
     BayesNetSettings,
@@ -41,8 +42,7 @@ from spacy_structlearn.evaluation.classification import score_labels
 from spacy_structlearn.evaluation.mcnemar import mcnemar
 from spacy_structlearn.pipeline.pp_attacher import variables
 from spacy_structlearn.pipeline.readers import read_pp_quadruples
-from spacy_structlearn.trees.lemmas import lemma
-from spacy_structlearn.trees.pp import normalized
+from spacy_structlearn.words.lemmas import lemma
 
 VARIABLES = ("v", "n1", "p", "n2")
 STRUCTURE = {"p": (), "n1": ("p",), "v": ("p",), "n2": ("v", "p")}

@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
+from spacy_structlearn.attachment.sites import quadruple, sites
 from spacy_structlearn.pipeline.readers import read_pp_quadruples
 from spacy_structlearn.trees.brackets import load_trees
-from spacy_structlearn.trees.pp import quadruple, sites
 from spacy_structlearn.trees.tree import Tree
 
 ROOT = Path(__file__).resolve().parents[2]

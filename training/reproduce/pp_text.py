@@ -27,10 +27,10 @@ from train_parser import held_out_parser
 from train_pp_attacher import train_pp_attacher
 
 import spacy_structlearn
+from spacy_structlearn.attachment.sites import Site, sites
 from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.pipeline.doc_trees import reattached
 from spacy_structlearn.pipeline.readers import to_example
-from spacy_structlearn.trees.pp import Site, sites
 from spacy_structlearn.trees.tree import Tree
 
 CONFIDENCES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)

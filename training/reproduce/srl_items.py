@@ -19,9 +19,19 @@ from ewt import treebank, tuning_documents
 from numpy.typing import NDArray
 
 from spacy_structlearn.classification import Table
-from spacy_structlearn.trees.role_tree import RoleTree, argument_nodes
-from spacy_structlearn.trees.srl import CORE, ENGLISH, Sentence, load_props
-from spacy_structlearn.trees.srl_features import FEATURES, ROLESET, features, join_columns
+from spacy_structlearn.roles.features import (
+    FEATURES,
+    ROLESET,
+    features,
+    join_columns,
+)
+from spacy_structlearn.roles.phrases import RoleTree, argument_nodes
+from spacy_structlearn.roles.propositions import (
+    CORE,
+    ENGLISH,
+    Sentence,
+    load_props,
+)
 
 ARGUMENTS = ("arguments", "argument_phrases", "place", "previous_argument", "next_argument")
 VARIABLES = (*FEATURES, ROLESET, *ARGUMENTS)

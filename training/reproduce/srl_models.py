@@ -27,7 +27,12 @@ from spacy_structlearn.classification import (
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
 from spacy_structlearn.evaluation.classification import score_labels
 from spacy_structlearn.evaluation.mcnemar import mcnemar
-from spacy_structlearn.trees.srl_features import ADDITIONAL, FEATURES, GILDEA_JURAFSKY, ROLESET
+from spacy_structlearn.roles.features import (
+    ADDITIONAL,
+    FEATURES,
+    GILDEA_JURAFSKY,
+    ROLESET,
+)
 
 MINIMAL_L2 = 1e-4  # a Gaussian prior with a standard deviation of 100: section 4
 # While templates are searched for, models need not be estimated to the last digit; with next to no

@@ -39,7 +39,7 @@ from tqdm import tqdm
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
-from spacy_structlearn.grammar.decode import ChartParser
+from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.isbn.decode import DerivationParser, joint_log_probabilities
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import ISBNSettings

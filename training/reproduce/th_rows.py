@@ -13,11 +13,11 @@ from petrov_klein2007 import folded, unfolded
 from pk_models import LEXICON, Figures, under
 from th_models import MAIN_TAGS, PARTS, TAGS, Short, evaluated, figures_of, under_tags
 
-from spacy_structlearn.grammar.decode import ChartParser
-from spacy_structlearn.grammar.em import treebank_grammar
-from spacy_structlearn.grammar.model import LatentGrammar, product
-from spacy_structlearn.grammar.settings import LatentGrammarSettings
-from spacy_structlearn.grammar.symbols import binarize
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.latent.em import treebank_grammar
+from spacy_structlearn.grammar.latent.model import LatentGrammar, product
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.trees.parse import Parse
 
 ROUNDS = {"ewt": (3, 4, 5), "wsj": (1, 2, 3, 4)}

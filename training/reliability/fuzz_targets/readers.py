@@ -17,6 +17,7 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import DocBin
 
+from spacy_structlearn.attachment.sites import sites
 from spacy_structlearn.cli._texts import Unit
 from spacy_structlearn.cli._texts import read as read_texts
 from spacy_structlearn.display.trees import tree_latex, tree_svg, tree_text
@@ -28,11 +29,10 @@ from spacy_structlearn.pipeline.readers import (
     create_pp_quadruples_reader,
     create_treebank_reader,
 )
+from spacy_structlearn.roles.propositions import read_props
 from spacy_structlearn.trees.brackets import parse_tree, read_trees, write_trees
 from spacy_structlearn.trees.chunks import base_noun_phrases
 from spacy_structlearn.trees.normalize import normalize
-from spacy_structlearn.trees.pp import sites
-from spacy_structlearn.trees.srl import read_props
 
 from .choices import Choices
 from .workloads import ROOT, SAMPLE, examples

@@ -1,0 +1,489 @@
+"""Forests of sentences as hypergraphs, over which log-linear models of trees are computed.
+
+Huang & Chiang (2005), section 2, and Li & Eisner (2009): a node stands for a symbol over a span, an
+edge for a production that makes it, and a tree is a derivation of the last node. What the cascade
+of a latent grammar leaves of a sentence is such a forest, without substates; over its trees,
+
+    log P(tree | words) = sum of the scores of its edges - log Z
+
+Over each span stand a lower and an upper node of each phrase (see `_chart.pyx`): the upper one is
+made of the lower one of the same symbol or by a unary production.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import StructlearnError
+from ...trees.tree import Tree
+from ..treebank.symbols import Symbols
+from . import _hypergraph
+
+Mask = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+FLOOR = 1e-30  # of posteriors, before their logarithm is taken
+# What a bracket must gain to be worth it. Those that are likelier than not never cross each other,
+# so that all of them are in the tree; with less, some come together that hardly any tree has.
+BRACKET_COST = 0.5
+LIKELIER = 1e-3  # times the posterior of an edge: which of two trees with the same brackets it is
+# What the tree closest to a gold tree is to have, and what not.
+GOLD_BRACKET, WRONG_BRACKET, GOLD_TAG, TIE = 1.0, -0.6, 0.1, 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Hypergraphs:
+    """Forests of several sentences, one after another; nodes and edges are numbered in each.
+
+    items: int32 (I, 3), symbol, start and end of each tag and phrase, of narrow spans first.
+    item_offsets, node_offsets, edge_offsets: int64 (s + 1), where those of each sentence begin.
+    begins: int32 (nodes + s), of each sentence the first edge of each node and, once more, their
+    end. tails: int32 (E, 2), the nodes below each edge, -1 for none; they come before its head.
+    scores: float64 (E), of the edges, by the grammar, in nats. made: int32 (E), the item, of all,
+    that an edge makes: a tag, the lower node of a phrase, or the upper one by a unary production;
+    -1 where a node is only taken over, or is the root. n_words: int32 (s). chain: int32 (E), the
+    place of a unary production in `Rules.unary`, -1 of other edges.
+    """
+
+    items: NDArray[np.int32]
+    item_offsets: NDArray[np.int64]
+    node_offsets: NDArray[np.int64]
+    edge_offsets: NDArray[np.int64]
+    begins: NDArray[np.int32]
+    tails: NDArray[np.int32]
+    scores: Floats
+    made: NDArray[np.int32]
+    n_words: NDArray[np.int32]
+    chain: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.n_words)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Hypergraphs]) -> Hypergraphs:
+        """All in one, in this order."""
+        if not parts:
+            return _EMPTY
+
+        def offsets(name: str) -> NDArray[np.int64]:
+            sizes = [np.diff(getattr(part, name)) for part in parts]
+            return np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))
+
+        firsts = np.cumsum([0, *(len(part.items) for part in parts)]).tolist()
+        made = [
+            np.where(part.made >= 0, part.made + np.int32(first), np.int32(-1))
+            for part, first in zip(parts, firsts, strict=False)
+        ]
+        names = ("items", "begins", "tails", "scores", "n_words", "chain")
+        return cls(
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names},
+            **{name: offsets(name) for name in ("item_offsets", "node_offsets", "edge_offsets")},
+            made=np.concatenate(made),
+        )
+
+    def select(self, sentences: Sequence[int] | NDArray[np.integer]) -> Hypergraphs:
+        """Those of these sentences, in this order."""
+        return Hypergraphs.joined([self._one(int(sentence)) for sentence in sentences])
+
+    def _one(self, x: int) -> Hypergraphs:
+        items = slice(*self.item_offsets[x : x + 2].tolist())
+        nodes = slice(*self.node_offsets[x : x + 2].tolist())
+        edges = slice(*self.edge_offsets[x : x + 2].tolist())
+        made = self.made[edges]
+        return Hypergraphs(
+            self.items[items],
+            np.array([0, items.stop - items.start], np.int64),
+            np.array([0, nodes.stop - nodes.start], np.int64),
+            np.array([0, edges.stop - edges.start], np.int64),
+            self.begins[nodes.start + x : nodes.stop + x + 1],
+            self.tails[edges],
+            self.scores[edges],
+            np.where(made >= 0, made - np.int32(items.start), np.int32(-1)),
+            self.n_words[x : x + 1],
+            self.chain[edges],
+        )
+
+    @property
+    def item_sentences(self) -> NDArray[np.int64]:
+        """The sentence of each item, int64 (I)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.item_offsets))
+
+    @property
+    def edge_sentences(self) -> NDArray[np.int64]:
+        """The sentence of each edge, int64 (E)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.edge_offsets))
+
+    @cached_property
+    def heads(self) -> NDArray[np.int64]:
+        """The node that each edge makes, counted through all sentences, int64 (E)."""
+        # Between two sentences stands the end of one and the begin of the next.
+        between = self.node_offsets[1:-1] + np.arange(len(self) - 1)
+        sizes = np.delete(np.diff(self.begins), between)
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @cached_property
+    def node_items(self) -> NDArray[np.int32]:
+        """The item of each node, of all, int32 (N); -1 for roots.
+
+        It is what the edges of the node make; the upper node of a phrase that only takes over the
+        lower one has the item of that, and a lower node that nothing makes has the item of the
+        upper one.
+        """
+        lasts = self.node_offsets[1:] - 1
+        n_nodes, heads = int(self.node_offsets[-1]), self.heads
+        items = np.full(n_nodes, -1, dtype=np.int32)
+        making = self.made >= 0
+        items[heads[making]] = self.made[making]
+        is_root = np.zeros(n_nodes, dtype=bool)
+        is_root[lasts] = True
+        taken = np.flatnonzero(~making & (self.tails[:, 0] >= 0) & ~is_root[heads])
+        upper = heads[taken]
+        sentence = np.searchsorted(self.edge_offsets, taken, side="right") - 1
+        lower = self.tails[taken, 0] + self.node_offsets[sentence]
+        for node, other in ((upper, lower), (lower, upper)):
+            unknown = items[node] < 0
+            items[node[unknown]] = items[other[unknown]]
+        return items
+
+    def thinned(self, kept: Mask) -> Hypergraphs:
+        """The same nodes with some of the edges. kept: which, a mask (E)."""
+        ends = np.zeros(int(self.node_offsets[-1]) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(self.heads[kept], minlength=len(ends) - 1), out=ends[1:])
+        sizes = np.diff(self.node_offsets) + 1
+        nodes = np.arange(len(self.begins)) - np.repeat(np.arange(len(self)), sizes)
+        own = ends[self.node_offsets]
+        return replace(
+            self,
+            edge_offsets=own,
+            begins=(ends[nodes] - np.repeat(own[:-1], sizes)).astype(np.int32),
+            tails=self.tails[kept],
+            scores=self.scores[kept],
+            made=self.made[kept],
+            chain=self.chain[kept],
+        )
+
+    def edge_scores(self, item_scores: Floats, weight: float) -> Floats:
+        """weight times the grammar's score of an edge, and the score of the item that it makes.
+
+        item_scores: float64 (I). RETURNS: float64 (E). Raises StructlearnError unless there
+        is a score for each item, each of them a number or -inf.
+        """
+        item_scores = np.asarray(item_scores, dtype=np.float64)
+        sound = item_scores.shape == (len(self.items),)
+        if not sound or not (item_scores < np.inf).all():
+            raise StructlearnError("SL425", shape=item_scores.shape, wanted=(len(self.items),))
+        # The last one, of an edge that makes nothing, is 0.
+        return weight * self.scores + np.append(item_scores, 0.0)[self.made]
+
+    def inside_outside(self, scores: Floats) -> tuple[Floats, Floats]:
+        """log Z of each sentence and the posterior of each edge: float64 (s) and (E).
+
+        scores: float64 (E), of the edges. Where no tree has a score above -inf, log Z is -inf and
+        the posteriors are 0.
+        """
+        return _hypergraph.inside_outside(*self._structure, _doubles(scores))
+
+    def item_posteriors(self, posteriors: Floats) -> Floats:
+        """The expected number of each item, float64 (I). posteriors: float64 (E), of the edges."""
+        own = self.made >= 0
+        # Of nothing NumPy counts integers.
+        return np.bincount(self.made[own], posteriors[own], len(self.items)).astype(np.float64)
+
+    def best(self, scores: Floats) -> tuple[Floats, Mask]:
+        """The score of the best tree of each sentence, float64 (s), and its edges, a mask (E).
+
+        scores: float64 (E), of the edges. Of equally good edges the first one is taken; where the
+        score is -inf no edge is marked.
+        """
+        return _hypergraph.best(*self._structure, _doubles(scores))
+
+    def decode(
+        self,
+        scores: Floats,
+        decoder: str,
+        symbols: Symbols | None = None,
+        sources: NDArray[np.integer] | None = None,
+    ) -> tuple[Mask, Floats, Floats]:
+        """The edges of the best trees, a mask (E), and what `inside_outside` gives for `scores`.
+
+        decoder: "viterbi", the tree of highest probability; as there are no substates this is also
+        "variational", the largest product of the posteriors of edges over those of their heads.
+        "max_rule_sum", the largest sum of the posteriors of productions; "max_rule_product", the
+        largest product of them. "labelled_recall", the largest sum of the posteriors of tags and
+        brackets (Goodman 1996), of which each costs one half, so that precision counts too; for it
+        alone, symbols: those of the grammar. sources: of forests whose nodes were split (see
+        `annotation`), (E), of what each edge is a copy: a production is then all copies of one.
+        """
+        log_z, posteriors = self.inside_outside(scores)
+        gains = self.gains(scores, posteriors, decoder, symbols, sources)
+        return self.best(gains)[1], log_z, posteriors
+
+    def gains(
+        self,
+        scores: Floats,
+        posteriors: Floats,
+        decoder: str,
+        symbols: Symbols | None = None,
+        sources: NDArray[np.integer] | None = None,
+    ) -> Floats:
+        """What each edge adds to the sum that a decoder makes the largest, float64 (E).
+
+        scores, posteriors: float64 (E), of the edges. decoder, symbols, sources: see `decode`.
+        """
+        if decoder in ("viterbi", "variational"):
+            return scores
+        own, posteriors = posteriors, together(posteriors, sources)
+        if decoder == "labelled_recall":
+            if symbols is None:
+                raise ValueError("labelled recall asks which symbols are phrases")
+            symbol, gain = self.items[:, 0], self.item_posteriors(own)
+            gain[symbol >= symbols.n_tags] -= BRACKET_COST
+            # What is left out of the trees that come back.
+            last = symbols.n_tags + symbols.n_phrases
+            gain[(symbol >= last) | (symbol == symbols.inserted_root)] = 0.0
+            gain = np.append(gain, 0.0)[self.made] + LIKELIER * posteriors
+            return np.where(np.isneginf(scores), -np.inf, gain)
+        gain = posteriors
+        if decoder == "max_rule_product":
+            gain = np.log(np.maximum(posteriors, FLOOR))
+        production = self.made >= 0
+        # The root's edges are productions too.
+        last = self.node_offsets[1:] + np.arange(len(self))
+        for begin, end in zip(
+            self.edge_offsets[:-1] + self.begins[last - 1], self.edge_offsets[1:], strict=True
+        ):
+            production[begin:end] = True
+        # What is in no tree is to be in none still.
+        return np.where(np.isneginf(scores), -np.inf, np.where(production, gain, 0.0))
+
+    def k_best(self, scores: Floats, k: int) -> list[list[tuple[float, NDArray[np.int64]]]]:
+        """The score of each of the k best trees of each sentence and its edges, best first.
+
+        scores: float64 (E), of the edges. There are fewer if there are no more trees with a score
+        above -inf. Huang & Chiang (2005), algorithm 2.
+        """
+        return [
+            [(score, edges + first) for score, edges in _KBest(part, own, k).trees()]
+            for part, own, first in (
+                (self._one(x), scores[slice(*self.edge_offsets[x : x + 2])], self.edge_offsets[x])
+                for x in range(len(self))
+            )
+        ]
+
+    def closest(self, gold: Sequence[Tree], symbols: Symbols) -> Mask:
+        """The edges of the tree of each forest that is closest to its gold tree, a mask (E).
+
+        As in reranking (Charniak & Johnson 2005): the tree with the largest sum of 1 for a gold
+        bracket, -0.6 for a wrong one, and 0.1 for a gold tag; of equally good ones the likeliest.
+        A label counts once a span, and the root not at all. Raises ValueError unless there is a
+        tree for each forest.
+        """
+        if len(gold) != len(self):
+            raise ValueError(f"{len(gold)} trees for {len(self)} forests")
+        gains = self._closeness(gold, symbols)
+        return self.best(self.edge_scores(gains, TIE))[1]
+
+    def _closeness(self, gold: Sequence[Tree], symbols: Symbols) -> Floats:
+        size = np.int64(symbols.size + 1)
+        wide = np.int64(self.n_words.max(initial=0) + 1)
+        n_tags, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
+        right: list[int] = []
+        for x, tree in enumerate(gold):
+            # A phrase was inserted below the root only where it has several children.
+            spans = tree.spans()[len(tree.children) < 2 :]
+            own = [(symbols.phrase_index.get(label, -1), i, j) for label, i, j in spans]
+            tags = enumerate(tree.tags())
+            own += [(symbols.tag_index.get(tag, -1), i, i + 1) for i, tag in tags]
+            right += [
+                ((x * int(wide) + i) * int(wide) + j) * int(size) + symbol
+                for symbol, i, j in own
+                if symbol >= 0
+            ]
+        symbol, start, end = self.items.astype(np.int64).T
+        keys = ((self.item_sentences * wide + start) * wide + end) * size + symbol
+        found = np.isin(keys, np.array(right, dtype=np.int64))
+        gains = np.where(found, GOLD_BRACKET, WRONG_BRACKET)
+        gains[symbol >= last] = 0.0
+        gains[symbol < n_tags] = np.where(found[symbol < n_tags], GOLD_TAG, 0.0)
+        return gains
+
+    @property
+    def _structure(self) -> tuple[NDArray[Any], ...]:
+        return self.node_offsets, self.edge_offsets, self.begins, self.tails
+
+
+class _KBest:
+    """The k best derivations of one hypergraph.
+
+    Bottom up each node gets its k best, of which each is known by an edge and the ranks of the
+    derivations of its tails (Huang & Chiang 2005, algorithm 2).
+    """
+
+    def __init__(self, graph: Hypergraphs, scores: Floats, k: int):
+        self.k = k
+        self.scores: list[float] = scores.tolist()
+        pairs = graph.tails.tolist()
+        self.tails = [tuple(node for node in pair if node >= 0) for pair in pairs]
+        # (score, edge, ranks of the tails) by node.
+        self.best: list[list[tuple[float, int, tuple[int, ...]]]] = []
+        begins = graph.begins.tolist()
+        for first, end in pairwise(begins):
+            self.best.append(self._rank(first, end))
+
+    def trees(self) -> Iterator[tuple[float, NDArray[np.int64]]]:
+        """The score and the edges of each derivation of the last node, best first."""
+        for score, edge, ranks in self.best[-1]:
+            edges = []
+            stack = [(edge, ranks)]
+            while stack:
+                edge, ranks = stack.pop()
+                edges.append(edge)
+                for node, rank in zip(self.tails[edge], ranks, strict=True):
+                    stack.append(self.best[node][rank][1:])
+            yield score, np.sort(np.array(edges, dtype=np.int64))
+
+    def _rank(self, first: int, end: int) -> list[tuple[float, int, tuple[int, ...]]]:
+        best = self.best
+        queue: list[tuple[float, int, tuple[int, ...]]] = []
+        seen: set[tuple[int, tuple[int, ...]]] = set()
+
+        def consider(edge: int, ranks: tuple[int, ...]) -> None:
+            score = self.scores[edge]
+            if score == -np.inf or (edge, ranks) in seen:
+                return
+            seen.add((edge, ranks))
+            for node, rank in zip(self.tails[edge], ranks, strict=True):
+                if rank >= len(best[node]):
+                    return
+                score += best[node][rank][0]
+            heapq.heappush(queue, (-score, edge, ranks))
+
+        for edge in range(first, end):
+            consider(edge, (0,) * len(self.tails[edge]))
+        found: list[tuple[float, int, tuple[int, ...]]] = []
+        while queue and len(found) < self.k:
+            score, edge, ranks = heapq.heappop(queue)
+            found.append((-score, edge, ranks))
+            for place in range(len(ranks)):
+                consider(edge, tuple(rank + (i == place) for i, rank in enumerate(ranks)))
+        return found
+
+
+def together(posteriors: Floats, sources: NDArray[np.integer] | None) -> Floats:
+    """The posteriors of productions, float64 (E). posteriors: of edges; sources: see `decode`."""
+    return posteriors if sources is None else np.bincount(sources, posteriors)[sources]
+
+
+def _doubles(scores: NDArray[Any]) -> Floats:
+    return np.ascontiguousarray(scores, dtype=np.float64)
+
+
+class Scorer(Protocol):
+    """What gives scores to symbols over spans."""
+
+    def scores(
+        self, sentences: Sequence[Sequence[str]], tokens: Sequence[Any] | None, graphs: Hypergraphs
+    ) -> Floats:
+        """A score for each item of `graphs`, in nats: float64 (I).
+
+        sentences: the words of each. tokens: what else there is to know of those of each sentence,
+        of whatever type the scorer reads; None for one that reads words only. Several threads may
+        call it at once.
+        """
+        ...
+
+
+def from_forest(forest: Mapping[str, Any], n_tags: int) -> tuple[Hypergraphs, NDArray[np.int64]]:
+    """One forest of `Chart.forest`, and where the edges come from.
+
+    The second counts, int64 (E), the items that are tags, then the `edges`, then the `unaries`,
+    then the items that are phrases, each taken over, and last the `roots` of the forest.
+    """
+    items = forest["items"]
+    n = len(items)
+    is_tag = items[:, 0] < n_tags
+    index = np.arange(n)
+    tag, phrase = index[is_tag], index[~is_tag]
+    # Of each cell: tags, the lower nodes of phrases, the upper ones; at the end the root.
+    cell = np.cumsum((np.diff(items[:, 1:], axis=0, prepend=-1) != 0).any(axis=1))
+    order = np.argsort(
+        np.concatenate([3 * cell + np.where(is_tag, 0, 2), 3 * cell[phrase] + 1]), kind="stable"
+    )
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    upper, lower = rank[:n], np.full(n, -1)
+    lower[phrase] = rank[n:]
+    root = len(order)
+    edges, unaries, roots = forest["edges"], forest["unaries"], forest["roots"]
+    over_tag = is_tag[unaries[:, 1]]
+    parent, child = unaries.T
+    none = np.full(n + len(edges) + len(unaries) + len(roots), -1)
+    heads = np.concatenate(
+        [
+            upper[tag],
+            lower[edges[:, 0]],
+            np.where(over_tag, lower[parent], upper[parent]),
+            upper[phrase],
+            np.full(len(roots), root),
+        ]
+    )
+    first = np.concatenate(
+        [
+            none[: len(tag)],
+            upper[edges[:, 1]],
+            np.where(over_tag, upper[child], lower[child]),
+            lower[phrase],
+            upper[roots],
+        ]
+    )
+    second = none.copy()
+    second[len(tag) : len(tag) + len(edges)] = upper[edges[:, 2]]
+    made = none.copy()
+    makes = np.concatenate([tag, edges[:, 0], parent])
+    made[: len(makes)] = makes
+    chain = none.copy()
+    chain[len(makes) - len(unaries) : len(makes)] = forest["unary_rules"]
+    scores = np.concatenate(
+        [
+            forest["tag_score"][tag],
+            forest["edge_score"],
+            forest["unary_score"],
+            forest["same_score"][phrase],
+            forest["root_score"],
+        ]
+    )
+    order = np.argsort(heads, kind="stable")
+    graphs = Hypergraphs(
+        items=items,
+        item_offsets=np.array([0, n]),
+        node_offsets=np.array([0, root + 1]),
+        edge_offsets=np.array([0, len(heads)]),
+        begins=np.searchsorted(heads[order], np.arange(root + 2)).astype(np.int32),
+        tails=np.stack([first, second], axis=1)[order].astype(np.int32),
+        scores=scores[order],
+        made=made[order].astype(np.int32),
+        n_words=items[:, 2].max(keepdims=True),
+        chain=chain[order].astype(np.int32),
+    )
+    return graphs, order
+
+
+_EMPTY = Hypergraphs(
+    items=np.empty((0, 3), np.int32),
+    item_offsets=np.zeros(1, np.int64),
+    node_offsets=np.zeros(1, np.int64),
+    edge_offsets=np.zeros(1, np.int64),
+    begins=np.empty(0, np.int32),
+    tails=np.empty((0, 2), np.int32),
+    scores=np.empty(0),
+    made=np.empty(0, np.int32),
+    n_words=np.empty(0, np.int32),
+    chain=np.empty(0, np.int32),
+)

@@ -1,0 +1,921 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
+"""Kernel of conditional training: inside and outside scores over forests that are kept.
+
+Petrov & Klein (2007), equations 2 and 3, over what pruning has left of each training sentence: items
+(a symbol over a span) with a mask of their substates, and the rules between them. Over each span
+stand two layers of nodes, as in `_chart`: lower ones (inside I0, outside O0), made of two children
+or of a tag, and upper ones, I1(A) = I0(A) + sum_B w(A -> B) I0(B), of which the next are made.
+
+All scores are float32. The inside vector of each layer of an item has a power of two of its own,
+with which its largest entry is between 1 and 2, so that weights of any size can stand in one cell;
+its outside vector has the power with which inside times outside over the score of the sentence is
+the posterior. An entry 2**64 times smaller than the largest of its own vector is taken for zero, so
+that no outside score exceeds 2**64, nor its product with a weight of 2**58 what float32 can hold.
+"""
+
+from libc.math cimport INFINITY, log
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+cdef extern from "../../kernels/vectors.h" nogil:
+    float power_of_two(int e) noexcept
+    int exponent_of(float x) noexcept
+    unsigned int flush_subnormals() noexcept
+    void restore_subnormals(unsigned int before) noexcept
+    int lowest_bit(uint64_t mask) noexcept
+    float dot(const float* p, const float* x, int n) noexcept
+    void add_matvec(float* out, const float* p, const float* x, int rows, int n, float scale) noexcept
+    void vecmat(float* out, const float* p, const float* w, int rows, int n) noexcept
+    void masked_outer(float* m, uint64_t left, const float* b, const float* c, float scale,
+                      int nc) noexcept
+    void masked_inside(float* out, uint64_t parent, uint64_t left, const float* p, const float* m,
+                       int nb, float scale, int nc) noexcept
+    void masked_outside(float* w, uint64_t parent, uint64_t left, const float* p, const float* o,
+                        int nb, int nc) noexcept
+    float masked_push(const float* w, uint64_t left, const float* b, const float* c, float g,
+                      float* ob, float* oc, int nc) noexcept
+    void masked_count(float* counts, uint64_t parent, uint64_t left, const float* p,
+                      const float* o, const float* m, float scale, int nb, int nc) noexcept
+
+cdef int NOTHING = -(1 << 28)  # the power of two of a vector of zeros
+cdef double LOG_2 = 0.6931471805599453
+cdef int MOST = 64  # substates of a symbol: the bits of a mask
+cdef float TINY = 5.421010862427522e-20  # 2**-64
+
+
+ARRAYS = frozenset((
+    "sentence_cell", "cell_item", "cell_group", "cell_unary", "item_symbol", "item_terminal",
+    "item_mask", "group_parent", "group_rule", "group_edge", "edge_left", "edge_right",
+    "unary_parent", "unary_child", "unary_rule", "sentence_root", "root_item", "root_rule",
+    "gold_item", "gold_edge", "gold_unary", "gold_root",
+))
+
+
+cdef struct Weights:
+    const int32_t* n
+    const float* binary
+    const int64_t* binary_offsets
+    const float* unary
+    const int64_t* unary_offsets
+    const float* root
+    const int64_t* root_offsets
+    const float* terminal
+    const int64_t* terminal_offsets
+
+
+cdef struct Sums:
+    # Where expected counts go, or NULL.
+    float* binary
+    float* unary
+    float* root
+    float* terminal
+
+
+cdef struct Room:
+    # For the items of one sentence: where its vectors begin, and their powers of two.
+    int n_items, items_size
+    Py_ssize_t n_values, values_size
+    int32_t* offset
+    int32_t* power0
+    int32_t* power1
+    float* inside0
+    float* inside1
+    float* outside0
+    float* outside1
+    float* edge_q
+    float* unary_q
+    float* root_q
+    int edges_size, unaries_size, roots_size
+    float* block
+    float* pairs
+    int block_size
+    float above[64]  # MOST
+    float z
+    int z_power
+
+
+cdef int grow(void** data, size_t n, size_t size) noexcept nogil:
+    cdef void* fresh = realloc(data[0], n * size if n * size > 0 else 1)
+    if fresh == NULL:
+        return -1
+    data[0] = fresh
+    return 0
+
+
+cdef int delimits(const int32_t[::1] offsets, Py_ssize_t total) except -1:
+    cdef Py_ssize_t x, n = offsets.shape[0]
+    if n < 1 or offsets[0] != 0 or offsets[n - 1] != total:
+        raise ValueError("offsets that do not delimit parts")
+    for x in range(n - 1):
+        if offsets[x] > offsets[x + 1]:
+            raise ValueError("offsets that do not delimit parts")
+    return 0
+
+
+cdef class ForestArrays:
+    """The forests of some sentences, one after another; arrays are int32 unless it is said.
+
+    n_tags, n_symbols; rules: (R, 3), (U, 2), (K,). sentence_cell (S + 1): the first cell of each
+    sentence; cells are in order of width. cell_item, cell_group, cell_unary (C + 1); items of a
+    cell: tags first. item_symbol; item_terminal: of a tag the place of its weights, -1 of others;
+    item_mask: uint64. group_parent, group_rule, group_edge (G + 1): edges of one rule to one item;
+    edge_left, edge_right. unary_parent, unary_child, unary_rule: in each cell those over tags
+    first. sentence_root (S + 1), root_item, root_rule. gold_item, gold_edge, gold_unary, gold_root:
+    uint8; what pruning leaves.
+    Raises ValueError if they do not fit together.
+    """
+
+    cdef readonly int n_tags, n_symbols
+    cdef const int32_t[:, ::1] rules
+    cdef const int32_t[:, ::1] unary_rules
+    cdef const int32_t[::1] root_rules
+    cdef int32_t[::1] sentence_cell, cell_item, cell_group, cell_unary, item_symbol, item_terminal
+    cdef uint64_t[::1] item_mask
+    cdef int32_t[::1] group_parent, group_rule, group_edge, edge_left, edge_right
+    cdef int32_t[::1] unary_parent, unary_child, unary_rule, sentence_root, root_item, root_rule
+    cdef uint8_t[::1] gold_item, gold_edge, gold_unary, gold_root
+    cdef Py_ssize_t n_terminals
+
+    def __init__(
+        self, int n_tags, int n_symbols, rules, unary_rules, root_rules, dict arrays not None
+    ):
+        self.n_tags, self.n_symbols = n_tags, n_symbols
+        self.rules, self.unary_rules, self.root_rules = rules, unary_rules, root_rules
+        for name in ARRAYS:
+            array = arrays[name]
+            if not isinstance(array, np.ndarray) or not array.flags.c_contiguous or array.ndim != 1:
+                raise ValueError(f"{name} must be a contiguous vector")
+        self.sentence_cell = arrays["sentence_cell"]
+        self.cell_item = arrays["cell_item"]
+        self.cell_group = arrays["cell_group"]
+        self.cell_unary = arrays["cell_unary"]
+        self.item_symbol = arrays["item_symbol"]
+        self.item_terminal = arrays["item_terminal"]
+        self.item_mask = arrays["item_mask"]
+        self.group_parent = arrays["group_parent"]
+        self.group_rule = arrays["group_rule"]
+        self.group_edge = arrays["group_edge"]
+        self.edge_left = arrays["edge_left"]
+        self.edge_right = arrays["edge_right"]
+        self.unary_parent = arrays["unary_parent"]
+        self.unary_child = arrays["unary_child"]
+        self.unary_rule = arrays["unary_rule"]
+        self.sentence_root = arrays["sentence_root"]
+        self.root_item = arrays["root_item"]
+        self.root_rule = arrays["root_rule"]
+        self.gold_item = arrays["gold_item"]
+        self.gold_edge = arrays["gold_edge"]
+        self.gold_unary = arrays["gold_unary"]
+        self.gold_root = arrays["gold_root"]
+        self._check()
+
+    def _check(self):
+        cdef Py_ssize_t s, c, x, e, n_items = self.item_symbol.shape[0]
+        cdef Py_ssize_t n_cells = self.cell_item.shape[0] - 1, n_groups = self.group_parent.shape[0]
+        cdef Py_ssize_t n_edges = self.edge_left.shape[0], n_unaries = self.unary_parent.shape[0]
+        cdef Py_ssize_t n_sentences = self.sentence_cell.shape[0] - 1, first, end
+        cdef int a, b, d, r
+        if self.rules.shape[1] != 3 or self.unary_rules.shape[1] != 2:
+            raise ValueError("rules of the wrong shape")
+        for x in range(self.rules.shape[0]):
+            for e in range(3):
+                if not 0 <= self.rules[x, e] < self.n_symbols:
+                    raise ValueError("a rule with a symbol that is none")
+        for x in range(self.unary_rules.shape[0]):
+            for e in range(2):
+                if not 0 <= self.unary_rules[x, e] < self.n_symbols:
+                    raise ValueError("a rule with a symbol that is none")
+        for x in range(self.root_rules.shape[0]):
+            if not 0 <= self.root_rules[x] < self.n_symbols:
+                raise ValueError("a rule with a symbol that is none")
+        delimits(self.sentence_cell, n_cells)
+        delimits(self.cell_item, n_items)
+        delimits(self.cell_group, n_groups)
+        delimits(self.cell_unary, n_unaries)
+        delimits(self.group_edge, n_edges)
+        delimits(self.sentence_root, self.root_item.shape[0])
+        if not (
+            self.cell_group.shape[0] == self.cell_unary.shape[0] == n_cells + 1
+            and self.item_terminal.shape[0] == self.item_mask.shape[0] == n_items
+            and self.gold_item.shape[0] == n_items and self.group_rule.shape[0] == n_groups
+            and self.group_edge.shape[0] == n_groups + 1 and self.edge_right.shape[0] == n_edges
+            and self.gold_edge.shape[0] == n_edges and self.unary_child.shape[0] == n_unaries
+            and self.unary_rule.shape[0] == self.gold_unary.shape[0] == n_unaries
+            and self.sentence_root.shape[0] == n_sentences + 1
+            and self.root_rule.shape[0] == self.root_item.shape[0]
+            and self.gold_root.shape[0] == self.root_item.shape[0]
+        ):
+            raise ValueError("arrays of different lengths")
+        self.n_terminals = 0
+        for x in range(n_items):
+            a = self.item_symbol[x]
+            if not 0 <= a < self.n_symbols or (a < self.n_tags) != (self.item_terminal[x] >= 0):
+                raise ValueError("an item whose symbol is none")
+            self.n_terminals = max(self.n_terminals, <Py_ssize_t>self.item_terminal[x] + 1)
+        for s in range(n_sentences):
+            first = self.cell_item[self.sentence_cell[s]]
+            for c in range(self.sentence_cell[s], self.sentence_cell[s + 1]):
+                end = self.cell_item[c + 1]
+                for x in range(self.cell_group[c], self.cell_group[c + 1]):
+                    a, r = self.group_parent[x], self.group_rule[x]
+                    if (
+                        not self.cell_item[c] <= a < end or not 0 <= r < self.rules.shape[0]
+                        or self.rules[r, 0] != self.item_symbol[a]
+                    ):
+                        raise ValueError("a parent and its rule do not agree")
+                    for e in range(self.group_edge[x], self.group_edge[x + 1]):
+                        b, d = self.edge_left[e], self.edge_right[e]
+                        if (
+                            not first <= b < self.cell_item[c] or not first <= d < self.cell_item[c]
+                            or self.rules[r, 1] != self.item_symbol[b]
+                            or self.rules[r, 2] != self.item_symbol[d]
+                        ):
+                            raise ValueError("an edge and its rule do not agree")
+                for x in range(self.cell_unary[c], self.cell_unary[c + 1]):
+                    a, b, r = self.unary_parent[x], self.unary_child[x], self.unary_rule[x]
+                    if (
+                        not self.cell_item[c] <= a < end or not self.cell_item[c] <= b < end
+                        or not 0 <= r < self.unary_rules.shape[0]
+                        or self.unary_rules[r, 0] != self.item_symbol[a]
+                        or self.unary_rules[r, 1] != self.item_symbol[b]
+                    ):
+                        raise ValueError("a unary and its rule do not agree")
+            end = self.cell_item[self.sentence_cell[s + 1]]
+            for x in range(self.sentence_root[s], self.sentence_root[s + 1]):
+                a, r = self.root_item[x], self.root_rule[x]
+                if (
+                    not first <= a < end or not 0 <= r < self.root_rules.shape[0]
+                    or self.root_rules[r] != self.item_symbol[a]
+                ):
+                    raise ValueError("a root and its rule do not agree")
+
+    @property
+    def n_sentences(self):
+        return self.sentence_cell.shape[0] - 1
+
+
+cdef class ForestRoom:
+    """Room for one thread; it grows to the largest forest and is used again."""
+
+    cdef Room room
+
+    def __cinit__(self):
+        memset(&self.room, 0, sizeof(Room))
+
+    def __dealloc__(self):
+        cdef Room* w = &self.room
+        free(w.offset); free(w.power0); free(w.power1)
+        free(w.inside0); free(w.inside1); free(w.outside0); free(w.outside1)
+        free(w.edge_q); free(w.unary_q); free(w.root_q); free(w.block); free(w.pairs)
+
+
+cdef int make_room(ForestArrays f, Py_ssize_t s, const Weights* g, Room* w) noexcept nogil:
+    """Give the items of a sentence their places."""
+    cdef int first = f.cell_item[f.sentence_cell[s]], end = f.cell_item[f.sentence_cell[s + 1]]
+    cdef int n = end - first, x, edges, unaries, roots
+    cdef Py_ssize_t size = 0
+    if n + 1 > w.items_size:
+        if (grow(<void**>&w.offset, 2 * n + 1, 4) or grow(<void**>&w.power0, 2 * n + 1, 4)
+                or grow(<void**>&w.power1, 2 * n + 1, 4)):
+            return -1
+        w.items_size = 2 * n + 1
+    for x in range(n):
+        w.offset[x] = <int32_t>size
+        size += g.n[f.item_symbol[first + x]]
+    w.offset[n] = <int32_t>size
+    w.n_items, w.n_values = n, size
+    if size > w.values_size:
+        if (grow(<void**>&w.inside0, 2 * size, 4) or grow(<void**>&w.inside1, 2 * size, 4)
+                or grow(<void**>&w.outside0, 2 * size, 4) or grow(<void**>&w.outside1, 2 * size, 4)):
+            return -1
+        w.values_size = 2 * size
+    edges = (f.group_edge[f.cell_group[f.sentence_cell[s + 1]]]
+             - f.group_edge[f.cell_group[f.sentence_cell[s]]])
+    if edges > w.edges_size:
+        if grow(<void**>&w.edge_q, 2 * edges, 4):
+            return -1
+        w.edges_size = 2 * edges
+    unaries = f.cell_unary[f.sentence_cell[s + 1]] - f.cell_unary[f.sentence_cell[s]]
+    if unaries > w.unaries_size:
+        if grow(<void**>&w.unary_q, 2 * unaries, 4):
+            return -1
+        w.unaries_size = 2 * unaries
+    roots = f.sentence_root[s + 1] - f.sentence_root[s]
+    if roots > w.roots_size:
+        if grow(<void**>&w.root_q, 2 * roots, 4):
+            return -1
+        w.roots_size = 2 * roots
+    if w.block_size == 0:
+        if grow(<void**>&w.block, MOST * MOST, 4) or grow(<void**>&w.pairs, MOST * MOST, 4):
+            return -1
+        w.block_size = MOST * MOST
+    return 0
+
+
+cdef inline int scaled(float* v, int n, uint64_t mask, int power) noexcept nogil:
+    """Let the largest be between 1 and 2, and what the mask forbids 0. Returns the power of two."""
+    cdef int x, e
+    cdef float largest = 0.0, f
+    for x in range(n):
+        if not mask >> x & 1:
+            v[x] = 0.0
+        elif v[x] > largest:
+            largest = v[x]
+    if largest == 0.0:
+        return NOTHING
+    e = exponent_of(largest)
+    f = power_of_two(-e)
+    for x in range(n):
+        v[x] = v[x] * f if v[x] * f >= TINY else 0.0
+    return power + e
+
+
+cdef int inside(ForestArrays f, Py_ssize_t s, const Weights* g, Room* w) noexcept nogil:
+    """Inside scores of a sentence; `z` times two to the power of `z_power` is its own.
+
+    RETURNS: 0, or -1 if there is no derivation.
+    """
+    cdef int first = f.cell_item[f.sentence_cell[s]], cell, item, x, e, here, n, nb, nc, rule, i
+    cdef int parent, child, left, right
+    cdef uint64_t rows
+    cdef float value
+    cdef float* out
+    cdef const float* values
+    for x in range(w.n_items):
+        w.power0[x] = NOTHING
+        w.power1[x] = NOTHING
+    memset(w.inside0, 0, w.n_values * 4)
+    for cell in range(f.sentence_cell[s], f.sentence_cell[s + 1]):
+        item = f.cell_item[cell]
+        while item < f.cell_item[cell + 1] and f.item_symbol[item] < f.n_tags:
+            i = item - first
+            n = g.n[f.item_symbol[item]]
+            memcpy(w.inside1 + w.offset[i], g.terminal + g.terminal_offsets[f.item_terminal[item]],
+                   n * 4)
+            w.power1[i] = scaled(w.inside1 + w.offset[i], n, f.item_mask[item], 0)
+            item += 1
+        # The largest power of two of what makes each lower node.
+        for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
+            parent = f.group_parent[x] - first
+            for e in range(f.group_edge[x], f.group_edge[x + 1]):
+                here = w.power1[f.edge_left[e] - first] + w.power1[f.edge_right[e] - first]
+                if here > w.power0[parent]:
+                    w.power0[parent] = here
+        x = f.cell_unary[cell]
+        while x < f.cell_unary[cell + 1] and f.item_symbol[f.unary_child[x]] < f.n_tags:
+            parent = f.unary_parent[x] - first
+            here = w.power1[f.unary_child[x] - first]
+            if here > w.power0[parent]:
+                w.power0[parent] = here
+            x += 1
+        for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
+            parent = f.group_parent[x] - first
+            rule = f.group_rule[x]
+            nb = g.n[f.rules[rule, 1]]
+            nc = g.n[f.rules[rule, 2]]
+            if nb * nc * g.n[f.rules[rule, 0]] == 1:
+                value = 0.0
+                for e in range(f.group_edge[x], f.group_edge[x + 1]):
+                    left = f.edge_left[e] - first
+                    right = f.edge_right[e] - first
+                    value += (w.inside1[w.offset[left]] * w.inside1[w.offset[right]]
+                              * power_of_two(w.power1[left] + w.power1[right] - w.power0[parent]))
+                w.inside0[w.offset[parent]] += value * g.binary[g.binary_offsets[rule]]
+                continue
+            rows = 0
+            for e in range(f.group_edge[x], f.group_edge[x + 1]):
+                rows |= f.item_mask[f.edge_left[e]]
+            clear_rows(w.block, rows, nc)
+            for e in range(f.group_edge[x], f.group_edge[x + 1]):
+                left = f.edge_left[e] - first
+                right = f.edge_right[e] - first
+                masked_outer(w.block, f.item_mask[f.edge_left[e]], w.inside1 + w.offset[left],
+                             w.inside1 + w.offset[right],
+                             power_of_two(w.power1[left] + w.power1[right] - w.power0[parent]), nc)
+            masked_inside(w.inside0 + w.offset[parent], f.item_mask[f.group_parent[x]], rows,
+                          g.binary + g.binary_offsets[rule], w.block, nb, 1.0, nc)
+        x = f.cell_unary[cell]
+        while x < f.cell_unary[cell + 1] and f.item_symbol[f.unary_child[x]] < f.n_tags:
+            parent = f.unary_parent[x] - first
+            child = f.unary_child[x] - first
+            add_matvec(w.inside0 + w.offset[parent], g.unary + g.unary_offsets[f.unary_rule[x]],
+                       w.inside1 + w.offset[child], g.n[f.item_symbol[f.unary_parent[x]]],
+                       g.n[f.item_symbol[f.unary_child[x]]],
+                       power_of_two(w.power1[child] - w.power0[parent]))
+            x += 1
+        # The lower nodes are done.
+        for i in range(item - first, f.cell_item[cell + 1] - first):
+            n = w.offset[i + 1] - w.offset[i]
+            w.power0[i] = scaled(w.inside0 + w.offset[i], n, f.item_mask[first + i], w.power0[i])
+            w.power1[i] = w.power0[i]
+        here = x
+        for x in range(here, f.cell_unary[cell + 1]):
+            parent = f.unary_parent[x] - first
+            child = f.unary_child[x] - first
+            if w.power0[child] > w.power1[parent]:
+                w.power1[parent] = w.power0[child]
+        for i in range(item - first, f.cell_item[cell + 1] - first):
+            out = w.inside1 + w.offset[i]
+            values = w.inside0 + w.offset[i]
+            if w.power1[i] == w.power0[i]:
+                memcpy(out, values, (w.offset[i + 1] - w.offset[i]) * 4)
+            else:
+                for e in range(w.offset[i + 1] - w.offset[i]):
+                    out[e] = values[e] * power_of_two(w.power0[i] - w.power1[i])
+        for x in range(here, f.cell_unary[cell + 1]):
+            parent = f.unary_parent[x] - first
+            child = f.unary_child[x] - first
+            add_matvec(w.inside1 + w.offset[parent], g.unary + g.unary_offsets[f.unary_rule[x]],
+                       w.inside0 + w.offset[child], g.n[f.item_symbol[f.unary_parent[x]]],
+                       g.n[f.item_symbol[f.unary_child[x]]],
+                       power_of_two(w.power0[child] - w.power1[parent]))
+        if here < f.cell_unary[cell + 1]:
+            for i in range(item - first, f.cell_item[cell + 1] - first):
+                n = w.offset[i + 1] - w.offset[i]
+                w.power1[i] = scaled(w.inside1 + w.offset[i], n, f.item_mask[first + i],
+                                     w.power1[i])
+    w.z_power = NOTHING
+    for x in range(f.sentence_root[s], f.sentence_root[s + 1]):
+        i = f.root_item[x] - first
+        w.z_power = max(w.z_power, w.power1[i])
+    w.z = 0.0
+    for x in range(f.sentence_root[s], f.sentence_root[s + 1]):
+        i = f.root_item[x] - first
+        w.z += (power_of_two(w.power1[i] - w.z_power)
+                * dot(g.root + g.root_offsets[f.root_rule[x]], w.inside1 + w.offset[i],
+                      w.offset[i + 1] - w.offset[i]))
+    return 0 if w.z > 0 and w.z < INFINITY else -1
+
+
+cdef inline void clear_rows(float* block, uint64_t rows, int nc) noexcept nogil:
+    while rows:
+        memset(block + lowest_bit(rows) * nc, 0, nc * 4)
+        rows &= rows - 1
+
+
+cdef inline void where_inside(float* out, const float* values, int n) noexcept nogil:
+    """Only of states without an inside score may the outside score be beyond all bounds."""
+    cdef int x
+    for x in range(n):
+        out[x] = out[x] if values[x] > 0.0 else 0.0
+
+
+cdef void outside(ForestArrays f, Py_ssize_t s, const Weights* g, Room* w, const Sums* sums) noexcept nogil:
+    """Outside scores, the posteriors of edges and unaries, and expected counts.
+
+    sums: expected counts are added to them.
+    """
+    cdef int first = f.cell_item[f.sentence_cell[s]], cell, item, x, y, e, n, nb, nc, rule, i, end
+    cdef int parent, child, left, right, tags, most
+    cdef int first_edge = f.group_edge[f.cell_group[f.sentence_cell[s]]]
+    cdef int first_unary = f.cell_unary[f.sentence_cell[s]]
+    cdef uint64_t rows
+    cdef float inverse = 1.0 / w.z, factor, value, weight, total_q
+    cdef float* out
+    cdef float* total
+    cdef const float* p
+    cdef const float* o
+    cdef const float* v
+    memset(w.outside1, 0, w.n_values * 4)
+    for x in range(f.sentence_root[s], f.sentence_root[s + 1]):
+        i = f.root_item[x] - first
+        factor = power_of_two(w.power1[i] - w.z_power)
+        p = g.root + g.root_offsets[f.root_rule[x]]
+        out = w.outside1 + w.offset[i]
+        v = w.inside1 + w.offset[i]
+        value = 0.0
+        for y in range(w.offset[i + 1] - w.offset[i]):
+            out[y] += factor * p[y]
+            value += p[y] * v[y]
+        w.root_q[x - f.sentence_root[s]] = value * factor * inverse
+        if sums != NULL:
+            total = sums.root + g.root_offsets[f.root_rule[x]]
+            for y in range(w.offset[i + 1] - w.offset[i]):
+                total[y] += inverse * factor * p[y] * v[y]
+    for cell in range(f.sentence_cell[s + 1] - 1, f.sentence_cell[s] - 1, -1):
+        end = f.cell_item[cell + 1] - first
+        tags = f.cell_item[cell] - first
+        while tags < end and f.item_symbol[first + tags] < f.n_tags:
+            tags += 1
+        for i in range(tags, end):
+            n = w.offset[i + 1] - w.offset[i]
+            out = w.outside1 + w.offset[i]
+            where_inside(out, w.inside1 + w.offset[i], n)
+            factor = power_of_two(w.power0[i] - w.power1[i])
+            for y in range(n):
+                w.outside0[w.offset[i] + y] = factor * out[y]
+        x = f.cell_unary[cell + 1] - 1
+        while x >= f.cell_unary[cell] and f.item_symbol[f.unary_child[x]] >= f.n_tags:
+            unary_outside(g, w, f.unary_rule[x], f.unary_parent[x] - first, f.unary_child[x] - first,
+                          w.outside1, w.inside0, w.outside0, w.power1, w.power0, inverse,
+                          &w.unary_q[x - first_unary], sums)
+            x -= 1
+        for i in range(tags, end):
+            where_inside(w.outside0 + w.offset[i], w.inside0 + w.offset[i],
+                         w.offset[i + 1] - w.offset[i])
+        while x >= f.cell_unary[cell]:
+            unary_outside(g, w, f.unary_rule[x], f.unary_parent[x] - first, f.unary_child[x] - first,
+                          w.outside0, w.inside1, w.outside1, w.power0, w.power1, inverse,
+                          &w.unary_q[x - first_unary], sums)
+            x -= 1
+        for i in range(f.cell_item[cell] - first, tags):
+            n = w.offset[i + 1] - w.offset[i]
+            where_inside(w.outside1 + w.offset[i], w.inside1 + w.offset[i], n)
+            if sums != NULL:
+                total = sums.terminal + g.terminal_offsets[f.item_terminal[first + i]]
+                o = w.outside1 + w.offset[i]
+                v = w.inside1 + w.offset[i]
+                for y in range(n):
+                    total[y] += inverse * o[y] * v[y]
+        for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
+            parent = f.group_parent[x] - first
+            if w.power0[parent] == NOTHING:
+                for e in range(f.group_edge[x], f.group_edge[x + 1]):
+                    w.edge_q[e - first_edge] = 0.0
+                continue
+            rule = f.group_rule[x]
+            nb = g.n[f.rules[rule, 1]]
+            nc = g.n[f.rules[rule, 2]]
+            o = w.outside0 + w.offset[parent]
+            if nb * nc * g.n[f.rules[rule, 0]] == 1:
+                weight = g.binary[g.binary_offsets[rule]] * o[0]
+                total_q = 0.0
+                for e in range(f.group_edge[x], f.group_edge[x + 1]):
+                    left = f.edge_left[e] - first
+                    right = f.edge_right[e] - first
+                    factor = weight * power_of_two(
+                        w.power1[left] + w.power1[right] - w.power0[parent]
+                    )
+                    value = factor * w.inside1[w.offset[right]]
+                    w.outside1[w.offset[left]] += value
+                    value *= w.inside1[w.offset[left]]
+                    w.outside1[w.offset[right]] += factor * w.inside1[w.offset[left]]
+                    w.edge_q[e - first_edge] = value * inverse
+                    total_q += value
+                if sums != NULL:
+                    sums.binary[g.binary_offsets[rule]] += total_q * inverse
+                continue
+            rows = 0
+            most = NOTHING
+            for e in range(f.group_edge[x], f.group_edge[x + 1]):
+                rows |= f.item_mask[f.edge_left[e]]
+                most = max(most, w.power1[f.edge_left[e] - first] + w.power1[f.edge_right[e] - first])
+            # Outside scores may be as large as inside ones are small: large weights would overflow.
+            most = min(most - w.power0[parent], 0)
+            for y in range(w.offset[parent + 1] - w.offset[parent]):
+                w.above[y] = o[y] * power_of_two(most)
+            o = w.above
+            masked_outside(w.block, f.item_mask[f.group_parent[x]], rows,
+                           g.binary + g.binary_offsets[rule], o, nb, nc)
+            if sums != NULL:
+                clear_rows(w.pairs, rows, nc)
+            for e in range(f.group_edge[x], f.group_edge[x + 1]):
+                left = f.edge_left[e] - first
+                right = f.edge_right[e] - first
+                factor = power_of_two(w.power1[left] + w.power1[right] - w.power0[parent] - most)
+                if sums != NULL:
+                    masked_outer(w.pairs, f.item_mask[f.edge_left[e]], w.inside1 + w.offset[left],
+                                 w.inside1 + w.offset[right], factor, nc)
+                value = masked_push(w.block, f.item_mask[f.edge_left[e]],
+                                    w.inside1 + w.offset[left], w.inside1 + w.offset[right], factor,
+                                    w.outside1 + w.offset[left], w.outside1 + w.offset[right], nc)
+                w.edge_q[e - first_edge] = value * inverse
+            if sums != NULL:
+                masked_count(sums.binary + g.binary_offsets[rule], f.item_mask[f.group_parent[x]],
+                             rows, g.binary + g.binary_offsets[rule], o, w.pairs, inverse, nb, nc)
+
+
+cdef inline void unary_outside(
+    const Weights* g, Room* w, int rule, int parent, int child, const float* above,
+    const float* below, float* out, const int32_t* power_above, const int32_t* power_below,
+    float inverse, float* q, const Sums* sums,
+) noexcept nogil:
+    """What one unary adds to the outside scores of its child."""
+    cdef int n = w.offset[parent + 1] - w.offset[parent], m = w.offset[child + 1] - w.offset[child]
+    cdef int x, y
+    cdef float factor, value, before
+    cdef const float* o = above + w.offset[parent]
+    cdef const float* v = below + w.offset[child]
+    cdef float* into = out + w.offset[child]
+    cdef const float* p = g.unary + g.unary_offsets[rule]
+    cdef float* total
+    q[0] = 0.0
+    if power_above[parent] == NOTHING or power_below[child] == NOTHING:
+        return
+    x = power_below[child] - power_above[parent]
+    before = power_of_two(min(x, 0))  # as in `outside`
+    factor = power_of_two(max(x, 0))
+    for x in range(n):
+        w.above[x] = before * o[x]
+    vecmat(w.block, p, w.above, n, m)
+    for y in range(m):
+        into[y] += factor * w.block[y]
+        q[0] += w.block[y] * (factor * v[y])
+    q[0] *= inverse
+    if sums != NULL:
+        total = sums.unary + g.unary_offsets[rule]
+        for x in range(n):
+            value = inverse * w.above[x]
+            if value == 0.0:
+                continue
+            for y in range(m):
+                # In this order nothing overflows: a part of what the parent has inside.
+                total[x * m + y] += value * (p[x * m + y] * (factor * v[y]))
+
+
+cdef int set_weights(
+    ForestArrays f, Weights* g, tuple weights, Py_ssize_t begin, Py_ssize_t end
+) except -1:
+    """Point to the arrays of `weights`, which the caller has to keep.
+
+    begin, end: the sentences that they are for.
+    """
+    if weights is None or len(weights) != 9:
+        raise ValueError("there must be nine arrays of weights")
+    cdef const int32_t[::1] substates = weights[0]
+    cdef const float[::1] binary = weights[1], unary = weights[3], root = weights[5]
+    cdef const float[::1] terminal = weights[7]
+    cdef const int64_t[::1] binary_offsets = weights[2], unary_offsets = weights[4]
+    cdef const int64_t[::1] root_offsets = weights[6], terminal_offsets = weights[8]
+    cdef Py_ssize_t r
+    cdef int64_t size
+    cdef int s, t
+    if not 0 <= begin <= end <= f.sentence_cell.shape[0] - 1:
+        raise ValueError("no such sentence")
+    if (
+        substates.shape[0] != f.n_symbols or binary_offsets.shape[0] != f.rules.shape[0] + 1
+        or unary_offsets.shape[0] != f.unary_rules.shape[0] + 1
+        or root_offsets.shape[0] != f.root_rules.shape[0] + 1
+        or terminal_offsets.shape[0] < f.n_terminals + 1
+        or binary.shape[0] != binary_offsets[f.rules.shape[0]]
+        or unary.shape[0] != unary_offsets[f.unary_rules.shape[0]]
+        or root.shape[0] != root_offsets[f.root_rules.shape[0]]
+        or terminal.shape[0] != terminal_offsets[terminal_offsets.shape[0] - 1]
+    ):
+        raise ValueError("an array has the wrong size")
+    for s in range(f.n_symbols):
+        if not 1 <= substates[s] <= MOST:
+            raise ValueError("a symbol with no substates or too many")
+    for r in range(f.rules.shape[0]):
+        size = <int64_t>substates[f.rules[r, 0]] * substates[f.rules[r, 1]] * substates[f.rules[r, 2]]
+        if _is_no_block(binary_offsets, r, size):
+            raise ValueError("a block has the wrong size")
+    for r in range(f.unary_rules.shape[0]):
+        size = <int64_t>substates[f.unary_rules[r, 0]] * substates[f.unary_rules[r, 1]]
+        if _is_no_block(unary_offsets, r, size):
+            raise ValueError("a block has the wrong size")
+    for r in range(f.root_rules.shape[0]):
+        if _is_no_block(root_offsets, r, substates[f.root_rules[r]]):
+            raise ValueError("a block has the wrong size")
+    for r in range(f.cell_item[f.sentence_cell[begin]], f.cell_item[f.sentence_cell[end]]):
+        s = substates[f.item_symbol[r]]
+        if s < MOST and f.item_mask[r] >> s:
+            raise ValueError("a mask of substates that are none")
+        t = f.item_terminal[r]
+        if t >= 0 and _is_no_block(terminal_offsets, t, s):
+            raise ValueError("a word has the wrong number of weights")
+    g.n = &substates[0]
+    g.binary = &binary[0] if binary.shape[0] else NULL
+    g.binary_offsets = &binary_offsets[0]
+    g.unary = &unary[0] if unary.shape[0] else NULL
+    g.unary_offsets = &unary_offsets[0]
+    g.root = &root[0] if root.shape[0] else NULL
+    g.root_offsets = &root_offsets[0]
+    g.terminal = &terminal[0] if terminal.shape[0] else NULL
+    g.terminal_offsets = &terminal_offsets[0]
+    return 0
+
+
+cdef inline bint _is_no_block(const int64_t[::1] offsets, Py_ssize_t r, int64_t size) noexcept:
+    # Of what may be any number, a difference might overflow.
+    return offsets[r] < 0 or offsets[r + 1] < 0 or offsets[r + 1] - offsets[r] != size
+
+
+def expected_counts(
+    ForestArrays f not None, ForestRoom workspace not None, Py_ssize_t begin, Py_ssize_t end,
+    tuple weights, const uint8_t[::1] left_out, tuple sums, double[::1] log_z,
+):
+    """log Z of sentences `begin` to `end` (not included), and their expected counts.
+
+    weights: (substates, binary, binary_offsets, unary, unary_offsets, root, root_offsets, terminal,
+    terminal_offsets), float32 and int64, see `model.Level`. sums: float32, laid out as binary,
+    unary, root and terminal: counts are added to them. left_out: uint8 (n_sentences), 1 for those
+    to skip. log_z: float64 (n_sentences); -inf where there is no derivation.
+    """
+    cdef Weights g
+    cdef Sums out
+    cdef Py_ssize_t s
+    cdef Room* w = &workspace.room
+    cdef unsigned int mode
+    cdef int short_of_memory = 0
+    if sums is None or len(sums) != 4:
+        raise ValueError("there must be four arrays of sums")
+    cdef float[::1] binary = sums[0], unary = sums[1], root = sums[2], terminal = sums[3]
+    set_weights(f, &g, weights, begin, end)
+    if (
+        log_z.shape[0] != f.n_sentences or left_out.shape[0] != f.n_sentences
+        or binary.shape[0] != weights[1].shape[0] or unary.shape[0] != weights[3].shape[0]
+        or root.shape[0] != weights[5].shape[0] or terminal.shape[0] != weights[7].shape[0]
+    ):
+        raise ValueError("an array has the wrong size")
+    out.binary = &binary[0] if binary.shape[0] else NULL
+    out.unary = &unary[0] if unary.shape[0] else NULL
+    out.root = &root[0] if root.shape[0] else NULL
+    out.terminal = &terminal[0] if terminal.shape[0] else NULL
+    with nogil:
+        mode = flush_subnormals()
+        for s in range(begin, end):
+            if left_out[s]:
+                continue
+            if make_room(f, s, &g, w):
+                short_of_memory = 1
+                break
+            if inside(f, s, &g, w):
+                log_z[s] = -INFINITY
+                continue
+            log_z[s] = log(<double>w.z) + LOG_2 * w.z_power
+            outside(f, s, &g, w, &out)
+        restore_subnormals(mode)
+    if short_of_memory:
+        raise MemoryError
+
+
+def scores(ForestArrays f not None, ForestRoom workspace not None, Py_ssize_t s, tuple weights):
+    """All scores of one sentence, for tests and for merging.
+
+    weights: as in `expected_counts`. RETURNS: log Z; int64 (n_items + 1), where the vector of each
+    item begins; I0, I1, O0, O1, float32, scaled so that I times O is a posterior; the posteriors of
+    edges and of unaries, float32. None if there is no derivation.
+    """
+    cdef Weights g
+    cdef Room* w = &workspace.room
+    cdef Py_ssize_t n, x
+    cdef int i
+    cdef unsigned int mode
+    set_weights(f, &g, weights, s, s + 1)
+    if make_room(f, s, &g, w):
+        raise MemoryError
+    mode = flush_subnormals()
+    n = inside(f, s, &g, w)
+    if n == 0:
+        # Lower nodes of tags are none.
+        memset(w.outside0, 0, w.n_values * 4)
+        outside(f, s, &g, w, NULL)
+    restore_subnormals(mode)
+    if n:
+        return None
+    offsets = np.array([w.offset[x] for x in range(w.n_items + 1)], dtype=np.int64)
+    first_edge = f.group_edge[f.cell_group[f.sentence_cell[s]]]
+    n_edges = f.group_edge[f.cell_group[f.sentence_cell[s + 1]]] - first_edge
+    n_unaries = f.cell_unary[f.sentence_cell[s + 1]] - f.cell_unary[f.sentence_cell[s]]
+    n = w.n_values
+    return (
+        log(<double>w.z) + LOG_2 * w.z_power,
+        offsets,
+        _copied(w.inside0, n), _copied(w.inside1, n),
+        _copied(w.outside0, n) / np.float32(w.z), _copied(w.outside1, n) / np.float32(w.z),
+        _copied(w.edge_q, n_edges), _copied(w.unary_q, n_unaries),
+    )
+
+
+cdef _copied(const float* values, Py_ssize_t n):
+    out = np.empty(n, dtype=np.float32)
+    cdef float[::1] view = out
+    if n:
+        memcpy(&view[0], values, n * 4)
+    return out
+
+
+def prune(
+    ForestArrays f not None, ForestRoom workspace not None, tuple weights, float keep, float keep_edge
+):
+    """Leave out what has less posterior, but for the gold tree; everything moves down in place.
+
+    weights: as in `expected_counts`. keep: of items and their substates; keep_edge: of edges,
+    unaries and roots. A sentence without a derivation stays as it is.
+    RETURNS: how many cells, items, groups, edges, unaries and roots are left.
+    """
+    cdef Weights g
+    cdef Room* w = &workspace.room
+    cdef Py_ssize_t s, n_sentences = f.sentence_cell.shape[0] - 1
+    cdef int cell, item, x, y, e, i, n, status, first, first_edge, first_unary, short_of_memory = 0
+    cdef int n_cells = 0, n_items = 0, n_groups = 0, n_edges = 0, n_unaries = 0, n_roots = 0
+    cdef int cells_from, cells_to, items_from, items_to, groups_from, groups_to
+    cdef int unaries_from, unaries_to, edges_from, edges_to, roots_from, roots_to
+    cdef int begin_item, begin_group, begin_unary, begin_edge
+    cdef uint64_t mask
+    cdef float lower, upper, inverse
+    cdef int32_t* place
+    cdef unsigned int mode
+    set_weights(f, &g, weights, 0, n_sentences)
+    with nogil:
+        mode = flush_subnormals()
+        for s in range(n_sentences):
+            # What is written is never ahead of what is read: the bounds of this sentence and of
+            # those after it are still the old ones.
+            cells_from = f.sentence_cell[s]
+            cells_to = f.sentence_cell[s + 1]
+            roots_from = f.sentence_root[s]
+            roots_to = f.sentence_root[s + 1]
+            if make_room(f, s, &g, w):
+                short_of_memory = 1
+                break
+            status = inside(f, s, &g, w)
+            inverse = 0.0
+            if status == 0:
+                outside(f, s, &g, w, NULL)
+                inverse = 1.0 / w.z
+            place = w.power1  # new number of an item, or -1: the powers are needed no more
+            first = f.cell_item[cells_from]
+            first_edge = f.group_edge[f.cell_group[cells_from]]
+            first_unary = f.cell_unary[cells_from]
+            items_to = f.cell_item[cells_from]
+            groups_to = f.cell_group[cells_from]
+            unaries_to = f.cell_unary[cells_from]
+            edges_to = first_edge
+            f.sentence_cell[s] = n_cells
+            f.sentence_root[s] = n_roots
+            for cell in range(cells_from, cells_to):
+                items_from = items_to
+                items_to = f.cell_item[cell + 1]
+                groups_from = groups_to
+                groups_to = f.cell_group[cell + 1]
+                unaries_from = unaries_to
+                unaries_to = f.cell_unary[cell + 1]
+                begin_item = n_items
+                begin_group = n_groups
+                begin_unary = n_unaries
+                for item in range(items_from, items_to):
+                    i = item - first
+                    mask = f.item_mask[item]
+                    if status == 0 and not f.gold_item[item]:
+                        n = w.offset[i + 1] - w.offset[i]
+                        for x in range(n):
+                            upper = w.inside1[w.offset[i] + x] * w.outside1[w.offset[i] + x]
+                            lower = 0.0
+                            if f.item_symbol[item] >= f.n_tags:
+                                lower = w.inside0[w.offset[i] + x] * w.outside0[w.offset[i] + x]
+                            if not (inverse * upper >= keep or inverse * lower >= keep):
+                                mask &= ~(<uint64_t>1 << x)
+                    place[i] = -1
+                    if mask == 0:
+                        continue
+                    place[i] = n_items
+                    f.item_symbol[n_items] = f.item_symbol[item]
+                    f.item_terminal[n_items] = f.item_terminal[item]
+                    f.item_mask[n_items] = mask
+                    f.gold_item[n_items] = f.gold_item[item]
+                    n_items += 1
+                for x in range(unaries_from, unaries_to):
+                    y = place[f.unary_parent[x] - first]
+                    e = place[f.unary_child[x] - first]
+                    if y < 0 or e < 0 or (status == 0 and not f.gold_unary[x]
+                                          and w.unary_q[x - first_unary] < keep_edge):
+                        continue
+                    f.unary_parent[n_unaries] = y
+                    f.unary_child[n_unaries] = e
+                    f.unary_rule[n_unaries] = f.unary_rule[x]
+                    f.gold_unary[n_unaries] = f.gold_unary[x]
+                    n_unaries += 1
+                for x in range(groups_from, groups_to):
+                    edges_from = edges_to
+                    edges_to = f.group_edge[x + 1]
+                    if place[f.group_parent[x] - first] < 0:
+                        continue
+                    begin_edge = n_edges
+                    for e in range(edges_from, edges_to):
+                        i = place[f.edge_left[e] - first]
+                        y = place[f.edge_right[e] - first]
+                        if i < 0 or y < 0 or (status == 0 and not f.gold_edge[e]
+                                              and w.edge_q[e - first_edge] < keep_edge):
+                            continue
+                        f.edge_left[n_edges] = i
+                        f.edge_right[n_edges] = y
+                        f.gold_edge[n_edges] = f.gold_edge[e]
+                        n_edges += 1
+                    if n_edges > begin_edge:
+                        f.group_parent[n_groups] = place[f.group_parent[x] - first]
+                        f.group_rule[n_groups] = f.group_rule[x]
+                        f.group_edge[n_groups] = begin_edge
+                        n_groups += 1
+                if n_items > begin_item:
+                    f.cell_item[n_cells] = begin_item
+                    f.cell_group[n_cells] = begin_group
+                    f.cell_unary[n_cells] = begin_unary
+                    n_cells += 1
+            for x in range(roots_from, roots_to):
+                if place[f.root_item[x] - first] < 0 or (
+                    status == 0 and not f.gold_root[x] and w.root_q[x - roots_from] < keep_edge
+                ):
+                    continue
+                f.root_item[n_roots] = place[f.root_item[x] - first]
+                f.root_rule[n_roots] = f.root_rule[x]
+                f.gold_root[n_roots] = f.gold_root[x]
+                n_roots += 1
+        restore_subnormals(mode)
+    if short_of_memory:
+        raise MemoryError
+    return n_cells, n_items, n_groups, n_edges, n_unaries, n_roots

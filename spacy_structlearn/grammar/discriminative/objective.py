@@ -1,0 +1,485 @@
+"""Discriminative latent grammars: maximum conditional likelihood of the trees, given the words.
+
+Petrov & Klein (2007), section 2.2: a production of refined symbols has the weight exp(theta), and
+
+    L(theta) = sum_i log sum_(t in T_i) exp(theta . f(t)) - log sum_t exp(theta . f(t))
+    dL / dtheta = sum_i E[f | T_i] - E[f | w_i]                            (equations 6 and 7)
+
+where t are derivations, of the tree T_i or of any tree of sentence w_i that pruning has left (see
+`forests`). Here a weight is q exp(theta), with the base q either 1 for each production seen in the
+treebank, as in the paper, or the probability that a generative grammar has learned for it, of which
+theta is then the correction; a production of probability zero has no parameter.
+
+A word under a tag has a parameter for each substate of the tag if the lexicon has probabilities for
+the pair; rare words share those of their signatures, as unknown ones do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...optimize.lbfgs import ValueAndGradient, dot
+from ...parallel.shards import Engine, Shard
+from ..latent.em import TreeShard
+from ..latent.model import LatentGrammar, Level
+from ..treebank.lexicon import Backoff, Lexicon, LexiconLevel
+from ..treebank.symbols import TreebankData, cumulative
+from .forests import (
+    ForestCounts,
+    Forests,
+    RebuiltForests,
+    Terminals,
+    Weights,
+)
+
+LEAST = 1e-8  # base probabilities below are zero
+LARGEST = 40.0  # of the logarithm of a weight, with which `_forest` does not overflow
+
+
+class Parts(NamedTuple):
+    """One number for each production of a level: of rules as in `model.Level`, of words as in
+    `lexicon.LexiconLevel`, the rows one after another.
+    """
+
+    binary: NDArray[np.floating]
+    unary: NDArray[np.floating]
+    root: NDArray[np.floating]
+    own: NDArray[np.floating]
+    rows: NDArray[np.floating]
+
+
+class TerminalMap:
+    """How the weights of words under tags are made of those of a lexicon, for one level.
+
+        weight(T_x, w) = own(T, w)_x + share(T, w) rows[row(w)]_x
+
+    lexicon: whose rows are whole, see `without_backoff`. substates: int32 (n_tags). Vectors of
+    terminals lie one after another, from offsets on, int64 (n + 1).
+    """
+
+    def __init__(self, lexicon: Lexicon, terminals: Terminals, substates: NDArray[np.int32]):
+        words, tags = terminals
+        n_words, n_tags = len(lexicon.words), len(substates)
+        known = words < n_words
+        row = np.array(words, dtype=np.int64) - n_words
+        share = np.ones(len(words), dtype=np.float64)
+        row[known] = lexicon.backoff_rows[words[known]]
+        share[known] = lexicon.backoff_weights[words[known]]
+        # The pair of a known word and its tag, if the lexicon has it.
+        owner = np.repeat(np.arange(n_words), np.diff(lexicon.word_offsets))
+        keys = owner * n_tags + lexicon.pair_tags
+        order = np.argsort(keys, kind="stable")
+        wanted = words.astype(np.int64) * n_tags + tags
+        place = np.searchsorted(keys[order], wanted)
+        place[place == len(keys)] = 0
+        has = known & (keys[order][place] == wanted) if len(keys) else np.zeros(len(words), bool)
+        pair = order[place] if len(keys) else place
+        share[has] += lexicon.pair_weights[pair[has]]
+        is_own = lexicon.pair_weights == 0
+        pair_offsets = cumulative(np.where(is_own, substates[lexicon.pair_tags], 0))
+        has &= is_own[pair] if len(keys) else has
+        self.offsets = cumulative(substates[tags])
+        sizes = np.diff(self.offsets)
+        local = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], sizes)
+        starts = cumulative(substates)
+        self.width = int(starts[-1])
+        self._cell = np.repeat(row * self.width + starts[tags], sizes) + local
+        self._share = np.repeat(share, sizes)
+        self._has = np.flatnonzero(np.repeat(has, sizes))
+        begin = pair_offsets[pair] if len(keys) else np.zeros(len(words), np.int64)
+        self._own = (np.repeat(begin, sizes) + local)[self._has]
+
+    def weights(self, own: NDArray[np.floating], rows: NDArray[np.floating]) -> NDArray:
+        """Those of all terminals, of the parts of a lexicon."""
+        found = self._share * rows[self._cell]
+        found[self._has] += own[self._own]
+        return found
+
+    def counts(
+        self, counts: NDArray[np.float64], own: NDArray[np.floating], rows: NDArray[np.floating]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Counts of terminals as counts of the parts that their weights are made of."""
+        total = self.weights(own, rows)
+        each = np.divide(counts, total, out=np.zeros(len(counts)), where=total > 0)
+        of_rows = each * self._share * rows[self._cell]
+        of_own = each[self._has] * own[self._own]
+        return (
+            np.bincount(self._own, weights=of_own, minlength=len(own)),
+            np.bincount(self._cell, weights=of_rows, minlength=len(rows)),
+        )
+
+
+class Parameterization:
+    """The parameters of one level: which productions have one, and what they are multiplied with.
+
+    level, words: a generative level, of which the structure is taken and, for the base
+    "generative", the probabilities; lexicon: without back-off. A parameter vector has those of
+    binary, unary and root productions, of words of their own, and of rows.
+    """
+
+    def __init__(self, level: Level, words: LexiconLevel, lexicon: Lexicon, base: str):
+        self.level = level
+        self.words = words
+        self.is_centred = base == "generative"
+        self.n_tags = len(lexicon.tag_substates[0])
+        self.own_tags = lexicon.pair_tags[lexicon.pair_weights == 0]
+        probabilities = probabilities_of(level, words)
+        width = words.rows.shape[1]
+        if base == "generative":
+            self.base = Parts(
+                *(np.where(p < LEAST, np.float32(0), p) for p in probabilities[:3]),
+                *probabilities[3:],
+            )
+            support = [np.flatnonzero(part) for part in self.base]
+        else:
+            ones = [np.ones(len(part), np.float32) for part in probabilities]
+            n_tags = self.n_tags
+            # A signature has a weight with each tag that it was seen with, all substates or none.
+            starts = cumulative(level.substates[:n_tags])[:-1]
+            seen = np.add.reduceat(words.rows, starts, axis=1) > 0
+            rows = np.repeat(seen, level.substates[:n_tags], axis=1).astype(np.float32)
+            rows[-1] = words.rows[-1]
+            self.base = Parts(*ones[:4], rows.reshape(-1))
+            support = [np.flatnonzero(part) for part in self.base]
+            support[4] = support[4][support[4] < (len(words.rows) - 1) * width]
+        self._support = [
+            None if len(s) == len(p) else s for s, p in zip(support, self.base, strict=True)
+        ]
+        self._bounds = cumulative(np.array([len(s) for s in support]))
+        self._probabilities = probabilities
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of a parameter vector."""
+        return int(self._bounds[-1])
+
+    def initial(self, floor: float) -> NDArray[np.float64]:
+        """The parameters with which the weights are the generative probabilities, or `floor`."""
+        found = np.zeros(int(self._bounds[-1]))
+        if self.is_centred:
+            return found
+        for part, (probability, base) in enumerate(
+            zip(self._probabilities, self.base, strict=True)
+        ):
+            ratio = np.maximum(self.pick(part, probability), floor) / self.pick(part, base)
+            self._of_part(part, found)[:] = np.log(ratio)
+        return found
+
+    def pick(self, part: int, values: NDArray) -> NDArray[np.float64]:
+        """The values of one part that have a parameter."""
+        chosen = self._support[part]
+        return np.asarray(values if chosen is None else values[chosen], dtype=np.float64)
+
+    def parts_of(self, theta: NDArray[np.float64]) -> Parts:
+        """A parameter vector as one number for each production, 0 for those that have none."""
+        parts = []
+        for part, base in enumerate(self.base):
+            values = np.zeros(len(base))
+            chosen = self._support[part]
+            values[slice(None) if chosen is None else chosen] = self._of_part(part, theta)
+            parts.append(values)
+        return Parts(*parts)
+
+    def refined(self, theta: NDArray[np.float64]) -> tuple[Level, LexiconLevel]:
+        """The level, and its words, with `finite_weights`."""
+        parts = self.finite_weights(theta)
+        level = self.level
+        rows = parts.rows.reshape(self.words.rows.shape)
+        return (
+            Level(level.rules, level.substates, level.ancestors, *parts[:3]),
+            LexiconLevel(parts.own, rows),
+        )
+
+    def _of_part(self, part: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        return theta[self._bounds[part] : self._bounds[part + 1]]
+
+    def parameters_of(self, parts: Parts) -> NDArray[np.float64]:
+        """What a parameter vector has of these numbers."""
+        return np.concatenate([self.pick(i, values) for i, values in enumerate(parts)])
+
+    def weights(self, theta: NDArray[np.float64]) -> Parts | None:
+        """base * exp(theta), float32; None if one of them is too large for float32 arithmetic."""
+        parts = []
+        for part, base in enumerate(self.base):
+            mine = self._of_part(part, theta)
+            if len(mine) and not mine.max() < LARGEST:
+                return None
+            chosen = self._support[part]
+            if chosen is None:
+                values = np.exp(mine.astype(np.float32))
+                values *= base
+            else:
+                values = base.copy()
+                values[chosen] *= np.exp(mine.astype(np.float32))
+            parts.append(values)
+        return Parts(*parts)
+
+    def finite_weights(self, theta: NDArray[np.float64]) -> Parts:
+        """`weights`; raises ValueError if one of them is too large."""
+        parts = self.weights(theta)
+        if parts is None:
+            raise ValueError("weights that are too large")
+        return parts
+
+
+def probabilities_of(level: Level, words: LexiconLevel) -> Parts:
+    """Those of a level, one for each production."""
+    rows = np.ascontiguousarray(words.rows).reshape(-1)
+    return Parts(level.binary, level.unary, level.root, words.own, rows)
+
+
+def ancestor_places(
+    fine: Level, coarse: Level, own_tags: NDArray[np.int32], n_tags: int, n_rows: int
+) -> Parts:
+    """The place, in the same part of the level before, of what each production of `fine` refines.
+
+    int64; own_tags: of the words that have vectors of their own; n_rows: of signatures.
+    """
+    rules, bounds = fine.rules, fine.offsets
+    ancestors = [
+        fine.ancestors[begin:end].astype(np.int64) for begin, end in pairwise(bounds.tolist())
+    ]
+
+    def of_blocks(symbols: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        blocks = [np.empty(0, np.int64)]
+        for axes, begin in zip(symbols.tolist(), offsets[:-1].tolist(), strict=True):
+            places = np.array(begin)
+            stride = 1
+            for symbol in reversed(axes):
+                # The last axis runs fastest.
+                places = np.add.outer(ancestors[symbol] * stride, places)
+                stride *= int(coarse.substates[symbol])
+            blocks.append(places.reshape(-1))
+        return np.concatenate(blocks)
+
+    def of_vectors(symbols: NDArray[np.integer]) -> NDArray[np.int64]:
+        sizes = fine.substates[symbols]
+        local = np.arange(sizes.sum()) - np.repeat(cumulative(sizes)[:-1], sizes)
+        own = fine.ancestors[np.repeat(bounds[symbols], sizes) + local]
+        return np.repeat(cumulative(coarse.substates[symbols])[:-1], sizes) + own
+
+    row = of_vectors(np.arange(n_tags))
+    width = int(coarse.offsets[n_tags])
+    return Parts(
+        of_blocks(rules.binary, coarse.binary_offsets),
+        of_blocks(rules.unary, coarse.unary_offsets),
+        of_vectors(rules.root),
+        of_vectors(own_tags),
+        np.add.outer(np.arange(n_rows) * width, row).reshape(-1),
+    )
+
+
+def parameterization_of(grammar: LatentGrammar, number: int, base: str) -> Parameterization:
+    """Of a level of a generative grammar."""
+    level, words = grammar.levels[number], grammar.lexicon.levels[number]
+    return Parameterization(level, words, grammar.lexicon, base)
+
+
+def level_weights(level: Level, parts: Parts, terminals: TerminalMap) -> Weights:
+    """What forests are gone through with. parts: of the level, see `Parameterization.weights`."""
+    return Weights(
+        level.substates,
+        parts.binary,
+        level.binary_offsets,
+        parts.unary,
+        level.unary_offsets,
+        parts.root,
+        level.root_offsets,
+        terminals.weights(parts.own, parts.rows).astype(np.float32),
+        terminals.offsets,
+    )
+
+
+class GrammarShard:
+    """Some sentences: the derivations of their trees, and their forests.
+
+    forests: their terminals are those of all shards, once `number` has said which these are.
+    terminals: these, or None. first: the number of the first sentence of its part of the data.
+    derivations: of the trees of `sentences`, int64, those of the forests that count: all that
+    float32 has not lost.
+    """
+
+    def __init__(
+        self, forests: Forests | RebuiltForests, terminals: Terminals | None = None, first: int = 0
+    ):
+        self.forests = forests
+        self._first = first
+        self.begin()
+        if terminals is not None:
+            self._begin(terminals)
+
+    def number(self, keys: NDArray[np.int64]) -> None:
+        """Take weights of these terminals from now on; keys: see `Forests.number_terminals`."""
+        self.forests.number_terminals(keys)
+        self._begin(terminals_of(keys, self.forests.data.symbols.n_tags))
+
+    def _begin(self, terminals: Terminals) -> None:
+        self._trees = _trees_of(self.forests, terminals)
+        self.count_only(np.arange(self.forests.n_sentences))
+
+    def leave_out(self, lost: NDArray[np.int64]) -> None:
+        """Leave out sentences, by their numbers in all data."""
+        self.count_only(np.flatnonzero(~np.isin(self._first + self.forests.trees, lost)))
+
+    def count_only(self, sentences: NDArray[np.int64]) -> None:
+        """Leave out all other sentences of the forests."""
+        self.sentences = sentences
+        self.forests.count_only(sentences)
+        everything = len(sentences) == self._trees.n_trees
+        self.derivations = TreeShard(self._trees if everything else self._trees.subset(sentences))
+
+    @property
+    def state(self) -> tuple[NDArray[np.int64], bool]:
+        """What evaluations change: the sentences, and whether they may become fewer."""
+        return self.sentences, self._may_lose
+
+    @state.setter
+    def state(self, state: tuple[NDArray[np.int64], bool]) -> None:
+        sentences, self._may_lose = state
+        if len(sentences) < len(self.sentences):
+            self.count_only(sentences)
+
+    def expected_counts(self, weights: tuple[Level, Weights]) -> tuple[float, ForestCounts]:
+        """log P(trees | words), and the expected counts given the tree minus those given the words.
+
+        weights: a level, and its arrays. Minus infinity if float32 loses a sentence later than in
+        the first evaluation since `begin`.
+        """
+        level, arrays = weights
+        _, gold = self.derivations.expected_counts((level, arrays.terminal))
+        log_z, full = self.forests.expected_counts(arrays)
+        log_z = log_z[self.sentences]
+        kept = np.isfinite(self.derivations.values) & np.isfinite(log_z)
+        if not kept.all():
+            if not self._may_lose:
+                return -np.inf, full
+            self.count_only(self.sentences[kept])
+            return self.expected_counts(weights)
+        self._may_lose = False
+        for total, own in zip(full, gold, strict=True):
+            np.subtract(own, total, out=total)
+        return float((self.derivations.values - log_z).sum()), full
+
+    def begin(self, may_lose: bool = True) -> None:
+        """Say that a level begins: what its first evaluation loses is left out from then on.
+
+        may_lose: False if there has been such an evaluation, before training was interrupted.
+        """
+        self._may_lose = may_lose
+
+    @property
+    def lost(self) -> NDArray[np.int64]:
+        """The numbers, in all data, of the sentences that float32 has lost."""
+        return self._first + np.delete(self.forests.trees, self.sentences)
+
+    def close(self) -> None:
+        """End the threads of the derivations."""
+        self.derivations.close()
+
+
+def terminals_of(keys: NDArray[np.int64], n_tags: int) -> Terminals:
+    """keys: word * n_tags + tag; see `Forests.number_terminals`."""
+    words, tags = np.divmod(keys, n_tags)
+    return Terminals(words.astype(np.int32), tags.astype(np.int32))
+
+
+def _trees_of(forests: Forests | RebuiltForests, terminals: Terminals) -> TreebankData:
+    """The trees of some forests, of which the productions of words are terminals."""
+    trees = forests.data.subset(forests.trees)
+    production = trees.production.copy()
+    production[trees.is_word] = forests.gold_terminals()
+    pairs = np.ascontiguousarray(np.stack([terminals.tags, terminals.words], axis=1))
+    return replace(trees, production=production, forms=(), initial=np.empty(0, bool), pairs=pairs)
+
+
+class GrammarLikelihood:
+    """- L(theta) + l2 |theta|^2 / 2, to be minimised, of one level.
+
+    engine: of `GrammarShard`s. terminals: those of all shards. l2: 1 / variance, 0 or more.
+    """
+
+    def __init__(
+        self,
+        parameterization: Parameterization,
+        lexicon: Lexicon,
+        terminals: Terminals,
+        engine: Engine,
+        l2: float = 0.0,
+    ):
+        self.parameterization = parameterization
+        self.engine = engine
+        self.l2 = l2
+        level = parameterization.level
+        n_tags = len(lexicon.tag_substates[0])
+        self._map = TerminalMap(lexicon, terminals, level.substates[:n_tags])
+
+    def weights_at(self, theta: NDArray[np.float64]) -> Weights:
+        """The weights of parameters; ValueError if they are too large."""
+        parts = self.parameterization.finite_weights(theta)
+        return level_weights(self.parameterization.level, parts, self._map)
+
+    def _refined(self, parts: Parts) -> tuple[Level, Weights]:
+        """What shards are asked with."""
+        level = self.parameterization.level
+        found = Level(level.rules, level.substates, level.ancestors, *parts[:3])
+        return found, level_weights(level, parts, self._map)
+
+    def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """The objective, infinite where weights overflow, and its gradient: float64 (n)."""
+        return self._evaluated(theta, self.engine.expected_counts, self.l2)
+
+    def batches(self, shards: Sequence[Shard]) -> list[ValueAndGradient]:
+        """The same of each of the engine's shards, with its share of the prior: these add up."""
+        share = self.l2 / len(shards)
+        return [
+            partial(self._evaluated, expected_counts=shard.expected_counts, l2=share)
+            for shard in shards
+        ]
+
+    def _evaluated(
+        self,
+        theta: NDArray[np.float64],
+        expected_counts: Callable[[tuple[Level, Weights]], tuple[float, Any]],
+        l2: float,
+    ) -> tuple[float, NDArray[np.float64]]:
+        parts = self.parameterization.weights(theta)
+        if parts is None:
+            return np.inf, np.zeros_like(theta)
+        value, counts = expected_counts(self._refined(parts))
+        own, rows = self._map.counts(counts.terminal, parts.own, parts.rows)
+        gradient = self.parameterization.parameters_of(Parts(*counts[:3], own, rows))
+        np.negative(gradient, out=gradient)
+        if l2:
+            gradient += l2 * theta
+        return -value + 0.5 * l2 * dot(theta, theta), gradient
+
+
+def without_backoff(grammar: LatentGrammar) -> LatentGrammar:
+    """The same grammar, with rows of signatures that do not share one another's parts."""
+    lexicon = grammar.lexicon
+    weights = np.zeros_like(lexicon.backoff.weights)
+    words = [
+        LexiconLevel(level.own, lexicon.backoff.expand(level.rows)) for level in lexicon.levels
+    ]
+    whole = lexicon.with_levels(
+        lexicon.tag_substates, words, Backoff(lexicon.backoff.parents, weights)
+    )
+    return grammar.replaced(lexicon=whole, storage="float32")
+
+
+def with_levels(
+    grammar: LatentGrammar, levels: Sequence[Level], words: Sequence[LexiconLevel]
+) -> LatentGrammar:
+    """The grammar with other levels, of the same tree of splits."""
+    n_tags = grammar.symbols.n_tags
+    substates = [level.substates[:n_tags] for level in levels]
+    return grammar.replaced(
+        levels=list(levels), lexicon=grammar.lexicon.with_levels(substates, words)
+    )

@@ -1,0 +1,197 @@
+"""Weights of features of fragments (see `fragments`), and the scores that they give to trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...learning.stored import Stored
+from ..chart.hypergraph import Floats, Hypergraphs, Mask
+from ..latent.model import (
+    STORAGES,
+    Entries,
+    check_storage,
+    from_signed,
+    signed,
+)
+from ..spans import _features as _span_features
+from ..spans.word_attributes import are_hashes, hashes_of, without
+from ..treebank.symbols import BINARIZATIONS, Symbols
+from . import _features as _fragments
+from .features import (
+    FeatureHasher,
+    FragmentForests,
+    FragmentTemplates,
+    Hashes,
+    Sentences,
+)
+
+
+class FragmentWeights(Stored):
+    """What is learned: the features, as hashes, and their weights.
+
+    templates: texts. n_tags, n_symbols: of the symbols, tags first. binarization: "right" or
+    "left". vocabulary: uint64, ascending, hashes of the known words. keys: uint64 (n), ascending;
+    values: float32 (n). storage: how these are written; see `LatentGrammar`.
+    Raises ValueError if the parts do not fit together, and StructlearnError as `FragmentTemplates`.
+    """
+
+    kind = "fragment_weights"
+
+    def __init__(
+        self,
+        templates: Sequence[str],
+        n_tags: int,
+        n_symbols: int,
+        binarization: str,
+        vocabulary: Hashes,
+        keys: Hashes,
+        values: NDArray[np.float32],
+        storage: str = "float32",
+    ):
+        self.templates = FragmentTemplates(templates)
+        self.n_tags, self.n_symbols, self.binarization = n_tags, n_symbols, binarization
+        self.vocabulary, self.keys, self.values = vocabulary, keys, values
+        self.storage = storage
+        problem = self._problem()
+        if problem:
+            raise ValueError(problem)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights other than zero."""
+        return int(np.count_nonzero(self.values))
+
+    def with_weights(self, values: NDArray[np.floating]) -> FragmentWeights:
+        """The same features with other weights, (n)."""
+        return self.replaced(values=np.asarray(values, dtype=np.float32))
+
+    def without_words(self, words: Iterable[str]) -> FragmentWeights:
+        """Weights that do not know these words, which are then judged as rare ones."""
+        return self.replaced(vocabulary=without(self.vocabulary, words))
+
+    def compact(self, threshold: float = 1e-2, storage: str = "float16") -> FragmentWeights:
+        """Fewer and rounder weights: features whose weights are smaller in magnitude are left out.
+
+        Raises StructlearnError for an unknown storage.
+        """
+        check_storage(storage)
+        kept = np.abs(self.values) >= threshold
+        compacted = self.replaced(keys=self.keys[kept], values=self.values[kept], storage=storage)
+        return FragmentWeights.from_fields(*compacted.to_fields())
+
+    def fields(self) -> dict[str, Any]:
+        return super().fields() | {"templates": self.templates.texts}
+
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
+        fields = self.fields()
+        values = fields.pop("values")
+        fields |= {name: fields[name].view(np.int64) for name in ("vocabulary", "keys")}
+        return self.version, fields | signed(Entries.of(values), len(values), self.storage)
+
+    @classmethod
+    def from_fields(cls, version: int, fields: dict[str, Any]) -> FragmentWeights:
+        kept = {name: fields[name] for name in fields.keys() - {"magnitudes", "negative"}}
+        kept |= {name: hashes_of(fields[name]) for name in ("vocabulary", "keys")}
+        entries = from_signed(fields, len(kept["keys"]))
+        kept["values"] = np.zeros(len(kept["keys"]), dtype=np.float32)
+        kept["values"][entries.places] = entries.values
+        return super().from_fields(version, kept)
+
+    def __repr__(self) -> str:
+        return f"<FragmentWeights: {len(self)} features, {len(self.vocabulary)} words>"
+
+    def _problem(self) -> str | None:
+        if not 0 <= self.n_tags <= self.n_symbols:
+            return f"{self.n_tags} tags of {self.n_symbols} symbols"
+        if self.storage not in STORAGES or self.binarization not in BINARIZATIONS:
+            return f"stored as {self.storage!r}, binarised to the {self.binarization!r}"
+        if not are_hashes(self.vocabulary) or not are_hashes(self.keys):
+            return "hashes that are not ascending"
+        if self.values.shape != self.keys.shape or not np.isfinite(self.values).all():
+            return "weights that are no numbers, or as many as there are features"
+        return None
+
+
+class FragmentScorer:
+    """Scores the trees of forests.
+
+    weights: of the features. symbols: those of the grammar. Several threads may ask at once.
+    """
+
+    def __init__(self, weights: FragmentWeights, symbols: Symbols):
+        self.weights = weights
+        self._symbols = symbols
+        self._hasher = FeatureHasher(weights.templates, weights.vocabulary)
+        self._table = _fragments.FragmentTable(weights.keys)
+
+    def places(
+        self, sentences: Sentences, graphs: Hypergraphs, kept: Mask | None = None
+    ) -> FragmentPlaces:
+        """The features of all productions of forests.
+
+        sentences: the words of each. kept: edges of trees that must stay, see `FragmentForests`.
+        Raises ValueError if the forests are not theirs.
+        """
+        if [len(sentence) for sentence in sentences] != graphs.n_words.tolist():
+            raise ValueError("the forests are not those of the sentences")
+        weights, hasher, templates = self.weights, self._hasher, self.weights.templates
+        forests = FragmentForests(graphs, templates, self._symbols, weights.binarization, kept)
+        sites = forests.sites
+        attributes = hasher.attributes(sentences)
+        parts = hasher.parts(sites)
+        local = np.full((len(sites), len(templates.local)), -1, dtype=np.int32)
+        for column, template in enumerate(templates.local):
+            own = np.flatnonzero(sites.of(template, sites.relations))
+            part, chosen = parts[template.part][own], sites.select(own)
+            keys = hasher.keys(template, chosen, part, chosen.relations, attributes)
+            local[own, column] = self._table.find(keys)
+        above = np.full((len(forests.local), len(templates.above)), -1, dtype=np.int32)
+        making = np.flatnonzero(forests.local >= 0)
+        rows, relations = forests.local[making], forests.relations[making]
+        for column, template in enumerate(templates.above):
+            own = np.flatnonzero(sites.of(template, relations, rows))
+            part = parts[template.part][rows[own]]
+            # What looks up looks at no words, so that the sites themselves are not needed.
+            keys = hasher.keys(template, sites, part, relations[own], attributes)
+            above[making[own], column] = self._table.find(keys)
+        return FragmentPlaces(forests, local, above)
+
+    def scores(self, sentences: Sentences, graphs: Hypergraphs) -> tuple[FragmentForests, Floats]:
+        """The forests, refined as the features ask, and the score of each edge, float64 (E)."""
+        places = self.places(sentences, graphs)
+        return places.forests, places.scores(self.weights.values)
+
+
+@dataclass
+class FragmentPlaces:
+    """Where the features of forests are among the weights.
+
+    forests: refined. local: int32 (sites, n), features of `forests.sites`; above: int32 (E, m),
+    features of edges that look at what is above; -1 for none.
+    """
+
+    forests: FragmentForests
+    local: NDArray[np.int32]
+    above: NDArray[np.int32]
+
+    def scores(self, weights: NDArray[Any]) -> Floats:
+        """The sum of the weights of each edge, float64 (E)."""
+        # The last one is of edges that make nothing.
+        own = np.append(_span_features.sums(self.local, weights), 0.0)
+        return own[self.forests.local] + _span_features.sums(self.above, weights)
+
+    def gradient(self, by_edge: Floats, size: int) -> Floats:
+        """From the derivatives by the scores of edges those by the weights, float64 (size)."""
+        rows = self.forests.local
+        has = rows >= 0
+        by_site = np.bincount(rows[has], by_edge[has], len(self.local)).astype(np.float64)
+        found = _span_features.scattered(self.local, by_site, size)
+        return found + _span_features.scattered(self.above, by_edge, size)

@@ -1,0 +1,160 @@
+"""What a latent grammar has learned, to be read: its subcategories with their words and rules.
+
+As in tables 1 and 2 of Petrov et al. (2006): of a tag's subcategories the words that are likeliest
+under each, of a phrase's the productions. Subcategories are those of the last level of the cascade,
+numbered from 0; of a product of grammars those of the first. Of a conditional grammar (Petrov &
+Klein 2007) what is shown are weights: no probabilities, and not bounded by 1. Of a span grammar it
+is what the latent grammar in it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import nlargest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..spans.model import SpanGrammar
+from .model import LatentGrammar, Level
+
+Grammar = LatentGrammar | SpanGrammar
+SMALLEST = 1e-4  # words that are less probable are not shown, unless all are
+_LARGEST = 1.001  # of probabilities, with what float32 has added to them
+_ROUNDED = 0.1  # what storage, and leaving out what is small, can change of a sum of probabilities
+
+# A subcategory ("NN-3"), and what it becomes, likeliest first: ((probability or weight, text), ...)
+Subcategory = tuple[str, list[tuple[float, str]]]
+
+
+def describe(grammar: Grammar) -> str:
+    """The sizes of a grammar, and how many subcategories each symbol has."""
+    if grammar.is_empty:
+        return "latent grammar, empty"
+    base = _base(grammar)
+    symbols, lexicon, level = base.symbols, base.lexicon, base.levels[base.depth]
+    members = f", first of a product of {base.members + 1}" if base.members else ""
+    lines = [
+        f"latent grammar of {symbols.n_tags} tags and {symbols.n_phrases} phrases, "
+        f"{base.depth} rounds of splitting{members}",
+        f"{level.size:,} subcategories, {level.n_productions:,} productions, "
+        f"{len(lexicon.words):,} words, {len(lexicon.signatures):,} classes of unknown words "
+        f"({lexicon.signature})",
+    ]
+    if is_conditional(base):
+        lines.append("conditional: beside words and productions are weights, no probabilities")
+    if isinstance(grammar, SpanGrammar):
+        own = f"{grammar.weight:.3g} times the score of the grammar"
+        lines.append(f"span scores: trees are scored again, and {own} is added")
+        if grammar.features is not None:
+            known = f"{len(grammar.features.vocabulary):,} words known"
+            lines.append(f"  {grammar.features.n_weights:,} weights of span features, {known}")
+        if grammar.fragments is not None:
+            fragments = grammar.fragments
+            known = f"{len(fragments.vocabulary):,} words known"
+            counts = f"{len(fragments):,} features of fragments, {fragments.n_weights:,} of them"
+            lines.append(f"  {counts} with weights other than zero, {known}")
+    for what, names, first in (
+        ("tags", symbols.tags, 0),
+        ("phrases", symbols.phrases, symbols.n_tags),
+    ):
+        sizes = level.substates[first : first + len(names)].tolist()
+        most = sorted(zip(names, sizes, strict=True), key=lambda pair: -pair[1])
+        lines.append(f"  {what}: " + ", ".join(f"{name} {size}" for name, size in most))
+    return "\n".join(lines)
+
+
+def _base(grammar: Grammar) -> LatentGrammar:
+    """The latent grammar in it."""
+    return grammar.grammar if isinstance(grammar, SpanGrammar) else grammar
+
+
+def is_conditional(grammar: Grammar) -> bool:
+    """Whether the weights of the last level are visibly no probabilities.
+
+    One is above 1, or those of the productions of a subcategory do not sum to 1.
+    """
+    if grammar.is_empty:
+        return False
+    base = _base(grammar)
+    level, words = base.levels[base.depth], base.lexicon.levels[base.depth]
+    arrays = (level.entries.values, level.unary, level.root, words.own, words.rows)
+    if any(array.max(initial=0) > _LARGEST for array in arrays):
+        return True
+    sums = _sums(level)
+    return bool((np.abs(sums[sums > 0] - 1) > _ROUNDED).any())
+
+
+def _sums(level: Level) -> NDArray[np.float64]:
+    """Of the weights of the productions of each subcategory, float64 (level.size)."""
+    sums = np.zeros(level.size)
+    for number, (parent, *_) in enumerate(level.rules.binary.tolist()):
+        own = slice(*level.offsets[parent : parent + 2])
+        sums[own] += level.binary_block(number).sum(axis=(1, 2))
+    for number, (parent, _) in enumerate(level.rules.unary.tolist()):
+        own = slice(*level.offsets[parent : parent + 2])
+        sums[own] += level.unary_block(number).sum(axis=1)
+    return sums
+
+
+def labels(grammar: Grammar) -> tuple[str, ...]:
+    """The tags, then the phrases."""
+    return grammar.symbols.tags + grammar.symbols.phrases
+
+
+def subcategories(grammar: Grammar, label: str, top: int) -> Iterator[Subcategory]:
+    """The subcategories of a tag or a phrase, of both if there are two of this name.
+
+    top: so many words, or productions, of each.
+    """
+    base = _base(grammar)
+    symbols = base.symbols
+    if label in symbols.tag_index:
+        yield from _words(base, symbols.tag_index[label], top)
+    if label in symbols.phrase_index:
+        yield from _productions(base, symbols.phrase_index[label], top)
+
+
+def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
+    """P(word | subcategory) of known words, or their weights."""
+    number, lexicon = grammar.depth, grammar.lexicon
+    sizes = lexicon.tag_substates[number]
+    first = int(sizes[:tag].sum())
+    # Words by the thousand: a column for each subcategory of all tags is wide.
+    columns = [
+        lexicon.scores(number, np.arange(start, min(start + 1000, len(lexicon.words))))[
+            :, first : first + int(sizes[tag])
+        ]
+        for start in range(0, len(lexicon.words), 1000)
+    ]
+    for index, probabilities in enumerate(np.concatenate(columns).T):
+        likeliest = np.argsort(-probabilities, kind="stable")[:top]
+        found = [(float(probabilities[i]), lexicon.words[i]) for i in likeliest]
+        # All weights of a tag may be small, where those of the rules that lead to it are large.
+        most = found[0][0] if found else 0.0
+        least = SMALLEST if most >= SMALLEST else SMALLEST * most
+        yield (
+            f"{grammar.symbols.tags[tag]}-{index}",
+            [pair for pair in found if pair[0] >= least and pair[0] > 0],
+        )
+
+
+def _productions(grammar: LatentGrammar, phrase: int, top: int) -> Iterator[Subcategory]:
+    """P(production | subcategory), or weights, binary and unary; @ is of an intermediate node."""
+    level, rules, names = grammar.levels[grammar.depth], grammar.rules, grammar.symbols.names
+    found: list[list[tuple[float, str]]] = [[] for _ in range(int(level.substates[phrase]))]
+    blocks = [
+        (rules.binary[rule, 1:], level.binary_block(rule))
+        for rule in np.flatnonzero(rules.binary[:, 0] == phrase)
+    ]
+    blocks += [
+        (rules.unary[rule, 1:], level.unary_block(rule))
+        for rule in np.flatnonzero(rules.unary[:, 0] == phrase)
+    ]
+    for children, block in blocks:
+        for place in np.argwhere(block > 0):
+            parts = zip(children.tolist(), place[1:].tolist(), strict=True)
+            text = " ".join(f"{names[child]}-{index}" for child, index in parts)
+            found[place[0]].append((float(block[tuple(place)]), text))
+    for index, pairs in enumerate(found):
+        yield f"{names[phrase]}-{index}", nlargest(top, pairs)

@@ -1,0 +1,323 @@
+"""Expectation maximisation over the derivations of observed trees.
+
+Petrov & Klein (2007), section 2.1, equations 3 to 5: the inside and outside scores of every node
+of a tree whose coarse symbols are known (Matsuzaki, Miyao & Tsujii 2005), from them the expected
+counts of the refined productions, and their relative frequencies as the new probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import StructlearnError
+from ...parallel.shards import (
+    MakeEngine,
+    Pool,
+    make_engine,
+    split,
+)
+from ..treebank.lexicon import LexiconLearner, LexiconLevel
+from ..treebank.settings import LexiconSettings
+from ..treebank.symbols import TreebankData, cumulative
+from . import _derivations
+from .model import LatentGrammar, Level
+
+LEAST = 1e-30  # probabilities below are zero
+_PARTS = 4  # shares of work for each thread: they do not take the same time
+
+
+class ProductionCounts(NamedTuple):
+    """Counts of productions, laid out as the probabilities of `Level`, and of `data.pairs`."""
+
+    binary: NDArray[np.floating]
+    unary: NDArray[np.floating]
+    root: NDArray[np.floating]
+    lexical: NDArray[np.floating]
+
+
+def observed_counts(data: TreebankData) -> ProductionCounts:
+    """How often each coarse production stands in the trees."""
+    rules = data.rules
+    return ProductionCounts(
+        np.bincount(data.production[data.is_binary], minlength=len(rules.binary)),
+        np.bincount(data.production[data.is_unary], minlength=len(rules.unary)),
+        np.bincount(data.roots, minlength=len(rules.root)),
+        data.pair_counts,
+    )
+
+
+Refined = tuple[Level, NDArray[np.float32]]
+"""A level and its emissions: P(word | T_x) of each of `data.pairs`, as many as its tag has
+substates."""
+
+
+class TreebankDerivations:
+    """The derivations of observed trees under refined grammars.
+
+    shards: number of parts that the trees are cut in; counts, sums of float32, depend on it by
+    rounding errors. threads: share the work; the results are the same, bit for bit. Not to be used
+    by two threads at a time.
+    """
+
+    def __init__(
+        self,
+        data: TreebankData,
+        threads: int = 1,
+        shards: int = 1,
+        *,
+        make_engine: MakeEngine = make_engine,
+    ):
+        parts = [data]
+        if shards > 1:
+            parts = [
+                data.subset(np.arange(chosen.start, chosen.stop))
+                for chosen in split(data.offsets, shards)
+            ]
+        self.engine = make_engine(_make_shard, threads if shards == 1 else 1, parts, threads)
+
+    def expected_counts(self, parameters: Refined) -> tuple[float, ProductionCounts]:
+        """The log-likelihood (equation 4), in nats, and the expected counts (equation 3)."""
+        value, counts = self.engine.expected_counts(parameters)
+        return value, ProductionCounts(*counts)
+
+    def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Inside and outside scores, as of the last `expected_counts`, of all nodes of a symbol.
+
+        float32 (n_nodes, n_substates); their products are posteriors of substates.
+        """
+        inside, outside = zip(*self.engine.map(_scores_of, symbol), strict=True)
+        if len(inside) == 1:
+            return inside[0], outside[0]
+        return np.concatenate(inside), np.concatenate(outside)
+
+    def close(self) -> None:
+        """End the threads."""
+        self.engine.close()
+
+
+def _make_shard(threads: int, data: TreebankData) -> TreeShard:
+    return TreeShard(data, threads)
+
+
+def _scores_of(shard: TreeShard, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    return shard.scores_of(symbol)
+
+
+class TreeShard:
+    """Some of the trees of `TreebankDerivations`, and the scores of their nodes.
+
+    inside, outside: float32, the scores of the last `expected_counts`, vectors of nodes from
+    node_offsets on (int64, n_nodes + 1). values: float64 (n_trees), the log-likelihood of each.
+    """
+
+    def __init__(self, data: TreebankData, threads: int = 1):
+        self.data = data
+        rules = data.rules
+        self._trees = _derivations.Trees(
+            data.symbol,
+            data.left,
+            data.right,
+            data.production,
+            data.offsets,
+            data.roots,
+            data.symbols.size,
+            rules.binary,
+            rules.unary,
+            rules.root,
+            data.pairs,
+        )
+        self._binary = _grouped(data.production, data.is_binary, len(rules.binary))
+        self._unary = _grouped(data.production, data.is_unary, len(rules.unary))
+        self._words = _grouped(data.production, data.is_word, len(data.pairs))
+        order = np.argsort(data.roots, kind="stable")
+        self._tops = (
+            (data.offsets[1:] - 1)[order].astype(np.int32),
+            cumulative(np.bincount(data.roots, minlength=len(rules.root))),
+        )
+        self._symbols = _grouped(data.symbol, np.ones(data.n_nodes, np.bool_), data.symbols.size)
+        self._pool = Pool(threads)
+        self._scale = np.empty(data.n_nodes, dtype=np.float32)
+        self.values = np.empty(data.n_trees)
+        self.node_offsets = np.zeros(1, dtype=np.int64)
+        self.inside = self.outside = np.empty(0, dtype=np.float32)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.close()
+
+    def expected_counts(self, parameters: Refined) -> tuple[float, ProductionCounts]:
+        """See `TreebankDerivations`."""
+        level, emissions = parameters
+        self._make_room(level.substates)
+        at, inside, outside, scale = self.node_offsets, self.inside, self.outside, self._scale
+        pair_offsets = cumulative(level.substates[self.data.pairs[:, 0]])
+        probabilities = (
+            level.substates,
+            level.binary,
+            level.binary_offsets,
+            level.unary,
+            level.unary_offsets,
+            level.root,
+            level.root_offsets,
+            emissions,
+            pair_offsets,
+        )
+        scores = (at, inside, outside, scale)
+
+        def derive(first: int, last: int) -> None:
+            _derivations.inside_outside(
+                self._trees, first, last, *probabilities, *scores, self.values
+            )
+
+        self._share(derive, self.data.offsets)
+        rules = self.data.rules
+        binary = np.empty_like(level.binary)
+        unary = np.empty_like(level.unary)
+        for is_unary, (nodes, starts), symbols, values, offsets, out in (
+            (False, self._binary, rules.binary, level.binary, level.binary_offsets, binary),
+            (True, self._unary, rules.unary, level.unary, level.unary_offsets, unary),
+        ):
+            fixed = (symbols, level.substates, values, offsets, *scores, out)
+
+            def count(
+                first: int,
+                last: int,
+                is_unary: bool = is_unary,
+                groups: tuple = (nodes, starts),
+                fixed: tuple = fixed,
+            ) -> None:
+                _derivations.rule_counts(self._trees, is_unary, *groups, first, last, *fixed)
+
+            # The work for a rule is its block times its nodes, and a little for the rule.
+            self._share(count, cumulative(np.diff(offsets) * (np.diff(starts) + 2)))
+        root = np.empty_like(level.root)
+        lexical = np.empty_like(emissions)
+        for (nodes, starts), offsets, out in (
+            (self._tops, level.root_offsets, root),
+            (self._words, pair_offsets, lexical),
+        ):
+            _derivations.posterior_sums(nodes, starts, offsets, at, inside, outside, out)
+        return float(self.values.sum()), ProductionCounts(binary, unary, root, lexical)
+
+    def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """See `TreebankDerivations`."""
+        places = self.places_of(symbol)
+        return self.inside[places], self.outside[places]
+
+    def places_of(self, symbol: int) -> NDArray[np.int64]:
+        """Places of the scores of all nodes of a symbol, int64 (n_nodes, n_substates)."""
+        nodes, starts = self._symbols
+        begin = self.node_offsets[nodes[starts[symbol] : starts[symbol + 1]]]
+        return begin[:, None] + np.arange(self._substates[symbol])
+
+    def _make_room(self, substates: NDArray[np.int32]) -> None:
+        self._substates = substates
+        self.node_offsets = cumulative(substates[self.data.symbol])
+        size = int(self.node_offsets[-1])
+        if len(self.inside) != size:
+            self.inside = self.outside = np.empty(0, dtype=np.float32)  # let go of the old first
+            self.inside = np.empty(size, dtype=np.float32)
+            self.outside = np.empty(size, dtype=np.float32)
+
+    def _share(self, task: Callable[[int, int], None], costs: NDArray[np.int64]) -> None:
+        """Run task(first, last) over all items; costs: those of all items before each."""
+        threads = self._pool.threads
+        parts = split(costs, threads * _PARTS if threads > 1 else 1)
+        self._pool.map(lambda part: task(part.start, part.stop), parts)
+
+
+def _grouped(
+    group: NDArray[np.int32], chosen: NDArray[np.bool_], n: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The chosen nodes by group, int32, and where those of each group begin, int64 (n + 1)."""
+    nodes = np.flatnonzero(chosen)
+    order = np.argsort(group[nodes], kind="stable")
+    return nodes[order].astype(np.int32), cumulative(np.bincount(group[nodes], minlength=n))
+
+
+def m_step(
+    data: TreebankData,
+    substates: NDArray[np.int32],
+    ancestors: NDArray[np.int32],
+    counts: ProductionCounts,
+) -> Level:
+    """Relative frequencies (equation 5); a substate never used has only zeros."""
+    level = Level(
+        data.rules,
+        substates,
+        ancestors,
+        *(np.zeros(len(array), np.float32) for array in counts[:3]),
+    )
+    rows, parents, found = [], [], []
+    for array, rules, widths in (
+        (counts.binary, data.rules.binary, _product(substates, data.rules.binary[:, 1:])),
+        (counts.unary, data.rules.unary, _product(substates, data.rules.unary[:, 1:])),
+    ):
+        height = substates[rules[:, 0]].astype(np.int64)
+        width = np.repeat(widths, height)
+        first = level.offsets[rules[:, 0]]
+        local = np.arange(len(width)) - np.repeat(np.cumsum(height) - height, height)
+        parents.append(np.repeat(first, height) + local)
+        rows.append(width)
+        starts = np.cumsum(width) - width
+        if len(starts):
+            found.append(np.add.reduceat(array, starts, dtype=np.float64))
+        else:
+            found.append(np.zeros(0))
+    total = np.bincount(
+        np.concatenate(parents), weights=np.concatenate(found), minlength=level.size
+    )
+    inverse = np.divide(1.0, total, out=np.zeros(level.size), where=total > LEAST)
+    for name, array, parent, width in zip(("binary", "unary"), counts, parents, rows, strict=False):
+        values = np.repeat(inverse[parent].astype(np.float32), width)
+        values *= array
+        values[values < LEAST] = 0
+        getattr(level, name)[:] = values
+    level.root[:] = counts.root / counts.root.sum()
+    return level
+
+
+def treebank_grammar(data: TreebankData, settings: LexiconSettings | None = None) -> LatentGrammar:
+    """The X-bar grammar of the treebank, by counting: a grammar with level 0 alone.
+
+    Raises StructlearnError if there are no trees.
+    """
+    if not data.n_trees:
+        raise StructlearnError("SL407")
+    learner = LexiconLearner(settings or LexiconSettings(), data)
+    level, words = treebank_level(data, learner)
+    return grammar_of(data, learner, [level], [words])
+
+
+def treebank_level(data: TreebankData, learner: LexiconLearner) -> tuple[Level, LexiconLevel]:
+    """Level 0: relative frequencies of the coarse productions and words. There must be trees."""
+    counts = observed_counts(data)
+    substates = np.ones(data.symbols.size, dtype=np.int32)
+    level = m_step(data, substates, np.zeros_like(substates), counts)
+    return level, learner.fit(counts.lexical, substates[: data.symbols.n_tags])
+
+
+def grammar_of(
+    data: TreebankData,
+    learner: LexiconLearner,
+    levels: list[Level],
+    words: list[LexiconLevel],
+) -> LatentGrammar:
+    """The grammar of these levels."""
+    n_tags = data.symbols.n_tags
+    return LatentGrammar(
+        data.symbols,
+        data.rules,
+        levels,
+        learner.lexicon([level.substates[:n_tags] for level in levels], words),
+        data.chains,
+        binarization=data.binarization,
+    )
+
+
+def _product(substates: NDArray[np.int32], symbols: NDArray[np.int32]) -> NDArray[np.int64]:
+    return substates[symbols].astype(np.int64).prod(axis=1)

@@ -1,0 +1,273 @@
+"""Splitting, merging and smoothing of substates between the rounds of EM.
+
+Petrov, Barrett, Thibaux & Klein (2006), sections 2.2 to 2.4, as the generative grammars of Petrov &
+Klein (2007) are trained: every substate is split in two with a little noise, the splits that gain
+least are taken back, and probabilities of substates that were one at first are drawn together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..treebank.symbols import Rules, TreebankData, cumulative
+from .em import ProductionCounts, TreebankDerivations
+from .model import Level
+
+NOISE = 0.01  # of a probability, at most half of it up or down for each child
+
+
+def split(
+    level: Level,
+    occurrences: NDArray[np.int64],
+    rng: np.random.Generator,
+    noise: float = NOISE,
+) -> Level:
+    """Every substate in two, next to one another, whose `ancestors` are the old substates.
+
+    A probability goes in equal parts to the combinations of the children's halves, changed by
+    `noise` U(-0.5, 0.5) of itself for each child, up for one half and down for the other. A symbol
+    that occurs less often than it would have substates stays as it is.
+    """
+    factor = np.where(2 * level.substates <= occurrences, 2, 1).astype(np.int32)
+    ancestors = [np.repeat(np.arange(n), f) for n, f in zip(level.substates, factor, strict=True)]
+    refined = Level(
+        level.rules,
+        level.substates * factor,
+        np.concatenate(ancestors) if ancestors else np.empty(0, np.int32),
+        *_nothing(level.rules, level.substates * factor),
+    )
+
+    def halves(block: NDArray[np.float32], factors: list[int]) -> NDArray[np.float64]:
+        """A rule's block, of which the first axis is the parent."""
+
+        def spread(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            for axis, f in enumerate(factors[1:], 1):
+                values = np.repeat(values, f, axis=axis)
+            return values
+
+        parts = np.repeat(block, factors[0], axis=0).astype(np.float64)
+        change = spread(np.ones(parts.shape))
+        for axis, f in enumerate(factors[1:], 1):
+            if f == 2:
+                draw = spread(noise * rng.uniform(-0.5, 0.5, parts.shape))
+                # Up for the first half, down for the second, so that the sum is kept.
+                np.moveaxis(draw, axis, -1)[..., 1::2] *= -1
+                change += draw
+        return spread(parts / np.prod(factors[1:])) * change
+
+    for rule, symbols in enumerate(level.rules.binary):
+        refined.binary_block(rule)[:] = halves(level.binary_block(rule), factor[symbols].tolist())
+    for rule, symbols in enumerate(level.rules.unary):
+        refined.unary_block(rule)[:] = halves(level.unary_block(rule), factor[symbols].tolist())
+    for rule, symbol in enumerate(level.rules.root):
+        block = level.root_block(rule)[None]
+        refined.root_block(rule)[:] = halves(block, [1, int(factor[symbol])])[0]
+    return refined
+
+
+def merge_losses(
+    derivations: TreebankDerivations, refined: Level
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
+    """What merging two halves of a split would lose in log-likelihood, after an E-step.
+
+    Petrov et al. (2006), equation 2: at each node the two are replaced by one, with the mean of
+    their inside scores, by their relative frequencies p, and the sum of their outside scores; all
+    else is left as it is. Returns symbol, first substate and loss of each pair of halves.
+    """
+    symbols, firsts, losses = [], [], []
+    for symbol in range(len(refined.substates)):
+        begin, end = refined.offsets[symbol : symbol + 2]
+        old = refined.ancestors[begin:end]
+        pairs = np.flatnonzero(old[1:] == old[:-1])
+        if not len(pairs):
+            continue
+        inside, outside = (a.astype(np.float64) for a in derivations.scores_of(symbol))
+        posterior = inside * outside
+        used = posterior.sum(axis=0)
+        both = used[pairs] + used[pairs + 1]
+        p = np.divide(used[pairs], both, out=np.full(len(pairs), 0.5), where=both > 0)
+        mean = p * inside[:, pairs] + (1 - p) * inside[:, pairs + 1]
+        merged = mean * (outside[:, pairs] + outside[:, pairs + 1])
+        total = posterior.sum(axis=1, keepdims=True)
+        rest = total - posterior[:, pairs] - posterior[:, pairs + 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            change = np.log(total) - np.log(np.maximum(rest + merged, 1e-300))
+        symbols.append(np.full(len(pairs), symbol))
+        firsts.append(pairs)
+        losses.append(np.where(total > 0, change, 0.0).sum(axis=0))
+    if not symbols:
+        return np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0)
+    return (
+        np.concatenate(symbols).astype(np.int32),
+        np.concatenate(firsts),
+        np.concatenate(losses),
+    )
+
+
+def least_useful(losses: NDArray[np.float64], fraction: float) -> NDArray[np.int64]:
+    """Places of the `fraction` of pairs whose loss is least, ascending."""
+    order = np.argsort(losses, kind="stable")
+    return np.sort(order[: int(fraction * len(losses) + 0.5)])
+
+
+@dataclass(frozen=True, eq=False)
+class Merging:
+    """Which substates of a level become one.
+
+    target: int64 (level.size), the new substate, within its symbol, of each.
+    """
+
+    level: Level
+    target: NDArray[np.int64]
+
+    @classmethod
+    def of_pairs(
+        cls, level: Level, symbols: NDArray[np.int32], firsts: NDArray[np.int64]
+    ) -> Merging:
+        """Merge substates `firsts` and `firsts` + 1 of `symbols`."""
+        gone = np.zeros(level.size, dtype=np.int64)
+        gone[level.offsets[symbols] + firsts + 1] = 1
+        before = np.cumsum(gone)
+        begin = np.repeat(level.offsets[:-1], level.substates)
+        of_symbol = before - (before - gone)[begin] if level.size else before
+        return cls(level, np.arange(level.size) - begin - of_symbol)
+
+    @cached_property
+    def substates(self) -> NDArray[np.int32]:
+        """int32 (n_symbols), what is left."""
+        return (self.target[self.level.offsets[1:] - 1] + 1).astype(np.int32)
+
+    @cached_property
+    def ancestors(self) -> NDArray[np.int32]:
+        """As of `Level`, of the new substates."""
+        return self.level.ancestors[self.kept]
+
+    @cached_property
+    def kept(self) -> NDArray[np.int64]:
+        """int64, the first of the old substates of each new one."""
+        begin = np.repeat(self.level.offsets[:-1], self.level.substates)
+        same = np.diff(begin, prepend=-1) == 0
+        return np.flatnonzero(~same | (np.diff(self.target, prepend=-1) != 0))
+
+    def counts(self, data: TreebankData, counts: ProductionCounts) -> ProductionCounts:
+        """Counts of the merged productions.
+
+        Relative frequencies of these are the merged probabilities: those of children added, those
+        of parents averaged by how often each is used.
+        """
+        level = self.level
+        rules, pairs = data.rules, data.pairs[:, :1]
+        return ProductionCounts(
+            self.add_up(counts.binary, rules.binary, level.binary_offsets),
+            self.add_up(counts.unary, rules.unary, level.unary_offsets),
+            self.add_up(counts.root, rules.root[:, None], level.root_offsets),
+            self.add_up(counts.lexical, pairs, cumulative(level.substates[pairs[:, 0]])),
+        )
+
+    def add_up(
+        self,
+        flat: NDArray,
+        rules: NDArray[np.int32],
+        offsets: NDArray[np.int64],
+        shares: NDArray[np.float32] | None = None,
+    ) -> NDArray[np.float32]:
+        """Blocks of rules, with what becomes one added up.
+
+        rules: int32 (n, k), the symbols of the axes of each block; offsets: int64 (n + 1). shares:
+        float32 (level.size), factors of the first axis, with which its sum is a mean.
+        """
+        level, begin = self.level, self.level.offsets
+        blocks = [np.empty(0, np.float32)]
+        for symbols, (first, last) in zip(rules.tolist(), pairwise(offsets.tolist()), strict=True):
+            block = flat[first:last].reshape(level.substates[symbols])
+            if shares is not None and self._starts[symbols[0]] is not None:
+                mine = shares[begin[symbols[0]] : begin[symbols[0] + 1]]
+                block = block * mine.reshape(-1, *[1] * (block.ndim - 1))
+            for axis, symbol in enumerate(symbols):
+                starts = self._starts[symbol]
+                if starts is not None:
+                    block = np.add.reduceat(block, starts, axis=axis)
+            blocks.append(block.reshape(-1))
+        return np.concatenate(blocks)
+
+    @cached_property
+    def _starts(self) -> list[NDArray[np.int64] | None]:
+        """For each symbol the first of what becomes one; None where nothing does."""
+        level = self.level
+        starts = [
+            np.unique(self.target[begin:end], return_index=True)[1]
+            for begin, end in pairwise(level.offsets.tolist())
+        ]
+        return [
+            None if len(s) == n else s
+            for s, n in zip(starts, level.substates.tolist(), strict=True)
+        ]
+
+
+def branches(levels: Sequence[Level]) -> NDArray[np.int64]:
+    """For each substate of the last level the part of its symbol in which it is smoothed.
+
+    int64 (size), distinct between symbols: the substates at the first level at which the symbol has
+    several, the topmost branches of its tree of splits.
+    """
+    last = levels[-1]
+    begin = np.repeat(last.offsets[:-1], last.substates)
+    symbol = np.repeat(np.arange(len(last.substates)), last.substates)
+    here = np.arange(last.size) - begin
+    branch = here.copy()
+    for i in range(len(levels) - 1, 0, -1):
+        level = levels[i]
+        branch = np.where(level.substates[symbol] > 1, here, branch)
+        here = level.ancestors[level.offsets[symbol] + here]
+    return last.offsets[symbol] + branch
+
+
+def smooth(level: Level, groups: NDArray[np.int64], amount: float) -> Level:
+    """Each substate's rules drawn to the mean of its group: Petrov et al. (2006), section 2.4.
+
+    p'_x = (1 - amount) p_x + amount * mean of the others. groups: see `branches`. Returns a new
+    level with the same substates.
+    """
+    weights: list[NDArray[np.float32] | None] = []
+    for begin, end in pairwise(level.offsets.tolist()):
+        same = groups[begin:end, None] == groups[begin:end]
+        others = same.sum(axis=1) - 1
+        if not others.any():
+            weights.append(None)
+            continue
+        mix = amount * same / np.maximum(others, 1)[:, None]
+        np.fill_diagonal(mix, np.where(others > 0, 1 - amount, 1.0))
+        weights.append(mix.astype(np.float32))
+
+    def mixed(flat: NDArray, rules: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray:
+        out = flat.copy()
+        for parent, (begin, end) in zip(
+            rules[:, 0].tolist(), pairwise(offsets.tolist()), strict=True
+        ):
+            weight = weights[parent]
+            if weight is not None:
+                block = flat[begin:end].reshape(len(weight), -1)
+                np.matmul(weight, block, out=out[begin:end].reshape(block.shape))
+        return out
+
+    rules = level.rules
+    return Level(
+        rules,
+        level.substates,
+        level.ancestors,
+        mixed(level.binary, rules.binary, level.binary_offsets),
+        mixed(level.unary, rules.unary, level.unary_offsets),
+        level.root,
+    )
+
+
+def _nothing(rules: Rules, substates: NDArray[np.int32]) -> list[NDArray[np.float32]]:
+    """Zero probabilities of a level with these substates."""
+    sizes = rules.sizes(substates).values()
+    return [np.zeros(int(size.sum()), dtype=np.float32) for size in sizes]

@@ -1,0 +1,1 @@
+"""Scores of spans over the forests of a grammar: linear features and a network."""

@@ -1,0 +1,457 @@
+"""Scores of symbols over spans that are linear in features of the words at the ends of the span.
+
+Hall, Durrett & Klein (2014), "Less grammar, more features", section 5: a span is described by the
+words, suffixes and shapes at both ends, inside and outside, by its length and by the shape of the
+whole; each of these together with the symbol over it is a feature. As in Petrov & Klein (2008),
+"Sparse multi-scale grammars", section 3, an L1 penalty keeps few of the weights. Features at the
+split of a binary production are not among them, since what is scored is a symbol over a span.
+
+A feature has no name, only a place in one vector of weights, a hash of its template, of the symbols
+of its words and of the symbol over the span, so that a model holds no words, not even those it
+knows: these are hashes too. The hashes are part of the model format and must never change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import StructlearnError
+from ...learning.stored import Stored
+from ..chart.hypergraph import Floats, Hypergraphs
+from ..latent.model import (
+    STORAGES,
+    Entries,
+    check_storage,
+    from_signed,
+    signed,
+)
+from ..treebank.symbols import Symbols, cumulative
+from . import _features as _span_features
+from .settings import SpanFeaturesSettings
+from .word_attributes import (
+    CLASS,
+    WORD_ATTRIBUTE,
+    WordAttributes,
+    are_hashes,
+    hash_of,
+    hashes_of,
+    vocabulary,
+    without,
+)
+
+Sentences = Sequence[Sequence[str]]
+
+SPAN_TEMPLATES: tuple[str, ...] = (
+    "bias",
+    "LENGTH",
+    "SPAN",
+    *(
+        f"{attribute}[{position}]"
+        for attribute in ("WORD", "SUFFIX1", "SUFFIX2", "SUFFIX3", "SHAPE", "LENGTH|WORD")
+        for position in ("first", "last", "before", "after")
+    ),
+    "WORD[before]|WORD[after]",
+    "WORD[first]|WORD[last]",
+    "WORD[before]|WORD[first]",
+    "WORD[last]|WORD[after]",
+    *(f"TAG[{position}]" for position in ("first", "last", "before", "after")),
+    "TAG[before]|TAG[after]",
+    "TAG[first]|TAG[last]",
+    "TAG[before]|TAG[first]",
+    "TAG[last]|TAG[after]",
+)
+"""The features of a span in Hall, Durrett & Klein (2014), but for those of its split, and tags."""
+
+TAG_TEMPLATES: tuple[str, ...] = (
+    "WORD[0]",
+    *(f"SUFFIX{n}[0]" for n in range(1, 6)),
+    *(f"PREFIX{n}[0]" for n in range(1, 4)),
+    "SHAPE[0]",
+    "SHAPE[-1]|SHAPE[0]",
+    "WORD[-1]",
+    "WORD[1]",
+    "SUFFIX3[-1]",
+    "SUFFIX3[1]",
+    "WORD[-1]|WORD[0]",
+    "WORD[0]|WORD[1]",
+)
+"""Features of a word and its neighbours for the tag above it."""
+
+LENGTHS = (1, 2, 3, 4, 5, 7, 10, 15, 25, 40)
+"""The greatest length of each class of lengths but the last."""
+
+_BIAS, _TAG = "bias", "TAG"
+_ATTRIBUTE = rf"{WORD_ATTRIBUTE}|{_TAG}"
+_SPAN_TERM = re.compile(rf"({_ATTRIBUTE})\[(first|last|before|after)([+-][1-9]\d?)?\]")
+_TAG_TERM = re.compile(rf"({_ATTRIBUTE})\[(0|-?[1-9]\d?)\]")
+# Each name's end of the span, and how many words further right it is.
+_POSITIONS = {"first": (0, 0), "last": (1, 0), "before": (0, -1), "after": (1, 1)}
+
+
+class SpanTemplates:
+    """Templates of the features of spans and of tags.
+
+    spans: texts like "WORD[first]|SUFFIX3[after]", "LENGTH" or "bias". A term is an attribute of a
+    word at "first", "last", "before" or "after" the span, or so many words further: "WORD[last-1]".
+    Attributes are WORD (for rare words their SHAPE and SUFFIX3), SUFFIX1 to SUFFIX9 and PREFIX1 to
+    PREFIX9 (lower case, digits as 0), SHAPE, and TAG, the likeliest one by the grammar. LENGTH is
+    the class of the length of the span, see `LENGTHS`, SPAN its shape: a letter for each run of
+    words that begin with a capital, with another letter or with a digit, and each mark; spans of
+    more than 8 runs have none. tags: positions count from the word: "WORD[-1]". Outside of the
+    sentence stands a symbol of its own at each distance.
+    Raises StructlearnError for a template that is malformed or given twice.
+    """
+
+    def __init__(self, spans: Iterable[str], tags: Iterable[str]):
+        self.spans, self.tags = tuple(spans), tuple(tags)
+        self._terms = [
+            *(_parsed(text, "span") for text in self.spans),
+            *(_parsed(text, "tag") for text in self.tags),
+        ]
+        for texts in (self.spans, self.tags):
+            for i, text in enumerate(texts):
+                if text in texts[:i]:
+                    raise StructlearnError("SL431", text=text)
+        names = [name for terms in self._terms for name, _, _ in terms if isinstance(name, str)]
+        self.attributes: tuple[str, ...] = tuple(dict.fromkeys([CLASS, *names]))
+
+    @classmethod
+    def of(cls, settings: SpanFeaturesSettings) -> SpanTemplates:
+        """The templates of the settings, or the usual ones if there are none."""
+        spans = SPAN_TEMPLATES if settings.templates is None else settings.templates
+        tags = TAG_TEMPLATES if settings.tag_templates is None else settings.tag_templates
+        return cls(spans, tags)
+
+    def hasher(self, n_tags: int, n_symbols: int, bits: int) -> _span_features.SpanHasher:
+        """What finds the places of features. bits: binary logarithm of the number of places."""
+        texts = [*(f"span:{text}" for text in self.spans), *(f"tag:{text}" for text in self.tags)]
+        columns = {name: i for i, name in enumerate(self.attributes)}
+        terms = [
+            (name if isinstance(name, int) else columns[name], end, offset)
+            for template in self._terms
+            for name, end, offset in template
+        ]
+        return _span_features.SpanHasher(
+            np.array([hash_of(text) for text in texts], dtype=np.uint64),
+            len(self.spans),
+            np.cumsum([0, *(len(template) for template in self._terms)]).astype(np.int32),
+            np.array(terms, dtype=np.int32).reshape(-1, 3),
+            np.array(LENGTHS, dtype=np.int32),
+            columns[CLASS],
+            np.array([hash_of(f"symbol[{i}]") for i in range(n_symbols)], dtype=np.uint64),
+            n_tags,
+            bits,
+        )
+
+
+def _parsed(text: str, kind: str) -> list[tuple[str | int, int, int]]:
+    """The terms of a template: attribute or code, end of the span, and offset from there."""
+    terms: list[tuple[str | int, int, int]] = []
+    whole = {"LENGTH": _span_features.LENGTH_TERM, "SPAN": _span_features.SHAPE_TERM}
+    for term in [] if text == _BIAS else str(text).split("|"):
+        match = (_SPAN_TERM if kind == "span" else _TAG_TERM).fullmatch(term)
+        if match and kind == "span":
+            end, offset = _POSITIONS[match[2]]
+            terms.append((match[1], end, offset + int(match[3] or 0)))
+        elif match:
+            terms.append((match[1], 0, int(match[2])))
+        elif kind == "span" and term in whole:
+            terms.append((whole[term], 0, 0))
+        else:
+            examples = "WORD[first]" if kind == "span" else "WORD[-1]"
+            raise StructlearnError("SL430", text=text, kind=kind, examples=examples)
+    return terms
+
+
+class SpanWeights(Stored):
+    """What is learned: the weights other than zero, and which words are known.
+
+    spans, tags: templates. n_tags, n_symbols: of the symbols that are scored, tags first. buckets:
+    number of weights. vocabulary: uint64, ascending, hashes of the known words. entries: weights
+    other than zero, either sign. storage: how they are written; see `LatentGrammar`.
+    Raises ValueError if the parts do not fit together, and StructlearnError as `SpanTemplates`.
+    """
+
+    kind = "span_weights"
+
+    def __init__(
+        self,
+        spans: Sequence[str],
+        tags: Sequence[str],
+        n_tags: int,
+        n_symbols: int,
+        buckets: int,
+        vocabulary: NDArray[np.uint64],
+        entries: Entries,
+        storage: str = "float32",
+    ):
+        self.templates = SpanTemplates(spans, tags)
+        self.spans, self.tags = self.templates.spans, self.templates.tags
+        self.n_tags, self.n_symbols, self.buckets = n_tags, n_symbols, buckets
+        self.vocabulary = vocabulary
+        self.entries = entries
+        self.storage = storage
+        problem = self._problem()
+        if problem:
+            raise ValueError(problem)
+
+    @classmethod
+    def untrained(
+        cls,
+        settings: SpanFeaturesSettings,
+        sentences: Iterable[Sequence[str]],
+        symbols: Symbols,
+    ) -> SpanWeights:
+        """Weights of zero. sentences: the words of the training data, of which it knows some."""
+        templates = SpanTemplates.of(settings)
+        return cls(
+            templates.spans,
+            templates.tags,
+            symbols.n_tags,
+            symbols.size,
+            settings.buckets,
+            vocabulary(sentences, settings.min_word_count),
+            Entries(np.empty(0, np.int64), np.empty(0, np.float32)),
+        )
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights other than zero."""
+        return len(self.entries.places)
+
+    def dense(self) -> NDArray[np.float32]:
+        """All weights, float32 (buckets)."""
+        full = np.zeros(self.buckets, dtype=np.float32)
+        full[self.entries.places] = self.entries.values
+        return full
+
+    def with_weights(self, weights: NDArray[np.floating]) -> SpanWeights:
+        """The same with other weights, (buckets)."""
+        return self.replaced(entries=Entries.of(np.asarray(weights, dtype=np.float32)))
+
+    def without_words(self, words: Iterable[str]) -> SpanWeights:
+        """Weights that do not know these words, which are then judged as rare ones."""
+        return self.replaced(vocabulary=without(self.vocabulary, words))
+
+    def compact(self, threshold: float = 1e-2, storage: str = "float16") -> SpanWeights:
+        """Fewer and rounder weights: those below the threshold in magnitude become zero.
+
+        Raises StructlearnError for an unknown storage.
+        """
+        check_storage(storage)
+        places, values = self.entries
+        kept = np.abs(values) >= threshold
+        compacted = self.replaced(entries=Entries(places[kept], values[kept]), storage=storage)
+        return SpanWeights.from_fields(*compacted.to_fields())
+
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
+        fields = self.fields()
+        entries = signed(fields.pop("entries"), self.buckets, self.storage)
+        return self.version, fields | entries | {"vocabulary": self.vocabulary.view(np.int64)}
+
+    @classmethod
+    def from_fields(cls, version: int, fields: dict[str, Any]) -> SpanWeights:
+        if not _is_size(fields["buckets"]):
+            raise ValueError("a wrong number of weights")
+        entries = from_signed(fields, fields["buckets"])
+        kept = {name: fields[name] for name in fields.keys() - {"magnitudes", "negative"}}
+        kept |= {"entries": entries, "vocabulary": hashes_of(fields["vocabulary"])}
+        return super().from_fields(version, kept)
+
+    def __repr__(self) -> str:
+        return f"<SpanWeights: {self.n_weights} of {self.buckets}, {len(self.vocabulary)} words>"
+
+    def _problem(self) -> str | None:
+        if not 0 <= self.n_tags <= self.n_symbols:
+            return f"{self.n_tags} tags of {self.n_symbols} symbols"
+        if not _is_size(self.buckets) or self.storage not in STORAGES:
+            return f"{self.buckets} weights, stored as {self.storage!r}"
+        if not are_hashes(self.vocabulary):
+            return "hashes of words that are not ascending"
+        places, values = self.entries
+        if places.shape != values.shape or places.ndim != 1 or not np.isfinite(values).all():
+            return "weights that are no numbers, or in no places"
+        if len(places) and not (
+            (np.diff(places) > 0).all() and places[0] >= 0 and places[-1] < self.buckets
+        ):
+            return "weights in places that are none"
+        return None
+
+
+class Featurizer:
+    """From words and items to the places of weights, for one set of `SpanWeights`.
+
+    Several threads may ask.
+    """
+
+    def __init__(self, weights: SpanWeights):
+        templates = weights.templates
+        self._attributes = templates.attributes
+        self._words = WordAttributes(self._attributes, weights.vocabulary.tolist())
+        bits = weights.buckets.bit_length() - 1
+        self._hasher = templates.hasher(weights.n_tags, weights.n_symbols, bits)
+        self._n_tags = weights.n_tags
+        # The last one is of words without a tag, in forests that have lost it.
+        tags = [*range(weights.n_tags), -1]
+        self._tags = np.array([hash_of(f"{_TAG}={tag}") for tag in tags], dtype=np.uint64)
+
+    def places(self, sentences: Sentences, graphs: Hypergraphs) -> NDArray[np.int32]:
+        """Of each item the places of the weights of its features, int32 (I, n); -1 for none.
+
+        sentences: the words of each. Raises ValueError if the forests are not theirs.
+        """
+        offsets = cumulative(np.array([len(sentence) for sentence in sentences], dtype=np.int64))
+        if not np.array_equal(np.diff(offsets), graphs.n_words):
+            raise ValueError("the forests are not those of the sentences")
+        items = np.ascontiguousarray(graphs.items, dtype=np.int32)
+        words = self._words.hashes(sentences)
+        if _TAG in self._attributes:
+            # The symbols of words are kept, and those of their tags are of this sentence.
+            words[:, self._attributes.index(_TAG)] = self._tags[
+                likeliest_tags(graphs, self._n_tags)
+            ]
+        return self._hasher.places(words, offsets, items, graphs.item_offsets)
+
+
+def likeliest_tags(graphs: Hypergraphs, n_tags: int) -> NDArray[np.int64]:
+    """The tag of each word that has the highest posterior by the grammar, int64 (n_words).
+
+    n_tags: number of tags among the symbols. A word without any has -1.
+    """
+    # Without edges nothing is known of any tag.
+    posteriors = graphs.inside_outside(graphs.scores)[1] if len(graphs.scores) else graphs.scores
+    offsets = cumulative(graphs.n_words)
+    sentence = graphs.item_sentences
+    symbol, start, _ = graphs.items.T
+    own = np.flatnonzero(symbol < n_tags)
+    word = offsets[sentence[own]] + start[own]
+    order = np.lexsort((graphs.item_posteriors(posteriors)[own], word))
+    found = np.full(int(offsets[-1]), -1, dtype=np.int64)
+    # Of several values for one place the last one stays.
+    found[word[order]] = symbol[own[order]]
+    return found
+
+
+class LinearScorer:
+    """Scores by `SpanWeights`, and their training.
+
+    weights: with which it begins. features: how to train them; None: only to score with them.
+    support: bool (buckets), which weights may be other than zero; None: all.
+    """
+
+    def __init__(
+        self,
+        weights: SpanWeights,
+        features: SpanFeaturesSettings | None = None,
+        support: NDArray[np.bool_] | None = None,
+    ):
+        self._model = weights
+        self._features = features or SpanFeaturesSettings()
+        self._support = support
+        self._featurizer = Featurizer(weights)
+        self._dense = weights.dense()
+        # In training: see `_span_features`, and the sums of the rates before and after each step.
+        self._table: NDArray[np.float32] | None = None
+        self._rates = np.zeros(1)
+        self._n_steps = 0
+        self._touched: list[NDArray[np.int32]] = []
+
+    @property
+    def weights(self) -> SpanWeights:
+        """The present weights."""
+        if self._table is None:
+            return self._model
+        found = _span_features.current_weights(self._table, *self._schedule())
+        return self._model.with_weights(found)
+
+    def scores(
+        self, sentences: Sentences, tokens: Sequence[Any] | None, graphs: Hypergraphs
+    ) -> Floats:
+        """The score of each item, float64 (I). tokens: not looked at."""
+        return self._sums(self._places(sentences, graphs))
+
+    def begin_update(
+        self, sentences: Sentences, tokens: Sequence[Any] | None, graphs: Hypergraphs
+    ) -> tuple[Floats, Callable[[Floats], None]]:
+        """`scores`, and what adds the gradient of a loss in respect of them, float64 (I)."""
+        if self._table is None:
+            self._table = np.zeros((self._model.buckets, 4), dtype=np.float32)
+            self._table[:, 0] = self._dense
+        places = self._places(sentences, graphs)
+
+        def backprop(gradient: Floats) -> None:
+            assert self._table is not None
+            gradient = np.ascontiguousarray(gradient, dtype=np.float64)
+            self._touched.append(_span_features.accumulate(places, gradient, self._table))
+
+        return self._sums(places), backprop
+
+    def finish_update(self, learn_rate_factor: float = 1.0) -> None:
+        """One step by the gradients that came since the last one; the rate is times the factor."""
+        if self._table is None:
+            return
+        n = self._n_steps
+        if n + 2 > len(self._rates):
+            self._rates = np.concatenate([self._rates, np.zeros(n + 64)])
+        rate = self._features.learn_rate * learn_rate_factor
+        self._rates[n + 1] = self._rates[n] + rate
+        self._n_steps += 1
+        for touched in self._touched:
+            _span_features.step(touched, self._table, *self._schedule())
+        self._touched = []
+
+    def state(self) -> dict[str, Any]:
+        """Weights and what AdaGrad knows of them, between two steps; for `load`."""
+        if self._table is None:
+            return {}
+        places = np.flatnonzero((self._table != 0).any(axis=1))
+        return {
+            "places": places.astype(np.int32),
+            "table": self._table[places],
+            "rates": self._rates[: self._n_steps + 1].copy(),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a `state`. Raises ValueError, TypeError or LookupError if it is none."""
+        self._touched = []
+        if not state:
+            self._table, self._n_steps = None, 0
+            return
+        places, table, rates = state["places"], state["table"], state["rates"]
+        sound = (
+            places.dtype == np.int32
+            and table.dtype == np.float32
+            and rates.dtype == np.float64
+            and table.shape == (len(places), 4)
+            and rates.ndim == 1
+            and len(rates) > 0
+        )
+        if not sound or (len(places) and not 0 <= places.min() <= places.max() < len(self._dense)):
+            raise ValueError("the state is not that of a scorer of spans")
+        self._table = np.zeros((self._model.buckets, 4), dtype=np.float32)
+        self._table[places] = table
+        self._rates, self._n_steps = rates.copy(), len(rates) - 1
+
+    def _places(self, sentences: Sentences, graphs: Hypergraphs) -> NDArray[np.int32]:
+        places = self._featurizer.places(sentences, graphs)
+        if self._support is not None:
+            places[~self._support[places]] = -1
+        return places
+
+    def _sums(self, places: NDArray[np.int32]) -> Floats:
+        if self._table is None:
+            return _span_features.sums(places, self._dense)
+        return _span_features.current_sums(places, self._table, *self._schedule())
+
+    def _schedule(self) -> tuple[Floats, float, float]:
+        rates = self._rates[: self._n_steps + 1]
+        return rates, self._features.l1_per_sentence, self._features.epsilon
+
+
+def _is_size(buckets: Any) -> bool:
+    return type(buckets) is int and 2**8 <= buckets <= 2**30 and buckets & (buckets - 1) == 0

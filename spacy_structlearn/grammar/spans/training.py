@@ -1,0 +1,527 @@
+"""Scores of spans: a log-linear model of the trees that a latent grammar leaves of a sentence.
+
+The grammar parses, and each production of the forest that is left has a posterior, of which the
+variational distribution of Matsuzaki et al. (2005) is made. With scores s of symbols over spans,
+
+    log P(tree | words) = weight * log P_variational(tree | words) + sum of s(X, i, j) - log Z
+
+over the trees of the forest, a CRF as in Hall, Durrett & Klein (2014), whose scores are linear in
+features of the span, and Durrett & Klein (2015), where a network gives them. It is trained by
+conditional likelihood. Sentences that a grammar has seen have other forests than those that are to
+be parsed, so grammars of the other folds parse the training data; where the gold tree is not in the
+forest, the tree closest to it stands for it, as in reranking (Charniak & Johnson 2005).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import serialization
+from ...errors import StructlearnError
+from ...learning.training import Trainer, array_digest
+from ...parallel.shards import MakeEngine, make_engine
+from ...trees.tree import Tree
+from ..chart.decode import ChartParser
+from ..chart.hypergraph import (
+    Floats,
+    Hypergraphs,
+    Mask,
+    Scorer,
+)
+from ..latent.model import LatentGrammar
+from ..treebank.symbols import (
+    Symbols,
+    TreebankData,
+    renumbering,
+    to_tree,
+)
+from .features import LinearScorer, SpanWeights
+from .model import SpanGrammar
+from .settings import SpanScoreSettings
+
+REPORTS = 20  # reports in an epoch or for the forests of a fold, at most
+WARM_UP = 100  # updates in which the learning rate rises, but at most a tenth of all
+LEAST_RATE = 0.02  # of the learning rate, at the end of its fall
+NEGLIGIBLE = 1e-5  # gradients below are taken for 0: subnormal numbers take ten times as long
+_POOL = 16  # batches whose sentences are sorted by length together
+
+# A tree of the treebank, or what a network reads of its tokens, and the tree.
+Sentence = Tree | tuple[Any, Tree]
+Data = Sequence[Sentence | Sequence[Sentence] | TreebankData]
+
+
+class TrainedScorer(Scorer, Protocol):
+    """A scorer in training."""
+
+    def begin_update(
+        self, sentences: Sequence[Sequence[str]], tokens: Sequence[Any] | None, graphs: Hypergraphs
+    ) -> tuple[Floats, Callable[[Floats], None]]:
+        """Scores as of `scores`, and a function that takes the gradient of the loss at them."""
+        ...
+
+    def finish_update(self, learn_rate_factor: float) -> None:
+        """One step of the optimiser. learn_rate_factor: from 0 to 1, of the learning rate."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Parameters and optimiser, of what `serialization.pack` can store; a copy."""
+        ...
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from `state`, bit for bit."""
+        ...
+
+
+class NetworkScorer(TrainedScorer, Protocol):
+    """A trained scorer that reads tokens, and that more than one training may have; see `neural`.
+
+    layers: all that its training follows from beside data and settings; `repr` tells all of it.
+    """
+
+    @property
+    def layers(self) -> Any: ...
+
+    def prepare(self, tokens: Sequence[Any], symbols: Symbols, settings: SpanScoreSettings) -> None:
+        """Begin a training; what an earlier one has changed is set back."""
+        ...
+
+    def finish(self) -> None:
+        """End the training."""
+        ...
+
+
+class ForestLoss(NamedTuple):
+    """- log P(tree | words), and its gradient.
+
+    losses: float64 (s), of each sentence, in nats. items: float64 (I), the derivatives of their sum
+    by the scores of the items; weight: by the weight of the grammar.
+    """
+
+    losses: Floats
+    items: Floats
+    weight: float
+
+
+def conditional_loss(
+    graphs: Hypergraphs, target: Mask, item_scores: Floats, weight: float
+) -> ForestLoss:
+    """The loss of trees in forests, and its gradient: expected minus observed numbers of items.
+
+    target: the edges of the trees, a mask (E). item_scores: float64 (I). weight: of the grammar.
+    """
+    scores = graphs.edge_scores(item_scores, weight)
+    log_z, posteriors = graphs.inside_outside(scores)
+    owner = graphs.edge_sentences
+    reached = np.bincount(owner[target], scores[target], len(graphs))
+    difference = posteriors - target
+    # An edge of score -inf is in no tree.
+    moved = difference != 0
+    by_weight = float(difference[moved] @ graphs.scores[moved])
+    return ForestLoss(log_z - reached, graphs.item_posteriors(difference), by_weight)
+
+
+def renumbered(graphs: Hypergraphs, old: LatentGrammar, new: LatentGrammar) -> Hypergraphs:
+    """Forests by one grammar with the symbols and rules of another, which has all of them."""
+    to = renumbering(old.symbols, new.symbols)
+    items = graphs.items.copy()
+    items[:, 0] = to[items[:, 0]]
+    rules = {pair: rule for rule, pair in enumerate(map(tuple, new.rules.unary.tolist()))}
+    # The last one is of edges without a rule.
+    places = [*(rules[pair] for pair in map(tuple, to[old.rules.unary].tolist())), -1]
+    return replace(graphs, items=items, chain=np.array(places, dtype=np.int32)[graphs.chain])
+
+
+@dataclass
+class TrainingForests:
+    """Parsed sentences: their forests and numbers, the edges that make their trees, and the loss
+    of these, summed, if all scores are 0."""
+
+    graphs: Hypergraphs
+    numbers: NDArray[np.int64]
+    target: Mask
+    loss: float
+
+    @classmethod
+    def joined(cls, parts: Sequence[TrainingForests]) -> TrainingForests:
+        """All in one, in this order."""
+        return cls(
+            Hypergraphs.joined([part.graphs for part in parts]),
+            np.concatenate([part.numbers for part in parts]),
+            np.concatenate([part.target for part in parts]),
+            sum(part.loss for part in parts),
+        )
+
+    def select(self, chosen: NDArray[np.int64]) -> tuple[Hypergraphs, Mask]:
+        """Some of the forests, by their places, and the edges of their trees."""
+        offsets = self.graphs.edge_offsets
+        own = [self.target[slice(*offsets[x : x + 2].tolist())] for x in chosen.tolist()]
+        return self.graphs.select(chosen), np.concatenate(own)
+
+
+def fold_bounds(n: int, folds: int) -> list[int]:
+    """Where each fold of n sentences begins, and the last one ends; there are n folds at most."""
+    folds = min(folds, n)
+    return [n * fold // max(folds, 1) for fold in range(folds + 1)]
+
+
+def training_forests(
+    grammar: LatentGrammar,
+    full: LatentGrammar,
+    words: Sequence[Sequence[str]],
+    trees: Sequence[Tree],
+    numbers: NDArray[np.int64],
+    *,
+    threshold: float,
+    threads: int = 1,
+    report: Callable[[int, float], None] | None = None,
+) -> TrainingForests:
+    """The forests that a grammar leaves of sentences, and in each the tree closest to the gold one.
+
+    grammar: parses; full: whose symbols and rules the forests are to have, all of those of
+    `grammar` and maybe more. words, trees: of all sentences; numbers: which of these to parse, in
+    ascending order. threshold: of posteriors. report: called now and then with how many are done,
+    and the mean loss of these if all scores were 0.
+    """
+    thresholds = (threshold,) * max(grammar.depth, 1)
+    parser = ChartParser(SpanGrammar(grammar), thresholds=thresholds, threads=threads)
+    found: list[TrainingForests] = []
+    done, parsed, loss = 0, 0, 0.0
+    for part in np.array_split(numbers, min(REPORTS, len(numbers))):
+        graphs, own = parser.forests([words[number] for number in part])
+        graphs = renumbered(graphs, grammar, full)
+        kept = part[own]
+        target = graphs.closest([trees[number] for number in kept], full.symbols)
+        found.append(TrainingForests(graphs, kept, target, -float(graphs.scores[target].sum())))
+        done += len(part)
+        parsed += len(kept)
+        loss += found[-1].loss
+        if report is not None:
+            report(done, loss / max(parsed, 1))
+    return TrainingForests.joined(found)
+
+
+def batches(
+    lengths: NDArray[np.integer], batch_size: int, rng: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Numbers of sentences, in random order, in batches of such that are about equally long.
+
+    lengths: (n), of the sentences.
+    """
+    order = rng.permutation(len(lengths))
+    found: list[NDArray[np.int64]] = []
+    for begin in range(0, len(order), batch_size * _POOL):
+        pool = order[begin : begin + batch_size * _POOL]
+        pool = pool[np.argsort(lengths[pool], kind="stable")]
+        found += [pool[first : first + batch_size] for first in range(0, len(pool), batch_size)]
+    return [found[i] for i in rng.permutation(len(found))]
+
+
+def learn_rate_factor(update: int, total: int) -> float:
+    """Of the learning rate, in an update, from 1, of `total`: it rises, stays, and falls."""
+    rise = update / min(WARM_UP, max(total // 10, 1))
+    return min(1.0, rise) * min(1.0, max(LEAST_RATE, 2 * (1 - update / total)))
+
+
+class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
+    """The grammar, those of the folds, the forests of each fold, then epochs.
+
+    A step is a round of a grammar, the forests of a fold, or an epoch. value: of a grammar, see its
+    own trainer; then the mean loss of the last epoch, in nats a sentence, or of the forests so far
+    if all scores were 0. losses: the value of each epoch. left_out: sentences without a forest.
+    Reports: in the phases of the grammars' own trainers the number is that of the fold, from 1, or
+    0 for the grammar of all sentences; in "forests" that of the fold and how many sentences are
+    done, in "network" that of the epoch, from 1, and of the update.
+    """
+
+    def __init__(
+        self, settings: SpanScoreSettings, data: Data, *, make_engine: MakeEngine = make_engine
+    ):
+        super().__init__(settings, make_engine=make_engine)
+        self._data = TrainingSentences([], [])
+        self.add(data)
+
+    def take(self, data: Data) -> None:
+        """More trees may hold rules that the grammar lacks, so that training begins again."""
+        self._data += TrainingSentences.of(data)
+        self._bounds = fold_bounds(len(self._data.trees), self.settings.folds)
+        self._grammars: list[NDArray[np.uint8]] = []
+        self._full: LatentGrammar | None = None
+        self._current: Trainer[Any] | None = self._grammar_trainer(0)
+        self._n_forests = 0  # folds that have had theirs; after `resume` they are made again
+        self._parts: list[TrainingForests] = []
+        self._forests: TrainingForests | None = None
+        self._scorers: list[TrainedScorer] | None = None
+        self._weight, self._squares = self.settings.weight, 0.0
+        self._batch, self._loss = 0, 0.0
+        self.losses: list[float] = []
+        self.left_out = 0
+        self.value = 0.0
+        self.n_iterations = 0
+
+    def iterate(self) -> bool:
+        """A round of a grammar, a fold's forests, or an epoch.
+
+        Raises StructlearnError if there is only one tree, of which no fold can be made, or if
+        sentences have no tokens and a network is to be trained.
+        """
+        if len(self._grammars) <= self._n_folds:
+            self._round()
+        elif self._n_forests < self._n_folds:
+            self._make_forests(self._n_forests + 1)
+        else:
+            self._epoch()
+        self.n_iterations += 1
+        return not self._done
+
+    def parameters(self) -> SpanGrammar:
+        """The grammar so far."""
+        grammar = self._full
+        if grammar is None:
+            assert self._current is not None
+            grammar = self._current.parameters()
+        features = None
+        if self._scorers is not None and self.settings.features is not None:
+            linear = self._scorers[0]
+            assert isinstance(linear, LinearScorer)
+            features = linear.weights
+        return SpanGrammar(grammar, self._weight, features)
+
+    @property
+    def _n_folds(self) -> int:
+        return len(self._bounds) - 1
+
+    @property
+    def _done(self) -> bool:
+        """Whether the last epoch is over."""
+        return self._n_forests == self._n_folds and len(self.losses) >= self.settings.max_iterations
+
+    # --- grammars and forests -----------------------------------------------------------------
+    def _grammar_trainer(self, number: int) -> Trainer[Any]:
+        """Of the grammar of all sentences, 0, or of those that are not in a fold, from 1."""
+        trees = self._data.trees
+        if not number:
+            return self.settings.base.trainer(None, [trees], make_engine=self.make_engine)
+        begin, end = self._bounds[number - 1 : number + 1]
+        rest = trees[:begin] + trees[end:]
+        return self.settings.fold_base.trainer(None, [rest], make_engine=self.make_engine)
+
+    def _round(self) -> None:
+        number = len(self._grammars)
+        if self._n_folds < 2:
+            raise StructlearnError("SL434", problem="one tree alone, which makes no folds")
+        if self._current is None:
+            self._current = self._grammar_trainer(number)
+        current = self._current
+
+        def report(_: int, phase: str, iteration: int, value: float) -> None:
+            self.report(number, phase, iteration, value)
+
+        current.on_iteration = report
+        more = current.step()
+        self.value = current.value
+        if not more:
+            grammar = current.parameters()
+            if not number:
+                self._full = grammar
+            self._grammars.append(serialization.nested(grammar.to_bytes()))
+            self._current = None
+
+    def _make_forests(self, folds: int) -> None:
+        """Those of so many folds that are not there yet."""
+        if self._forests is not None:
+            return
+        while len(self._parts) < folds:
+            self._parts.append(self._held_out(len(self._parts)))
+        self._n_forests = folds
+        parsed = sum(len(part.numbers) for part in self._parts)
+        self.left_out = self._bounds[folds] - parsed
+        if not self.losses:
+            self.value = sum(part.loss for part in self._parts) / max(parsed, 1)
+        if folds == self._n_folds:
+            self._forests, self._parts = TrainingForests.joined(self._parts), []
+
+    def _held_out(self, fold: int) -> TrainingForests:
+        """The sentences of a fold, parsed by the grammar of the others."""
+        assert self._full is not None
+        begin, end = self._bounds[fold : fold + 2]
+
+        def report(done: int, loss: float) -> None:
+            self.report(fold + 1, "forests", done, -loss)
+
+        return training_forests(
+            LatentGrammar.from_bytes(self._grammars[fold + 1].tobytes()),
+            self._full,
+            self._data.words,
+            self._data.trees,
+            np.arange(begin, end),
+            threshold=self.settings.threshold,
+            threads=self.settings.threads,
+            report=report,
+        )
+
+    # --- epochs -------------------------------------------------------------------------------
+    def _epoch(self) -> None:
+        settings = self.settings
+        self._make_forests(self._n_forests)
+        forests = self._forests
+        assert forests is not None
+        if self._scorers is None:
+            self._scorers = self._new_scorers(self._full)
+        number = len(self.losses)
+        rng = np.random.default_rng([settings.seed, number])
+        cuts = batches(forests.graphs.n_words, settings.batch_size, rng)
+        seen = sum(len(cut) for cut in cuts[: self._batch])
+        while self._batch < len(cuts):
+            chosen = cuts[self._batch]
+            update = number * len(cuts) + self._batch + 1
+            self._update(
+                forests, chosen, learn_rate_factor(update, settings.max_iterations * len(cuts))
+            )
+            seen += len(chosen)
+            self._batch += 1
+            before, now = ((self._batch - i) * REPORTS // len(cuts) for i in (1, 0))
+            if now > before:
+                self.report(number + 1, "network", self._batch, -self._loss / seen)
+        self.value = self._loss / max(seen, 1)
+        self.losses.append(self.value)
+        self._batch, self._loss = 0, 0.0
+        if self._done:
+            self._forests = None  # of all sentences: too much to be kept as long as the trainer
+            if settings.network is not None:
+                settings.network.finish()
+
+    def _update(self, forests: TrainingForests, chosen: NDArray[np.int64], factor: float) -> None:
+        """One step of all that is trained, towards the trees of some sentences."""
+        assert self._scorers is not None
+        settings, data = self.settings, self._data
+        graphs, target = forests.select(chosen)
+        numbers = forests.numbers[chosen].tolist()
+        words = [data.words[number] for number in numbers]
+        tokens = None if data.tokens is None else [data.tokens[number] for number in numbers]
+        begun = [scorer.begin_update(words, tokens, graphs) for scorer in self._scorers]
+        total = sum((scores for scores, _ in begun), np.zeros(len(graphs.items)))
+        losses, gradient, by_weight = conditional_loss(graphs, target, total, self._weight)
+        gradient[np.abs(gradient) < NEGLIGIBLE] = 0.0
+        gradient /= len(chosen)
+        for _, backprop in begun:
+            backprop(gradient)
+        for scorer in self._scorers:
+            scorer.finish_update(factor)
+        if settings.fit_weight:
+            slope = by_weight / len(chosen)
+            self._squares += slope * slope
+            if self._squares:
+                rate = factor * settings.weight_learn_rate / np.sqrt(self._squares)
+                self._weight = max(float(self._weight - rate * slope), 0.0)
+        self._loss += float(losses.sum())
+
+    def _new_scorers(self, full: LatentGrammar | None) -> list[TrainedScorer]:
+        """Those of the settings, the linear one first. full: the grammar of all sentences."""
+        settings, data = self.settings, self._data
+        assert full is not None
+        scorers: list[TrainedScorer] = []
+        if settings.features is not None:
+            weights = SpanWeights.untrained(settings.features, data.words, full.symbols)
+            scorers.append(LinearScorer(weights, settings.features))
+        if settings.network is not None:
+            if data.tokens is None:
+                raise StructlearnError("SL435", number=data.without_tokens, of=len(data.trees))
+            settings.network.prepare(data.tokens, full.symbols, settings)
+            scorers.append(settings.network)
+        return scorers
+
+    # --- state --------------------------------------------------------------------------------
+    def data_digest(self) -> bytes:
+        layers = None if self.settings.network is None else self.settings.network.layers
+        return array_digest(layers, *(f"{tree}\n" for tree in self._data.trees))
+
+    def state(self) -> dict[str, Any]:
+        """Forests are no part of it: the grammars of the folds make them again."""
+        current, scorers = self._current, self._scorers
+        return {
+            "grammars": self._grammars,
+            "current": None if current is None else serialization.nested(current.to_bytes()),
+            "n_forests": self._n_forests,
+            "scorers": None if scorers is None else [scorer.state() for scorer in scorers],
+            "weight": self._weight,
+            "squares": self._squares,
+            "batch": self._batch,
+            "loss": self._loss,
+            "losses": self.losses,
+        }
+
+    def restore(self, state: dict[str, Any]) -> bool | None:
+        self._grammars = [np.asarray(grammar, dtype=np.uint8) for grammar in state["grammars"]]
+        self._current = None
+        if state["current"] is not None:
+            self._current = self._grammar_trainer(len(self._grammars))
+            if not self._current.resume(state["current"].tobytes()):
+                return False
+        self._full = None
+        if self._grammars:
+            self._full = LatentGrammar.from_bytes(self._grammars[0].tobytes())
+        self._n_forests, self._parts, self._forests = int(state["n_forests"]), [], None
+        self._weight, self._squares = float(state["weight"]), float(state["squares"])
+        self._batch, self._loss = int(state["batch"]), float(state["loss"])
+        self.losses = [*map(float, state["losses"])]
+        self._scorers = None
+        if state["scorers"] is not None:
+            self._scorers = self._new_scorers(self._full)
+            for scorer, part in zip(self._scorers, state["scorers"], strict=True):
+                scorer.load(part)
+        return None
+
+
+@dataclass
+class TrainingSentences:
+    """Trees, the words of each, and their tokens, unless there are sentences without."""
+
+    trees: list[Tree]
+    parts: list[Any]
+
+    def __post_init__(self) -> None:
+        self.words = [tree.words() for tree in self.trees]
+
+    @property
+    def tokens(self) -> list[Any] | None:
+        """Those of each tree; None if some have none."""
+        return None if self.without_tokens else self.parts
+
+    @property
+    def without_tokens(self) -> int:
+        """Number of trees that have none."""
+        return sum(part is None for part in self.parts)
+
+    @classmethod
+    def of(cls, data: Iterable[Any]) -> TrainingSentences:
+        """What a trainer is given."""
+        trees: list[Tree] = []
+        parts: list[Any] = []
+        for item in data:
+            if isinstance(item, TreebankData):
+                trees += [to_tree(item, number) for number in range(item.n_trees)]
+                parts += [None] * item.n_trees
+                continue
+            several = not _is_sentence(item) and isinstance(item, Iterable)
+            for sentence in item if several else [item]:
+                if not _is_sentence(sentence):
+                    kind = type(sentence).__name__
+                    raise StructlearnError("SL434", problem=f"something of the type {kind}")
+                part, tree = (None, sentence) if isinstance(sentence, Tree) else sentence
+                trees.append(tree)
+                parts.append(part)
+        return cls(trees, parts)
+
+    def __add__(self, other: TrainingSentences) -> TrainingSentences:
+        return TrainingSentences(self.trees + other.trees, self.parts + other.parts)
+
+
+def _is_sentence(item: Any) -> bool:
+    if isinstance(item, tuple) and len(item) == 2:
+        return isinstance(item[1], Tree) and not isinstance(item[0], Tree)
+    return isinstance(item, Tree)

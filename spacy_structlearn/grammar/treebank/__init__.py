@@ -1,0 +1,1 @@
+"""Treebanks as arrays: symbols, rules and words."""

@@ -1,0 +1,697 @@
+"""Words under refined tags: P(w | T_x) for known words, and for unknown ones by their signature.
+
+Two lexicons, estimated by `LexiconLearner` and stored in one form (`Lexicon`):
+
+* simple (Petrov & Klein 2007, section 4): training words seen rarely are replaced by their
+  signature, and P(w-or-signature | T_x) is the relative frequency.
+* smoothed (the generative lexicon of Petrov et al. 2006), by way of P(T_x | w). With expected
+  counts c, and U the rare words,
+
+      P(T_x | S) = (c_U(T_x, S) + s0 P(T_x | U)) / (c(S) + s0)          S a signature
+      P(T_x | w) = (c(T_x, w) + s1 P(T_x | U)) / (c(w) + s1)
+      P(w | T_x) = P(T_x | w) c(w) / c(T_x),   P(S | T_x) = P(T_x | S) / c(T_x)
+
+  where a rare word's counts are tied to U: c(T_x, w) = c(T, w) P(T_x | U) / P(T | U). Our own
+  addition is to judge a known word by its signature instead, with S for U in the second line and
+  in the tie, and a signature by the next coarser one, in the first line.
+
+A signature function gives a chain from the finest to the coarsest class of a word; what was never
+seen is looked up further down the chain, and at its end is U itself (see `words.signatures`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...words.signatures import NORMALIZATIONS, SIGNATURES, registered
+from .settings import LexiconSettings
+from .symbols import TreebankData, cumulative
+
+UNSEEN = 0.001  # simple lexicon: what every tag gives to a signature that no word had
+_CACHE_SIZE = 100_000
+
+
+class LexiconLevel(NamedTuple):
+    """The probabilities of one split round; X is the number of substates of all tags.
+
+    own: float32, vectors of substates of the pairs that are not tied, one after another. rows:
+    float32 (n_signatures + 1, X), of each signature what it has beside its share in the next
+    coarser one's row (see `Backoff`) and, last, the row of unknown words of none.
+    """
+
+    own: NDArray[np.float32]
+    rows: NDArray[np.float32]
+
+
+class Backoff:
+    """How the rows of signatures are smoothed with one another: row = own part + weight parent row.
+
+    parents: int32 (n), the coarser signature of each; n is U, of which the row is the last one.
+    weights: float32 (n). Raises ValueError if there is a circle or a parent is none.
+    """
+
+    def __init__(self, parents: NDArray[np.int32], weights: NDArray[np.float32]):
+        n = len(parents)
+        if parents.shape != weights.shape or (n and not 0 <= parents.min() <= parents.max() <= n):
+            raise ValueError("a signature is smoothed with what is none")
+        self.parents = parents
+        self.weights = weights
+        depth = np.zeros(n + 1, dtype=np.int64)
+        while True:
+            deeper = np.append(depth[parents] + 1, 0)
+            if np.array_equal(deeper, depth):
+                break
+            if deeper.max() > n:
+                raise ValueError("signatures are smoothed in a circle")
+            depth = deeper
+        # From coarse to fine.
+        self.by_depth = [np.flatnonzero(depth == d) for d in range(1, int(depth.max()) + 1)]
+
+    def expand(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The whole rows, from their own parts."""
+        whole = rows.copy()
+        for level in self.by_depth:
+            whole[level] += self.weights[level, None] * whole[self.parents[level]]
+        return whole
+
+    def add_up(self, rows: NDArray[np.float64]) -> None:
+        """Add each row to its parent's, from fine to coarse."""
+        for level in reversed(self.by_depth):
+            np.add.at(rows, self.parents[level], rows[level])
+
+
+class Lexicon:
+    """P(w | T_x) of all levels, sparse: pairs of word and tag, beside rows that words share.
+
+        P(w | T_x) = own(T, w)_x + (pair_weights[T, w] + backoff_weights[w]) rows[backoff_rows[w]]_x
+
+    words: the known ones. word_offsets: int64 (n_words + 1), each one's pairs in pair_tags, int32
+    (n_pairs). pair_weights: float32 (n_pairs), of tied pairs; 0: the pair has a vector of its own.
+    backoff_weights: float32 (n_words); backoff_rows: int32 (n_words). signatures: those that have a
+    row, and their backoff. signature, normalization: names of registered functions; an empty
+    normalization: none. tag_substates: int32 (n_tags) for each of `levels`.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        word_offsets: NDArray[np.int64],
+        pair_tags: NDArray[np.int32],
+        pair_weights: NDArray[np.float32],
+        backoff_weights: NDArray[np.float32],
+        backoff_rows: NDArray[np.int32],
+        signatures: Sequence[str],
+        backoff: Backoff,
+        signature: str,
+        normalization: str,
+        tag_substates: Sequence[NDArray[np.int32]],
+        levels: Sequence[LexiconLevel],
+    ):
+        self.words = tuple(words)
+        self.word_offsets = word_offsets
+        self.pair_tags = pair_tags
+        self.pair_weights = pair_weights
+        self.backoff_weights = backoff_weights
+        self.backoff_rows = backoff_rows
+        self.signatures = tuple(signatures)
+        self.backoff = backoff
+        self.signature = signature
+        self.normalization = normalization
+        self.tag_substates = [np.ascontiguousarray(s, dtype=np.int32) for s in tag_substates]
+        self.levels = list(levels)
+        self._rows = {name: len(self.words) + i for i, name in enumerate(self.signatures)}
+        self._signature = registered(SIGNATURES, "signature", signature)
+        self._normalize = None
+        if normalization:
+            self._normalize = registered(NORMALIZATIONS, "normalization", normalization)
+        self._unknown: dict[tuple[str, bool, int], int] = {}
+        self._entries: dict[int, tuple[NDArray, NDArray, NDArray]] = {}
+        self._whole: dict[int, NDArray[np.float32]] = {}
+
+    @classmethod
+    def empty(cls) -> Lexicon:
+        """A lexicon without words."""
+        none = np.empty(0, np.int32)
+        weights = np.empty(0, np.float32)
+        start = np.zeros(1, np.int64)
+        backoff = Backoff(none, weights)
+        return cls((), start, none, weights, weights, none, (), backoff, "shape", "", [], [])
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Id of each known word."""
+        return {word: i for i, word in enumerate(self.words)}
+
+    def encode(self, words: Sequence[str]) -> NDArray[np.int32]:
+        """The ids of the words of one sentence, a list or tuple; int32 (n).
+
+        A known word's is its place; another one's is n_words and that of its signature; if none of
+        its chain has been seen, n_words + n_signatures.
+        """
+        index, unknown = self.index, self._unknown
+        ids = np.empty(len(words), dtype=np.int32)
+        for i, word in enumerate(words):
+            found = index.get(word)
+            if found is None:
+                before = words[:i].count(word) & 1
+                found = unknown.get((word, i == 0, before))
+                if found is None:
+                    found = self._look_up(word, i == 0, before)
+            ids[i] = found
+        return ids
+
+    def scores(self, level: int, ids: NDArray[np.int32]) -> NDArray[np.float32]:
+        """P(word | T_x), float32 (n, X), for ids from `encode`; X as in `LexiconLevel`."""
+        n_words = len(self.words)
+        rows = self._rows_of(level)
+        known = ids < n_words
+        words = np.where(known, ids, 0)
+        if not n_words:
+            return rows[ids]
+        scores = rows[np.where(known, self.backoff_rows[words], ids - n_words)]
+        scores *= np.where(known, self.backoff_weights[words], np.float32(1))[:, None]
+        offsets, columns, values = self._entries_of(level)
+        sizes = np.where(known, offsets[words + 1] - offsets[words], 0)
+        ends = np.cumsum(sizes)
+        total = int(ends[-1]) if len(ends) else 0
+        entries = np.arange(total) + np.repeat(offsets[words] - ends + sizes, sizes)
+        scores[np.repeat(np.arange(len(ids)), sizes), columns[entries]] += values[entries]
+        return scores
+
+    def _look_up(self, word: str, initial: bool, before: int) -> int:
+        found = len(self.words) + len(self.signatures)
+        spellings = self._normalize(word, before) if self._normalize is not None else ()
+        known = next((self.index[form] for form in spellings if form in self.index), None)
+        if known is not None:
+            found = known
+        else:
+            chain = self._signature(word, initial, self.index)
+            found = next((self._rows[name] for name in chain if name in self._rows), found)
+        if len(self._unknown) >= _CACHE_SIZE:
+            self._unknown.clear()
+        self._unknown[word, initial, before] = found
+        return found
+
+    def _rows_of(self, level: int) -> NDArray[np.float32]:
+        """The whole rows of signatures, made when first asked."""
+        if level not in self._whole:
+            self._whole[level] = self.backoff.expand(self.levels[level].rows)
+        return self._whole[level]
+
+    def _entries_of(self, level: int) -> tuple[NDArray, NDArray, NDArray]:
+        """Each word's (offsets, columns, values) other than by back-off, made when first asked."""
+        if level not in self._entries:
+            sizes = self.tag_substates[level][self.pair_tags].astype(np.int64)
+            starts = cumulative(self.tag_substates[level])
+            ends = cumulative(sizes)
+            column = np.arange(ends[-1]) + np.repeat(starts[self.pair_tags] - ends[:-1], sizes)
+            weights = np.repeat(self.pair_weights, sizes)
+            words = np.repeat(np.arange(len(self.words)), np.diff(ends[self.word_offsets]))
+            values = weights * self._rows_of(level)[self.backoff_rows[words], column]
+            values[weights == 0] = self.levels[level].own
+            self._entries[level] = (ends[self.word_offsets], column.astype(np.int32), values)
+        return self._entries[level]
+
+    def truncated(self, n_levels: int) -> Lexicon:
+        """The lexicon of the first levels only."""
+        return self.with_levels(self.tag_substates[:n_levels], self.levels[:n_levels])
+
+    def rounded(self, function: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> Lexicon:
+        """The lexicon with each array of probabilities replaced by its `function`."""
+        levels = [LexiconLevel(*(function(array) for array in level)) for level in self.levels]
+        return self.with_levels(self.tag_substates, levels)
+
+    def without(self, words: Container[str]) -> Lexicon:
+        """The lexicon without these words: unknown ones, judged by their signatures."""
+        kept = np.array([word not in words for word in self.words], dtype=np.bool_)
+        n_pairs = np.diff(self.word_offsets)
+        kept_pairs = np.repeat(kept, n_pairs)
+        own = self.pair_weights == 0  # the pairs that have a vector in each level
+        levels = []
+        for level, substates in zip(self.levels, self.tag_substates, strict=True):
+            sizes = substates[self.pair_tags[own]]
+            levels.append(LexiconLevel(level.own[np.repeat(kept_pairs[own], sizes)], level.rows))
+        return Lexicon(
+            [word for word in self.words if word not in words],
+            cumulative(n_pairs[kept]),
+            self.pair_tags[kept_pairs],
+            self.pair_weights[kept_pairs],
+            self.backoff_weights[kept],
+            self.backoff_rows[kept],
+            self.signatures,
+            self.backoff,
+            self.signature,
+            self.normalization,
+            self.tag_substates,
+            levels,
+        )
+
+    def with_levels(
+        self,
+        substates: Sequence[NDArray],
+        levels: Sequence[LexiconLevel],
+        backoff: Backoff | None = None,
+    ) -> Lexicon:
+        """A lexicon of the same words with other levels, of so many substates of each tag.
+
+        backoff: how their rows are smoothed with one another; None: as here.
+        """
+        return Lexicon(
+            self.words,
+            self.word_offsets,
+            self.pair_tags,
+            self.pair_weights,
+            self.backoff_weights,
+            self.backoff_rows,
+            self.signatures,
+            self.backoff if backoff is None else backoff,
+            self.signature,
+            self.normalization,
+            substates,
+            levels,
+        )
+
+    def fields(self, sparse: Callable[[NDArray[np.float32]], Any]) -> dict[str, Any]:
+        """What is to be stored; `sparse` packs the probabilities of a level."""
+        return {
+            "words": self.words,
+            "word_pairs": np.diff(self.word_offsets).astype(np.uint16),
+            "pair_tags": self.pair_tags.astype(np.uint16),
+            "pair_weights": self.pair_weights,
+            "backoff_weights": self.backoff_weights,
+            "backoff_rows": self.backoff_rows,
+            "signatures": self.signatures,
+            "row_parents": self.backoff.parents,
+            "row_weights": self.backoff.weights,
+            "signature": self.signature,
+            "normalization": self.normalization,
+            "levels": [
+                {name: sparse(getattr(level, name)) for name in ("own", "rows")}
+                for level in self.levels
+            ],
+        }
+
+    @classmethod
+    def from_fields(
+        cls,
+        fields: dict[str, Any],
+        n_tags: int,
+        tag_substates: Sequence[NDArray[np.int32]],
+        dense: Callable[[dict[str, Any], int], NDArray[np.float32]],
+    ) -> Lexicon:
+        """The lexicon that `fields` describes. Raises one of `DAMAGE`."""
+        words, signatures = fields["words"], fields["signatures"]
+        if not all(isinstance(text, str) for text in [*words, *signatures]):
+            raise TypeError("a word or signature is not a string")
+        for name, dtype in (
+            ("word_pairs", np.uint16),
+            ("pair_tags", np.uint16),
+            ("pair_weights", np.float32),
+            ("backoff_weights", np.float32),
+            ("backoff_rows", np.int32),
+            ("row_parents", np.int32),
+            ("row_weights", np.float32),
+        ):
+            if fields[name].dtype != dtype:
+                raise TypeError(f"{name} of the wrong type")
+        tags = fields["pair_tags"].astype(np.int32)
+        if len(tags) and tags.max() >= n_tags:
+            raise ValueError("a word with a tag that is none")
+        weights = fields["pair_weights"]
+        if weights.shape != tags.shape:
+            raise ValueError("pairs of words and tags without a weight each")
+        levels = []
+        for stored, substates in zip(fields["levels"], tag_substates, strict=True):
+            width = int(substates.sum())
+            n_rows = len(signatures) + 1
+            levels.append(
+                LexiconLevel(
+                    dense(stored["own"], int(substates[tags[weights == 0]].sum())),
+                    dense(stored["rows"], n_rows * width).reshape(n_rows, width),
+                )
+            )
+        return cls(
+            words,
+            cumulative(fields["word_pairs"]),
+            tags,
+            weights,
+            fields["backoff_weights"],
+            fields["backoff_rows"],
+            signatures,
+            Backoff(fields["row_parents"], fields["row_weights"]),
+            fields["signature"],
+            fields["normalization"],
+            tag_substates,
+            levels,
+        )
+
+    def problem(self, tag_substates: Sequence[NDArray[np.int32]]) -> str | None:
+        """Why this cannot be the lexicon of a grammar with these substates, or None."""
+        n, n_pairs = len(self.words), len(self.pair_tags)
+        arrays = (self.word_offsets, self.backoff_weights, self.backoff_rows)
+        if len(self.backoff.parents) != len(self.signatures):
+            return "the signatures and their rows do not agree"
+        if len(self.index) != n or len(self._rows) != len(self.signatures):
+            return "a word or signature occurs twice"
+        if [a.shape for a in arrays] != [(n + 1,), (n,), (n,)]:
+            return "the arrays of the lexicon do not fit its words"
+        if self.word_offsets[0] != 0 or (np.diff(self.word_offsets) < 0).any():
+            return "the pairs of words are out of order"
+        if int(self.word_offsets[-1]) != n_pairs or self.pair_weights.shape != (n_pairs,):
+            return "the pairs of words are not all there"
+        if n and not 0 <= self.backoff_rows.min() <= self.backoff_rows.max() <= len(
+            self.signatures
+        ):
+            return "a word backs off to a row that is none"
+        if len(self.levels) != len(tag_substates):
+            return f"{len(self.levels)} levels of the lexicon, {len(tag_substates)} of the rules"
+        weights = (self.pair_weights, self.backoff_weights, self.backoff.weights)
+        if n_pairs and (self.pair_tags.min() < 0 or self.pair_tags.max() >= len(tag_substates[0])):
+            return "a word has a tag that is none"
+        own = self.pair_tags[self.pair_weights == 0]
+        for i, (level, mine, substates) in enumerate(
+            zip(self.levels, self.tag_substates, tag_substates, strict=True)
+        ):
+            width = int(substates.sum())
+            shapes = [(int(substates[own].sum()),), (len(self.signatures) + 1, width)]
+            if not np.array_equal(mine, substates) or [a.shape for a in level] != shapes:
+                return "the substates of tags are not those of the grammar"
+            weights += tuple(level)
+            if width and not (self._rows_of(i).max(axis=1) > 0).all():
+                return "an unknown word that no tag allows"
+        if not all(np.isfinite(a).all() and (a >= 0).all() for a in weights):
+            return "a probability of a word is none"
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Lexicon):
+            return NotImplemented
+        return (
+            self.same_words(other)
+            and len(self.levels) == len(other.levels)
+            and all(
+                np.array_equal(a, b)
+                for mine, its in zip(self.levels, other.levels, strict=True)
+                for a, b in zip(mine, its, strict=True)
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def same_words(self, other: Lexicon) -> bool:
+        """Whether all but the probabilities of the levels is equal."""
+        names = ("words", "signatures", "signature", "normalization")
+        arrays = ("word_offsets", "pair_tags", "pair_weights", "backoff_weights", "backoff_rows")
+        return (
+            all(getattr(self, name) == getattr(other, name) for name in names)
+            and all(np.array_equal(getattr(self, a), getattr(other, a)) for a in arrays)
+            and np.array_equal(self.backoff.parents, other.backoff.parents)
+            and np.array_equal(self.backoff.weights, other.backoff.weights)
+        )
+
+
+class LexiconLearner:
+    """Estimates the lexicon of a treebank from expected counts of its pairs of tag and form.
+
+    Counts and emissions of `data.pairs` are vectors of substates one after another, pair p with as
+    many as its tag has.
+    """
+
+    def __init__(self, settings: LexiconSettings, data: TreebankData):
+        self.settings = settings
+        self.n_tags = data.symbols.n_tags
+        self._pair_tags = np.ascontiguousarray(data.pairs[:, 0])
+        texts = sorted(set(data.forms))
+        index = {text: i for i, text in enumerate(texts)}
+        word = np.array([index[text] for text in data.forms], dtype=np.int64)[data.pairs[:, 1]]
+        counts = np.bincount(word, weights=data.pair_counts, minlength=len(texts)).astype(np.int64)
+        smoothed = settings.lexicon == "smoothed"
+        known = np.ones(len(texts), np.bool_) if smoothed else counts >= settings.rare_below
+        self.words = tuple(text for text, kept in zip(texts, known.tolist(), strict=True) if kept)
+        self._index = {text: i for i, text in enumerate(self.words)}
+        self._number_signatures(data, (counts < settings.rare_below)[word])
+        self._number_pairs(data, (np.cumsum(known) - 1)[word], known[word], counts[known])
+
+    def _number_signatures(self, data: TreebankData, rare: NDArray[np.bool_]) -> None:
+        """Rows for the signatures of rare words; a row's parent is smoothed with."""
+        settings = self.settings
+        function = SIGNATURES.get(settings.signature)
+        rows: dict[str, int] = {}
+        parents: list[str | None] = []
+
+        def row(text: str, initial: bool) -> int:
+            chain = tuple(dict.fromkeys(function(text, initial, self._index)))
+            chain = chain if settings.hierarchical else chain[:1]
+            for name, parent in zip(chain, (*chain[1:], None), strict=True):
+                if name in rows:
+                    break
+                rows[name] = len(rows)
+                parents.append(parent)
+            return rows[chain[0]] if chain else -1
+
+        kept = np.unique(data.pairs[rare, 1])
+        of_form = np.full(len(data.forms), -1, dtype=np.int64)
+        for form in kept.tolist():
+            of_form[form] = row(data.forms[form], bool(data.initial[form]))
+        backoff = np.full(len(self.words), -1)
+        if settings.word_backoff == "signature" and settings.lexicon == "smoothed":
+            # A word is judged by its class within sentences, if it was ever seen there.
+            later = dict(sorted(zip(data.forms, data.initial.tolist(), strict=True), reverse=True))
+            for i, text in enumerate(self.words):
+                chain = function(text, later[text], self._index)
+                backoff[i] = next((rows[name] for name in chain if name in rows), -1)
+        self.signatures = tuple(rows)
+        n = len(rows)
+        of_parent = np.array([n if p is None else rows[p] for p in parents], dtype=np.int32)
+        self._rare = rare
+        form_rows = np.where(of_form < 0, n, of_form)
+        self._pair_rows = form_rows[data.pairs[:, 1]]
+        self._backoff_of_rows = Backoff(of_parent, np.zeros(n, dtype=np.float32))
+        seen = self._add_up(self._pair_rows[rare], data.pair_counts[rare], 1)[:n, 0]
+        s0 = settings.signature_smoothing if settings.lexicon == "smoothed" else 0.0
+        self._seen = seen[:, None] + s0
+        self._backoff_of_rows = Backoff(of_parent, (s0 / (seen + s0)).astype(np.float32))
+        self._backoff_rows = np.where(backoff < 0, n, backoff).astype(np.int32)
+
+    def _number_pairs(
+        self,
+        data: TreebankData,
+        word: NDArray[np.int64],
+        known: NDArray[np.bool_],
+        counts: NDArray[np.int64],
+    ) -> None:
+        """The pairs of (known word, tag), those of both places in the sentence together."""
+        settings = self.settings
+        smoothed = settings.lexicon == "smoothed"
+        keys = word[known] * max(self.n_tags, 1) + data.pairs[known, 0]
+        distinct, inverse = np.unique(keys, return_inverse=True)
+        self._known_pairs = np.flatnonzero(known)
+        self._known_as = inverse
+        words = distinct // max(self.n_tags, 1)
+        self._tags = (distinct % max(self.n_tags, 1)).astype(np.int32)
+        self._word_offsets = cumulative(np.bincount(words, minlength=len(counts)))
+        s1 = np.where(
+            counts > settings.frequent, settings.frequent_smoothing, settings.word_smoothing
+        )
+        shrink = counts / (counts + s1) if smoothed else np.ones(len(counts))
+        self._backoff = (s1 * shrink if smoothed else np.zeros(len(counts))).astype(np.float32)
+        self._shrink = shrink[words]
+        pair_counts = np.bincount(inverse, weights=data.pair_counts[known], minlength=len(distinct))
+        tied = np.zeros(len(distinct), dtype=np.bool_)
+        if smoothed and settings.tie_rare:
+            tied = (counts < settings.rare_below - 1)[words]
+        # P(T | S) does not depend on substates.
+        cells = self._pair_rows * self.n_tags + data.pairs[:, 0]
+        rows = self._add_up(cells[self._rare], data.pair_counts[self._rare], self.n_tags)
+        total = np.bincount(data.pairs[:, 0], data.pair_counts, self.n_tags)
+        self._judge(rows, total)
+        share = self._backoff_of_rows.expand(rows)[self._backoff_rows[words], self._tags]
+        tied &= share > 0
+        weights = np.divide(self._shrink * pair_counts, share, where=tied, out=np.zeros(len(share)))
+        self._weights = weights.astype(np.float32)
+        self._own = ~tied
+        self._pair_words = words
+
+    def fit(
+        self,
+        counts: NDArray[np.floating],
+        substates: NDArray[np.int32],
+        branches: NDArray[np.int64] | None = None,
+        smoothing: float = 0.0,
+    ) -> LexiconLevel:
+        """The M-step.
+
+        counts: of data.pairs, see above. substates: int32 (n_tags). branches: int64 (X), a number
+        for each substate of the tags, equal for those that are smoothed with one another by
+        `smoothing`: p'_x = (1 - a) p_x + a mean of the others.
+        """
+        layout = self._layout(substates)
+        width = layout.width
+        total = np.bincount(layout.column, weights=counts, minlength=width)
+        inverse = np.divide(1.0, total, out=np.zeros(width), where=total > 1e-20)
+        rows = self._add_up(layout.cell, counts[layout.rare], width)
+        pairs = np.bincount(
+            layout.known_as, weights=counts[layout.known], minlength=len(layout.pair_column)
+        )
+        # Of no pairs it counts ints.
+        pairs = pairs * (np.repeat(self._shrink, layout.pair_sizes) * inverse[layout.pair_column])
+        own = pairs[layout.own]
+        if self.settings.lexicon == "simple":
+            # Here a signature is a word like others; U, which keeps none of them, is a constant.
+            rows *= inverse
+            rows[-1] = UNSEEN
+        else:
+            self._judge(rows, total)
+            rows *= inverse
+        if smoothing and branches is not None:
+            groups = layout.own_key * width + branches[layout.own_column]
+            own = _smooth(own, groups, smoothing)
+            rows = _smooth(rows, branches, smoothing)
+        return LexiconLevel(*(a.astype(np.float32) for a in (own, rows)))
+
+    def _add_up(
+        self, cells: NDArray[np.int64], counts: NDArray[np.floating], width: int
+    ) -> NDArray[np.float64]:
+        """c_U, (n_signatures + 1, width), of every signature and, last, of all."""
+        size = (len(self.signatures) + 1) * width
+        found = np.bincount(cells, weights=counts, minlength=size)
+        rows = found.astype(np.float64, copy=False).reshape(-1, width)  # of no cells it counts ints
+        self._backoff_of_rows.add_up(rows)
+        return rows
+
+    def _judge(self, rows: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+        """Turn c_U into the own part of P(T_x | S) and, last, P(T_x | U).
+
+        total: counts of all words.
+        """
+        unknown = rows[-1] if rows[-1].any() else total
+        rows[-1] = unknown / unknown.sum()
+        rows[:-1] /= self._seen
+
+    def split(
+        self, level: LexiconLevel, substates: NDArray[np.int32], factor: NDArray[np.int32]
+    ) -> LexiconLevel:
+        """Every part of a substate with the probabilities of the whole.
+
+        substates, factor: int32 (n_tags), how many there are, and into how many parts each goes.
+        """
+        columns = np.repeat(factor, substates)
+        return LexiconLevel(
+            np.repeat(level.own, columns[self._layout(substates).own_column]),
+            np.repeat(level.rows, columns, axis=1),
+        )
+
+    def emissions(self, level: LexiconLevel, substates: NDArray[np.int32]) -> NDArray[np.float32]:
+        """P(word | T_x) of each of data.pairs, float32, as `counts` are laid out."""
+        layout = self._layout(substates)
+        words = np.repeat(self._pair_words, layout.pair_sizes)
+        weights = np.repeat(self._weights, layout.pair_sizes) + self._backoff[words]
+        rows = self._backoff_of_rows.expand(level.rows)
+        pairs = weights * rows[self._backoff_rows[words], layout.pair_column]
+        pairs[layout.own] += level.own
+        found = rows.reshape(-1)[layout.all_cell]
+        found[layout.known] = pairs[layout.known_as]
+        return found
+
+    def lexicon(
+        self, tag_substates: Sequence[NDArray[np.int32]], levels: Sequence[LexiconLevel]
+    ) -> Lexicon:
+        """The lexicon of these levels."""
+        return Lexicon(
+            self.words,
+            self._word_offsets,
+            self._tags,
+            self._weights,
+            self._backoff,
+            self._backoff_rows,
+            self.signatures,
+            self._backoff_of_rows,
+            self.settings.signature,
+            self.settings.normalization,
+            tag_substates,
+            levels,
+        )
+
+    def _layout(self, substates: NDArray[np.int32]) -> _PairLayout:
+        substates = np.asarray(substates, dtype=np.int32)
+        last = getattr(self, "_last", None)
+        if last is None or not np.array_equal(last[0], substates):
+            self._last = last = (substates.copy(), self._new_layout(substates))
+        return last[1]
+
+    def _new_layout(self, substates: NDArray[np.int32]) -> _PairLayout:
+        starts = cumulative(substates)
+        width = int(starts[-1])
+        sizes = substates[self._pair_tags].astype(np.int64)
+        ends = cumulative(sizes)
+        column = np.arange(ends[-1]) + np.repeat(starts[self._pair_tags] - ends[:-1], sizes)
+        rare = np.repeat(self._rare, sizes)
+        cell = np.repeat(self._pair_rows, sizes) * width + column
+        pair_sizes = substates[self._tags].astype(np.int64)
+        pair_ends = cumulative(pair_sizes)
+        pair_column = np.arange(pair_ends[-1]) + np.repeat(
+            starts[self._tags] - pair_ends[:-1], pair_sizes
+        )
+        known = np.zeros(len(sizes), dtype=np.bool_)
+        known[self._known_pairs] = True
+        as_pair = np.zeros(len(sizes), dtype=np.int64)
+        as_pair[self._known_pairs] = self._known_as
+        known = np.repeat(known, sizes)
+        # One more, since of rare words alone no pair may be known.
+        shift = np.repeat(np.append(pair_ends[:-1], 0)[as_pair] - ends[:-1], sizes)
+        known_as = (np.arange(ends[-1]) + shift)[known]
+        own = np.repeat(self._own, pair_sizes)
+        key = np.repeat(np.arange(len(pair_sizes)), pair_sizes)
+        return _PairLayout(
+            width,
+            column,
+            rare,
+            cell[rare],
+            cell,
+            pair_sizes,
+            pair_column,
+            known,
+            known_as,
+            own,
+            pair_column[own],
+            key[own],
+        )
+
+
+class _PairLayout(NamedTuple):
+    """Where entries of flat vectors of substates belong, for one number of substates."""
+
+    width: int
+    # Entries of data.pairs: substate of the tags; is the word rare; place in rows (rare ones, all).
+    column: NDArray[np.int64]
+    rare: NDArray[np.bool_]
+    cell: NDArray[np.int64]
+    all_cell: NDArray[np.int64]
+    # Pairs of known words and tags; which entries of data.pairs are theirs, and where they go.
+    pair_sizes: NDArray[np.int64]
+    pair_column: NDArray[np.int64]
+    known: NDArray[np.bool_]
+    known_as: NDArray[np.int64]
+    # Of those the entries that are not tied.
+    own: NDArray[np.bool_]
+    own_column: NDArray[np.int64]
+    own_key: NDArray[np.int64]
+
+
+def _smooth(
+    values: NDArray[np.float64], groups: NDArray[np.int64], amount: float
+) -> NDArray[np.float64]:
+    """Smooth the last axis within runs of equal `groups`."""
+    if not len(groups):
+        return values
+    starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
+    sizes = np.diff(np.append(starts, len(groups)))
+    total = np.repeat(np.add.reduceat(values, starts, axis=-1), sizes, axis=-1)
+    others = np.repeat(sizes - 1, sizes)
+    mean = np.divide(total - values, others, out=values.copy(), where=others > 0)
+    return (1 - amount) * values + amount * np.maximum(mean, 0)

@@ -1,0 +1,553 @@
+"""From trees to the flat arrays of an X-bar grammar, and from its brackets back to trees.
+
+Petrov & Klein (2007), section 2 and figure 1: a phrase X with n > 2 children becomes a cascade of
+two-child nodes; those between are labelled @X and remember nothing of their neighbours. Over one
+span there is at most one unary production among phrases: of a longer chain the top and the bottom
+are kept, and the most frequent sequence of labels between the two is put back in the output
+(`restore`). The label above the tree (ROOT) is no symbol; where it has several children, a phrase
+of its name is inserted over them, which the output leaves out again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import StructlearnError
+from ...parallel.batches import cumulative
+from ...trees.tree import Tree
+
+BINARIZATIONS = ("right", "left")
+ROOT = "TOP"
+
+Chains = dict[tuple[int, int], tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """The coarse symbols of a grammar under one index: tags, then phrases, then intermediates.
+
+    tags, phrases: labels, each ascending; a tag and a phrase of one spelling are two symbols.
+    intermediates: the symbol of the phrase X of each @X, ascending. root: the label above the tree,
+    which is no symbol unless a phrase of that name had to be inserted.
+    """
+
+    tags: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    intermediates: tuple[int, ...] = ()
+    root: str = ROOT
+
+    @property
+    def n_tags(self) -> int:
+        """Number of tags."""
+        return len(self.tags)
+
+    @property
+    def n_phrases(self) -> int:
+        """Number of labels of phrases."""
+        return len(self.phrases)
+
+    @property
+    def size(self) -> int:
+        """Number of symbols."""
+        return len(self.tags) + len(self.phrases) + len(self.intermediates)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What each symbol is called; an intermediate "@" and its phrase."""
+        plain = self.tags + self.phrases
+        return plain + tuple("@" + plain[phrase] for phrase in self.intermediates)
+
+    @cached_property
+    def phrase_index(self) -> dict[str, int]:
+        """Symbol of each phrase label."""
+        return {label: self.n_tags + i for i, label in enumerate(self.phrases)}
+
+    @cached_property
+    def tag_index(self) -> dict[str, int]:
+        """Symbol of each tag."""
+        return {tag: i for i, tag in enumerate(self.tags)}
+
+    @property
+    def inserted_root(self) -> int:
+        """The phrase inserted where the root has several children; -1 if there is none."""
+        return self.phrase_index.get(self.root, -1)
+
+    def name(self, symbol: int) -> str:
+        """What a symbol is called."""
+        return self.names[symbol]
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """The coarse productions seen in training; a production's id is its place.
+
+    binary: int32 (R, 3) parent, left, right, sorted by (left, right, parent). unary: int32 (U, 2)
+    parent, child, sorted by (child, parent). root: int32 (K) children of ROOT, ascending.
+    """
+
+    binary: NDArray[np.int32]
+    unary: NDArray[np.int32]
+    root: NDArray[np.int32]
+
+    @classmethod
+    def empty(cls) -> Rules:
+        """No rules."""
+        return cls(np.empty((0, 3), np.int32), np.empty((0, 2), np.int32), np.empty(0, np.int32))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Rules):
+            return NotImplemented
+        names = ("binary", "unary", "root")
+        return all(np.array_equal(getattr(self, n), getattr(other, n)) for n in names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def sizes(self, substates: NDArray[np.int32]) -> dict[str, NDArray[np.int64]]:
+        """Number of refinements of each binary, unary and root rule, by these names.
+
+        substates: int32 (n_symbols).
+        """
+        wide = substates.astype(np.int64)
+        return {
+            "binary": wide[self.binary].prod(axis=1),
+            "unary": wide[self.unary].prod(axis=1),
+            "root": wide[self.root],
+        }
+
+    def problem(self, symbols: Symbols) -> str | None:
+        """Why these cannot be rules over `symbols`, or None."""
+        n, size = symbols.n_tags, symbols.size
+        arrays = (self.binary, self.unary, self.root)
+        if any(a.dtype != np.int32 for a in arrays) or self.root.ndim != 1:
+            return "rules that are not int32"
+        if self.binary.shape != (len(self.binary), 3) or self.unary.shape != (len(self.unary), 2):
+            return "rules of the wrong shape"
+        if any(a.size and (a.min() < 0 or a.max() >= size) for a in arrays):
+            return "a rule with a symbol that is none"
+        last = n + symbols.n_phrases
+        parents, children = self.unary.T
+        if (self.binary[:, 0] < n).any() or (parents < n).any() or (parents >= last).any():
+            return "a rule whose parent is no phrase"
+        if (self.root >= last).any() or (children >= last).any() or (parents == children).any():
+            return "a unary rule with an intermediate symbol, or of a symbol to itself"
+        keys = (_keys(self.binary[:, [1, 2, 0]], size), _keys(self.unary[:, ::-1], size), self.root)
+        if any((key[1:] <= key[:-1]).any() for key in keys):
+            return "rules that are not sorted"
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class TreebankData:
+    """Binarised trees as flat arrays; children stand before their parents, trees in order.
+
+    symbol: int32 (n_nodes). left, right: int32 (n_nodes), the children; right is -1 for a unary
+    production, both are for a word. production: int32 (n_nodes), id of the binary or unary rule,
+    or of the pair for a word. offsets: int64 (n_trees + 1), a tree's nodes; its top is the last.
+    roots: int32 (n_trees), id of its root rule. forms: distinct words, each with `initial`, bool
+    (n_forms), whether it stands first in its sentence. pairs: int32 (n_pairs, 2) tag, form.
+    chain_counts: how often (top, bottom, labels between) was collapsed.
+    """
+
+    symbols: Symbols
+    rules: Rules
+    symbol: NDArray[np.int32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    production: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    roots: NDArray[np.int32]
+    forms: tuple[str, ...]
+    initial: NDArray[np.bool_]
+    pairs: NDArray[np.int32]
+    chain_counts: Mapping[tuple[int, int, tuple[int, ...]], int] = field(default_factory=dict)
+    binarization: str = "right"
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.roots)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of all trees."""
+        return len(self.symbol)
+
+    def subset(self, trees: NDArray[np.integer]) -> TreebankData:
+        """Some of the trees, by their numbers, with the symbols, rules and pairs of all."""
+        sizes = np.diff(self.offsets)[trees]
+        offsets = cumulative(sizes)
+        shift = np.repeat(self.offsets[:-1][trees] - offsets[:-1], sizes)
+        nodes = np.arange(offsets[-1]) + shift
+
+        def shifted(children: NDArray[np.int32]) -> NDArray[np.int32]:
+            mine = children[nodes]
+            return np.where(mine < 0, mine, mine - shift).astype(np.int32)
+
+        return replace(
+            self,
+            symbol=self.symbol[nodes],
+            left=shifted(self.left),
+            right=shifted(self.right),
+            production=self.production[nodes],
+            offsets=offsets,
+            roots=self.roots[trees],
+            chain_counts={},
+        )
+
+    def digest(self) -> str:
+        """A hash of the trees."""
+        digest = blake2b(digest_size=16)
+        symbols = self.symbols
+        texts = (self.binarization, symbols.names, symbols.n_tags, symbols.root, self.forms)
+        chains = sorted(self.chain_counts.items())
+        digest.update(repr((*texts, chains)).encode("utf8", "surrogatepass"))
+        arrays = (self.symbol, self.left, self.right, self.production, self.offsets)
+        for array in (*arrays, self.initial, self.pairs):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def is_word(self) -> NDArray[np.bool_]:
+        """bool (n_nodes)"""
+        return self.left < 0
+
+    @cached_property
+    def is_unary(self) -> NDArray[np.bool_]:
+        """bool (n_nodes)"""
+        return (self.left >= 0) & (self.right < 0)
+
+    @cached_property
+    def is_binary(self) -> NDArray[np.bool_]:
+        """bool (n_nodes)"""
+        return self.right >= 0
+
+    @cached_property
+    def occurrences(self) -> NDArray[np.int64]:
+        """How often each symbol occurs, int64 (n_symbols)."""
+        return np.bincount(self.symbol, minlength=self.symbols.size)
+
+    @cached_property
+    def pair_counts(self) -> NDArray[np.int64]:
+        """How often each pair occurs, int64 (n_pairs)."""
+        return np.bincount(self.production[self.is_word], minlength=len(self.pairs))
+
+    @cached_property
+    def chains(self) -> Chains:
+        """For each (top, bottom) collapsed the labels most often found between the two."""
+        return most_frequent_chains(self.chain_counts)
+
+
+def binarize(trees: Iterable[Tree], binarization: str = "right", root: str = ROOT) -> TreebankData:
+    """Encode normalised trees (`trees.normalize`), of which `root` is the label above.
+
+    A tree that has another label on top is taken as if `root` stood above it. binarization:
+    "right" (X -> c1 @X, as in the paper) or "left" (X -> @X cn). Raises StructlearnError for any
+    other.
+    """
+    if binarization not in BINARIZATIONS:
+        raise StructlearnError("SL401", value=binarization, known=", ".join(BINARIZATIONS))
+    encoder = _Encoder(binarization, root)
+    for tree in trees:
+        encoder.add(tree)
+    return encoder.finish()
+
+
+def concatenate(parts: Sequence[TreebankData]) -> TreebankData:
+    """All trees of `parts` as one; symbols, rules, forms and pairs are numbered anew.
+
+    Raises StructlearnError if the parts differ in binarisation or root, or if there are none.
+    """
+    if len({(part.binarization, part.symbols.root) for part in parts}) != 1:
+        raise StructlearnError("SL402", number=len(parts))
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    tags = sorted({tag for part in parts for tag in part.symbols.tags})
+    phrases = sorted({label for part in parts for label in part.symbols.phrases})
+    split = {part.symbols.names[x] for part in parts for x in part.symbols.intermediates}
+    symbols = _symbols(tags, phrases, split, first.symbols.root)
+    forms: dict[tuple[str, bool], int] = {}
+    nodes, words, counts = [], [], Counter()
+    for part in parts:
+        to = renumbering(part.symbols, symbols)
+        mine = [forms.setdefault(form, len(forms)) for form in _forms(part)]
+        nodes.append(to[part.symbol])
+        form = np.full(part.n_nodes, -1, dtype=np.int32)
+        form[part.is_word] = np.array(mine, dtype=np.int32)[
+            part.pairs[part.production[part.is_word], 1]
+        ]
+        words.append(form)
+        for (top, bottom, between), count in part.chain_counts.items():
+            counts[int(to[top]), int(to[bottom]), tuple(to[list(between)].tolist())] += count
+    shifts = np.cumsum([0, *(part.n_nodes for part in parts)])
+    shifted = list(zip(parts, shifts[:-1].tolist(), strict=True))
+    return _number(
+        symbols,
+        np.concatenate(nodes),
+        np.concatenate([np.where(p.left < 0, -1, p.left + s) for p, s in shifted]),
+        np.concatenate([np.where(p.right < 0, -1, p.right + s) for p, s in shifted]),
+        np.concatenate(words),
+        np.concatenate([[0], *(part.offsets[1:] + shift for part, shift in shifted)]),
+        list(forms),
+        counts,
+        first.binarization,
+    )
+
+
+def most_frequent_chains(counts: Mapping[tuple[int, int, tuple[int, ...]], int]) -> Chains:
+    """The most frequent expansion of every collapsed (top, bottom); the shortest of equals."""
+    best: dict[tuple[int, int], tuple[int, int, tuple[int, ...]]] = {}
+    for (top, bottom, between), count in counts.items():
+        rank = (-count, len(between), between)
+        if rank < best.get((top, bottom), (1, 0, ())):
+            best[top, bottom] = rank
+    return {pair: best[pair][2] for pair in sorted(best) if best[pair][2]}
+
+
+def restore(
+    symbols: Symbols,
+    chains: Mapping[tuple[int, int], tuple[int, ...]],
+    brackets: Iterable[tuple[int, int, int]],
+) -> list[tuple[int, int, int, int]]:
+    """The brackets of the tree that a binarised one stands for.
+
+    brackets: (symbol, start, end) of the nodes of one tree in pre-order, tags with or without.
+    Returns (phrase, start, end, source) in pre-order: intermediates, tags and the inserted root
+    left out, collapsed chains expanded; source is the place in `brackets` that the bracket is of,
+    for the labels of an expanded chain that of its top.
+    """
+    first, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
+    inserted = symbols.inserted_root
+    kept: list[tuple[int, int, int, int]] = []
+    for source, (symbol, start, end) in enumerate(brackets):
+        if not first <= symbol < last or (source == 0 and symbol == inserted):
+            continue
+        if kept and kept[-1][1:3] == (start, end):
+            top = kept[-1]
+            kept.extend((label, *top[1:]) for label in chains.get((top[0], symbol), ()))
+        kept.append((symbol, start, end, source))
+    return kept
+
+
+def to_tree(
+    data: TreebankData, index: int, chains: Mapping[tuple[int, int], tuple[int, ...]] | None = None
+) -> Tree:
+    """One tree of `data` as it was, but for chains that are not the most frequent ones."""
+    symbols = data.symbols
+    begin, end = int(data.offsets[index]), int(data.offsets[index + 1])
+    width = np.zeros(end - begin, dtype=np.int64)
+    for node in range(begin, end):
+        left, right = data.left[node], data.right[node]
+        below = [width[child - begin] for child in (left, right) if child >= 0]
+        width[node - begin] = sum(below) if below else 1
+    brackets, words, tags = [], [], []
+    stack = [(end - 1, 0)]
+    while stack:
+        node, start = stack.pop()
+        left, right = int(data.left[node]), int(data.right[node])
+        brackets.append((int(data.symbol[node]), start, start + int(width[node - begin])))
+        if left < 0:
+            tag, form = data.pairs[data.production[node]]
+            tags.append(symbols.names[tag])
+            words.append(data.forms[form])
+        if right >= 0:
+            stack.append((right, start + int(width[left - begin])))
+        if left >= 0:
+            stack.append((left, start))
+    spans = [(symbols.root, 0, len(words))]
+    found = restore(symbols, data.chains if chains is None else chains, brackets)
+    spans += [(symbols.names[label], start, end) for label, start, end, _ in found]
+    return Tree.from_spans(words, tags, spans)
+
+
+class _Encoder:
+    """Gathers nodes of trees one after another, with labels numbered as they come."""
+
+    def __init__(self, binarization: str, root: str):
+        self.right_branching = binarization == "right"
+        self.binarization = binarization
+        self.root = root
+        self.tags: dict[str, int] = {}
+        self.phrases: dict[str, int] = {}
+        self.split: set[int] = set()  # phrases that have an intermediate
+        self.forms: dict[tuple[str, bool], int] = {}
+        self.symbol: list[int] = []  # 3 i for tag i, 3 i + 1 for phrase i, 3 i + 2 for its @
+        self.left: list[int] = []
+        self.right: list[int] = []
+        self.form: list[int] = []
+        self.offsets = [0]
+        self.chains: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
+
+    def add(self, tree: Tree) -> None:
+        work: list[Tree | tuple[list[str], int]] = [tree]
+        # A root with several children stays: it is then the phrase to insert.
+        if tree.label == self.root and len(tree.children) == 1:
+            work = [tree.children[0]]
+        done: list[int] = []  # nodes without a parent yet
+        n_words = 0
+        while work:
+            item = work.pop()
+            if isinstance(item, tuple):
+                self._close(*item, done)
+            elif item.word is not None:
+                key = (item.word, n_words == 0)
+                form = self.forms.setdefault(key, len(self.forms))
+                tag = self.tags.setdefault(item.label, len(self.tags))
+                done.append(self._node(3 * tag, -1, -1, form))
+                n_words += 1
+            else:
+                labels = [item.label]
+                children = item.children
+                while len(children) == 1 and children[0].word is None:
+                    labels.append(children[0].label)
+                    children = children[0].children
+                work.append((labels, len(children)))
+                work.extend(reversed(children))
+        self.offsets.append(len(self.symbol))
+
+    def _close(self, labels: list[str], n: int, done: list[int]) -> None:
+        """Put a phrase, with the chain of `labels` over it, above the last n of `done`."""
+        children = done[-n:]
+        del done[-n:]
+        phrase = self.phrases.setdefault(labels[-1], len(self.phrases))
+        if n == 1:
+            node = self._node(3 * phrase + 1, children[0], -1)
+        else:
+            if n > 2:
+                self.split.add(phrase)
+            if not self.right_branching:
+                children.reverse()
+            node = children.pop()
+            while children:
+                symbol = 3 * phrase + (2 if len(children) > 1 else 1)
+                pair = (children.pop(), node)
+                node = self._node(symbol, *(pair if self.right_branching else pair[::-1]))
+        if labels[0] != labels[-1]:
+            # Also those between are symbols, even if they occur nowhere else.
+            top, *_ = (self.phrases.setdefault(name, len(self.phrases)) for name in labels)
+            self.chains[labels[0], labels[-1], tuple(labels[1:-1])] += 1
+            node = self._node(3 * top + 1, node, -1)
+        done.append(node)
+
+    def _node(self, symbol: int, left: int, right: int, form: int = -1) -> int:
+        self.symbol.append(symbol)
+        self.left.append(left)
+        self.right.append(right)
+        self.form.append(form)
+        return len(self.symbol) - 1
+
+    def finish(self) -> TreebankData:
+        plain = list(self.phrases)
+        split = {plain[phrase] for phrase in self.split}
+        symbols = _symbols(sorted(self.tags), sorted(self.phrases), split, self.root)
+        to = np.zeros(3 * max(len(self.tags), len(self.phrases)), dtype=np.int32)
+        for tag, i in self.tags.items():
+            to[3 * i] = symbols.tag_index[tag]
+        for label, i in self.phrases.items():
+            to[3 * i + 1] = symbols.phrase_index[label]
+        places = {phrase: i for i, phrase in enumerate(symbols.intermediates)}
+        first = symbols.n_tags + symbols.n_phrases
+        for i in self.split:
+            to[3 * i + 2] = first + places[symbols.phrase_index[plain[i]]]
+        index = symbols.phrase_index
+        chains = {
+            (index[top], index[bottom], tuple(index[label] for label in between)): count
+            for (top, bottom, between), count in self.chains.items()
+        }
+        return _number(
+            symbols,
+            to[np.array(self.symbol, dtype=np.int64)],
+            np.array(self.left, dtype=np.int64),
+            np.array(self.right, dtype=np.int64),
+            np.array(self.form, dtype=np.int64),
+            np.array(self.offsets, dtype=np.int64),
+            list(self.forms),
+            chains,
+            self.binarization,
+        )
+
+
+def _symbols(tags: list[str], phrases: list[str], split: set[str], root: str) -> Symbols:
+    places = {label: len(tags) + i for i, label in enumerate(phrases)}
+    intermediates = tuple(sorted(places[label] for label in split))
+    return Symbols(tuple(tags), tuple(phrases), intermediates, root)
+
+
+def renumbering(old: Symbols, new: Symbols) -> NDArray[np.int32]:
+    """The number among new symbols, which hold all old ones, of each old one: int32 (old.size)."""
+    first = new.n_tags + new.n_phrases
+    places = {new.names[phrase]: first + i for i, phrase in enumerate(new.intermediates)}
+    numbers = [new.tag_index[tag] for tag in old.tags]
+    numbers += [new.phrase_index[label] for label in old.phrases]
+    numbers += [places[old.names[phrase]] for phrase in old.intermediates]
+    return np.array(numbers, dtype=np.int32)
+
+
+def _forms(data: TreebankData) -> list[tuple[str, bool]]:
+    return list(zip(data.forms, data.initial.tolist(), strict=True))
+
+
+def _keys(columns: NDArray[np.integer], size: int) -> NDArray[np.int64]:
+    """One number for each row, ascending as the rows do."""
+    key = np.zeros(len(columns), dtype=np.int64)
+    for column in columns.T:
+        key = key * size + column
+    return key
+
+
+def _distinct(
+    columns: NDArray[np.integer], size: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The distinct rows, ascending, and for each row which of them it is."""
+    _, first, inverse = np.unique(_keys(columns, size), return_index=True, return_inverse=True)
+    return columns[first].astype(np.int32), inverse.astype(np.int32)
+
+
+def _number(
+    symbols: Symbols,
+    symbol: NDArray[np.integer],
+    left: NDArray[np.integer],
+    right: NDArray[np.integer],
+    form: NDArray[np.integer],
+    offsets: NDArray[np.integer],
+    forms: list[tuple[str, bool]],
+    chain_counts: Mapping[tuple[int, int, tuple[int, ...]], int],
+    binarization: str,
+) -> TreebankData:
+    """Number the productions of nodes, the rules and pairs ascending."""
+    word, binary = left < 0, right >= 0
+    unary = ~word & ~binary
+    production = np.empty(len(symbol), dtype=np.int32)
+    columns = np.stack([symbol[left[binary]], symbol[right[binary]], symbol[binary]], axis=1)
+    binaries, production[binary] = _distinct(columns, symbols.size)
+    columns = np.stack([symbol[left[unary]], symbol[unary]], axis=1)
+    unaries, production[unary] = _distinct(columns, symbols.size)
+    columns = np.stack([symbol[word], form[word]], axis=1)
+    pairs, production[word] = _distinct(columns, max(len(forms), 1))
+    roots, root = np.unique(symbol[offsets[1:] - 1], return_inverse=True)
+    return TreebankData(
+        symbols,
+        Rules(
+            np.ascontiguousarray(binaries[:, [2, 0, 1]]),
+            np.ascontiguousarray(unaries[:, ::-1]),
+            roots.astype(np.int32),
+        ),
+        symbol.astype(np.int32),
+        left.astype(np.int32),
+        right.astype(np.int32),
+        production,
+        offsets.astype(np.int64),
+        root.astype(np.int32),
+        tuple(text for text, _ in forms),
+        np.array([initial for _, initial in forms], dtype=np.bool_),
+        pairs,
+        dict(sorted(chain_counts.items())),
+        binarization,
+    )

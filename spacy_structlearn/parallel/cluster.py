@@ -1,0 +1,387 @@
+"""Shards that live in actors of a Ray cluster: Moritz et al. (2018), https://ray.io.
+
+What is trained with the `make_engine` of `ray_cluster` has its shards in actors, on one machine or
+on many. An actor gets its part of the data once, makes what a shard keeps
+of it (features, forests) and keeps that. Each evaluation sends it the parameters, once for all
+actors of a machine, and what each shard gives is added up here in the order of the shards: the sum
+is that of `shards.ThreadEngine`, bit for bit.
+
+An actor that dies, be it with its machine, costs time alone. Another one makes its shards anew,
+does to them what had been done, and goes on with the evaluation that was under way. Only this
+process must not die; what it trains is saved as ever (`structlearn train` goes on from its
+checkpoints).
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ..errors import StructlearnError
+from ..optimize.lbfgs import Vector
+from .shards import (
+    Arrays,
+    Engine,
+    MakeEngine,
+    Shard,
+    expected_counts,
+    make_engine,
+    total,
+    value_and_grad,
+)
+
+R = TypeVar("R")
+
+_AHEAD = 2  # evaluations for each actor that may be under way or wait for those before them
+_DEATHS = 3  # in a row, without a result in between, after which nobody would live
+START_S = 60.0  # how long an actor may take to begin, before others get its shards
+
+
+@contextmanager
+def ray_cluster(address: str | None = None, workers: int | None = None) -> Iterator[MakeEngine]:
+    """Gives what makes engines whose shards, if they are several, are in actors of a Ray cluster.
+
+    address: see `connected`. workers: number of actors, each with a core of its own; None: as many
+    as there are cores. There are at most as many as shards. Raises StructlearnError SL250 without
+    Ray.
+    """
+    with connected(address):
+        yield partial(_make_engine, workers)
+
+
+def _make_engine(
+    workers: int | None,
+    make: Callable[[Any, Any], Shard],
+    shared: Any,
+    parts: Sequence[Any],
+    threads: int = 1,
+) -> Engine:
+    if len(parts) == 1:
+        return make_engine(make, shared, parts, threads)
+    return RayEngine(make, shared, parts, workers)
+
+
+@contextmanager
+def connected(address: str | None = None) -> Iterator[None]:
+    """Be connected to a Ray cluster, which is left again, or ended, unless it was already so.
+
+    address: None: the one that runs on this machine or that RAY_ADDRESS names, or else a new one of
+    this machine alone. Raises StructlearnError SL250 if Ray is not installed.
+    """
+    ray = import_ray()
+    if ray.is_initialized():
+        yield
+        return
+    # Nothing is told to anybody of how it is used, and no server is started for a browser.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def import_ray() -> Any:
+    """The module. Raises StructlearnError SL250 if it is not installed."""
+    try:
+        import ray
+    except ImportError:
+        raise StructlearnError("SL250") from None
+    return ray
+
+
+class Traffic(NamedTuple):
+    """Bytes so far: sent, counted once for each machine that has actors, and received."""
+
+    sent: int
+    received: int
+
+
+class RayEngine:
+    """An `shards.Engine` whose shards are in actors. Ray must have been started.
+
+    make, shared, parts: see `shards.make_engine`. workers: see `ray_cluster`. start_s: how many
+    seconds an actor may wait for a core; then the others have its shards.
+    Attributes: shards; deaths, of actors, so far; traffic.
+    Not to be used by two threads at a time. What a shard raises comes through: of several errors,
+    that of the first shard. Raises StructlearnError SL209 without parts or workers, SL251 if no
+    actor can begin, SL252 if they die again and again.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Any, Any], Shard],
+        shared: Any,
+        parts: Sequence[Any],
+        workers: int | None = None,
+        start_s: float = START_S,
+    ):
+        ray = import_ray()
+        for name, value in (("shards", len(parts)), ("workers", workers)):
+            if value is not None and value < 1:
+                raise StructlearnError("SL209", name=name, wanted="1 or more", value=value)
+        self._ray = ray
+        self._start_s = start_s
+        self._failures = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError)
+        self._actor = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(_Actor)
+        self.deaths = 0
+        self._deaths_in_a_row = 0
+        self.traffic = Traffic(0, 0)
+        self._recipe = ray.put((make, shared))
+        self._parts = [ray.put(part) for part in parts]
+        self._done: list[Any] = []  # what was done to the shards: references to tasks
+        self._doing: tuple[Any, ...] = ()  # what is being done to them, one after another
+        self._n_did = 0  # the first shards, to which it was done
+        self._states: list[Any] = [None] * len(parts)
+        self.shards = [_ShardElsewhere(self, number) for number in range(len(parts))]
+        wanted = workers or int(ray.cluster_resources().get("CPU", 1))
+        self._actors: dict[int, Any] = {}
+        self._nodes: dict[int, str] = {}
+        self._numbers = itertools.count()
+        self._owners: list[int] = []  # the actor of each shard
+        begun = self._start(max(1, min(wanted, len(parts))))
+        if not begun:
+            raise StructlearnError("SL251", seconds=start_s)
+        self._owners = [begun[number % len(begun)] for number in range(len(parts))]
+        self._make(range(len(parts)))
+
+    @property
+    def workers(self) -> int:
+        """How many actors there are now."""
+        return len(self._actors)
+
+    def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
+        """See `shards.Engine`."""
+        value, (gradient,) = total(self._own(self._stream((value_and_grad, (x,)))))
+        return value, gradient
+
+    def expected_counts(self, parameters: Any) -> tuple[float, Arrays]:
+        """See `shards.Engine`."""
+        return total(self._own(self._stream((expected_counts, (parameters,)))))
+
+    def map(self, function: Callable[..., R], *arguments: Any) -> list[R]:
+        """See `shards.Engine`. Arrays in the results cannot be written to."""
+        return list(self._stream((function, arguments)))
+
+    def update(self, function: Callable[..., R], *arguments: Any) -> list[R]:
+        """See `shards.Engine`. Arrays in the results cannot be written to."""
+        task = self._put((function, arguments))
+        results = []
+        self._doing, self._n_did = (task,), 0
+        try:
+            for result in self._stream_put(task):
+                results.append(result)
+                self._n_did += 1
+            self._done.append(task)
+        finally:
+            self._doing = ()
+        return results
+
+    def close(self) -> None:
+        """Close the shards and end the actors."""
+        actors, self._actors = self._actors, {}
+        closing = [actor.close.remote() for actor in actors.values()]
+        try:
+            for reference in closing:
+                with suppress(*self._failures):
+                    self._ray.get(reference)
+        finally:
+            if self._ray.is_initialized():
+                for actor in actors.values():
+                    self._ray.kill(actor)
+
+    def __enter__(self) -> RayEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def one(self, number: int, task: tuple[Callable[..., R], tuple[Any, ...]]) -> R:
+        """What one shard gives: function(shard, *arguments)."""
+        reference = self._put(task)
+        return self._fetch(number, *self._ask(number, reference), reference)
+
+    # --- evaluations --------------------------------------------------------------------------
+    def _put(self, task: Any) -> Any:
+        nodes = len(set(self._nodes.values()))
+        self.traffic = self.traffic._replace(sent=self.traffic.sent + nodes * size_of(task))
+        return self._ray.put(task)
+
+    def _stream(self, task: tuple[Callable[..., R], tuple[Any, ...]]) -> Iterator[R]:
+        """What the shards give, in their order; few wait in memory at a time."""
+        return self._stream_put(self._put(task))
+
+    def _stream_put(self, task: Any) -> Iterator[Any]:
+        numbers = iter(range(len(self.shards)))
+        waiting: deque[tuple[int, int, Any]] = deque()
+        try:
+            while True:
+                for number in itertools.islice(
+                    numbers, max(0, _AHEAD * len(self._actors) - len(waiting))
+                ):
+                    waiting.append((number, *self._ask(number, task)))
+                if not waiting:
+                    return
+                found = self._fetch(*waiting[0], task)
+                waiting.popleft()
+                yield found
+                del found
+        finally:
+            # Nothing goes on behind the caller's back.
+            for number, owner, reference in waiting:
+                if owner == self._owners[number]:
+                    self._ray.wait([reference])
+
+    def _ask(self, number: int, task: Any) -> tuple[int, Any]:
+        """The actor that was asked, and a reference to what it will give."""
+        owner = self._owners[number]
+        return owner, self._actors[owner].run.remote(number, task)
+
+    def _fetch(self, number: int, owner: int, reference: Any, task: Any) -> Any:
+        while True:
+            if owner != self._owners[number]:  # the shard was made anew, without this
+                owner, reference = self._ask(number, task)
+            try:
+                result, self._states[number] = self._ray.get(reference)
+            except self._failures:
+                self._bury(owner)
+                owner, reference = self._ask(number, task)
+            else:
+                self._deaths_in_a_row = 0
+                received = self.traffic.received + size_of(result)
+                self.traffic = self.traffic._replace(received=received)
+                return result
+
+    def _own(self, parts: Iterator[tuple[float, Arrays]]) -> Iterator[tuple[float, Arrays]]:
+        """The arrays of the first part are copied, since the sum is made in them."""
+        for value, arrays in itertools.islice(parts, 1):
+            copies = [np.array(array) for array in arrays]
+            # A named tuple stays one.
+            make = getattr(type(arrays), "_make", tuple)
+            yield value, make(copies)
+        yield from parts
+
+    # --- actors -------------------------------------------------------------------------------
+    def _start(self, n: int) -> list[int]:
+        """Begin so many actors. Returns the numbers of those that have a core."""
+        actors = {next(self._numbers): self._actor.remote() for _ in range(n)}
+        references = {actor.node.remote(): number for number, actor in actors.items()}
+        ready, _ = self._ray.wait(list(references), num_returns=n, timeout=self._start_s)
+        begun = []
+        for reference in ready:
+            with suppress(*self._failures):
+                self._nodes[references[reference]] = self._ray.get(reference)
+                begun.append(references[reference])
+        for number, actor in actors.items():
+            if number in begun:
+                self._actors[number] = actor
+            else:
+                self._ray.kill(actor)
+        return sorted(begun)
+
+    def _make(self, numbers: Sequence[int]) -> None:
+        """Make shards in their actors, as they were."""
+        making = []
+        for number in numbers:
+            owner = self._owners[number]
+            known = self._recipe, self._parts[number], self._states[number], *self._done
+            doing = self._doing if number < self._n_did else ()
+            making.append((owner, self._actors[owner].make.remote(number, *known, *doing)))
+        for owner, reference in making:
+            try:
+                self._ray.get(reference)
+            except self._failures:
+                # All of its shards are made by others.
+                self._bury(owner)
+
+    def _bury(self, owner: int) -> None:
+        """Make the shards of an actor that died elsewhere, unless that was done before."""
+        if owner not in self._actors:
+            return
+        self._ray.kill(self._actors.pop(owner))
+        del self._nodes[owner]
+        self.deaths += 1
+        self._deaths_in_a_row += 1
+        if self._deaths_in_a_row > _DEATHS * len(self.shards):
+            raise StructlearnError("SL252", deaths=self._deaths_in_a_row)
+        begun = self._start(1) or list(self._actors)
+        if not begun:
+            raise StructlearnError("SL251", seconds=self._start_s)
+        orphans = [number for number, of in enumerate(self._owners) if of == owner]
+        for place, number in enumerate(orphans):
+            self._owners[number] = begun[place % len(begun)]
+        self._make(orphans)
+
+
+class _ShardElsewhere:
+    """One shard of a `RayEngine`, by itself."""
+
+    def __init__(self, engine: RayEngine, number: int):
+        self._engine, self._number = engine, number
+
+    def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
+        """See `shards.Shard`."""
+        value, (gradient,) = self._engine.one(self._number, (value_and_grad, (x,)))
+        return value, np.array(gradient)
+
+    def expected_counts(self, parameters: Any) -> tuple[float, Arrays]:
+        """See `shards.Shard`."""
+        parts = iter([self._engine.one(self._number, (expected_counts, (parameters,)))])
+        return next(self._engine._own(parts))
+
+    def close(self) -> None:
+        """Nothing: the engine closes all of its shards."""
+
+
+class _Actor:
+    """Has some shards of a `RayEngine`."""
+
+    def __init__(self) -> None:
+        self._shards: dict[int, Shard] = {}
+
+    def node(self) -> str:
+        """Where it is."""
+        import ray
+
+        return ray.get_runtime_context().get_node_id()
+
+    def make(self, number: int, recipe: Any, part: Any, state: Any, *done: Any) -> None:
+        """Make a shard, do to it what was done, and give it the state that it had."""
+        make, shared = recipe
+        shard = make(shared, part)
+        for function, arguments in done:
+            function(shard, *arguments)
+        if state is not None:
+            shard.state = state
+        self._shards[number] = shard
+
+    def run(self, number: int, task: Any) -> tuple[Any, Any]:
+        """What a function gives of a shard, and the shard's state."""
+        function, arguments = task
+        shard = self._shards[number]
+        result = function(shard, *arguments)
+        return result, getattr(shard, "state", None)
+
+    def close(self) -> None:
+        """Close the shards."""
+        for shard in self._shards.values():
+            shard.close()
+
+
+def size_of(value: Any) -> int:
+    """Bytes of a value as Ray sends it, with arrays beside the rest."""
+    from ray import cloudpickle
+
+    buffers: list[pickle.PickleBuffer] = []
+    rest = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    return len(rest) + sum(buffer.raw().nbytes for buffer in buffers)

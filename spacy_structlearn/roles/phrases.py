@@ -1,0 +1,199 @@
+"""The phrases of a tree that can be arguments of a predicate.
+
+1. `RoleTree` numbers the nodes of a tree; an argument is a phrase in it, a bare word, or neither.
+2. `candidates` are the nodes that can be arguments of a predicate (Xue & Palmer 2004, "Calibrating
+   features for semantic role labeling", section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..errors import StructlearnError
+from ..trees.heads import COLLINS, HeadRules
+from ..trees.tree import Tree
+from .propositions import (
+    CONTINUATION,
+    ENGLISH,
+    Argument,
+    RoleLabels,
+    base_label,
+)
+
+
+class RoleTree:
+    """The nodes of a tree by their number in pre-order, 0 the root, words included.
+
+    labels, words (None for a phrase), parents (-1 for the root), children, starts, ends (tokens,
+    end exclusive), heads (the token that is the head): each has an entry for a node. leaves: the
+    node of each token. rules, classes: the head rules and the labels that candidates and features
+    go by. columns: of features, see `srl_features`.
+    """
+
+    __slots__ = ("_nodes", "_sisters", "children", "classes", "columns", "ends", "heads", "labels")
+    __slots__ += ("leaves", "parents", "rules", "starts", "tree", "words")
+
+    def __init__(self, tree: Tree, rules: HeadRules = COLLINS, labels: RoleLabels = ENGLISH):
+        self.tree, self.rules, self.classes = tree, rules, labels
+        nodes = list(tree.subtrees())
+        n = len(nodes)
+        self.labels = [node.label for node in nodes]
+        self.words = [node.word for node in nodes]
+        self.leaves = [index for index, word in enumerate(self.words) if word is not None]
+        self.parents, self.starts, self.ends, self.heads = [-1] * n, [0] * n, [0] * n, [0] * n
+        self.children: list[list[int]] = [[]] * n
+        position = len(self.leaves)
+        above: list[int] = []  # nodes whose parent has not been met yet, the leftmost on top
+        for index in range(n - 1, -1, -1):
+            node = nodes[index]
+            if node.word is not None:
+                self.ends[index] = position
+                position -= 1
+                self.starts[index] = self.heads[index] = position
+            else:
+                number = len(node.children)
+                below = above[: -number - 1 : -1]
+                del above[-number:]
+                for child in below:
+                    self.parents[child] = index
+                self.children[index] = below
+                self.starts[index], self.ends[index] = self.starts[below[0]], self.ends[below[-1]]
+                head = rules.head_child(node) if number > 1 else 0
+                self.heads[index] = self.heads[below[head]]
+            above.append(index)
+        self._nodes: dict[tuple[int, int], int] | None = None
+        self._sisters: dict[int, list[int]] = {}
+        self.columns: dict[str, list[str | None]] = {}
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def span(self, node: int) -> tuple[int, int]:
+        """(start, end) in tokens."""
+        return self.starts[node], self.ends[node]
+
+    def node(self, start: int, end: int) -> int | None:
+        """The highest node over exactly these tokens; a word where it has no phrase of its own;
+        None where there is no such node.
+        """
+        if self._nodes is None:
+            self._nodes = {}
+            for index, span in enumerate(zip(self.starts, self.ends, strict=True)):
+                self._nodes.setdefault(span, index)
+        return self._nodes.get((start, end))
+
+    def pieces(self, start: int, end: int) -> list[int]:
+        """The fewest nodes that make up these tokens, from left to right, each the highest of its
+        span. Raises SL131 for a span that is empty or goes beyond the tokens.
+        """
+        if not 0 <= start < end <= len(self.leaves):
+            raise StructlearnError("SL131", what=f"span ({start}, {end})", n=len(self.leaves))
+        found: list[int] = []
+        while start < end:
+            node = self.leaves[start]
+            while (parent := self.parents[node]) >= 0 and (
+                self.starts[parent] == start and self.ends[parent] <= end
+            ):
+                node = parent
+            found.append(node)
+            start = self.ends[node]
+        return found
+
+    def predicate(self, token: int) -> int:
+        """The node of a token. Raises SL131 if there is none."""
+        if not 0 <= token < len(self.leaves):
+            raise StructlearnError("SL131", what=f"token {token}", n=len(self.leaves))
+        return self.leaves[token]
+
+    def ancestors(self, node: int) -> Iterator[int]:
+        """The nodes above a node, from the nearest to the root."""
+        while (node := self.parents[node]) >= 0:
+            yield node
+
+
+def argument_nodes(
+    nodes: RoleTree, arguments: Iterable[Argument], *, split: bool = True
+) -> list[tuple[str, int]]:
+    """The nodes that arguments are, as (label, node), in the order of the arguments.
+
+    An argument that is no node gives a node for each of its pieces, those after the first labelled
+    C-; without `split` it is left out. Raises SL131 as `RoleTree.pieces`.
+    """
+    found: list[tuple[str, int]] = []
+    for label, start, end in arguments:
+        node = nodes.node(start, end)
+        if node is not None:
+            found.append((label, node))
+        elif split:
+            first, *rest = nodes.pieces(start, end)
+            later = label if label.startswith(CONTINUATION) else CONTINUATION + label
+            found.append((label, first))
+            found.extend((later, piece) for piece in rest)
+    return found
+
+
+def gold_roles(
+    nodes: RoleTree, arguments: Iterable[Argument], candidates: Sequence[int]
+) -> list[str | None]:
+    """The role of each candidate, without R- and C-; None for one that is no argument.
+
+    arguments: those of one predicate, `Proposition.roles`. The tree may be another than the one
+    that they were annotated in: an argument that is no node of it is found in its pieces.
+    """
+    roles = {node: base_label(label) for label, node in argument_nodes(nodes, arguments)}
+    return [roles.get(node) for node in candidates]
+
+
+# --- candidates -----------------------------------------------------------------------------------
+def candidates(nodes: RoleTree, predicate: int) -> list[int]:
+    """The nodes that can be arguments of a predicate, a token, in ascending order.
+
+    They are the sisters of the predicate and of each node above it, and the children of those that
+    are prepositional phrases. Punctuation is left out, and so is what is coordinated: where a
+    conjunction is a sister, it and the sisters with the same label. Source: Xue & Palmer (2004).
+    Raises SL131 for a token that is none.
+    """
+    found: list[int] = []
+    for node in sisters(nodes, predicate):
+        found.append(node)
+        below = nodes.children[node]
+        if len(below) > 1 and nodes.labels[node] in nodes.classes.preposition_phrases:
+            found.extend(child for child in below if not _is_punctuation(nodes, child))
+    return sorted(found)
+
+
+def _is_punctuation(nodes: RoleTree, node: int) -> bool:
+    return nodes.words[node] is not None and nodes.labels[node] in nodes.rules.punctuation
+
+
+def sisters(nodes: RoleTree, predicate: int) -> list[int]:
+    """The sisters on the way from the predicate to the root, without punctuation and what is
+    coordinated, nearest level first.
+    """
+    found = nodes._sisters.get(predicate)
+    if found is not None:
+        return found
+    found = []
+    below = nodes.predicate(predicate)
+    punctuation = nodes.rules.punctuation
+    for parent in nodes.ancestors(below):
+        sisters = [child for child in nodes.children[parent] if child != below]
+        if sisters:
+            names = [nodes.labels[child] for child in sisters]
+            own = collapsed(nodes, nodes.labels[below])
+            same = [collapsed(nodes, name) == own for name in names]
+            coordinated = any(same) and not nodes.classes.conjunctions.isdisjoint(names)
+            found.extend(
+                child
+                for child, name, alike in zip(sisters, names, same, strict=True)
+                if not (coordinated and (alike or name in nodes.classes.conjunctions))
+                and (name not in punctuation or nodes.words[child] is None)
+            )
+        below = parent
+    nodes._sisters[predicate] = found
+    return found
+
+
+def collapsed(nodes: RoleTree, label: str) -> str:
+    """The label as it stands in a path: one for all tags of verbs."""
+    return nodes.classes.verb if label in nodes.classes.verbs else label

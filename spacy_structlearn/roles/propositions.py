@@ -1,0 +1,291 @@
+"""Semantic roles: who did what to whom, as PropBank writes it (Palmer, Gildea & Kingsbury 2005).
+
+1. `read_props` reads trees with their propositions from the columns of the CoNLL shared tasks.
+2. `RoleLabels` names the labels and words of a treebank that the nodes of a tree (`role_tree`), and
+   the questions about them (`srl_features`), are told apart by.
+
+Trees are in standard form: neither traces nor function tags (`spacy_structlearn.trees.normalize`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from sys import intern
+from typing import NamedTuple, TypeAlias
+
+from ..errors import StructlearnError
+from ..trees.brackets import text_lines, uncollected, unescape
+from ..trees.labels import VERBS, labels_of
+from ..trees.tree import Tree
+
+CORE = frozenset({"ARG0", "ARG1", "ARG2", "ARG3", "ARG4", "ARG5", "ARGA"})
+PREDICATE = "V"
+REFERENCE, CONTINUATION, SPLIT = "R-", "C-", "-DSP"
+MOST_DIGITS = 18  # of the number of a sentence
+
+
+# --- propositions ---------------------------------------------------------------------------------
+class Argument(NamedTuple):
+    """One piece of an argument, in tokens, end exclusive. label: "ARG0" to "ARG5", "ARGA",
+    "ARGM-TMP" ...; "R-" before it for a relative pronoun, "C-" for the later pieces of an argument
+    in several; "-DSP" behind it for a quotation that is split; "V" and "C-V" for the predicate.
+    """
+
+    label: str
+    start: int
+    end: int
+
+
+class Proposition(NamedTuple):
+    """A predicate and what belongs to it.
+
+    predicate: its token. lemma: as written in the corpus. roleset: its sense, such as "give.01", or
+    None. arguments: all pieces as written, the predicate's own among them, from left to right.
+    """
+
+    predicate: int
+    lemma: str
+    roleset: str | None
+    arguments: tuple[Argument, ...]
+
+    @property
+    def roles(self) -> tuple[Argument, ...]:
+        """The arguments without the predicate's own, V and C-V."""
+        return tuple(piece for piece in self.arguments if base_label(piece.label) != PREDICATE)
+
+
+PlainFrame: TypeAlias = tuple[int, str | None, Iterable[tuple[str, int, int]]]
+"""A frame as plain data: the token of its predicate, its roleset if known, and its arguments as
+(label, start, end)."""
+
+
+class Sentence(NamedTuple):
+    """A sentence of a corpus. document: its name there. number: of the sentence in the document.
+    words, tags: one a token, words with real brackets. tree: over the same words and tags.
+    """
+
+    document: str
+    number: int
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    tree: Tree
+    propositions: tuple[Proposition, ...]
+
+
+def base_label(label: str) -> str:
+    """The role itself, without R-, C- and -DSP: "C-ARG1-DSP" is an ARG1."""
+    while label.startswith((REFERENCE, CONTINUATION)):
+        label = label[2:]
+    return label.removesuffix(SPLIT)
+
+
+def read_props(source: str | os.PathLike[str] | Iterable[str]) -> Iterator[Sentence]:
+    """Read sentences with their propositions one after another.
+
+    source: the name of a UTF-8 file (gzipped if it ends in .gz), an open text file, or any lines.
+    One token a line and an empty line after a sentence; the columns, between white space, are the
+    document, the number of the sentence, the number of the token, word, tag, parse bit, lemma or
+    "-", roleset or "-", and a column for each predicate. Where as many tokens have a lemma as there
+    are columns, but not as many have a roleset, those with a lemma are the predicates. Raises SL130
+    with file and line for anything else, and what `text_lines` raises.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        yield from _sentences(text_lines(source), os.fspath(source))
+    else:
+        yield from _sentences(source, getattr(source, "name", "<lines>"))
+
+
+def load_props(source: str | os.PathLike[str] | Iterable[str]) -> list[Sentence]:
+    """All sentences of `source` at once, otherwise as `read_props`.
+
+    Python's garbage collector is held off meanwhile, as in `load_trees`.
+    """
+    with uncollected():
+        return list(read_props(source))
+
+
+def _sentences(lines: Iterable[str], path: str) -> Iterator[Sentence]:
+    rows: list[list[str]] = []
+    number = 0
+    for number, line in enumerate(lines, 1):
+        row = line.split()
+        if row:
+            rows.append(row)
+        elif rows:
+            yield _sentence(rows, path, number - len(rows))
+            rows = []
+    if rows:
+        yield _sentence(rows, path, number - len(rows) + 1)
+
+
+def _sentence(rows: list[list[str]], path: str, line: int) -> Sentence:
+    """line: the number of the first row in the file."""
+    width = len(rows[0])
+    for place, row in enumerate(rows):
+        if len(row) != width or width < 8:
+            wanted = "8 or more" if width < 8 else f"{width}, as in the first line of the sentence"
+            _fail(path, line + place, f"{len(row)} columns, expected are {wanted}")
+    documents, numbers, _, words, tags, bits, lemmas, rolesets, *columns = zip(*rows, strict=True)
+    if not numbers[0].isdecimal() or len(numbers[0]) > MOST_DIGITS:
+        _fail(path, line, f"{numbers[0]!r} is no number of a sentence")
+    predicates = [token for token, roleset in enumerate(rolesets) if roleset != "-"]
+    if len(predicates) != len(columns):
+        predicates = [token for token, text in enumerate(lemmas) if text != "-"]
+    if len(predicates) != len(columns):
+        _fail(
+            path, line, f"the sentence has {len(columns)} columns for {len(predicates)} predicates"
+        )
+    words = tuple(unescape(word) for word in words)
+    tags = tuple(intern(tag) for tag in tags)
+    tree = _tree(words, tags, bits, path, line)
+    propositions = tuple(
+        Proposition(
+            token,
+            lemmas[token],
+            None if rolesets[token] == "-" else rolesets[token],
+            _arguments(column, path, line),
+        )
+        for token, column in zip(predicates, columns, strict=True)
+    )
+    return Sentence(intern(documents[0]), int(numbers[0]), words, tags, tree, propositions)
+
+
+def _fail(path: str, line: int, problem: str) -> None:
+    raise StructlearnError("SL130", path=path, line=line, problem=problem)
+
+
+def _bit(bit: str, path: str, line: int) -> tuple[list[str], int]:
+    """The labels that open at a token, and how many brackets close after it."""
+    opening, star, closing = bit.partition("*")
+    first, *labels = opening.split("(")
+    if not star or first or "" in labels or ")" in opening or closing.strip(")"):
+        _fail(path, line, f"{bit!r} is neither a parse bit nor an argument, such as '(NP*)'")
+    return labels, len(closing)
+
+
+def _tree(
+    words: Sequence[str], tags: Sequence[str], bits: Sequence[str], path: str, line: int
+) -> Tree:
+    root: list[Tree] = []
+    stack: list[tuple[str, list[Tree]]] = [("", root)]
+    for token, (word, tag, bit) in enumerate(zip(words, tags, bits, strict=True)):
+        opened, closed = _bit(bit, path, line + token)
+        stack.extend((intern(label), []) for label in opened)
+        stack[-1][1].append(Tree(tag, (), word))
+        if closed >= len(stack):
+            _fail(path, line + token, f"the parse bit {bit!r} closes more brackets than are open")
+        for _ in range(closed):
+            label, children = stack.pop()
+            stack[-1][1].append(Tree(label, children))
+        if len(root) > 1:
+            _fail(path, line + token, "a second tree begins, or a word stands outside of the tree")
+    if len(stack) > 1:
+        _fail(path, line + len(words) - 1, "the sentence ends inside its tree")
+    return root[0]
+
+
+def _arguments(column: Sequence[str], path: str, line: int) -> tuple[Argument, ...]:
+    found: list[Argument] = []
+    label, start = "", 0
+    for token, cell in enumerate(column):
+        if cell == "*":
+            continue
+        opened, closed = _bit(cell, path, line + token)
+        if len(opened) > (not label) or closed > 1 or (closed and not label and not opened):
+            _fail(path, line + token, f"{cell!r} does not fit: arguments follow one another")
+        if opened:
+            label, start = intern(opened[0]), token
+        if closed:
+            found.append(Argument(label, start, token + 1))
+            label = ""
+    if label:
+        _fail(path, line + len(column) - 1, f"the sentence ends inside the argument {label}")
+    return tuple(found)
+
+
+# --- the labels of the rules ----------------------------------------------------------------------
+@dataclass(frozen=True)
+class RoleLabels:
+    """The labels and words that candidates and features speak of; the defaults are those of the
+    Penn Treebank and of English.
+
+    verbs: tags of verbs. verb: what stands for each of them in a path. participles: tags of verbs
+    that can be passive. verb_phrases, noun_phrases, preposition_phrases, clauses: labels of
+    phrases. subordinate: labels of phrases whose content is in their last phrase, as that of a
+    prepositional phrase. governing: labels of what a phrase can be governed by. conjunctions: tags
+    and labels of what coordinates. particles: tags and labels of verb particles. relative: tags and
+    labels of relative and interrogative phrases. be, have, get: forms of these verbs, lower case.
+    core: roles that a predicate has once, in several pieces if need be.
+    """
+
+    verbs: frozenset[str] = VERBS
+    verb: str = "VB"
+    participles: frozenset[str] = labels_of("VBN")
+    verb_phrases: frozenset[str] = labels_of("VP")
+    noun_phrases: frozenset[str] = labels_of("NP")
+    preposition_phrases: frozenset[str] = labels_of("PP")
+    clauses: frozenset[str] = labels_of("S SQ SINV")
+    subordinate: frozenset[str] = labels_of("PP WHPP SBAR SBARQ")
+    governing: frozenset[str] = labels_of("S SQ SINV SBAR SBARQ VP")
+    conjunctions: frozenset[str] = labels_of("CC CONJP")
+    particles: frozenset[str] = labels_of("RP PRT")
+    relative: frozenset[str] = labels_of("WHNP WHPP WHADVP WHADJP WDT WP WP$ WRB")
+    be: frozenset[str] = labels_of("be am is are was were been being 's 're 'm ’s ’re ’m ai")
+    have: frozenset[str] = labels_of("have has had having 've 'd ’ve ’d")
+    get: frozenset[str] = labels_of("get gets got getting gotten")
+    core: frozenset[str] = CORE
+
+
+ENGLISH = RoleLabels()
+
+
+def english_role_labels() -> RoleLabels:
+    """The labels of the Penn Treebank and the auxiliaries of English, for the registry."""
+    return ENGLISH
+
+
+# Not any iterable: in a config a text in the place of a list is to be refused.
+LabelList: TypeAlias = list[str] | tuple[str, ...]
+
+
+def role_labels(
+    verbs: LabelList = (),
+    verb: str = "V",
+    participles: LabelList = (),
+    verb_phrases: LabelList = (),
+    noun_phrases: LabelList = (),
+    preposition_phrases: LabelList = (),
+    clauses: LabelList = (),
+    subordinate: LabelList = (),
+    governing: LabelList = (),
+    conjunctions: LabelList = (),
+    particles: LabelList = (),
+    relative: LabelList = (),
+    be: LabelList = (),
+    have: LabelList = (),
+    get: LabelList = (),
+    core: LabelList = (),
+) -> RoleLabels:
+    """The labels of another treebank, for the registry; see `RoleLabels`. What is not given is
+    empty, and what would be asked of it is then the same of every phrase.
+    """
+    return RoleLabels(
+        verbs=frozenset(verbs),
+        verb=verb,
+        participles=frozenset(participles),
+        verb_phrases=frozenset(verb_phrases),
+        noun_phrases=frozenset(noun_phrases),
+        preposition_phrases=frozenset(preposition_phrases),
+        clauses=frozenset(clauses),
+        subordinate=frozenset(subordinate),
+        governing=frozenset(governing),
+        conjunctions=frozenset(conjunctions),
+        particles=frozenset(particles),
+        relative=frozenset(relative),
+        be=frozenset(be),
+        have=frozenset(have),
+        get=frozenset(get),
+        core=frozenset(core),
+    )

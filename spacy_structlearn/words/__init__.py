@@ -1,0 +1,1 @@
+"""Spelling and base forms of words."""

@@ -1,0 +1,479 @@
+"""Sites of PP attachment: the rules one by one, without trees, words, and attaching otherwise."""
+
+import importlib.util
+import pickle
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from case_tables import cases
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_structlearn.attachment import reattach
+from spacy_structlearn.attachment.sites import (
+    Site,
+    SiteLabels,
+    normalized,
+    quadruple,
+    sites,
+    sites_from_chunks,
+)
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.trees.brackets import load_trees, parse_tree
+from spacy_structlearn.trees.chunks import base_noun_phrases
+from spacy_structlearn.trees.heads import LEFTMOST, HeadRules, by_priority
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.tree import Tree
+from spacy_structlearn.words.lemmas import lemma
+
+FORK = "(S (NP (PRP I)) (VP (VBD ate) (NP (NN pizza)) (PP (IN with) (NP (DT a) (NN fork)))))"
+OLIVES = "(S (NP (PRP I)) (VP (VBD ate) (NP (NP (NN pizza)) (PP (IN with) (NP (NNS olives))))))"
+
+
+def found(text: str, **settings) -> list[str]:
+    """The sites as "V N1 P N2 label"."""
+    tree = parse_tree(text)
+    words = tree.words()
+    return [" ".join((*quadruple(site, words), site.label)) for site in sites(tree, **settings)]
+
+
+# --- sites of a tree ------------------------------------------------------------------------------
+def test_the_indices_of_a_site():
+    assert sites(parse_tree(FORK)) == [Site(1, 2, 3, 5, 3, 6, "V")]
+    assert sites(parse_tree(OLIVES)) == [Site(1, 2, 3, 4, 3, 5, "N")]
+
+
+RULES = """
+(S (NP (PRP I)) (VP (VBD ate) (NP (NN pizza)) (PP (IN with) (NP (DT a) (NN fork))))) -> ate pizza
+    with fork V
+(S (NP (PRP I)) (VP (VBD ate) (NP (NP (NN pizza)) (PP (IN with) (NP (NNS olives)))))) -> ate pizza
+    with olives N
+# Rule 1: verbs and objects.
+(VP (VBD put) (ADVP (RB soon)) (PRT (RP out)) (NP (NN fire)) (PP (IN in) (NP (NN x)))) -> put fire
+    in x V
+(VP (VBZ owns) (CC and) (VBZ runs) (NP (NNS bars)) (PP (IN in) (NP (NNP Rome)))) -> owns bars in
+    Rome V
+(VP (MD may) (VP (VB eat) (NP (NN x)) (PP (IN at) (NP (NN y))))) -> eat x at y V
+(VP (MD may) (NP (NN x)) (PP (IN at) (NP (NN y)))) -> none
+(VP (VBD gave) (NP (PRP her)) (NP (NN x) (PP (IN of) (NP (NN y))))) -> none
+(VP (VBD gave) (NP (PRP her)) (NP (NN x)) (PP (IN in) (NP (NN y)))) -> gave her in y V
+(VP (VBD went) (PP (IN in) (NP (NN x)))) -> none
+(VP (VBD went) (PP (IN in) (NP (NN x))) (NP (NN y))) -> none
+(NP (NN x) (PP (IN in) (NP (NN y)))) -> none
+(VP (VBD met) (NP-TMP (NN noon)) (NP (NNP X)) (PP (IN at) (NP (NNP Y)))) -> met X at Y V
+(VP (VBD met) (NP-TMP-1 (NN noon)) (PP (IN at) (NP (NNP Y)))) -> none
+(VP (VBD met) (NP (NN noon)) (PP (IN at) (NP (NNP Y)))) -> met noon at Y V
+(VP (VBN named) (S (NP (NP (NN head)) (PP (IN of) (NP (NN it)))))) -> named head of it N
+(VP (VBN named) (S (NP-SBJ (-NONE- *)) (NP-PRD (NN head))) (PP (IN in) (NP (CD 9)))) -> named head
+    in 9 V
+(VP (VBD named) (S (NP (PRP me)) (NP (NN x) (PP (IN of) (NP (NN y)))))) -> none
+# Rule 2: the noun, and the first of either kind.
+(VP (VBD put) (NP (NP (NN a)) (PP (IN of) (NP (NN b)))) (PP (IN in) (NP (NN c)))) -> put a of b N;
+    put a in c V
+(VP (VBD put) (NP (NP (NP (NN a)) (PP (IN of) (NP (NN b)))) (PP (IN in) (NP (NN c))))) -> put a of
+    b N
+(VP (VBD put) (NP (NN a)) (PP (IN in) (NP (NN b))) (PP (IN at) (NP (NN c)))) -> put a in b V
+(VP (VBD took) (NP (NP (DT the) (NN firm) (POS 's)) (NN chair)) (PP (IN in) (NP (CD 9)))) -> took
+    chair in 9 V
+(VP (VBD met) (NP (NP (NN a)) (CC and) (NP (NN b))) (PP (IN in) (NP (NN c)))) -> met a in c V
+(VP (VBD met) (NP (NP (NN a)) (SBAR (S (VP (VBD ran) (PP (IN in) (NP (NN c)))))))) -> none
+(VP (VBD met) (NP (PP (IN of) (NP (NN b))) (NP (NN a)))) -> none
+# Rule 3: forms of the prepositional phrase.
+(VP (VBD won) (NP (NN x)) (PP (IN for) (S (VP (VBG keeping) (NP (NN y)))))) -> won x for keeping V
+(VP (VBD won) (NP (NN x)) (PP (IN for) (S (NP-SBJ (-NONE- *)) (VP (VBG keeping))))) -> won x for
+    keeping V
+(VP (VBD won) (NP (NN x)) (PP (IN with) (S (NP (NN y)) (VP (VBG falling))))) -> none
+(VP (VBD won) (NP (NN x)) (PP (IN of) (S (VP (TO to) (VP (VB be)))))) -> none
+(VP (VBD won) (NP (NN x)) (PP (IN until) (ADVP (RB now)))) -> none
+(VP (VBD won) (NP (NN x)) (PP (IN at))) -> none
+(VP (VBD won) (NP (NN x)) (PP (RB just) (IN at) (NP (NN y)))) -> none
+(VP (VBD won) (NP (NN x)) (PP (VBG including) (NP (NN y)))) -> none
+(VP (VBD won) (NP (NN x)) (PP (IN out) (IN of) (NP (NN y)))) -> won x out y V
+(VP (VBD won) (NP (NN x)) (PP (IN at) (ADVP (RB now))) (PP (TO to) (NP (NN y)))) -> won x to y V
+# Rule 4: quantities.
+(VP (VBD paid) (NP ($ $) (CD 4) (CD million)) (PP (IN in) (NP (CD 1990)))) -> paid million in 1990
+    V
+(VP (VBD paid) (NP (QP ($ $) (CD 4) (CD million)) (-NONE- *U*)) (PP (IN in) (NP (NN x)))) -> paid
+    million in x V
+(VP (VBD kept) (NP (QP (IN about) (CD 50))) (PP (IN of) (NP (NP (CD 9)) (PP (IN of) (NP (NN
+    x)))))) -> kept 50 of 9 V
+# Function tags and traces.
+(VP (VBD saw) (NP-1 (NP (NN x)) (PP-LOC (IN in) (NP (NN y)))) (PP-TMP (IN at) (NP (NN z)))) -> saw
+    x in y N; saw x at z V
+(VP (VBN seen) (NP (-NONE- *-1)) (PP (IN by) (NP (NN x)))) -> none
+(VP (VBN sent) (NP (-NONE- *-1)) (NP (NN x)) (PP (IN by) (NP (NN y)))) -> sent x by y V
+(VP (VBN sent) (NP (NN x)) (PP (IN by) (NP (-NONE- *T*)))) -> none
+"""
+
+
+@pytest.mark.parametrize(("text", "expected"), cases(RULES))
+def test_rules(text, expected):
+    assert ("; ".join(found(text)) or "none") == expected
+
+
+def test_every_prepositional_phrase():
+    text = (
+        "(VP (VBD put) (NP (NP (NP (NN a)) (PP (IN of) (NP (NN b)))) (PP (IN on) (NP (NN c))))"
+        " (PP (IN in) (NP (NN d))) (PP (IN at) (NP (NN e))))"
+    )
+    assert found(text, every=True) == [
+        "put a of b N",
+        "put a on c N",
+        "put a in d V",
+        "put a at e V",
+    ]
+    assert found(text) == ["put a of b N", "put a in d V"]
+
+
+def test_nested_sites_are_in_the_order_of_their_prepositions():
+    text = (
+        "(S (VP (VBD saw) (NP (NP (NNS men)) (SBAR (S (VP (VBG eating) (NP (NN pizza))"
+        " (PP (IN with) (NP (NNS forks)))))) ) (PP (IN at) (NP (NN home)))))"
+    )
+    assert found(text) == ["eating pizza with forks V", "saw men at home V"]
+
+
+def test_other_treebanks_and_head_rules():
+    labels = SiteLabels(
+        verb_phrases=frozenset({"VG"}),
+        noun_phrases=frozenset({"NG"}),
+        preposition_phrases=frozenset({"PG"}),
+        verbs=frozenset({"v"}),
+        prepositions=frozenset({"p"}),
+    )
+    text = "(VG (v iss) (NG (d die) (n Torte)) (PG (p mit) (NG (d der) (n Gabel))))"
+    rules = HeadRules({"NG": [*by_priority("right", "n"), *by_priority("left", "NG")]})
+    assert found(text, rules=rules, labels=labels) == ["iss Torte mit Gabel V"]
+    assert found(text, rules=LEFTMOST, labels=labels) == ["iss die mit der V"]
+    assert found(text) == []
+    tree = parse_tree(text)
+    moved = reattach(tree, [(3, 6, "N")], rules, labels)
+    assert [site.label for site in sites(moved, rules, labels)] == ["N"]
+
+
+def test_a_word_has_no_sites():
+    assert sites(Tree.leaf("VB", "eat")) == []
+    assert sites(parse_tree("(TOP (-NONE- *))")) == []
+
+
+def test_very_deep_trees():
+    tree = parse_tree("(PP (IN in) (NP (NN end)))")
+    for _ in range(3_000):
+        noun = Tree("NP", [Tree.leaf("NN", "n")])
+        tree = Tree("PP", [Tree.leaf("IN", "in"), Tree("NP", [noun, tree])])
+    tree = Tree("VP", [Tree.leaf("VBD", "ate"), Tree("NP", [Tree.leaf("NN", "x")]), tree])
+    assert sites(tree) == [Site(0, 1, 2, 3, 2, 6_004, "V")]
+    assert sites(reattach(tree, [(2, 6_004, "N")])) == [Site(0, 1, 2, 3, 2, 6_004, "N")]
+
+
+def test_sites_and_labels_can_be_pickled():
+    site = sites(parse_tree(FORK))[0]
+    assert pickle.loads(pickle.dumps(site)) == site
+    assert pickle.loads(pickle.dumps(SiteLabels())) == SiteLabels()
+
+
+# --- sites without a tree -------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("tags", "chunks", "expected"),
+    [
+        ("PRP VBD NN IN DT NN .", [(0, 1), (2, 3), (4, 6)], [(1, 2, 3, 5, 3, 6)]),
+        # Adverbs and particles before the object; not after it, and no other words.
+        ("VBD RB RP DT NN TO NNP", [(3, 5), (6, 7)], [(0, 4, 5, 6, 5, 7)]),
+        ("VBD NN RB IN NN", [(1, 2), (4, 5)], []),
+        ("VBD IN NN IN NN", [(2, 3), (4, 5)], []),
+        ("NN IN NN", [(0, 1), (2, 3)], []),
+        ("RB NN IN NN", [(1, 2), (3, 4)], []),
+        ("VBD NN IN RB NN", [(1, 2), (4, 5)], []),
+        ("VBD NN CC NN", [(1, 2), (3, 4)], []),
+        ("VBD NN", [(1, 2)], []),
+        ("VBD NN IN", [(1, 2)], []),
+        # A possessor and what is possessed are one object; so they are after the preposition.
+        (
+            "VBD NN POS NN IN NNP POS NN",
+            [(1, 2), (2, 4), (5, 6), (6, 8)],
+            [(0, 3, 4, 7, 4, 8)],
+        ),
+        # The head is the last noun; the last word where there is none.
+        ("VBD NN RB IN DT JJ", [(1, 3), (4, 6)], [(0, 1, 3, 5, 3, 6)]),
+        ("VBD $ CD CD IN CD", [(1, 4), (5, 6)], [(0, 3, 4, 5, 4, 6)]),
+        # A number only where there is no noun: "bought it in May 1990 [for] 4 $".
+        ("VBD PRP IN NNP CD", [(1, 2), (3, 5)], [(0, 1, 2, 3, 2, 5)]),
+        ("VBD PRP IN CD $", [(1, 2), (3, 5)], [(0, 1, 2, 3, 2, 5)]),
+        ("VBD $ IN JJ", [(1, 2), (3, 4)], [(0, 1, 2, 3, 2, 4)]),
+        # Only the first preposition; the next one has no verb before its object.
+        ("VBD NN IN NN IN NN", [(1, 2), (3, 4), (5, 6)], [(0, 1, 2, 3, 2, 4)]),
+        # A conjunction.
+        ("VBD NN IN PRP VBD", [(1, 2), (3, 4)], []),
+        (
+            "VBD NN IN NN VBG NN IN NN",
+            [(1, 2), (3, 4), (5, 6), (7, 8)],
+            [(0, 1, 2, 3, 2, 4), (4, 5, 6, 7, 6, 8)],
+        ),
+        ("", [], []),
+    ],
+)
+def test_sites_from_chunks(tags, chunks, expected):
+    assert sites_from_chunks(tags.split(), chunks) == [Site(*site, "") for site in expected]
+
+
+# --- words ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("Ate Pizza With Forks", "ate pizza with forks"),
+        ("rose % to 1990", "rose % to YEAR"),
+        ("rose 5.5 to 10,000", "rose NUM to NUM"),
+        ("rose 1\\/2 to .5", "rose NUM to NUM"),
+        ("fell 7:30 at 123", "fell NUM at NUM"),
+        ("fell -5 at 12345", "fell NUM at NUM"),
+        ("drove 1980s in A4", "drove 1980s in a4"),
+        ("drove mid-1990 in 10th", "drove mid-1990 in 10th"),
+    ],
+)
+def test_normalized(words, expected):
+    assert normalized(tuple(words.split())) == tuple(expected.split())
+
+
+def test_normalized_with_lemmas():
+    words = ("Made", "Cars", "As", "1,000")
+    assert normalized(words, lemma) == ("make", "car", "as", "NUM")
+    calls = []
+
+    def spy(word: str, tag: str) -> str:
+        calls.append((word, tag))
+        return word + "!"
+
+    assert normalized(("Made", "Cars", "As", "1990"), spy) == ("made!", "cars!", "as", "YEAR")
+    assert calls == [("made", "VB"), ("cars", "NN")]
+
+
+# --- attaching otherwise --------------------------------------------------------------------------
+MOVES = """
+(VP (VBD ate) (NP (NN x)) (PP (IN in) (NP (NN y)))) -> 2 4 N -> (VP (VBD ate) (NP (NP (NN x)) (PP
+    (IN in) (NP (NN y)))))
+(VP (VBD ate) (NP (NP (NN x)) (PP (IN in) (NP (NN y))))) -> 2 4 V -> (VP (VBD ate) (NP (NN x)) (PP
+    (IN in) (NP (NN y))))
+# An object that ends in a prepositional phrase takes another one beside it.
+(VP (RB a) (VBD ate) (NP (NP (NN x)) (PP (IN of) (NN y))) (PP (IN in) (NN z)) (ADVP (RB b)))
+    -> 5 7 N -> (VP (RB a) (VBD ate) (NP (NP (NN x)) (PP (IN of) (NN y)) (PP (IN in) (NN z)))
+    (ADVP (RB b)))
+(VP (VBD ate) (NP (NP (NN x)) (PP (IN of) (NN y)) (PP (IN in) (NN z)))) -> 4 6 V -> (VP (VBD ate)
+    (NP (NP (NN x)) (PP (IN of) (NN y))) (PP (IN in) (NN z)))
+(VP (VBD ate) (NP (NP (NP (NN x)) (PP (IN of) (NN y))) (PP (IN in) (NN z)))) -> 4 6 V -> (VP (VBD
+    ate) (NP (NP (NN x)) (PP (IN of) (NN y))) (PP (IN in) (NN z)))
+# Another phrase stands in between.
+(VP (VBD ate) (NP (NP (NN x)) (PP (IN of) (NN y)) (PP (IN in) (NN z)))) -> 2 4 V -> the same
+(VP (VBD ate) (NP (NN x)) (ADVP (RB now)) (PP (IN in) (NN z))) -> 3 5 N -> the same
+(VP (VBD ate) (NP (NP (NN x)) (PP (IN in) (NN z)) (SBAR (S (VP (VB go)))))) -> 2 4 V -> the same
+# A conjunction joins the phrase to another one.
+(VP (VBD ate) (NP (NP (NN x)) (PP (IN of) (NN y)) (CC or) (PP (IN in) (NN z)))) -> 5 7 V -> the
+    same
+(VP (VBD ate) (NP (NN x)) (PP (IN of) (NN y)) (, ,) (CC or) (PP (IN in) (NN z))) -> 2 4 N -> the
+    same
+# Punctuation and traces are no phrases.
+(VP (VBD ate) (NP (NP (NN x)) (, ,) (PP (IN in) (NN z)) (, ,)) (: :)) -> 3 5 V -> (VP (VBD ate)
+    (NP (NN x)) (, ,) (PP (IN in) (NN z)) (, ,) (: :))
+(VP (VBD ate) (NP (NN x)) (, ,) (PP (IN in) (NN z)) (. .)) -> 3 5 N -> (VP (VBD ate) (NP (NP (NN
+    x)) (, ,) (PP (IN in) (NN z))) (. .))
+(VP (VBD ate) (NP-2 (NP (NN x)) (PP-LOC (IN in) (NN z)) (S (-NONE- *)))) -> 2 4 V -> (VP (VBD ate)
+    (NP-2 (NN x)) (PP-LOC (IN in) (NN z)) (S (-NONE- *)))
+(VP (VBD ate) (NP-2 (NN x)) (S (-NONE- *)) (PP (IN in) (NN z))) -> 3 5 N -> (VP (VBD ate) (NP-2
+    (NP (NN x)) (S (-NONE- *)) (PP (IN in) (NN z))))
+# Through a clause that is a noun phrase.
+(VP (VBN named) (S (NP (NP (NN x)) (PP (IN of) (NN y))))) -> 2 4 V -> (VP (VBN named) (S (NP (NN
+    x))) (PP (IN of) (NN y)))
+(VP (VBN named) (S (NP (NN x))) (PP (IN of) (NN y))) -> 2 4 N -> (VP (VBN named) (S (NP (NP (NN
+    x)) (PP (IN of) (NN y)))))
+# So already; no such phrase; no object; nothing but the phrase in the object.
+(VP (VBD ate) (NP (NN x)) (PP (IN in) (NN y))) -> 2 4 V -> the same
+(VP (VBD ate) (NP (NP (NN x)) (PP (IN in) (NN y)))) -> 2 4 N -> the same
+(VP (VBD ate) (NP (NN x)) (PP (IN in) (NN y))) -> 1 4 N -> the same
+(VP (VBD ate) (NP (NN x)) (PP (IN in) (NN y))) -> 7 9 N -> the same
+(VP (VBD ate) (PP (IN in) (NN y))) -> 1 3 N -> the same
+(VP (VBD ate) (NP (PP (IN in) (NN y)))) -> 1 3 V -> the same
+(VP (VBD ate) (NP (NN x)) (ADVP (IN in) (NN y))) -> 2 4 N -> the same
+"""
+
+
+@pytest.mark.parametrize(("text", "attachment", "expected"), cases(MOVES))
+def test_reattach(text, attachment, expected):
+    start, end, label = attachment.split()
+    tree = parse_tree(text)
+    moved = reattach(tree, [(int(start), int(end), label)])
+    assert moved is tree if expected == "the same" else str(moved) == expected
+
+
+def test_reattach_takes_sites_and_keeps_the_rest_of_the_sentence():
+    tree = parse_tree(f"(TOP (S {FORK} (CC and) {OLIVES} (. .)))")
+    fork, olives = sites(tree)
+    moved = reattach(tree, [fork._replace(label="N"), olives._replace(label="V")])
+    assert [site.label for site in sites(moved)] == ["N", "V"]
+    assert moved.words() == tree.words()
+    assert reattach(moved, [fork, olives]) == tree
+    assert reattach(tree, []) is tree
+
+
+def test_one_move_makes_room_for_another():
+    tree = parse_tree(
+        "(VP (VBD ate) (NP (NP (NN x)) (PP (IN of) (NP (NN y))) (PP (IN in) (NP (NN z)))))"
+    )
+    moved = reattach(tree, [(2, 4, "V"), (4, 6, "V")])
+    flat = "(VP (VBD ate) (NP (NN x)) (PP (IN of) (NP (NN y))) (PP (IN in) (NP (NN z))))"
+    assert str(moved) == flat
+    assert reattach(moved, [(4, 6, "N"), (2, 4, "N")]) == tree
+    # Of one phrase named twice the last counts.
+    assert reattach(tree, [(4, 6, "V"), (4, 6, "N")]) is tree
+
+
+@pytest.mark.parametrize("label", ["", "NP", "v"])
+def test_other_labels_are_refused(label):
+    with pytest.raises(StructlearnError, match=r"SL120.*3 to 6"):
+        reattach(parse_tree(FORK), [(3, 6, label)])
+
+
+def sampled(labels: str):
+    return st.sampled_from(labels.split())
+
+
+LEAVES = st.builds(Tree.leaf, sampled("NN NNP CD VBD VBG IN TO , . '' RB -NONE-"), st.just("w"))
+
+
+def phrase(label: str, *children) -> st.SearchStrategy[Tree]:
+    """A phrase of these children, some more after them."""
+    return st.builds(lambda *parts: Tree(label, [*parts[:-1], *parts[-1]]), *children)
+
+
+def rich(inner: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
+    """Trees with many verb phrases that have an object and prepositional phrases."""
+    more = st.lists(inner, max_size=3)
+    return st.one_of(
+        st.builds(Tree, sampled("S NP VP PP NP-TMP NP-SBJ QP SBAR"), st.lists(inner, min_size=1)),
+        phrase("VP", st.just(Tree.leaf("VBD", "v")), inner, inner, more),
+        phrase("NP", inner, inner, more),
+        phrase("PP", st.just(Tree.leaf("IN", "p")), inner, more),
+    )
+
+
+NOUNS = st.builds(lambda word: Tree("NP", [Tree.leaf("NN", word)]), sampled("duck bread park"))
+WITHIN = st.builds(lambda noun: Tree("PP", [Tree.leaf("IN", "in"), noun]), NOUNS)
+OBJECTS = st.builds(Tree, st.just("NP"), st.tuples(NOUNS, WITHIN))
+TREES = st.recursive(st.one_of(LEAVES, NOUNS, WITHIN, OBJECTS), rich, max_leaves=25)
+OTHER = {"V": "N", "N": "V"}
+
+
+def other_brackets(tree: Tree) -> Counter:
+    """All but those of noun phrases and of clauses that may hold nothing else."""
+    return Counter(span for span in tree.spans() if span[0] not in ("NP", "NP-SBJ", "S"))
+
+
+@given(TREES)
+def test_sites_are_what_they_say(tree):
+    words, tags = tree.words(), tree.tags()
+    brackets = {(start, end) for label, start, end in tree.spans() if label == "PP"}
+    every = sites(tree, every=True)
+    assert set(sites(tree)) <= set(every)
+    assert every == sorted(every, key=lambda site: site.preposition)
+    for site in every:
+        assert site.verb < site.noun < site.preposition < site.object < site.end <= len(words)
+        assert site.start <= site.preposition
+        assert (site.start, site.end) in brackets
+        assert tags[site.verb] in ("VBD", "VBG")
+        assert tags[site.preposition] in ("IN", "TO")
+        assert "-NONE-" not in (tags[site.noun], tags[site.object])
+
+
+@given(TREES)
+def test_normalised_trees_have_the_same_sites(tree):
+    normal = normalize(tree, root=None)
+    places = [i for i, tag in enumerate(tree.tags()) if tag != "-NONE-"]
+    if normal is None:
+        assert sites(tree) == []
+    elif not any("TMP" in label for label, _, _ in tree.spans()):
+        overt = [[places.index(i) for i in site[:4]] + [site.label] for site in sites(tree)]
+        assert [[*site[:4], site.label] for site in sites(normal)] == overt
+
+
+@given(TREES, st.data())
+def test_reattaching_moves_the_phrase_and_nothing_else(tree, data):
+    every = sites(tree, every=True)
+    chosen = [data.draw(st.sampled_from(every))] if every else []
+    others = [site._replace(label=OTHER[site.label]) for site in chosen]
+    moved = reattach(tree, others)
+    assert (moved.words(), moved.tags()) == (tree.words(), tree.tags())
+    assert reattach(moved, others) is moved
+    assert reattach(tree, chosen) is tree
+    if moved is not tree:
+        (site,) = others
+        assert site in sites(moved, every=True)
+        assert other_brackets(moved) == other_brackets(tree)
+        back = reattach(moved, chosen)
+        assert sites(back, every=True) == every
+
+
+@given(TREES, st.data())
+def test_many_attachments_at_once(tree, data):
+    every = sites(tree, every=True)
+    wanted = [site._replace(label=data.draw(st.sampled_from("VN"))) for site in every]
+    moved = reattach(tree, wanted)
+    assert (moved.words(), moved.tags()) == (tree.words(), tree.tags())
+    assert reattach(moved, wanted) is moved
+
+
+# --- corpora --------------------------------------------------------------------------------------
+def script(name: str):
+    """A script of training/reproduce as a module."""
+    path = Path(__file__).resolve().parents[2] / "training" / "reproduce" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_agreement_counts_multisets():
+    agreement = script("pp_quadruples").agreement
+    a, b = ("v", "n", "p", "m", "V"), ("v", "n", "p", "m", "N")
+    figures = agreement([a, a, b], [a, b, b, b])
+    assert (figures["extracted"], figures["items"]) == (3, 4)
+    assert (figures["same"], figures["same_words"]) == (2, 3)
+    assert figures["recall"] == 50
+    assert figures["precision"] == pytest.approx(200 / 3)
+
+
+@pytest.mark.corpus
+def test_quadruples_of_ratnaparkhi(corpora):
+    """Of the items of wsj_0001-0199 these rules find three in four, with the same label."""
+    figures = script("pp_quadruples").quadruple_recall(corpora)
+    assert figures["items"] == 2_001
+    assert figures["recall"] >= 76
+    assert figures["recall_loose"] >= 74
+    assert figures["precision"] >= 65
+
+
+@pytest.mark.corpus
+def test_predicted_sites_without_trees(corpora):
+    """From gold tags and chunks, most of the sites of the gold trees, and few others."""
+    gold = predicted = same = 0
+    for tree in load_trees(corpora / "ewt/train.trees.gz")[:4_000]:
+        known = {site[:4] for site in sites(tree)}
+        guessed = {site[:4] for site in sites_from_chunks(tree.tags(), base_noun_phrases(tree))}
+        gold, predicted, same = (
+            gold + len(known),
+            predicted + len(guessed),
+            same + len(known & guessed),
+        )
+    assert gold > 1_000
+    assert same / gold > 0.7
+    assert same / predicted > 0.8
+
+
+@pytest.mark.corpus
+def test_gold_trees_are_left_as_they_are(corpora):
+    moved = 0
+    for tree in load_trees(corpora / "ewt/dev.trees.gz"):
+        gold = sites(tree)
+        assert reattach(tree, gold) is tree
+        other = reattach(tree, [site._replace(label=OTHER[site.label]) for site in gold])
+        moved += other is not tree
+        assert other.words() == tree.words()
+    assert moved > 300

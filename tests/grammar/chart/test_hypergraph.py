@@ -1,0 +1,612 @@
+"""Hypergraphs: the kernel against enumeration, forests as hypergraphs, and the closest trees."""
+
+from dataclasses import fields, replace
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from damaged_arrays import CHANGES, changed, cut
+from grammars import (
+    NEVER,
+    SHAPES,
+    SMALL,
+    few_trees,
+    flat_trees,
+    grammar_from,
+    in_threads,
+    sample_grammar,
+    sample_trees,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.chart import _hypergraph
+from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
+from spacy_structlearn.grammar.chart.hypergraph import (
+    BRACKET_COST,
+    LIKELIER,
+    Hypergraphs,
+    from_forest,
+)
+from spacy_structlearn.grammar.latent.em import treebank_grammar
+from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.trees.tree import Tree
+
+
+def random_graph(rng, n_nodes=6, most=3, density=0.9):
+    """One hypergraph whose edges make items of their own."""
+    heads, tails = [], []
+    for node in range(n_nodes):
+        for _ in range(rng.integers(1, most + 1) if rng.random() < density else 0):
+            below = rng.integers(-1, node, size=2) if node else np.array([-1, -1])
+            heads.append(node)
+            tails.append(np.sort(below)[::-1])
+    n_edges = len(heads)
+    made = np.where(rng.random(n_edges) < 0.7, rng.integers(0, 4, n_edges), -1)
+    return Hypergraphs(
+        items=np.array([[0, i, i + 1] for i in range(4)], np.int32),
+        item_offsets=np.array([0, 4]),
+        node_offsets=np.array([0, n_nodes]),
+        edge_offsets=np.array([0, n_edges]),
+        begins=np.searchsorted(heads, np.arange(n_nodes + 1)).astype(np.int32),
+        tails=np.array(tails, np.int32).reshape(-1, 2),
+        scores=rng.normal(size=n_edges) * 3,
+        made=made.astype(np.int32),
+        n_words=np.array([4], np.int32),
+        chain=np.full(n_edges, -1, np.int32),
+    )
+
+
+def derivations(graph, x=0):
+    """The edges of each tree of one sentence, as numbers of all, possibly several times."""
+    first = int(graph.edge_offsets[x])
+    begin, end = graph.node_offsets[x : x + 2] + x
+    bounds = graph.begins[begin : end + 1].tolist()
+    of_node = []
+    for low, high in pairwise(bounds):
+        found = []
+        for edge in range(first + low, first + high):
+            below = [of_node[tail] for tail in graph.tails[edge].tolist() if tail >= 0]
+            found += [(edge, *(e for part in parts for e in part)) for parts in product(*below)]
+        of_node.append(found)
+    return of_node[-1]
+
+
+def brute_force(graph, scores, x=0):
+    """log Z, posteriors of edges, and the scores of all trees of one sentence."""
+    trees = derivations(graph, x)
+    values = np.array([scores[list(tree)].sum() for tree in trees])
+    log_z = np.logaddexp.reduce(values) if len(values) else -np.inf
+    posteriors = np.zeros(len(scores))
+    if log_z > -np.inf:
+        for tree, value in zip(trees, values, strict=True):
+            np.add.at(posteriors, list(tree), np.exp(value - log_z))
+    return log_z, posteriors, values
+
+
+def forests(seed=0, n=4, shape="right", n_trees=500, root="TOP", **settings):
+    """A small grammar's forests of a sentence of n words and of one of a word."""
+    options = {"first_seed": seed, "shape": shape, "root": root, **SMALL}
+    grammar, words, trees = few_trees(n, 20, n_trees, **options)
+    parser = ChartParser(grammar, thresholds=NEVER, **settings)
+    graphs, numbers = parser.forests([words, words[:1], words[::-1]])
+    assert numbers[0] == 0
+    return grammar, graphs, trees
+
+
+def equal(a, b):
+    for field in fields(Hypergraphs):
+        mine, its = getattr(a, field.name), getattr(b, field.name)
+        assert mine.dtype == its.dtype, field.name
+        np.testing.assert_array_equal(mine, its, err_msg=field.name)
+
+
+# --- kernel --------------------------------------------------------------------------------------
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 7), st.sampled_from([0.0, 0.3]))
+def test_inside_outside_and_best_are_those_of_all_trees(seed, n_nodes, impossible):
+    rng = np.random.default_rng(seed)
+    parts = [random_graph(rng, n_nodes, 2), random_graph(rng, 4), random_graph(rng, 1)]
+    graphs = Hypergraphs.joined(parts)
+    scores = np.where(rng.random(len(graphs.scores)) < impossible, -np.inf, graphs.scores)
+    log_z, posteriors = graphs.inside_outside(scores)
+    value, mask = graphs.best(scores)
+    assert mask.dtype == bool
+    for x in range(3):
+        edges = slice(*graphs.edge_offsets[x : x + 2])
+        expected, marginals, values = brute_force(graphs, scores, x)
+        assert log_z[x] == pytest.approx(expected, abs=1e-10)
+        np.testing.assert_allclose(posteriors[edges], marginals[edges], atol=1e-10)
+        assert value[x] == pytest.approx(values.max(initial=-np.inf), abs=1e-10)
+        if value[x] > -np.inf:
+            trees = derivations(graphs, x)
+            chosen = {
+                tuple(sorted(set(trees[i]))) for i in np.flatnonzero(values > value[x] - 1e-9)
+            }
+            assert tuple(np.flatnonzero(mask[edges]) + edges.start) in chosen
+        else:
+            assert not mask[edges].any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_posteriors_are_the_gradient_of_log_z(seed):
+    graph = random_graph(np.random.default_rng(seed), 8)
+    scores = graph.scores
+    _, posteriors = graph.inside_outside(scores)
+    for edge in range(len(scores)):
+        step = np.zeros(len(scores))
+        step[edge] = 1e-6
+        up, down = (graph.inside_outside(scores + sign * step)[0][0] for sign in (1, -1))
+        assert posteriors[edge] == pytest.approx((up - down) / 2e-6, abs=1e-6)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10_000), st.floats(-1e6, 1e6))
+def test_a_constant_for_the_root_shifts_log_z_alone(seed, shift):
+    graph = random_graph(np.random.default_rng(seed), 7)
+    log_z, posteriors = graph.inside_outside(graph.scores)
+    moved = graph.scores.copy()
+    moved[graph.begins[-2] :] += shift
+    shifted, same = graph.inside_outside(moved)
+    np.testing.assert_allclose(shifted, log_z + shift, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(same, posteriors, atol=1e-8)
+
+
+def test_scores_may_be_far_apart():
+    graph = chain_graph(2000)
+    scores = np.where(np.arange(4000) % 2, -1000.0, 1000.0)
+    log_z, posteriors = graph.inside_outside(scores)
+    assert log_z[0] == pytest.approx(2_000_000.0)
+    np.testing.assert_allclose(posteriors, np.arange(4000) % 2 == 0, atol=1e-12)
+    equal_scores = np.full(4000, -1000.0)
+    log_z, posteriors = graph.inside_outside(equal_scores)
+    assert log_z[0] == pytest.approx(2000 * (np.log(2) - 1000))
+    np.testing.assert_allclose(posteriors, 0.5)
+
+
+def chain_graph(n):
+    """n nodes over one another, two edges each."""
+    below = np.repeat(np.arange(-1, n - 1), 2)
+    return Hypergraphs(
+        items=np.array([[0, 0, 1]], np.int32),
+        item_offsets=np.array([0, 1]),
+        node_offsets=np.array([0, n]),
+        edge_offsets=np.array([0, 2 * n]),
+        begins=np.arange(0, 2 * n + 1, 2, dtype=np.int32),
+        tails=np.stack([below, np.full(2 * n, -1)], axis=1).astype(np.int32),
+        scores=np.zeros(2 * n),
+        made=np.where(np.arange(2 * n) % 2, 0, -1).astype(np.int32),
+        n_words=np.array([1], np.int32),
+        chain=np.full(2 * n, -1, np.int32),
+    )
+
+
+def test_large_hypergraphs():
+    graph = chain_graph(200_000)
+    log_z, posteriors = graph.inside_outside(graph.scores)
+    assert log_z[0] == pytest.approx(200_000 * np.log(2))
+    np.testing.assert_allclose(posteriors, 0.5, rtol=1e-9)
+    value, mask = graph.best(graph.scores)
+    assert value[0] == 0
+    assert mask.sum() == 200_000
+    [(score, edges)] = graph.k_best(graph.scores, 1)[0]
+    assert score == 0
+    np.testing.assert_array_equal(edges, np.flatnonzero(mask))
+
+
+def test_no_sentences():
+    nothing = Hypergraphs.joined([])
+    assert len(nothing) == 0
+    assert [len(part) for part in nothing.inside_outside(nothing.scores)] == [0, 0]
+    for decoder in DECODERS:
+        scores = nothing.edge_scores(np.empty(0), 1.0)
+        mask, log_z, posteriors = nothing.decode(scores, decoder, sample_grammar().symbols)
+        assert not len(mask) + len(log_z) + len(posteriors)
+        assert mask.dtype == bool
+    assert nothing.k_best(nothing.scores, 3) == []
+    assert len(nothing.closest([], sample_grammar().symbols)) == 0
+    assert nothing.item_posteriors(posteriors).dtype == np.float64
+    assert len(nothing.item_posteriors(posteriors)) == 0
+    graph = random_graph(np.random.default_rng(0))
+    equal(graph.select([]), nothing)
+    equal(Hypergraphs.joined([nothing, graph, nothing]), graph)
+
+
+def test_several_threads():
+    rng = np.random.default_rng(0)
+    graphs = Hypergraphs.joined([random_graph(rng, 30, 5) for _ in range(50)])
+    expected = graphs.inside_outside(graphs.scores)
+
+    def work():
+        found = [graphs.inside_outside(graphs.scores) for _ in range(20)]
+        return all(
+            np.array_equal(*pair) for own in found for pair in zip(own, expected, strict=True)
+        )
+
+    assert in_threads(work)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *CHANGES,
+        changed("tails", (0, 1), 0),
+        changed("tails", (-1, 0), 5),
+        changed("tails", (-1, 1), 10**9),
+        changed("scores", 0, np.nan),
+        changed("scores", 1, np.inf),
+        cut("scores", slice(-1)),
+    ],
+)
+def test_the_kernel_checks_its_arrays(change):
+    graph = random_graph(np.random.default_rng(1), 6, density=1.0)
+    names = ("node_offsets", "edge_offsets", "begins", "tails", "scores")
+    arrays = {name: getattr(graph, name) for name in names}
+    _hypergraph.inside_outside(**arrays)
+    for function in (_hypergraph.inside_outside, _hypergraph.best):
+        with pytest.raises(ValueError, match=r"must|tails"):
+            function(**change(arrays))
+
+
+# --- scores --------------------------------------------------------------------------------------
+def test_scores_of_edges_are_those_of_the_grammar_and_of_items():
+    rng = np.random.default_rng(3)
+    graphs = Hypergraphs.joined([random_graph(rng), random_graph(rng)])
+    own = rng.normal(size=8)
+    for edge, score in enumerate(graphs.edge_scores(own, 0.3)):
+        item = graphs.made[edge]
+        expected = 0.3 * graphs.scores[edge] + (own[item] if item >= 0 else 0.0)
+        assert score == pytest.approx(expected, abs=1e-12)
+    assert graphs.edge_scores(own.astype(np.float32), 1.0).dtype == np.float64
+    for bad in (own[:-1], own[:, None], np.append(own[1:], np.nan), np.append(own[1:], np.inf)):
+        with pytest.raises(StructlearnError, match="SL425"):
+            graphs.edge_scores(bad, 1.0)
+    assert np.isneginf(graphs.edge_scores(np.full(8, -np.inf), 1.0)[graphs.made >= 0]).all()
+
+
+def test_posteriors_of_items_are_the_gradient_of_log_z():
+    rng = np.random.default_rng(4)
+    graphs = Hypergraphs.joined([random_graph(rng, density=1.0), random_graph(rng, density=1.0)])
+    own = rng.normal(size=8)
+    _, posteriors = graphs.inside_outside(graphs.edge_scores(own, 0.5))
+    expected = graphs.item_posteriors(posteriors)
+    for item in range(8):
+        step = np.zeros(8)
+        step[item] = 1e-6
+        up, down = (
+            graphs.inside_outside(graphs.edge_scores(own + sign * step, 0.5))[0].sum()
+            for sign in (1, -1)
+        )
+        assert expected[item] == pytest.approx((up - down) / 2e-6, abs=1e-6)
+
+
+# --- forests -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_trees_of_the_forest_have_their_variational_probability(n, shape):
+    grammar, words, trees = few_trees(n, 2, 400, shape=shape, **SMALL)
+    graphs, _ = ChartParser(grammar, thresholds=NEVER).forests([words])
+    assert graphs.n_words.tolist() == [n]
+    found = {}
+    for tree in derivations(graphs):
+        items = [tuple(graphs.items[x].tolist()) for x in graphs.made[list(tree)] if x >= 0]
+        found[tuple(sorted(items))] = graphs.scores[list(tree)].sum()
+    scores = trees.scores("variational")
+    assert len(found) == len(trees.trees)
+    for tree, score in zip(trees.trees, scores, strict=True):
+        assert found[tuple(sorted(tree.nodes))] == pytest.approx(score, abs=1e-3)
+    # It is a distribution.
+    assert graphs.inside_outside(graphs.scores)[0][0] == pytest.approx(0, abs=1e-5)
+
+
+def test_the_layout():
+    grammar, graphs, _ = forests()
+    symbols, unary = grammar.symbols, grammar.rules.unary
+    spans = graphs.items[:, 1:].tolist()
+    for x in range(len(graphs)):
+        items = slice(*graphs.item_offsets[x : x + 2])
+        own = spans[items]
+        assert own == sorted(own, key=lambda span: (span[1] - span[0], span[0]))
+        edges = slice(*graphs.edge_offsets[x : x + 2])
+        made = graphs.made[edges]
+        assert set(made[made >= 0]) <= set(range(items.start, items.stop))
+    is_tag = graphs.items[:, 0] < symbols.n_tags
+    for made, rule, tails in zip(graphs.made, graphs.chain, graphs.tails.tolist(), strict=True):
+        if rule >= 0:
+            assert graphs.items[made, 0] == unary[rule, 0]
+            assert tails[0] >= 0 > tails[1]
+        elif made >= 0:
+            assert (tails == [-1, -1]) == is_tag[made]
+    assert (graphs.chain >= 0).any()
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_forests_of_the_kernel_are_those_of_numpy(shape, several):
+    grammar, _, _ = forests(shape=shape)
+    grammars = [grammar, grammar] if several else [grammar]
+    parser = ChartParser(grammars, decoder="variational", thresholds=NEVER)
+    sentences = [["w0", "w1", "w2"], ["w3"], [], ["w1"] * 9, ["w5", "w4"]]
+    graphs, numbers = parser.forests(sentences)
+    expected = []
+    with parser._charts.borrowed() as chart:
+        for number in numbers:
+            words = [sentences[number]]
+            scores = parser._scores(words, [None], np.inf)
+            expected.append(chart.forest(parser._parser, *scores))
+    parts = Hypergraphs.joined(
+        [from_forest(forest, grammar.symbols.n_tags)[0] for forest in expected]
+    )
+    scale = 1 / len(grammars)
+    equal(graphs, replace(parts, scores=scale * parts.scores))
+
+
+def test_forests_are_joined_and_selected():
+    _, graphs, _ = forests()
+    parts = [graphs.select([x]) for x in range(len(graphs))]
+    equal(Hypergraphs.joined(parts), graphs)
+    equal(graphs.select(np.arange(len(graphs))), graphs)
+    chosen = graphs.select([2, 0, 2])
+    assert chosen.n_words.tolist() == graphs.n_words[[2, 0, 2]].tolist()
+    own = np.random.default_rng(0).normal(size=len(graphs.items))
+    of_chosen = np.concatenate([own[slice(*graphs.item_offsets[x : x + 2])] for x in (2, 0, 2)])
+    log_z, _ = graphs.inside_outside(graphs.edge_scores(own, 1.0))
+    found, _ = chosen.inside_outside(chosen.edge_scores(of_chosen, 1.0))
+    np.testing.assert_array_equal(found, log_z[[2, 0, 2]])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000))
+def test_thinned_forests_have_the_trees_of_the_edges_that_are_left(seed):
+    _, graphs, _ = forests()
+    kept = np.random.default_rng(seed).random(len(graphs.scores)) < 0.9
+    fewer = graphs.thinned(kept)
+    log_z, posteriors = graphs.inside_outside(np.where(kept, graphs.scores, -np.inf))
+    found, left = fewer.inside_outside(fewer.scores)
+    np.testing.assert_allclose(found, log_z)
+    np.testing.assert_allclose(left, posteriors[kept], atol=1e-12)
+    np.testing.assert_array_equal(fewer.heads, graphs.heads[kept])
+    equal(graphs.thinned(np.ones_like(kept)), graphs)
+
+
+def test_heads_of_edges():
+    _, graphs, _ = forests()
+    wanted = []
+    for x in range(len(graphs)):
+        first, last = graphs.node_offsets[x : x + 2].tolist()
+        begins = graphs.begins[first + x : last + x + 1].tolist()
+        for node, (begin, end) in enumerate(pairwise(begins)):
+            wanted += [first + node] * (end - begin)
+    assert graphs.heads.tolist() == wanted
+    nothing = Hypergraphs.joined([])
+    assert nothing.heads.shape == (0,)
+    equal(nothing.thinned(np.zeros(0, dtype=bool)), nothing)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_forests_of_many_sentences(threads):
+    parser = ChartParser(sample_grammar(2), threads=threads)
+    sentences = [tree.words() for tree in sample_trees()[:60]]
+    sentences[3] = []
+    graphs, numbers = parser.forests(sentences)
+    assert 3 not in numbers
+    assert graphs.n_words.tolist() == [len(sentences[x]) for x in numbers]
+    for x in (0, 20, len(graphs) - 1):
+        alone, _ = parser.forests([sentences[numbers[x]]])
+        equal(graphs.select([x]), alone)
+    log_z, _ = graphs.inside_outside(graphs.scores)
+    np.testing.assert_allclose(log_z, 0, atol=1e-4)
+    nothing, none = parser.forests([[], []])
+    assert len(nothing) == len(none) == 0
+
+
+# --- decoders ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_decoders(shape, decoder):
+    rng = np.random.default_rng(5)
+    for seed in (0, 50):
+        grammar, graphs, _ = forests(seed, shape=shape)
+        scores = graphs.edge_scores(2 * rng.normal(size=len(graphs.items)), 0.8)
+        mask, log_z, posteriors = graphs.decode(scores, decoder, grammar.symbols)
+        for x in range(len(graphs)):
+            expected, marginals, values = brute_force(graphs, scores, x)
+            edges = slice(*graphs.edge_offsets[x : x + 2])
+            assert log_z[x] == pytest.approx(expected, abs=1e-9)
+            np.testing.assert_allclose(posteriors[edges], marginals[edges], atol=1e-9)
+            begin = graphs.edge_offsets[x] + graphs.begins[graphs.node_offsets[x + 1] + x - 1]
+            production = graphs.made >= 0
+            production[begin : graphs.edge_offsets[x + 1]] = True
+            trees = [np.array(tree) for tree in derivations(graphs, x)]
+            chosen = np.flatnonzero(mask[edges]) + edges.start
+            rank = [sorted(tree) for tree in trees].index(chosen.tolist())
+            worth = values
+            if decoder.startswith("max_rule"):
+                gain = marginals if decoder == "max_rule_sum" else np.log(marginals + 1e-300)
+                worth = np.array([gain[tree[production[tree]]].sum() for tree in trees])
+            elif decoder == "labelled_recall":
+                worth = labelled_recall(graphs, trees, values, marginals, grammar.symbols)
+            assert worth[rank] == pytest.approx(worth.max(), abs=1e-6)
+
+
+def labelled_recall(graphs, trees, values, marginals, symbols):
+    """What each tree, an array of edges, is worth. values: their scores."""
+    p = np.exp(values - np.logaddexp.reduce(values))
+    made = [graphs.made[tree][graphs.made[tree] >= 0] for tree in trees]
+    gain = np.zeros(len(graphs.items))
+    for items, own in zip(made, p, strict=True):
+        # No item is made twice.
+        assert len(set(items.tolist())) == len(items)
+        gain[items] += own
+    names = [symbols.names[symbol] for symbol in graphs.items[:, 0]]
+    gain -= BRACKET_COST * np.array([name in symbols.phrases for name in names])
+    gain *= [name[0] != "@" and name != symbols.root for name in names]
+    likelier = [LIKELIER * marginals[tree].sum() for tree in trees]
+    return np.array([gain[items].sum() for items in made]) + likelier
+
+
+def test_an_inserted_phrase_is_no_bracket():
+    """Nor is what a binarisation needs."""
+    grammar, graphs, _ = forests(root="A")
+    symbols, rng = grammar.symbols, np.random.default_rng(0)
+    assert symbols.inserted_root in graphs.items[:, 0]
+    assert (graphs.items[:, 0] >= symbols.n_tags + symbols.n_phrases).any()
+    for _ in range(10):
+        scores = graphs.edge_scores(2 * rng.normal(size=len(graphs.items)), 0.8)
+        mask, _, posteriors = graphs.decode(scores, "labelled_recall", symbols)
+        _, marginals, values = brute_force(graphs, scores)
+        trees = [np.array(tree) for tree in derivations(graphs)]
+        worth = labelled_recall(graphs, trees, values, marginals, symbols)
+        gains = graphs.gains(scores, posteriors, "labelled_recall", symbols)
+        np.testing.assert_allclose([gains[tree].sum() for tree in trees], worth, atol=1e-9)
+        chosen = np.flatnonzero(mask[: graphs.edge_offsets[1]]).tolist()
+        rank = [sorted(tree) for tree in trees].index(chosen)
+        assert worth[rank] == pytest.approx(worth.max(), abs=1e-9)
+
+
+def test_labelled_recall_asks_for_symbols():
+    _, graphs, _ = forests()
+    with pytest.raises(ValueError, match="phrases"):
+        graphs.decode(graphs.scores, "labelled_recall")
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_forbidden_items_are_in_no_tree(decoder):
+    grammar, graphs, _ = forests()
+    symbols = grammar.symbols
+    scores = np.zeros(len(graphs.items))
+    first, *_ = graphs.decode(graphs.edge_scores(scores, 1.0), decoder, symbols)
+    items = graphs.made[first & (graphs.made >= 0)]
+    inner = [x for x in items if graphs.items[x, 2] - graphs.items[x, 1] > 1]
+    scores[inner[0]] = -np.inf
+    edges = graphs.edge_scores(scores, 1.0)
+    mask, log_z, posteriors = graphs.decode(edges, decoder, symbols)
+    assert inner[0] not in graphs.made[mask]
+    assert (edges[mask] > -np.inf).all()
+    assert graphs.item_posteriors(posteriors)[inner[0]] == 0
+    assert np.isfinite(log_z).all()
+    scores[:] = -np.inf
+    mask, log_z, posteriors = graphs.decode(graphs.edge_scores(scores, 1.0), decoder, symbols)
+    assert not mask.any()
+    assert not posteriors.any()
+    assert np.isneginf(log_z).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_k_best(shape):
+    _, graphs, _ = forests(shape=shape)
+    scores = graphs.edge_scores(np.random.default_rng(6).normal(size=len(graphs.items)), 0.8)
+    everything = graphs.k_best(scores, 100_000)
+    for x, found in enumerate(everything):
+        _, _, values = brute_force(graphs, scores, x)
+        trees = {tuple(sorted(tree)) for tree in derivations(graphs, x)}
+        assert {tuple(edges.tolist()) for _, edges in found} == trees
+        assert len(found) == len(trees)
+        np.testing.assert_allclose([score for score, _ in found], -np.sort(-values), atol=1e-9)
+        for score, edges in found:
+            assert scores[edges].sum() == pytest.approx(score, abs=1e-9)
+    for k in (0, 1, 5):
+        for few, all_of in zip(graphs.k_best(scores, k), everything, strict=True):
+            assert [score for score, _ in few] == [score for score, _ in all_of[:k]]
+
+
+# --- the closest tree ----------------------------------------------------------------------------
+def brackets_of(graphs, mask, symbols, x=0):
+    edges = slice(*graphs.edge_offsets[x : x + 2])
+    items = graphs.made[edges][mask[edges]]
+    found = graphs.items[items[items >= 0]].tolist()
+    last = symbols.n_tags + symbols.n_phrases
+    return sorted((symbols.names[a], i, j) for a, i, j in found if a < last)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_tree_of_the_forest_is_closest_to_itself(shape):
+    grammar, graphs, trees = forests(shape=shape)
+    words = [f"w{i}" for i in range(graphs.n_words[0])]
+    graph = graphs.select([0])
+    for tree in trees.trees[::5]:
+        spans, tags = trees.key(tree)
+        gold = Tree.from_spans(words, tags, [("TOP", 0, len(words)), *spans])
+        mask = graph.closest([gold], grammar.symbols)
+        expected = [*spans, *((tag, i, i + 1) for i, tag in enumerate(tags))]
+        assert brackets_of(graph, mask, grammar.symbols) == sorted(expected)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_closest_tree_of_all(seed):
+    grammar, graphs, _ = forests(5 * seed)
+    symbols = grammar.symbols
+    rng = np.random.default_rng(seed)
+    n = int(graphs.n_words[0])
+    words, tags = ["w"] * n, [symbols.tags[i] for i in rng.integers(3, size=n)]
+    spans = [(symbols.phrases[0], 0, n), (symbols.phrases[-1], 1, n), ("Unknown", 2, n)]
+    gold = Tree.from_spans(words, tags, [("TOP", 0, n), *spans])
+    graph = graphs.select([0])
+    [chosen] = [brackets_of(graph, graph.closest([gold], symbols), symbols)]
+    wanted = {*spans, *((tag, i, i + 1) for i, tag in enumerate(tags))}
+
+    def worth(brackets):
+        return sum(
+            0.1 * (b in wanted) if b[0] in symbols.tags else 1.0 if b in wanted else -0.6
+            for b in brackets
+        )
+
+    def mask_of(tree):
+        mask = np.zeros(len(graph.scores), bool)
+        mask[list(tree)] = True
+        return mask
+
+    trees = derivations(graph)
+    best = max(worth(brackets_of(graph, mask_of(tree), symbols)) for tree in trees)
+    assert worth(chosen) == pytest.approx(best, abs=0.02)
+
+
+def test_the_likeliest_of_equally_close_trees():
+    grammar, graphs, _ = forests()
+    graph = graphs.select([0])
+    n = int(graph.n_words[0])
+    nothing = Tree.from_spans(["w"] * n, ["?"] * n, [("TOP", 0, n)])
+    mask = graph.closest([nothing], grammar.symbols)
+    few = len(brackets_of(graph, mask, grammar.symbols))
+    score = graph.scores[mask].sum()
+    for tree in derivations(graph):
+        other = np.zeros(len(graph.scores), bool)
+        other[list(tree)] = True
+        if len(brackets_of(graph, other, grammar.symbols)) == few:
+            assert graph.scores[other].sum() <= score + 1e-9
+
+
+def test_the_inserted_root_is_gold_only_over_several_children():
+    trees = flat_trees("(TOP (t a) (u b))")
+    grammar = treebank_grammar(binarize(trees, "right"))
+    graphs, numbers = ChartParser(grammar, thresholds=NEVER).forests([t.words() for t in trees])
+    assert numbers.tolist() == [0, 1, 2, 3]
+    mask = graphs.closest(trees, grammar.symbols)
+    for x, tree in enumerate(trees):
+        expected = [*tree.spans()[len(tree.children) < 2 :]]
+        expected += [(tag, i, i + 1) for i, tag in enumerate(tree.tags())]
+        assert brackets_of(graphs, mask, grammar.symbols, x) == sorted(expected)
+    with pytest.raises(ValueError, match="tree"):
+        graphs.closest(trees[:2], grammar.symbols)
+
+
+def test_a_label_counts_once_over_a_span():
+    grammar = grammar_from(
+        ["t"],
+        ["A", "B"],
+        {"A -> t t": 0.5, "B -> t t": 0.5},
+        {"A -> B": 0.5, "B -> A": 0.5},
+        {"A": 0.5, "B": 0.5},
+        {("t", "w"): 1.0},
+    )
+    graphs, _ = ChartParser(grammar, thresholds=NEVER).forests([["w", "w"]])
+    for spans in (["A"], ["B"], ["A", "B"], ["B", "A"]):
+        own = [(label, 0, 2) for label in ["TOP", *spans]]
+        gold = Tree.from_spans(["w", "w"], ["t", "t"], own)
+        mask = graphs.closest([gold], grammar.symbols)
+        found = brackets_of(graphs, mask, grammar.symbols)
+        assert [label for label, i, j in found if j - i == 2] == sorted(spans)
+    twice = Tree.from_spans(["w", "w"], ["t", "t"], [("TOP", 0, 2), ("A", 0, 2), ("A", 0, 2)])
+    found = brackets_of(graphs, graphs.closest([twice], grammar.symbols), grammar.symbols)
+    assert [label for label, i, j in found if j - i == 2] == ["A"]

@@ -1,0 +1,516 @@
+"""Forests of treebanks: what pruning leaves, against NumPy, and what is kept of the trees."""
+
+import numpy as np
+import pytest
+import treebanks
+from grammars import (
+    numpy_inside,
+    numpy_log_likelihood,
+    numpy_posteriors,
+    random_grammar,
+    sentence,
+    tree_log_probability,
+    word_scores,
+)
+from numpy_forest import (
+    at_level,
+    coarse,
+    generative_weights,
+    learned,
+    numpy_scores,
+    of,
+)
+
+from spacy_structlearn.grammar.chart import _chart
+from spacy_structlearn.grammar.chart.decode import compile_grammar
+from spacy_structlearn.grammar.discriminative.forests import (
+    ForestStatistics,
+    GoldTrees,
+    RebuiltForests,
+    Terminals,
+    _words,
+    coarse_forests,
+)
+from spacy_structlearn.grammar.discriminative.objective import GrammarShard, without_backoff
+from spacy_structlearn.grammar.latent.em import treebank_grammar
+from spacy_structlearn.grammar.treebank.settings import LexiconSettings
+from spacy_structlearn.grammar.treebank.symbols import binarize, to_tree
+
+KINDS = ("smoothed", "simple", "tied")
+KEPT = ("gold_item", "gold_edge", "gold_unary", "gold_root")
+
+
+def log_z(forests, weights):
+    return forests.expected_counts(weights)[0]
+
+
+def gold_sizes(forests):
+    return [int(forests._arrays[name].sum()) for name in KEPT]
+
+
+def tree_sizes(data):
+    """Items, binary and unary productions and tops of the trees."""
+    binary, unary = int(data.is_binary.sum()), int(data.is_unary.sum())
+    return [data.n_nodes, binary, unary, data.n_trees]
+
+
+# --- trees ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("binarization", ["right", "left"])
+@pytest.mark.parametrize("name", ["toy", "sample"])
+def test_spans_of_nodes(name, binarization):
+    data = binarize(getattr(treebanks, name)(), binarization, "R" if name == "toy" else "TOP")
+    gold = GoldTrees(data)
+
+    def words_below(node):
+        left, right = data.left[node], data.right[node]
+        return 1 if left < 0 else sum(words_below(x) for x in (left, right) if x >= 0)
+
+    def check(node, start):
+        left, right = data.left[node], data.right[node]
+        assert (gold.starts[node], gold.ends[node]) == (start, start + words_below(node))
+        if left >= 0:
+            check(left, start)
+        if right >= 0:
+            check(right, start + words_below(left))
+
+    for tree in range(data.n_trees):
+        check(data.offsets[tree + 1] - 1, 0)
+
+
+def test_the_grid_of_a_tree():
+    data = binarize(treebanks.trees("(TOP (S (NP (N a)) (VP (V b) (NP (PP (P c) (N d))))))"))
+    names = [*data.symbols.names, None]
+    grid = GoldTrees(data).grid(0)
+    found = {
+        (i, j): (names[grid[i, j, 0]], names[grid[i, j, 1]], grid[i, j, 2])
+        for i, j in np.argwhere(grid[:, :, 0] >= 0).tolist()
+    }
+    n, v, p = (data.symbols.tag_index[tag] for tag in "NVP")
+    assert found == {
+        (0, 1): ("NP", "NP", n),
+        (1, 2): ("V", None, v),
+        (2, 3): ("P", None, p),
+        (3, 4): ("N", None, n),
+        (2, 4): ("NP", "PP", 3),
+        (1, 4): ("VP", "VP", 2),
+        (0, 4): ("S", "S", 1),
+    }
+    assert (grid[grid[:, :, 0] < 0] == -1).all()
+
+
+# --- the coarsest grammar ------------------------------------------------------------------------
+@pytest.mark.parametrize("binarization", ["right", "left"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["toy", "short"])
+def test_without_pruning_forests_are_the_chart(name, kind, binarization):
+    data, grammar = learned(name, kind, 0, binarization)
+    (forests,), terminals = coarse(data, grammar)
+    weights = generative_weights(grammar, 0, terminals)
+    found = log_z(forests, weights)
+    parser = compile_grammar(grammar)
+    rows = [word_scores(grammar, _words(data, tree), 0) for tree in range(data.n_trees)]
+    wanted = [numpy_log_likelihood(grammar.levels[0], data.symbols.n_tags, r) for r in rows]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    chart = _chart.Chart()
+    for tree, row in enumerate(rows):
+        grid = GoldTrees(data).grid(tree)
+        z, *_ = chart.coarse_forest(parser, row.astype(np.float32), grid, 0.0, 0.0)
+        assert z == pytest.approx(wanted[tree], rel=1e-6)
+
+
+def test_posteriors_are_those_of_the_chart():
+    data, grammar = learned("short", rounds=0)
+    (forests,), terminals = coarse(data, grammar)
+    weights = generative_weights(grammar, 0, terminals)
+    a = forests._arrays
+    n_tags = data.symbols.n_tags
+    for s in range(data.n_trees):
+        rows = word_scores(grammar, _words(data, s), 0)
+        q = numpy_posteriors(grammar.levels[0], n_tags, rows)
+        _, offsets, in0, in1, out0, out1, _, _ = forests.scores(s, weights)
+        items = slice(*a["cell_item"][a["sentence_cell"][s : s + 2]])
+        symbols = a["item_symbol"][items]
+        for wanted, found in ((q.lower, in0 * out0), (q.upper, in1 * out1)):
+            totals = np.bincount(symbols, weights=found, minlength=data.symbols.size)
+            own = wanted.sum(axis=(0, 1))
+            if wanted is q.lower:
+                own[:n_tags] = 0
+            np.testing.assert_allclose(totals, own, rtol=1e-4, atol=1e-5)
+        assert len(offsets) == len(symbols) + 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_coarse_forest_of_random_grammars(seed):
+    """Without a tree; what is listed is what NumPy has."""
+    grammar = random_grammar(seed, n_tags=3, n_phrases=3, n_levels=1, root_tags=True)
+    n_tags = grammar.symbols.n_tags
+    parser = compile_grammar(grammar)
+    for n in (1, 2, 5):
+        rows = word_scores(grammar, sentence(seed, n), 0)
+        none = np.full((n, n + 1, 3), -1, dtype=np.int32)
+        q = numpy_posteriors(grammar.levels[0], n_tags, rows)
+        n_made = int((np.maximum(*numpy_inside(grammar.levels[0], n_tags, rows)) > 0).sum())
+        for keep in (0.0, 0.01, 0.3):
+            found = _chart.Chart().coarse_forest(
+                parser, rows.astype(np.float32), none, keep, 0.1 * keep
+            )
+            if not q.total:
+                assert found is None
+                continue
+            z, made, cells, symbols, *_ = found
+            assert made == n_made
+            assert z == pytest.approx(np.log(q.total), abs=1e-5)
+            listed = {
+                (*cells[c, :2].tolist(), int(symbol))
+                for c in range(len(cells) - 1)
+                for symbol in symbols[slice(*cells[c : c + 2, 2])]
+            }
+            best = np.maximum(q.lower, q.upper)
+            sure = {tuple(x) for x in np.argwhere(best > keep * 1.001 + 1e-9).tolist()}
+            assert sure <= listed
+            if keep:
+                assert listed <= {tuple(x) for x in np.argwhere(best > keep * 0.999).tolist()}
+
+
+@pytest.mark.parametrize(
+    ("words", "gold"), [((2, 1), (2, 2, 3)), ((2, 9), (3, 4, 3)), ((2, 9), (2, 3, 2))]
+)
+def test_coarse_forest_wants_a_grid(words, gold):
+    grammar = random_grammar(0, n_levels=1)
+    with pytest.raises(ValueError, match=r"gold|scores"):
+        _chart.Chart().coarse_forest(
+            compile_grammar(grammar),
+            np.ones(words, dtype=np.float32),
+            np.full(gold, -1, dtype=np.int32),
+            0.0,
+            0.0,
+        )
+
+
+# --- trees stay ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("threshold", [0.0, 1e-4, 0.1, 1.0, 2.0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_trees_stay(kind, threshold):
+    data, grammar = learned("sample" if threshold == 0.1 else "short", kind)
+    for number in range(3):
+        (forests,), terminals, weights = at_level(data, grammar, number, threshold)
+        assert forests.trees.tolist() == list(range(data.n_trees))
+        assert gold_sizes(forests) == tree_sizes(data)
+        own = forests.gold_terminals()
+        tags = data.symbol[data.is_word]
+        np.testing.assert_array_equal(terminals.tags[own], tags)
+        words = [grammar.lexicon.encode(_words(data, tree)) for tree in range(data.n_trees)]
+        np.testing.assert_array_equal(terminals.words[own], np.concatenate(words))
+        # All refinements of the tree's symbols are allowed.
+        a = forests._arrays
+        gold = a["gold_item"] > 0
+        wanted = (1 << grammar.levels[number].substates[a["item_symbol"][gold]]) - 1
+        np.testing.assert_array_equal(a["item_mask"][gold], wanted.astype(np.uint64))
+        assert np.isfinite(log_z(forests, weights)).all()
+
+
+@pytest.mark.parametrize("binarization", ["right", "left"])
+def test_the_score_of_a_tree_is_in_its_forest(binarization):
+    data, grammar = learned("toy", "simple", binarization=binarization)
+    for number in range(3):
+        (forests,), _, weights = at_level(data, grammar, number, 1e-3)
+        found = log_z(forests, weights)
+        for tree in range(data.n_trees):
+            rows = word_scores(grammar, _words(data, tree), number)
+            wanted = tree_log_probability(grammar, to_tree(data, tree), rows, number)
+            own = numpy_scores(of(forests, weights), tree, only_gold=True)
+            assert own.log_z == pytest.approx(wanted, abs=1e-5)
+            assert own.log_z <= found[tree] + 1e-6
+
+
+def test_the_tree_alone():
+    """Above all posteriors nothing but the tree is left, chains under the root too."""
+    data, grammar = learned("sample")
+    (forests,), terminals = coarse(data, grammar, 2.0, 1.0)
+    weights = generative_weights(grammar, 0, terminals)
+    forests.prune(weights, 2.0, 1.0)
+    a = forests._arrays
+    sizes = [len(a[name]) for name in ("item_symbol", "edge_left", "unary_rule", "root_rule")]
+    assert sizes == gold_sizes(forests) == tree_sizes(data)
+    forests.refine(grammar.levels[1])
+    weights = generative_weights(grammar, 1, terminals)
+    found = log_z(forests, weights)
+    for tree in range(data.n_trees):
+        own = numpy_scores(of(forests, weights), tree, only_gold=True)
+        assert own.log_z == pytest.approx(found[tree], abs=1e-4)
+
+
+def test_a_tree_that_the_grammar_lacks_is_left_out():
+    """A rare word is known by another spelling, which never had the tag."""
+    lines = ["(TOP (S (N a) (V b)))"] * 3 + ["(TOP (S (Q --) (V b)))"] * 3
+    lines += ["(TOP (S (N –) (V b)))", "(TOP (S (N a)))"]
+    data = binarize(treebanks.trees(*lines))
+    grammar = without_backoff(
+        treebank_grammar(data, LexiconSettings(lexicon="simple", min_word_count=2))
+    )
+    assert grammar.lexicon.encode(["–"]).tolist() == grammar.lexicon.encode(["--"]).tolist()
+    (forests,), terminals = coarse(data, grammar)
+    assert forests.trees.tolist() == [0, 1, 2, 3, 4, 5, 7]
+    assert forests.n_sentences == 7
+    weights = generative_weights(grammar, 0, terminals)
+    found = log_z(forests, weights)
+    assert found.shape == (7,)
+    assert np.isfinite(found).all()
+    parser = compile_grammar(grammar.truncated(1))
+    anew = RebuiltForests(data, GoldTrees(data), parser, grammar.lexicon, range(8), 0.0, 0.1)
+    keys = anew.terminal_keys
+    np.testing.assert_array_equal(anew.trees, forests.trees)
+    words, tags = np.divmod(keys, data.symbols.n_tags)
+    terminals = Terminals(words.astype(np.int32), tags.astype(np.int32))
+    weights = generative_weights(grammar, 0, terminals)
+    np.testing.assert_allclose(log_z(anew, weights), found, rtol=1e-6)
+    value, _ = GrammarShard(anew, terminals).expected_counts((grammar.levels[0], weights))
+    assert np.isfinite(value)
+
+
+# --- pruning -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("threshold", [1e-4, 1e-2, 0.3])
+def test_what_is_left(number, threshold):
+    """Exactly what has the posterior or is of the tree; NumPy says which."""
+    data, grammar = learned("toy", rounds=2)
+    (forests,), _, weights = at_level(data, grammar, number, 1e-7)
+    problem = of(forests, weights)
+    a = problem.arrays
+    edge_factor = 0.2
+    limit = threshold * edge_factor
+    masks = np.zeros(len(a["item_mask"]), dtype=np.uint64)
+    edges, unaries = np.zeros(len(a["edge_left"]), bool), np.zeros(len(a["unary_rule"]), bool)
+    roots = np.zeros(len(a["root_rule"]), bool)
+    close = []
+    for s in range(forests.n_sentences):
+        found = numpy_scores(problem, s)
+        items = range(*a["cell_item"][a["sentence_cell"][s : s + 2]])
+        for x in items:
+            q = np.maximum(found.lower[x], found.upper[x])
+            close.extend(q / threshold)
+            bits = sum(1 << i for i, value in enumerate(q) if value >= threshold)
+            masks[x] = a["item_mask"][x] if a["gold_item"][x] else bits
+        edges |= found.edges >= limit
+        unaries |= found.unaries >= limit
+        roots |= found.roots >= limit
+        for q in (found.edges, found.unaries, found.roots):
+            close.extend(q / limit)
+    # Else rounding would decide.
+    assert np.abs(np.array(close) - 1).min() > 1e-5
+    kept = masks > 0
+    parent = np.repeat(a["group_parent"], np.diff(a["group_edge"]))
+    rule = np.repeat(a["group_rule"], np.diff(a["group_edge"]))
+    edges |= a["gold_edge"] > 0
+    edges &= kept[parent] & kept[a["edge_left"]] & kept[a["edge_right"]]
+    unaries |= a["gold_unary"] > 0
+    unaries &= kept[a["unary_parent"]] & kept[a["unary_child"]]
+    roots = (roots | (a["gold_root"] > 0)) & kept[a["root_item"]]
+    to = np.cumsum(kept) - 1
+
+    forests.prune(weights, threshold, edge_factor)
+    b = forests._arrays
+    for name in ("item_symbol", "item_terminal", "gold_item"):
+        np.testing.assert_array_equal(b[name], a[name][kept])
+    np.testing.assert_array_equal(b["item_mask"], masks[kept])
+    np.testing.assert_array_equal(b["edge_left"], to[a["edge_left"][edges]])
+    np.testing.assert_array_equal(b["edge_right"], to[a["edge_right"][edges]])
+    np.testing.assert_array_equal(b["gold_edge"], a["gold_edge"][edges])
+    sizes = np.diff(b["group_edge"])
+    assert (sizes > 0).all()
+    np.testing.assert_array_equal(np.repeat(b["group_parent"], sizes), to[parent[edges]])
+    np.testing.assert_array_equal(np.repeat(b["group_rule"], sizes), rule[edges])
+    for name in ("unary_parent", "unary_child"):
+        np.testing.assert_array_equal(b[name], to[a[name][unaries]])
+    for name in ("unary_rule", "gold_unary"):
+        np.testing.assert_array_equal(b[name], a[name][unaries])
+    np.testing.assert_array_equal(b["root_item"], to[a["root_item"][roots]])
+    for name in ("root_rule", "gold_root"):
+        np.testing.assert_array_equal(b[name], a[name][roots])
+    assert 0 < kept.sum() < len(kept)
+    assert 0 < edges.sum() < len(edges)
+
+
+def test_pruning_never_adds():
+    """log Z falls, and not by more than what is left out has."""
+    data, grammar = learned("short")
+    for number in range(3):
+        whole = at_level(data, grammar, number, 0.0)
+        largest = log_z(whole[0][0], whole[2])
+        for threshold in (1e-6, 1e-3, 0.1, 1.0):
+            (forests,), _, weights = at_level(data, grammar, number, threshold)
+            found = log_z(forests, weights)
+            assert (found <= largest + 1e-5).all()
+            if threshold == 1e-6:
+                np.testing.assert_allclose(found, largest, atol=0.01)
+            forests.prune(weights, threshold, 0.1)
+            assert (log_z(forests, weights) <= found + 1e-5).all()
+            largest = found
+
+
+def test_masks_are_refined_by_ancestors():
+    data, grammar = learned("short")
+    (forests,), terminals = coarse(data, grammar, 1e-4)
+    for number in range(2):
+        weights = generative_weights(grammar, number, terminals)
+        forests.prune(weights, 1e-3, 0.1)
+        before = np.array(forests._arrays["item_mask"])
+        level = grammar.levels[number + 1]
+        forests.refine(level)
+        a = forests._arrays
+        for symbol, old, new, gold in zip(
+            a["item_symbol"].tolist(),
+            before.tolist(),
+            a["item_mask"].tolist(),
+            a["gold_item"].tolist(),
+            strict=True,
+        ):
+            ancestors = level.ancestors[slice(*level.offsets[symbol : symbol + 2])]
+            wanted = sum((gold or old >> int(x) & 1) << i for i, x in enumerate(ancestors))
+            assert new == wanted
+    assert len(set(before.tolist())) > 2
+
+
+def test_scores_of_a_pruned_forest():
+    data, grammar = learned("toy")
+    (forests,), _, weights = at_level(data, grammar, 2, 1e-3)
+    problem = of(forests, weights)
+    for s in range(forests.n_sentences):
+        wanted = numpy_scores(problem, s)
+        z, offsets, _, inside, _, outside, *_ = forests.scores(s, weights)
+        assert z == pytest.approx(wanted.log_z, abs=1e-5)
+        first = problem.arrays["cell_item"][problem.arrays["sentence_cell"][s]]
+        own = [(inside * outside)[slice(*offsets[x : x + 2])] for x in range(len(offsets) - 1)]
+        for x, values in enumerate(own):
+            np.testing.assert_allclose(values, wanted.upper[first + x], rtol=1e-4, atol=1e-6)
+        gold = forests.gold_items(s)
+        np.testing.assert_array_equal(
+            gold, np.flatnonzero(problem.arrays["gold_item"][first : first + len(own)])
+        )
+        assert len(gold) == np.diff(data.offsets)[s]
+
+
+# --- where they are kept -------------------------------------------------------------------------
+@pytest.mark.parametrize("threshold", [1e-3, 2.0])
+def test_a_folder_is_as_good_as_memory(tmp_path, threshold):
+    data, grammar = learned("toy")
+    for number in range(3):
+        folder = tmp_path / str(number)
+        (forests,), _, weights = at_level(data, grammar, number, threshold)
+        (others,), _, _ = at_level(data, grammar, number, threshold, folder=folder)
+        assert list(folder.glob("0/*.npy"))
+        for name, array in forests._arrays.items():
+            np.testing.assert_array_equal(others._arrays[name], array)
+            assert isinstance(others._arrays[name], np.memmap) == (array.size > 0)
+        assert others.statistics == forests.statistics
+        for _ in range(2):
+            (mine, counts), (its, same) = (f.expected_counts(weights) for f in (forests, others))
+            np.testing.assert_array_equal(mine, its)
+            assert all(map(np.array_equal, counts, same))
+
+
+def test_statistics():
+    data, grammar = learned("toy")
+    (forests,), _, _ = at_level(data, grammar, 2, 1e-3)
+    a = forests._arrays
+    found = forests.statistics
+    assert found == ForestStatistics(
+        data.n_trees,
+        sum(mask.bit_count() for mask in a["item_mask"].tolist()),
+        len(a["item_symbol"]),
+        len(a["edge_left"]),
+        sum(array.nbytes for array in a.values()),
+    )
+    assert found.constituents > found.items > data.n_nodes
+    assert found + found == ForestStatistics(
+        2 * found.sentences,
+        2 * found.constituents,
+        2 * found.items,
+        2 * found.edges,
+        2 * found.bytes,
+    )
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1e-3])
+def test_forests_made_anew_are_those_that_are_kept(threshold):
+    data, grammar = learned("toy")
+    parser = compile_grammar(grammar.truncated(1))
+    first = (data, GoldTrees(data), parser, grammar.lexicon, range(data.n_trees), threshold, 0.1)
+    kept, anew = coarse_forests(*first), RebuiltForests(*first)
+    keys = anew.terminal_keys
+    kept.number_terminals(keys)
+    words, tags = np.divmod(keys, data.symbols.n_tags)
+    terminals = Terminals(words.astype(np.int32), tags.astype(np.int32))
+    np.testing.assert_array_equal(anew.gold_terminals(), kept.gold_terminals())
+    for number in range(3):
+        weights = generative_weights(grammar, number, terminals)
+        for mine, its in zip(
+            kept.expected_counts(weights), anew.expected_counts(weights), strict=True
+        ):
+            for a, b in zip(mine, its, strict=True):
+                np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
+        assert anew.statistics.sentences == data.n_trees
+        assert anew.statistics.items >= kept.statistics.items
+        if number < 2:
+            kept.prune(weights, threshold, 0.1)
+            kept.refine(grammar.levels[number + 1])
+            anew.refine(weights, grammar.levels[number + 1])
+
+
+# --- sizes ---------------------------------------------------------------------------------------
+def test_no_sentences():
+    data, grammar = learned("toy")
+    _, terminals = coarse(data, grammar)
+    parser = compile_grammar(grammar.truncated(1))
+    none = coarse_forests(data, GoldTrees(data), parser, grammar.lexicon, (), 0.0, 0.1)
+    assert none.n_sentences == 0
+    none.number_terminals(np.unique(none.terminal_keys))
+    for number in range(2):
+        weights = generative_weights(grammar, number, terminals)
+        found, counts = none.expected_counts(weights)
+        assert found.shape == (0,)
+        assert not any(part.any() for part in counts)
+        none.prune(weights, 0.1, 0.1)
+        none.refine(grammar.levels[number + 1])
+    assert none.statistics.sentences == none.statistics.items == 0
+    assert none.gold_terminals().shape == (0,)
+
+
+def test_trees_of_one_word():
+    lines = ["(TOP (N a))", "(TOP (S (N a)))", "(TOP (X (S (V b))))", "(TOP (S (N a) (V b)))"]
+    data = binarize(treebanks.trees(*lines))
+    grammar = without_backoff(treebank_grammar(data))
+    for threshold in (0.0, 0.5, 2.0):
+        (forests,), terminals = coarse(data, grammar, threshold)
+        weights = generative_weights(grammar, 0, terminals)
+        forests.prune(weights, threshold, 0.1)
+        assert gold_sizes(forests) == tree_sizes(data)
+        found = log_z(forests, weights)
+        for s in range(4):
+            assert found[s] == pytest.approx(numpy_scores(of(forests, weights), s).log_z, abs=1e-6)
+
+
+def test_a_sentence_of_150_words():
+    """Whose probability float32 cannot hold."""
+    line = "(TOP (S (NP (D the) (N cat)) (VP (V saw) (NP (NP (D the) (N dog)) PP)) (. .)))"
+    inner = "(PP (P near) (NP (D the) (N tree)))"
+    others = [line.replace("PP)", inner + ")").replace("tree", f"tree{i}") for i in range(40)]
+    for i in range(48):
+        inner = f"(PP (P near) (NP (NP (D a) (N tree{i % 40})) {inner}))"
+    data = binarize(treebanks.trees(line.replace("PP)", inner + ")"), *others))
+    n = int(data.is_word.sum())
+    assert data.is_word[: data.offsets[1]].sum() >= 150
+    grammar = without_backoff(treebank_grammar(data))
+    (forests,), terminals = coarse(data, grammar, 1e-4)
+    weights = generative_weights(grammar, 0, terminals)
+    found, counts = forests.expected_counts(weights)
+    assert np.isfinite(found).all()
+    assert found[0] < np.log(np.finfo(np.float32).tiny) - 100
+    # With words so likely that float64 can hold it.
+    rows = word_scores(grammar, _words(data, 0), 0)
+    level, n_tags = grammar.levels[0], data.symbols.n_tags
+    whole = numpy_log_likelihood(level, n_tags, 20 * rows) - len(rows) * np.log(20)
+    assert whole - 0.1 < found[0] <= whole + 1e-3
+    assert counts.terminal.sum() == pytest.approx(n, rel=1e-4)
+    assert counts.root.sum() == pytest.approx(data.n_trees, rel=1e-5)
+    assert counts.binary.sum() == pytest.approx(n - data.n_trees, rel=1e-4)

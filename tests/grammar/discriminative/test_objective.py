@@ -1,0 +1,538 @@
+"""The conditional likelihood against NumPy and against finite differences."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy_forest import (
+    at_level,
+    coarse,
+    generative_weights,
+    learned,
+    numpy_expected_counts,
+    of,
+)
+
+from spacy_structlearn.grammar.chart.decode import compile_grammar
+from spacy_structlearn.grammar.discriminative.forests import GoldTrees, Terminals, coarse_forests
+from spacy_structlearn.grammar.discriminative.objective import (
+    LARGEST,
+    LEAST,
+    GrammarLikelihood,
+    GrammarShard,
+    Parts,
+    TerminalMap,
+    ancestor_places,
+    parameterization_of,
+    probabilities_of,
+    with_levels,
+    without_backoff,
+)
+from spacy_structlearn.grammar.discriminative.settings import BASES
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.parallel.shards import ThreadEngine
+
+KINDS = ("smoothed", "simple", "tied")
+FLOOR = 1e-3
+
+
+def objective(
+    name="toy",
+    kind="smoothed",
+    number=1,
+    base="generative",
+    *,
+    threshold=1e-4,
+    l2=0.0,
+    shards=1,
+    threads=1,
+):
+    data, grammar = learned(name, kind)
+    made, terminals, _ = at_level(data, grammar, number, threshold, shards=shards)
+    engine = ThreadEngine([GrammarShard(forests, terminals) for forests in made], threads)
+    parameters = parameterization_of(grammar, number, base)
+    return GrammarLikelihood(parameters, grammar.lexicon, terminals, engine, l2)
+
+
+def theta_of(likelihood, seed=0, noise=0.3):
+    rng = np.random.default_rng(seed)
+    start = likelihood.parameterization.initial(FLOOR)
+    return start + rng.normal(scale=noise, size=len(start))
+
+
+def tag_substates(grammar, number):
+    return grammar.levels[number].substates[: grammar.symbols.n_tags]
+
+
+# --- words ---------------------------------------------------------------------------------------
+def all_terminals(grammar):
+    """Every id of a word, unknown ones too, with every tag."""
+    n_tags = grammar.symbols.n_tags
+    n_words = len(grammar.lexicon.words) + len(grammar.lexicon.signatures) + 1
+    words, tags = np.divmod(np.arange(n_words * n_tags), n_tags)
+    return Terminals(words.astype(np.int32), tags.astype(np.int32))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_terminals_have_the_scores_of_the_lexicon(kind, number):
+    _, grammar = learned("toy", kind)
+    terminals = all_terminals(grammar)
+    mapped = TerminalMap(grammar.lexicon, terminals, tag_substates(grammar, number))
+    level = grammar.lexicon.levels[number]
+    found = mapped.weights(level.own, level.rows.reshape(-1))
+    wanted = generative_weights(grammar, number, terminals)
+    np.testing.assert_array_equal(mapped.offsets, wanted.terminal_offsets)
+    np.testing.assert_allclose(found, wanted.terminal, rtol=1e-5, atol=1e-12)
+    assert (found > 0).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_counts_of_terminals(kind):
+    """They are the derivative by the logarithms of the parts, of which none is forgotten."""
+    _, grammar = learned("toy", kind)
+    terminals = all_terminals(grammar)
+    mapped = TerminalMap(grammar.lexicon, terminals, tag_substates(grammar, 2))
+    level = grammar.lexicon.levels[2]
+    own, rows = level.own.astype(float), level.rows.reshape(-1).astype(float)
+    rng = np.random.default_rng(0)
+    counts = rng.random(int(mapped.offsets[-1]))
+    weights = mapped.weights(own, rows)
+    counts[weights == 0] = 0
+
+    def value(own, rows):
+        weights = mapped.weights(own, rows)
+        return float(counts[weights > 0] @ np.log(weights[weights > 0]))
+
+    found = mapped.counts(counts, own, rows)
+    assert sum(part.sum() for part in found) == pytest.approx(counts.sum(), rel=1e-12)
+    step = 1e-6
+    for which, part in enumerate((own, rows)):
+        assert found[which].shape == part.shape
+        for place in rng.choice(len(part), size=min(60, len(part)), replace=False):
+            values = []
+            for sign in (1, -1):
+                other = part.copy()
+                other[place] *= np.exp(sign * step)
+                values.append(value(other, rows) if which == 0 else value(own, other))
+            wanted = (values[0] - values[1]) / (2 * step)
+            assert found[which][place] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_counts_of_terminals_without_weight():
+    _, grammar = learned("toy", "simple")
+    mapped = TerminalMap(grammar.lexicon, all_terminals(grammar), tag_substates(grammar, 1))
+    level = grammar.lexicon.levels[1]
+    none = np.zeros_like(level.own), np.zeros(level.rows.size, np.float32)
+    counts = np.ones(int(mapped.offsets[-1]))
+    assert not any(part.any() for part in mapped.counts(counts, *none))
+
+
+def test_a_lexicon_without_words():
+    _, grammar = learned("toy", "simple")
+    lexicon = grammar.lexicon.without(set(grammar.lexicon.words))
+    terminals = Terminals(np.zeros(2, np.int32), np.arange(2, dtype=np.int32))
+    mapped = TerminalMap(lexicon, terminals, tag_substates(grammar, 1))
+    level = lexicon.levels[1]
+    found = mapped.weights(level.own, level.rows.reshape(-1))
+    wanted = lexicon.scores(1, np.zeros(1, np.int32))[0][: len(found)]
+    np.testing.assert_allclose(found, wanted)
+    own, rows = mapped.counts(np.ones(len(found)), level.own, level.rows.reshape(-1))
+    assert own.shape == (0,)
+    assert rows.sum() == (found > 0).sum()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_backoff_words_score_the_same(kind):
+    settings = {
+        "smoothed": {},
+        "simple": {"lexicon": "simple"},
+        "tied": {"word_backoff": "signature"},
+    }
+    trainer = LatentGrammarSettings(
+        rounds=1,
+        split_iterations=2,
+        merge_iterations=1,
+        smooth_iterations=1,
+        min_word_count=2,
+        **settings[kind],
+        root="R",
+    ).trainer(None, [learned("toy")[0]])
+    while trainer.step():
+        pass
+    grammar = trainer.parameters()
+    whole = without_backoff(grammar)
+    ids = np.unique(all_terminals(grammar).words)
+    for number in range(2):
+        wanted = grammar.lexicon.scores(number, ids)
+        np.testing.assert_allclose(whole.lexicon.scores(number, ids), wanted, rtol=1e-6)
+        assert whole.levels[number] == grammar.levels[number]
+    assert not whole.lexicon.backoff.weights.any()
+
+
+# --- parameters ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_generative_base(kind, number):
+    """Parameters of 0 are the generative weights; what is zero has none."""
+    _, grammar = learned("short", kind)
+    level, words = grammar.levels[number], grammar.lexicon.levels[number]
+    parameters = parameterization_of(grammar, number, "generative")
+    start = parameters.initial(FLOOR)
+    assert not start.any()
+    found = parameters.weights(start)
+    for name, array in zip(
+        Parts._fields,
+        (level.binary, level.unary, level.root, words.own, words.rows.reshape(-1)),
+        strict=True,
+    ):
+        part = getattr(found, name)
+        assert part.dtype == np.float32
+        small = LEAST if name in ("binary", "unary", "root") else 0
+        np.testing.assert_array_equal(part, np.where(array < small, 0, array))
+    assert parameters.n_parameters == sum(np.count_nonzero(part) for part in found)
+    refined, its = parameters.refined(start)
+    assert refined.n_productions == sum(np.count_nonzero(part) for part in found[:3])
+    np.testing.assert_array_equal(its.rows, words.rows)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_uniform_base(kind, number):
+    """Each production seen has a parameter; it starts from the probability, or the floor."""
+    _, grammar = learned("short", kind)
+    level, words = grammar.levels[number], grammar.lexicon.levels[number]
+    parameters = parameterization_of(grammar, number, "uniform")
+    found = parameters.weights(parameters.initial(FLOOR))
+    for part, array in zip(
+        found[:4], (level.binary, level.unary, level.root, words.own), strict=True
+    ):
+        np.testing.assert_allclose(part, np.maximum(array, FLOOR), rtol=1e-5)
+    rows = found.rows.reshape(words.rows.shape)
+    np.testing.assert_array_equal(rows[-1], words.rows[-1])
+    n_tags = grammar.symbols.n_tags
+    for tag in range(n_tags):
+        own = slice(*level.offsets[tag : tag + 2])
+        seen = words.rows[:-1, own].any(axis=1)
+        wanted = np.maximum(words.rows[:-1, own], FLOOR) * seen[:, None]
+        np.testing.assert_allclose(rows[:-1, own], wanted, rtol=1e-5)
+    n_rules = sum(len(part) for part in found[:4])
+    assert parameters.n_parameters == n_rules + np.count_nonzero(rows[:-1])
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_parameters_there_and_back(kind, base):
+    _, grammar = learned("short", kind)
+    parameters = parameterization_of(grammar, 1, base)
+    theta = np.random.default_rng(0).normal(size=parameters.n_parameters)
+    parts = parameters.parts_of(theta)
+    np.testing.assert_array_equal(parameters.parameters_of(parts), theta)
+    assert [part.shape for part in parts] == [part.shape for part in parameters.base]
+    for part, base_of, found in zip(parts, parameters.base, parameters.weights(theta), strict=True):
+        np.testing.assert_allclose(found, base_of * np.exp(part), rtol=1e-5)
+        assert not part[base_of == 0].any()
+    level, words = parameters.refined(theta)
+    whole = with_levels(
+        grammar,
+        [grammar.levels[0], level, grammar.levels[2]],
+        [grammar.lexicon.levels[0], words, grammar.lexicon.levels[2]],
+    )
+    assert type(whole).from_bytes(whole.to_bytes()) == whole
+
+
+@pytest.mark.parametrize("value", [LARGEST, 1e9, np.inf, np.nan])
+def test_weights_that_are_too_large(value):
+    likelihood = objective(l2=0.1)
+    parameters = likelihood.parameterization
+    theta = np.zeros(parameters.n_parameters)
+    for place in (0, -1):
+        other = theta.copy()
+        other[place] = value
+        assert parameters.weights(other) is None
+        found, gradient = likelihood.value_and_grad(other)
+        assert found == np.inf
+        assert not gradient.any()
+        with pytest.raises(ValueError, match="too large"):
+            likelihood.weights_at(other)
+        with pytest.raises(ValueError, match="too large"):
+            parameters.refined(other)
+    # As large as may be: finite, or lost, but nothing in between.
+    found, gradient = likelihood.value_and_grad(theta + LARGEST - 0.01)
+    assert not np.isnan(found)
+    assert np.isfinite(gradient).all() or found == np.inf
+
+
+# --- what productions refine ---------------------------------------------------------------------
+def named(grammar, number, own_tags, n_rows):
+    """Symbols and substates of each production of a level, of a word with its row before them."""
+    level, rules = grammar.levels[number], grammar.rules
+
+    def of(axes, own=()):
+        shape = tuple(level.substates[list(axes)])
+        return [(*own, *axes, *place) for place in np.ndindex(*shape)]
+
+    def together(rows):
+        return [name for row in rows for name in row]
+
+    tags = range(grammar.symbols.n_tags)
+    return (
+        together(of(axes) for axes in rules.binary.tolist()),
+        together(of(axes) for axes in rules.unary.tolist()),
+        together(of((top,)) for top in rules.root.tolist()),
+        together(of((tag,), (n,)) for n, tag in enumerate(own_tags.tolist())),
+        together(of((tag,), (n,)) for n in range(n_rows) for tag in tags),
+    )
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_places_of_what_is_refined(kind, number):
+    _, grammar = learned("toy", kind)
+    lexicon = grammar.lexicon
+    own_tags = lexicon.pair_tags[lexicon.pair_weights == 0]
+    n_rows = len(lexicon.levels[0].rows)
+    fine, coarse = grammar.levels[number], grammar.levels[number - 1]
+    found = ancestor_places(fine, coarse, own_tags, grammar.symbols.n_tags, n_rows)
+    names = [named(grammar, n, own_tags, n_rows) for n in (number, number - 1)]
+    before = probabilities_of(coarse, lexicon.levels[number - 1])
+    assert [len(part) for part in names[1]] == [len(part) for part in before]
+    for places, mine, its, axes in zip(found, *names, (3, 2, 1, 1, 1), strict=True):
+        assert len(places) == len(mine)
+        for place, name in zip(places.tolist(), mine, strict=True):
+            symbols, substates = name[-2 * axes : -axes], name[-axes:]
+            above = [
+                int(fine.ancestors[fine.offsets[symbol] + x])
+                for symbol, x in zip(symbols, substates, strict=True)
+            ]
+            assert its[place] == (*name[:-axes], *above)
+
+
+# --- the objective -------------------------------------------------------------------------------
+def numpy_value_and_grad(likelihood, theta):
+    """In float64, of the float32 weights; the tree's side from the forests' own trees."""
+    parameters = likelihood.parameterization
+    parts = parameters.weights(theta)
+    weights = likelihood.weights_at(theta)
+    mapped = likelihood._map
+    value, gradient = 0.0, np.zeros(len(theta))
+    for shard in likelihood.engine.shards:
+        problem = of(shard.forests, weights)
+        own, trees = numpy_expected_counts(problem, only_gold=True)
+        log_z, full = numpy_expected_counts(problem)
+        assert (own <= log_z + 1e-9).all()
+        value -= (own - log_z).sum()
+        diff = [a - b for a, b in zip(trees, full, strict=True)]
+        words = mapped.counts(diff[3], parts.own, parts.rows)
+        gradient -= parameters.parameters_of(Parts(*diff[:3], *words))
+    return value + 0.5 * likelihood.l2 * theta @ theta, gradient + likelihood.l2 * theta
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_value_and_gradient_are_those_of_numpy(kind, base, number):
+    likelihood = objective("toy", kind, number, base, l2=0.05)
+    for seed in range(2):
+        theta = theta_of(likelihood, seed)
+        value, gradient = likelihood.value_and_grad(theta)
+        wanted, wanted_gradient = numpy_value_and_grad(likelihood, theta)
+        assert value == pytest.approx(wanted, rel=1e-5)
+        np.testing.assert_allclose(gradient, wanted_gradient, rtol=1e-4, atol=1e-5)
+        assert value > 0
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.5])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("base", BASES)
+def test_gradient_against_finite_differences(base, kind, l2):
+    likelihood = objective("short", kind, 1, base, threshold=1e-3, l2=l2)
+    parameters = likelihood.parameterization
+    theta = theta_of(likelihood)
+    _, gradient = likelihood.value_and_grad(theta)
+    rng = np.random.default_rng(1)
+    # Of each part, and of all together: the step must be large for float32.
+    directions = [rng.choice([-1.0, 1.0], size=len(theta)), gradient / np.abs(gradient).max()]
+    for begin, end in pairwise(parameters._bounds):
+        part = np.zeros(len(theta))
+        part[begin:end] = gradient[begin:end]
+        # Known words may have no share in the rows that have parameters.
+        if part.any():
+            directions.append(part / np.abs(part).max())
+    for direction in directions:
+        step = min(1e-2 / np.sqrt(np.mean(direction[direction != 0] ** 2)), 2e-2)
+        values = [
+            likelihood.value_and_grad(theta + x * step * direction)[0] for x in (-2, -1, 1, 2)
+        ]
+        wanted = (8 * (values[2] - values[1]) - (values[3] - values[0])) / (12 * step)
+        assert gradient @ direction == pytest.approx(wanted, rel=1e-3, abs=1e-2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_tree_side(kind):
+    """Scores and counts of the trees are those of the forest's own trees, and below log Z."""
+    data, grammar = learned("toy", kind)
+    for number in range(3):
+        (forests,), terminals, weights = at_level(data, grammar, number, 1e-3)
+        shard = GrammarShard(forests, terminals)
+        value, counts = shard.expected_counts((grammar.levels[number], weights))
+        own, trees = numpy_expected_counts(of(forests, weights), only_gold=True)
+        np.testing.assert_allclose(shard.derivations.values, own, atol=1e-5)
+        log_z, full = forests.expected_counts(weights)
+        assert (shard.derivations.values <= log_z + 1e-5).all()
+        assert value == pytest.approx((own - log_z).sum(), abs=1e-4)
+        for found, mine, whole in zip(counts, trees, full, strict=True):
+            np.testing.assert_allclose(found + whole, mine, atol=1e-5)
+        assert not len(shard.lost)
+        shard.close()
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_only_the_trees_are_certain(base):
+    """With all else pruned there is nothing to learn."""
+    data, grammar = learned("short")
+    (forests,), terminals = coarse(data, grammar, 2.0, 1.0)
+    forests.prune(generative_weights(grammar, 0, terminals), 2.0, 1.0)
+    forests.refine(grammar.levels[1])
+    parameters = parameterization_of(grammar, 1, base)
+    engine = ThreadEngine([GrammarShard(forests, terminals)])
+    likelihood = GrammarLikelihood(parameters, grammar.lexicon, terminals, engine)
+    value, gradient = likelihood.value_and_grad(theta_of(likelihood))
+    assert value == pytest.approx(0, abs=1e-3)
+    np.testing.assert_allclose(gradient, 0, atol=1e-4)
+
+
+def test_pruning_more_makes_the_trees_likelier():
+    theta = theta_of(objective("short", number=2))
+    values = [
+        objective("short", number=2, threshold=threshold).value_and_grad(theta)[0]
+        for threshold in (1e-7, 1e-4, 1e-2, 0.5)
+    ]
+    assert (np.diff(values) < 1e-3).all()
+    assert values[0] > values[-1] + 1
+
+
+# --- shards --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("base", BASES)
+def test_shards_agree(base):
+    one = objective("short", number=1, base=base, l2=0.1)
+    theta = theta_of(one)
+    value, gradient = one.value_and_grad(theta)
+    found = []
+    for threads in (1, 2, 2):
+        three = objective("short", number=1, base=base, l2=0.1, shards=3, threads=threads)
+        assert len(three.engine.shards) == 3
+        found.append(three.value_and_grad(theta))
+        three.engine.close()
+    for other, its in found:
+        assert other == found[0][0]
+        np.testing.assert_array_equal(its, found[0][1])
+    assert found[0][0] == pytest.approx(value, rel=1e-6)
+    np.testing.assert_allclose(found[0][1], gradient, rtol=1e-4, atol=1e-4)
+
+
+def test_batches_add_up():
+    likelihood = objective("short", "simple", 1, "uniform", l2=0.1, shards=5)
+    theta = theta_of(likelihood)
+    value, gradient = likelihood.value_and_grad(theta)
+    parts = [batch(theta) for batch in likelihood.batches(likelihood.engine.shards)]
+    assert len(parts) == 5
+    assert sum(part for part, _ in parts) == pytest.approx(value, rel=1e-9)
+    np.testing.assert_allclose(sum(g for _, g in parts), gradient, rtol=1e-5, atol=1e-6)
+
+
+def test_more_shards_than_sentences():
+    one, many = objective("toy"), objective("toy", shards=12)
+    theta = theta_of(one)
+    for mine, its in zip(one.value_and_grad(theta), many.value_and_grad(theta), strict=True):
+        np.testing.assert_allclose(its, mine, rtol=1e-4, atol=1e-4)
+
+
+def test_no_sentences():
+    data, grammar = learned("toy")
+    parser = compile_grammar(grammar.truncated(1))
+    forests = coarse_forests(data, GoldTrees(data), parser, grammar.lexicon, (), 0.0, 0.1)
+    terminals = Terminals(np.empty(0, np.int32), np.empty(0, np.int32))
+    forests.number_terminals(np.empty(0, np.int64))
+    forests.refine(grammar.levels[1])
+    engine = ThreadEngine([GrammarShard(forests, terminals)])
+    parameters = parameterization_of(grammar, 1, "generative")
+    likelihood = GrammarLikelihood(parameters, grammar.lexicon, terminals, engine, 0.5)
+    theta = np.ones(parameters.n_parameters)
+    value, gradient = likelihood.value_and_grad(theta)
+    assert value == pytest.approx(0.25 * len(theta))
+    np.testing.assert_allclose(gradient, 0.5 * theta)
+
+
+# --- sentences that float32 loses ----------------------------------------------------------------
+def test_a_sentence_lost_at_first_does_not_count():
+    likelihood = objective("toy", l2=0.0, shards=2)
+    shards = likelihood.engine.shards
+    n = likelihood.parameterization.n_parameters
+    theta = np.zeros(n)
+    whole, _ = likelihood.value_and_grad(theta)
+    arrays = shards[0].forests._arrays
+    arrays["item_mask"][: arrays["cell_item"][arrays["sentence_cell"][1]]] = 0
+    for shard in shards:
+        shard.begin()
+    value, gradient = likelihood.value_and_grad(theta)
+    assert shards[0].lost.tolist() == [0]
+    assert not len(shards[1].lost)
+    assert 0 < value < whole
+    assert np.isfinite(gradient).all()
+
+
+def without_a_rule(shards=2):
+    """An objective, and parameters with which float32 loses the one sentence of a rule."""
+    likelihood = objective("toy", "simple", 1, "uniform", shards=shards)
+    data, _ = learned("toy", "simple")
+    level = likelihood.parameterization.level
+    (rule,) = np.flatnonzero(np.bincount(data.production[data.is_binary]) == 1)[:1]
+    theta = theta_of(likelihood)
+    theta[slice(*level.binary_offsets[rule : rule + 2])] = -200
+    node = np.flatnonzero(data.is_binary & (data.production == rule))[0]
+    return likelihood, theta, int(np.searchsorted(data.offsets, node, side="right") - 1)
+
+
+def test_a_sentence_that_float32_loses_has_no_part_in_value_or_gradient():
+    likelihood, theta, lost = without_a_rule()
+    value, gradient = likelihood.value_and_grad(theta)
+    assert np.concatenate([shard.lost for shard in likelihood.engine.shards]).tolist() == [lost]
+    # As if the treebank did not have it.
+    data, grammar = learned("toy", "simple")
+    rest = data.subset(np.delete(np.arange(data.n_trees), lost))
+    made, terminals, _ = at_level(rest, grammar, 1, 1e-4)
+    engine = ThreadEngine([GrammarShard(forests, terminals) for forests in made])
+    other = GrammarLikelihood(likelihood.parameterization, grammar.lexicon, terminals, engine, 0.0)
+    wanted, its = other.value_and_grad(theta)
+    assert value == pytest.approx(wanted, rel=1e-5)
+    np.testing.assert_allclose(gradient, its, rtol=1e-4, atol=1e-5)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        direction = rng.choice([-1.0, 1.0], size=len(theta))
+        values = [likelihood.value_and_grad(theta + x * 0.01 * direction)[0] for x in (-1, 1)]
+        found = (values[1] - values[0]) / 0.02
+        assert gradient @ direction == pytest.approx(found, rel=1e-2, abs=1e-2)
+    # Of the trees that count, those of the shards' sentences.
+    for shard in likelihood.engine.shards:
+        assert shard.derivations.data.n_trees == len(shard.sentences)
+
+
+def test_what_is_lost_stays_lost_at_the_next_level():
+    likelihood, theta, lost = without_a_rule(shards=1)
+    (shard,) = likelihood.engine.shards
+    value, _ = likelihood.value_and_grad(theta)
+    shard.begin()
+    # Now it could be parsed.
+    likelihood.value_and_grad(theta_of(likelihood))
+    assert shard.lost.tolist() == [lost]
+    assert likelihood.value_and_grad(theta)[0] == value
+
+
+def test_a_sentence_lost_later_is_an_overflow():
+    likelihood = objective("toy")
+    theta = np.zeros(likelihood.parameterization.n_parameters)
+    likelihood.value_and_grad(theta)
+    value, _ = likelihood.value_and_grad(theta - 200)
+    assert value == np.inf
+    assert np.isfinite(likelihood.value_and_grad(theta)[0])

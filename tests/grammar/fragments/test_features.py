@@ -1,0 +1,483 @@
+"""Features of fragments: templates, where they are in trees and in forests, and their hashes."""
+
+import numpy as np
+import plain_fragments as plain
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from treebanks import sample, toy, trees
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
+from spacy_structlearn.grammar.fragments import _features as _fragments
+from spacy_structlearn.grammar.fragments import features as fragments
+from spacy_structlearn.grammar.fragments.annotation import with_edge_tags
+from spacy_structlearn.grammar.fragments.features import (
+    BOUNDARY,
+    FRAGMENT_TEMPLATES,
+    POSITIONS,
+    FeatureHasher,
+    FragmentForests,
+    FragmentTemplates,
+    Template,
+    bounded,
+    sites_of_trees,
+)
+from spacy_structlearn.grammar.fragments.settings import FragmentFeaturesSettings
+from spacy_structlearn.grammar.fragments.training import FragmentStatistics, words_of
+from spacy_structlearn.grammar.latent.em import treebank_grammar
+from spacy_structlearn.grammar.spans.model import SpanGrammar
+from spacy_structlearn.grammar.spans.word_attributes import word_hash
+from spacy_structlearn.grammar.treebank.symbols import BINARIZATIONS, binarize
+
+MORE = (
+    "LABEL",
+    "TAG",
+    "RULE|PARENT|GRANDPARENT",
+    "RULE|SIBLING|PARENT",
+    "LABEL|SIBLING",
+    "LABEL|PARENT|SIBLING",
+    "LABEL|PARENT|GRANDPARENT",
+    "TAG|PARENT|GRANDPARENT",
+    "LABEL|WORD[before]|WORD[first]",
+    "LABEL|WORD[after]|WORD[last]",
+    "LABEL|SHAPE[before]",
+    "LABEL|TAG[last]|PREFIX3[after]",
+    "RULE|WORD[first]|WORD[last]",
+    "RULE|WORD[left]|TAG[right]",
+    "RULE|WORD[before]|TAG[first]|SHAPE[right]",
+    "TAG|WORD[first]",
+    "TAG|SUFFIX1[first]",
+)
+ALL = tuple(dict.fromkeys(FRAGMENT_TEMPLATES + MORE))
+# A root of several children, one of a tag alone, and phrases of one child.
+ODD = trees(
+    "(R (P (L (N tora) (A ni)) (V mita)) (. 。))",
+    "(R (P (L (L (N inu) (N neko) (A no) (D ano)) (N kage) (A ga)) (P (L (N mori)) (V mita))))",
+    "(R (N inu) (A ga) (V naita))",
+    "(R (P (L (P (L (N mori))))))",
+    "(R (V naita))",
+)
+TREEBANKS = [toy, lambda: ODD, sample]
+
+
+# --- templates -----------------------------------------------------------------------------------
+def test_what_a_template_asks_for():
+    assert Template.parse("RULE") == Template("RULE", "RULE")
+    assert Template.parse("RULE|SIBLING|PARENT") == Template(
+        "RULE|SIBLING|PARENT", "RULE", depth=1, sibling=True
+    )
+    assert Template.parse("TAG|PARENT|GRANDPARENT").depth == 2
+    found = Template.parse("RULE|TAG[first]|SUFFIX3[right]|WORD[after]")
+    assert found.words == (("TAG", "first"), ("SUFFIX3", "right"), ("WORD", "after"))
+    assert found.depth == 0
+    assert not found.sibling
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("RULE|WORD[first]", False),
+        ("RULE|WORD[last]|WORD[before]", False),
+        ("RULE|WORD[left]", True),
+        ("RULE|TAG[right]", True),
+        ("RULE|WORD[first]|TAG[last]", True),
+        ("LABEL|WORD[before]|WORD[last]", False),
+    ],
+)
+def test_which_templates_need_two_children(text, wanted):
+    assert Template.parse(text).binary_only is wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "malformed"),
+        ("RULES", "malformed"),
+        ("rule", "malformed"),
+        ("PARENT", "malformed"),
+        ("RULE|", "malformed"),
+        ("RULE|CHILD", "malformed"),
+        ("RULE|WORD", "malformed"),
+        ("RULE|WORD[middle]", "malformed"),
+        ("RULE|WORD[first", "malformed"),
+        ("RULE|SUFFIX0[first]", "malformed"),
+        ("RULE|SUFFIX10[first]", "malformed"),
+        ("RULE|CLASS[first]", "malformed"),
+        ("RULE|WORD[first] ", "malformed"),
+        ("RULE|GRANDPARENT", "PARENT comes before"),
+        ("RULE|GRANDPARENT|PARENT", "PARENT comes before"),
+        ("RULE|PARENT|PARENT", "PARENT comes before"),
+        ("RULE|SIBLING|SIBLING", "each once"),
+        ("TAG|SIBLING", "no SIBLING"),
+        ("TAG|PARENT|SIBLING", "no SIBLING"),
+        ("RULE|PARENT|GRANDPARENT|SIBLING", "SIBLING goes with PARENT"),
+        ("RULE|PARENT|WORD[first]", "relations and words"),
+        ("LABEL|SIBLING|WORD[after]", "relations and words"),
+        ("LABEL|WORD[left]", "only a RULE"),
+        ("TAG|TAG[right]", "only a RULE"),
+        ("RULE|WORD[first]|WORD[left]", "not independent"),
+        ("RULE|WORD[right]|TAG[last]", "not independent"),
+        ("RULE|WORD[first]|SHAPE[first]", "not independent"),
+        ("RULE|WORD[before]|WORD[after]", "not independent"),
+        ("LABEL|WORD[first]|WORD[last]", "not independent"),
+        ("TAG|WORD[last]", "first one"),
+        ("RULE|TAG[before]", "inside"),
+        ("TAG|TAG[after]", "inside"),
+    ],
+)
+def test_what_is_no_template(text, problem):
+    with pytest.raises(StructlearnError) as error:
+        Template.parse(text)
+    assert error.value.code == "SL441"
+    assert repr(text) in str(error.value)
+    assert problem in str(error.value)
+
+
+def test_several_templates():
+    found = FragmentTemplates(
+        ["RULE|PARENT", "LABEL|WORD[first]", "TAG|SUFFIX2[first]", "RULE|TAG[left]"]
+    )
+    assert found.attributes == ("WORD", "SUFFIX2")
+    assert [template.text for template in found.above] == ["RULE|PARENT"]
+    assert [template.text for template in found.local] == list(found.texts[1:])
+    assert (found.depth, found.sibling, found.tags) == (1, False, True)
+    assert FragmentTemplates(["LABEL|SIBLING", "TAG|PARENT|GRANDPARENT"]).depth == 2
+    assert FragmentTemplates(["LABEL|SIBLING"]).sibling
+    nothing = FragmentTemplates([])
+    assert (nothing.attributes, nothing.depth, nothing.sibling, nothing.tags) == ((), 0, 0, 0)
+    with pytest.raises(StructlearnError, match=r"SL431.*'RULE'"):
+        FragmentTemplates(["RULE", "LABEL", "RULE"])
+    with pytest.raises(StructlearnError, match="SL431"):
+        FragmentTemplates(["RULE|SIBLING|PARENT", "RULE|PARENT|SIBLING"])
+    with pytest.raises(StructlearnError, match="SL441"):
+        FragmentTemplates("RULE")
+
+
+# --- sites of trees ------------------------------------------------------------------------------
+def columns(site, tags, row):
+    """A site as `Sites` has it; row: of the first word."""
+    places = [plain.place_of(site, position) for position in POSITIONS]
+    n = len(site.part.children)
+    return (
+        (site.symbol, site.left if n else -1, site.right if n > 1 else -1),
+        site.relations,
+        tuple(-1 if place is None else row + place for place in places),
+        tuple(-1 if place is None else tags[place] for place in places[:4]),
+    )
+
+
+def row_of(sites, i):
+    return (
+        (int(sites.symbol[i]), int(sites.left[i]), int(sites.right[i])),
+        tuple(sites.relations[i].tolist()),
+        tuple(sites.words[i].tolist()),
+        tuple(sites.tags[i].tolist()),
+    )
+
+
+@pytest.mark.parametrize("binarization", BINARIZATIONS)
+@pytest.mark.parametrize("treebank", TREEBANKS)
+def test_sites_of_trees_against_recursion(treebank, binarization):
+    gold = treebank()[:60]
+    data = binarize(gold, binarization, gold[0].label)
+    sites, tree = sites_of_trees(data)
+    assert len(sites) == len(tree) == data.n_nodes
+    row, seen = 1, []
+    for x in range(data.n_trees):
+        found, words, tags = plain.sites_of(plain.tree_of(data, x), data.symbols)
+        assert words == gold[x].words()
+        for site in found:
+            node = site.part.number
+            assert tree[node] == x
+            assert row_of(sites, node) == columns(site, tags, row)
+            seen.append(node)
+        row += len(words) + 1
+    assert sorted(seen) == list(range(data.n_nodes))
+    assert sites.words.max() == row - 1
+    assert sites.relations.dtype == sites.tags.dtype == sites.symbol.dtype == np.int32
+
+
+def test_of_which_sites_a_template_is():
+    data = binarize(ODD, root="R")
+    sites, _ = sites_of_trees(data)
+    last = data.symbols.n_tags + data.symbols.n_phrases
+    for text, wanted in (
+        ("RULE", ~data.is_word),
+        ("LABEL|WORD[before]|WORD[first]", ~data.is_word),
+        ("TAG|PARENT", data.is_word),
+        ("RULE|WORD[left]", data.is_binary),
+        ("RULE|SIBLING", data.symbol >= last),
+    ):
+        found = sites.of(Template.parse(text), sites.relations)
+        np.testing.assert_array_equal(found, wanted, text)
+    some = sites.select(data.is_binary)
+    assert [row_of(some, i) for i in range(len(some))] == [
+        row_of(sites, i) for i in np.flatnonzero(data.is_binary)
+    ]
+
+
+# --- hashes --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("binarization", BINARIZATIONS)
+def test_keys_against_python(binarization):
+    gold = toy() + ODD
+    data = binarize(gold, binarization, "R")
+    known = frozenset([word_hash("tora"), word_hash("mita")])
+    vocabulary = np.array(sorted(known), dtype=np.uint64)
+    templates = FragmentTemplates(ALL)
+    hasher = FeatureHasher(templates, vocabulary)
+    sites, _ = sites_of_trees(data)
+    sentences = words_of(data)
+    assert sentences == [tree.words() for tree in gold]
+    attributes, parts = hasher.attributes(sentences), hasher.parts(sites)
+    by_tree = [plain.sites_of(plain.tree_of(data, x), data.symbols) for x in range(len(gold))]
+    spelt = {s.part.number: (s, words, tags) for found, words, tags in by_tree for s in found}
+    for template in templates.all:
+        own = np.flatnonzero(sites.of(template, sites.relations))
+        chosen, part = sites.select(own), parts[template.part][own]
+        keys = hasher.keys(template, chosen, part, chosen.relations, attributes)
+        assert keys.dtype == np.uint64
+        wanted = {x: plain.key_of(template.text, *site, known) for x, site in spelt.items()}
+        wanted = {x: key for x, key in wanted.items() if key is not None}
+        assert dict(zip(own.tolist(), keys.tolist(), strict=True)) == wanted, template.text
+
+
+def test_rows_of_attributes():
+    hasher = FeatureHasher(FragmentTemplates(["LABEL|WORD[first]"]), np.empty(0, np.uint64))
+    rows = hasher.attributes([["a", "b"], ["a"]])[:, 0].tolist()
+    assert [row == BOUNDARY for row in rows] == [True, False, False, True, False, True]
+    assert rows[1] == rows[4]
+    assert hasher.attributes([]).tolist() == [[BOUNDARY]]
+    bare = FeatureHasher(FragmentTemplates(["RULE"]), np.empty(0, np.uint64))
+    assert bare.attributes([["a", "b"], ["a"]]).shape == (6, 0)
+
+
+def test_hashes_are_part_of_the_model_format():
+    data = binarize(toy()[:1], root="R")
+    texts = (
+        "RULE",
+        "RULE|SIBLING|PARENT",
+        "LABEL|PARENT|GRANDPARENT",
+        "TAG|SUFFIX2[first]",
+        "RULE|TAG[left]|WORD[right]",
+        "LABEL|WORD[before]|SHAPE[last]",
+    )
+    hasher = FeatureHasher(FragmentTemplates(texts), np.array([word_hash("mita")], np.uint64))
+    sites, _ = sites_of_trees(data)
+    attributes, parts = hasher.attributes(words_of(data)), hasher.parts(sites)
+    found = []
+    for template in hasher.templates.all:
+        own = np.flatnonzero(sites.of(template, sites.relations))[-1:]
+        chosen, part = sites.select(own), parts[template.part][own]
+        found += hasher.keys(template, chosen, part, chosen.relations, attributes).tolist()
+    assert found == KEYS
+
+
+KEYS = [
+    17082445402908884956,
+    14527331580164495007,
+    18204396692760631243,
+    16583109107823787963,
+    17347405952332121322,
+    5379513958501755097,
+]
+
+words = st.integers(0, 2**64 - 1)
+
+
+# --- the kernel ----------------------------------------------------------------------------------
+@given(st.lists(st.tuples(words, words), max_size=20))
+def test_mixing_against_python(pairs):
+    keys, values = np.array(pairs, dtype=np.uint64).reshape(-1, 2).T.copy()
+    found = _fragments.mix(keys, values)
+    assert found.dtype == np.uint64
+    assert found.tolist() == [plain.mix(*pair) for pair in pairs]
+
+
+def test_mixing_needs_as_many_values():
+    with pytest.raises(ValueError, match="not as many"):
+        _fragments.mix(np.zeros(2, np.uint64), np.zeros(3, np.uint64))
+
+
+# Keys whose upper bits are alike stand side by side in a table.
+close = st.integers(0, 40).map(lambda n: (2**64 - 1 - n) if n % 2 else n)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.one_of(words, close), unique=True, max_size=60), st.lists(close | words))
+def test_a_table_against_a_dict(keys, others):
+    table = _fragments.FragmentTable(np.array(keys, dtype=np.uint64))
+    places = {key: i for i, key in enumerate(keys)}
+    asked = keys[::-1] + others
+    found = table.find(np.array(asked, dtype=np.uint64))
+    assert found.dtype == np.int32
+    assert found.tolist() == [places.get(key, -1) for key in asked]
+
+
+def test_a_large_table():
+    keys = np.random.default_rng(0).integers(0, 2**64, 50_000, dtype=np.uint64)
+    table = _fragments.FragmentTable(keys)
+    np.testing.assert_array_equal(table.find(keys), np.arange(len(keys)))
+    assert (table.find(keys + np.uint64(1)) == -1).all()
+
+
+@pytest.mark.parametrize("keys", [[0, 0], [5, 2**63, 5], [*range(30), 7]])
+def test_keys_that_are_there_twice(keys):
+    with pytest.raises(ValueError, match="twice"):
+        _fragments.FragmentTable(np.array(keys, dtype=np.uint64))
+
+
+# --- sites of forests ----------------------------------------------------------------------------
+def forests_of(data, sentences, threshold=0.0):
+    parser = ChartParser(SpanGrammar(treebank_grammar(data)), thresholds=(threshold,))
+    graphs, numbers = parser.forests(sentences)
+    assert len(numbers) == len(sentences)
+    return graphs
+
+
+ASKED = [
+    ("RULE", "TAG|WORD[before]"),
+    ("RULE|TAG[first]", "LABEL"),
+    ("RULE|PARENT", "RULE|WORD[left]"),
+    ("RULE|SIBLING", "RULE|PARENT|GRANDPARENT", "RULE|TAG[left]"),
+]
+
+
+@pytest.mark.parametrize("texts", ASKED)
+@pytest.mark.parametrize("binarization", BINARIZATIONS)
+@pytest.mark.parametrize("treebank", [toy, lambda: ODD])
+def test_sites_of_all_trees_of_forests(treebank, binarization, texts):
+    gold = treebank()
+    data = binarize(gold, binarization, "R")
+    sentences = [tree.words() for tree in gold]
+    graphs, templates = forests_of(data, sentences), FragmentTemplates(texts)
+    forests = FragmentForests(graphs, templates, data.symbols, binarization)
+    refined, sites = forests.graphs, forests.sites
+    np.testing.assert_array_equal(forests.local >= 0, refined.made >= 0)
+    np.testing.assert_array_equal(refined.made, graphs.made[forests.edges])
+    assert not sites.relations.any()
+    row = 1
+    for x, found in enumerate(plain.trees_of_forest(refined, 200)):
+        for _, edges in found:
+            tree = plain.tree_of_edges(refined, x, edges, sentences[x])
+            own, _, tags = plain.sites_of(tree, data.symbols)
+            for site in own:
+                edge = site.part.number
+                wanted, relations, words, wanted_tags = columns(site, tags, row)
+                i = forests.local[edge]
+                if not templates.tags:
+                    wanted_tags = (-1,) * 4
+                assert row_of(sites, i) == (wanted, (0, 0, 0), words, wanted_tags)
+                asked = (templates.depth > 0, templates.depth > 1, templates.sibling)
+                relations = tuple(r * a for r, a in zip(relations, asked, strict=True))
+                assert tuple(forests.relations[edge].tolist()) == relations
+        row += len(sentences[x]) + 1
+
+
+def test_forests_of_no_sentences():
+    data = binarize(ODD, root="R")
+    for texts in (*ASKED, ()):
+        forests = FragmentForests(
+            Hypergraphs.joined([]), FragmentTemplates(texts), data.symbols, "right"
+        )
+        assert len(forests.sites) == len(forests.local) == len(forests.edges) == 0
+        assert forests.relations.shape == (0, 3)
+
+
+def test_forests_are_refined_no_more_than_is_asked():
+    data = binarize(toy(), root="R")
+    graphs = forests_of(data, [tree.words() for tree in toy()])
+    sizes = [
+        len(FragmentForests(graphs, FragmentTemplates(texts), data.symbols, "right").edges)
+        for texts in (
+            ["RULE|WORD[first]"],
+            ["LABEL|PARENT"],
+            ["LABEL|PARENT|GRANDPARENT"],
+            ["LABEL|PARENT|GRANDPARENT", "RULE|TAG[first]"],
+        )
+    ]
+    assert sizes[0] == len(graphs.scores)
+    # What no tree has is left out on the way.
+    assert sizes[1:] == sorted(set(sizes[1:]))
+
+
+# --- forests that are too large ------------------------------------------------------------------
+def batch_of(treebank):
+    gold = treebank()[:12]
+    data = binarize(gold, root="R")
+    return data, gold, forests_of(data, [tree.words() for tree in gold])
+
+
+@pytest.mark.parametrize("texts", [["RULE|TAG[first]"], ["RULE|PARENT"]])
+@pytest.mark.parametrize("most", [1, 20, 60])
+def test_large_forests_lose_what_is_least_likely(monkeypatch, texts, most):
+    monkeypatch.setattr(fragments, "MOST_EDGES", most)
+    data, _, graphs = batch_of(toy)
+    templates, n_tags = FragmentTemplates(texts), data.symbols.n_tags
+    fewer, chosen = bounded(graphs, templates, n_tags)
+    np.testing.assert_array_equal(chosen, np.unique(chosen))
+    np.testing.assert_array_equal(fewer.scores, graphs.scores[chosen])
+    left = np.zeros(len(graphs.scores), dtype=bool)
+    left[chosen] = True
+    assert not left.all()
+    best = graphs.best(graphs.scores)
+    assert left[best[1]].all()
+    np.testing.assert_array_equal(fewer.best(fewer.scores)[0], best[0])
+    posteriors = graphs.inside_outside(graphs.scores)[1]
+    for x in range(len(graphs)):
+        edges = slice(*graphs.edge_offsets[x : x + 2].tolist())
+        others = ~best[1][edges]
+        mine, own = left[edges][others], posteriors[edges][others]
+        # Up to ties.
+        if mine.any() and not mine.all():
+            assert own[mine].min() >= own[~mine].max()
+        # As if it had been alone.
+        alone, _ = bounded(graphs.select([x]), templates, n_tags)
+        np.testing.assert_array_equal(alone.scores, graphs.scores[edges][left[edges]])
+        if not templates.tags:
+            assert left[edges].sum() <= most + best[1][edges].sum()
+
+
+def test_forests_that_are_not_too_large_stay_as_they_are(monkeypatch):
+    monkeypatch.setattr(fragments, "MOST_EDGES", 10**9)
+    data, _, graphs = batch_of(toy)
+    same, chosen = bounded(graphs, FragmentTemplates(FRAGMENT_TEMPLATES), data.symbols.n_tags)
+    assert same is graphs
+    np.testing.assert_array_equal(chosen, np.arange(len(graphs.scores)))
+
+
+def test_trees_that_must_stay_do(monkeypatch):
+    monkeypatch.setattr(fragments, "MOST_EDGES", 1)
+    data, gold, graphs = batch_of(toy)
+    target = graphs.closest(gold, data.symbols)
+    assert (target & ~graphs.best(graphs.scores)[1]).any()
+    templates = FragmentTemplates(["RULE|TAG[first]", "RULE|PARENT"])
+    found = FragmentForests(graphs, templates, data.symbols, "right", target)
+    assert set(np.flatnonzero(target)) <= set(found.edges.tolist())
+    reached = np.where(target[found.edges], 0.0, -np.inf)
+    assert (found.graphs.best(reached)[0] == 0).all()
+
+
+def test_how_many_copies_there_can_be_is_a_bound():
+    data, _, graphs = batch_of(lambda: ODD)
+    n_tags = data.symbols.n_tags
+    copies = np.bincount(with_edge_tags(graphs, n_tags).edges, minlength=len(graphs.scores))
+    assert (copies <= fragments._copies(graphs, n_tags)).all()
+    assert copies.max() > 1
+
+
+def test_sentences_of_unknown_words_are_parsed(monkeypatch):
+    # Each may have every tag, so that tags at both ends and at the split make thousands of copies.
+    monkeypatch.setattr(fragments, "MOST_EDGES", 500)
+    gold = sample()
+    data = binarize(gold, root="R")
+    grammar = treebank_grammar(data)
+    weights = FragmentStatistics(FragmentFeaturesSettings(), grammar, data).weights
+    parser = ChartParser(
+        SpanGrammar(grammar, fragments=weights), decoder="labelled_recall", thresholds=(1e-2,)
+    )
+    for words in (["xqj"] * 12, [f"q{i}" for i in range(30)]):
+        parse = parser.parse([words])[0]
+        assert not parse.failed
+        assert len(parse.tags) == len(words)

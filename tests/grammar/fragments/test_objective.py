@@ -1,0 +1,145 @@
+"""The conditional likelihood of features of fragments: against all trees of short sentences."""
+
+from functools import cache
+
+import numpy as np
+import plain_fragments as plain
+import pytest
+from test_features import ALL
+from test_weights import EVERY, learned
+
+from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
+from spacy_structlearn.grammar.fragments import objective as fragment_objective
+from spacy_structlearn.grammar.fragments.objective import FragmentObjective, shrunk
+from spacy_structlearn.grammar.fragments.weights import FragmentScorer
+from spacy_structlearn.grammar.spans.training import TrainingForests, training_forests
+from spacy_structlearn.optimize.lbfgs import minimize
+
+
+@cache
+def forests(name="toy", binarization="right", threshold=0.0):
+    grammar, statistics, data, gold = learned(name, binarization, EVERY)
+    sentences = [tree.words() for tree in gold]
+    found = training_forests(
+        grammar, grammar, sentences, gold, np.arange(len(gold)), threshold=threshold
+    )
+    assert len(found.numbers) == len(gold)
+    return found, sentences, FragmentScorer(statistics.weights, data.symbols)
+
+
+def objective(l2=0.1, threads=1, name="toy", binarization="right"):
+    return FragmentObjective(*forests(name, binarization), l2=l2, threads=threads)
+
+
+def vector(n, seed=0):
+    return np.random.default_rng(seed).normal(scale=0.3, size=n)
+
+
+@pytest.mark.parametrize("binarization", ["right", "left"])
+@pytest.mark.parametrize("name", ["toy", "odd"])
+def test_value_against_all_trees(name, binarization):
+    parsed, sentences, scorer = forests(name, binarization)
+    graphs, target = parsed.graphs, parsed.target
+    weights, symbols = scorer.weights, learned(name, binarization, EVERY)[0].symbols
+    w = vector(len(weights))
+    of_key = dict(zip(weights.keys.tolist(), w.tolist(), strict=True))
+    known, losses = set(weights.vocabulary.tolist()), []
+
+    def score(x, edges):
+        tree = plain.tree_of_edges(graphs, x, edges, sentences[x])
+        features = plain.features_of(tree, symbols, ALL, known)
+        own = sum(of_key.get(key, 0.0) * n for key, n in features.items())
+        return graphs.scores[edges].sum() + own
+
+    chosen = [x for x, found in enumerate(graphs.k_best(graphs.scores, 501)) if len(found) <= 500]
+    assert len(chosen) >= 4
+    for x in chosen:
+        scores = [score(x, edges) for _, edges in graphs.k_best(graphs.scores, 501)[x]]
+        own = np.flatnonzero(target)
+        first, end = graphs.edge_offsets[x : x + 2]
+        losses.append(np.logaddexp.reduce(scores) - score(x, own[(own >= first) & (own < end)]))
+    some = TrainingForests(*_selected(parsed, np.array(chosen)))
+    found = FragmentObjective(some, sentences, scorer, l2=3.0)
+    assert found.n_edges > len(some.graphs.scores) / 2
+    value, _ = found.value_and_grad(w)
+    assert value == pytest.approx(np.mean(losses) + 1.5 * w @ w / len(chosen), abs=1e-8)
+
+
+def _selected(parsed, chosen):
+    graphs, target = parsed.select(chosen)
+    return graphs, parsed.numbers[chosen], target, parsed.loss
+
+
+@pytest.mark.parametrize("l2", [0.0, 5.0])
+@pytest.mark.parametrize("name", ["toy", "odd"])
+def test_gradient_against_finite_differences(name, l2):
+    found = objective(l2, name=name)
+    w = vector(len(forests(name)[2].weights))
+    _, gradient = found.value_and_grad(w)
+    rng = np.random.default_rng(1)
+    for _ in range(12):
+        direction, step = rng.normal(size=len(w)), 1e-5
+        ends = [found.value_and_grad(w + s * direction)[0] for s in (step, -step)]
+        assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(gradient @ direction, abs=1e-6)
+
+
+def test_without_weights_it_is_the_loss_of_the_grammar():
+    parsed, _, scorer = forests()
+    value, gradient = objective().value_and_grad(np.zeros(len(scorer.weights)))
+    assert value == pytest.approx(parsed.loss / len(parsed.numbers), abs=1e-6)
+    assert np.abs(gradient).max() > 0.01
+
+
+def test_threads_and_batches(monkeypatch):
+    w = vector(len(forests()[2].weights))
+    # Of every two sentences, so that there are several parts.
+    monkeypatch.setattr(fragment_objective, "_BATCH", 2)
+    one, three = (objective(threads=threads) for threads in (1, 3))
+    wanted = one.value_and_grad(w)
+    for _ in range(3):
+        value, gradient = three.value_and_grad(w)
+        assert value == wanted[0]
+        np.testing.assert_array_equal(gradient, wanted[1])
+    assert one.n_edges == three.n_edges
+    three.close()
+    monkeypatch.setattr(fragment_objective, "_BATCH", 50)
+    whole = objective()
+    assert whole.n_edges == one.n_edges
+    value, gradient = whole.value_and_grad(w)
+    assert value == pytest.approx(wanted[0], rel=1e-12)
+    np.testing.assert_allclose(gradient, wanted[1], atol=1e-12)
+
+
+def test_lbfgs_lowers_it():
+    found = objective(l2=0.02)
+    n = len(forests()[2].weights)
+    start, _ = found.value_and_grad(np.zeros(n))
+    done = minimize(found.value_and_grad, np.zeros(n), max_iterations=30)
+    assert done.value < 0.3 * start
+    assert np.abs(found.value_and_grad(done.x)[1]).max() < 0.1
+
+
+@pytest.mark.parametrize("factor", [1.0, 30.0])
+def test_weights_to_start_from(factor):
+    found = objective(l2=0.02)
+    down = -found.value_and_grad(np.zeros(len(forests()[2].weights)))[1]
+    weights = (factor * down).astype(np.float32)
+    start = shrunk(found, weights)
+    halvings = [weights.astype(float) / 2**k for k in range(12)]
+    values = [found.value_and_grad(w)[0] for w in halvings]
+    # Along a line the objective is convex.
+    np.testing.assert_array_equal(start, halvings[int(np.argmin(values))])
+    assert (factor == 1.0) == np.array_equal(start, weights)
+    np.testing.assert_array_equal(shrunk(found, -weights), 0)
+    np.testing.assert_array_equal(shrunk(found, 0 * weights), 0)
+
+
+def test_no_sentences():
+    parsed, sentences, scorer = forests()
+    nothing = TrainingForests(Hypergraphs.joined([]), parsed.numbers[:0], parsed.target[:0], 0.0)
+    found = FragmentObjective(nothing, sentences, scorer, l2=2.0, threads=2)
+    w = vector(len(scorer.weights))
+    value, gradient = found.value_and_grad(w)
+    assert value == pytest.approx(w @ w)
+    np.testing.assert_allclose(gradient, 2 * w)
+    assert found.n_edges == 0

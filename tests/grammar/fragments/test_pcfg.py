@@ -1,0 +1,603 @@
+"""PCFGs as distributions of trees: expectations against enumeration, samples and closed forms."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from grammars import SHAPES, grammar_from, random_grammar, tensors
+from hypothesis import assume, given, reject, settings
+from hypothesis import strategies as st
+from random_trees import Node, rules_of, samples
+from treebanks import learned, toy
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.fragments.pcfg import PCFG, Expectations
+from spacy_structlearn.grammar.latent.em import observed_counts, treebank_grammar
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.treebank.symbols import BINARIZATIONS, binarize
+from spacy_structlearn.trees.brackets import load_trees
+from spacy_structlearn.trees.normalize import normalize
+
+N_SAMPLES = 6_000
+
+
+# --- grammars ------------------------------------------------------------------------------------
+def by_hand(binary, unary, root, tags="ab", phrases="SXY", intermediates="", **more):
+    """By names, with the probabilities as they are given."""
+    grammar = grammar_from(tags, phrases, binary, unary, root, {}, intermediates, **more)
+    found = PCFG.of(grammar)
+    names, rows = grammar.symbols.names, {**binary, **unary, **root}
+
+    def exact(rules):
+        spelt = [[names[x] for x in rule] for rule in rules.tolist()]
+        return np.array([rows[" -> ".join([top, " ".join(rest)])] for top, *rest in spelt])
+
+    top = np.array([root.get(name, 0.0) for name in names])
+    return replace(found, binary_p=exact(found.binary), unary_p=exact(found.unary), root=top)
+
+
+def branching(p, stop=None):
+    """S -> S S with probability p, or a word."""
+    stop = 1 - p if stop is None else stop
+    return by_hand({"S -> S S": p}, {"S -> a": stop}, {"S": 1.0}, tags="a", phrases="S")
+
+
+def finite(binarization):
+    """A grammar of finitely many trees, with cascades, chains, and symbols in several places."""
+    turn = binarization == "left"
+    binary = {
+        ("S", "X", "@S"): 0.3,
+        ("S", "X", "Y"): 0.2,
+        ("S", "b", "@S"): 0.5,
+        ("@S", "X", "@X"): 0.125,
+        ("@S", "Y", "X"): 0.275,
+        ("@S", "a", "Y"): 0.6,
+        ("X", "a", "b"): 0.25,
+        ("X", "Y", "@X"): 0.35,
+        ("@X", "b", "a"): 0.45,
+        ("@X", "a", "Y"): 0.55,
+        ("Y", "b", "a"): 0.1,
+    }
+    named = {
+        f"{top} -> {right} {left}" if turn else f"{top} -> {left} {right}": p
+        for (top, left, right), p in binary.items()
+    }
+    unary = {"X -> Y": 0.15, "X -> a": 0.25, "Y -> b": 0.9}
+    root = {"S": 0.7, "Y": 0.2, "a": 0.1}
+    return by_hand(named, unary, root, intermediates="SX", binarization=binarization)
+
+
+def relative_frequencies(data):
+    """The treebank grammar in double precision; levels store single."""
+    pcfg, counts = PCFG.of(treebank_grammar(data)), observed_counts(data)
+    total = data.occurrences.astype(np.float64)
+    root = np.zeros(pcfg.size)
+    root[data.rules.root] = counts.root / data.n_trees
+    return replace(
+        pcfg,
+        binary_p=counts.binary / total[pcfg.binary[:, 0]],
+        unary_p=counts.unary / total[pcfg.unary[:, 0]],
+        root=root,
+    )
+
+
+def trained(rounds, **more):
+    options = {"split_iterations": 5, "merge_iterations": 2, "smooth_iterations": 2, **more}
+    return learned(LatentGrammarSettings(rounds=rounds, merge_fraction=0.3, **options), toy())
+
+
+# --- enumeration and samples ---------------------------------------------------------------------
+def all_trees(pcfg):
+    """Every tree and its probability; of a grammar of finitely many."""
+    rules = rules_of(pcfg)
+
+    def below(x):
+        for p, rule, children in rules[x]:
+            parts = [(p, ())]
+            for child in children:
+                parts = [(a * b, (*o, t)) for a, o in parts for b, t in below(child)]
+            yield from ((q, Node(x, rule, *nodes)) for q, nodes in parts)
+
+    return [(p * q, tree) for x, p in enumerate(pcfg.root.tolist()) if p for q, tree in below(x)]
+
+
+def occurrences(pcfg, tree):
+    """What is in a tree, as `expected` names it. A word is told by the state of its tag."""
+    symbols, words, found = pcfg.symbols, [], Counter()
+    first_phrase, end = symbols.n_tags, symbols.n_tags + symbols.n_phrases
+    spans = []
+
+    def walk(node, parent, grandparent, sibling):
+        x, start = node.state, len(words)
+        found[node.rule] += 1
+        found["annotated 0", x] += 1
+        found["annotated 0 sibling", sibling, x] += 1
+        found["annotated 1", parent, x] += 1
+        found["annotated 1 sibling", parent, sibling, x] += 1
+        found["annotated 2", parent, grandparent, x] += 1
+        symbol = int(pcfg.symbol[x])
+        phrase = symbols.intermediates[symbol - end] if symbol >= end else symbol
+        for i, child in enumerate(node.children):
+            if pcfg.symbol[child.state] >= end:
+                sister = node.children[1 - i].state
+                walk(child, parent, grandparent, 1 + int(pcfg.symbol[sister]))
+            else:
+                walk(child, 1 + phrase - first_phrase, parent, 0)
+        if not node.children:
+            words.append(x)
+        spans.append((x, start, len(words)))
+
+    walk(tree, 0, 0, 0)
+    for x, start, stop in spans:
+        found["first", x, words[start]] += 1
+        found["last", x, words[stop - 1]] += 1
+        found["before", x, words[start - 1] if start else pcfg.tags] += 1
+        found["after", x, words[stop] if stop < len(words) else pcfg.tags] += 1
+    return found
+
+
+def expected(found):
+    """Expectations by name and cell."""
+    pcfg = found.pcfg
+    words = np.eye(pcfg.size, pcfg.tags)
+    first, last = found.first(words), found.last(words)
+    arrays = {
+        "binary": found.binary(),
+        "unary": found.unary(),
+        "annotated 0": found.annotated(0, False),
+        "annotated 0 sibling": found.annotated(0, True),
+        "annotated 1": found.annotated(1, False),
+        "annotated 1 sibling": found.annotated(1, True),
+        "annotated 2": found.annotated(2, False),
+        "first": found.outside[:, None] * first,
+        "last": found.outside[:, None] * last,
+        "before": found.before(last),
+        "after": found.after(first),
+    }
+    return {
+        (name, *cell): float(values[cell])
+        for name, values in arrays.items()
+        for cell in np.ndindex(values.shape)
+    }
+
+
+def annotated_by_states(pcfg):
+    """Numbers of (parent, grandparent, sibling, state): a grammar that has these as its states."""
+    symbols, rules = pcfg.symbols, rules_of(pcfg)
+    n_tags, end = symbols.n_tags, symbols.n_tags + symbols.n_phrases
+    tops = [(0, 0, 0, x) for x in np.flatnonzero(pcfg.root).tolist()]
+    places = {top: i for i, top in enumerate(tops)}
+    work, entries = list(tops), []
+    while work:
+        parent, grandparent, _, x = above = work.pop()
+        symbol = int(pcfg.symbol[x])
+        phrase = symbols.intermediates[symbol - end] if symbol >= end else symbol
+        for p, _, children in rules[x]:
+            for i, child in enumerate(children):
+                if pcfg.symbol[child] >= end:
+                    sister = 1 + int(pcfg.symbol[children[1 - i]])
+                    below = (parent, grandparent, sister, child)
+                else:
+                    below = (1 + phrase - n_tags, parent, 0, child)
+                if below not in places:
+                    places[below] = len(places)
+                    work.append(below)
+                entries.append((places[above], places[below], p))
+    matrix, root = np.eye(len(places)), np.zeros(len(places))
+    for above, below, p in entries:
+        matrix[below, above] -= p
+    root[: len(tops)] = pcfg.root[pcfg.root > 0]
+    return dict(zip(places, np.linalg.solve(matrix, root).tolist(), strict=True))
+
+
+def weights_by_length(pcfg, most):
+    """Weight of all trees of 1 to `most` words below each state, by dynamic programming."""
+    size = pcfg.size
+    unary = np.zeros((size, size))
+    np.add.at(unary, tuple(pcfg.unary.T), pcfg.unary_p)
+    top, left, right = pcfg.binary.T
+    found = np.zeros((most + 1, size))
+    for k in range(1, most + 1):
+        own = pcfg.lexical.copy() if k == 1 else np.zeros(size)
+        for j in range(1, k):
+            np.add.at(own, top, pcfg.binary_p * found[j, left] * found[k - j, right])
+        found[k] = np.linalg.solve(np.eye(size) - unary, own)
+    return found
+
+
+def random_pcfg(seed, shape="right", level=-1, **more):
+    """One of trees that may end, and are not so large that rounding errors show."""
+    options = {"n_levels": 2, "density": 0.25, "unary": 0.3, "zeros": 0.2, **more}
+    pcfg = PCFG.of(random_grammar(seed, shape=shape, **options), level)
+    assume(pcfg.root @ pcfg.inside() > 1e-6)
+    try:
+        assume(Expectations(pcfg).outside.sum() < 1e4)
+    except StructlearnError:  # no finite expected size
+        reject()
+    return pcfg
+
+
+# --- arrays --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("zeros", [0.0, 0.5])
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_rules_are_those_of_the_level(number, zeros):
+    grammar = random_grammar(3, n_levels=3, zeros=zeros, root_tags=True)
+    pcfg, level = PCFG.of(grammar, number), grammar.levels[number]
+    binary, unary, root = tensors(level)
+    found = np.zeros_like(binary)
+    np.add.at(found, tuple(pcfg.binary.T), pcfg.binary_p)
+    np.testing.assert_array_equal(found, binary)
+    found = np.zeros_like(unary)
+    np.add.at(found, tuple(pcfg.unary.T), pcfg.unary_p)
+    np.testing.assert_array_equal(found, unary)
+    np.testing.assert_array_equal(pcfg.root, root)
+    assert (pcfg.binary_p > 0).all()
+    assert (pcfg.unary_p > 0).all()
+    for states, numbers, rules in (
+        (pcfg.binary, pcfg.binary_rules, grammar.rules.binary),
+        (pcfg.unary, pcfg.unary_rules, grammar.rules.unary),
+    ):
+        assert states.dtype == numbers.dtype == pcfg.symbol.dtype == np.int32
+        np.testing.assert_array_equal(pcfg.symbol[states], rules[numbers])
+    np.testing.assert_array_equal(pcfg.lexical[: pcfg.tags], 1)
+    np.testing.assert_array_equal(pcfg.lexical[pcfg.tags :], 0)
+    assert pcfg.tags == level.offsets[grammar.symbols.n_tags]
+    assert pcfg.size == level.size
+
+
+# --- inside --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("p", [0.0, 0.01, 0.3, 0.49, 0.499, 0.501, 0.6, 0.75, 0.99])
+def test_inside_of_a_branching_process(p):
+    assert branching(p).inside() == pytest.approx([1, min(1, (1 - p) / p) if p else 1], abs=1e-12)
+
+
+def test_inside_at_criticality():
+    found = branching(0.5).inside()
+    assert found[1] == pytest.approx(1, abs=1e-6)
+    # A second double root above it leaves the half of these digits.
+    binary = {"S -> S S": 0.5, "X -> X X": 0.5}
+    pcfg = by_hand(binary, {"S -> a": 0.5, "X -> S": 0.5}, {"X": 1.0}, "a", "SX")
+    np.testing.assert_allclose(pcfg.inside(), 1, atol=1e-3)
+
+
+def test_what_never_ends_and_what_is_never_reached():
+    binary = {"S -> X a": 0.5, "S -> a a": 0.5, "X -> X a": 1.0, "Y -> Y Y": 0.5}
+    unary = {"Z -> U": 1.0, "U -> Z": 1.0, "Y -> a": 0.5}
+    pcfg = by_hand(binary, unary, {"S": 1.0}, "a", "SUXYZ")
+    np.testing.assert_allclose(pcfg.inside(), [1, 0.5, 0, 0, 1, 0], atol=1e-6)
+    found = Expectations(pcfg)
+    np.testing.assert_allclose(found.outside, [2, 1, 0, 0, 0, 0])
+    assert found.pcfg.binary.tolist() == [[1, 0, 0], [4, 4, 4]]
+    assert found.pcfg.unary.tolist() == [[4, 0]]
+    np.testing.assert_allclose(found.binary(), [1, 0])
+    # Without a tree below it, a state has no first word either.
+    first = found.first(np.eye(pcfg.size, 1))
+    np.testing.assert_allclose(first[:, 0], [1, 1, 0, 0, 1, 0])
+
+
+def test_a_grammar_that_never_ends():
+    pcfg = by_hand({"S -> S a": 1.0}, {}, {"S": 1.0}, phrases="S")
+    with pytest.raises(StructlearnError, match=r"SL440.*never ends"):
+        pcfg.terminating()
+    with pytest.raises(StructlearnError, match="SL440"):
+        Expectations(branching(1.0))
+
+
+def test_weights_without_a_finite_sum():
+    with pytest.raises(StructlearnError, match=r"SL440.*no finite sum"):
+        branching(0.6, 0.6).inside()
+    loop = by_hand({}, {"S -> X": 1.0, "X -> S": 1.0, "X -> a": 0.5}, {"S": 1.0}, phrases="SX")
+    with pytest.raises(StructlearnError, match="SL440"):
+        loop.inside()
+
+
+def test_weights_of_any_sum():
+    # The least root of i = 0.2 i^2 + 1.
+    found = branching(0.2, 1.0)
+    assert found.inside()[1] == pytest.approx((1 - np.sqrt(0.2)) / 0.4, rel=1e-13)
+    assert Expectations(found).outside[1] == pytest.approx(1 / np.sqrt(0.2), rel=1e-12)
+
+
+# --- conditioned on ending -----------------------------------------------------------------------
+def test_terminating_of_a_branching_process():
+    found = branching(0.75).terminating()
+    np.testing.assert_allclose(found.binary_p, [0.25], atol=1e-13)
+    np.testing.assert_allclose(found.unary_p, [0.75], atol=1e-13)
+    np.testing.assert_allclose(found.inside(), 1, atol=1e-13)
+    assert Expectations(branching(0.75)).outside == pytest.approx([1.5, 2], abs=1e-12)
+
+
+def test_terminating_is_sampling_until_trees_end():
+    pcfg = by_hand(
+        {"S -> S X": 0.8, "S -> a b": 0.1, "X -> S X": 0.6},
+        {"S -> X": 0.1, "X -> b": 0.4},
+        {"S": 0.6, "X": 0.4},
+        phrases="SX",
+    )
+    # Trees of so many nodes all but never end.
+    trees, ends = samples(pcfg, 5000, most=300), pcfg.root @ pcfg.inside()
+    assert ends < 0.6
+    assert len(trees) / 5000 == pytest.approx(ends, abs=5 * np.sqrt(ends * (1 - ends) / 5000))
+    found = Expectations(pcfg)
+    # Its rules are those of the grammar, in their order.
+    np.testing.assert_array_equal(found.pcfg.binary, pcfg.binary)
+    assert_like_samples(found, trees)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(SHAPES))
+def test_terminating_keeps_what_trees_have_of_each_other(seed, shape):
+    pcfg = random_pcfg(seed, shape)
+    values, found = pcfg.inside(), pcfg.terminating()
+    before, after = weights_by_length(pcfg, 6), weights_by_length(found, 6)
+    assert (before.sum(axis=0) <= values * (1 + 1e-9)).all()
+    np.testing.assert_allclose(values * after, before, atol=1e-10)
+    np.testing.assert_allclose(
+        found.root @ after.T, pcfg.root @ before.T / (pcfg.root @ values), atol=1e-10
+    )
+    np.testing.assert_allclose(found.inside(), values > 0, atol=1e-10)
+    assert found.root.sum() == pytest.approx(1, abs=1e-13)
+    total = np.bincount(found.binary[:, 0], found.binary_p, found.size) + found.lexical
+    total += np.bincount(found.unary[:, 0], found.unary_p, found.size)
+    np.testing.assert_allclose(total, values > 0, atol=1e-13)
+
+
+# --- expectations --------------------------------------------------------------------------------
+def assert_like_samples(found, trees):
+    """Within 5 standard errors; cells of a few trees only in so far as they are possible."""
+    sums, squares = Counter(), Counter()
+    for tree in trees:
+        for name, number in occurrences(found.pcfg, tree).items():
+            sums[name] += number
+            squares[name] += number * number
+    n, compared = len(trees), 0
+    for name, value in expected(found).items():
+        mean = sums[name] / n
+        assert value > 0 or mean == 0, name
+        if value * n >= 25:
+            error = np.sqrt((squares[name] / n - mean**2) / n)
+            assert abs(mean - value) <= 5 * error + 1e-9, name
+            compared += 1
+    assert compared > 50
+
+
+@pytest.mark.parametrize("binarization", BINARIZATIONS)
+def test_expectations_are_those_of_all_trees(binarization):
+    found = Expectations(finite(binarization))
+    trees = all_trees(found.pcfg)
+    assert len(trees) > 100
+    assert sum(p for p, _ in trees) == pytest.approx(1)
+    numbers = Counter()
+    for p, tree in trees:
+        for name, number in occurrences(found.pcfg, tree).items():
+            numbers[name] += p * number
+    for name, value in expected(found).items():
+        assert value == pytest.approx(numbers[name], abs=1e-12), name
+
+
+@pytest.mark.parametrize("binarization", BINARIZATIONS)
+def test_expectations_are_those_of_random_trees(binarization):
+    pcfg = PCFG.of(trained(1, binarization=binarization))
+    assert pcfg.size > pcfg.symbols.size
+    assert pcfg.binarization == binarization
+    found = Expectations(pcfg)
+    assert_like_samples(found, samples(found.pcfg, N_SAMPLES))
+
+
+def fragments_of(pcfg, node, depth):
+    """The fragment of so many productions from a node down, and those that end sooner."""
+    symbol = int(pcfg.symbol[node.state])
+    if not depth or not node.children:
+        return symbol
+    return (symbol, *(fragments_of(pcfg, child, depth - 1) for child in node.children))
+
+
+def nodes_of(tree):
+    return [tree, *(node for child in tree.children for node in nodes_of(child))]
+
+
+def fragment_mean(found, fragment):
+    """The expected number of a contiguous fragment, as the section on M-estimation has it: the sum
+    over the states of its top of their expected numbers times the probabilities below.
+
+    fragment: a coarse symbol, or (symbol, child) or (symbol, child, child), children likewise; what
+    is below a child that is a symbol alone is summed out.
+    """
+    symbol = fragment[0] if isinstance(fragment, tuple) else fragment
+    return (found.outside * below_top(found.pcfg, fragment))[found.pcfg.symbol == symbol].sum()
+
+
+def below_top(pcfg, fragment):
+    """The probability of the rest of a fragment given the state of its top."""
+    if not isinstance(fragment, tuple):
+        return (pcfg.symbol == fragment).astype(float)
+    symbol, *children = fragment
+    below = [below_top(pcfg, child) for child in children]
+    if len(below) == 2:
+        parent, left, right = pcfg.binary.T
+        weights = pcfg.binary_p * below[0][left] * below[1][right]
+    else:
+        parent, child = pcfg.unary.T
+        weights = pcfg.unary_p * below[0][child]
+    return np.where(pcfg.symbol == symbol, np.bincount(parent, weights, pcfg.size), 0.0)
+
+
+@pytest.mark.parametrize("binarization", BINARIZATIONS)
+def test_fragments_are_those_of_random_trees(binarization):
+    found = Expectations(PCFG.of(trained(1, binarization=binarization)))
+    trees = samples(found.pcfg, 5_000)
+    for depth in (1, 2, 3):
+        counts = [
+            Counter(fragments_of(found.pcfg, node, depth) for node in nodes_of(tree))
+            for tree in trees
+        ]
+        # Those of fewer productions end in tags everywhere, so that each stands for itself alone.
+        often = Counter(f for own in counts for f in own if isinstance(f, tuple)).most_common(12)
+        for fragment, _ in often:
+            numbers = np.array([own[fragment] for own in counts])
+            error = numbers.std() / np.sqrt(len(trees))
+            wanted = fragment_mean(found, fragment)
+            assert abs(numbers.mean() - wanted) <= 5 * error + 1e-9, fragment
+
+
+def test_a_fragment_of_one_symbol():
+    found = Expectations(finite("right"))
+    for symbol in range(found.pcfg.symbols.size):
+        total = found.outside[found.pcfg.symbol == symbol].sum()
+        assert fragment_mean(found, symbol) == pytest.approx(total, abs=1e-12)
+
+
+@pytest.mark.parametrize("binarization", BINARIZATIONS)
+def test_relative_frequencies_expect_what_they_were_counted_in(binarization):
+    data = binarize(toy(), binarization)
+    assert_means(data, relative_frequencies(data), 1e-10)
+    assert_means(data, PCFG.of(treebank_grammar(data)), 1e-5)
+
+
+def test_relative_frequencies_of_a_chain_that_the_parser_would_not_build():
+    data = binarize(toy() * 2 + toy()[4:5])
+    # L -> N in one tree, P -> L in another: the grammar also has the chain of both.
+    assert_means(data, relative_frequencies(data), 1e-10)
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_substates_together_expect_what_was_counted(rounds):
+    # Since each step of EM is the maximum of likelihood for the counts of the one before.
+    grammar = trained(rounds, rule_smoothing=0.0)
+    data = binarize(toy(), root="TOP")
+    assert grammar.symbols == data.symbols
+    assert_means(data, PCFG.of(grammar), 1e-4)
+
+
+def assert_means(data, pcfg, tolerance):
+    found, counts = Expectations(pcfg), observed_counts(data)
+    np.testing.assert_allclose(pcfg.inside(), 1, atol=tolerance)
+    rules = np.bincount(found.pcfg.binary_rules, found.binary(), len(counts.binary))
+    np.testing.assert_allclose(rules, counts.binary / data.n_trees, atol=tolerance)
+    rules = np.bincount(found.pcfg.unary_rules, found.unary(), len(counts.unary))
+    np.testing.assert_allclose(rules, counts.unary / data.n_trees, atol=tolerance)
+    symbols = np.bincount(pcfg.symbol, found.outside)
+    np.testing.assert_allclose(symbols, data.occurrences / data.n_trees, atol=tolerance)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(SHAPES), st.sampled_from([0, 1]))
+def test_sums(seed, shape, level):
+    found = Expectations(random_pcfg(seed, shape, level, root_tags=bool(seed % 2)))
+    outside, pcfg = found.outside, found.pcfg
+    scale = outside.max()
+    by_parent, by_two = found.annotated(1, False), found.annotated(2, False)
+    by_both = found.annotated(1, True)
+    for values, wanted in (
+        (found.annotated(0, False), outside),
+        (found.annotated(0, True).sum(axis=0), outside),
+        (by_parent.sum(axis=0), outside),
+        (by_two.sum(axis=(0, 1)), outside),
+        (by_two.sum(axis=1), by_parent),
+        (by_both.sum(axis=1), by_parent),
+        (by_both.sum(axis=0), found.annotated(0, True)),
+    ):
+        np.testing.assert_allclose(values, wanted, rtol=1e-10, atol=1e-10 * scale)
+        assert (values > -1e-12 * scale).all()
+    # Whatever the tree, there is one word more than binary productions.
+    words = outside[: pcfg.tags].sum()
+    assert words == pytest.approx(1 + found.binary().sum(), rel=1e-9)
+    classes = np.random.default_rng(seed).dirichlet(np.ones(4), size=pcfg.size)
+    first, last = found.first(classes), found.last(classes)
+    ends = pcfg.inside() > 0
+    np.testing.assert_allclose(first.sum(axis=1), ends, atol=1e-10)
+    np.testing.assert_allclose(last.sum(axis=1), ends, atol=1e-10)
+    before, after = found.before(last), found.after(first)
+    np.testing.assert_allclose(before.sum(axis=1), outside, rtol=1e-10, atol=1e-10 * scale)
+    np.testing.assert_allclose(after.sum(axis=1), outside, rtol=1e-10, atol=1e-10 * scale)
+    # The last word of one child is what the other comes after: pairs of words, counted twice.
+    tags = slice(pcfg.tags)
+    pairs = (found.before(found.last(np.eye(pcfg.size, pcfg.tags)))[tags, :-1]).T
+    others = found.after(found.first(np.eye(pcfg.size, pcfg.tags)))[tags, :-1]
+    np.testing.assert_allclose(pairs, others, rtol=1e-9, atol=1e-10 * scale)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(SHAPES))
+def test_annotations_are_states_of_a_larger_grammar(seed, shape):
+    found = Expectations(random_pcfg(seed, shape, n_phrases=3, n_intermediates=2))
+    pcfg = found.pcfg
+    n, parents, siblings = pcfg.size, 1 + pcfg.symbols.n_phrases, 1 + pcfg.symbols.size
+    whole = np.zeros((parents, parents, siblings, n))
+    for place, value in annotated_by_states(pcfg).items():
+        whole[place] = value
+    scale = found.outside.max()
+    for values, axes in (
+        (found.annotated(0, True), (0, 1)),
+        (found.annotated(1, False), (1, 2)),
+        (found.annotated(1, True), 1),
+        (found.annotated(2, False), 2),
+    ):
+        np.testing.assert_allclose(values, whole.sum(axis=axes), atol=1e-10 * scale)
+
+
+def test_words_are_mixed_as_states_are():
+    found = Expectations(finite("right"))
+    size, tags = found.pcfg.size, found.pcfg.tags
+    words, each = np.zeros((size, 30)), np.eye(size, tags)
+    words[:tags] = np.random.default_rng(0).dirichlet(np.ones(30), size=tags)
+    own = words[:tags]
+    first, last = found.first(words), found.last(words)
+    np.testing.assert_allclose(first, found.first(each) @ own, atol=1e-14)
+    np.testing.assert_allclose(last, found.last(each) @ own, atol=1e-14)
+    before, alone = found.before(last), found.before(found.last(each))
+    np.testing.assert_allclose(before[:, :-1], alone[:, :-1] @ own, atol=1e-14)
+    np.testing.assert_allclose(before[:, -1], alone[:, -1], atol=1e-14)
+    after, alone = found.after(first), found.after(found.first(each))
+    np.testing.assert_allclose(after[:, :-1], alone[:, :-1] @ own, atol=1e-14)
+
+
+def test_a_grammar_of_single_words():
+    found = Expectations(by_hand({}, {"S -> a": 1.0}, {"S": 0.75, "b": 0.25}, phrases="S"))
+    np.testing.assert_allclose(found.outside, [0.75, 0.25, 0.75])
+    np.testing.assert_allclose(found.annotated(1, False), [[0, 0.25, 0.75], [0.75, 0, 0]])
+    words = np.eye(3, 2)
+    np.testing.assert_allclose(found.first(words), [[1, 0], [0, 1], [1, 0]])
+    outer = np.stack([0 * found.outside, 0 * found.outside, found.outside], axis=1)
+    np.testing.assert_allclose(found.before(found.last(words)), outer)
+    np.testing.assert_allclose(found.after(found.first(words)), outer)
+
+
+def test_what_is_given_back_is_the_callers():
+    found = Expectations(finite("right"))
+    for depth, sibling in ((0, False), (0, True), (1, False), (1, True), (2, False)):
+        kept = found.annotated(depth, sibling)
+        found.annotated(depth, sibling)[...] = -1
+        np.testing.assert_array_equal(found.annotated(depth, sibling), kept)
+    assert (found.outside >= 0).all()
+
+
+def test_trees_without_a_finite_size():
+    with pytest.raises(StructlearnError, match=r"SL440.*no finite expected size"):
+        Expectations(branching(0.5))
+    assert Expectations(branching(0.4999)).outside[1] == pytest.approx(5000, rel=1e-7)
+
+
+@pytest.mark.parametrize(("depth", "sibling"), [(2, True), (3, False), (-1, False)])
+def test_annotations_that_there_are_not(depth, sibling):
+    with pytest.raises(ValueError, match="depth"):
+        Expectations(finite("right")).annotated(depth, sibling)
+
+
+def test_words_of_another_shape():
+    found = Expectations(finite("right"))
+    for values in (np.zeros(found.pcfg.size), np.zeros((found.pcfg.size - 1, 2))):
+        for method in (found.first, found.last, found.before, found.after):
+            with pytest.raises(ValueError, match="states"):
+                method(values)
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("binarization", BINARIZATIONS)
+def test_the_wsj_sample_is_expected_as_counted(corpora, binarization):
+    trees = [normalize(tree) for tree in load_trees(corpora / "wsj_sample" / "trees.mrg.gz")]
+    data = binarize(trees[:3396], binarization)
+    assert_means(data, relative_frequencies(data), 1e-8)
+    # As levels store them, in single precision.
+    assert_means(data, PCFG.of(treebank_grammar(data)), 1e-4)

@@ -1,0 +1,298 @@
+"""M-estimation of grammars: its objective on counts of trees, and its trainer."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from test_features import ALL, ODD
+from treebanks import finish, learned, sample, toy
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.fragments.settings import (
+    FragmentFeaturesSettings,
+    MEstimatedGrammarSettings,
+)
+from spacy_structlearn.grammar.fragments.training import (
+    PASSES,
+    FragmentStatistics,
+    words_of,
+)
+from spacy_structlearn.grammar.latent.em import treebank_grammar
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.spans.model import SpanGrammar
+from spacy_structlearn.grammar.treebank.symbols import binarize
+
+BASE = LatentGrammarSettings(rounds=0, root="R")
+# Few enough features that every phase is over in a moment.
+FEW = FragmentFeaturesSettings(
+    templates=("RULE|PARENT", "LABEL|SUFFIX2[last]", "TAG|WORD[before]"), min_count=1
+)
+
+
+@cache
+def statistics(templates=ALL, min_count=1):
+    data = binarize(toy() + ODD, root="R")
+    features = FragmentFeaturesSettings(templates=templates, min_count=min_count)
+    return FragmentStatistics(features, treebank_grammar(data), data)
+
+
+# --- the objective -------------------------------------------------------------------------------
+def test_the_gradient_against_finite_differences():
+    own = statistics()
+    objective = own.optimizer(0.5).objective
+    rng = np.random.default_rng(0)
+    w = rng.normal(scale=0.1, size=len(own.weights))
+    value, gradient = objective.value_and_grad(w)
+    alpha = np.exp(-own.counts @ w)
+    assert value == pytest.approx(alpha.mean() + w @ own.expectations + w @ w / 4)
+    for _ in range(10):
+        direction, step = rng.normal(size=len(w)), 1e-6
+        ends = [objective.value(w + s * direction) for s in (step, -step)]
+        assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(gradient @ direction, rel=1e-4)
+
+
+@pytest.mark.parametrize("l2", [10.0, 0.1])
+def test_the_optimum_is_stationary(l2):
+    own = statistics()
+    dual = own.optimizer(l2, tolerance=1e-12).run(5000)
+    assert dual.converged
+    alpha = np.exp(-own.counts @ dual.w)
+    found = own.counts.T @ alpha / len(alpha)
+    np.testing.assert_allclose(found, own.expectations + l2 * dual.w, atol=1e-5)
+    assert dual.value < own.optimizer(l2).objective.value(0 * dual.w)
+
+
+def test_a_prior_for_each_feature():
+    own, l2, scaling = statistics(), 0.7, 0.75
+    dual = own.optimizer(l2, scaling=scaling, tolerance=1e-12).run(5000)
+    assert dual.converged
+    means = own.counts.toarray().mean(axis=0)
+    weights = own.estimate(dual.w, scaling)
+    w = dual.w * means ** (-scaling / 2)
+    np.testing.assert_allclose(weights.values, w, rtol=1e-6)
+    alpha = np.exp(-own.counts @ w)
+    found = own.counts.T @ alpha / len(alpha)
+    np.testing.assert_allclose(found, own.expectations + l2 * w * means**scaling, atol=1e-5)
+    alike = own.estimate(dual.w)
+    np.testing.assert_array_equal(alike.values, dual.w.astype(np.float32))
+
+
+@pytest.mark.parametrize("scaling", [0.0, 0.75])
+def test_rules_alone_leave_the_treebank_grammar_as_it_is(scaling):
+    own = statistics(("RULE",))
+    dual = own.optimizer(0.01, scaling=scaling, tolerance=1e-10).run(200)
+    assert dual.converged
+    np.testing.assert_allclose(dual.w, 0, atol=1e-4)
+    assert dual.value == pytest.approx(1, abs=1e-9)
+
+
+def test_substates_tell_more_than_rules():
+    data = binarize(toy() + ODD, root="R")
+    grown = learned(LatentGrammarSettings(rounds=1, split_iterations=4, root="R"), data)
+    features = FragmentFeaturesSettings(templates=["RULE|PARENT"], min_count=1)
+    own = FragmentStatistics(features, grown, data)
+    plain = statistics(("RULE|PARENT",))
+    np.testing.assert_array_equal(own.weights.keys, plain.weights.keys)
+    np.testing.assert_array_equal(own.counts.toarray(), plain.counts.toarray())
+    gaps = [np.abs(x.expectations - x.counts.mean(axis=0)).sum() for x in (own, plain)]
+    assert gaps[0] < gaps[1]
+
+
+def test_rare_features_are_left_out():
+    every, some = statistics(), statistics(min_count=3)
+    total = np.asarray(every.counts.sum(axis=0)).ravel()
+    frequent = total >= 3
+    np.testing.assert_array_equal(some.weights.keys, every.weights.keys[frequent])
+    np.testing.assert_array_equal(some.counts.toarray(), every.counts.toarray()[:, frequent])
+    np.testing.assert_allclose(some.expectations, every.expectations[frequent], rtol=1e-12)
+    assert (np.diff(every.weights.keys.astype(object)) > 0).all()
+    assert every.weights.n_weights == 0
+
+
+def test_without_features():
+    own = statistics(("RULE",), 1000)
+    assert own.counts.shape == (len(toy() + ODD), 0)
+    assert own.optimizer(1.0, scaling=0.5).run(5).converged
+    trainer, _ = run(settings(templates=["RULE"], min_count=1000))
+    assert len(trainer.parameters().fragments) == 0
+    bare = ChartParser(SpanGrammar(trainer.parameters().grammar)).parse([["tora", "naita"]])
+    found = ChartParser(trainer.parameters()).parse([["tora", "naita"]])
+    assert found[0].spans == bare[0].spans
+
+
+def test_words():
+    gold = toy() + ODD
+    assert words_of(binarize(gold, root="R")) == [tree.words() for tree in gold]
+    assert words_of(binarize(gold, "left", root="R")) == [tree.words() for tree in gold]
+
+
+# --- the trainer ---------------------------------------------------------------------------------
+def settings(**changes):
+    known = {"grammar": BASE, "folds": 3, "conditional_iterations": 13, "conditional_l2": 0.2}
+    known |= {"max_iterations": 25, "tolerance": 0.0, "l2": 1 / 50}
+    return FEW.part(MEstimatedGrammarSettings, **{**known, **changes})
+
+
+def run(estimator, data=None):
+    """A trainer that has done all, and its calls."""
+    return finish(estimator.trainer(None, [data or toy() + ODD]))
+
+
+@cache
+def done():
+    return run(settings())
+
+
+def phases(calls):
+    return list(dict.fromkeys(call[1] for call in calls if call[1] != "em"))
+
+
+def test_phases_and_steps():
+    trainer, calls = done()
+    assert not trainer.step()
+    own = [(number, phase) for number, phase, *_ in calls]
+    passes = [call for call in calls if call[1] == "m_estimation"]
+    assert [call[2] for call in passes] == list(range(1, 26))
+    assert {call[0] for call in passes} == {0}
+    assert [n for n, phase in dict.fromkeys(own) if phase == "forests"] == [1, 2, 3]
+    climbed = [call for call in calls if call[1] == "conditional"]
+    assert [call[2] for call in climbed] == list(range(1, 14))
+    assert -trainer.value == climbed[-1][3]
+    values = [-call[3] for call in climbed]
+    assert values == sorted(set(values), reverse=True)
+    # The base, three times passes, three folds, and twice iterations.
+    assert trainer.n_iterations == 1 + 3 + 3 + 2
+    assert len(calls) + trainer.n_iterations - 1 <= settings().n_reports
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"conditional_iterations": 0},
+        {"conditional_iterations": 0, "max_iterations": 0},
+        {"conditional_iterations": 1, "max_iterations": 0, "folds": 1},
+        {"conditional_iterations": 20, "start": "zero"},
+        {
+            "grammar": LatentGrammarSettings(
+                rounds=1, split_iterations=2, merge_iterations=1, root="R"
+            )
+        },
+    ],
+)
+def test_the_most_iterations(changes):
+    estimator = settings(**changes)
+    trainer, calls = run(estimator)
+    assert len(calls) + trainer.n_iterations - 1 <= estimator.n_reports
+    assert not trainer.step()
+
+
+def test_values_of_the_phases():
+    trainer = settings().trainer(None, [toy() + ODD])
+    assert trainer.parameters().fragments is None
+    trainer.step()
+    grammar = trainer.parameters()
+    assert grammar == SpanGrammar(treebank_grammar(binarize(toy() + ODD, root="R")))
+    own = FragmentStatistics(FEW, grammar.grammar, binarize(toy() + ODD, root="R"))
+    dual = own.optimizer(1 / 50, scaling=0.75, tolerance=0.0)
+    for step in range(3):
+        trainer.step()
+        dual.run(min(PASSES, 25 - step * PASSES))
+        assert trainer.value == dual.value
+        assert trainer.parameters().fragments == own.estimate(dual.w, 0.75)
+    estimate = trainer.parameters()
+    for _ in range(3):
+        trainer.step()
+        assert trainer.parameters() == estimate
+        assert trainer.value > 0
+    finish(trainer)
+    assert trainer.parameters() != estimate
+    assert trainer.parameters().grammar == grammar.grammar
+
+
+def test_the_start_makes_a_difference():
+    whole, _ = done()
+    zero, calls = run(settings(start="zero"))
+    assert phases(calls)[-2:] == ["forests", "conditional"]
+    assert "m_estimation" not in phases(calls)
+    np.testing.assert_array_equal(
+        zero.parameters().fragments.keys, whole.parameters().fragments.keys
+    )
+    assert zero.parameters() != whole.parameters()
+    # The first evaluation is that of weights of 0.
+    trainer = settings(start="zero").trainer(None, [toy() + ODD])
+    for _ in range(4):
+        trainer.step()
+    assert trainer.parameters().fragments is None
+    alone, _ = run(settings(start="zero", conditional_iterations=0))
+    assert alone.parameters().fragments is None
+
+
+def test_one_fold_is_parsed_by_the_grammar_itself():
+    trainer, calls = run(settings(folds=1))
+    assert {call[0] for call in calls if call[1] == "forests"} == {1}
+    assert trainer.left_out == 0
+    gold = toy() + ODD
+    parser = ChartParser(trainer.parameters(), decoder="labelled_recall", thresholds=(1e-3,))
+    bare = ChartParser(SpanGrammar(trainer.parameters().grammar), decoder="labelled_recall")
+    right = [
+        sum(parse.spans == tree.spans()[len(tree.children) < 2 :] for parse, tree in pairs)
+        for pairs in (
+            list(zip(p.parse([tree.words() for tree in gold]), gold, strict=True))
+            for p in (parser, bare)
+        )
+    ]
+    assert right[0] >= right[1]
+
+
+def test_more_folds_than_trees():
+    trainer, calls = run(settings(folds=100))
+    numbers = [call[0] for call in calls if call[1] == "forests"]
+    assert sorted(set(numbers)) == list(range(1, len(toy() + ODD) + 1))
+    assert trainer.left_out >= 0
+    alone, _ = run(settings(folds=5), data=toy()[:1])
+    assert alone.parameters().fragments is not None
+
+
+def test_data_may_be_added():
+    trainer = settings().trainer(None, [toy()])
+    for _ in range(3):
+        trainer.step()
+    trainer.add([ODD])
+    assert trainer.n_iterations == 0
+    finish(trainer)
+    assert trainer.parameters() == done()[0].parameters()
+    assert trainer.value == done()[0].value
+
+
+def test_the_grammar_without_training():
+    found = settings().initialize([toy() + ODD])
+    assert found.fragments is None
+    assert found.grammar == BASE.initialize([toy() + ODD])
+
+
+def test_no_trees():
+    with pytest.raises(StructlearnError, match="SL407"):
+        settings().trainer(None, [[]])
+
+
+def test_products_have_no_expectations():
+    with pytest.raises(StructlearnError, match=r"SL043.*grammar is .*not a product"):
+        settings(grammar=LatentGrammarSettings(grammars=3))
+
+
+def test_a_grammar_that_improves():
+    gold = [tree for tree in sample() if len(tree.words()) <= 12]
+    estimator = MEstimatedGrammarSettings(threshold=1e-3)
+    trainer, _ = run(estimator, data=gold)
+    grammar = trainer.parameters()
+    words = [tree.words() for tree in gold]
+
+    def right(model):
+        parses = ChartParser(model, decoder="labelled_recall", thresholds=(1e-3,)).parse(words)
+        return sum(
+            len(set(parse.spans) & set(tree.spans()))
+            for parse, tree in zip(parses, gold, strict=True)
+        )
+
+    assert right(grammar) > right(SpanGrammar(grammar.grammar))

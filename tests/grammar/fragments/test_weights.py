@@ -1,0 +1,420 @@
+"""Weights of features of fragments: how they are stored, and the trees that they choose."""
+
+from functools import cache
+
+import numpy as np
+import plain_fragments as plain
+import pytest
+from test_features import ALL, ODD
+from treebanks import sample, toy, trees
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
+from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
+from spacy_structlearn.grammar.fragments.features import (
+    FRAGMENT_TEMPLATES,
+    FragmentTemplates,
+)
+from spacy_structlearn.grammar.fragments.settings import FragmentFeaturesSettings
+from spacy_structlearn.grammar.fragments.training import FragmentStatistics
+from spacy_structlearn.grammar.fragments.weights import FragmentScorer, FragmentWeights
+from spacy_structlearn.grammar.latent.em import treebank_grammar
+from spacy_structlearn.grammar.spans.model import SpanGrammar
+from spacy_structlearn.grammar.spans.word_attributes import word_hash
+from spacy_structlearn.grammar.treebank.symbols import BINARIZATIONS, binarize, restore
+from spacy_structlearn.trees.brackets import load_trees
+from spacy_structlearn.trees.normalize import normalize
+
+FEW = ("RULE", "RULE|PARENT", "LABEL|SUFFIX3[first]")
+SMALL = FragmentFeaturesSettings(templates=FEW, min_count=1, min_word_count=1)
+EVERY = FragmentFeaturesSettings(templates=ALL, min_count=1)
+
+
+def short():
+    return [tree for tree in sample() if len(tree.words()) <= 8][:15]
+
+
+@cache
+def learned(name="toy", binarization="right", features=SMALL):
+    """A treebank grammar, and the statistics of its treebank."""
+    gold = {"toy": toy, "odd": lambda: ODD, "sample": short}[name]()
+    data = binarize(gold, binarization, gold[0].label)
+    grammar = treebank_grammar(data)
+    return grammar, FragmentStatistics(features, grammar, data), data, gold
+
+
+def random_weights(weights, seed=0, scale=1.0):
+    values = np.random.default_rng(seed).normal(scale=scale, size=len(weights))
+    return weights.with_weights(values)
+
+
+# --- settings ------------------------------------------------------------------------------------
+def test_templates():
+    assert FragmentTemplates.of(FragmentFeaturesSettings()).texts == FRAGMENT_TEMPLATES
+    one = FragmentFeaturesSettings(templates=["RULE"])
+    assert FragmentTemplates.of(one).texts == ("RULE",)
+
+
+@pytest.mark.parametrize(
+    ("templates", "code"), [([], "SL043"), (["RULE|CHILD"], "SL441"), (["RULE", "RULE"], "SL431")]
+)
+def test_bad_templates(templates, code):
+    with pytest.raises(StructlearnError, match=code):
+        FragmentFeaturesSettings(templates=templates)
+
+
+# --- fields --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("part", [slice(0), slice(1), slice(None)])
+def test_as_many_weights_can_be_stored(part):
+    full = random_weights(learned()[1].weights)
+    weights = full.replaced(keys=full.keys[part], values=full.values[part])
+    assert FragmentWeights.from_bytes(weights.to_bytes()) == weights
+    assert repr(weights) == f"<FragmentWeights: {len(weights)} features, 15 words>"
+
+
+@pytest.mark.parametrize(("storage", "error"), [("float32", 0.0), ("float16", 2e-3), ("log8", 0.2)])
+def test_compact(storage, error):
+    weights = random_weights(learned()[1].weights)
+    small = weights.compact(0.5, storage)
+    kept = np.abs(weights.values) >= 0.5
+    np.testing.assert_array_equal(small.keys, weights.keys[kept])
+    np.testing.assert_allclose(small.values, weights.values[kept], atol=error)
+    assert small.n_weights == len(small) == kept.sum() < len(weights)
+    assert FragmentWeights.from_bytes(small.to_bytes()) == small == small.compact(0.0, storage)
+    assert weights.with_weights(0 * weights.values).compact().n_weights == 0
+
+
+def test_compact_needs_a_storage_that_there_is():
+    with pytest.raises(StructlearnError, match=r"SL404.*float8"):
+        learned()[1].weights.compact(storage="float8")
+
+
+def test_words_that_are_not_to_be_known():
+    grammar, statistics, *_ = learned()
+    weights = random_weights(statistics.weights)
+    fewer = weights.without_words(["tora", "neko", "nothing"])
+    assert len(fewer.vocabulary) == len(weights.vocabulary) - 2
+    assert word_hash("tora") not in fewer.vocabulary
+    np.testing.assert_array_equal(fewer.values, weights.values)
+    assert weights.without_words([]) == weights
+    own = SpanGrammar(grammar, fragments=weights)
+    assert own.without_words(["tora", "neko"]).fragments == fewer
+    assert SpanGrammar(grammar).without_words(["tora"]).fragments is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("templates", ["RULES"]),
+        ("templates", ["RULE", "RULE"]),
+        ("n_tags", -1),
+        ("n_symbols", 1),
+        ("binarization", "up"),
+        ("storage", "float8"),
+        ("vocabulary", np.array([2, 1])),
+        ("keys", np.array([2, 1])),
+        ("keys", np.array([1])),
+        ("keys", np.zeros((2, 2), np.int64)),
+        ("negative", np.zeros(1, np.uint8)),
+    ],
+)
+def test_fields_that_are_none_of_weights(name, value):
+    version, fields = random_weights(learned()[1].weights).to_fields()
+    with pytest.raises(ValueError, match=r"."):
+        FragmentWeights.from_fields(version, fields | {name: value})
+
+
+def test_weights_that_are_no_numbers():
+    weights = learned()[1].weights
+    for value in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="no numbers"):
+            weights.with_weights(np.full(len(weights), value))
+    with pytest.raises(ValueError, match="as many"):
+        weights.with_weights(np.zeros(3))
+
+
+def test_grammars_with_weights():
+    grammar, statistics, *_ = learned()
+    own = SpanGrammar(grammar, fragments=random_weights(statistics.weights))
+    assert b"fragments" not in SpanGrammar(grammar).to_bytes()
+    assert own.compact(feature_threshold=0.3).fragments == own.fragments.compact(0.3)
+    for changes in ({"n_symbols": 99}, {"n_tags": 1}, {"binarization": "left"}):
+        with pytest.raises(StructlearnError, match="SL433"):
+            SpanGrammar(grammar, fragments=statistics.weights.replaced(**changes))
+
+
+# --- features of forests -------------------------------------------------------------------------
+def forests_of(grammar, sentences, threshold=0.0):
+    return ChartParser(SpanGrammar(grammar), thresholds=(threshold,)).forests(sentences)
+
+
+def places_of(places, edges):
+    """The features of some edges, each as often as it is there."""
+    rows = places.forests.local[edges]
+    found = np.concatenate([places.local[rows[rows >= 0]].ravel(), places.above[edges].ravel()])
+    return np.unique(found[found >= 0], return_counts=True)
+
+
+def same_trees(a, b):
+    below = zip(a.children, b.children, strict=False)
+    alike = (a.symbol, a.word, len(a.children)) == (b.symbol, b.word, len(b.children))
+    return alike and all(same_trees(x, y) for x, y in below)
+
+
+def compare_gold(grammar, statistics, data, gold, chosen, threshold=0.0):
+    """How many gold trees are in their forests; of these the features are those counted."""
+    sentences = [gold[x].words() for x in chosen]
+    graphs, numbers = forests_of(grammar, sentences, threshold)
+    own = [sentences[x] for x in numbers]
+    target = graphs.closest([gold[chosen[x]] for x in numbers], grammar.symbols)
+    places = FragmentScorer(statistics.weights, grammar.symbols).places(own, graphs, target)
+    refined, edges = places.forests.graphs, places.forests.edges
+    mask = refined.best(np.where(target[edges], 0.0, -np.inf))[1]
+    np.testing.assert_array_equal(np.bincount(edges[mask], minlength=len(target)), target)
+    compared = 0
+    for x, number in enumerate(numbers.tolist()):
+        mine = np.flatnonzero(mask)
+        offsets = refined.edge_offsets
+        mine = mine[(mine >= offsets[x]) & (mine < offsets[x + 1])]
+        tree = plain.tree_of_edges(refined, x, mine, own[x])
+        if not same_trees(tree, plain.tree_of(data, chosen[number])):
+            continue
+        row = statistics.counts[[chosen[number]]]
+        columns, counts = places_of(places, mine)
+        np.testing.assert_array_equal(columns, np.sort(row.indices))
+        np.testing.assert_array_equal(counts, row.data[np.argsort(row.indices)])
+        compared += 1
+    return compared
+
+
+@pytest.mark.parametrize("binarization", BINARIZATIONS)
+@pytest.mark.parametrize("name", ["toy", "odd", "sample"])
+def test_features_of_gold_trees_are_those_counted(name, binarization):
+    grammar, statistics, data, gold = learned(name, binarization, EVERY)
+    threshold = 1e-4 if name == "sample" else 0.0
+    compared = compare_gold(grammar, statistics, data, gold, list(range(len(gold))), threshold)
+    assert compared >= len(gold) * (0.5 if name == "sample" else 1)
+    known = set(statistics.weights.vocabulary.tolist())
+    for x in range(len(gold)):
+        found = plain.features_of(plain.tree_of(data, x), data.symbols, ALL, known)
+        row = statistics.counts[[x]]
+        counted = dict(zip(statistics.weights.keys[row.indices].tolist(), row.data, strict=True))
+        assert counted == found
+
+
+@pytest.mark.corpus
+def test_features_of_the_wsj_sample_are_those_counted(corpora):
+    gold = [normalize(tree) for tree in load_trees(corpora / "wsj_sample" / "trees.mrg.gz")]
+    gold = gold[:1000]
+    data = binarize(gold)
+    grammar = treebank_grammar(data)
+    statistics = FragmentStatistics(FragmentFeaturesSettings(), grammar, data)
+    chosen = [x for x, tree in enumerate(gold) if len(tree.words()) <= 15][:50]
+    assert compare_gold(grammar, statistics, data, gold, chosen, 1e-3) > 20
+
+
+@pytest.mark.parametrize("binarization", BINARIZATIONS)
+@pytest.mark.parametrize("name", ["toy", "odd"])
+def test_scores_of_all_trees(name, binarization):
+    grammar, statistics, data, gold = learned(name, binarization, EVERY)
+    weights = random_weights(statistics.weights)
+    sentences = [tree.words() for tree in gold]
+    graphs, _ = forests_of(grammar, sentences)
+    forests, scores = FragmentScorer(weights, data.symbols).scores(sentences, graphs)
+    of_key = dict(zip(weights.keys.tolist(), weights.values.tolist(), strict=True))
+    known = set(weights.vocabulary.tolist())
+    refined = forests.graphs
+    for x, found in enumerate(refined.k_best(refined.scores, 60)):
+        for _, edges in found:
+            tree = plain.tree_of_edges(refined, x, edges, sentences[x])
+            features = plain.features_of(tree, data.symbols, ALL, known)
+            wanted = sum(of_key.get(key, 0.0) * n for key, n in features.items())
+            assert scores[edges].sum() == pytest.approx(wanted, abs=1e-4)
+
+
+def test_the_gradient_is_that_of_the_scores():
+    grammar, statistics, data, gold = learned("toy", "right", EVERY)
+    sentences = [tree.words() for tree in gold]
+    graphs, _ = forests_of(grammar, sentences)
+    places = FragmentScorer(statistics.weights, data.symbols).places(sentences, graphs)
+    rng = np.random.default_rng(0)
+    w, by_edge = rng.normal(size=len(statistics.weights)), rng.normal(size=len(places.above))
+    # Scores are linear in the weights.
+    found = places.gradient(by_edge, len(w)) @ w
+    assert found == pytest.approx(places.scores(w) @ by_edge, rel=1e-10)
+    np.testing.assert_allclose(places.scores(w.astype(np.float32)), places.scores(w), atol=1e-5)
+
+
+def test_the_wrong_sentences():
+    grammar, statistics, data, gold = learned()
+    sentences = [tree.words() for tree in gold]
+    graphs, _ = forests_of(grammar, sentences)
+    scorer = FragmentScorer(statistics.weights, data.symbols)
+    for wrong in (sentences[1:], sentences[::-1], []):
+        with pytest.raises(ValueError, match="not those of the sentences"):
+            scorer.places(wrong, graphs)
+    forests, scores = scorer.scores([], Hypergraphs.joined([]))
+    assert len(forests.graphs) == len(scores) == 0
+
+
+# --- decoding ------------------------------------------------------------------------------------
+def same_parses(a, b):
+    assert (a.spans, a.tags, a.failed, a.levels) == (b.spans, b.tags, b.failed, b.levels)
+    np.testing.assert_allclose(a.probabilities, b.probabilities, atol=1e-5)
+    assert a.log_probability == pytest.approx(b.log_probability, abs=1e-5)
+    assert a.log_likelihood == b.log_likelihood
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("binarization", BINARIZATIONS)
+@pytest.mark.parametrize("name", ["toy", "odd", "sample"])
+def test_weights_of_zero_change_nothing(name, binarization, decoder):
+    grammar, statistics, _, gold = learned(name, binarization, EVERY)
+    sentences = [*(tree.words() for tree in gold[:12]), [], ["nothing", "like", "it"]]
+    plain_one, refined = (
+        ChartParser(SpanGrammar(grammar, fragments=own), decoder=decoder, thresholds=(1e-3,))
+        for own in (None, statistics.weights)
+    )
+    for a, b in zip(plain_one.parse(sentences), refined.parse(sentences), strict=True):
+        same_parses(a, b)
+    one, other = (parser.k_best(sentences[1], 5) for parser in (plain_one, refined))
+    np.testing.assert_allclose(
+        [p.log_probability for p in one], [p.log_probability for p in other], atol=1e-5
+    )
+
+
+class Model:
+    """All trees of the forest of a sentence, with the scores of the features."""
+
+    def __init__(self, grammar, weights, words, templates=ALL):
+        graphs, _ = forests_of(grammar, [words])
+        self.graphs, self.symbols = graphs, grammar.symbols
+        of_key = dict(zip(weights.keys.tolist(), weights.values.tolist(), strict=True))
+        known = set(weights.vocabulary.tolist())
+        scores, self.edges, self.keys, self.brackets = [], [], [], []
+        for score, edges in graphs.k_best(graphs.scores, 5000)[0]:
+            tree = plain.tree_of_edges(graphs, 0, edges, words)
+            features = plain.features_of(tree, self.symbols, templates, known)
+            scores.append(score + sum(of_key.get(key, 0.0) * n for key, n in features.items()))
+            self.edges.append(edges)
+            made = graphs.made[edges]
+            self.brackets.append(made[made >= 0])
+            self.keys.append(self.key(grammar, tree))
+        assert 1 < len(scores) < 5000
+        self.scores = np.array(scores)
+        self.log_z = np.logaddexp.reduce(self.scores)
+        self.p = np.exp(self.scores - self.log_z)
+
+    def key(self, grammar, tree):
+        sites, _, tags = plain.sites_of(tree, self.symbols)
+        spans = {site.part: (site.start, site.end) for site in sites}
+        brackets = []
+
+        def visit(part):
+            brackets.append((part.symbol, *spans[part]))
+            for child in part.children:
+                visit(child)
+
+        visit(tree)
+        names = self.symbols.names
+        kept = restore(self.symbols, grammar.chains, brackets)
+        return tuple((names[a], i, j) for a, i, j, _ in kept), tuple(names[tag] for tag in tags)
+
+    def values(self, decoder):
+        if decoder in ("viterbi", "variational"):
+            return self.scores
+        q = np.zeros(len(self.graphs.scores))
+        item = np.zeros(len(self.graphs.items))
+        for p, edges, made in zip(self.p, self.edges, self.brackets, strict=True):
+            q[edges] += p
+            item[made] += p
+        if decoder == "labelled_recall":
+            symbol, last = self.graphs.items[:, 0], self.symbols.n_tags + self.symbols.n_phrases
+            item[symbol >= self.symbols.n_tags] -= 0.5
+            item[(symbol >= last) | (symbol == self.symbols.inserted_root)] = 0.0
+            return np.array([item[made].sum() for made in self.brackets])
+        produces = self.graphs.made >= 0
+        produces[self.graphs.begins[-2] :] = True
+        worth = np.where(produces, np.log(q + 1e-30) if decoder == "max_rule_product" else q, 0.0)
+        return np.array([worth[edges].sum() for edges in self.edges])
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("binarization", BINARIZATIONS)
+@pytest.mark.parametrize("name", ["toy", "odd"])
+def test_the_best_of_all_trees(name, binarization, decoder):
+    grammar, statistics, _, gold = learned(name, binarization, EVERY)
+    for seed in range(3):
+        weights = random_weights(statistics.weights, seed, scale=0.5)
+        parser = ChartParser(
+            SpanGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
+        )
+        for words in (gold[0].words(), gold[1].words()[:4]):
+            model = Model(grammar, weights, words)
+            parse = parser.parse([words])[0]
+            key = tuple(parse.spans), tuple(parse.tags)
+            mine = [x for x, own in enumerate(model.keys) if own == key]
+            values = model.values(decoder)
+            # How likely productions are decides between trees of the same brackets.
+            tie = 0.05 if decoder == "labelled_recall" else 1e-4
+            assert max(values[mine]) >= values.max() - tie
+            logs = np.log(model.p[mine])
+            assert np.abs(logs - parse.log_probability).min() < 1e-4
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_k_best(decoder):
+    grammar, statistics, _, gold = learned("odd", "right", EVERY)
+    weights = random_weights(statistics.weights, scale=0.5)
+    words = gold[0].words()
+    model = Model(grammar, weights, words)
+    parser = ChartParser(
+        SpanGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
+    )
+    found = parser.k_best(words, 7)
+    everything = parser.k_best(words, 10_000)
+    assert [p.spans for p in found] == [p.spans for p in everything[:7]]
+    logs = np.array([p.log_probability for p in everything])
+    np.testing.assert_allclose(np.sort(logs), np.sort(np.log(model.p)), atol=1e-4)
+    # By labelled recall the order is that of probabilities.
+    values = model.values("viterbi" if decoder == "labelled_recall" else decoder)
+    order = []
+    for parse in everything:
+        key = tuple(parse.spans), tuple(parse.tags)
+        mine = [x for x, own in enumerate(model.keys) if own == key]
+        close = np.abs(np.log(model.p[mine]) - parse.log_probability)
+        order.append(values[mine[int(close.argmin())]])
+    np.testing.assert_allclose(order, np.sort(values)[::-1], atol=1e-4)
+
+
+def test_labels_between_have_the_posterior_of_all_copies_of_a_chain():
+    gold = trees("(R (S (X (Y (Z (N a)))) (V b)))", "(R (T (X (Y (Z (N a)))) (V b)))")
+    data = binarize(gold, root="R")
+    grammar = treebank_grammar(data)
+    features = FragmentFeaturesSettings(templates=["RULE|PARENT"], min_count=1)
+    weights = FragmentStatistics(features, grammar, data).weights
+    for fragments in (None, weights):
+        parser = ChartParser(SpanGrammar(grammar, fragments=fragments))
+        for parse in (*parser.parse([["a", "b"]]), *parser.k_best(["a", "b"], 1)):
+            assert parse.labels[1:] == ["X", "Y", "Z"]
+            np.testing.assert_allclose(parse.probabilities, [0.5, 1, 1, 1], atol=1e-5)
+
+
+def test_weights_choose():
+    grammar, statistics, data, gold = learned("toy", "right", EVERY)
+    words = gold[0].words()
+    parser = ChartParser(SpanGrammar(grammar), decoder="viterbi", thresholds=(0.0,))
+    last = parser.k_best(words, 10_000)[-1]
+    model = Model(grammar, statistics.weights, words)
+    wanted = model.keys.index((tuple(last.spans), tuple(last.tags)))
+    tree = plain.tree_of_edges(model.graphs, 0, model.edges[wanted], words)
+    known = set(statistics.weights.vocabulary.tolist())
+    features = plain.features_of(tree, data.symbols, ALL, known)
+    weights = statistics.weights.with_weights(
+        np.where(np.isin(statistics.weights.keys, list(map(np.uint64, features))), 9.0, -9.0)
+    )
+    parse = ChartParser(
+        SpanGrammar(grammar, fragments=weights), decoder="viterbi", thresholds=(0.0,)
+    ).parse([words])[0]
+    assert (parse.spans, parse.tags) == (last.spans, last.tags)
+    assert parse.log_probability > -1e-3

@@ -1,0 +1,212 @@
+"""The kernel against a short NumPy version of equations 2 and 3 of Petrov & Klein (2007)."""
+
+import numpy as np
+import pytest
+import treebanks
+
+from spacy_structlearn.grammar.latent import _derivations
+from spacy_structlearn.grammar.latent.em import TreebankDerivations
+from spacy_structlearn.grammar.latent.model import Level
+from spacy_structlearn.grammar.treebank.symbols import binarize, cumulative
+
+
+def random_level(data, rng, most=5):
+    """Substates, rule scores and emissions drawn at random; no distributions."""
+    substates = rng.integers(1, most + 1, data.symbols.size).astype(np.int32)
+    ancestors = np.zeros(substates.sum(), np.int32)
+    sizes = [int(size.sum()) for size in data.rules.sizes(substates).values()]
+    arrays = [rng.uniform(0.01, 1, size).astype(np.float32) for size in sizes]
+    level = Level(data.rules, substates, ancestors, *arrays)
+    emissions = rng.uniform(1e-3, 1, int(substates[data.pairs[:, 0]].sum())).astype(np.float32)
+    return level, emissions
+
+
+def by_definition(data, level, emissions):
+    """Log-likelihood, counts and posteriors of nodes, one tree and one node after the other."""
+    binary, unary = np.zeros(len(level.binary)), np.zeros(len(level.unary))
+    root, lexical = np.zeros(len(level.root)), np.zeros(len(emissions))
+    pair_offsets = cumulative(level.substates[data.pairs[:, 0]])
+    total, posteriors = 0.0, [None] * data.n_nodes
+
+    def place(offsets, production):
+        return slice(*offsets[production : production + 2])
+
+    for tree in range(data.n_trees):
+        nodes = range(*data.offsets[tree : tree + 2])
+        inside, outside = {}, {}
+        for i in nodes:
+            b, c, p = data.left[i], data.right[i], data.production[i]
+            if b < 0:
+                inside[i] = emissions[place(pair_offsets, p)].astype(float)
+            elif c < 0:
+                inside[i] = level.unary_block(p).astype(float) @ inside[b]
+            else:
+                block = level.binary_block(p).astype(float)
+                inside[i] = np.einsum("xyz,y,z->x", block, inside[b], inside[c])
+        top, rule = nodes[-1], data.roots[tree]
+        outside[top] = level.root_block(rule).astype(float)
+        z = outside[top] @ inside[top]
+        total += np.log(z)
+        root[place(level.root_offsets, rule)] += outside[top] * inside[top] / z
+        for i in reversed(nodes):
+            b, c, p = data.left[i], data.right[i], data.production[i]
+            posteriors[i] = outside[i] * inside[i] / z
+            if b < 0:
+                lexical[place(pair_offsets, p)] += posteriors[i]
+            elif c < 0:
+                block = level.unary_block(p).astype(float)
+                outside[b] = outside[i] @ block
+                counts = outside[i][:, None] * block * inside[b] / z
+                unary[place(level.unary_offsets, p)] += counts.reshape(-1)
+            else:
+                block = level.binary_block(p).astype(float)
+                outside[b] = np.einsum("x,xyz,z->y", outside[i], block, inside[c])
+                outside[c] = np.einsum("x,xyz,y->z", outside[i], block, inside[b])
+                counts = np.einsum("x,xyz,y,z->xyz", outside[i], block, inside[b], inside[c]) / z
+                binary[place(level.binary_offsets, p)] += counts.reshape(-1)
+    return total, (binary, unary, root, lexical), posteriors
+
+
+@pytest.mark.parametrize("binarization", ["right", "left"])
+@pytest.mark.parametrize("most", [1, 5, 20])
+def test_counts_are_those_of_the_definition(binarization, most):
+    data = binarize(treebanks.toy() + treebanks.sample()[:8], binarization, "R")
+    level, emissions = random_level(data, np.random.default_rng(most), most)
+    value, counts = TreebankDerivations(data).expected_counts((level, emissions))
+    expected, expected_counts, _ = by_definition(data, level, emissions)
+    assert value == pytest.approx(expected, rel=1e-6)
+    for found, wanted in zip(counts, expected_counts, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=1e-6)
+
+
+def test_scores_of_nodes_are_posteriors():
+    data = binarize(treebanks.sample()[:10])
+    level, emissions = random_level(data, np.random.default_rng(0))
+    derivations = TreebankDerivations(data)
+    derivations.expected_counts((level, emissions))
+    _, _, posteriors = by_definition(data, level, emissions)
+    for symbol in range(data.symbols.size):
+        inside, outside = derivations.scores_of(symbol)
+        wanted = [posteriors[i] for i in np.flatnonzero(data.symbol == symbol)]
+        if wanted:
+            np.testing.assert_allclose(inside * outside, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_counts_are_derivatives_of_the_log_likelihood():
+    data = binarize(treebanks.toy(), root="R")
+    rng = np.random.default_rng(1)
+    level, emissions = random_level(data, rng, 3)
+    _, counts = TreebankDerivations(data).expected_counts((level, emissions))
+    # d log L / d log p is the expected count.
+    for name, found in (("binary", counts.binary), ("unary", counts.unary), ("root", counts.root)):
+        array = getattr(level, name)
+        for place in rng.choice(len(array), 12):
+            kept, values = array[place], []
+            for step in (0.99, 1.01):
+                array[place] = kept * step
+                values.append(
+                    (np.log(float(array[place])), by_definition(data, level, emissions)[0])
+                )
+            array[place] = kept
+            (a, low), (b, high) = values
+            assert found[place] == pytest.approx((high - low) / (b - a), abs=2e-3)
+
+
+def test_a_long_tree_does_not_underflow():
+    words = " ".join(f"(T w{i})" for i in range(3000))
+    data = binarize(treebanks.trees(f"(TOP (S {words}))"))
+    level, emissions = random_level(data, np.random.default_rng(3))
+    value, counts = TreebankDerivations(data).expected_counts(
+        (level, emissions * np.float32(1e-20))
+    )
+    assert np.isfinite(value)
+    assert counts.lexical.sum() == pytest.approx(3000, rel=1e-3)
+    assert counts.binary.sum() == pytest.approx(2999, rel=1e-3)
+
+
+def test_an_impossible_tree_counts_for_nothing():
+    data = binarize(treebanks.toy(), root="R")
+    level, emissions = random_level(data, np.random.default_rng(4))
+    derivations = TreebankDerivations(data)
+    pairs = cumulative(level.substates[data.pairs[:, 0]])
+    leaf = data.production[data.offsets[4]]  # of one tree only
+    assert (data.production[data.is_word] == leaf).sum() == 1
+    emissions[pairs[leaf] : pairs[leaf + 1]] = 0
+    with np.errstate(invalid="ignore"):
+        value, counts = derivations.expected_counts((level, emissions))
+    assert value == -np.inf
+    assert counts.root.sum() == pytest.approx(data.n_trees - 1)
+    assert all(np.isfinite(array).all() for array in counts)
+
+
+def fields_of(data):
+    names = ("symbol", "left", "right", "production", "offsets", "roots", "pairs")
+    rules = {name: getattr(data.rules, name) for name in ("binary", "unary", "root")}
+    return {name: getattr(data, name) for name in names} | rules | {"n_symbols": data.symbols.size}
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    data = binarize(treebanks.toy(), root="R")
+    fields = fields_of(data)
+    _derivations.Trees(**fields)
+    for name in ("symbol", "left", "right", "production", "roots"):
+        wrong = fields[name].copy()
+        wrong[len(wrong) // 2] += 1000
+        with pytest.raises(ValueError, match=r"agree|range"):
+            _derivations.Trees(**{**fields, name: wrong})
+    with pytest.raises(ValueError, match="delimit"):
+        _derivations.Trees(**{**fields, "offsets": data.offsets[:-1]})
+    level, emissions = random_level(data, np.random.default_rng(5))
+    with pytest.raises(ValueError, match="size"):
+        TreebankDerivations(data).expected_counts((level, emissions[:-1]))
+
+
+def test_offsets_that_leave_the_arrays_are_refused():
+    data = binarize(treebanks.toy(), root="R")
+    offsets = data.offsets.copy()
+    offsets[1] = 10**9
+    with pytest.raises(ValueError, match="nodes"):
+        _derivations.Trees(**{**fields_of(data), "offsets": offsets})
+    trees = _derivations.Trees(**fields_of(data))
+    level, emissions = random_level(data, np.random.default_rng(5))
+    n_nodes = data.n_nodes
+    node_offsets = cumulative(level.substates[data.symbol])
+    arguments = {
+        "substates": level.substates,
+        "binary": level.binary,
+        "binary_offsets": level.binary_offsets,
+        "unary": level.unary,
+        "unary_offsets": level.unary_offsets,
+        "root": level.root,
+        "root_offsets": level.root_offsets,
+        "emissions": emissions,
+        "emission_offsets": cumulative(level.substates[data.pairs[:, 0]]),
+        "node_offsets": node_offsets,
+        "inside": np.zeros(node_offsets[-1], np.float32),
+        "outside": np.zeros(node_offsets[-1], np.float32),
+        "scale": np.zeros(n_nodes, np.float32),
+        "log_likelihood": np.zeros(data.n_trees),
+    }
+    _derivations.inside_outside(trees, 0, data.n_trees, **arguments)
+    for name in (*(name for name in arguments if name.endswith("offsets")), "substates"):
+        wrong = arguments[name].copy()
+        wrong[len(wrong) // 2] += 1000
+        with pytest.raises(ValueError, match=r"size|room|substates"):
+            _derivations.inside_outside(trees, 0, data.n_trees, **{**arguments, name: wrong})
+    groups = np.array([0, 1]), np.array([0, 1000])
+    with pytest.raises(ValueError, match=r"size|fewer|fall"):
+        _derivations.posterior_sums(
+            np.array([n_nodes - 1], np.int32), *groups, node_offsets, arguments["inside"],
+            arguments["outside"], np.zeros(1000, np.float32),
+        )  # fmt: skip
+    # Nodes are read before it is seen that these fall.
+    groups = np.array([0, 10**6, 1]), np.array([0, 1, 2])
+    with pytest.raises(ValueError, match="starts must not fall"):
+        _derivations.posterior_sums(
+            np.array([0], np.int32), *groups, node_offsets, arguments["inside"],
+            arguments["outside"], np.zeros(2, np.float32),
+        )  # fmt: skip
+    far = level.binary_offsets.copy()
+    far[1] = -(2**63)
+    with pytest.raises(ValueError, match="block"):
+        _derivations.inside_outside(trees, 0, data.n_trees, **{**arguments, "binary_offsets": far})

@@ -1,0 +1,146 @@
+import numpy as np
+import pytest
+import treebanks
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.latent.em import (
+    TreebankDerivations,
+    m_step,
+    observed_counts,
+    treebank_grammar,
+)
+from spacy_structlearn.grammar.latent.split_merge import split
+from spacy_structlearn.grammar.treebank.lexicon import LexiconLearner
+from spacy_structlearn.grammar.treebank.settings import LexiconSettings
+from spacy_structlearn.grammar.treebank.symbols import binarize
+
+SIMPLE = LexiconSettings(lexicon="simple", min_word_count=2)
+
+
+def totals(level):
+    """Sum of the probabilities of the rules of each substate."""
+    sums = [np.zeros(n) for n in level.substates]
+    for rule, symbols in enumerate(level.rules.binary):
+        sums[symbols[0]] += level.binary_block(rule).sum(axis=(1, 2))
+    for rule, symbols in enumerate(level.rules.unary):
+        sums[symbols[0]] += level.unary_block(rule).sum(axis=1)
+    return np.concatenate(sums)
+
+
+def test_the_treebank_grammar_is_relative_frequencies():
+    trees = treebanks.trees(
+        "(TOP (S (A a) (B b)))", "(TOP (S (A a) (B b)))", "(TOP (S (B b)))", "(TOP (A a))"
+    )
+    grammar = treebank_grammar(binarize(trees))
+    level = grammar.levels[0]
+    assert level.binary.tolist() == pytest.approx([2 / 3])
+    assert level.unary.tolist() == pytest.approx([1 / 3])
+    assert level.root.tolist() == pytest.approx([0.25, 0.75])
+    assert level.ancestors.tolist() == [0, 0, 0]
+
+
+def test_probabilities_of_a_substate_sum_to_one():
+    data = binarize(treebanks.sample())
+    grammar = treebank_grammar(data)
+    used = totals(grammar.levels[0])[data.symbols.n_tags :]
+    np.testing.assert_allclose(used, 1, rtol=1e-5)
+    refined, words, learner = refine(data)
+    _, counts = TreebankDerivations(data).expected_counts(
+        (refined, learner.emissions(words, tags(data, refined)))
+    )
+    level = m_step(data, refined.substates, refined.ancestors, counts)
+    used = totals(level)[int(level.offsets[data.symbols.n_tags]) :]
+    np.testing.assert_allclose(used, 1, rtol=1e-5)
+    assert level.root.sum() == pytest.approx(1)
+
+
+def tags(data, level):
+    return level.substates[: data.symbols.n_tags]
+
+
+def refine(data, settings=SIMPLE, noise=0.3):
+    """A grammar split once, its words, and their learner."""
+    learner = LexiconLearner(settings, data)
+    counts = observed_counts(data)
+    ones = np.ones(data.symbols.size, dtype=np.int32)
+    level = m_step(data, ones, 0 * ones, counts)
+    words = learner.fit(counts.lexical, tags(data, level))
+    refined = split(level, data.occurrences, np.random.default_rng(0), noise)
+    factor = tags(data, refined) // tags(data, level)
+    return refined, learner.split(words, tags(data, level), factor), learner
+
+
+def test_em_never_falls():
+    data = binarize(treebanks.sample())
+    level, words, learner = refine(data)
+    derivations = TreebankDerivations(data)
+    values = []
+    for _ in range(25):
+        value, counts = derivations.expected_counts(
+            (level, learner.emissions(words, tags(data, level)))
+        )
+        values.append(value)
+        level = m_step(data, level.substates, level.ancestors, counts)
+        words = learner.fit(counts.lexical, tags(data, level))
+    assert (np.diff(values) > -1e-6 * abs(values[0])).all()
+    assert values[-1] > values[0] + 100
+
+
+def test_counts_add_up_to_those_observed():
+    data = binarize(treebanks.sample())
+    level, words, learner = refine(data)
+    _, counts = TreebankDerivations(data).expected_counts(
+        (level, learner.emissions(words, tags(data, level)))
+    )
+    for found, observed in zip(counts, observed_counts(data), strict=True):
+        assert found.sum() == pytest.approx(observed.sum(), rel=1e-5)
+
+
+def test_the_likelihood_of_level_0_is_that_of_counting():
+    data = binarize(treebanks.toy(), root="R")
+    learner = LexiconLearner(SIMPLE, data)
+    counts = observed_counts(data)
+    ones = np.ones(data.symbols.size, dtype=np.int32)
+    level = m_step(data, ones, 0 * ones, counts)
+    words = learner.fit(counts.lexical, tags(data, level))
+    emissions = learner.emissions(words, tags(data, level))
+    value, found = TreebankDerivations(data).expected_counts((level, emissions))
+    wanted = sum(
+        float(count @ np.log(array))
+        for count, array in (
+            (counts.binary, level.binary),
+            (counts.unary, level.unary),
+            (counts.root, level.root),
+            (counts.lexical, emissions),
+        )
+    )
+    assert value == pytest.approx(wanted, rel=1e-6)
+    for a, b in zip(found, counts, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_without_trees_there_is_no_grammar():
+    with pytest.raises(StructlearnError, match="SL407"):
+        treebank_grammar(binarize([]))
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 100])
+def test_counts_of_shards_add_up(shards):
+    data = binarize(treebanks.sample())
+    level, words, learner = refine(data)
+    parameters = level, learner.emissions(words, tags(data, level))
+    whole = TreebankDerivations(data)
+    wanted, counts = whole.expected_counts(parameters)
+    found = []
+    for threads in (1, 2):
+        cut = TreebankDerivations(data, threads, shards)
+        found.append(cut.expected_counts(parameters))
+        for symbol in range(data.symbols.size):
+            for a, b in zip(cut.scores_of(symbol), whole.scores_of(symbol), strict=True):
+                np.testing.assert_array_equal(a, b)
+        cut.close()
+    assert found[0][0] == found[1][0] == pytest.approx(wanted, rel=1e-12)
+    for one, two, right in zip(found[0][1], found[1][1], counts, strict=True):
+        assert one.dtype == np.float32
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_allclose(one, right, rtol=1e-5, atol=1e-6)

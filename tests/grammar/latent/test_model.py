@@ -1,0 +1,295 @@
+import numpy as np
+import pytest
+import treebanks
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_structlearn import serialization
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.latent.model import (
+    STORAGES,
+    Entries,
+    LatentGrammar,
+    Level,
+    dense,
+    sparse,
+)
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.treebank.lexicon import LexiconLevel
+from spacy_structlearn.grammar.treebank.symbols import Symbols
+
+FEW = {"split_iterations": 4, "merge_iterations": 2, "smooth_iterations": 2}
+
+
+def learn(trees, **settings):
+    return treebanks.learned(LatentGrammarSettings(**{**FEW, **settings}), trees)
+
+
+@pytest.fixture(scope="module")
+def grammar():
+    return learn(treebanks.sample(), rounds=2, min_word_count=3)
+
+
+@pytest.mark.parametrize("least", [1, 3])
+def test_words_taken_out_are_unknown_and_the_others_as_before(least):
+    grammar = learn(treebanks.sample(), rounds=1, min_word_count=least)
+    gone = set(grammar.lexicon.words[::3])
+    smaller = grammar.without_words(gone)
+    assert not gone & set(smaller.lexicon.words)
+    assert len(smaller.lexicon.words) == len(grammar.lexicon.words) - len(gone)
+    assert LatentGrammar.from_bytes(smaller.to_bytes()) == smaller
+    for level in range(2):
+        for word in grammar.lexicon.words:
+            known = ["padding", word]
+            before, after = (g.lexicon.encode(known) for g in (grammar, smaller))
+            scores = smaller.lexicon.scores(level, after)[1]
+            if word in gone:
+                assert after[1] >= len(smaller.lexicon.words)
+            else:
+                assert np.array_equal(scores, grammar.lexicon.scores(level, before)[1])
+            assert scores.max() > 0
+
+
+def test_an_untrained_repr_and_a_trained_one(grammar):
+    assert "0 levels" in repr(LatentGrammar.empty())
+    assert "3 levels" in repr(grammar)
+    assert not grammar.is_empty
+
+
+def test_truncated_is_what_training_had_before(grammar):
+    shorter = grammar.truncated(2)
+    assert shorter == learn(treebanks.sample(), rounds=1, min_word_count=3)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_compact_grammars_are_close_and_small(grammar, storage):
+    small = grammar.compact(1e-4, storage)
+    data = small.to_bytes()
+    assert len(data) <= len(grammar.to_bytes())
+    assert LatentGrammar.from_bytes(data) == small
+    assert small.compact(1e-4, storage) == small
+    error = {"float32": 1e-7, "float16": 0.009, "log8": 0.05}[storage]
+    for a, b in zip(grammar.levels, small.levels, strict=True):
+        kept = b.binary > 0
+        np.testing.assert_allclose(a.binary[kept], b.binary[kept], rtol=error)
+        assert (a.binary[~kept] < 1.1e-4).all()
+    rows = grammar.lexicon.levels[-1].rows
+    kept = rows > 1e-8
+    np.testing.assert_allclose(small.lexicon.levels[-1].rows[kept], rows[kept], rtol=error)
+
+
+def test_unknown_storage_is_refused(grammar):
+    with pytest.raises(StructlearnError, match="SL404"):
+        grammar.compact(storage="float8")
+
+
+@pytest.mark.parametrize("density", [0.0, 0.001, 0.02, 0.3, 1.0])
+def test_sparse_vectors_come_back(density):
+    rng = np.random.default_rng(0)
+    values = rng.uniform(0.1, 1, 70000).astype(np.float32) * (rng.uniform(size=70000) < density)
+    fields = sparse(values, "float32")
+    assert np.array_equal(dense(fields, len(values)), values)
+    least = 4 * np.count_nonzero(values)
+    assert sum(array.nbytes for array in fields.values()) <= least + len(values) // 8 + 1
+
+
+# float32 has no logarithms above 88.7, and fewer digits below -87.3.
+WEIGHTS = st.floats(min_value=-87.0, max_value=88.7)
+
+
+@given(logs=st.lists(WEIGHTS, max_size=40), zeros=st.integers(0, 40), seed=st.integers(0, 9))
+def test_weights_of_any_size_survive_every_storage(logs, zeros, seed):
+    values = np.exp(np.array([*logs, *[-np.inf] * zeros])).astype(np.float32)
+    np.random.default_rng(seed).shuffle(values)
+    for storage in STORAGES:
+        fields = sparse(values, storage)
+        again = dense(fields, len(values))
+        kept = values > 0
+        assert not again[~kept].any()
+        assert np.isfinite(again).all()
+        assert np.array_equal(dense(sparse(again, storage), len(values)), again)
+        true, found = (np.log(x[kept].astype(np.float64)) for x in (values, again))
+        if storage == "float32":
+            assert np.array_equal(again, values)
+        elif storage == "float16":
+            np.testing.assert_allclose(found, true, rtol=2**-11, atol=1e-6)
+        else:
+            np.testing.assert_allclose(found, np.maximum(true, -20.4), atol=0.0401)
+            if not (true > 0.04).any():
+                assert fields["values"].dtype == np.uint8
+                assert "shift" not in fields
+
+
+def weighted(grammar, factor, storage):
+    """The grammar with all weights of its last level multiplied."""
+    last = grammar.levels[-1]
+    arrays = (last.binary * factor, last.unary * factor, last.root)
+    level = Level(last.rules, last.substates, last.ancestors, *arrays)
+    words = grammar.lexicon.levels[-1]
+    words = LexiconLevel(words.own * factor, words.rows * factor)
+    n_tags = grammar.symbols.n_tags
+    levels = [*grammar.levels[:-1], level]
+    substates = [level.substates[:n_tags] for level in levels]
+    lexicon = grammar.lexicon.with_levels(substates, [*grammar.lexicon.levels[:-1], words])
+    parts = (grammar.symbols, grammar.rules, levels, lexicon, grammar.chains)
+    return LatentGrammar(*parts).compact(1e-6, storage)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("factor", [3.0, 1e4, 1e20])
+def test_grammars_with_weights_above_one_come_back(grammar, storage, factor):
+    heavy = weighted(grammar, np.float32(factor), storage)
+    data = heavy.to_bytes()
+    again = LatentGrammar.from_bytes(data)
+    assert again == heavy
+    # Only who knows of the shift may read it.
+    version = 2 if storage == "log8" else 1
+    serialization.unpack(data, "latent_grammar", {version})
+    error = {"float32": 1e-6, "float16": 0.04, "log8": 0.05}[storage]
+    kept = grammar.levels[-1].binary > 1e-3
+    np.testing.assert_allclose(
+        again.levels[-1].binary[kept], grammar.levels[-1].binary[kept] * factor, rtol=error
+    )
+
+
+def test_probabilities_are_stored_as_ever(grammar):
+    for storage in STORAGES:
+        data = grammar.compact(1e-6, storage).to_bytes()
+        _, fields = serialization.unpack(data, "latent_grammar", {1})
+        for level in fields["levels"]:
+            assert set(level["binary"]) <= {"values", "gaps", "mask"}
+
+
+@pytest.mark.parametrize("wrong", [1, -1.5, "3", True, None, -2000])
+def test_a_shift_that_is_none_is_refused(grammar, wrong):
+    heavy = weighted(grammar, np.float32(1e4), "log8")
+    fields = serialization.unpack(heavy.to_bytes(), "latent_grammar", {2})[1]
+    fields["levels"][2]["binary"]["shift"] = wrong
+    with pytest.raises(StructlearnError, match="SL054"):
+        LatentGrammar.from_bytes(serialization.pack("latent_grammar", 2, fields))
+
+
+def fields_of(grammar):
+    return serialization.unpack(grammar.to_bytes(), "latent_grammar", {1})[1]
+
+
+def change(fields, path, function):
+    *way, last = path
+    for key in way:
+        fields = fields[key]
+    fields[last] = function(fields[last])
+
+
+WRONG = [
+    (["tags"], lambda x: x[::-1]),
+    (["phrases"], lambda x: x[:-1]),
+    (["intermediates"], lambda x: x + 100),
+    (["intermediates"], lambda x: x[::-1].copy()),
+    (["binary"], lambda x: x + 1000),
+    (["binary"], lambda x: x[::-1].copy()),
+    (["binary"], lambda x: x.astype(np.int64)),
+    (["binary"], lambda x: x[:, :2].copy()),
+    (["unary"], lambda x: x[:, ::-1].copy()),
+    (["unary"], lambda x: -x),
+    (["root"], lambda x: x[::-1].copy()),
+    (["chains"], lambda x: [[0, 0, 0]]),
+    (["chains"], lambda x: [["a", "b"]]),
+    (["chains"], lambda x: [[1]]),
+    (["binarization"], lambda x: "up"),
+    (["storage"], lambda x: "float8"),
+    (["temperature"], lambda x: -1.0),
+    (["temperature"], lambda x: float("nan")),
+    (["levels"], lambda x: x[:-1]),
+    (["levels"], lambda x: x[1:]),
+    (["levels", 1, "substates"], lambda x: x[:-1]),
+    (["levels", 1, "substates"], lambda x: x * 0),
+    (["levels", 1, "substates"], lambda x: x * 1000),
+    (["levels", 1, "substates"], lambda x: x.astype(np.float32)),
+    (["levels", 1, "ancestors"], lambda x: x + 1),
+    (["levels", 1, "ancestors"], lambda x: x[:-1]),
+    (["levels", 1, "binary", "values"], lambda x: -x),
+    (["levels", 1, "binary", "values"], lambda x: x * np.float32(np.nan)),
+    (["levels", 1, "binary", "values"], lambda x: x[:-1]),
+    (["levels", 1, "binary", "values"], lambda x: x.astype(np.float64)),
+    (["levels", 1, "binary"], lambda x: {"values": x["values"]}),
+    (["levels", 1, "binary"], lambda x: {**x, "gaps": np.zeros(3, np.uint8)}),
+    (["levels", 1, "unary", "mask"], lambda x: x[:-1]),
+    (["lexicon", "words"], lambda x: [x[0], *x[:-1]]),
+    (["lexicon", "words"], lambda x: [3, *x[1:]]),
+    (["lexicon", "words"], lambda x: x[:-1]),
+    (["lexicon", "word_pairs"], lambda x: x + 1),
+    (["lexicon", "word_pairs"], lambda x: x.astype(np.float32) + 0.5),
+    (["lexicon", "pair_tags"], lambda x: x + 1000),
+    (["lexicon", "pair_weights"], lambda x: x[:-1]),
+    (["lexicon", "pair_weights"], lambda x: x * 0),
+    (["lexicon", "pair_weights"], lambda x: x - 10),
+    (["lexicon", "backoff_rows"], lambda x: x + 1000),
+    (["lexicon", "backoff_rows"], lambda x: x.astype(np.float32)),
+    (["lexicon", "backoff_weights"], lambda x: -x),
+    (["lexicon", "signatures"], lambda x: x[:-1]),
+    (["lexicon", "signature"], lambda x: 5),
+    (["lexicon", "levels"], lambda x: x[:-1]),
+    (["lexicon", "levels", 1, "rows", "values"], lambda x: x * 0),
+    (["lexicon", "levels", 1, "own"], lambda x: None),
+    (["lexicon"], lambda x: {}),
+]
+
+
+@pytest.mark.parametrize(("path", "function"), WRONG)
+def test_contents_that_do_not_fit_are_refused(grammar, path, function):
+    fields = fields_of(grammar)
+    change(fields, path, function)
+    with pytest.raises(StructlearnError, match=r"SL054|SL405"):
+        LatentGrammar.from_bytes(serialization.pack("latent_grammar", 1, fields))
+
+
+def test_parts_that_do_not_fit_together_are_refused(grammar):
+    level = grammar.levels[1]
+    with pytest.raises(StructlearnError, match="SL403"):
+        Level(
+            level.rules,
+            level.substates,
+            level.ancestors,
+            level.binary[:-1],
+            level.unary,
+            level.root,
+        )
+    with pytest.raises(StructlearnError, match="SL403"):
+        LatentGrammar(Symbols(), grammar.rules, grammar.levels, grammar.lexicon)
+
+
+def test_levels_of_entries_are_levels(grammar):
+    level = grammar.levels[-1]
+    parts = (level.rules, level.substates, level.ancestors)
+    listed = Level(*parts, Entries.of(level.binary), level.unary, level.root)
+    assert listed == level
+    assert level == listed
+    np.testing.assert_array_equal(listed.binary, level.binary)
+    assert listed.n_productions == level.n_productions
+    for rule in range(len(level.rules.binary)):
+        np.testing.assert_array_equal(listed.binary_block(rule), level.binary_block(rule))
+    places, values = level.entries
+    size = len(level.binary)
+    for wrong in (
+        Entries(places[::-1], values),
+        Entries(places[:-1], values),
+        Entries(np.append(places[:-1], size), values),
+        Entries(places - places[0] - 1, values),
+        Entries(places, -values),
+        Entries(places, values * np.float32(np.inf)),
+    ):
+        with pytest.raises(StructlearnError, match="SL403"):
+            Level(*parts, wrong, level.unary, level.root)
+
+
+def test_blocks_are_views_of_the_flat_arrays(grammar):
+    level = grammar.levels[2]
+    for rule, (a, b, c) in enumerate(grammar.rules.binary.tolist()):
+        block = level.binary_block(rule)
+        assert block.shape == tuple(level.substates[[a, b, c]])
+        assert block.base is level.binary or np.shares_memory(block, level.binary)
+    assert level.binary_offsets[-1] == len(level.binary)
+    assert level.unary_offsets[-1] == len(level.unary)
+    assert level.root_offsets[-1] == len(level.root)
+    assert len(level.root_block(0)) == level.substates[grammar.rules.root[0]]
+    assert level.unary_block(0).shape == tuple(level.substates[grammar.rules.unary[0]])

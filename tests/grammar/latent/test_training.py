@@ -1,0 +1,140 @@
+import numpy as np
+import pytest
+import treebanks
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.latent.em import treebank_grammar
+from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.latent.training import PHASES
+from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.trees.brackets import load_trees
+from spacy_structlearn.trees.normalize import normalize
+
+FEW = {"split_iterations": 5, "merge_iterations": 3, "smooth_iterations": 2}
+SIMPLE = {"lexicon": "simple", "min_word_count": 2}
+
+
+def learn(trees, **settings):
+    return treebanks.learned(LatentGrammarSettings(**{**FEW, **settings}), trees)
+
+
+def calls_of(**settings):
+    trainer = LatentGrammarSettings(**settings).trainer(None, [treebanks.sample()])
+    return treebanks.finish(trainer)[1]
+
+
+def test_a_step_is_a_round_and_every_round_a_level():
+    trainer = LatentGrammarSettings(rounds=2, **FEW).trainer(None, [treebanks.sample()])
+    values = []
+    for steps, more in ((1, True), (2, True), (3, False)):
+        assert trainer.step() is more
+        assert trainer.n_iterations == steps
+        assert len(trainer.parameters().levels) == steps
+        values.append(trainer.value)
+    assert values == sorted(values, reverse=True)
+
+
+def test_initialize_gives_the_treebank_grammar():
+    trees = treebanks.sample()
+    grammar = LatentGrammarSettings().initialize([trees], ("NP",), LatentGrammar.empty())
+    assert grammar == treebank_grammar(binarize(trees))
+
+
+def test_data_may_be_trees_or_lists_or_encoded():
+    trees = treebanks.sample()
+    estimator = LatentGrammarSettings()
+    wanted = estimator.initialize([trees]).to_bytes()
+    assert estimator.initialize(trees).to_bytes() == wanted
+    assert estimator.initialize([binarize(trees)]).to_bytes() == wanted
+    assert estimator.initialize([binarize(trees[:9]), trees[9:]]).to_bytes() == wanted
+
+
+def test_another_seed_gives_another_grammar():
+    trees = treebanks.sample()
+    assert learn(trees, rounds=1, seed=0) != learn(trees, rounds=1, seed=1)
+
+
+def test_em_does_not_fall_within_a_phase():
+    settings = {"rounds": 2, "split_iterations": 12, "merge_iterations": 6, **SIMPLE}
+    calls = calls_of(**settings)
+    for number in (1, 2):
+        for phase, n in zip(PHASES, (12, 6, 10), strict=True):
+            chosen = [call for call in calls if call[:2] == (number, phase)]
+            assert [call[2] for call in chosen] == list(range(n))
+            if phase != "smooth":
+                values = np.array([call[3] for call in chosen])
+                assert (np.diff(values) > -1e-6 * abs(values[0])).all()
+
+
+def test_without_merging_subcategories_double():
+    trees = treebanks.sample() * 3
+    grammar = learn(trees, rounds=3, merge_fraction=0.0)
+    often = binarize(trees).occurrences >= 8
+    for k, level in enumerate(grammar.levels):
+        assert (level.substates[often] == 2**k).all()
+
+
+def test_merging_takes_back_its_share_of_the_splits():
+    grammar = learn(treebanks.sample(), rounds=1, merge_fraction=0.5)
+    can_be_split = (binarize(treebanks.sample()).occurrences >= 2).sum()
+    assert (grammar.levels[1].substates == 2).sum() == can_be_split - int(can_be_split / 2 + 0.5)
+    grammar = learn(treebanks.sample(), rounds=1, merge_fraction=1.0)
+    assert (grammar.levels[1].substates == 1).all()
+
+
+def test_without_smoothing_there_is_no_such_phase():
+    calls = calls_of(rounds=1, rule_smoothing=0, lexicon_smoothing=0, **FEW)
+    assert [call[1] for call in calls] == ["split"] * 5 + ["merge"] * 3
+
+
+def test_a_tolerance_ends_a_phase_early():
+    assert len(calls_of(rounds=1, tolerance=0.5)) == 6
+
+
+def test_ancestors_are_the_tree_of_splits():
+    grammar = learn(treebanks.sample(), rounds=3)
+    for before, after in zip(grammar.levels[:-1], grammar.levels[1:], strict=True):
+        for symbol, n in enumerate(before.substates):
+            found = after.ancestors[slice(*after.offsets[symbol : symbol + 2])]
+            assert (np.diff(found) >= 0).all()
+            assert set(found.tolist()) == set(range(n))
+            assert np.bincount(found).max() <= 2
+
+
+def test_more_trees_begin_again_with_all():
+    trees = treebanks.sample()
+    trainer = LatentGrammarSettings(rounds=1, **FEW).trainer(None, [trees[:50]])
+    trainer.step()
+    trainer.add([trees[50:]])
+    assert trainer.n_iterations == 0
+    treebanks.finish(trainer)
+    assert trainer.parameters() == learn(trees, rounds=1)
+
+
+@pytest.mark.parametrize("binarization", ["right", "left"])
+@pytest.mark.parametrize("lexicon", ["smoothed", "simple"])
+def test_a_treebank_of_another_language(binarization, lexicon):
+    settings = {"binarization": binarization, "root": "R", "rounds": 2}
+    settings |= {"lexicon": lexicon, "min_word_count": 2}
+    grammar = learn(treebanks.toy(), **settings)
+    assert grammar.symbols.root == "R"
+    assert grammar.binarization == binarization
+    ids = grammar.lexicon.encode(["hebi", "ga", "kita"])
+    assert (grammar.lexicon.scores(2, ids).max(axis=1) > 0).all()
+
+
+def test_without_trees_there_is_nothing_to_learn():
+    with pytest.raises(StructlearnError, match="SL407"):
+        LatentGrammarSettings().trainer(None, [])
+
+
+@pytest.mark.corpus
+def test_one_round_on_the_wsj_sample(corpora):
+    trees = [normalize(tree) for tree in load_trees(corpora / "wsj_sample" / "trees.mrg.gz")]
+    trainer = LatentGrammarSettings(rounds=1, threads=2).trainer(None, [trees[:3396]])
+    trainer.step()
+    before = trainer.value
+    trainer.step()
+    assert before == pytest.approx(593000, rel=0.01)
+    assert trainer.value < 0.94 * before

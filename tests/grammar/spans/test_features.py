@@ -1,0 +1,622 @@
+"""Linear scores of symbols over spans: hashes, gradient, AdaGrad with L1, and storage."""
+
+import pickle
+import re
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import treebanks
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
+from spacy_structlearn.grammar.latent.model import Entries
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.spans import _features as _span_features
+from spacy_structlearn.grammar.spans.features import (
+    LENGTHS,
+    SPAN_TEMPLATES,
+    TAG_TEMPLATES,
+    Featurizer,
+    LinearScorer,
+    SpanTemplates,
+    SpanWeights,
+    likeliest_tags,
+)
+from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
+from spacy_structlearn.grammar.spans.word_attributes import hash_of
+from spacy_structlearn.grammar.treebank.symbols import Symbols
+
+SYMBOLS = Symbols(("A", "N", "V"), ("L", "P"), (4,), "R")
+# Tags are of the forests, and tested by themselves.
+OF_WORDS = tuple(text for text in SPAN_TEMPLATES if "TAG" not in text)
+SMALL = SpanFeaturesSettings(templates=OF_WORDS, buckets=2**12, min_word_count=1)
+MASK = 2**64 - 1
+
+
+def graphs_of(*items):
+    """Forests that have these items but no edges. items: of each sentence its length, and them."""
+    counts = [len(own) for _, own in items]
+    n = len(items)
+    return Hypergraphs(
+        items=np.array([item for _, own in items for item in own], np.int32).reshape(-1, 3),
+        item_offsets=np.cumsum([0, *counts]),
+        node_offsets=np.zeros(n + 1, np.int64),
+        edge_offsets=np.zeros(n + 1, np.int64),
+        begins=np.zeros(n, np.int32),
+        tails=np.empty((0, 2), np.int32),
+        scores=np.empty(0),
+        made=np.empty(0, np.int32),
+        n_words=np.array([length for length, _ in items], np.int32),
+        chain=np.empty(0, np.int32),
+    )
+
+
+def every_item(n):
+    """All symbols over all spans of n words."""
+    tags = [(symbol, i, i + 1) for i in range(n) for symbol in range(3)]
+    spans = [(i, i + width) for width in range(1, n + 1) for i in range(n - width + 1)]
+    return n, tags + [(symbol, *span) for span in spans for symbol in range(3, 6)]
+
+
+@cache
+def forests(name="toy"):
+    """Forests of a treebank, its words, the edges of its trees, and the symbols."""
+    trees = {"toy": treebanks.toy, "sample": lambda: treebanks.sample()[:40]}[name]()
+    short = LatentGrammarSettings(
+        rounds=1,
+        split_iterations=3,
+        merge_iterations=2,
+        smooth_iterations=1,
+        root="R" if name == "toy" else "TOP",
+    )
+    grammar = treebanks.learned(short, trees)
+    sentences = [tree.words() for tree in trees]
+    graphs, kept = ChartParser(grammar, thresholds=(1e-6,) * 7).forests(sentences)
+    gold = graphs.closest([trees[i] for i in kept], grammar.symbols)
+    return graphs, [sentences[i] for i in kept], gold, grammar.symbols
+
+
+# --- hashes ---------------------------------------------------------------------------------------
+def mix(state):
+    state = (state + 0x9E3779B97F4A7C15) & MASK
+    state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & MASK
+    return state ^ (state >> 31)
+
+
+def hashed(text):
+    return hash_of(text)
+
+
+def attribute(name, word, known):
+    lower = "".join("0" if c.isdigit() else c for c in word.lower())
+
+    def letter(c):
+        if c.isdigit():
+            return "d"
+        return ("X" if c.isupper() else "x") if c.isalpha() else c
+
+    shape = "".join(re.findall(r"(.)(?!\1)", "".join(map(letter, word))))[:12]
+    if name == "CLASS":
+        return hashed(f"CLASS={letter(word[0])}")
+    if name == "SHAPE":
+        return hashed(f"SHAPE={shape}")
+    if name == "WORD":
+        for form in (word, word.lower()):
+            if form in known:
+                return hashed(f"WORD={form}")
+        return hashed(f"SIGNATURE={shape}~{lower[-3:]}")
+    n = int(name[-1])
+    return hashed(f"{name}={lower[-n:] if name.startswith('SUFFIX') else lower[:n]}")
+
+
+def plain_place(template, kind, words, item, known, bits):
+    """The place of one feature, as the text of the template says."""
+    symbol, start, end = item
+    state = hashed(f"{kind}:{template}")
+    for term in [] if template == "bias" else template.split("|"):
+        if term == "LENGTH":
+            value = sum(end - start > limit for limit in LENGTHS)
+        elif term == "SPAN":
+            runs = [attribute("CLASS", word, known) for word in words[start:end]]
+            runs = [x for i, x in enumerate(runs) if i == 0 or x != runs[i - 1]]
+            if len(runs) > 8:
+                return -1
+            value = 0
+            for x in runs:
+                value = mix((value + x) & MASK)
+        else:
+            name, position, more = re.fullmatch(r"(\w+)\[([a-z]*)([-+]?\d+)?\]", term).groups()
+            places = {"first": start, "last": end - 1, "before": start - 1, "after": end, "": start}
+            at = places[position] + int(more or 0)
+            if at < 0:
+                value = mix(at & MASK)
+            elif at >= len(words):
+                value = mix(at - len(words) + 1)
+            else:
+                value = attribute(name, words[at], known)
+        state = mix(state ^ value)
+    return mix(state ^ hashed(f"symbol[{symbol}]")) >> (64 - bits)
+
+
+EXTRA = ("WORD[first+1]|PREFIX2[last-2]", "SHAPE[before-1]", "SUFFIX9[after+3]")
+
+
+def test_places_against_python():
+    sentences = [["Tora", "ni", "neko", "3.5", "ni", "x-Y", "?"], ["Kieta"], ["The", "the"]]
+    features = replace(SMALL, templates=OF_WORDS + EXTRA, min_word_count=2)
+    weights = SpanWeights.untrained(features, sentences, SYMBOLS)
+    assert len(weights.vocabulary) == 1  # "ni"
+    graphs = graphs_of(*(every_item(len(words)) for words in sentences))
+    found = Featurizer(weights).places(sentences, graphs)
+    assert found.dtype == np.int32
+    assert found.shape == (len(graphs.items), len(OF_WORDS + EXTRA))
+    for x, words in enumerate(sentences):
+        for i in range(*graphs.item_offsets[x : x + 2]):
+            item = graphs.items[i].tolist()
+            kind, texts = ("span", features.templates)
+            if item[0] < 3:
+                kind, texts = "tag", TAG_TEMPLATES
+            wanted = [plain_place(text, kind, words, item, {"ni"}, 12) for text in texts]
+            assert found[i].tolist() == wanted + [-1] * (found.shape[1] - len(wanted))
+
+
+def test_hashes_are_part_of_the_model_format():
+    sentences = [["Tora", "ga", "naita", "."]]
+    templates = ("bias", "LENGTH", "SPAN", "WORD[first]|SUFFIX3[after]")
+    features = SpanFeaturesSettings(
+        templates=templates, tag_templates=["WORD[-1]", "PREFIX2[0]"], min_word_count=1
+    )
+    weights = SpanWeights.untrained(features, sentences, SYMBOLS)
+    graphs = graphs_of((4, [(0, 0, 1), (1, 3, 4), (4, 0, 2), (5, 1, 4)]))
+    assert weights.vocabulary.tolist() == VOCABULARY
+    assert Featurizer(weights).places(sentences, graphs).tolist() == PLACES
+
+
+VOCABULARY = [5844899678993518729, 13136625958107798693, 13872666579027539795, 14252465320398549026]
+PLACES = [
+    [742805, 87112, -1, -1],
+    [470189, 140445, -1, -1],
+    [135107, 322927, 426386, 204477],
+    [840469, 450527, 1014819, 945061],
+]
+
+
+def test_items_in_any_order_have_the_same_places():
+    words = ["tora", "ga", "inu", "o", "mita"]
+    n, items = every_item(len(words))
+    weights = SpanWeights.untrained(SMALL, [words], SYMBOLS)
+    order = np.random.default_rng(0).permutation(len(items))
+    in_order = Featurizer(weights).places([words], graphs_of((n, items)))
+    shuffled = Featurizer(weights).places([words], graphs_of((n, [items[i] for i in order])))
+    assert np.array_equal(in_order[order], shuffled)
+
+
+def test_long_and_strange_words_and_spans():
+    strange = ["", " ", "\ud800", "ⅷ", "ǅ", "e\u0301", "日本", "x" * 100_000, "1" * 50, "ß" * 3]
+    weights = SpanWeights.untrained(SMALL, [strange], SYMBOLS)
+    long = (["tora"] * 3 + [","]) * 250
+    sentences = [strange, long]
+    spans = [(3, 0, 10)], [(3, 0, 1000), (4, 0, 4), (5, 999, 1000)]
+    graphs = graphs_of((10, spans[0]), (1000, spans[1]))
+    places = Featurizer(weights).places(sentences, graphs)
+    shape = SPAN_TEMPLATES.index("SPAN")
+    assert places[:, shape].tolist()[1] == -1  # too many runs
+    assert (np.delete(places, shape, axis=1) >= 0).all()
+    assert (places[2:, shape] >= 0).all()
+
+
+def test_no_sentences_and_no_items():
+    weights = SpanWeights.untrained(SMALL, [], SYMBOLS)
+    scorer = LinearScorer(weights)
+    assert scorer.scores([], None, graphs_of()).shape == (0,)
+    assert scorer.scores([["a"]], None, graphs_of((1, []))).shape == (0,)
+
+
+def test_unknown_words_are_judged_by_their_signature():
+    weights = SpanWeights.untrained(SMALL, [["tora", "Inu"]], SYMBOLS)
+    texts = [["tora"], ["Tora"], ["nora"], ["kora"], ["inu"], ["12"], ["34"]]
+    features = replace(SMALL, templates=["WORD[first]"], tag_templates=[])
+    weights = SpanWeights.untrained(features, [["tora", "Inu"]], SYMBOLS)
+    places = Featurizer(weights).places(texts, graphs_of(*[(1, [(3, 0, 1)])] * 7))[:, 0].tolist()
+    tora, upper, nora, kora, inu, *digits = places
+    assert tora == upper
+    assert nora == kora != tora
+    assert inu not in (tora, nora)
+    assert digits[0] == digits[1]
+
+
+def test_words_that_are_not_to_be_known():
+    weights = SpanWeights.untrained(SMALL, [["tora", "inu"]], SYMBOLS)
+    fewer = weights.without_words({"tora", "neko"})
+    assert fewer == SpanWeights.untrained(SMALL, [["inu"]], SYMBOLS)
+    assert fewer != weights
+
+
+# --- settings -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        *(
+            ("templates", [text], "SL430")
+            for text in ("", "WORD", "WORD[0]", "SUFFIX[first]", "SUFFIX0[last]")
+        ),
+        *(("templates", [text], "SL430") for text in ("WORD[first]|", "LENGTH[first]")),
+        *(("tag_templates", [text], "SL430") for text in ("WORD[first]", "LENGTH", "SPAN")),
+        *(("tag_templates", [text], "SL430") for text in ("WORD[+1]", "WORD[-0]", "word[0]")),
+        ("templates", ["SPAN", "LENGTH", "SPAN"], "SL431"),
+        ("buckets", 1000, r"SL043.*buckets is 1000.*power of 2"),
+    ],
+)
+def test_bad_settings(name, value, problem):
+    with pytest.raises(StructlearnError, match=problem):
+        SpanFeaturesSettings(**{name: value})
+
+
+# --- weights --------------------------------------------------------------------------------------
+def with_random_weights(seed=0, n=300, features=SMALL):
+    rng = np.random.default_rng(seed)
+    full = np.zeros(features.buckets)
+    full[rng.choice(features.buckets, n, replace=False)] = rng.normal(size=n)
+    return SpanWeights.untrained(features, [["tora", "ga"]], SYMBOLS).with_weights(full)
+
+
+@pytest.mark.parametrize("n", [0, 1, 300, 4096])
+def test_as_many_weights_can_be_stored(n):
+    weights = with_random_weights(n=n)
+    assert SpanWeights.from_bytes(weights.to_bytes()) == weights
+    assert weights.n_weights == n
+    assert repr(weights) == f"<SpanWeights: {n} of 4096, 2 words>"
+
+
+@pytest.mark.parametrize(("storage", "error"), [("float32", 0), ("float16", 0.01), ("log8", 0.05)])
+def test_compact_weights(storage, error):
+    weights = with_random_weights()
+    compact = weights.compact(0.5, storage)
+    full, found = weights.dense(), compact.dense()
+    kept = np.abs(full) >= 0.5
+    assert 0 < kept.sum() < weights.n_weights
+    assert np.array_equal(found != 0, kept)
+    assert np.allclose(found[kept], full[kept], rtol=error, atol=0)
+    assert SpanWeights.from_bytes(compact.to_bytes()) == compact
+    if storage != "float32":
+        assert len(compact.to_bytes()) < len(weights.to_bytes())
+
+
+def test_compact_needs_a_storage_that_there_is():
+    with pytest.raises(StructlearnError, match="SL404"):
+        with_random_weights().compact(storage="float8")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("buckets", 1000),
+        ("n_tags", 7),
+        ("n_tags", -1),
+        ("storage", "float8"),
+        ("spans", ["WORD"]),
+        ("spans", ["bias", "bias"]),
+        ("vocabulary", np.array([2, 1])),
+        ("negative", np.zeros(1, np.uint8)),
+        ("magnitudes", {"values": np.ones(3, np.float32), "gaps": np.zeros(2, np.uint8)}),
+    ],
+)
+def test_fields_that_are_none_of_weights(name, value):
+    version, fields = with_random_weights().to_fields()
+    with pytest.raises(ValueError, match=r"."):
+        SpanWeights.from_fields(version, fields | {name: value})
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        Entries(np.array([2, 1]), np.ones(2, np.float32)),
+        Entries(np.array([4096]), np.ones(1, np.float32)),
+        Entries(np.array([-1]), np.ones(1, np.float32)),
+        Entries(np.array([1]), np.ones(2, np.float32)),
+        Entries(np.array([1]), np.array([np.nan], np.float32)),
+    ],
+)
+def test_entries_that_are_none(entries):
+    with pytest.raises(ValueError, match="weights"):
+        with_random_weights().replaced(entries=entries)
+
+
+# --- scores ---------------------------------------------------------------------------------------
+def test_scores_are_sums_of_weights():
+    weights = with_random_weights(n=4096)
+    words = ["tora", "ga", "naita"]
+    graphs = graphs_of(every_item(3))
+    places = Featurizer(weights).places([words], graphs)
+    full = np.append(weights.dense().astype(np.float64), 0.0)
+    found = LinearScorer(weights).scores([words], None, graphs)
+    assert np.allclose(found, full[places].sum(axis=1), rtol=1e-12)
+    # Those of one sentence do not depend on the others.
+    both = LinearScorer(weights).scores(
+        [["inu"], words], None, graphs_of(every_item(1), every_item(3))
+    )
+    assert np.array_equal(both[-len(found) :], found)
+
+
+def test_scores_of_the_wrong_sentences():
+    scorer = LinearScorer(with_random_weights())
+    graphs = graphs_of(every_item(3))
+    for sentences in ([["a", "b"]], [], [["a", "b", "c"], ["d"]]):
+        with pytest.raises(ValueError, match="sentences"):
+            scorer.scores(sentences, None, graphs)
+    with pytest.raises(ValueError, match="symbol"):
+        scorer.scores([["a"]], None, graphs_of((1, [(6, 0, 1)])))
+    with pytest.raises(ValueError, match="symbol"):
+        scorer.scores([["a"]], None, graphs_of((1, [(3, 0, 2)])))
+
+
+# --- AdaGrad --------------------------------------------------------------------------------------
+def plain_adagrad(gradients, rates, l1, epsilon, start):
+    """Dense steps, with the penalty at each of them."""
+    x, squares = start.copy(), np.zeros(len(start))
+    for gradient, rate in zip(gradients, rates, strict=True):
+        squares += gradient**2
+        width = epsilon + np.sqrt(squares)
+        x -= rate * gradient / width
+        x = np.sign(x) * np.maximum(np.abs(x) - rate * l1 / width, 0)
+    return x
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 30),
+    st.sampled_from([0.0, 0.01, 0.2]),
+    st.sampled_from([1e-3, 0.1]),
+)
+def test_penalties_of_many_steps_at_once(seed, n_steps, l1, epsilon):
+    rng = np.random.default_rng(seed)
+    gradients = rng.normal(size=(n_steps, 8)) * (rng.random((n_steps, 8)) < 0.3)
+    steps = rng.random(n_steps) * 0.3
+    start = rng.normal(size=8) * (rng.random(8) < 0.5)
+    table = np.zeros((8, 4), np.float32)
+    table[:, 0] = start
+    rates = np.cumsum([0.0, *steps])
+    for n, gradient in enumerate(gradients, 1):
+        places = np.arange(8, dtype=np.int32)[:, None]
+        touched = _span_features.accumulate(places, gradient, table)
+        assert touched.tolist() == np.flatnonzero(gradient).tolist()
+        _span_features.step(touched, table, rates[: n + 1], l1, epsilon)
+        assert not table[:, 2].any()
+    found = _span_features.current_weights(table, rates, l1, epsilon)
+    # Single precision, over steps that may be as long as 0.3.
+    wanted = plain_adagrad(gradients, steps, l1, epsilon, start.astype(np.float32))
+    assert np.allclose(found, wanted, atol=2e-5)
+    sums = _span_features.current_sums(
+        np.array([[0, -1], [3, 3]], np.int32), table, rates, l1, epsilon
+    )
+    assert np.allclose(sums, [found[0], 2 * found[3]], atol=1e-6)
+
+
+def train(scorer, n_steps, begin=0, batch_size=3, name="toy"):
+    graphs, sentences, gold, _ = forests(name)
+    targets = graphs.item_posteriors(gold.astype(np.float64))
+    for step in range(begin, begin + n_steps):
+        chosen = [(step * batch_size + i) % len(graphs) for i in range(batch_size)]
+        batch = graphs.select(chosen)
+        own = np.concatenate(
+            [targets[graphs.item_offsets[x] : graphs.item_offsets[x + 1]] for x in chosen]
+        )
+        scores, backprop = scorer.begin_update([sentences[x] for x in chosen], None, batch)
+        _, posteriors = batch.inside_outside(batch.edge_scores(scores, 1.0))
+        backprop((batch.item_posteriors(posteriors) - own) / batch_size)
+        scorer.finish_update(1.0 / (1 + step))
+
+
+def toy_scorer(**changes):
+    _, sentences, _, symbols = forests()
+    features = replace(SMALL, **changes)
+    return LinearScorer(SpanWeights.untrained(features, sentences, symbols), features)
+
+
+def test_training_lowers_the_loss():
+    graphs, sentences, gold, _ = forests()
+
+    def loss(scorer):
+        edges = graphs.edge_scores(scorer.scores(sentences, None, graphs), 1.0)
+        log_z, _ = graphs.inside_outside(edges)
+        return (log_z.sum() - edges[gold].sum()) / len(graphs)
+
+    scorer = toy_scorer(l1_per_sentence=1e-4)
+    before = loss(scorer)
+    train(scorer, 20)
+    assert loss(scorer) < before / 2
+    # What is read from the table and what is taken out of it are the same.
+    assert np.isclose(loss(LinearScorer(scorer.weights)), loss(scorer), atol=1e-5)
+
+
+def test_l1_makes_zeros():
+    counts = []
+    for l1 in (0.0, 0.01, 0.1, 10.0):
+        scorer = toy_scorer(l1_per_sentence=l1)
+        train(scorer, 10)
+        counts.append(scorer.weights.n_weights)
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > 2 * counts[2] > 0
+    assert counts[3] == 0
+
+
+def test_training_goes_on_from_weights():
+    scorer = toy_scorer(l1_per_sentence=0.0)
+    train(scorer, 10)
+    graphs, sentences, _, _ = forests()
+    again = LinearScorer(scorer.weights, SMALL)
+    wanted = scorer.scores(sentences, None, graphs)
+    assert np.allclose(again.scores(sentences, None, graphs), wanted, atol=1e-5)
+    assert np.allclose(again.begin_update(sentences, None, graphs)[0], wanted, atol=1e-5)
+
+
+def test_a_step_without_a_gradient():
+    scorer = toy_scorer()
+    scorer.finish_update(1.0)
+    assert scorer.weights.n_weights == 0
+    graphs, sentences, _, _ = forests()
+    _, backprop = scorer.begin_update(sentences, None, graphs)
+    backprop(np.zeros(len(graphs.items)))
+    scorer.finish_update(1.0)
+    assert scorer.weights.n_weights == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("places", np.array([4096], np.int32)),
+        ("places", np.array([-1], np.int32)),
+        ("table", np.zeros((2, 4), np.float32)),
+        ("rates", np.empty(0)),
+    ],
+)
+def test_states_that_are_none(name, value):
+    state = {"places": np.zeros(1, np.int32), "table": np.zeros((1, 4), np.float32)}
+    state["rates"] = np.zeros(1)
+    scorer = toy_scorer()
+    scorer.load(state)
+    with pytest.raises(ValueError, match="state"):
+        scorer.load(state | {name: value})
+
+
+def test_a_step_that_never_was_is_found():
+    table = np.array([[1, 1, 0, 7]], np.float32)
+    assert np.isnan(_span_features.current_weights(table, np.zeros(3), 0.1, 0.1)).all()
+
+
+# --- kernel ---------------------------------------------------------------------------------------
+def test_sums_and_their_opposite():
+    rng = np.random.default_rng(0)
+    places = rng.integers(-1, 20, size=(30, 7)).astype(np.int32)
+    weights, values = rng.normal(size=20), rng.normal(size=30)
+    values[::3] = 0
+    assert np.allclose(
+        _span_features.sums(places, weights), np.append(weights, 0.0)[places].sum(axis=1)
+    )
+    assert np.allclose(
+        _span_features.sums(places, weights.astype(np.float32)),
+        _span_features.sums(places, weights),
+        atol=1e-5,
+    )
+    wanted = np.zeros(21)
+    np.add.at(wanted, places, values[:, None])
+    assert np.allclose(_span_features.scattered(places, values, 20), wanted[:20])
+
+
+def test_the_kernel_checks_its_arrays():
+    places = np.array([[3]], np.int32)
+    table, rates, ones = np.zeros((3, 4), np.float32), np.zeros(2), np.ones(1)
+    for call in (
+        lambda: _span_features.sums(places, np.zeros(3)),
+        lambda: _span_features.scattered(places, ones, 3),
+        lambda: _span_features.scattered(places[:0], ones, 3),
+        lambda: _span_features.current_sums(places, table, rates, 0.1, 0.1),
+        lambda: _span_features.current_weights(table[:, :3].copy(), rates, 0.1, 0.1),
+        lambda: _span_features.current_weights(table, rates[:0], 0.1, 0.1),
+        lambda: _span_features.accumulate(places, ones, table),
+        lambda: _span_features.accumulate(places[:0], ones, table),
+        lambda: _span_features.step(places[0], table, rates, 0.1, 0.1),
+        lambda: _span_features.step(-places[0], table, rates, 0.1, 0.1),
+        lambda: _span_features.step(places[0, :0], table, rates[:1], 0.1, 0.1),
+    ):
+        with pytest.raises(ValueError, match=r"."):
+            call()
+
+
+def test_the_hasher_checks_its_arrays():
+    hasher = SpanTemplates(["WORD[first]"], ["bias"]).hasher(1, 2, 8)
+    assert pickle.loads(pickle.dumps(hasher)).width == hasher.width == 1
+    names = ("seeds", "n_span", "starts", "terms", "lengths", "shape_column", "symbols", "n_tags")
+    arguments = dict(zip((*names, "bits"), hasher.arrays, strict=True))
+    for name, value in (
+        ("n_span", 3),
+        ("n_tags", 3),
+        ("bits", 32),
+        ("starts", np.array([0, 1], np.int32)),
+        ("starts", np.array([0, 2, 1], np.int32)),
+        ("starts", np.array([0, 1, 2], np.int32)),
+        ("terms", np.zeros((1, 2), np.int32)),
+        ("terms", np.array([[-3, 0, 0]], np.int32)),
+        ("shape_column", -1),
+    ):
+        with pytest.raises(ValueError, match=r"."):
+            _span_features.SpanHasher(**arguments | {name: value})
+    words, items = np.zeros((1, 2), np.uint64), np.zeros((0, 3), np.int32)
+    offsets = np.array([0, 1])
+    for case in (
+        (words[:, :1].copy(), offsets, items, np.array([0, 0])),
+        (words, np.array([0, 2]), items, np.array([0, 0])),
+        (words, offsets, items, np.array([0, 1])),
+        (words, offsets, items, np.array([0])),
+        (words, offsets, items[:, :2].copy(), np.array([0, 0])),
+        # Their differences are none below zero.
+        (words, np.array([0, 2**63 - 1, -(2**63), -1, 1]), items, np.zeros(5, np.int64)),
+    ):
+        with pytest.raises(ValueError, match=r"."):
+            hasher.places(*case)
+
+
+def test_the_greatest_column_is_none_of_the_words():
+    hasher = SpanTemplates(["WORD[first]"], ["bias"]).hasher(1, 2, 8)
+    seeds, n_span, starts, terms, *rest = hasher.arrays
+    terms = np.array([[2**31 - 1, 0, 0]], dtype=np.int32)
+    hasher = _span_features.SpanHasher(seeds, n_span, starts, terms, *rest)
+    words, items = np.zeros((1, 2), np.uint64), np.array([[0, 0, 1]], np.int32)
+    with pytest.raises(ValueError, match="column"):
+        hasher.places(words, np.array([0, 1]), items, np.array([0, 1]))
+
+
+def test_tags_are_the_likeliest_ones_by_the_grammar():
+    """The symbols of TAG are those of the tag items with the highest posteriors."""
+    graphs, sentences, _, symbols = forests("sample")
+    n_tags = symbols.n_tags
+    found = likeliest_tags(graphs, n_tags)
+    assert len(found) == graphs.n_words.sum()
+    _, posteriors = graphs.inside_outside(graphs.scores)
+    own = graphs.item_posteriors(posteriors)
+    word = 0
+    for sentence, words in enumerate(sentences):
+        low, high = graphs.item_offsets[sentence : sentence + 2]
+        for place in range(len(words)):
+            here = [
+                (own[i], graphs.items[i, 0])
+                for i in range(low, high)
+                if graphs.items[i, 0] < n_tags and graphs.items[i, 1] == place
+            ]
+            assert found[word] == max(here)[1]
+            word += 1
+
+
+def test_features_of_tags():
+    """A template on TAG fires for the tag of the word, and for nothing else."""
+    graphs, sentences, _, symbols = forests("sample")
+    features = SpanFeaturesSettings(templates=["TAG[first]|TAG[after]"], tag_templates=[])
+    weights = SpanWeights.untrained(features, sentences, symbols)
+    places = Featurizer(weights).places(sentences, graphs)
+    tags = np.append(likeliest_tags(graphs, symbols.n_tags), -2)
+    offsets = np.cumsum([0, *map(len, sentences)])
+    seen = {}
+    for sentence, words in enumerate(sentences):
+        for i in range(*graphs.item_offsets[sentence : sentence + 2]):
+            symbol, start, end = graphs.items[i].tolist()
+            if symbol < symbols.n_tags:
+                assert places[i, 0] == -1
+                continue
+            after = tags[offsets[sentence] + end] if end < len(words) else -2
+            key = (symbol, tags[offsets[sentence] + start], after)
+            assert seen.setdefault(key, places[i, 0]) == places[i, 0]
+    # Hashes may fall together, but few do.
+    assert len(set(seen.values())) > 0.99 * len(seen)
+
+
+def test_words_whose_tags_are_lost_have_one_of_their_own():
+    found = likeliest_tags(graphs_of(every_item(2), (3, [])), 3)
+    assert len(found) == 5
+    assert (found[2:] == -1).all()

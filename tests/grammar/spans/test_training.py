@@ -1,0 +1,542 @@
+"""Span grammars: the model, the loss and its gradient, and training."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import treebanks
+from hypothesis import given
+from hypothesis import strategies as st
+from thinc.api import Dropout, HashEmbed, Model, chain, with_array
+from treebanks import finish
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.spans import training as span_grammar
+from spacy_structlearn.grammar.spans.model import SpanGrammar
+from spacy_structlearn.grammar.spans.settings import (
+    NeuralGrammarSettings,
+    SpanFeaturesSettings,
+    SpanGrammarSettings,
+)
+from spacy_structlearn.grammar.spans.training import (
+    LEAST_RATE,
+    REPORTS,
+    batches,
+    conditional_loss,
+    learn_rate_factor,
+    renumbered,
+)
+from spacy_structlearn.trees.tree import Tree
+
+SHORT = LatentGrammarSettings(
+    rounds=1, split_iterations=3, merge_iterations=2, smooth_iterations=2, min_word_count=3
+)
+SIZE = 512
+
+
+class Table:
+    """A scorer with a weight for each symbol, length and word; SGD with momentum."""
+
+    layers = ("table", SIZE)
+
+    def __init__(self):
+        self.seen = []
+        self.prepare([], None, None)
+
+    def prepare(self, tokens, symbols, settings):
+        self.weights, self.speed = np.zeros(SIZE), np.zeros(SIZE)
+        self.gradient = np.zeros(SIZE)
+        self.finished = False
+
+    def places(self, tokens, graphs):
+        first = np.repeat(np.arange(len(graphs)), np.diff(graphs.item_offsets)).tolist()
+        return np.array(
+            [
+                (31 * symbol + 7 * (end - start) + sum(map(ord, tokens[x][start]))) % SIZE
+                for x, (symbol, start, end) in zip(first, graphs.items.tolist(), strict=True)
+            ]
+        )
+
+    def scores(self, sentences, tokens, graphs):
+        return self.weights[self.places(tokens, graphs)]
+
+    def begin_update(self, sentences, tokens, graphs):
+        assert [list(words) for words in sentences] == [list(own) for own in tokens]
+        assert [len(words) for words in sentences] == graphs.n_words.tolist()
+        self.seen.append([tuple(words) for words in sentences])
+        places = self.places(tokens, graphs)
+
+        def backprop(gradient):
+            np.add.at(self.gradient, places, gradient)
+
+        return self.weights[places], backprop
+
+    def finish_update(self, learn_rate_factor):
+        self.speed = 0.9 * self.speed - 0.1 * learn_rate_factor * self.gradient
+        self.weights = self.weights + self.speed
+        self.gradient = np.zeros(SIZE)
+
+    def state(self):
+        return {"weights": self.weights.copy(), "speed": self.speed.copy()}
+
+    def load(self, state):
+        self.weights, self.speed = state["weights"].copy(), state["speed"].copy()
+
+    def finish(self):
+        self.finished = True
+
+
+@cache
+def sample():
+    return tuple(treebanks.sample()[:40])
+
+
+def pairs(trees):
+    return [(tree.words(), tree) for tree in trees]
+
+
+def settings(**changes):
+    changes = {"folds": 3, "max_iterations": 3, "batch_size": 8, "network": Table(), **changes}
+    return NeuralGrammarSettings(**{"grammar": SHORT, "fit_weight": False, **changes})
+
+
+def run(estimator, data=None):
+    """A trainer that has done all, and its calls."""
+    return finish(estimator.trainer(None, pairs(sample()) if data is None else data))
+
+
+@cache
+def done():
+    return run(settings())
+
+
+def weights(trainer):
+    return trainer.settings.network.weights
+
+
+@cache
+def grammar():
+    return treebanks.learned(SHORT, list(sample()))
+
+
+@cache
+def forests(number=6):
+    trees = sample()[:number]
+    graphs, numbers = ChartParser(SpanGrammar(grammar())).forests([t.words() for t in trees])
+    assert numbers.tolist() == list(range(number))
+    return graphs, graphs.closest(trees, grammar().symbols)
+
+
+# --- the model ------------------------------------------------------------------------------------
+def test_it_answers_for_its_grammar():
+    own = SpanGrammar(grammar(), 0.7, None, 1.3)
+    for name in ("symbols", "lexicon", "binarization", "top_label", "is_empty"):
+        assert getattr(own, name) == getattr(grammar(), name)
+    assert own.temperature == 1.3
+    assert SpanGrammar.empty().is_empty
+
+
+def test_smaller_ones():
+    own = SpanGrammar(grammar(), 0.7, None, 1.3)
+    assert own.compact(1e-4, "log8") == own.replaced(grammar=grammar().compact(1e-4, "log8"))
+    assert own.without_words({"the"}) == own.replaced(grammar=grammar().without_words({"the"}))
+
+
+def test_with_features():
+    own = linear()[0].parameters()
+    assert own.features.n_weights > 100
+    small = own.compact(1e-4, "float16", feature_threshold=0.01)
+    assert small.grammar == own.grammar.compact(1e-4, "float16")
+    assert small.features == own.features.compact(0.01, "float16")
+    assert 0 < small.features.n_weights < own.features.n_weights
+    unknowing = own.without_words({"the", "of"})
+    assert len(unknowing.features.vocabulary) == len(own.features.vocabulary) - 2
+    other = SpanGrammar(grammar().truncated(1))
+    assert other.replaced(features=own.features).features is own.features
+    with pytest.raises(StructlearnError, match=r"SL433.*symbols"):
+        SpanGrammar(LatentGrammar.empty(), 1.0, own.features)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"weight": -1.0}, {"weight": np.inf}, {"weight": np.nan}, {"temperature": 0.0}], ids=str
+)
+def test_bad_parts(bad):
+    with pytest.raises(StructlearnError, match="SL433"):
+        SpanGrammar(grammar(), **bad)
+
+
+# --- the loss -------------------------------------------------------------------------------------
+def test_gradient_against_finite_differences():
+    graphs, target = forests(2)
+    rng = np.random.default_rng(0)
+    scores, weight = rng.normal(size=len(graphs.items)), 0.8
+    found = conditional_loss(graphs, target, scores, weight)
+    assert found.losses.shape == (2,)
+    assert (found.losses > 0).all()
+    step = 1e-5
+
+    def total(scores, weight):
+        return conditional_loss(graphs, target, scores, weight).losses.sum()
+
+    for item in rng.choice(len(scores), 40, replace=False):
+        ahead, behind = scores.copy(), scores.copy()
+        ahead[item] += step
+        behind[item] -= step
+        slope = (total(ahead, weight) - total(behind, weight)) / (2 * step)
+        assert found.items[item] == pytest.approx(slope, abs=1e-6)
+    slope = (total(scores, weight + step) - total(scores, weight - step)) / (2 * step)
+    assert found.weight == pytest.approx(slope, rel=1e-6)
+
+
+def test_without_scores_it_is_the_grammar():
+    graphs, target = forests()
+    losses = conditional_loss(graphs, target, np.zeros(len(graphs.items)), 1.0).losses
+    # The variational distribution sums to 1 over the trees of the forest.
+    owner = np.repeat(np.arange(len(graphs)), np.diff(graphs.edge_offsets))
+    expected = -np.bincount(owner[target], graphs.scores[target])
+    np.testing.assert_allclose(losses, expected, atol=1e-3)
+
+
+def test_edges_that_no_tree_has():
+    graphs, target = forests()
+    impossible = np.flatnonzero(graphs.item_posteriors(target.astype(float)) == 0)[::7]
+    scores = np.zeros(len(graphs.items))
+    scores[impossible] = -np.inf
+    found = conditional_loss(graphs, target, scores, 0.5)
+    assert np.isfinite(found.losses).all()
+    assert not found.items[impossible].any()
+    assert np.isfinite(found.weight)
+
+
+# --- batches and the learning rate ----------------------------------------------------------------
+@given(st.lists(st.integers(1, 200), max_size=300), st.integers(1, 20), st.integers(0, 99))
+def test_each_sentence_is_in_one_batch(lengths, batch_size, seed):
+    lengths = np.array(lengths, dtype=np.int32)
+    found = batches(lengths, batch_size, np.random.default_rng(seed))
+    assert sorted(np.concatenate([np.empty(0, int), *found])) == list(range(len(lengths)))
+    assert all(0 < len(batch) <= batch_size for batch in found)
+    again = batches(lengths, batch_size, np.random.default_rng(seed))
+    assert all(map(np.array_equal, found, again))
+
+
+def test_sentences_of_a_batch_are_about_equally_long():
+    lengths = np.random.default_rng(1).integers(1, 50, 3000)
+    spread = [np.ptp(lengths[batch]) for batch in batches(lengths, 32, np.random.default_rng(0))]
+    assert np.mean(spread) < 8
+
+
+def test_learning_rate():
+    rates = [learn_rate_factor(update, 1000) for update in range(1, 1001)]
+    assert rates[0] == 0.01
+    assert rates[49] == 0.5
+    assert set(rates[99:500]) == {1.0}
+    assert rates[749] == pytest.approx(0.5)
+    assert rates[-1] == 0.02
+    # Where there are few, a tenth of them.
+    assert [learn_rate_factor(update, 40) for update in (1, 2, 4, 20)] == [0.25, 0.5, 1.0, 1.0]
+    assert [learn_rate_factor(update, 2) for update in (1, 2)] == [1.0, LEAST_RATE]
+
+
+# --- forests of the folds -------------------------------------------------------------------------
+def test_symbols_and_rules_of_another_grammar():
+    some = SHORT.trainer(None, [list(sample()[:15])]).parameters()
+    whole = grammar()
+    assert some.symbols != whole.symbols
+    graphs, _ = ChartParser(SpanGrammar(some)).forests([t.words() for t in sample()[:15]])
+    found = renumbered(graphs, some, whole)
+    names = np.array(some.symbols.names)[graphs.items[:, 0]]
+    assert (np.array(whole.symbols.names)[found.items[:, 0]] == names).all()
+    is_tag = graphs.items[:, 0] < some.symbols.n_tags
+    assert ((found.items[:, 0] < whole.symbols.n_tags) == is_tag).all()
+    unary = graphs.chain >= 0
+    assert ((found.chain >= 0) == unary).all()
+    assert unary.any()
+    for old, new in zip(graphs.chain[unary], found.chain[unary], strict=True):
+        pair = [whole.symbols.names[x] for x in whole.rules.unary[new]]
+        assert pair == [some.symbols.names[x] for x in some.rules.unary[old]]
+    for name in ("tails", "scores", "made", "begins"):
+        assert getattr(found, name) is getattr(graphs, name)
+
+
+def test_no_grammar_has_seen_what_it_parses(monkeypatch):
+    parsed = []
+
+    class Parser(ChartParser):
+        def forests(self, sentences):
+            parsed.append((self.grammar, [tuple(words) for words in sentences]))
+            return super().forests(sentences)
+
+    monkeypatch.setattr(span_grammar, "ChartParser", Parser)
+    run(settings(max_iterations=0))
+    assert [words for _, some in parsed for words in some] == [tuple(t.words()) for t in sample()]
+    blocks = {}
+    for own, some in parsed:
+        blocks.setdefault(frozenset(own.lexicon.words), []).extend(some)
+    assert sorted(map(len, blocks.values())) == [13, 13, 14]
+    for known, held_out in blocks.items():
+        others = [tree.words() for tree in sample() if tuple(tree.words()) not in held_out]
+        assert known <= {word for words in others for word in words}
+        assert {word for words in held_out for word in words} - known
+
+
+# --- training -------------------------------------------------------------------------------------
+def test_phases_and_steps():
+    trainer, calls = done()
+    order = []
+    for number, phase, _, _ in calls:
+        if phase in ("split", "merge", "smooth"):
+            phase = "grammar"
+        if order[-1:] != [(number, phase)]:
+            order.append((number, phase))
+    expected = [(number, "grammar") for number in range(4)]
+    expected += [(number, "forests") for number in (1, 2, 3)]
+    assert order == expected + [(number, "network") for number in (1, 2, 3)]
+    assert trainer.n_iterations == 4 * 2 + 3 + 3
+    assert len(calls) + trainer.n_iterations - 1 <= trainer.settings.n_reports
+    per_phase = [call[:2] for call in calls if call[1] in ("forests", "network")]
+    assert max(map(per_phase.count, set(per_phase))) <= REPORTS
+    assert not trainer.step()
+
+
+def test_the_loss_falls():
+    trainer = settings(max_iterations=8).trainer(None, pairs(sample()))
+    values = []
+    while trainer.step():
+        values.append(trainer.value)
+    # After the forests of the last fold the loss is that of scores that are all 0.
+    assert len(values) == 18
+    assert trainer.losses[0] == pytest.approx(values[10], rel=1e-3)
+    assert trainer.losses == [*values[11:], trainer.value]
+    assert trainer.losses == sorted(trainer.losses, reverse=True)
+    assert trainer.losses[-1] < 0.8 * trainer.losses[0]
+    assert trainer.left_out == 0
+    assert trainer.settings.network.finished
+
+
+def test_the_grammar_is_that_of_all_sentences():
+    trainer, _ = done()
+    assert trainer.parameters() == SpanGrammar(grammar())
+
+
+def test_epochs_see_all_sentences_in_another_order():
+    table = Table()
+    run(settings(network=table))
+    epochs = [table.seen[begin : begin + 5] for begin in (0, 5, 10)]
+    flat = [[words for batch in epoch for words in batch] for epoch in epochs]
+    assert sorted(flat[0]) == sorted(flat[1]) == sorted(tuple(t.words()) for t in sample())
+    assert flat[0] != flat[1]
+
+
+def test_states_of_other_layers():
+    state = settings().trainer(None, pairs(sample())).to_bytes()
+    other = Table()
+    other.layers = ("table", SIZE + 1)
+    assert not settings(network=other).trainer(None, pairs(sample())).resume(state)
+    threads = settings(threads=2, grammar=replace(SHORT, threads=2))
+    assert threads.trainer(None, pairs(sample())).resume(state)
+
+
+def test_data_may_be_added():
+    trainer, _ = run(settings(), pairs(sample()[:10]))
+    trainer.add(pairs(sample()[10:]))
+    finish(trainer)
+    assert trainer.losses == done()[0].losses
+    np.testing.assert_array_equal(weights(trainer), weights(done()[0]))
+
+
+def test_the_weight_is_trained():
+    found, _ = run(settings(network=None, fit_weight=True), data=list(sample()))
+    assert found.parameters().weight != 1.0
+
+
+def test_data_of_all_kinds():
+    trees = list(sample()[:6])
+    estimator = settings(network=None, fit_weight=True)
+    expected = estimator.trainer(None, trees).to_bytes()
+    encoded = estimator.encode(trees)
+    for data in ([trees], [tuple(trees[:2]), *trees[2:]], [pairs(trees)], pairs(trees)):
+        assert estimator.trainer(None, data).to_bytes() == expected
+    assert estimator.encode([encoded]).n_trees == 6
+    assert estimator.trainer(None, [encoded]).to_bytes() == expected
+    initial = estimator.initialize([pairs(trees)])
+    assert initial == SpanGrammar(SHORT.initialize(trees))
+
+
+@pytest.mark.parametrize("bad", [[3], [[3]], [None], ["tree"], [(None, None)]], ids=str)
+def test_what_is_no_tree(bad):
+    with pytest.raises(StructlearnError, match="SL434"):
+        settings().trainer(None, bad)
+
+
+def test_too_few_trees():
+    with pytest.raises(StructlearnError, match="SL407"):
+        settings().trainer(None, [])
+    trainer = settings().trainer(None, pairs(sample()[:1]))
+    with pytest.raises(StructlearnError, match="SL434"):
+        trainer.step()
+    two, _ = run(settings(folds=5), data=pairs(sample()[:2]))
+    assert two._n_folds == 2
+    assert np.isfinite(two.value)
+
+
+def test_a_network_needs_tokens():
+    data = [*pairs(sample()[:5]), sample()[5]]
+    trainer = settings(grammar=replace(SHORT, rounds=0)).trainer(None, data)
+    for _ in range(7):
+        trainer.step()
+    with pytest.raises(StructlearnError, match=r"SL435.*1 of 6"):
+        trainer.step()
+
+
+def test_sentences_without_a_forest(monkeypatch):
+    class Parser(ChartParser):
+        def forests(self, sentences):
+            kept = [number for number, words in enumerate(sentences) if len(words) % 2]
+            graphs, numbers = super().forests([sentences[number] for number in kept])
+            return graphs, np.array(kept, dtype=np.int64)[numbers]
+
+    monkeypatch.setattr(span_grammar, "ChartParser", Parser)
+    table = Table()
+    trainer, _ = run(settings(network=table))
+    assert trainer.left_out == sum(len(tree.words()) % 2 == 0 for tree in sample())
+    assert all(len(words) % 2 for batch in table.seen for words in batch)
+    assert sum(map(len, table.seen)) == 3 * (len(sample()) - trainer.left_out)
+
+
+def test_no_forest_at_all(monkeypatch):
+    class Parser(ChartParser):
+        def forests(self, sentences):
+            return super().forests([])
+
+    monkeypatch.setattr(span_grammar, "ChartParser", Parser)
+    trainer, _ = run(settings())
+    assert trainer.left_out == len(sample())
+    assert trainer.losses == [0.0] * 3
+
+
+def test_short_and_long_sentences():
+    tree = sample()[0]
+    leaf = Tree("TOP", [Tree("X", [Tree.leaf(*pair)]) for pair in [("NN", "dog")]])
+    long = Tree("TOP", [Tree("S", [child for _ in range(12) for child in tree.children])])
+    trainer, _ = run(settings(), data=pairs([*sample()[:8], leaf, long]))
+    assert np.isfinite(trainer.losses).all()
+
+
+# --- products and conditional grammars ------------------------------------------------------------
+def test_a_product():
+    base = replace(SHORT, grammars=2)
+    estimator = settings(grammar=base)
+    assert estimator.fold_base == SHORT
+    assert settings(fold_grammars=2).fold_base == base
+    trainer, calls = run(estimator)
+    assert trainer.parameters().grammar.members == 1
+    assert trainer.n_iterations == 2 * 2 + 3 * 2 + 3 + 3
+    assert len(calls) + trainer.n_iterations - 1 <= estimator.n_reports
+    # The folds are those of a single grammar.
+    assert trainer.losses == done()[0].losses
+
+
+def test_folds_of_products():
+    trainer, calls = run(settings(fold_grammars=2, max_iterations=1))
+    assert trainer.losses[0] != done()[0].losses[0]
+    assert trainer.parameters().grammar.members == 0
+    assert len(calls) + trainer.n_iterations - 1 <= trainer.settings.n_reports
+    folds = [LatentGrammar.from_bytes(part.tobytes()) for part in trainer._grammars[1:]]
+    assert [fold.members for fold in folds] == [1, 1, 1]
+
+
+def test_a_conditional_grammar():
+    base = SHORT.part(ConditionalGrammarSettings, l2=0.2, conditional_iterations=3, shards=1)
+    estimator = settings(grammar=base, folds=2, max_iterations=1)
+    trainer, calls = run(estimator)
+    assert {"conditional", "forests", "network"} <= {call[1] for call in calls}
+    assert len(calls) + trainer.n_iterations - 1 <= estimator.n_reports
+
+
+# --- with the scorers of the package --------------------------------------------------------------
+FEATURES = SpanFeaturesSettings(
+    buckets=2**12, min_word_count=1, l1_per_sentence=1e-4, learn_rate=0.3
+)
+LINEAR = FEATURES.part(
+    SpanGrammarSettings,
+    grammar=SHORT,
+    folds=2,
+    max_iterations=12,
+    batch_size=2,
+    fit_weight=False,
+)
+
+
+@cache
+def linear():
+    return run(LINEAR)
+
+
+def token_rows(width=8):
+    """thinc layers from the words of sentences to rows, with dropout."""
+
+    def ids(model, sentences, is_train):
+        rows = [np.array([hash_of(word) for word in words], np.uint64) for words in sentences]
+        return rows, lambda gradient: []
+
+    def hash_of(word):
+        return sum(ord(letter) * 31**i for i, letter in enumerate(word)) % 2**32
+
+    embedded = with_array(chain(HashEmbed(width, 200, seed=3), Dropout(0.2)))
+    return chain(Model("ids", ids), embedded)
+
+
+def both_settings():
+    found = settings(
+        network=None,
+        tok2vec=token_rows(),
+        hidden_width=6,
+        learn_rate=0.02,
+        features=FEATURES,
+        folds=2,
+        max_iterations=4,
+        batch_size=4,
+    )
+    words = [tree.words() for tree in sample()]
+    found.network.initialize(words, grammar().symbols, found)
+    return found
+
+
+def right_brackets(parser, tokens=None):
+    parses = parser.parse([tree.words() for tree in sample()], tokens=tokens)
+    both = zip(parses, sample(), strict=True)
+    return sum(len(set(parse.spans) & set(tree.spans())) for parse, tree in both)
+
+
+def test_linear_scores_learn():
+    trainer, _ = linear()
+    assert trainer.losses[-1] < 0.5 * trainer.losses[0]
+    plain = right_brackets(ChartParser(SpanGrammar(grammar())))
+    assert right_brackets(ChartParser(trainer.parameters())) > plain
+
+
+@cache
+def both():
+    return run(both_settings())
+
+
+def test_a_network_and_features_learn_together():
+    trainer, _ = both()
+    assert trainer.losses == sorted(trainer.losses, reverse=True)
+    assert trainer.parameters().features.n_weights
+    own = trainer.settings.network
+    words = [tree.words() for tree in sample()]
+    found = right_brackets(ChartParser(trainer.parameters(), network=own), words)
+    assert found > right_brackets(ChartParser(SpanGrammar(grammar())))
+
+
+def test_training_that_begins_again_begins_with_the_network_as_it_was():
+    trainer, _ = run(both_settings(), pairs(sample()[:30]))
+    trainer.add(pairs(sample()[30:]))
+    finish(trainer)
+    assert trainer.losses == both()[0].losses

@@ -1,0 +1,106 @@
+"""Hashes of attributes of words: those that features of fragments and of spans share."""
+
+import re
+from threading import Thread
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_structlearn.grammar.spans import word_attributes
+from spacy_structlearn.grammar.spans.word_attributes import (
+    WORD_ATTRIBUTE,
+    WordAttributes,
+    hash_of,
+    word_hash,
+)
+
+NAMES = ("WORD", "SUFFIX2", "PREFIX3", "SHAPE", "CLASS")
+KNOWN = frozenset(word_hash(word) for word in ("tora", "Inu", "12"))
+
+
+def of(word, known=KNOWN):
+    return WordAttributes(NAMES, known).hashes([[word]])[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("word", "texts"),
+    [
+        ("tora", ["WORD=tora", "SUFFIX2=ra", "PREFIX3=tor", "SHAPE=x", "CLASS=x"]),
+        ("Tora", ["WORD=tora", "SUFFIX2=ra", "PREFIX3=tor", "SHAPE=Xx", "CLASS=X"]),
+        ("Inu", ["WORD=Inu", "SUFFIX2=nu", "PREFIX3=inu", "SHAPE=Xx", "CLASS=X"]),
+        ("inu", ["SIGNATURE=x~inu", "SUFFIX2=nu", "PREFIX3=inu", "SHAPE=x", "CLASS=x"]),
+        ("12", ["WORD=12", "SUFFIX2=00", "PREFIX3=00", "SHAPE=d", "CLASS=d"]),
+        ("3,5-mm", ["SIGNATURE=d,d-x~-mm", "SUFFIX2=mm", "PREFIX3=0,0", "SHAPE=d,d-x", "CLASS=d"]),
+        ("", ["SIGNATURE=~", "SUFFIX2=", "PREFIX3=", "SHAPE=", "CLASS="]),
+        ("日本", ["SIGNATURE=x~日本", "SUFFIX2=日本", "PREFIX3=日本", "SHAPE=x", "CLASS=x"]),
+        (
+            "a-" * 20,
+            [
+                "SIGNATURE=" + "x-" * 6 + "~-a-",
+                "SUFFIX2=a-",
+                "PREFIX3=a-a",
+                "SHAPE=" + "x-" * 6,
+                "CLASS=x",
+            ],
+        ),
+    ],
+)
+def test_attributes(word, texts):
+    assert of(word) == [hash_of(text) for text in texts]
+
+
+def test_hashes_are_part_of_the_model_format():
+    assert hash_of("WORD=tora") == word_hash("tora") == 706298944958317466
+    assert hash_of("BOUNDARY") == 1771466940530546770
+    # Of what no encoding has, there is a hash, too.
+    assert 0 <= hash_of("\ud800") < 2**64
+
+
+def test_names_that_are_filled_in_elsewhere():
+    found = WordAttributes(("TAG", "WORD"), KNOWN).hashes([["tora"]])
+    assert found.tolist() == [[0, word_hash("tora")]]
+    assert WordAttributes((), KNOWN).hashes([["tora", "inu"]]).shape == (2, 0)
+
+
+def test_which_names_there_are():
+    good = ("WORD", "SHAPE", "SUFFIX1", "PREFIX9")
+    assert all(re.fullmatch(WORD_ATTRIBUTE, name) for name in good)
+    bad = ("CLASS", "TAG", "SUFFIX", "SUFFIX0", "PREFIX10", "word", "")
+    assert not any(re.fullmatch(WORD_ATTRIBUTE, name) for name in bad)
+
+
+@given(st.lists(st.lists(st.text(max_size=4), max_size=4), max_size=5))
+def test_words_are_kept_in_order(sentences):
+    attributes = WordAttributes(NAMES, KNOWN)
+    for _ in range(2):
+        found = attributes.hashes(sentences)
+        assert found.dtype == np.uint64
+        assert found.tolist() == [of(word) for sentence in sentences for word in sentence]
+
+
+def test_what_is_given_back_is_the_callers():
+    attributes = WordAttributes(NAMES, KNOWN)
+    attributes.hashes([["tora", "inu"]])[:] = 0
+    assert attributes.hashes([["tora"]])[0].tolist() == of("tora")
+
+
+def test_the_words_that_are_kept_are_bounded(monkeypatch):
+    monkeypatch.setattr(word_attributes, "_CACHE_SIZE", 2)
+    attributes = WordAttributes(NAMES, KNOWN)
+    for words in (["a", "b", "c"], ["d", "a"], ["tora", "b", "tora"], ["e"]):
+        assert attributes.hashes([words]).tolist() == [of(word) for word in words]
+    assert len(attributes._index) <= 4
+
+
+def test_threads_share_what_is_kept():
+    words = [[f"w{i % 500}"] for i in range(3000)]
+    attributes, found = WordAttributes(NAMES, KNOWN), []
+    threads = [Thread(target=lambda: found.append(attributes.hashes(words))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = WordAttributes(NAMES, KNOWN).hashes(words)
+    assert [np.array_equal(one, expected) for one in found] == [True] * 4

@@ -1,0 +1,174 @@
+import catalogue
+import numpy as np
+import pytest
+import treebanks
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.latent.em import observed_counts, treebank_grammar
+from spacy_structlearn.grammar.treebank import lexicon as lexicons
+from spacy_structlearn.grammar.treebank.lexicon import Lexicon, LexiconLearner
+from spacy_structlearn.grammar.treebank.settings import LexiconSettings
+from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.words.signatures import SIGNATURES, english_signature
+
+
+def counts_of(data):
+    """Counts of (tag, word) as dicts."""
+    found = {}
+    for (tag, form), n in zip(data.pairs.tolist(), data.pair_counts.tolist(), strict=True):
+        key = (data.symbols.tags[tag], data.forms[form])
+        found[key] = found.get(key, 0) + n
+    return found
+
+
+def test_smoothed_probabilities_are_those_of_the_formulas():
+    data = binarize(treebanks.sample())
+    rare, s0, s1 = 3, 0.5, 0.1
+    settings = LexiconSettings(
+        signature="english", hierarchical=False, min_word_count=rare + 1, frequent=40
+    )
+    grammar = treebank_grammar(data, settings)
+    counts, tags = counts_of(data), data.symbols.tags
+    c_word, c_tag = {}, {}
+    for (tag, word), n in counts.items():
+        c_word[word] = c_word.get(word, 0) + n
+        c_tag[tag] = c_tag.get(tag, 0) + n
+    c_unknown = dict.fromkeys(tags, 0)
+    for (tag, word), n in counts.items():
+        c_unknown[tag] += n if c_word[word] <= rare else 0
+    p_unknown = {t: n / sum(c_unknown.values()) for t, n in c_unknown.items()}
+    lexicon = grammar.lexicon
+    words = [*sorted(c_word), "zzzzing"]
+    scores = lexicon.scores(0, lexicon.encode(["x", *words])[1:])
+    for word, row in zip(words[:-1], scores, strict=False):
+        s = 1e-4 if c_word[word] > 40 else s1
+        for tag, found in zip(tags, row.tolist(), strict=True):
+            p = (counts.get((tag, word), 0) + s * p_unknown[tag]) / (c_word[word] + s)
+            assert found == pytest.approx(p * c_word[word] / c_tag[tag], rel=1e-4)
+    signature = {}
+    for tree in treebanks.sample():
+        for i, leaf in enumerate(tree.leaves()):
+            if c_word[leaf.word] <= rare:
+                name = english_signature(leaf.word, i == 0, lexicon.index)[0]
+                if name == "UNK-LC-ing":
+                    signature[leaf.label] = signature.get(leaf.label, 0) + 1
+    total = sum(signature.values())
+    for tag, found in zip(tags, scores[-1].tolist(), strict=True):
+        p = (signature.get(tag, 0) + s0 * p_unknown[tag]) / (total + s0)
+        assert found == pytest.approx(p / c_tag[tag], rel=1e-4)
+
+
+def test_rare_words_have_the_substates_of_unknown_ones():
+    data = binarize(treebanks.sample())
+    settings = LexiconSettings(min_word_count=4, word_smoothing=0.0, frequent_smoothing=0.0)
+    learner = LexiconLearner(settings, data)
+    substates = np.full(data.symbols.n_tags, 2, dtype=np.int32)
+    rng = np.random.default_rng(0)
+    share = rng.uniform(0.2, 0.8, len(data.pairs))
+    counts = np.stack([share, 1 - share], axis=1) * data.pair_counts[:, None]
+    level = learner.fit(counts.reshape(-1), substates)
+    lexicon = learner.lexicon([substates], [level])
+    words, n_of = lexicon.words, {}
+    for (_, word), n in counts_of(data).items():
+        n_of[word] = n_of.get(word, 0) + n
+    nouns = data.symbols.tag_index["NN"]
+    rows = lexicon.scores(0, np.arange(len(words), dtype=np.int32))[:, 2 * nouns : 2 * nouns + 2]
+    ratio = [r[0] / r[1] for w, r in zip(words, rows, strict=True) if n_of[w] < 3 and r[0] > 0]
+    assert len(ratio) > 50
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["smoothed", "simple"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_emissions_of_training_are_scores_of_parsing(kind, smoothing):
+    data = binarize(treebanks.sample())
+    learner = LexiconLearner(LexiconSettings(lexicon=kind, min_word_count=3), data)
+    rng = np.random.default_rng(0)
+    substates = rng.integers(1, 5, data.symbols.n_tags).astype(np.int32)
+    sizes = substates[data.pairs[:, 0]]
+    counts = rng.uniform(0, 1, int(sizes.sum()))
+    groups = np.repeat(np.arange(len(substates)), substates)
+    level = learner.fit(counts, substates, groups, smoothing)
+    lexicon = learner.lexicon([substates], [level])
+    emissions = learner.emissions(level, substates)
+    starts, columns = np.cumsum([0, *sizes]), np.cumsum([0, *substates])
+    for pair, (tag, form) in enumerate(data.pairs.tolist()):
+        sentence = [data.forms[form]] if data.initial[form] else ["", data.forms[form]]
+        scores = lexicon.scores(0, lexicon.encode(sentence))[-1]
+        np.testing.assert_allclose(
+            emissions[starts[pair] : starts[pair + 1]],
+            scores[columns[tag] : columns[tag + 1]],
+            rtol=1e-5,
+        )
+
+
+def test_the_simple_lexicon_is_a_distribution_and_forbids_what_it_has_not_seen():
+    data = binarize(treebanks.sample())
+    settings = LexiconSettings(lexicon="simple", signature="english", hierarchical=False)
+    lexicon = treebank_grammar(data, settings).lexicon
+    n = len(lexicon.words)
+    everything = lexicon.scores(0, np.arange(n + len(lexicon.signatures), dtype=np.int32))
+    np.testing.assert_allclose(everything.sum(axis=0), 1, rtol=1e-4)
+    the = lexicon.scores(0, lexicon.encode(["of", "the"]))[1]
+    assert np.flatnonzero(the).tolist() == [data.symbols.tag_index["DT"]]
+    unseen = lexicon.scores(0, np.array([n + len(lexicon.signatures)]))
+    assert (unseen == np.float32(lexicons.UNSEEN)).all()
+
+
+def test_splitting_copies():
+    data = binarize(treebanks.sample())
+    learner = LexiconLearner(LexiconSettings(min_word_count=3), data)
+    n = data.symbols.n_tags
+    ones = np.ones(n, dtype=np.int32)
+    level = learner.fit(observed_counts(data).lexical, ones)
+    factor = (1 + np.arange(n) % 2).astype(np.int32)
+    refined = learner.split(level, ones, factor)
+    emissions = learner.emissions(refined, factor)
+    wanted = np.repeat(learner.emissions(level, ones), factor[data.pairs[:, 0]])
+    assert np.array_equal(emissions, wanted)
+
+
+def test_unknown_words_are_looked_up_by_ever_coarser_signatures():
+    trees = treebanks.trees("(TOP (S (A abc) (B 12) (A xbc)))")
+    lexicon = treebank_grammar(binarize(trees), LexiconSettings(signature="shape")).lexicon
+    ids = lexicon.encode(["abc", "zbc", "zzc", "zzz", "", "99"])
+    names = [*lexicon.words, *lexicon.signatures, None]
+    assert [names[i] for i in ids] == ["abc", "lower bc", "lower c", "lower", None, "none+digit 00"]
+    scores = lexicon.scores(0, ids)
+    assert (scores.max(axis=1) > 0).all()
+    assert lexicon.scores(0, ids[:0]).shape == (0, 2)
+
+
+def test_other_spellings_of_known_words_are_found():
+    trees = treebanks.trees("(TOP (S (Q ``) (A ab) (Q '') (D --) (L -LRB-)))")
+    lexicon = treebank_grammar(binarize(trees)).lexicon
+    names = lexicon.words
+    ids = lexicon.encode(['"', "ab", '"', "—", "["])
+    assert [names[i] for i in ids] == ["``", "ab", "''", "--", "("]
+    plain = treebank_grammar(binarize(trees), LexiconSettings(normalization="")).lexicon
+    assert plain.encode(["—"])[0] >= len(plain.words)
+
+
+def test_functions_of_others_are_known_by_name():
+    SIGNATURES.register("length", func=lambda word, initial, known: (str(len(word)),))
+    try:
+        settings = LexiconSettings(signature="length")
+        grammar = treebank_grammar(binarize(treebanks.toy(), root="R"), settings)
+        data = grammar.to_bytes()
+        assert type(grammar).from_bytes(data) == grammar
+        assert "4" in grammar.lexicon.signatures
+    finally:
+        catalogue._remove(("spacy_structlearn", "signatures", "length"))
+    with pytest.raises(StructlearnError, match=r"SL405.*length"):
+        type(grammar).from_bytes(data)
+
+
+@pytest.mark.parametrize("name", ["signature", "normalization"])
+def test_functions_that_are_not_registered(name):
+    with pytest.raises(StructlearnError, match=f"SL043.*{name}"):
+        LexiconSettings(**{name: "no such"})
+
+
+def test_the_empty_lexicon():
+    assert Lexicon.empty() == Lexicon.empty()
+    assert Lexicon.empty().encode(["a"]).tolist() == [0]

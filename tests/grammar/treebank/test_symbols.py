@@ -1,0 +1,199 @@
+import numpy as np
+import pytest
+import treebanks
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.treebank.symbols import (
+    binarize,
+    concatenate,
+    restore,
+    to_tree,
+)
+from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.tree import Tree
+
+
+def rules_by_name(data):
+    names = data.symbols.names
+    binary = {tuple(names[x] for x in rule) for rule in data.rules.binary.tolist()}
+    unary = {tuple(names[x] for x in rule) for rule in data.rules.unary.tolist()}
+    return binary, unary, {names[x] for x in data.rules.root.tolist()}
+
+
+def test_symbols_are_tags_then_phrases_then_intermediates():
+    data = binarize(treebanks.trees("(TOP (S (NP (X x)) (VP (V v) (NP (X y)) (PP (P p))) (. .)))"))
+    symbols = data.symbols
+    assert symbols.tags == (".", "P", "V", "X")
+    assert symbols.phrases == ("NP", "PP", "S", "VP")
+    assert symbols.names[symbols.n_tags + symbols.n_phrases :] == ("@S", "@VP")
+    assert symbols.size == 10 == len(symbols.names)
+    assert symbols.name(symbols.intermediates[0]) == "S"
+
+
+def test_right_binarisation_is_that_of_the_paper():
+    data = binarize(treebanks.trees("(TOP (S (A a) (B b) (C c) (D d)))"))
+    binary, unary, root = rules_by_name(data)
+    assert binary == {("S", "A", "@S"), ("@S", "B", "@S"), ("@S", "C", "D")}
+    assert not unary
+    assert root == {"S"}
+
+
+def test_left_binarisation_mirrors_it():
+    data = binarize(treebanks.trees("(TOP (S (A a) (B b) (C c) (D d)))"), "left")
+    binary, _, _ = rules_by_name(data)
+    assert binary == {("S", "@S", "D"), ("@S", "@S", "C"), ("@S", "A", "B")}
+
+
+def test_no_intermediate_where_none_is_needed():
+    data = binarize(treebanks.trees("(TOP (S (A a) (B b)))"))
+    assert data.symbols.intermediates == ()
+
+
+def test_rules_and_pairs_are_sorted_and_agree_with_the_nodes():
+    data = binarize(treebanks.sample())
+    assert data.rules.problem(data.symbols) is None
+    binary = np.flatnonzero(data.is_binary)
+    children = data.symbol[data.left[binary]], data.symbol[data.right[binary]]
+    columns = np.stack([data.symbol[binary], *children], axis=1)
+    assert np.array_equal(columns, data.rules.binary[data.production[binary]])
+    assert (data.left < np.arange(data.n_nodes)).all()
+    assert data.pair_counts.sum() == sum(len(tree.words()) for tree in treebanks.sample())
+
+
+@pytest.mark.parametrize("binarization", ["right", "left"])
+@pytest.mark.parametrize(("treebank", "root"), [(treebanks.sample, "TOP"), (treebanks.toy, "R")])
+def test_treebanks_come_back(treebank, root, binarization):
+    trees = treebank()
+    data = binarize(trees, binarization, root)
+    assert [to_tree(data, i) for i in range(len(trees))] == trees
+    assert root == "TOP" or data.symbols.name(data.symbols.inserted_root) == "R"
+
+
+def test_a_tag_and_a_phrase_of_one_name_are_two_symbols():
+    tree = parse_tree("(TOP (X (X x) (X (X y))))")
+    data = binarize([tree])
+    assert data.symbols.size == 2
+    assert to_tree(data, 0) == tree
+
+
+def test_long_chains_keep_top_and_bottom_and_the_most_frequent_labels_between():
+    often, seldom = "(TOP (A (B (C (T t)))))", "(TOP (A (D (C (T t)))))"
+    data = binarize(treebanks.trees(often, often, seldom))
+    assert rules_by_name(data)[1] == {("A", "C"), ("C", "T")}
+    assert [str(to_tree(data, i)) for i in range(3)] == [often] * 3
+
+
+def test_a_pair_more_often_direct_stays_direct():
+    direct, longer = "(TOP (A (C (T t))))", "(TOP (A (B (C (T t)))))"
+    data = binarize(treebanks.trees(direct, direct, longer))
+    assert data.chains == {}
+    assert str(to_tree(data, 2)) == direct
+
+
+def test_a_chain_that_returns_to_its_label_is_one_node():
+    data = binarize(treebanks.trees("(TOP (A (B (A (T t) (T u)))))"))
+    assert str(to_tree(data, 0)) == "(TOP (A (T t) (T u)))"
+
+
+def test_a_tree_without_the_root_label_gets_it():
+    data = binarize(treebanks.trees("(S (A a) (B b))", "(T t)"))
+    assert str(to_tree(data, 0)) == "(TOP (S (A a) (B b)))"
+    assert str(to_tree(data, 1)) == "(TOP (T t))"
+
+
+def test_words_know_whether_they_stand_first():
+    data = binarize(treebanks.trees("(TOP (S (A a) (B a)))"))
+    assert data.forms == ("a", "a")
+    assert data.initial.tolist() == [True, False]
+
+
+def test_deep_trees_need_no_recursion():
+    tree = Tree.leaf("T", "t")
+    for i in range(5000):
+        tree = Tree("AB"[i % 2], [tree, Tree.leaf("T", "t")])
+    data = binarize([Tree("TOP", [tree])])
+    assert to_tree(data, 0).children[0] == tree
+
+
+def test_restore_says_where_a_bracket_is_from():
+    data = binarize(treebanks.trees("(TOP (A (B (C (T t) (T u) (T v)))))"))
+    symbols = data.symbols
+    a, b, c = (symbols.phrase_index[x] for x in "ABC")
+    brackets = [(a, 0, 3), (c, 0, 3), (0, 0, 1), (symbols.size - 1, 1, 3), (0, 1, 2), (0, 2, 3)]
+    found = restore(symbols, data.chains, brackets)
+    assert found == [(a, 0, 3, 0), (b, 0, 3, 0), (c, 0, 3, 1)]
+
+
+@pytest.mark.parametrize("binarization", ["right", "left"])
+def test_concatenated_parts_are_the_whole(binarization):
+    trees = treebanks.sample() + treebanks.trees("(TOP (Z (Y (NP (Q q) (Q r) (Q s)))))")
+    parts = [binarize(trees[i::7], binarization) for i in range(7)]
+    together = concatenate(parts)
+    again = [tree for i in range(7) for tree in trees[i::7]]
+    whole = binarize(again, binarization)
+    assert together.symbols == whole.symbols
+    assert together.rules == whole.rules
+    assert together.chains == whole.chains
+    assert together.forms == whole.forms
+    for name in ("symbol", "left", "right", "production", "offsets", "roots", "pairs", "initial"):
+        assert np.array_equal(getattr(together, name), getattr(whole, name)), name
+
+
+def test_parts_that_differ_are_refused():
+    tree = treebanks.toy()[:1]
+    with pytest.raises(StructlearnError, match="SL402"):
+        concatenate([binarize(tree, "right"), binarize(tree, "left")])
+    with pytest.raises(StructlearnError, match="SL402"):
+        concatenate([])
+    with pytest.raises(StructlearnError, match="SL401"):
+        binarize(tree, "up")
+
+
+def test_no_trees():
+    data = binarize([])
+    assert data.n_trees == data.n_nodes == data.symbols.size == 0
+
+
+leaves = st.builds(Tree.leaf, st.sampled_from("TUV"), st.sampled_from("xyz"))
+
+
+def phrases(children):
+    several = st.lists(children, min_size=2, max_size=5)
+    return st.builds(Tree, st.sampled_from("ABC"), several)
+
+
+def unaries(children):
+    """A unary over a word, or over a phrase of two children or more of another label."""
+
+    def over(label, child):
+        simple = child.is_leaf or (len(child.children) > 1 and child.label != label)
+        return Tree(label, [child]) if simple else child
+
+    return st.builds(over, st.sampled_from("ABC"), children)
+
+
+random_trees = st.recursive(leaves, lambda c: phrases(c) | unaries(c), max_leaves=25)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(random_trees, min_size=1, max_size=4), st.sampled_from(["right", "left"]))
+def test_round_trip_without_long_chains(trees, binarization):
+    rooted = [Tree("TOP", [tree]) for tree in trees]
+    data = binarize(rooted, binarization)
+    assert [to_tree(data, i) for i in range(len(trees))] == rooted
+
+
+def test_some_of_the_trees():
+    data = binarize(treebanks.toy(), root="R")
+    for trees in ([2, 5, 0], [], list(range(data.n_trees)), [3]):
+        some = data.subset(np.array(trees, dtype=np.int64))
+        assert [to_tree(some, tree) for tree in range(some.n_trees)] == [
+            to_tree(data, tree) for tree in trees
+        ]
+        assert some.offsets.tolist()[-1] == some.n_nodes
+        np.testing.assert_array_equal(some.roots, data.roots[trees])
+        assert some.rules == data.rules
+        for name in ("symbol", "left", "right", "production"):
+            assert getattr(some, name).dtype == np.int32

@@ -1,0 +1,299 @@
+"""Decoding of roles, against all sets of nodes, and the labels of pieces."""
+
+from collections import Counter
+from itertools import product
+from math import exp, inf, log
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.roles.arguments import (
+    decode,
+    is_relative,
+    log_probabilities,
+    marginals,
+    mark_pieces,
+    role_probabilities,
+)
+from spacy_structlearn.roles.phrases import RoleTree, candidates
+from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.tree import Tree
+
+SENTENCE = (
+    "(TOP (S (NP (DT The) (NN man)) (VP (VBD gave) (NP (PRP her)) (NP (DT a) (NN book)"
+    " (PP (IN of) (NP (NNS poems))))) (. .)))"
+)
+NODES = RoleTree(parse_tree(SENTENCE))
+N_LABELS = 3
+
+
+@st.composite
+def trees(draw, depth=4) -> Tree:
+    if depth == 0 or draw(st.booleans()):
+        return Tree.leaf("T", "w")
+    children = draw(st.lists(trees(depth - 1), min_size=1, max_size=3))
+    return Tree("P", children)
+
+
+@st.composite
+def problems(draw, max_candidates=6):
+    """A tree, a predicate, different nodes, log P(NONE) and log P of the roles."""
+    nodes = RoleTree(draw(trees()))
+    predicate = draw(st.integers(0, len(nodes.leaves) - 1))
+    wanted = draw(st.lists(st.integers(0, len(nodes) - 1), unique=True, max_size=max_candidates))
+    rows = draw(
+        st.lists(
+            st.lists(st.integers(1, 9), min_size=N_LABELS + 1, max_size=N_LABELS + 1),
+            min_size=len(wanted),
+            max_size=len(wanted),
+        )
+    )
+    scores = np.log([[x / sum(row) for x in row] for row in rows] or np.ones((0, N_LABELS + 1)))
+    return nodes, predicate, wanted, scores[:, 0], scores[:, 1:]
+
+
+def all_sets(nodes, predicate, candidates, none, roles, once=(), exempt=()):
+    """(log probability, labels) of every set of arguments that may be; label None for no role."""
+    for labels in product([None, *range(N_LABELS)], repeat=len(candidates)):
+        covered = [predicate]
+        for node, label in zip(candidates, labels, strict=True):
+            if label is not None:
+                covered += range(nodes.starts[node], nodes.ends[node])
+        taken = Counter(
+            label for place, label in enumerate(labels) if label in once and place not in exempt
+        )
+        if len(covered) == len(set(covered)) and all(n < 2 for n in taken.values()):
+            value = sum(
+                none[place] if label is None else roles[place][label]
+                for place, label in enumerate(labels)
+            )
+            yield value, labels
+
+
+def value_of(chosen, none, roles) -> float:
+    chosen = dict(chosen)
+    return sum(
+        roles[place][chosen[place]] if place in chosen else none[place]
+        for place in range(len(none))
+    )
+
+
+def recursion(nodes, predicate, candidates, none, roles) -> float:
+    """The greatest log probability as Toutanova et al. (2005) compute it, over the tree."""
+    places = {node: place for place, node in enumerate(candidates)}
+
+    def go(node: int) -> tuple[float, float]:
+        below = [go(child) for child in nodes.children[node]]
+        without, best = sum(x for x, _ in below), sum(x for _, x in below)
+        if node not in places:
+            return without, best
+        place = places[node]
+        as_argument = max(roles[place]) + without
+        if nodes.starts[node] <= predicate < nodes.ends[node]:
+            as_argument = -inf
+        return none[place] + without, max(none[place] + best, as_argument)
+
+    return go(0)[1]
+
+
+# --- decoding -------------------------------------------------------------------------------------
+@given(problems())
+def test_the_best_set_of_all(problem):
+    chosen = decode(*problem)
+    best = max(value for value, _ in all_sets(*problem))
+    assert value_of(chosen, *problem[3:]) == pytest.approx(best)
+    assert best == pytest.approx(recursion(*problem))
+
+
+@given(problems(), st.sets(st.integers(0, N_LABELS - 1)), st.sets(st.integers(0, 3), max_size=2))
+def test_the_best_set_that_takes_no_label_twice(problem, once, exempt):
+    chosen = decode(*problem, once=once, exempt=exempt)
+    best = max(value for value, _ in all_sets(*problem, once, exempt))
+    assert value_of(chosen, *problem[3:]) == pytest.approx(best)
+    taken = [label for place, label in chosen if label in once and place not in exempt]
+    assert len(taken) == len(set(taken))
+
+
+@given(problems(12), st.booleans())
+def test_arguments_neither_overlap_nor_hold_the_predicate(problem, limited):
+    nodes, predicate, candidates, none, roles = problem
+    chosen = decode(*problem, once=range(N_LABELS) if limited else ())
+    assert chosen == decode(*problem, once=range(N_LABELS) if limited else ())
+    end = 0
+    for place, label in chosen:
+        start, stop = nodes.span(candidates[place])
+        assert end <= start
+        assert not start <= predicate < stop
+        assert roles[place][label] > none[place]
+        end = stop
+
+
+def test_by_hand():
+    book, poems, man = NODES.node(4, 8), NODES.node(7, 8), NODES.node(0, 2)
+    roles = np.log([[0.0001, 0.7], [0.0001, 0.6], [0.5, 0.2]])
+    # 0.7 * 0.4 for the book against 0.2 * 0.6 for the poems in it.
+    assert decode(NODES, 2, [book, poems, man], np.log([0.2, 0.4, 0.3]), roles) == [(2, 0), (0, 1)]
+    # 0.7 * 0.1 against 0.2 * 0.6, although the book is the likelier argument.
+    assert decode(NODES, 2, [book, poems, man], np.log([0.2, 0.1, 0.3]), roles) == [(2, 0), (1, 1)]
+
+
+def test_a_label_is_taken_once_where_it_is_likeliest_in_all():
+    man, her, book = NODES.node(0, 2), NODES.node(3, 4), NODES.node(4, 8)
+    none = np.log([0.1, 0.1, 0.1])
+    roles = np.log([[0.6, 0.3], [0.5, 0.4], [0.7, 0.2]])
+    candidates = [man, her, book]
+    assert decode(NODES, 2, candidates, none, roles) == [(0, 0), (1, 0), (2, 0)]
+    # Greedily book would be 0 and man 1, 0.7 * 0.3 * 0.1; better is 0.7 * 0.4 * 0.1 with her as 1.
+    assert decode(NODES, 2, candidates, none, roles, once=[0, 1]) == [(1, 1), (2, 0)]
+    assert decode(NODES, 2, candidates, none, roles, once=[0, 1], exempt=[0]) == [
+        (0, 0),
+        (1, 1),
+        (2, 0),
+    ]
+    assert decode(NODES, 2, candidates, none, roles, once=[1]) == [(0, 0), (1, 0), (2, 0)]
+
+
+def test_certain_arguments():
+    book, poems = NODES.node(4, 8), NODES.node(7, 8)
+    none, roles = np.array([-inf, -inf]), np.array([[0.0, -inf], [-inf, 0.0]])
+    assert len(decode(NODES, 2, [book, poems], none, roles)) == 1
+    assert decode(NODES, 2, [book], none[:1], roles[:1]) == [(0, 0)]
+    assert decode(NODES, 2, [book], np.zeros(1), np.full((1, 2), -inf)) == []
+
+
+@pytest.mark.parametrize("n_labels", [0, 2])
+def test_no_candidates_or_no_labels(n_labels):
+    candidates = [] if n_labels else [NODES.node(0, 2)]
+    none, roles = np.zeros(len(candidates)), np.zeros((len(candidates), n_labels))
+    assert decode(NODES, 2, candidates, none, roles) == []
+    assert marginals(NODES, 2, candidates, none, roles).shape == (len(candidates), n_labels)
+
+
+@pytest.mark.parametrize(
+    ("none", "roles"),
+    [
+        (np.zeros(2), np.zeros((1, 2))),
+        (np.zeros(1), np.zeros(1)),
+        (np.zeros((1, 1)), np.zeros((1, 2))),
+        (np.array([np.nan]), np.zeros((1, 2))),
+        (np.zeros(1), np.full((1, 2), np.nan)),
+    ],
+)
+def test_arrays_that_do_not_fit(none, roles):
+    for function in (decode, marginals):
+        with pytest.raises(StructlearnError, match="SL133"):
+            function(NODES, 2, [NODES.node(0, 2)], none, roles)
+
+
+def test_many_candidates_with_the_same_role():
+    # All roles are wanted everywhere, in a flat tree of 60 words: exact all the same.
+    nodes = RoleTree(Tree("S", [Tree.leaf("T", "w") for _ in range(60)]))
+    sisters = candidates(nodes, 30)
+    roles = np.log(np.random.default_rng(0).dirichlet(np.ones(7), len(sisters)))
+    chosen = decode(nodes, 30, sisters, np.full(len(sisters), -20.0), roles, once=range(7))
+    assert sorted(label for _, label in chosen) == list(range(7))
+
+
+# --- marginals ------------------------------------------------------------------------------------
+@given(problems())
+def test_marginals_are_sums_over_all_sets(problem):
+    candidates = problem[2]
+    assume(candidates)
+    weights = np.zeros((len(candidates), N_LABELS))
+    total = 0.0
+    for value, labels in all_sets(*problem):
+        total += exp(value)
+        for place, label in enumerate(labels):
+            if label is not None:
+                weights[place, label] += exp(value)
+    np.testing.assert_allclose(marginals(*problem), weights / total, atol=1e-12)
+
+
+def test_marginals_where_nothing_overlaps_are_the_probabilities():
+    roles = np.log([[0.5, 0.2]])
+    found = marginals(NODES, 2, [NODES.node(0, 2)], np.log([0.3]), roles)
+    np.testing.assert_allclose(found, [[0.5, 0.2]])
+    # A phrase with the predicate has no role.
+    assert not marginals(NODES, 2, [0], np.log([0.3]), roles).any()
+
+
+def test_marginals_of_certain_arguments_are_finite():
+    book, poems = NODES.node(4, 8), NODES.node(7, 8)
+    none, roles = np.array([-inf, -inf]), np.array([[0.0, -inf], [log(0.5), log(0.5)]])
+    found = marginals(NODES, 2, [book, poems], none, roles)
+    assert np.isfinite(found).all()
+    assert found.sum() == pytest.approx(1)
+
+
+# --- references and continuations -----------------------------------------------------------------
+RELATIVE = RoleTree(
+    parse_tree(
+        "(S (NP (NP (DT the) (NN man)) (SBAR (WHNP (WP who)) (S (VP (VBD said) (SBAR (S (NP"
+        " (PRP he)) (VP (VBD left)))))))) (VP (VBZ smiles)))"
+    )
+)
+
+
+def marked(nodes, *arguments: tuple[str, int, int]) -> list[str]:
+    found = mark_pieces(nodes, [(label, nodes.node(start, end)) for label, start, end in arguments])
+    return [f"{label}:{nodes.starts[node]}-{nodes.ends[node]}" for label, node in found]
+
+
+def test_a_relative_pronoun_refers_to_its_antecedent():
+    assert marked(RELATIVE, ("ARG0", 0, 2), ("ARG0", 2, 3)) == ["ARG0:0-2", "R-ARG0:2-3"]
+    assert marked(RELATIVE, ("ARG0", 2, 3), ("ARG0", 0, 2)) == ["ARG0:0-2", "R-ARG0:2-3"]
+    assert marked(RELATIVE, ("ARGM-LOC", 0, 2), ("ARGM-LOC", 2, 3)) == [
+        "ARGM-LOC:0-2",
+        "R-ARGM-LOC:2-3",
+    ]
+
+
+def test_a_relative_pronoun_without_antecedent_stays():
+    assert marked(RELATIVE, ("ARG0", 2, 3)) == ["ARG0:2-3"]
+    assert marked(RELATIVE, ("ARG1", 0, 2), ("ARG0", 2, 3)) == ["ARG1:0-2", "ARG0:2-3"]
+    # A question's "who" comes first: what follows is another piece.
+    assert marked(RELATIVE, ("ARG1", 2, 3), ("ARG1", 4, 6)) == ["ARG1:2-3", "C-ARG1:4-6"]
+
+
+def test_a_core_argument_in_pieces():
+    assert marked(NODES, ("ARG1", 0, 2), ("ARG1", 3, 4), ("ARG1", 4, 8), ("ARG0", 8, 9)) == [
+        "ARG1:0-2",
+        "C-ARG1:3-4",
+        "C-ARG1:4-8",
+        "ARG0:8-9",
+    ]
+    # Modifiers may be several.
+    assert marked(NODES, ("ARGM-TMP", 0, 2), ("ARGM-TMP", 4, 8)) == ["ARGM-TMP:0-2", "ARGM-TMP:4-8"]
+
+
+def test_marking_again_changes_nothing():
+    spans = [(0, 2), (2, 3), (4, 6)]
+    once = mark_pieces(RELATIVE, [("ARG1", RELATIVE.node(*span)) for span in spans])
+    assert [label for label, _ in once] == ["ARG1", "R-ARG1", "C-ARG1"]
+    assert mark_pieces(RELATIVE, once) == once
+
+
+def test_relative_phrases():
+    assert is_relative(RELATIVE, RELATIVE.node(2, 3))
+    assert not is_relative(RELATIVE, RELATIVE.node(0, 2))
+
+
+def test_the_probability_of_an_argument_in_a_tree_that_may_be_wrong():
+    arguments, none = log_probabilities([0.8, 1.0, 0.0], [0.5, 1.0, 0.9])
+    assert np.exp(arguments) == pytest.approx([0.4, 1.0, 0.0])
+    assert np.exp(none) == pytest.approx([0.6, 0.0, 1.0])
+
+
+def test_role_probabilities_are_marginals_of_arguments_and_their_roles():
+    below = candidates(NODES, 2)
+    random = np.random.default_rng(0)
+    arguments = np.log(random.uniform(0.1, 0.9, len(below)))
+    roles = np.log(random.dirichlet(np.ones(N_LABELS), len(below)))
+    none = np.log1p(-np.exp(arguments))
+    rows = np.array([0, len(below) - 1])
+    found = role_probabilities(NODES, 2, below, none, arguments, rows, roles[rows])
+    wanted = marginals(NODES, 2, below, none, arguments[:, None] + roles)[rows]
+    assert found == pytest.approx(wanted)

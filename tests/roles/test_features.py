@@ -1,0 +1,325 @@
+"""Features of phrases and of predicates."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from role_trees import ASSUMED, nodes_of, trees
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.roles.features import (
+    ADDITIONAL,
+    FEATURES,
+    GILDEA_JURAFSKY,
+    PREDICATE_FEATURES,
+    ROLESET,
+    features,
+    join_columns,
+    predicate_features,
+)
+from spacy_structlearn.roles.phrases import RoleTree, candidates
+from spacy_structlearn.roles.propositions import RoleLabels
+from spacy_structlearn.trees.brackets import parse_tree
+from spacy_structlearn.trees.tree import Tree
+
+
+def asked(text: str, predicate: int, span: tuple[int, int], *names: str, **settings):
+    """The features of one node."""
+    nodes = nodes_of(text)
+    node = nodes.node(*span)
+    assert node is not None
+    found = features(nodes, [(predicate, [node])], names, **settings)
+    values = [found[name][0] for name in names]
+    return values if len(values) > 1 else values[0]
+
+
+GAVE = (
+    "(S (ADVP (RB Yesterday)) (, ,) (NP (NP (DT the) (NN man)) (PP (IN in) (NP (NN red)))) (VP"
+    " (VBD gave) (PRT (RP Up)) (NP (PRP her)) (NP (DT a) (NN book)) (PP (IN for) (NP (NNP Xmas)))"
+    " (SBAR (IN because) (S (NP (PRP she)) (VP (TO to) (VP (VB leave)))))) (. .))"
+)
+
+
+def test_the_seven_features():
+    assert asked(GAVE, 6, (2, 6), *GILDEA_JURAFSKY) == [
+        *("NP↑S↓VP↓VB", "VP->VBD-PRT-NP-NP-PP-SBAR", "active", "man", "before", "NP", "give")
+    ]
+    assert asked(GAVE, 6, (9, 11), *GILDEA_JURAFSKY) == [
+        *("NP↑VP↓VB", "VP->VBD-PRT-NP-NP-PP-SBAR", "active", "book", "after", "NP", "give")
+    ]
+    # Into a prepositional phrase, and of a predicate that is lower.
+    assert asked(GAVE, 6, (12, 13), "path", "head") == ["NP↑PP↑VP↓VB", "Xmas"]
+    assert asked(GAVE, 16, (2, 6), "path", "subcat", "position", "lemma") == [
+        *("NP↑S↓VP↓SBAR↓S↓VP↓VP↓VB", "VP->VB", "before", "leave")
+    ]
+    # Verbs on the way have one tag; the node itself has its own.
+    text = "(VP (VBZ has) (VP (VBN eaten)))"
+    assert asked(text, 1, (0, 1), "path", "phrase") == ["VB↑VP↓VP↓VB", "VBZ"]
+
+
+@pytest.mark.parametrize(
+    ("text", "predicate", "voice"),
+    [
+        (ASSUMED, 4, "passive"),
+        (ASSUMED, 3, "active"),
+        ("(S (NP (PRP It)) (VP (VBZ has) (VP (VBN eaten))))", 2, "active"),
+        (
+            "(S (NP (PRP It)) (VP (VBZ has) (RB n't) (VP (VBN been) (VP (VBN eaten)))))",
+            4,
+            "passive",
+        ),
+        ("(S (NP (PRP It)) (VP (VBZ has) (VP (VBN been))))", 2, "active"),
+        ("(S (NP (PRP It)) (VP (VBD got) (VP (VBN eaten))))", 2, "passive"),
+        ("(S (NP (PRP It)) (VP (VBZ 'S) (VP (VBN eaten))))", 2, "passive"),
+        ("(S (NP (PRP He)) (VP (MD should) (VP (VB 've) (VP (VBN eaten)))))", 3, "active"),
+        ("(NP (NP (NNS men)) (VP (VBN seen) (PP (IN by) (NP (NN x)))))", 1, "passive"),
+        ("(VP (VBZ has) (VBN been) (VBN eaten))", 2, "passive"),
+        ("(VP (VBZ is) (VBN had) (VBN eaten))", 2, "active"),
+        ("(SQ (VBD Was) (NP (PRP it)) (VP (VBN eaten)) (. ?))", 2, "passive"),
+        ("(SQ (VBP Have) (NP (PRP you)) (VP (VBN eaten)) (. ?))", 2, "active"),
+        # The auxiliary of another clause says nothing.
+        (
+            "(S (NP (PRP I)) (VP (VBP have) (NP (NNS eggs)) (S (VP (VBN boiled)))))",
+            3,
+            "passive",
+        ),
+        # One auxiliary of two participles.
+        ("(S (NP (PRP I)) (VP (VBP have) (VP (VBN come) (CC and) (VBN gone))))", 4, "active"),
+        (
+            "(S (NP (PRP I)) (VP (VBP am) (VP (VP (VBN seen)) (CC and) (VP (VBN had)))))",
+            4,
+            "passive",
+        ),
+        # Not what stands behind the participle.
+        ("(VP (VBN gone) (VP (VBZ has)))", 0, "passive"),
+        ("(VBN gone)", 0, "passive"),
+        ("(S (NP (PRP It)) (VP (VBD ate)))", 1, "active"),
+    ],
+)
+def test_voice(text, predicate, voice):
+    assert asked(text, predicate, (0, 1), "voice") == voice
+
+
+def test_first_and_last_words():
+    names = ("first_word", "first_tag", "last_word", "last_tag", "head_tag")
+    assert asked(GAVE, 6, (2, 6), *names) == ["the", "DT", "red", "NN", "NN"]
+
+
+@pytest.mark.parametrize(
+    ("span", "head", "content"),
+    [
+        ((2, 6), "man", "man NN"),
+        ((4, 6), "in", "red NN"),
+        ((13, 17), "because", "leave VB"),
+        ((14, 17), "to", "leave VB"),
+        ((15, 17), "to", "leave VB"),
+        ((0, 1), "Yesterday", "Yesterday RB"),
+        ((0, 18), "gave", "gave VBD"),
+    ],
+)
+def test_content_words(span, head, content):
+    found = asked(GAVE, 6, span, "head", "content", "content_tag")
+    assert [found[0], " ".join(found[1:])] == [head, content]
+
+
+def test_sisters_and_parents():
+    names = ("left", "left_head", "right", "right_head", "parent", "parent_head", "governor")
+    assert asked(GAVE, 6, (2, 6), *names) == [",", ",", "VP", "gave", "S", "gave", "S"]
+    assert asked(GAVE, 6, (0, 1), *names) == [None, None, ",", ",", "S", "gave", "S"]
+    assert asked(GAVE, 6, (12, 13), *names) == ["IN", "for", None, None, "PP", "for", "VP"]
+    assert asked(GAVE, 6, (0, 18), *names) == [None] * 7
+
+
+@pytest.mark.parametrize(
+    ("predicate", "span", "partial", "length", "distance"),
+    [
+        (6, (2, 6), "NP↑S", "3", "0"),
+        (6, (0, 1), "ADVP↑S", "3", "5-8"),
+        (6, (8, 9), "NP↑VP", "2", "1"),
+        (6, (9, 11), "NP↑VP", "2", "2"),
+        (6, (11, 13), "PP↑VP", "2", "3-4"),
+        (6, (12, 13), "NP↑PP↑VP", "3", "5-8"),
+        (16, (2, 6), "NP↑S", "7", "9-16"),
+        (6, (6, 7), "VB", "0", "0"),
+        (6, (6, 17), "VP", "1", "0"),
+    ],
+)
+def test_partial_paths_and_distances(predicate, span, partial, length, distance):
+    names = ("partial_path", "path_length", "distance")
+    assert asked(GAVE, predicate, span, *names) == [partial, length, distance]
+
+
+def test_long_distances():
+    words = " ".join(["(UH w)"] * 20)
+    assert asked(f"(S (NP (NN x)) {words} (VP (VB go)))", 21, (0, 1), "distance") == "17-"
+    assert asked(f"(S (NP (NN x)) {words} (VP (VB go)))", 17, (0, 1), "distance") == "9-16"
+    assert asked(f"(S (NP (NN x)) {words} (VP (VB go)))", 18, (0, 1), "distance") == "17-"
+
+
+@pytest.mark.parametrize(
+    ("span", "frame"),
+    [
+        ((2, 6), "[NP]_v_np_np"),
+        ((8, 9), "np_v_[NP]_np"),
+        ((9, 11), "np_v_np_[NP]"),
+        ((0, 1), "[ADVP]_np_v_np_np"),
+        ((12, 13), "np_v_np_np_[NP]"),
+        ((7, 8), "np_v_[PRT]_np_np"),
+        ((4, 6), "np_[PP]_v_np_np"),
+        ((6, 7), "np_[VBD]_np_np"),
+        ((6, 17), "np_[VP]_v_np_np"),
+    ],
+)
+def test_syntactic_frames(span, frame):
+    assert asked(GAVE, 6, span, "frame") == frame
+
+
+def test_what_is_said_of_the_predicate():
+    assert asked(GAVE, 6, (2, 6), "predicate_tag", "particle") == ["VBD", "up"]
+    assert asked(GAVE, 16, (2, 6), "predicate_tag", "particle") == ["VB", None]
+    assert asked("(S (NP (NN x)) (VP (VB go)))", 1, (0, 1), "roleset") is None
+    assert asked(GAVE, 6, (2, 6), "roleset", rolesets=["give.01"]) == "give.01"
+    assert asked(GAVE, 6, (2, 6), "lemma", lemmatize=None) == "gave"
+    assert asked(GAVE, 6, (2, 6), "lemma", lemmatize=str.__add__) == "gaveVBD"
+
+
+PREDICATIVE = (
+    "(S (NP (NN Rain)) (NP (PRP They)) (VP (VBD had) (VP (VBN picked) (PRT (RP up)) "
+    "(NP (DT the) (NNS books)) (PP (IN at) (NP (NN noon))))) (. .))"
+)
+
+
+def test_what_is_asked_of_a_predicate_alone():
+    nodes = RoleTree(parse_tree(PREDICATIVE))
+    columns = predicate_features(nodes, [3, 2])
+    assert list(columns) == list(PREDICATE_FEATURES)
+    assert {name: column[0] for name, column in columns.items()} == {
+        "word": "picked",
+        "lemma": "pick",
+        "predicate_tag": "VBN",
+        "previous": "had",
+        "previous_tag": "VBD",
+        "next": "up",
+        "next_tag": "RP",
+        "above": "S",
+        "subcat": "VP->VBN-PRT-NP-PP",
+        "voice": "active",
+        "particle": "up",
+        "before": "they",
+        "after": "up",
+        "after_phrase": "PRT",
+        "preposition": "at",
+    }
+    assert [columns[name][1] for name in ("lemma", "before", "after", "preposition")] == [
+        *("have", "they", "picked", None)
+    ]
+
+
+def test_a_predicate_at_the_ends_of_a_sentence():
+    nodes = RoleTree(parse_tree("(VP (VB Go))"))
+    columns = predicate_features(nodes, [0], lemmatize=None)
+    assert columns["lemma"] == ["go"]
+    for name in ("previous", "previous_tag", "next", "next_tag", "above", "before", "after"):
+        assert columns[name] == [None]
+    assert predicate_features(RoleTree(Tree("VB", (), "Go")), [0])["above"] == [None]
+
+
+def test_names_of_predicate_features():
+    nodes = RoleTree(parse_tree("(VP (VB Go))"))
+    with pytest.raises(StructlearnError, match="SL132"):
+        predicate_features(nodes, [0], ["path"])
+    with pytest.raises(StructlearnError, match="SL131"):
+        predicate_features(nodes, [1])
+
+
+def test_labels_of_another_language():
+    labels = RoleLabels(
+        verbs=frozenset({"V"}),
+        verb="V",
+        participles=frozenset({"V"}),
+        verb_phrases=frozenset({"GV"}),
+        noun_phrases=frozenset({"GN"}),
+        have=frozenset({"a"}),
+    )
+    nodes = nodes_of("(P (GN (D le) (N chat)) (GV (V a) (GV (V vu) (GN (N rat)))))", labels=labels)
+    rat = nodes.node(4, 5)
+    found = features(nodes, [(3, [rat])], ["voice", "frame", "path"], lemmatize=None)
+    assert found == {"voice": ["active"], "frame": ["gn_v_[GN]"], "path": ["GN↑GV↓V"]}
+    # English labels know no verb here.
+    nodes = nodes_of("(P (GN (N chat)) (GV (V vu)))")
+    assert features(nodes, [(1, [1])], ["voice"]) == {"voice": ["active"]}
+
+
+def test_names_of_features():
+    assert set(FEATURES) == {*GILDEA_JURAFSKY, *ADDITIONAL}
+    assert len(GILDEA_JURAFSKY) == 7
+    assert len(set(FEATURES)) == len(FEATURES)
+    nodes = nodes_of(ASSUMED)
+    assert list(features(nodes, [(4, [1])])) == list(FEATURES)
+    assert ROLESET not in FEATURES
+    with pytest.raises(StructlearnError, match="SL132"):
+        features(nodes, [(4, [1])], ["nothing"])
+    assert features(nodes, [], ["head", "path", "lemma", "voice"]) == {
+        "head": [],
+        "path": [],
+        "lemma": [],
+        "voice": [],
+    }
+
+
+def test_columns_of_several_trees():
+    assert join_columns([{"a": ["x"], "b": [None]}, {"a": ["y", "z"], "b": ["1", "2"]}]) == {
+        "a": ["x", "y", "z"],
+        "b": [None, "1", "2"],
+    }
+
+
+@given(trees(), st.data())
+def test_nothing_depends_on_what_else_is_asked(tree, data):
+    nodes = RoleTree(tree)
+    everything = list(range(len(nodes)))
+    tokens = list(range(len(nodes.leaves)))
+    together = features(nodes, [(token, everything) for token in tokens])
+    token = data.draw(st.sampled_from(tokens))
+    node = data.draw(st.sampled_from(everything))
+    alone = features(RoleTree(tree), [(token, [node])])
+    row = token * len(everything) + node
+    assert alone == {name: [column[row]] for name, column in together.items()}
+    for column in together.values():
+        assert len(column) == len(tokens) * len(everything)
+        assert all(value is None or isinstance(value, str) for value in column)
+
+
+@given(trees(), st.data())
+def test_paths_can_be_walked(tree, data):
+    nodes = RoleTree(tree)
+    predicate = data.draw(st.integers(0, len(nodes.leaves) - 1))
+    node = data.draw(st.integers(0, len(nodes) - 1))
+    found = features(nodes, [(predicate, [node])], ["path", "partial_path", "path_length"])
+    path, partial, length = (column[0] for column in found.values())
+    assert path.startswith(partial)
+    assert path.count("↑") + path.count("↓") == int(length)
+    assert partial.count("↓") == 0
+    up, down = partial.count("↑"), path.count("↓")
+    top = node
+    for _ in range(up):
+        top = nodes.parents[top]
+    leaf = nodes.leaves[predicate]
+    for _ in range(down):
+        leaf = nodes.parents[leaf]
+    assert top == leaf
+
+
+def test_a_deep_tree():
+    tree = Tree.leaf("NN", "x")
+    for _ in range(3_000):
+        tree = Tree("NP", [tree])
+    tree = Tree("S", [tree, Tree("VP", [Tree.leaf("VBD", "fell")])])
+    nodes = RoleTree(tree)
+    (node,) = candidates(nodes, 1)
+    assert features(nodes, [(1, [node])], ["path"]) == {"path": ["NP↑S↓VP↓VB"]}
+
+
+@pytest.mark.parametrize("predicate", [-1, 9])
+def test_a_predicate_that_is_no_token(predicate):
+    with pytest.raises(StructlearnError, match="SL131"):
+        features(nodes_of(ASSUMED), [(predicate, [0])])

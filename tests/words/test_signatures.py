@@ -1,0 +1,75 @@
+import pytest
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.words.signatures import (
+    NORMALIZATIONS,
+    SIGNATURES,
+    english_signature,
+    registered,
+    shape_signature,
+    typographic,
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "initial", "signature"),
+    [
+        ("Zorbing", True, "UNK-INITC-ing"),
+        ("The", True, "UNK-INITC-KNOWNLC"),
+        ("Zorbing", False, "UNK-CAPS-ing"),
+        ("USX", True, "UNK-CAPS"),
+        ("zorbed", False, "UNK-LC-ed"),
+        ("zorbs", False, "UNK-LC-s"),
+        ("zorbss", False, "UNK-LC"),
+        ("1980s", False, "UNK-LC-NUM-s"),
+        ("12.5", False, "UNK-NUM"),
+        ("5B", False, "UNK-CAPS-NUM"),
+        ("well-known", False, "UNK-LC-DASH"),
+        ("A4-sized", False, "UNK-CAPS-NUM-DASH"),
+        ("nationality", False, "UNK-LC-ity"),
+        ("happily", False, "UNK-LC-ly"),
+        ("fly", False, "UNK-LC"),
+        ("...", False, "UNK"),
+        ("", False, "UNK"),
+    ],
+)
+def test_english_signatures(word, initial, signature):
+    assert english_signature(word, initial, {"the"})[0] == signature
+
+
+def test_english_signatures_are_dropped_from_the_end():
+    chain = ("UNK-LC-NUM-DASH-s", "UNK-LC-NUM-DASH", "UNK-LC-NUM", "UNK-LC", "UNK")
+    assert english_signature("1980-es", False, {}) == chain
+
+
+def test_signatures_of_shape_are_of_any_language():
+    chain = ("lower ιος", "lower ος", "lower ς", "lower")
+    assert shape_signature("πλοίαριος", False, {}) == chain
+    assert shape_signature("Ab", True, {})[-1] == "Initial"
+    assert shape_signature("Ab", False, {})[-1] == "Title"
+    assert shape_signature("B52", False, {})[0] == "Title+digit b00"
+    assert shape_signature("e-mail", False, {})[0] == "lower+mark ail"
+    assert shape_signature("東京", False, {})[0] == "lower 東京"
+    assert shape_signature("", False, {}) == ("none",)
+
+
+def test_typography():
+    assert typographic("“", 0)[0] == "``"
+    assert typographic('"', 0)[0] == "``"
+    assert typographic('"', 1)[0] == "''"
+    assert typographic("—", 0)[0] == "--"
+    assert "(" in typographic("[", 0)
+    assert typographic("don’t", 0) == ("don't",)
+    assert typographic("word", 0) == ()
+
+
+def test_functions_are_known_by_name():
+    assert registered(SIGNATURES, "signature", "english") is english_signature
+    assert registered(SIGNATURES, "signature", "shape") is shape_signature
+    assert registered(NORMALIZATIONS, "normalization", "typographic") is typographic
+
+
+@pytest.mark.parametrize("name", ["typographic", "", None, 3])
+def test_what_is_not_registered(name):
+    with pytest.raises(StructlearnError, match=r"SL405.*signature.*english, shape"):
+        registered(SIGNATURES, "signature", name)
