@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from importlib.metadata import distribution, entry_points, version
-from os.path import normpath
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
+KERNELS = ROOT / "spacy_structlearn" / "kernels"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 REGISTRIES = {
@@ -98,9 +98,22 @@ def test_every_kernel_is_built_and_again_when_its_header_changes():
     assert modules.keys() == kernels.keys()
     for source, path in kernels.items():
         assert modules[source]["name"] == source.removesuffix(".pyx").replace("/", ".")
-        headers = re.findall(r'cdef extern from "(.+?)"', path.read_text(encoding="utf8"))
-        depends = [normpath(Path(source).parent / header) for header in dict.fromkeys(headers)]
-        assert [normpath(d) for d in modules[source].get("depends", [])] == depends
+        assert modules[source].get("depends", []) == depends(path)
+
+
+def depends(path: Path) -> list[str]:
+    """The declarations and headers that a kernel includes."""
+    text = path.read_text(encoding="utf8")
+    found = []
+    for name in re.findall(r"^from spacy_structlearn\.kernels\.(\w+) cimport", text, re.MULTILINE):
+        found += [KERNELS / f"{name}.pxd", *headers(KERNELS / f"{name}.pxd")]
+    return [item.relative_to(ROOT).as_posix() for item in [*found, *headers(path)]]
+
+
+def headers(path: Path) -> list[Path]:
+    """The headers that a file includes, each once."""
+    names = re.findall(r'cdef extern from "(.+?)"', path.read_text(encoding="utf8"))
+    return [path.parent / name for name in dict.fromkeys(names)]
 
 
 def test_a_wheel_takes_every_file_of_the_package(tmp_path):

@@ -11,20 +11,15 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 import numpy as np
 
+from spacy_structlearn.kernels.hashing cimport finalize
+
 cdef uint64_t SEED = <uint64_t>0x9E3779B97F4A7C15
 cdef double LEAST = 1e-300  # as in `witten_bell`
 
 
-cdef inline uint64_t mix(uint64_t x) noexcept nogil:
-    """The finaliser of SplitMix64, as in `features`."""
-    x = (x ^ (x >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    x = (x ^ (x >> 27)) * <uint64_t>0x94D049BB133111EB
-    return x ^ (x >> 31)
-
-
 cdef inline uint64_t extend(uint64_t key, uint64_t symbol) noexcept nogil:
     """The key of a tuple with one more value."""
-    return mix(mix(key + 1) ^ symbol)
+    return finalize(finalize(key + 1) ^ symbol)
 
 
 cdef Py_ssize_t slots_for(Py_ssize_t n) noexcept nogil:
@@ -50,7 +45,7 @@ def group(const uint64_t[::1] keys):
     cdef int32_t[::1] first = firsts, numbers = ids, slots = np.full(size, -1, dtype=np.int32)
     with nogil:
         for i in range(n):
-            slot = mix(keys[i]) & mask
+            slot = finalize(keys[i]) & mask
             while slots[slot] >= 0 and keys[first[slots[slot]]] != keys[i]:
                 slot = (slot + 1) & mask
             if slots[slot] < 0:
@@ -89,7 +84,7 @@ cdef class KeyIndex:
         self.slots = np.full(size, -1, dtype=np.int32)
         with nogil:
             for i in range(n):
-                slot = mix(keys[i]) & self.mask
+                slot = finalize(keys[i]) & self.mask
                 while self.slots[slot] >= 0:
                     repeated = repeated or keys[self.slots[slot]] == keys[i]
                     slot = (slot + 1) & self.mask
@@ -116,7 +111,7 @@ cdef class KeyIndex:
         return out
 
     cdef inline int32_t place(self, uint64_t key) noexcept nogil:
-        cdef uint64_t slot = mix(key) & self.mask
+        cdef uint64_t slot = finalize(key) & self.mask
         while self.slots[slot] >= 0 and self.known[self.slots[slot]] != key:
             slot = (slot + 1) & self.mask
         return self.slots[slot]

@@ -17,6 +17,8 @@ from libc.string cimport memset
 
 import numpy as np
 
+from spacy_structlearn.kernels.hashing cimport mix
+
 cdef extern from *:
     """
     #if defined(__GNUC__)
@@ -157,14 +159,6 @@ cdef class Hasher:
                     state ^= columns[at, self.term_columns[j]]
                 state = mix(state)
             out[k] = state & self.mask
-
-
-cdef inline uint64_t mix(uint64_t state) noexcept nogil:
-    """The finaliser of splitmix64 (Steele et al. 2014): every bit changes half of the others."""
-    state += <uint64_t>0x9E3779B97F4A7C15
-    state = (state ^ (state >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    state = (state ^ (state >> 27)) * <uint64_t>0x94D049BB133111EB
-    return state ^ (state >> 31)
 
 
 def number_keys(const uint64_t[::1] keys, int32_t[::1] ids):

@@ -10,15 +10,9 @@ from cpython.unicode cimport (
 )
 from libc.stdint cimport int32_t, uint64_t
 
+from spacy_structlearn.kernels.hashing cimport mix
+
 DEF LONGEST = 16
-
-
-cdef inline uint64_t mix(uint64_t state) noexcept nogil:
-    """As in `_chain`."""
-    state += <uint64_t>0x9E3779B97F4A7C15
-    state = (state ^ (state >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    state = (state ^ (state >> 27)) * <uint64_t>0x94D049BB133111EB
-    return state ^ (state >> 31)
 
 
 def affixes(list words, const int32_t[::1] lengths, uint64_t[:, ::1] out):

@@ -19,26 +19,25 @@ splits whose two sides, multiplied, are 2**126 times smaller than those of the b
 
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
 import numpy as np
 
-cdef extern from "../../kernels/vectors.h" nogil:
-    float power_of_two(int e) noexcept
-    int exponent_of(float x) noexcept
-    unsigned int flush_subnormals() noexcept
-    void restore_subnormals(unsigned int before) noexcept
-    float dot(const float* p, const float* x, int n) noexcept
-    void add_matvec(float* out, const float* p, const float* x, int rows, int n, float scale) noexcept
-    void vecmat(float* out, const float* p, const float* w, int rows, int n) noexcept
-    void add_outer(float* out, const float* b, const float* c, int nb, int nc, float scale) noexcept
-    float push_edge(const float* w, const float* b, const float* c, int nb, int nc, float g,
-                    float* ob, float* oc) noexcept
-    void outer_sums(float* m, int ldm, const float* left, int ldl, const float* right, int ldr,
-                    const float* f, int nk, int nl, int nr) noexcept
-    void add_products(float* out, int ldo, const float* a, int lda, const float* b, int ldb,
-                      const float* g, int nk, int nd, int nc) noexcept
+from spacy_structlearn.kernels.arrays cimport grow
+from spacy_structlearn.kernels.vectors cimport (
+    add_matvec,
+    add_outer,
+    add_products,
+    dot,
+    exponent_of,
+    flush_subnormals,
+    outer_sums,
+    power_of_two,
+    push_edge,
+    restore_subnormals,
+    vecmat,
+)
 
 cdef enum:
     VITERBI = 0
@@ -229,14 +228,6 @@ cdef struct Work:
 # ---------------------------------------------------------------------------------------------
 # memory
 # ---------------------------------------------------------------------------------------------
-cdef inline int grow(void** data, size_t n, size_t item) noexcept nogil:
-    cdef void* fresh = realloc(data[0], n * item if n * item > 0 else 1)
-    if fresh == NULL:
-        return -1
-    data[0] = fresh
-    return 0
-
-
 cdef int reserve_cells(Forest* f, int n) noexcept nogil:
     if n <= f.cells_size:
         return 0

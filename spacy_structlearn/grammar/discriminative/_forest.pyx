@@ -15,30 +15,27 @@ that no outside score exceeds 2**64, nor its product with a weight of 2**58 what
 
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 import numpy as np
 
-cdef extern from "../../kernels/vectors.h" nogil:
-    float power_of_two(int e) noexcept
-    int exponent_of(float x) noexcept
-    unsigned int flush_subnormals() noexcept
-    void restore_subnormals(unsigned int before) noexcept
-    int lowest_bit(uint64_t mask) noexcept
-    float dot(const float* p, const float* x, int n) noexcept
-    void add_matvec(float* out, const float* p, const float* x, int rows, int n, float scale) noexcept
-    void vecmat(float* out, const float* p, const float* w, int rows, int n) noexcept
-    void masked_outer(float* m, uint64_t left, const float* b, const float* c, float scale,
-                      int nc) noexcept
-    void masked_inside(float* out, uint64_t parent, uint64_t left, const float* p, const float* m,
-                       int nb, float scale, int nc) noexcept
-    void masked_outside(float* w, uint64_t parent, uint64_t left, const float* p, const float* o,
-                        int nb, int nc) noexcept
-    float masked_push(const float* w, uint64_t left, const float* b, const float* c, float g,
-                      float* ob, float* oc, int nc) noexcept
-    void masked_count(float* counts, uint64_t parent, uint64_t left, const float* p,
-                      const float* o, const float* m, float scale, int nb, int nc) noexcept
+from spacy_structlearn.kernels.arrays cimport grow
+from spacy_structlearn.kernels.vectors cimport (
+    add_matvec,
+    dot,
+    exponent_of,
+    flush_subnormals,
+    lowest_bit,
+    masked_count,
+    masked_inside,
+    masked_outer,
+    masked_outside,
+    masked_push,
+    power_of_two,
+    restore_subnormals,
+    vecmat,
+)
 
 cdef int NOTHING = -(1 << 28)  # the power of two of a vector of zeros
 cdef double LOG_2 = 0.6931471805599453
@@ -95,14 +92,6 @@ cdef struct Room:
     float above[64]  # MOST
     float z
     int z_power
-
-
-cdef int grow(void** data, size_t n, size_t size) noexcept nogil:
-    cdef void* fresh = realloc(data[0], n * size if n * size > 0 else 1)
-    if fresh == NULL:
-        return -1
-    data[0] = fresh
-    return 0
 
 
 cdef int delimits(const int32_t[::1] offsets, Py_ssize_t total) except -1:

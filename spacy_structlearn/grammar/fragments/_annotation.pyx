@@ -10,10 +10,12 @@ make a state, packed into one key.
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 import numpy as np
+
+from spacy_structlearn.kernels.arrays cimport grow
 
 cdef enum:
     BITS = 20  # of each of the numbers in a key
@@ -79,14 +81,6 @@ cdef class AnnotationRoom:
         free(c.node); free(c.key); free(c.next); free(c.rank); free(c.table)
         free(c.head); free(c.tails); free(c.source)
         free(p.begins); free(p.nodes); free(p.keys); free(p.tails); free(p.edges)
-
-
-cdef inline int grow(void** data, size_t n, size_t item) noexcept nogil:
-    cdef void* fresh = realloc(data[0], n * item)
-    if fresh == NULL:
-        return OUT_OF_MEMORY
-    data[0] = fresh
-    return DONE
 
 
 cdef int reserve_nodes(Copies* c) noexcept nogil:

@@ -9,16 +9,14 @@ from libc.stdint cimport int32_t, uint64_t
 
 import numpy as np
 
+from spacy_structlearn.kernels.hashing cimport mix
+
 
 cdef inline uint64_t mixed(uint64_t state, uint64_t value) noexcept nogil:
-    """The finaliser of splitmix64 (Steele et al. 2014) of both: every bit changes half of all."""
-    state = state * <uint64_t>0xD1342543DE82EF95 + value + <uint64_t>0x9E3779B97F4A7C15
-    state = (state ^ (state >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    state = (state ^ (state >> 27)) * <uint64_t>0x94D049BB133111EB
-    return state ^ (state >> 31)
+    return mix(state * <uint64_t>0xD1342543DE82EF95 + value)
 
 
-def mix(const uint64_t[::1] keys, const uint64_t[::1] values):
+def mix_pairs(const uint64_t[::1] keys, const uint64_t[::1] values):
     """A hash of each pair, uint64 (n); the order of the two matters.
 
     keys, values: uint64 (n). Raises ValueError if there are not as many of both.

@@ -437,11 +437,13 @@ class FeatureHasher:
                 keys = _mixed(keys, sites.tags[:, place])
             else:
                 rows = sites.words[:, place]
-                keys = _fragments.mix(keys, attributes[rows, self._columns[name]])
+                keys = _fragments.mix_pairs(keys, attributes[rows, self._columns[name]])
         return keys
 
 
 def _mixed(keys: Any, numbers: NDArray[np.int32]) -> Hashes:
     """Keys that depend on small numbers from -1 on, too."""
     keys = np.broadcast_to(keys, numbers.shape)
-    return _fragments.mix(np.ascontiguousarray(keys), (numbers + np.int32(2)).astype(np.uint64))
+    return _fragments.mix_pairs(
+        np.ascontiguousarray(keys), (numbers + np.int32(2)).astype(np.uint64)
+    )

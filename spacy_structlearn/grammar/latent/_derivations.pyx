@@ -17,11 +17,12 @@ from libc.stdlib cimport free, malloc
 
 import numpy as np
 
-cdef extern from "../../kernels/vectors.h":
-    float dot(const float* p, const float* x, int n) noexcept nogil
-    void vecmat(float* out, const float* p, const float* w, int rows, int n) noexcept nogil
-    unsigned int flush_subnormals() noexcept nogil
-    void restore_subnormals(unsigned int before) noexcept nogil
+from spacy_structlearn.kernels.vectors cimport (
+    dot,
+    flush_subnormals,
+    restore_subnormals,
+    vecmat,
+)
 
 cdef enum:
     CHUNK = 8192  # floats of outer products at a time: half of a first-level cache

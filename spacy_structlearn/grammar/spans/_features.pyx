@@ -18,6 +18,8 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 import numpy as np
 
+from spacy_structlearn.kernels.hashing cimport mix
+
 ctypedef fused real:
     float
     double
@@ -29,14 +31,6 @@ cdef enum:
     FIELDS = 4  # of the table
 
 LENGTH_TERM, SHAPE_TERM = <int>LENGTH, <int>SHAPE
-
-
-cdef inline uint64_t mix(uint64_t state) noexcept nogil:
-    """The finaliser of splitmix64 (Steele et al. 2014): every bit changes half of the others."""
-    state += <uint64_t>0x9E3779B97F4A7C15
-    state = (state ^ (state >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    state = (state ^ (state >> 27)) * <uint64_t>0x94D049BB133111EB
-    return state ^ (state >> 31)
 
 
 cdef class SpanHasher:

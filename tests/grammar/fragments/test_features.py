@@ -290,14 +290,14 @@ words = st.integers(0, 2**64 - 1)
 @given(st.lists(st.tuples(words, words), max_size=20))
 def test_mixing_against_python(pairs):
     keys, values = np.array(pairs, dtype=np.uint64).reshape(-1, 2).T.copy()
-    found = _fragments.mix(keys, values)
+    found = _fragments.mix_pairs(keys, values)
     assert found.dtype == np.uint64
     assert found.tolist() == [plain.mix(*pair) for pair in pairs]
 
 
 def test_mixing_needs_as_many_values():
     with pytest.raises(ValueError, match="not as many"):
-        _fragments.mix(np.zeros(2, np.uint64), np.zeros(3, np.uint64))
+        _fragments.mix_pairs(np.zeros(2, np.uint64), np.zeros(3, np.uint64))
 
 
 # Keys whose upper bits are alike stand side by side in a table.

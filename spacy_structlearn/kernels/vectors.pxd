@@ -1,0 +1,32 @@
+"""Products of short vectors and matrices of floats, and powers of two; see `vectors.h`."""
+
+from libc.stdint cimport uint64_t
+
+
+cdef extern from "vectors.h" nogil:
+    float power_of_two(int e) noexcept
+    int exponent_of(float x) noexcept
+    unsigned int flush_subnormals() noexcept
+    void restore_subnormals(unsigned int before) noexcept
+    float dot(const float* p, const float* x, int n) noexcept
+    void add_matvec(float* out, const float* p, const float* x, int rows, int n, float
+        scale) noexcept
+    void vecmat(float* out, const float* p, const float* w, int rows, int n) noexcept
+    void add_outer(float* out, const float* b, const float* c, int nb, int nc, float scale) noexcept
+    float push_edge(const float* w, const float* b, const float* c, int nb, int nc, float g,
+        float* ob, float* oc) noexcept
+    void outer_sums(float* m, int ldm, const float* left, int ldl, const float* right, int ldr,
+        const float* f, int nk, int nl, int nr) noexcept
+    void add_products(float* out, int ldo, const float* a, int lda, const float* b, int ldb,
+        const float* g, int nk, int nd, int nc) noexcept
+    int lowest_bit(uint64_t mask) noexcept
+    void masked_outer(float* m, uint64_t left, const float* b, const float* c, float scale, int
+        nc) noexcept
+    void masked_inside(float* out, uint64_t parent, uint64_t left, const float* p, const float*
+        m, int nb, float scale, int nc) noexcept
+    void masked_outside(float* w, uint64_t parent, uint64_t left, const float* p, const float*
+        o, int nb, int nc) noexcept
+    float masked_push(const float* w, uint64_t left, const float* b, const float* c, float g,
+        float* ob, float* oc, int nc) noexcept
+    void masked_count(float* counts, uint64_t parent, uint64_t left, const float* p, const
+        float* o, const float* m, float scale, int nb, int nc) noexcept
