@@ -2,6 +2,7 @@
 
     python corpora/fetch.py ewt
     python training/benchmarks/house.py --before CHECKOUT
+    python training/benchmarks/house.py --ci
 
 CHECKOUT is another checkout of this project whose kernels are built there (`pip install -e .`, or
 `python setup.py build_ext --inplace`, and its egg-info); figures that compare are left out without
@@ -12,6 +13,11 @@ lines.package        lines of .py, .pyx, .pxd, .pyi, .h and .cfg in spacy_struct
                      without its data; package_of: those of each suffix
 lines.tests          lines of .py in tests; lines.training: in training, without its folder work
 lines.saved          how many fewer there are than before
+files.grammar_per_room_max   the largest number of source files in a folder of grammar/
+inside_passes        functions of the kernels of grammar/ whose name begins with inside; one that
+                     calls another one of its kernel is not counted again
+decoders.implementations     kernels of grammar/ with a function that chooses the best tree of a
+                     forest: best, best_tree or viterbi
 settings.learners    registered architectures that hold a learner: `build_x = architecture(X)`, a
                      function decorated with the settings X, or one that calls `learner_model`; of
                      two versions the later one
@@ -36,9 +42,14 @@ same_output          1 if `structlearn apply` writes the same bytes for EWT's de
 speed                CPU time now by CPU time before, of some documents of EWT's dev: the pipeline,
                      and each of its components on what those before it annotate. PAIRS pairs of
                      processes, which work by turns, ROUNDS times; the median ratio of each pair,
-                     and the median of these. speed.load: of LOADS pairs that load the pipeline
+                     and the median of these. speed.load: of LOADS pairs that load the pipeline.
+                     speed.bare_grammar: the grammar of the shipped parser without its span
+                     features, decoder max_rule_product. speed.training: a training of each of
+                     TRAININGS on trees of EWT's train
 speed.interval       the ratios between which the median of all pairs that there could be is with a
                      probability of 94 % or more
+ci.wall_s            with --ci: seconds that .ci/run takes in a clean clone; ci.parts: seconds of
+                     its parts, some of which run at the same time; tests.wall_s: those of pytest
 date, before         of the run; the commit of CHECKOUT
 """
 
@@ -56,11 +67,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from functools import cached_property, partial
 from hashlib import blake2b
+from itertools import islice
 from math import comb
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import process_time
+from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 if sys.version_info >= (3, 11):
@@ -69,7 +81,8 @@ else:
     import tomli as tomllib
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import ROOT, record
+from ewt import treebank
+from recording import CORPORA, ROOT, record
 
 PACKAGE = "spacy_structlearn"
 RESULTS = "house"
@@ -86,7 +99,37 @@ COMPONENTS = {
     "sentence_splitter": "splitter",
     "srl_labeler": "labeler",
 }
+# Name of the figure: factory and settings of a component whose training is timed.
+TRAININGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "chunker": ("np_chunker", {"@architectures": f"{PACKAGE}.CRF.v2", "max_iterations": 30}),
+    "grammar": (
+        "constituency_parser",
+        {
+            "@architectures": f"{PACKAGE}.LatentGrammar.v2",
+            "rounds": 2,
+            "split_iterations": 5,
+            "merge_iterations": 3,
+            "smooth_iterations": 3,
+        },
+    ),
+    "conditional": (
+        "constituency_parser",
+        {
+            "@architectures": f"{PACKAGE}.ConditionalGrammar.v2",
+            "rounds": 1,
+            "split_iterations": 3,
+            "merge_iterations": 2,
+            "smooth_iterations": 2,
+            "conditional_iterations": 3,
+            "solver": "lbfgs",
+        },
+    ),
+}
+TREES = 500  # of EWT's train, that each of them learns from
+TRAINED = 5  # pairs of processes that train
 _VERSIONED = re.compile(rf"{PACKAGE}\.(\w+)\.v(\d+)")
+_FUNCTION = re.compile(r"^(?:cdef|cpdef|def) [^(\n]*?(\w+)\(", re.MULTILINE)
+_TOOK = re.compile(r"^== (.+) took (\d+) s$", re.MULTILINE)  # what .ci/run prints
 _CLASS = re.compile(r"^\s*(?:cdef )?class (\w+)", re.MULTILINE)
 
 Figures = dict[str, Any]
@@ -402,8 +445,28 @@ def counted(checkout: Path) -> tuple[Figures, dict[str, list[str]]]:
         "settings.learners": len({learner for learner, _ in defined}),
         "settings.n": len(defined),
         "settings.places_max": max(map(len, defined.values())),
+        **rooms(checkout),
         **{key: len(found) for key, found in named.items()},
     }, named
+
+
+def rooms(checkout: Path) -> Figures:
+    """What the folders of grammar/ hold."""
+    grammar = checkout / PACKAGE / "grammar"
+    suffixes = (".py", ".pyx", ".pxd", ".pxi", ".h")
+    files = Counter(path.parent for suffix in suffixes for path in grammar.rglob(f"*{suffix}"))
+    inside, decoders = set(), set()
+    for path in grammar.rglob("*.py[xi]"):
+        for name in _FUNCTION.findall(path.read_text(encoding="utf8")):
+            if name.startswith("inside"):
+                inside.add((path, name.removesuffix("_outside")))
+            if name in ("best", "best_tree", "viterbi"):
+                decoders.add(path)
+    return {
+        "files.grammar_per_room_max": max(files.values()),
+        "inside_passes": len(inside),
+        "decoders.implementations": len(decoders),
+    }
 
 
 # --- in processes of their own --------------------------------------------------------------------
@@ -448,6 +511,39 @@ def load() -> Figures:
     return {"load": process_time() - start}
 
 
+def bare_parser(nlp: Any) -> Callable[[list[Any]], Iterable[Any]]:
+    """Parses Docs with the grammar of a pipeline's parser alone, without its span features."""
+    try:
+        from spacy_structlearn.grammar.chart.decode import ChartParser
+    except ImportError:  # an earlier checkout
+        from spacy_structlearn.grammar.decode import ChartParser
+
+    grammar = nlp.get_pipe("constituency_parser").parameters.grammar
+    parser = ChartParser(grammar, decoder="max_rule_product")
+    return lambda docs: parser.parse([t.text for t in s] for doc in docs for s in doc.sents)
+
+
+def training() -> Figures:
+    """CPU seconds of each of TRAININGS."""
+    from spacy import blank
+    from spacy.training import Example
+
+    from spacy_structlearn.pipeline.readers import read_treebank
+
+    nlp = blank("en")
+    files = treebank(CORPORA, "train")
+    docs = islice((doc for _, doc in read_treebank(nlp.vocab, files["trees"])), TREES)
+    examples = [Example(doc.copy(), doc) for doc in docs]
+    seconds = {}
+    for name, (factory, model) in TRAININGS.items():
+        component: Any = nlp.create_pipe(factory, config={"model": model})
+        component.initialize(lambda: examples, nlp=nlp)
+        start = process_time()
+        component.fit(examples)
+        seconds[f"training.{name}"] = process_time() - start
+    return seconds
+
+
 def serve() -> None:
     """Take texts from standard input and print the names of what can be timed; then for each name
     that is read the CPU seconds of the pipeline, or of a component, on them."""
@@ -462,6 +558,7 @@ def serve() -> None:
         timed[COMPONENTS.get(name, name)] = pipe, docs
         # What a component does once, such as filling a cache, is none of its speed.
         docs = list(pipe([doc.copy() for doc in docs]))
+    timed["bare_grammar"] = bare_parser(nlp), docs
     print(json.dumps(list(timed)), flush=True)
     for line in sys.stdin:
         print(_fastest(*timed[line.strip()]), flush=True)
@@ -481,7 +578,11 @@ def _fastest(pipe: Pipe, items: list[Any]) -> float:
     return min(seconds)
 
 
-MEASUREMENTS: dict[str, Callable[[], Figures]] = {"formulas": formulas, "load": load}
+MEASUREMENTS: dict[str, Callable[[], Figures]] = {
+    "formulas": formulas,
+    "load": load,
+    "training": training,
+}
 
 
 def environment(checkout: Path) -> dict[str, str]:
@@ -556,10 +657,12 @@ def compared_speed(before: Path, texts: list[str]) -> Figures:
             ratios.setdefault(name, []).append(median(found))
         now.close()
         then.close()
-    for number in range(LOADS):
-        order = (before, ROOT) if number % 2 else (ROOT, before)
-        loads = {checkout: measured(checkout, "load")["load"] for checkout in order}
-        ratios.setdefault("load", []).append(loads[ROOT] / loads[before])
+    for name, pairs in {"load": LOADS, "training": TRAINED}.items():
+        for number in range(pairs):
+            order = (before, ROOT) if number % 2 else (ROOT, before)
+            found = {checkout: measured(checkout, name) for checkout in order}
+            for key, seconds in found[ROOT].items():
+                ratios.setdefault(key, []).append(seconds / found[before][key])
     return {
         **{f"speed.{name}": median(found) for name, found in ratios.items()},
         **{f"speed.interval.{name}": interval(found) for name, found in ratios.items()},
@@ -574,6 +677,27 @@ def interval(values: Sequence[float], confidence: float = 0.93) -> list[float]:
         outside, rank = more, rank + 1
     found = sorted(values)
     return [found[rank], found[n - 1 - rank]]
+
+
+# --- what CI takes --------------------------------------------------------------------------------
+def ci() -> Figures:
+    """Seconds that .ci/run takes in a clean clone, in all and part by part.
+
+    Raises CalledProcessError if it fails.
+    """
+    with TemporaryDirectory() as folder:
+        clone = Path(folder, "clone")
+        subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+        start = perf_counter()
+        command = [clone / ".ci" / "run"]
+        run = subprocess.run(command, cwd=clone, stdout=subprocess.PIPE, text=True, check=True)
+        seconds = perf_counter() - start
+    parts = {name: int(took) for name, took in _TOOK.findall(run.stdout)}
+    return {
+        "ci.wall_s": seconds,
+        **{f"ci.parts.{name.replace(' ', '_')}": took for name, took in parts.items()},
+        "tests.wall_s": parts["tests"],
+    }
 
 
 # --- all of it ------------------------------------------------------------------------------------
@@ -605,6 +729,7 @@ def figures(before: Path | None) -> Iterator[Figures]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="what to compare with")
+    parser.add_argument("--ci", action="store_true", help="only run .ci/run, and record its times")
     parser.add_argument("--measure", choices=MEASUREMENTS, help=argparse.SUPPRESS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -614,7 +739,7 @@ def main() -> None:
     if args.serve:
         serve()
         return
-    for found in figures(args.before and args.before.resolve()):
+    for found in [ci()] if args.ci else figures(args.before and args.before.resolve()):
         record(RESULTS, found)
         for key, value in found.items():
             print(f"{key:36} {value}", flush=True)
