@@ -170,8 +170,13 @@ def speed(settings: LikelihoodSettings, data: SequenceData, rounds: int) -> dict
     figures: dict[str, float] = {}
 
     def objective(threads: int = 1, make_engine: MakeEngine = make_engine) -> Any:
-        return replace(settings, threads=threads).objective(
-            model, *concatenate([data], model.labels), make_engine=make_engine
+        return settings.objective_kind(
+            model,
+            *concatenate([data], model.labels),
+            l2=settings.l2,
+            threads=threads,
+            shards=settings.shards,
+            make_engine=make_engine,
         )
 
     for _ in tqdm(range(rounds), desc="evaluations", unit=" rounds", disable=None):
