@@ -1,6 +1,7 @@
 """What is said of training on a cluster: differences of models, and the figures of a small run."""
 
 from dataclasses import replace
+from functools import partial
 
 import cluster
 import numpy as np
@@ -53,5 +54,5 @@ def test_figures(two_machines, monkeypatch, tmp_path):
     assert figures["ray.recovery_s"] > 0
     # A vector to each machine, and a gradient of each shard.
     assert 32 <= figures["ray.bytes_per_parameter"] < 64
-    makers = {"CRF": lambda threads: cluster.chain_trainer(settings, data, threads)}
+    makers = {"CRF": partial(cluster.chain_trainer, settings, data)}
     assert cluster.compare(makers) == {"ray.max_abs_difference": 0.0, "ray.deaths": 1}
