@@ -1,14 +1,10 @@
-"""The scripts of training/ are no package: they import one another as neighbours."""
+"""What the tests of the scripts in training/ share."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = ("benchmarks", "reliability", "reproduce")
-for folder in ("corpora", "training", *(f"training/{name}" for name in SCRIPTS)):
-    sys.path.insert(0, str(ROOT / folder))
 
 
 @pytest.fixture(scope="session")
@@ -31,11 +27,11 @@ def sample():
 @pytest.fixture
 def treebanks(monkeypatch):
     """Puts trees in place of all treebanks. train, fit: of these parts; others: of all others."""
-    import pk_models
+    from training.common.treebanks import TREES
 
     def use(train, fit, others):
         parts = {"train": train, "fit": fit, **dict.fromkeys(("tune", "dev", "test"), others)}
-        for corpus in pk_models.TREES:
-            monkeypatch.setitem(pk_models.TREES, corpus, lambda corpora, split: parts[split])
+        for corpus in TREES:
+            monkeypatch.setitem(TREES, corpus, lambda corpora, split: parts[split])
 
     return use

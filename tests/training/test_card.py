@@ -4,7 +4,6 @@ known of the models, and that a card changes nothing but meta.json."""
 import shutil
 from pathlib import Path
 
-import card
 import numpy as np
 import pytest
 import srsly
@@ -23,6 +22,7 @@ from spacy_structlearn.classification import (
 from spacy_structlearn.classification.stages import Stages
 from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
 from spacy_structlearn.pipeline.readers import read_treebank
+from training.pipeline import card
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "corpora" / "sample"

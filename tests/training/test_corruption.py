@@ -1,18 +1,13 @@
 """Whether the harness of damaged files finds what is silent, and that small pipelines pass."""
 
-import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 import spacy
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training" / "reliability"))
-
-import corruption
-from small_pipelines import dev_docs, write_config, write_corpus
-
 from spacy_structlearn.pipeline import digests, fitting
+from training.reliability import corruption
+from training.reliability.small_pipelines import dev_docs, write_config, write_corpus
 
 
 def test_small_pipelines_pass():

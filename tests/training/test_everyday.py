@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from everyday import MARK, parse_marked, read_everyday
 from hypothesis import given
 from hypothesis import strategies as st
+
+from training.common.everyday import MARK, parse_marked, read_everyday
 
 FOLDER = Path(__file__).resolve().parents[1] / "everyday"
 PATHS = sorted(FOLDER.glob("*.txt"))

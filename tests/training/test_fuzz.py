@@ -2,20 +2,21 @@
 
 import sys
 
-import fuzz
 import pytest
-from fuzz_targets import kernels, loaders, workloads
-from fuzz_targets.choices import Choices
-from fuzz_targets.pipeline import Pipeline, mixed
-from fuzz_targets.readers import Readers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from training.reliability import fuzz
+from training.reliability.fuzz_targets import kernels, loaders, workloads
+from training.reliability.fuzz_targets.choices import Choices
+from training.reliability.fuzz_targets.pipeline import Pipeline, mixed
+from training.reliability.fuzz_targets.readers import Readers
 
 FEW = ("crf_l1", "hmm", "latent", "bayes_net", "isbn")
 KERNELS = (
     "sequence._chain",
-    "grammar._chart",
-    "grammar._derivations",
+    "grammar.chart._chart",
+    "grammar.latent._derivations",
     "classification._counts",
     "isbn._network",
     "isbn._search",

@@ -4,8 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import house
 import pytest
+
+from training.benchmarks import house
 
 PROJECT = """\
 [project.entry-points.spacy_architectures]

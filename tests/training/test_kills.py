@@ -1,7 +1,6 @@
 """Whether the harness of kills finds what is lost, and that a small training loses nothing."""
 
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +8,13 @@ import pytest
 import spacy
 
 from spacy_structlearn.pipeline import digests, fitting
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training" / "reliability"))
-from small_pipelines import SMALL, dev_docs, predictions, write_config, write_corpus
+from training.reliability.small_pipelines import (
+    SMALL,
+    dev_docs,
+    predictions,
+    write_config,
+    write_corpus,
+)
 
 # It takes modules that Windows has not.
 kills = pytest.importorskip("kills", reason="needs fork", exc_type=ImportError)

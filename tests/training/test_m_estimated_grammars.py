@@ -7,16 +7,16 @@ import sys
 from dataclasses import replace
 from importlib.util import find_spec
 
-import m_estimated_grammars as script
-import me_report
 import pytest
-import recording
-from m_estimated_grammars import Run
 
 from spacy_structlearn.grammar.fragments.features import (
     FRAGMENT_TEMPLATES,
     FragmentTemplates,
 )
+from training.beyond.m_estimated_grammars import __main__ as script
+from training.beyond.m_estimated_grammars import report
+from training.beyond.m_estimated_grammars.__main__ import Run
+from training.common import recording
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def small(monkeypatch, tmp_path, treebanks, trees):
     for module in (recording, script):
         monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
     if find_spec("matplotlib") is None:
-        monkeypatch.setattr(me_report, "plot", lambda *_: False)
+        monkeypatch.setattr(report, "plot", lambda *_: False)
     return Run(tmp_path, tmp_path / "work")
 
 

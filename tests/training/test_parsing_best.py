@@ -9,17 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import parsing_best
-import pb_models
-import pk_models
 import pytest
-import recording
-from paper_report import flat
-from pb_models import Learner, Model, Run
 from spacy.util import registry
 
 from spacy_structlearn.grammar.chart.decode import DECODERS
 from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
+from training.beyond.span_parser import __main__ as parsing_best
+from training.common import kept, parsers, recording
+from training.common.parsers import Learner, Model, Run
+from training.common.report import flat
 
 ROOT = Path(__file__).resolve().parents[2]
 FEATURES = SpanFeaturesSettings(buckets=2**12)
@@ -73,15 +71,15 @@ def small(monkeypatch, tmp_path, treebanks, trees):
         "in_process": lambda function, *arguments: function(*arguments),
         "SETTINGS": {
             corpus: replace(settings, rounds=1, split_iterations=2, merge_iterations=1)
-            for corpus, settings in pb_models.SETTINGS.items()
+            for corpus, settings in parsers.SETTINGS.items()
         },
         "FOLDS": {"wsj": 2, "ewt": 2},
         "NETWORK_CONFIG": config,
     }.items():
-        monkeypatch.setattr(pb_models, name, value)
+        monkeypatch.setattr(parsers, name, value)
     own = parsing_best
     for name, value in {
-        "SETTINGS": pb_models.SETTINGS,
+        "SETTINGS": parsers.SETTINGS,
         "FEATURES": FEATURES,
         "SPAN": SPAN,
         "BOTH": BOTH,
@@ -106,30 +104,20 @@ def figures_of(step, run):
 
 
 # --- grammars that are kept -----------------------------------------------------------------------
-def test_grammars_of_all_trees_are_where_other_scripts_keep_them(small, trees):
-    settings = pb_models.SETTINGS["wsj"]
-    kept = small.kept("wsj", "train", settings)
-    path = pk_models.grammar_path(small.work, "wsj", "train", settings)
-    assert kept.path(trees[:40]) == path
-    assert not path.exists()
-    trained, notes = kept.grammar(trees[:40])
-    again, _ = pk_models.kept_grammar(small.work, small.corpora, "wsj", "train", settings)
-    assert again == trained
-    assert notes["cpu_s"] > 0
-
-
-def test_a_kept_grammar_is_not_trained_again(small, trees, monkeypatch):
-    kept = small.kept("wsj", "train", pb_models.SETTINGS["wsj"])
+def test_grammars_are_kept_and_not_trained_again(small, trees, monkeypatch):
+    settings = parsers.SETTINGS["wsj"]
+    own = small.kept("wsj", "train", settings)
+    assert own.path(trees[:40]) == kept.grammar_path(small.work, "wsj", "train", settings)
 
     def grammar():
-        trainer = kept.trainer(None, [trees[:20], trees[20:39]])
-        assert trainer.parameters() == kept.initialize([trees[:39]])
+        trainer = own.trainer(None, [trees[:20], trees[20:39]])
+        assert trainer.parameters() == own.initialize([trees[:39]])
         assert not trainer.step()
         return trainer.parameters()
 
     first = grammar()
-    assert first == pk_models.train(trees[:39], kept.own, "plain")[0]
-    monkeypatch.setattr(pk_models, "train", None)
+    assert first == kept.train(trees[:39], own.own, "plain")[0]
+    monkeypatch.setattr(kept, "train", None)
     assert grammar() == first
 
 
@@ -137,7 +125,7 @@ def test_a_kept_grammar_is_not_trained_again(small, trees, monkeypatch):
 @pytest.mark.parametrize("learner", [SPAN, BOTH])
 def test_what_is_learned_is_kept(small, trees, monkeypatch, learner):
     first = small.learned("wsj", "train", learner)
-    monkeypatch.setattr(pb_models, "run_training", None)
+    monkeypatch.setattr(parsers, "run_training", None)
     again = small.learned("wsj", "train", learner)
     words = [tree.words() for tree in trees[40:52]]
     parses = [model.reader().parse(words) for model in (first, again)]
@@ -151,9 +139,9 @@ def test_what_is_learned_is_kept(small, trees, monkeypatch, learner):
 
 
 def test_features_are_learned_as_the_default_parser_learns_them():
-    model = registry.resolve({"model": pb_models.component_block(pb_models.CONFIG)["model"]})
+    model = registry.resolve({"model": parsers.component_block(parsers.CONFIG)["model"]})
     shipped = model["model"].attrs["estimator"]
-    own = pb_models.SPAN.estimator(shipped.base, pb_models.FOLDS["ewt"], shipped.threads)
+    own = parsers.SPAN.estimator(shipped.base, parsers.FOLDS["ewt"], shipped.threads)
     assert replace(own, templates=None, tag_templates=None) == shipped
 
 
@@ -166,15 +154,15 @@ def test_the_default_parser_must_have_features(small, monkeypatch, trees):
             assert name == "constituency_parser"
             return Component()
 
-    monkeypatch.setattr(pb_models.train_default, "learn_parser", lambda *_: Pipeline())
+    monkeypatch.setattr(parsers.default, "learn_parser", lambda *_: Pipeline())
     with pytest.raises(ValueError, match="train it again"):
-        pb_models.default_parser(small, "train")
+        parsers.default_parser(small, "train")
     model = small.learned("ewt", "fit", SPAN)
     Component.parameters = model.grammar.replaced(features=None)
     with pytest.raises(ValueError, match="train it again"):
-        pb_models.default_parser(small, "train")
+        parsers.default_parser(small, "train")
     Component.parameters = model.grammar.replaced(temperature=2.0)
-    found = pb_models.default_parser(small, "train")
+    found = parsers.default_parser(small, "train")
     assert found.grammar == model.grammar
     assert found.network is None
     assert found.plain().grammar == model.latent
@@ -197,7 +185,7 @@ def test_scores_are_averaged(small, trees):
 def test_the_closest_trees_are_the_bound(small, trees):
     grammar = small.generative("wsj", "train", 1).latent
     # Every tree of the training data is one that the grammar has.
-    found = pb_models.oracle(grammar, trees[:20], "wsj")
+    found = parsers.oracle(grammar, trees[:20], "wsj")
     best = parsing_best._score(small, Model(grammar).reader(), "wsj", "train")
     assert found["oracle_f1"] > best.f1
     assert found["oracle_f1"] > 97
@@ -207,14 +195,14 @@ def test_the_closest_trees_are_the_bound(small, trees):
 
 def test_temperatures_are_of_the_first_part(small):
     model = small.generative("wsj", "train", 1)
-    (found,) = pb_models.measured(small, "x", "wsj", {"dev": model, "test": model})
+    (found,) = parsers.measured(small, "x", "wsj", {"dev": model, "test": model})
     assert found["x.wsj.dev_f1"] == found["x.wsj.test_f1"]
     assert "x.wsj.dev_ece_calibrated" not in found
     assert found["x.wsj.test_ece_calibrated"] != found["x.wsj.test_ece"] == found["x.wsj.dev_ece"]
     assert found["x.wsj.temperature"] > 0
     costs = ("ms_per_sentence", "mb", "train_cpu_s")
     assert all(found[f"x.wsj.{key}"] > 0 for key in costs)
-    own = list(pb_models.measured(small, "x", "ewt", {"tune": model}))
+    own = list(parsers.measured(small, "x", "ewt", {"tune": model}))
     assert set(own[1]) == {f"x.{key}" for key in costs}
 
 
@@ -247,7 +235,7 @@ def run_script(monkeypatch, run, *arguments):
 
 def test_all_steps(small, monkeypatch, nlp):
     """What they record is what the report reads, and the figures agree with one another."""
-    own = parsing_best.train_default
+    own = parsing_best.default
     monkeypatch.setattr(own, "build_docs", lambda *_: None)
     monkeypatch.setattr(own, "train_tagger", lambda *_: nlp)
     monkeypatch.setattr(parsing_best.spacy_structlearn, "load", lambda: nlp)
@@ -274,17 +262,6 @@ def test_all_steps(small, monkeypatch, nlp):
         weights = {w: found[f"{prefix}tagger.ewt.weights.{w}.tune_f1"] for w in ("0_5", "1", "2")}
         best = f"{found[f'{prefix}tagger.ewt.weight']:g}".replace(".", "_")
         assert weights[best] == max(weights.values()) == found[f"{prefix}tagger.ewt.tune_f1"]
-
-
-def test_a_product_has_the_costs_of_all(small):
-    one, two = (small.generative("wsj", "train", number) for number in (1, 2))
-    assert (one.latent.members, two.latent.members) == (0, 1)
-    assert two.first().latent == one.latent
-    assert two.cpu_s > one.cpu_s > 0
-    model = small.learned("wsj", "train", SPAN)
-    product = parsing_best._with_product(small, "wsj", "train", model, 2)
-    assert product.cpu_s == pytest.approx(model.cpu_s + two.cpu_s - one.cpu_s)
-    assert product.grammar.features == model.grammar.features
 
 
 def test_a_trial_records_nothing(small, monkeypatch, capsys):

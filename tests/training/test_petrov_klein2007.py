@@ -6,16 +6,14 @@ import json
 import sys
 from dataclasses import replace
 
-import petrov_klein2007
-import pk_discriminative
-import pk_models
-import pk_report
 import pytest
-import recording
-from paper_report import flat
-from pk_models import TABLE1
 
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from training.common import kept, recording
+from training.common.kept import TABLE1
+from training.common.report import flat
+from training.papers.petrov_klein2007 import __main__ as petrov_klein2007
+from training.papers.petrov_klein2007 import discriminative, report
 
 ROUNDS = 1
 GENERATIVE = replace(TABLE1, rounds=ROUNDS, split_iterations=2)
@@ -32,13 +30,13 @@ def trees(sample):
 def small(monkeypatch, tmp_path, treebanks, trees):
     """Treebanks of some sentences, little training, and all of it in this process."""
     treebanks(train=trees[:50], fit=trees[:50], others=trees[50:])
-    own = pk_discriminative
+    own = discriminative
     monkeypatch.setattr(own, "in_process", lambda function, *arguments: function(*arguments))
     monkeypatch.setattr(own, "TABLE1", GENERATIVE)
     monkeypatch.setattr(own, "SKELETON", GENERATIVE)
     monkeypatch.setattr(own, "SKELETON_ROUNDS", {})
     monkeypatch.setattr(own, "BASE", BASE)
-    smoothed = replace(GENERATIVE, **vars(pk_models.LEXICON))
+    smoothed = replace(GENERATIVE, **vars(kept.LEXICON))
     monkeypatch.setattr(own, "WSJ", smoothed)
     monkeypatch.setattr(own, "EWT", smoothed)
     monkeypatch.setattr(own, "SEEDS", (0, 1))
@@ -49,16 +47,16 @@ def small(monkeypatch, tmp_path, treebanks, trees):
     )
     monkeypatch.setattr(own, "GRID", {"generative": {"l1": (0.5, 1.0), "l2": (0.5,)}})
     monkeypatch.setattr(own, "NUMBERS", (1, 2))
-    monkeypatch.setattr(pk_report, "NUMBERS", (1, 2))
+    monkeypatch.setattr(report, "NUMBERS", (1, 2))
     monkeypatch.setattr(own, "EVERY", 10)
     for module in (recording, petrov_klein2007):
         monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
-    return pk_discriminative.Run(tmp_path, tmp_path / "work", 1, ("generative",))
+    return discriminative.Run(tmp_path, tmp_path / "work", 1, ("generative",))
 
 
 def test_grammars_are_kept_by_all_that_matters(tmp_path):
     def path(**changes):
-        return pk_models.grammar_path(tmp_path, "ewt", "train", replace(BASE, **changes))
+        return kept.grammar_path(tmp_path, "ewt", "train", replace(BASE, **changes))
 
     assert path() == path(threads=2) == path(folder=tmp_path)
     others = [
@@ -76,8 +74,8 @@ def test_grammars_are_kept_by_all_that_matters(tmp_path):
 
 def test_training_that_was_broken_goes_on(monkeypatch, tmp_path, trees):
     # The state is saved at each iteration.
-    monkeypatch.setattr(pk_models, "CHECKPOINT_S", 0)
-    monkeypatch.setattr(pk_models, "CHECKPOINT_RATIO", 0)
+    monkeypatch.setattr(kept, "CHECKPOINT_S", 0)
+    monkeypatch.setattr(kept, "CHECKPOINT_RATIO", 0)
     writes = []
 
     def write(path, data):
@@ -87,17 +85,17 @@ def test_training_that_was_broken_goes_on(monkeypatch, tmp_path, trees):
             raise KeyboardInterrupt
 
     last = 0
-    monkeypatch.setattr(pk_models, "write", write)
-    whole, notes = pk_models.train(trees[:50], BASE, "whole", tmp_path / "whole")
+    monkeypatch.setattr(kept, "write", write)
+    whole, notes = kept.train(trees[:50], BASE, "whole", tmp_path / "whole")
     assert [level["level"] for level in notes["levels"]] == [0, 1]
     # In the midst of the last level.
     assert notes["levels"][-1]["iterations"] > 1
     last = len(writes) - 1
     writes.clear()
     with pytest.raises(KeyboardInterrupt):
-        pk_models.train(trees[:50], BASE, "broken", tmp_path / "broken")
+        kept.train(trees[:50], BASE, "broken", tmp_path / "broken")
     before = json.loads((tmp_path / "broken").read_bytes().split(b"\n", 1)[0])
-    again, after = pk_models.train(trees[:50], BASE, "again", tmp_path / "broken")
+    again, after = kept.train(trees[:50], BASE, "again", tmp_path / "broken")
     assert len(writes) - last <= 2
     assert again.to_bytes() == whole.to_bytes()
     assert after["cpu_s"] > before["cpu_s"]
@@ -106,11 +104,11 @@ def test_training_that_was_broken_goes_on(monkeypatch, tmp_path, trees):
 
 def test_samples_are_of_all_lengths(trees):
     lengths = sorted(len(tree.words()) for tree in trees)
-    part = pk_discriminative.sample(BASE, trees, 10)
+    part = discriminative.sample(BASE, trees, 10)
     sizes = sorted(int(own.sum()) for own in _words_of(part))
     assert sizes == lengths[5::10]
     assert part.rules == BASE.encode([trees]).rules
-    assert pk_discriminative.sample(BASE, trees, 1000).n_trees == 1
+    assert discriminative.sample(BASE, trees, 1000).n_trees == 1
 
 
 def _words_of(data):
@@ -136,22 +134,22 @@ def run_script(monkeypatch, run, *arguments):
 
 def test_all_parts(small, monkeypatch):
     """What they record is what the report reads, and the figures agree with one another."""
-    monkeypatch.setattr(pk_report, "plot", lambda figures, path: False)
-    results, own = small.work.parent / "results", pk_discriminative
+    monkeypatch.setattr(report, "plot", lambda figures, path: False)
+    results, own = small.work.parent / "results", discriminative
     for part in filter(lambda name: name not in own.OPTIONAL, own.PARTS):
         found = run_script(monkeypatch, small, "--only", part)
-        assert pk_report.section(results, "petrov_klein2007", part), part
+        assert report.section(results, "petrov_klein2007", part), part
     points = found["wsj.tune.generative.l1.points"]
     assert [point["strength"] for point in points] == [0.5, 1.0]
     best = max(points, key=lambda point: point["mean_f1"])
     assert found["wsj.tune.generative.l1.chosen.strength"] == best["strength"]
-    assert pk_discriminative.chosen(small, "l1").l1 == best["strength"]
+    assert discriminative.chosen(small, "l1").l1 == best["strength"]
     for number in (1, 2):
         assert 1 <= found[f"l1.{number}.iterations"] < found[f"l1.{number}.evaluations"]
         counts = [found[f"pruning.{number}.{r}.constituents"] for r in ("cached", "none")]
         assert 0 < counts[0] < counts[1]
     assert found["l2.2.share"] > found["l1.2.share"] > 0
-    for regime in pk_discriminative.REGIMES:
+    for regime in discriminative.REGIMES:
         assert found[f"pruning.{regime}.seconds"] == found[f"pruning.2.{regime}.seconds"] > 0
     assert abs(found["pruning.likelihood_change_percent"]) < 1
     for kind in ("generative", "discriminative"):
@@ -161,6 +159,6 @@ def test_all_parts(small, monkeypatch):
     f1 = {name: found[f"best.wsj.candidates.{name}.dev_f1"] for name in kinds}
     assert found["best.wsj.dev_f1"] == f1[found["best.wsj.chosen"]] == max(f1.values())
     # What is done is not done again.
-    monkeypatch.setattr(pk_models, "train", None)
-    monkeypatch.setattr(pk_discriminative, "score", None)
+    monkeypatch.setattr(kept, "train", None)
+    monkeypatch.setattr(discriminative, "score", None)
     assert run_script(monkeypatch, small, "--only", "tune") == found

@@ -7,10 +7,11 @@ import json
 import sys
 
 import pytest
-import raw_text
 import spacy
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.tokens.underscore import Underscore
+
+from training.benchmarks import raw_text
 
 NOTE = "Quarterly report\n\nThe company earned more.  It has a well-known name.\n\n\nBye"
 SENTENCES = [(0, 16), (18, 42), (44, 69), (72, 75)]

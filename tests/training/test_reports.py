@@ -4,15 +4,16 @@ import importlib
 import shutil
 
 import pytest
-import recording
-import tables
+
+from training import tables
+from training.common import recording
 
 REPORTS = {
-    "m_estimated_grammars": "me_report",
-    "parsing_best": "pb_report",
-    "petrov_klein2007": "pk_report",
-    "smith2007": "smith_report",
-    "titov_henderson2007": "th_report",
+    "m_estimated_grammars": "training.beyond.m_estimated_grammars.report",
+    "parsing_best": "training.beyond.span_parser.report",
+    "petrov_klein2007": "training.papers.petrov_klein2007.report",
+    "smith2007": "training.papers.smith2007.report",
+    "titov_henderson2007": "training.papers.titov_henderson2007.report",
 }
 
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scale
 import spacy
 import srsly
+
+from training.reliability import scale
 
 TEXTS = ["The old dog slept.", "Run!", "My sister bought apples."]
 

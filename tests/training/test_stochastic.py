@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import stochastic
-from pk_models import TABLE1
 
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from training.benchmarks import stochastic
+from training.common.kept import TABLE1
 
 
 @pytest.mark.parametrize("l1", [0.0, 0.2])

@@ -1,8 +1,9 @@
 """Whether the checks of what is stored find what is lost, and that the default pipeline passes."""
 
 import pytest
-import store
 from spacy.tokens import Span, SpanGroup
+
+from training.benchmarks import store
 
 WITHOUT_PROCESSES = [way for way in store.WAYS if way != "n_process"]
 

@@ -9,24 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pb_models
-import pk_models
 import pytest
-import recording
-import th_models
-import th_parsing
-import th_rows
-import titov_henderson2007
-from paper_report import flat
-from pb_models import Learner
-from th_models import JACKKNIFED, Short
-from th_parsing import BASE, MEANS, Lists
 
 from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.tree import Tree
+from training.common import parsers, recording
+from training.common.parsers import Learner
+from training.common.report import flat
+from training.common.treebanks import TREES
+from training.papers.titov_henderson2007 import __main__ as titov_henderson2007
+from training.papers.titov_henderson2007 import models, parsing, rows
+from training.papers.titov_henderson2007.models import JACKKNIFED, Short
+from training.papers.titov_henderson2007.parsing import BASE, MEANS, Lists
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = replace(
@@ -50,29 +47,29 @@ def small(monkeypatch, tmp_path, treebanks, trees):
 
     settings = {
         corpus: replace(one, rounds=2, split_iterations=2, merge_iterations=1)
-        for corpus, one in pb_models.SETTINGS.items()
+        for corpus, one in parsers.SETTINGS.items()
     }
     span = Learner(features=SpanFeaturesSettings(buckets=2**12))
     for module, name, value in (
-        (pb_models, "in_process", alone),
-        (pb_models, "SETTINGS", settings),
-        (pb_models, "FOLDS", {"wsj": 2, "ewt": 2}),
-        (th_rows, "SETTINGS", settings),
-        (th_rows, "ROUNDS", {"ewt": (1, 2), "wsj": (1,)}),
-        (th_rows, "SPAN", span),
-        (th_rows, "FEW", 2),
-        (th_parsing, "in_process", alone),
-        (th_parsing, "CANDIDATES", {"ewt": CANDIDATES, "wsj": CANDIDATES}),
-        (th_parsing, "SEEDS", (0, 1)),
-        (th_parsing, "K", (2, 4)),
-        (th_parsing, "WEIGHTS", (0.0, 0.5)),
-        (th_parsing, "BIASES", (0.0, 0.5)),
-        (th_parsing, "SEARCHED", {**th_parsing.SEARCHED, "beam": (1, 3)}),
-        (th_parsing, "SWEEPS", {"state_size": {str(n): {"state_size": n} for n in (3, 4)}}),
+        (parsers, "in_process", alone),
+        (parsers, "SETTINGS", settings),
+        (parsers, "FOLDS", {"wsj": 2, "ewt": 2}),
+        (rows, "SETTINGS", settings),
+        (rows, "ROUNDS", {"ewt": (1, 2), "wsj": (1,)}),
+        (rows, "SPAN", span),
+        (rows, "FEW", 2),
+        (parsing, "in_process", alone),
+        (parsing, "CANDIDATES", {"ewt": CANDIDATES, "wsj": CANDIDATES}),
+        (parsing, "SEEDS", (0, 1)),
+        (parsing, "K", (2, 4)),
+        (parsing, "WEIGHTS", (0.0, 0.5)),
+        (parsing, "BIASES", (0.0, 0.5)),
+        (parsing, "SEARCHED", {**parsing.SEARCHED, "beam": (1, 3)}),
+        (parsing, "SWEEPS", {"state_size": {str(n): {"state_size": n} for n in (3, 4)}}),
         (titov_henderson2007, "measure", lambda name, *files: run_worker(name, *files)),
     ):
         monkeypatch.setattr(module, name, value)
-    for module in (th_models, titov_henderson2007):
+    for module in (models, titov_henderson2007):
         monkeypatch.setattr(module, "tagger_tags", tagged)
     for module in (recording, titov_henderson2007):
         monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
@@ -101,14 +98,14 @@ def test_long_sentences_are_left_out(small, trees):
 def test_taggers_have_not_seen_what_they_tag(small, monkeypatch, nlp):
     monkeypatch.undo()
     calls = []
-    own = th_models.train_default
+    own = models.default
     monkeypatch.setattr(own, "train_tagger", lambda _, work, split: calls.append(split) or nlp)
-    monkeypatch.setattr(th_models, "tagged", lambda pipeline, gold: [[] for _ in gold])
-    monkeypatch.setattr(th_models.spacy_structlearn, "load", lambda: calls.append("all") or nlp)
-    for corpus in pk_models.TREES:
-        monkeypatch.setitem(pk_models.TREES, corpus, lambda corpora, split: ())
+    monkeypatch.setattr(models, "tagged", lambda pipeline, gold: [[] for _ in gold])
+    monkeypatch.setattr(models.spacy_structlearn, "load", lambda: calls.append("all") or nlp)
+    for corpus in TREES:
+        monkeypatch.setitem(TREES, corpus, lambda corpora, split: ())
     for split in ("tune", "dev"):
-        th_models.tagger_tags(small, split)
+        models.tagger_tags(small, split)
     assert calls == ["fit", "all"]
 
 
@@ -124,11 +121,11 @@ def test_jackknifed_tags(small, monkeypatch, trees):
 
     words = [word for tree in trees[:45] for word in tree.words()]
     docs = [[Token(word) for word in (*part, "\n\n")] for part in (words[:50], words[50:])]
-    own = th_models.train_default
+    own = models.default
     monkeypatch.setattr(own, "build_docs", lambda *_: {})
     monkeypatch.setattr(own, "jackknifed", lambda *_: None)
     monkeypatch.setattr(own, "read_docs", lambda _: docs)
-    monkeypatch.setattr(th_models, "ewt_documents", lambda *_: names)
+    monkeypatch.setattr(models, "ewt_documents", lambda *_: names)
     whole = small.all_lengths()
     found = whole.trees("ewt", "train" + JACKKNIFED)
     assert len(found) == 45
@@ -142,7 +139,7 @@ def test_jackknifed_tags(small, monkeypatch, trees):
     ]
     assert max(len(tree.words()) for tree in small.trees("ewt", "fit" + JACKKNIFED)) == 15
     docs[1][3].text = "another"
-    th_models.jackknifed_trees.cache_clear()
+    models.jackknifed_trees.cache_clear()
     with pytest.raises(ValueError, match="other documents"):
         whole.trees("ewt", "train" + JACKKNIFED)
 
@@ -152,36 +149,35 @@ def test_counts_are_those_of_the_score(trees):
     gold = trees[:20]
     flat = [Tree("TOP", [Tree("S", tree.leaves())]) for tree in gold]
     score = score_trees(gold, flat, punctuation="gold")
-    counts = th_models.bracket_counts(score)
+    counts = models.bracket_counts(score)
     assert counts.shape == (20, 3)
-    assert th_models.f1_of(counts.sum(axis=0)) == pytest.approx(score.f1)
+    assert models.f1_of(counts.sum(axis=0)) == pytest.approx(score.f1)
     nothing = np.zeros((2, 3), dtype=np.int64)
-    assert th_models.f1_of(nothing).tolist() == [0.0, 0.0]
+    assert models.f1_of(nothing).tolist() == [0.0, 0.0]
 
 
 def test_the_bootstrap_is_that_of_a_loop():
     random = np.random.default_rng(1)
     gold = random.integers(1, 9, size=12)
     first, second = (np.stack([random.binomial(gold, 0.7), gold, gold], axis=1) for _ in range(2))
-    found = th_models.bootstrap(first, second, 20_000, seed=3)
-    difference = th_models.f1_of(second.sum(axis=0)) - th_models.f1_of(first.sum(axis=0))
+    found = models.bootstrap(first, second, 20_000, seed=3)
+    difference = models.f1_of(second.sum(axis=0)) - models.f1_of(first.sum(axis=0))
     own = []
     for _ in range(4000):
         drawn = random.integers(0, 12, size=12)
-        pair = [th_models.f1_of(counts[drawn].sum(axis=0)) for counts in (first, second)]
+        pair = [models.f1_of(counts[drawn].sum(axis=0)) for counts in (first, second)]
         own.append(abs(pair[1] - pair[0] - difference) >= abs(difference))
     assert found == pytest.approx(np.mean(own), abs=0.03)
-    assert found == th_models.bootstrap(first, second, 20_000, seed=3)
+    assert found == models.bootstrap(first, second, 20_000, seed=3)
 
 
 def test_main_figures_are_of_given_tags():
-    assert th_models.under_tags("ewt", "tagger", {"f1": 1}) == {"f1": 1}
-    assert th_models.under_tags("ewt", "own_tags", {"f1": 1}) == {"own_tags.f1": 1}
+    assert models.under_tags("ewt", "tagger", {"f1": 1}) == {"f1": 1}
+    assert models.under_tags("ewt", "own_tags", {"f1": 1}) == {"own_tags.f1": 1}
     both = {"f1": 1, "gold_tags.f1": 1}
-    assert th_models.under_tags("wsj", "gold_tags", {"f1": 1}) == both
+    assert models.under_tags("wsj", "gold_tags", {"f1": 1}) == both
 
 
-# --- networks -------------------------------------------------------------------------------------
 # --- reranking ------------------------------------------------------------------------------------
 @pytest.fixture
 def lists():
@@ -230,15 +226,14 @@ def test_lists_have_the_scores_of_their_trees(lists):
 
 
 def test_the_simplest_of_equal_settings(lists, monkeypatch):
-    monkeypatch.setattr(th_parsing, "K", (3,))
-    monkeypatch.setattr(th_parsing, "WEIGHTS", (0.0, 0.5, 1.0))
-    monkeypatch.setattr(th_parsing, "BIASES", (0.0, 1.0))
-    f1, setting = th_parsing._best_setting({"tagger": lists}, ("nn",))
+    monkeypatch.setattr(parsing, "K", (3,))
+    monkeypatch.setattr(parsing, "WEIGHTS", (0.0, 0.5, 1.0))
+    monkeypatch.setattr(parsing, "BIASES", (0.0, 1.0))
+    f1, setting = parsing._best_setting({"tagger": lists}, ("nn",))
     assert f1 == 100
     assert setting == ("tagger", 3, (("nn", 0.5),), 0.0)
 
 
-# --- time, and settings one by one ----------------------------------------------------------------
 # --- the run --------------------------------------------------------------------------------------
 def run_script(monkeypatch, run, *arguments):
     paths = ["--corpora", str(run.corpora), "--work", str(run.shared)]
@@ -250,12 +245,12 @@ def test_all_steps(small, monkeypatch):
     """What they record is what the report reads, and the figures agree with one another."""
     whole = small.all_lengths()
     parts = dict.fromkeys(("fit", "train"), tuple(whole.trees("ewt", "fit")))
-    monkeypatch.setattr(th_models, "jackknifed_trees", lambda *arguments: parts[arguments[-1]])
+    monkeypatch.setattr(models, "jackknifed_trees", lambda *arguments: parts[arguments[-1]])
     grammars = {
-        part: th_rows._trained(small, "ewt", part, pb_models.SETTINGS["ewt"], 1)
+        part: rows._trained(small, "ewt", part, parsers.SETTINGS["ewt"], 1)
         for part in ("fit", "train")
     }
-    monkeypatch.setattr(th_parsing, "shipped", lambda run, part: Shipped(grammars[part].latent))
+    monkeypatch.setattr(parsing, "shipped", lambda run, part: Shipped(grammars[part].latent))
     steps = [step for step in titov_henderson2007.STEPS if step != "artificial"]
     sweeps = ["--sweeps", "state_size", "beam", "decoder"]
     run_script(monkeypatch, small, "--only", *steps, *sweeps)
@@ -297,14 +292,14 @@ def test_all_steps(small, monkeypatch):
         assert found[f"cpu.ratio.{key}"] == pytest.approx(ratio, rel=1e-2)
     for name in MEANS:
         # The one that is chosen is not trained again.
-        best = max(th_parsing.candidates(small, "ewt", name).values())
+        best = max(parsing.candidates(small, "ewt", name).values())
         assert found[f"beyond.state_size.4.{name}.tune_f1"] == pytest.approx(best, abs=1e-5)
-    kept = {path.name.split("-")[1] for path in (small.work / "isbn").glob("ewt15*.bin")}
-    assert kept == {"fit", "train", "fit.jackknifed", "train.jackknifed"}
+    names = {path.name.split("-")[1] for path in (small.work / "isbn").glob("ewt15*.bin")}
+    assert names == {"fit", "train", "fit.jackknifed", "train.jackknifed"}
 
 
 class Shipped:
-    """A model with a reader, as `pb_models.Model`."""
+    """A model with a reader, as `parsers.Model`."""
 
     def __init__(self, grammar):
         self.parser = ChartParser(grammar, decoder="labelled_recall")

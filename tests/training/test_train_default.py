@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import srsly
-import train_default
 from _build import BUILDERS
 from spacy.tokens import DocBin
 
 import spacy_structlearn
+from training.pipeline import default
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGED = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
@@ -25,7 +25,7 @@ COMMANDS = {
 
 
 def test_pages_with_commands_are_found():
-    assert {"training/README.md", "training/train_default.py"} <= set(COMMANDS)
+    assert {"training/README.md", "training/pipeline/default.py"} <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("page", COMMANDS)
@@ -36,14 +36,14 @@ def test_what_a_command_names_can_be_fetched(page):
 
 def test_the_pipeline_is_made_by_the_same_command_everywhere():
     # What further commands of a page fetch is for something else.
-    for page in ("training/README.md", "training/train_default.py"):
+    for page in ("training/README.md", "training/pipeline/default.py"):
         assert COMMANDS[page][0] == "ewt craft"
 
 
 def test_the_package_names_the_sources_of_the_script():
-    assert srsly.read_json(PACKAGED / "meta.json")["sources"] == train_default.SOURCES
+    assert srsly.read_json(PACKAGED / "meta.json")["sources"] == default.SOURCES
     text = (PACKAGED / "LICENSES_SOURCES").read_text(encoding="utf8")
-    assert text == train_default.LICENSES_SOURCES
+    assert text == default.LICENSES_SOURCES
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_package_names_the_sources_of_the_script():
     ],
 )
 def test_what_tells_of_persons(text, personal):
-    assert bool(train_default.PERSONAL.search(text)) == personal
+    assert bool(default.PERSONAL.search(text)) == personal
 
 
 def test_the_package_knows_no_words_that_tell_of_persons(nlp):
@@ -82,6 +82,6 @@ def test_the_package_knows_no_words_that_tell_of_persons(nlp):
 def test_evaluation_of_a_file_has_scores_and_speed(nlp, tmp_path):
     text = "The old dog slept. She bought two red apples."
     DocBin(docs=[nlp(text)]).to_disk(tmp_path / "dev.spacy")
-    found = train_default.evaluate(nlp, tmp_path / "dev.spacy")
+    found = default.evaluate(nlp, tmp_path / "dev.spacy")
     assert found["np_chunk_f"] == found["constituents_f"] == found["tag_acc"] == 1.0
     assert found["words_per_cpu_s"] > 0

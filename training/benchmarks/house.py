@@ -1,7 +1,7 @@
 """What the house costs those who keep it, and whether it still does what it did.
 
     python corpora/fetch.py ewt
-    python training/benchmarks/house.py --before CHECKOUT
+    python -m training.benchmarks.house --before CHECKOUT
 
 CHECKOUT is another checkout of this project whose kernels are built there (`pip install -e .`, or
 `python setup.py build_ext --inplace`, and its egg-info); figures that compare are left out without
@@ -68,9 +68,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import ROOT, record
-
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "spacy_structlearn"
 RESULTS = "house"
 SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".cfg")
@@ -594,7 +592,7 @@ def figures(before: Path | None) -> Iterator[Figures]:
     yield {".before.".join(key.split(".", 1)): value for key, value in earlier.items()}
     parts = ("package", "tests", "training")
     yield {f"lines.saved.{p}": earlier[f"lines.{p}"] - found[f"lines.{p}"] for p in parts}
-    from product import texts
+    from training.benchmarks.product import texts
 
     documents = texts()
     digests = {output_digest(checkout, documents) for checkout in (ROOT, before)}
@@ -614,6 +612,9 @@ def main() -> None:
     if args.serve:
         serve()
         return
+    # Not at the top: the processes above import the package of another checkout.
+    from training.common.recording import record
+
     for found in figures(args.before and args.before.resolve()):
         record(RESULTS, found)
         for key, value in found.items():

@@ -1,8 +1,8 @@
 """The parser beside the Berkeley parser (Petrov et al. 2006) on the WSJ sample, in one run.
 
     python corpora/fetch.py wsj_sample
-    python training/benchmarks/parser.py --berkeley BerkeleyParser-1.7.jar --train
-    python training/benchmarks/parser.py --berkeley BerkeleyParser-1.7.jar --grammar wsj.gr
+    python -m training.benchmarks.parser --berkeley BerkeleyParser-1.7.jar --train
+    python -m training.benchmarks.parser --berkeley BerkeleyParser-1.7.jar --grammar wsj.gr
 
 The Berkeley parser (https://github.com/slavpetrov/berkeleyparser) needs Java and is under the GPL:
 nothing of it is in this package; get it yourself. --train trains it on the same trees first, with
@@ -27,15 +27,13 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reproduce"))
-from petrov_klein2007 import GENERATIVE, best_wsj_grammar, measure, wsj_trees
-from recording import CORPORA, WORK, record
-
 from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree, escape
+from training.common.recording import CORPORA, WORK, record
+from training.common.treebanks import wsj_trees
+from training.papers.petrov_klein2007.__main__ import GENERATIVE, best_wsj_grammar, measure
 
 JAVA = ["java", "-XX:+UseSerialGC", "-Xmx1200m"]
 PACKAGE = "edu.berkeley.nlp.PCFGLA"

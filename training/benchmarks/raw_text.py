@@ -1,7 +1,7 @@
 """What comes of raw text: its sentences, tokens and tags, and all that is built on them.
 
     python corpora/fetch.py ewt
-    python training/benchmarks/raw_text.py
+    python -m training.benchmarks.raw_text
 
 On the documents of EWT's dev as raw text, with the blank lines that they have between paragraphs,
 and on the texts of tests/everyday. All spans are compared by characters, white space apart; p, r, f
@@ -59,21 +59,11 @@ from typing import Any, NamedTuple
 
 # One thread, which libraries read when they are imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-import raw_text_peers
 import spacy
-from peers import PEERS as INSTALLED
-from peers import Failed, virtual_environment
-from product import WARM_UP, megabytes
 from spacy.language import Language
 from spacy.tokens import Doc, Token
 from spacy.training import Example
 from tqdm import tqdm
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from everyday import read_everyday
-from ewt import treebank, tuning_documents
-from jackknife import untagged
-from recording import CORPORA, ROOT, WORK, record
 
 import spacy_structlearn
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
@@ -86,6 +76,14 @@ from spacy_structlearn.evaluation.segments import (
 )
 from spacy_structlearn.pipeline.extensions import CONSTITUENTS, NP_CHUNKS, aligned_group
 from spacy_structlearn.pipeline.readers import read_treebank
+from training.benchmarks import raw_text_peers
+from training.benchmarks.peers.__main__ import PEERS as INSTALLED
+from training.benchmarks.peers.__main__ import Failed, virtual_environment
+from training.benchmarks.product import WARM_UP, megabytes
+from training.common.everyday import read_everyday
+from training.common.ewt import treebank, tuning_documents
+from training.common.jackknife import untagged
+from training.common.recording import CORPORA, ROOT, WORK, record
 
 POSSESSIVE = "POS"
 RESULTS = "raw_text"

@@ -1,6 +1,6 @@
 """Whether work that is killed goes on as if nothing had happened.
 
-    python training/reliability/kills.py
+    python -m training.reliability.kills
 
 `structlearn train` of each small pipeline is killed by SIGKILL, or cut off while it writes, again
 and again, and begun anew with the same arguments until it ends. Then every file it has saved must
@@ -41,14 +41,12 @@ import srsly
 from spacy.tokens import DocBin
 from tqdm import tqdm
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import record
-from small_pipelines import SAMPLE, SMALL, write_config, write_corpus
-
 from spacy_structlearn import cli, serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning import training
 from spacy_structlearn.pipeline import digests
+from training.common.recording import record
+from training.reliability.small_pipelines import SAMPLE, SMALL, write_config, write_corpus
 
 FAMILIES = (
     "crf",

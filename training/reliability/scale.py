@@ -1,7 +1,7 @@
 """What `structlearn apply` costs on many texts, and what the death of a process costs.
 
     python corpora/fetch.py ewt craft conll2000 wsj_sample
-    python training/reliability/scale.py
+    python -m training.reliability.scale
 
 Sentences of the corpora, as raw text, in random order, again and again until there are enough. In
 training/results/reliability.json, under "apply", with a report beside it, scale.md, which works out
@@ -48,8 +48,7 @@ import numpy as np
 import srsly
 from tqdm import tqdm
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import RESULTS, ROOT, record
+from training.common.recording import RESULTS, ROOT, record
 
 CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 MODEL = "en_structlearn_sm"
@@ -259,9 +258,8 @@ def missing(keys: Counter[int], n: int) -> dict[str, int]:
 
 def components(texts: Sequence[str], n: int) -> dict[str, float]:
     """Each component alone: see above."""
-    from card import annotated
-
     import spacy_structlearn
+    from training.pipeline.card import annotated
 
     _, speed = annotated(spacy_structlearn.load(), list(islice(cycle(texts), n)))
     del speed["all"]
