@@ -16,7 +16,6 @@ from training.papers.titov_henderson2007.artificial import BeliefNetwork, Learni
 TINY = 2, 3, 3
 SMALL = 3, 4, 5
 SPREADS = 2.0, 1.0, 2.0
-QUICK = Learning(learn_rates=(0.1,), restarts=1, epochs=3)
 
 
 def tiny(seed, sizes=TINY, spreads=SPREADS):
@@ -57,7 +56,7 @@ def test_probabilities_are_those_of_the_equations():
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_exact_posteriors_are_those_of_enumeration(seed):
     network = tiny(seed)
     elements = np.array(list(product(range(3), repeat=3)))
@@ -69,8 +68,8 @@ def test_exact_posteriors_are_those_of_enumeration(seed):
         assert np.allclose(found[i], wanted / wanted.sum(axis=1, keepdims=True))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_gibbs_sampling_agrees_with_exact_posteriors(seed):
+def test_gibbs_sampling_agrees_with_exact_posteriors():
+    seed = 0
     network = tiny(seed, SMALL)
     elements = network.sample(20, 7, np.random.default_rng(seed)).elements
     wanted = artificial.posteriors(network, elements)
@@ -98,7 +97,7 @@ def test_the_unigram_model():
 def parts():
     rng = np.random.default_rng(2)
     network = BeliefNetwork.random(rng)
-    return {name: network.sample(n, 30, rng) for name, n in {"train": 80, "dev": 20}.items()}
+    return {name: network.sample(n, 30, rng) for name, n in {"train": 40, "dev": 20}.items()}
 
 
 def log_likelihood(model, weights, sequences):
@@ -138,12 +137,11 @@ def test_tied_gradients_are_those_of_the_papers_parameters(parts, means):
         assert steps[:, x, i] == pytest.approx(np.full(6, wanted), rel=1e-4)
 
 
-@pytest.mark.parametrize("means", ["nn", "mf"])
-@pytest.mark.parametrize("biases", [False, True])
+@pytest.mark.parametrize(("means", "biases"), [("nn", True), ("mf", False)])
 def test_what_is_learned_is_better_than_the_unigram_model(parts, means, biases):
-    wanted = Learning(learn_rates=(0.02, 0.05), restarts=1, epochs=8, biases=biases)
+    wanted = Learning(learn_rates=(0.05, 0.1), restarts=1, epochs=4, biases=biases)
     found = artificial.learn(means, parts, wanted)
-    runs = [artificial.train(means, parts, wanted, rate, 0) for rate in (0.02, 0.05)]
+    runs = [artificial.train(means, parts, wanted, rate, 0) for rate in (0.05, 0.1)]
     assert found.accuracy == max(run.accuracy for run in runs)
     dev = parts["dev"]
     accuracy = dev.accuracy(artificial.label(found.model, dev.elements))
@@ -175,16 +173,8 @@ def test_all_figures_are_there(quick, monkeypatch):
             mean = last[f"artificial.{name}.acc"]
             both = [f"artificial.experiments.{i}.{name}.acc" for i in range(2)]
             assert mean == pytest.approx((one[both[0]] + other[both[1]]) / 2)
-    assert {key.removeprefix("artificial.") for key in last} >= {
-        "nn_error_reduction",
-        "nn_error_reduction_of_means",
-        "mf_over_nn_error_reduction",
-        "mf_over_nn_error_reduction_of_means",
-        "mf_wins",
-        "mf_significant",
-        "biases.mf_wins",
-        "seconds",
-    }
+    for key in ("mf_wins", "mf_significant", "biases.mf_wins", "seconds"):
+        assert f"artificial.{key}" in last
 
 
 def test_the_summary(monkeypatch):
