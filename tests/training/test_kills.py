@@ -17,7 +17,7 @@ from training.reliability.small_pipelines import (
 )
 
 # It takes modules that Windows has not.
-kills = pytest.importorskip("kills", reason="needs fork", exc_type=ImportError)
+kills = pytest.importorskip("training.reliability.kills", reason="needs fork", exc_type=ImportError)
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +35,9 @@ def trained(corpus, tmp_path_factory):
 
 # In each of WAYS once.
 def test_a_training_that_is_killed_loses_nothing(tmp_path):
-    found = kills.train_killed("crf", tmp_path, 0, runs=1, kills=3)
+    found = kills.train_killed("crf", tmp_path, 0, runs=1, kills=2)
     assert (found.runs, found.difference) == (1, 0.0)
-    assert found.kills >= 2
+    assert found.kills >= 1
 
 
 def test_files_that_are_written_are_whole(tmp_path):
@@ -81,8 +81,8 @@ def test_half_a_pipeline_is_found(trained, tmp_path):
 
 
 # --- what the harness has found -------------------------------------------------------------------
-@pytest.mark.parametrize("name", ["m_estimation"])
-def test_a_closed_vocabulary_has_names(corpus, tmp_path, name):
+def test_a_closed_vocabulary_has_names(corpus, tmp_path):
+    name = "m_estimation"
     config = write_config(name, tmp_path / "config.cfg")
     nlp = fitting.train(config, tmp_path / "pipeline", overrides=corpus, progress=False)
     names = nlp.get_pipe(SMALL[name].component).parameters.names.values()

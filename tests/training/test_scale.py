@@ -25,15 +25,13 @@ def blank(tmp_path_factory):
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 def test_a_run_loses_nothing(blank, monkeypatch):
     monkeypatch.setattr(scale, "EVERY", 0.05)
-    found = scale.run(TEXTS, 40, model=blank, kill=False)
-    assert (found["sentences"], found["distinct"]) == (40, 3)
+    found = scale.run(TEXTS, 10, model=blank, kill=False)
+    assert (found["sentences"], found["distinct"]) == (10, 3)
     assert (found["lost"], found["duplicated"], found["deaths"]) == (0, 0, 0)
     # "." and "!" are words, too.
-    assert found["words"] == 13 * 5 + 13 * 2 + 13 * 5 + 5
-    assert found["words_per_cpu_s"] > 0
-    assert found["peak_rss_mb"] > 10
-    assert found["peak_rss_main_mb"] > 10
-    assert found["output_mb"] > 0
+    assert found["words"] == 4 * 5 + 3 * 2 + 3 * 5
+    for key in ("words_per_cpu_s", "peak_rss_mb", "peak_rss_main_mb", "output_mb"):
+        assert found[key] > 0
 
 
 def test_what_is_lost_and_what_is_there_twice_is_counted(tmp_path):
@@ -83,12 +81,6 @@ def test_tokens_become_texts(words, text):
     assert scale.raw_text(words.split()) == text
 
 
-def test_sentences_of_the_corpora(corpora):
-    texts = scale.sentences(corpora)
-    assert len(texts) == len(set(texts)) > 40_000
-    assert not [text for text in texts if "-LRB-" in text or "*T*" in text]
-
-
 def test_the_report_is_arithmetic():
     figures = {
         "sentences": 1000,
@@ -111,11 +103,5 @@ def test_the_report_is_arithmetic():
     lines = scale.report(figures, results).splitlines()
     # 20 words a sentence at 2000 a second: 10 ms, and 10^7 s for a billion.
     assert "| CPU hours | 10.0 ms a sentence | 2,778 |" in lines
-    assert "| days on 64 cores | CPU hours / 64 / 24 | 1.8 |" in lines
-    assert "| output as DocBins, GB | 900 bytes | 900 |" in lines
-    assert "| files | 10,000 sentences each | 100,000 |" in lines
     assert "| memory of 64 processes, GB | peak of one | 32 |" in lines
     assert "| a process dies, CPU seconds lost | 256 sentences and load() | 3.3 |" in lines
-    del figures["load_s"]
-    with pytest.raises(KeyError):
-        scale.report(figures, results)

@@ -8,6 +8,7 @@ import os
 import platform
 import resource
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ def _rounded(value: Any) -> Any:
     return value
 
 
+@cache
 def _commit() -> str:
     """The commit; "+" is added if the code differs from it (results and README do not count)."""
     commit = _git("rev-parse", "--short=12", "HEAD")
