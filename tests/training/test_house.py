@@ -125,25 +125,6 @@ def test_all_counts(checkout):
     assert figures["settings.repeated"] == len(named["settings.repeated"]) == 3
 
 
-def test_formulas_of_penalties():
-    text = "Strength of the prior on the weights w, l2 |w|^2 / 2; 1 / its variance."
-    assert house.penalties("l2", text) == ["l2 |w|^2 / 2"]
-    assert house.penalties("l1", text) == [text]
-    assert house.penalties("l1", "The penalty l1 |w|_1, of a sentence.") == ["l1 |w|_1"]
-
-
-def test_intervals():
-    assert house.interval(range(5)) == [0, 4]
-    assert house.interval(range(15)) == [3, 11]
-
-
-def test_this_checkout():
-    figures, _ = house.counted(house.ROOT)
-    assert figures["lines.package"] > 10_000
-    assert figures["settings.learners"] >= 10
-    assert figures["settings.places_max"] >= 1
-
-
 @pytest.mark.skipif(not any(house.ROOT.glob("*.egg-info")), reason="needs an editable install")
 def test_times_of_a_process_and_what_it_lacks(tmp_path):
     server = house.Server(house.ROOT, ["The old dog slept."])

@@ -9,9 +9,6 @@ import spacy
 
 from spacy_structlearn.pipeline import digests, fitting
 from training.reliability.small_pipelines import (
-    SMALL,
-    dev_docs,
-    predictions,
     write_config,
     write_corpus,
 )
@@ -81,13 +78,6 @@ def test_half_a_pipeline_is_found(trained, tmp_path):
 
 
 # --- what the harness has found -------------------------------------------------------------------
-def test_a_closed_vocabulary_has_names(corpus, tmp_path):
-    name = "m_estimation"
-    config = write_config(name, tmp_path / "config.cfg")
-    nlp = fitting.train(config, tmp_path / "pipeline", overrides=corpus, progress=False)
-    names = nlp.get_pipe(SMALL[name].component).parameters.names.values()
-    assert "ORTH[0]=<unknown>" in names
-    assert predictions(nlp, dev_docs(nlp, corpus))
 
 
 def test_a_finished_training_is_not_gone_on_with(corpus, tmp_path, monkeypatch):

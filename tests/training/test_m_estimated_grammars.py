@@ -6,10 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from spacy_structlearn.grammar.fragments.features import (
-    FRAGMENT_TEMPLATES,
-    FragmentTemplates,
-)
 from training.beyond.m_estimated_grammars import __main__ as script
 from training.beyond.m_estimated_grammars import report
 from training.beyond.m_estimated_grammars.__main__ import Run
@@ -72,23 +68,6 @@ def test_all_steps(small, run_script):
         assert title in page
 
 
-def test_saved_iterations():
-    losses = {"zero": [10.0, 6.0, 3.0, 2.04, 2.0], "m_est": [4.0, 2.3, 2.05, 2.02, 2.01]}
-    assert script._saved(losses) == {
-        "within_5_percent.zero": 4,
-        "within_5_percent.m_est": 2,
-        "within_5_percent.saved": 2,
-        "within_1_percent.zero": 4,
-        "within_1_percent.m_est": 3,
-        "within_1_percent.saved": 1,
-    }
-    # One that never comes near has no figure.
-    losses["m_est"] = [9.0, 8.0]
-    found = script._saved(losses)
-    assert found["within_1_percent.m_est"] is None
-    assert "within_1_percent.saved" not in found
-
-
 def test_ratios_of_equal_scores(small):
     own = {
         "m_est": {"dev_f1": 70.0, "cpu_s": 2.0},
@@ -107,10 +86,3 @@ def test_ratios_of_equal_scores(small):
     recording.record("m_estimated_grammars", {"wsj.xbar": own})
     (found,) = script.ratios(small)
     assert "ratio.cpu.wsj.xbar.same_f1" not in found
-
-
-def test_groups_are_of_templates_that_there_are():
-    texts = [text for group in script.GROUPS.values() for text in group]
-    assert FragmentTemplates(texts).texts == tuple(texts)
-    assert set(FRAGMENT_TEMPLATES) - set(texts) == {"RULE"}
-    assert set(texts) - set(FRAGMENT_TEMPLATES) == {"LABEL|PARENT|GRANDPARENT"}

@@ -164,19 +164,6 @@ def test_the_closest_trees_are_the_bound(small, trees):
     assert found["failures"] == 0
 
 
-def test_temperatures_are_of_the_first_part(small):
-    model = small.generative("wsj", "train", 1)
-    (found,) = parsers.measured(small, "x", "wsj", {"dev": model, "test": model})
-    assert found["x.wsj.dev_f1"] == found["x.wsj.test_f1"]
-    assert "x.wsj.dev_ece_calibrated" not in found
-    assert found["x.wsj.test_ece_calibrated"] != found["x.wsj.test_ece"] == found["x.wsj.dev_ece"]
-    assert found["x.wsj.temperature"] > 0
-    costs = ("ms_per_sentence", "mb", "train_cpu_s")
-    assert all(found[f"x.wsj.{key}"] > 0 for key in costs)
-    own = list(parsers.measured(small, "x", "ewt", {"tune": model}))
-    assert set(own[1]) == {f"x.{key}" for key in costs}
-
-
 # --- the run --------------------------------------------------------------------------------------
 def test_the_best_are_chosen_where_things_are_chosen(small):
     for step, wsj, ewt in (("generative", 80.0, 79.0), ("neural", 82.0, 81.0)):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import srsly
 
-from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.chunks import base_noun_phrases
-from spacy_structlearn.trees.tree import Tree
 from training.benchmarks import chunker
 from training.benchmarks.peers import __main__ as peers
 from training.benchmarks.peers import others, ours, report, worker
@@ -77,8 +76,6 @@ def small(monkeypatch, tmp_path, data):
         "ours_product": ours.Grammar(2, 2, 1, "labelled_recall"),
     }.items():
         monkeypatch.setitem(ours.SYSTEMS, name, grammar)
-    ner = others.SpacyNer({**others.WORDS, "TAG": 100}, epochs=1)
-    monkeypatch.setitem(others.SYSTEMS, "spacy_tags", ner)
     monkeypatch.setattr(peers, "installed", lambda *_: {"install_mb": 1.0, "packages": 1})
     monkeypatch.setattr(worker, "SECONDS", 0.0)
     monkeypatch.setattr(report, "plot", lambda *_: False)
@@ -111,19 +108,11 @@ def recorded(folder):
     return srsly.read_json(folder / "results" / "benchmarks.json")
 
 
-def test_rows_are_systems():
-    names = [name for _, name in ROWS]
-    assert sorted(names) == sorted([*ours.SYSTEMS, *others.SYSTEMS])
-    packages = {row.package for rows in report.ROWS.values() for row in rows.values()}
-    assert packages - {""} == set(peers.PEERS) == set(MODULES)
-    assert packages == set(report.COLOURS)
-
-
 def test_settings_are_those_of_other_scripts(data):
     assert ours.Grammar().estimator() == WSJ
-    product = ours.SYSTEMS["ours_product"].estimator()
-    assert product.grammar == replace(WSJ, grammars=4)
-    assert product.features == replace(FEATURES, templates=None, tag_templates=None)
+    four = ours.SYSTEMS["ours_product"].estimator()
+    assert four.grammar == replace(WSJ, grammars=4)
+    assert four.features == replace(FEATURES, templates=None, tag_templates=None)
     assert ours.CONFIGS / ours.SYSTEMS["ours_best"].config == CHUNKER_CONFIG
     for tokens in data["chunks"]["train"].inputs[:5]:
         rows = [(word, tag, "O") for word, tag in tokens]
@@ -161,31 +150,13 @@ def test_systems_take_turns_and_are_not_measured_again(small, in_process, monkey
     monkeypatch.setitem(ours.SYSTEMS, first, ours.Classifier("BayesNet", {"structure": "naive"}))
     run_script(monkeypatch, small, "--only", *PAIR, "--rounds", "1")
     assert in_process == [(first, "train"), (first, "predict")]
-    in_process.clear()
-    run_script(monkeypatch, small, "--only", second, "--rounds", "1", "--again")
-    assert in_process == [(second, "train"), (second, "predict")]
-    in_process.clear()
-    # What was trained stays, if the results are lost.
-    (small / "results" / "benchmarks.json").unlink()
-    run_script(monkeypatch, small, "--only", second, "--rounds", "1")
-    assert in_process == [(second, "predict")]
 
 
-# Those that have code of their own.
-OTHERS = (
-    ("chunks", "crfsuite_pairs"),
-    ("chunks", "spacy_tags"),
-    ("chunks", "sklearn_memm"),
-    ("chunks", "nltk_classifier"),
-    ("chunks", "nltk_bigrams"),
-    ("attachment", "sklearn_nb"),
-    ("attachment", "sklearn_conjunctions"),
-    ("attachment", "sklearn_svc"),
-    ("attachment", "pgmpy"),
-    ("attachment", "nltk_nb"),
-    ("parsing", "nltk_pcfg"),
-    ("parsing", "supar"),
-)
+OTHERS = [
+    *product(("chunks",), ("crfsuite_pairs", "sklearn_memm", "nltk_classifier", "nltk_bigrams")),
+    *product(("attachment",), ("sklearn_nb", "sklearn_svc", "pgmpy", "nltk_nb")),
+    *product(("parsing",), ("nltk_pcfg", "supar")),
+]
 
 
 @pytest.mark.parametrize(("task", "name"), OTHERS)
@@ -198,16 +169,3 @@ def test_peers(small, in_process, monkeypatch, task, name):
         assert own["accuracy"] > 90
     elif name in ("nltk_pcfg", "sklearn_memm"):
         assert own["f1_short" if task == "parsing" else "f1"] > 50
-
-
-def test_parsers_without_tags_get_gold_ones(data):
-    gold = data["parsing"]["test"]
-    bare = [
-        str(Tree.from_spans(tree.words(), [others.NO_TAG] * len(tree.words()), tree.spans()))
-        for tree in map(parse_tree, gold.outputs)
-    ]
-    assert peers.parsing_scores(gold, bare) == {"f1": 100, "f1_short": 100}
-    short = others.SYSTEMS["nltk_pcfg"].chosen(gold.inputs)
-    assert 0 < len(short) <= 10
-    few = [tree if i in short else None for i, tree in enumerate(gold.outputs)]
-    assert peers.parsing_scores(gold, few) == {"f1_short": 100}

@@ -50,16 +50,6 @@ def small(smaller, tmp_path, treebanks, trees):
     return discriminative.Run(tmp_path, tmp_path / "work", 1, ("generative",))
 
 
-def test_grammars_are_kept_by_all_that_matters(tmp_path):
-    def path(**changes):
-        return kept.grammar_path(tmp_path, "ewt", "train", replace(BASE, **changes))
-
-    assert path() == path(threads=2) == path(folder=tmp_path)
-    changes = [{"l1": 1.0}, {"l2": 1.0}, {"base": "uniform"}, {"conditional_iterations": 4}]
-    changes += [{"solver": "adagrad"}, {"split_iterations": 3}]
-    assert len({path(), *(path(**change) for change in changes)}) == len(changes) + 1
-
-
 def test_training_that_was_broken_goes_on(monkeypatch, tmp_path, trees):
     # The state is saved at each iteration.
     monkeypatch.setattr(kept, "CHECKPOINT_S", 0)
@@ -73,7 +63,7 @@ def test_training_that_was_broken_goes_on(monkeypatch, tmp_path, trees):
             raise KeyboardInterrupt
 
     last = 0
-    monkeypatch.setattr(kept, "write", write)
+    monkeypatch.setattr(kept, "write_bytes", write)
     whole, notes = kept.train(trees[:30], BASE, "whole", tmp_path / "whole")
     assert [level["level"] for level in notes["levels"]] == [0, 1]
     # In the midst of the last level.

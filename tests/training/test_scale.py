@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import spacy
 import srsly
@@ -44,27 +43,6 @@ def test_what_is_lost_and_what_is_there_twice_is_counted(tmp_path):
     assert words == 10
     assert size == sum(path.stat().st_size for path in tmp_path.glob("texts.*"))
     assert scale.missing(keys, 4) == {"lost": 1, "duplicated": 2}
-
-
-def samples(series):
-    """One look a second; of each process the memory, None before it starts and after its end."""
-    n = len(next(iter(series.values())))
-    return [
-        scale.Sample(at, {pid: mb[at] for pid, mb in series.items() if mb[at] is not None})
-        for at in range(n)
-    ]
-
-
-def test_growth_is_that_after_the_warm_up_of_the_process_that_grew_most():
-    flat = [50, *np.linspace(60, 300, 9), *[300] * 90]
-    assert scale.growth(samples({1: flat})) == pytest.approx(0, abs=1e-9)
-    leaking = np.linspace(100, 199, 100)
-    assert scale.growth(samples({1: flat, 2: leaking})) == pytest.approx(89.1, abs=1)
-    # One that takes the place of another warms up, too.
-    late = [*[None] * 50, *np.linspace(60, 300, 10), *[300] * 40]
-    assert scale.growth(samples({1: flat, 2: late})) == pytest.approx(0, abs=1e-9)
-    assert np.isnan(scale.growth(samples({1: [1, 2]})))
-    assert scale.peak(samples({1: flat, 2: leaking})) == 300
 
 
 @pytest.mark.parametrize(

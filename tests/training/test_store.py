@@ -22,13 +22,6 @@ def test_the_default_pipeline_passes(nlp):
     assert len(results) == 2 * len(store.GETTERS) * len(WITHOUT_PROCESSES)
 
 
-def test_there_is_something_to_lose_in_every_layer(nlp):
-    readings = store.read(nlp.pipe(store.TEXTS))
-    for key in store.GETTERS:
-        assert any(reading[key].scores for reading in readings)
-        assert None not in [score for reading in readings for score in reading[key].scores]
-
-
 def rewritten(doc, key, change, attrs=lambda group: dict(group.attrs)):
     """A copy of a Doc with one group changed."""
     doc = doc.copy()

@@ -85,13 +85,6 @@ def test_gibbs_sampling_agrees_with_exact_posteriors():
     assert error[2000] < error[20] / 3
 
 
-def test_the_unigram_model():
-    train = Sequences(np.array([[0, 1, 1], [2, 2, 0]]), np.array([[0, 0, 0], [1, 2, 2]]))
-    found = artificial.unigram(train, np.array([[1, 0, 2, 3]]))
-    # Equally frequent labels, and an element that was never seen: the first label.
-    assert found.tolist() == [[2, 1, 0, 0]]
-
-
 # --- learning -------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def parts():
@@ -175,35 +168,3 @@ def test_all_figures_are_there(quick, monkeypatch):
             assert mean == pytest.approx((one[both[0]] + other[both[1]]) / 2)
     for key in ("mf_wins", "mf_significant", "biases.mf_wins", "seconds"):
         assert f"artificial.{key}" in last
-
-
-def test_the_summary(monkeypatch):
-    monkeypatch.setattr(artificial, "LEARNING", {"": Learning()})
-
-    def figures(unigram, nn, mf, gibbs, p):
-        found = {
-            "unigram.acc": unigram,
-            "nn.acc": nn,
-            "mf.acc": mf,
-            "gibbs.acc": gibbs,
-            "p": p,
-            "drawn": 2,
-            "seconds": 1.5,
-        }
-        return found | artificial.reductions(found, "")
-
-    experiments = [
-        figures(70.0, 76.0, 78.0, 80.0, 0.01),
-        figures(70.0, 78.0, 77.0, 80.0, 0.04),
-        figures(80.0, 88.0, 89.0, 90.0, 0.2),
-        figures(70.0, 75.0, 75.0, 80.0, 1.0),
-    ]
-    found = artificial.summary(experiments)
-    assert found["nn.acc"] == pytest.approx(79.25)
-    assert found["nn_error_reduction"] == pytest.approx((60 + 80 + 80 + 50) / 4)
-    assert found["mf_over_nn_error_reduction"] == pytest.approx((50 - 50 + 50 + 0) / 4)
-    assert found["nn_error_reduction_of_means"] == pytest.approx(100 * 6.75 / 10)
-    assert found["mf_over_nn_error_reduction_of_means"] == pytest.approx(100 * 0.5 / 3.25)
-    assert found["mf_wins"] == 2
-    assert found["mf_significant"] == found["nn_significant"] == 1
-    assert (found["drawn"], found["seconds"]) == (8, 6.0)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import srsly
 from _build import BUILDERS
-from spacy.tokens import DocBin
 
 import spacy_structlearn
 from training.pipeline import default
@@ -22,10 +21,6 @@ COMMANDS = {
     if "work" not in path.relative_to(ROOT).parts
     if (names := FETCHED.findall(path.read_text(encoding="utf8")))
 }
-
-
-def test_pages_with_commands_are_found():
-    assert {"training/README.md", "training/pipeline/default.py"} <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("page", COMMANDS)
@@ -77,11 +72,3 @@ def test_the_package_knows_no_words_that_tell_of_persons(nlp):
     # Cruder than what took them out.
     assert not [text for text in known if re.search(r"[^\W_]@[^\W_]", text)]
     assert not [text for text in known if re.search(r"[2-9]\d\d[-./)]\d{3}[-.]?\d{4}", text)]
-
-
-def test_evaluation_of_a_file_has_scores_and_speed(nlp, tmp_path):
-    text = "The old dog slept. She bought two red apples."
-    DocBin(docs=[nlp(text)]).to_disk(tmp_path / "dev.spacy")
-    found = default.evaluate(nlp, tmp_path / "dev.spacy")
-    assert found["np_chunk_f"] == found["constituents_f"] == found["tag_acc"] == 1.0
-    assert found["words_per_cpu_s"] > 0

@@ -1,4 +1,4 @@
-"""The chunker beside its peers on CoNLL-2000, in one run: python-crfsuite, and spaCy's own ner.
+"""The chunker compared with python-crfsuite and spaCy's ner on CoNLL-2000, in one run.
 
     pip install python-crfsuite
     python corpora/fetch.py conll2000
@@ -33,7 +33,7 @@ from training.common.conll2000 import (
     read,
 )
 from training.common.process import measured
-from training.common.recording import CORPORA, peak_mb, record
+from training.common.recording import CORPORA, peak_mb, record, show
 
 
 # --- ours -----------------------------------------------------------------------------------------
@@ -296,8 +296,7 @@ def main() -> None:
 def keep(figures: dict[str, float]) -> None:
     """Record figures as soon as they are there, and print them."""
     record("chunking", figures)
-    for name, value in figures.items():
-        print(f"{name:48} {value:.4f}", flush=True)
+    show(figures)
 
 
 if __name__ == "__main__":

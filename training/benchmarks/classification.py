@@ -1,4 +1,4 @@
-"""The classifiers beside their peers on PP attachment, in one run: pgmpy and scikit-learn.
+"""The classifiers compared with their peers on PP attachment, in one run: pgmpy and scikit-learn.
 
     pip install pgmpy scikit-learn
     python corpora/fetch.py ppattach
@@ -38,7 +38,7 @@ import numpy as np
 from spacy_structlearn.attachment.sites import normalized
 from spacy_structlearn.evaluation.classification import score_labels
 from training.common.process import measured
-from training.common.recording import CORPORA, peak_mb, record
+from training.common.recording import CORPORA, peak_mb, record, show
 
 RESULTS = "toutanova2006_pp"
 VARIABLES = ("v", "n1", "p", "n2")
@@ -375,8 +375,7 @@ def main() -> None:
     }
     results = compare(medians)
     record(RESULTS, results)
-    for key, value in results.items():
-        print(f"{key:60} {value if isinstance(value, str) else format(value, '.4f')}", flush=True)
+    show(results)
 
 
 if __name__ == "__main__":

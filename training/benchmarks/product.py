@@ -40,7 +40,7 @@ from packaging.utils import canonicalize_name
 
 from training.common.ewt import treebank
 from training.common.process import measured
-from training.common.recording import CORPORA, ROOT, peak_mb, record
+from training.common.recording import CORPORA, ROOT, peak_mb, record, show
 
 OURS = "spacy-structlearn"
 RESULTS = "product"
@@ -77,7 +77,7 @@ def megabytes(folder: Path) -> float:
 def requirements(name: str, extras: frozenset[str] = frozenset()) -> dict[str, Distribution]:
     """A distribution and all that it requires in this environment, by name.
 
-    RAISES: PackageNotFoundError if `name` is not installed. Requirements that are not installed
+    Raises PackageNotFoundError if `name` is not installed. Requirements that are not installed
     belong to other platforms, or are optional, and are left out.
     """
     found: dict[str, Distribution] = {}
@@ -233,8 +233,7 @@ def main() -> None:
     else:
         for found in figures():
             record(RESULTS, found)
-            for key, value in found.items():
-                print(f"{key:28} {value:12,.2f}", flush=True)
+            show(found)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,8 @@ from training.benchmarks.product import WARM_UP, megabytes
 from training.common.everyday import read_everyday
 from training.common.ewt import treebank, tuning_documents
 from training.common.jackknife import untagged
-from training.common.recording import CORPORA, ROOT, WORK, record
+from training.common.recording import CORPORA, ROOT, WORK, record, show
+from training.common.scoring import under
 
 POSSESSIVE = "POS"
 RESULTS = "raw_text"
@@ -266,10 +267,6 @@ def percentages(score: PRF) -> Figures:
     return {"p": 100 * score.precision, "r": 100 * score.recall, "f": 100 * score.f1}
 
 
-def under(prefix: str, figures: Mapping[str, Any]) -> Figures:
-    return {f"{prefix}.{key}": value for key, value in figures.items()}
-
-
 def split_sentences(doc: Doc) -> Segmented:
     return doc.text, [(sentence.start_char, sentence.end_char) for sentence in doc.sents]
 
@@ -359,7 +356,7 @@ def peers(run: Run) -> Figures:
 
 
 def peer_figures(name: str, documents: Sequence[Document]) -> Figures:
-    """RAISES: Failed."""
+    """Raises Failed."""
     texts = [document.text for document in documents]
     renderings = {key: [render(text) for text in texts] for key, render in RENDERINGS.items()}
     given = {**renderings, "as_it_is": texts, "paragraphs": all_paragraphs(texts)}
@@ -374,7 +371,7 @@ def peer_figures(name: str, documents: Sequence[Document]) -> Figures:
 
 
 def run_peer(name: str, texts: Mapping[str, Sequence[str]]) -> Figures:
-    """What raw_text_peers.py finds in them. RAISES: Failed."""
+    """What raw_text_peers.py finds in them. Raises Failed."""
     folder = WORK / RESULTS / name
     python = virtual_environment(folder, PEERS[name])
     given, result = folder / "texts.json", folder / "sentences.json"
@@ -571,8 +568,7 @@ def main() -> None:
         found = PARTS[name](run)
         if args.model is None and args.split == "dev":
             record(RESULTS, found)
-        for key, value in found.items():
-            print(f"{key:34} {value if isinstance(value, str) else f'{value:12,.4f}'}", flush=True)
+        show(found)
 
 
 if __name__ == "__main__":

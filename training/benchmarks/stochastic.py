@@ -1,4 +1,4 @@
-"""L-BFGS beside AdaGrad on the conditional likelihood of the WSJ sample, level by level.
+"""L-BFGS and AdaGrad on the conditional likelihood of the WSJ sample, level by level.
 
     python corpora/fetch.py wsj_sample
     python -m training.benchmarks.stochastic

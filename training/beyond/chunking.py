@@ -31,7 +31,8 @@ from spacy_structlearn.pipeline.readers import create_conll_chunks_reader, to_ex
 from spacy_structlearn.sequence.conditional import ChainLikelihood
 from spacy_structlearn.sequence.data import concatenate
 from training.common.jackknife import untagged
-from training.common.recording import ROOT, record
+from training.common.recording import ROOT, record, show
+from training.common.scoring import under
 from training.pipeline import default
 from training.pipeline.classes import FILES, sentences, train_classes
 
@@ -205,24 +206,19 @@ def main() -> None:
     parser.add_argument("--only", choices=[*names, "ewt", "pipeline"], help="one part")
     args = parser.parse_args()
     parts = {
-        part.__name__: partial(lambda part: _under(part.__name__, part(args.corpora)), part)
+        part.__name__: partial(lambda part: under(part.__name__, part(args.corpora)), part)
         for part in conll2000
     }
     parts |= {
-        "best": lambda: _under("best", best(args.corpora, args.work)),
-        "ewt": lambda: _under("ewt", ewt(args.corpora, args.work, args.jobs)),
+        "best": lambda: under("best", best(args.corpora, args.work)),
+        "ewt": lambda: under("ewt", ewt(args.corpora, args.work, args.jobs)),
         "pipeline": lambda: pipeline(default.build_docs(args.corpora, args.work)["dev"]),
     }
     for name, part in parts.items():
         if args.only in (None, name):
             figures = part()
             record("chunking", figures)
-            for key, value in figures.items():
-                print(f"{key:34} {value:.4f}", flush=True)
-
-
-def _under(prefix: str, figures: dict[str, float]) -> dict[str, float]:
-    return {f"{prefix}.{key}": value for key, value in figures.items()}
+            show(figures)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from spacy_structlearn.groups import TAG_CANDIDATES
+from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.pipeline.extensions import (
     CONSTITUENT_TAGS,
@@ -83,7 +83,7 @@ def jackknife_parses(
 
 
 def in_processes(annotate: Callable[..., Path], tasks: list[tuple], jobs: int) -> list[Path]:
-    """Call `annotate` once for each task, in so many processes."""
+    """Call `annotate` once for each task, in `jobs` processes."""
     if jobs == 1:
         return [annotate(*task) for task in tasks]
     # spawn: a forked child would inherit the threads of BLAS in an undefined state.
@@ -100,7 +100,7 @@ def interleave(folds: list[Path], n: int, target: Path) -> None:
 def annotate_fold(
     config: Path, source: Path, work: Path, fold: int, folds: int, overrides: dict
 ) -> Path:
-    """Train on the other folds, tag this one. RETURNS: the file with its tagged Docs."""
+    """Train on the other folds, tag this one. Returns the file with its tagged Docs."""
     target = work / "tagged.spacy"
     if target.exists():
         return target
@@ -122,7 +122,7 @@ def parse_fold(
     folds: int,
     overrides: dict,
 ) -> Path:
-    """Train on the other folds, parse this one. RETURNS: the file with its parsed Docs.
+    """Train on the other folds, parse this one. Returns the file with its parsed Docs.
 
     sources: of the Docs, and of those with the tags that the parser is given.
     """
@@ -199,11 +199,9 @@ def untagged(nlp: spacy.Language, gold: Doc) -> Doc:
 
 
 def write_docs(docs: list[Doc], path: Path) -> None:
-    """Write a DocBin beside `path`, then rename."""
+    """Write a DocBin at once, so that no file is left half written."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.new")
-    DocBin(docs=docs, store_user_data=False).to_disk(fresh)
-    os.replace(fresh, path)
+    write_bytes(path, DocBin(docs=docs, store_user_data=False).to_bytes())
 
 
 def main() -> None:

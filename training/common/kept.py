@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
+from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.trees.tree import Tree
 from training.common.recording import peak_mb
 from training.common.treebanks import TREES
@@ -26,7 +26,7 @@ from training.common.treebanks import TREES
 Figures = dict[str, Any]
 
 CHECKPOINT_S = 60
-CHECKPOINT_RATIO = 20  # training goes on for so many times as long as the state took to save
+CHECKPOINT_RATIO = 20  # time of training between two states, over the time that one took to save
 
 LEXICON = LexiconSettings(signature="english", word_backoff="signature")
 PAPER_LEXICON = LexiconSettings(lexicon="simple", signature="english", normalization="")
@@ -54,7 +54,7 @@ def grammar(
 ) -> tuple[LatentGrammar, float]:
     """The grammar of these trees and settings, trained unless it is in `work` already.
 
-    RETURNS: the grammar, and the CPU seconds of its training.
+    Returns the grammar, and the CPU seconds of its training.
     """
     found, notes = kept_grammar(work, corpora, corpus, split, settings)
     return found, notes["cpu_s"]
@@ -71,7 +71,7 @@ def kept_grammar(
 def grammar_at(
     path: Path, settings: Settings, trees: Callable[[], Sequence[Tree]]
 ) -> tuple[LatentGrammar, Figures]:
-    """The grammar in this file and the notes beside it, from these trees unless it is there."""
+    """The grammar in this file and the notes next to it, from these trees unless it is there."""
     notes = path.with_suffix(".json")
     if path.exists():
         try:
@@ -82,8 +82,8 @@ def grammar_at(
     path.parent.mkdir(parents=True, exist_ok=True)
     trained, found = train(trees(), settings, path.stem, path.with_suffix(".checkpoint"))
     found["settings"] = asdict(settings)
-    write(notes, json.dumps(found, indent=2, default=str).encode())
-    write(path, trained.to_bytes())
+    write_bytes(notes, json.dumps(found, indent=2, default=str).encode())
+    write_bytes(path, trained.to_bytes())
     path.with_suffix(".checkpoint").unlink(missing_ok=True)
     return trained, found
 
@@ -101,7 +101,7 @@ def grammar_path(work: Path, corpus: str, split: str, settings: Settings) -> Pat
 def train(
     trees: Sequence[Tree], settings: Settings, name: str, checkpoint: Path | None = None
 ) -> tuple[LatentGrammar, Figures]:
-    """Train with a progress bar. RETURNS: the grammar, and the notes of `run_training`."""
+    """Train with a progress bar. Returns the grammar, and the notes of `run_training`."""
     trainer, notes = run_training(settings, trees, name, checkpoint)
     return trainer.parameters(), notes
 
@@ -113,7 +113,7 @@ def run_training(
 
     settings: any estimator of trees. checkpoint: a file that the state is written to now and then,
     and read from if it is there.
-    RETURNS: the trainer, and notes: CPU and wall seconds, those before a break too, the peak memory
+    Returns the trainer, and notes: CPU and wall seconds, those before a break too, the peak memory
     of this process in MB, and the records of conditional levels.
     """
     clock = _Clock()
@@ -131,7 +131,9 @@ def run_training(
             bar.update()
             if checkpoint is not None and time.monotonic() - last > wait:
                 begun = time.monotonic()
-                write(checkpoint, json.dumps(clock.read()).encode() + b"\n" + trainer.to_bytes())
+                write_bytes(
+                    checkpoint, json.dumps(clock.read()).encode() + b"\n" + trainer.to_bytes()
+                )
                 last = time.monotonic()
                 # The state of a large grammar is some hundred megabytes.
                 wait = max(CHECKPOINT_S, CHECKPOINT_RATIO * (last - begun))
@@ -159,13 +161,6 @@ class _Clock:
             "wall_s": self._wall + time.monotonic(),
             "peak_rss_mb": max(self._peak, peak_mb()),
         }
-
-
-def write(path: Path, data: bytes) -> None:
-    """Write a file at once."""
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.write_bytes(data)
-    os.replace(fresh, path)
 
 
 def ewt_grammar() -> LatentGrammar:

@@ -34,18 +34,18 @@ from spacy_structlearn.grammar.spans.settings import (
 from spacy_structlearn.grammar.spans.training import renumbered
 from spacy_structlearn.grammar.treebank.settings import Trees
 from spacy_structlearn.learning.settings import setting
-from spacy_structlearn.learning.training import Trainer
+from spacy_structlearn.learning.training import Trainer, write_bytes
 from spacy_structlearn.pipeline import fitting
 from spacy_structlearn.trees.parse import Parse, calibrate, fit_temperature
 from spacy_structlearn.trees.tree import Tree
-from training.common.kept import EWT, WSJ, grammar_at, grammar_path, run_training, write
+from training.common.kept import EWT, WSJ, grammar_at, grammar_path, run_training
 from training.common.process import in_process
 from training.common.scoring import Figures, brackets_right, parsed, scored, under
 from training.common.treebanks import PUNCTUATION, TREES
 from training.pipeline import default
 from training.pipeline.parser import COMPONENT, CONFIG, held_out_parser
 
-# What is parsed first; folds whose sentences other grammars parse for what is learned beside it.
+# What is parsed first; folds for learning scores of spans: grammars of the other folds parse each.
 SETTINGS = {"wsj": WSJ, "ewt": EWT}
 FOLDS = {"wsj": 10, "ewt": 5}
 # Those of the default parser; templates by name, because what is kept is known by its settings.
@@ -139,10 +139,10 @@ class KeptTrainer(Trainer[Kept]):
         return self.settings.path(self._trees).name.encode()
 
 
-# --- what is learned beside a grammar -------------------------------------------------------------
+# --- what is added to a grammar -------------------------------------------------------------
 @dataclass(frozen=True)
 class Learner:
-    """What is trained beside one grammar.
+    """What is trained on top of one grammar.
 
     network: "default", that of the package's config; "cnn", with layers of spaCy in place of its
     own; None. features: of linear scores; None. seed: of the network. seen: the forests are by the
@@ -192,8 +192,9 @@ def component_block(config: Path) -> dict[str, Any]:
 class Model:
     """A parser: a grammar, or a product, with linear scores and a network or not.
 
-    others: models whose scores beside the grammar are averaged with its own. cpu_s: of training all
-    of it, None if that was not measured. notes: more of the training.
+    others: models whose scores of spans are averaged with those of this model.
+    cpu_s: CPU seconds of training all of it; None if they were not measured.
+    notes: more figures of the training.
     """
 
     grammar: LatentGrammar | SpanGrammar
@@ -226,7 +227,7 @@ class Model:
 
     def reader(self, **settings: Any) -> Reader:
         """What parses with it. settings: of the `ChartParser`; without a decoder, models with
-        scores beside the grammar are decoded as the default parser is.
+        scores besides those of the grammar are decoded as the default parser is.
         """
         grammar, network = self.grammar, self.network
         if isinstance(grammar, SpanGrammar):
@@ -240,7 +241,7 @@ class Model:
 
     @property
     def scorers(self) -> list[Scorer]:
-        """Of its scores beside the grammar, but for those of others."""
+        """Of its scores besides those of the grammar, but for those of others."""
         features = getattr(self.grammar, "features", None)
         linear = [] if features is None else [LinearScorer(features)]
         return [*linear, *([] if self.network is None else [self.network])]
@@ -315,7 +316,7 @@ class Run:
         return settings.part(kind, folder=self.work, corpus=corpus, split=name, n_trees=n_trees)
 
     def generative(self, corpus: str, split: str, number: int) -> Model:
-        """The product of so many grammars with seeds from 0 on."""
+        """The product of `number` grammars, with seeds from 0 on."""
         settings = [replace(SETTINGS[corpus], seed=seed) for seed in range(number)]
         self.prepare(corpus, split, settings)
         trees = self.trees(corpus, split)
@@ -325,7 +326,7 @@ class Run:
         )
 
     def learned(self, corpus: str, split: str, learner: Learner) -> Model:
-        """One grammar and what is trained beside it, kept like grammars are."""
+        """One grammar with learned scores of spans, kept like grammars."""
         settings = learner.grammar or SETTINGS[corpus]
         base = self.kept(corpus, split, settings, Seen if learner.seen else Kept)
         trees = self.trees(corpus, split)
@@ -364,9 +365,9 @@ class Run:
                 "settings": text,
             }
             if network is not None:
-                write(weights, _stored(network))
-            write(notes, json.dumps(found, indent=2).encode())
-            write(path, grammar.to_bytes())
+                write_bytes(weights, _stored(network))
+            write_bytes(notes, json.dumps(found, indent=2).encode())
+            write_bytes(path, grammar.to_bytes())
             checkpoint.unlink(missing_ok=True)
         return Model(
             grammar,
@@ -441,7 +442,7 @@ class Forests:
 
 
 def bounds(number: int, folds: int) -> list[tuple[int, int]]:
-    """Where the folds of so many sentences begin and end; see `SpanGrammarSettings`."""
+    """Where the folds of `number` sentences begin and end; see `SpanGrammarSettings`."""
     ends = [number * fold // folds for fold in range(folds + 1)] if folds else []
     return list(pairwise(ends))
 

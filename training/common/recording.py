@@ -8,6 +8,7 @@ import os
 import platform
 import resource
 import subprocess
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 WORK = ROOT / "training" / "work"
 
 
-def record(name: str, figures: dict[str, Any]) -> None:
+def record(name: str, figures: Mapping[str, Any]) -> None:
     """Merge `figures` (keys joined by dots) into training/results/NAME.json.
 
     The file is nested, sorted, and replaced at once, so that a run can record as it goes.
@@ -39,6 +40,33 @@ def record(name: str, figures: dict[str, Any]) -> None:
     fresh = path.with_suffix(".json.new")
     srsly.write_json(fresh, {key: results[key] for key in sorted(results)}, indent=2)
     os.replace(fresh, path)
+
+
+def show(figures: Mapping[str, Any]) -> None:
+    """Print figures, one a line. Lists are left to the reports."""
+    for key, value in figures.items():
+        if not isinstance(value, list):
+            text = f"{value:,.4f}" if isinstance(value, float) else value
+            print(f"{key:52} {text}", flush=True)
+
+
+def record_steps(
+    name: str,
+    steps: Iterable[Iterable[Mapping[str, Any]]],
+    write_report: Callable[[Path, str], None],
+    is_trial: bool,
+) -> None:
+    """Show and record the figures of each step as they come, and write the report after it.
+
+    is_trial: record nothing.
+    """
+    for step in steps:
+        for figures in step:
+            if not is_trial:
+                record(name, figures)
+            show(figures)
+        if not is_trial:
+            write_report(RESULTS, name)
 
 
 def peak_mb() -> float:

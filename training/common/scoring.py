@@ -28,7 +28,7 @@ def parsed(parser: ChartParser, gold: Sequence[Tree]) -> list[Parse]:
 
 
 def scored(parses: Sequence[Parse], gold: Sequence[Tree], punctuation: str) -> EvalbScore:
-    """EVALB over parses, makeshift trees too."""
+    """EVALB over parses, fallback trees included."""
     pairs = zip(parses, gold, strict=True)
     return score_trees(
         gold, [parse.tree(tree.words()) for parse, tree in pairs], punctuation=punctuation

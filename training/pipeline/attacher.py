@@ -65,7 +65,7 @@ def train_pp_attacher(
     further: tuple[str, ...] = FURTHER,
     overrides: dict[str, Any] | None = None,
 ) -> tuple[Language, dict[str, float]]:
-    """Train it. RETURNS: the pipeline, and its scores on the tuning documents.
+    """Train it. Returns the pipeline, and its scores on the tuning documents.
 
     use_all: train on these documents too, once they are scored. overrides: of the config.
     """

@@ -1,4 +1,4 @@
-"""The card of a pipeline: what its meta.json says of it beside its sources and its licence.
+"""The card of a pipeline: what its meta.json says of it next to its sources and its licence.
 
 performance  scores on raw text, as spaCy's commands show them; and for each layer with
              probabilities its expected calibration error, `*_ece`
@@ -55,7 +55,7 @@ def write_card(folder: Path, gold: Sequence[Doc]) -> dict[str, Any]:
     """Evaluate the pipeline in `folder` on raw text, and put its card into its meta.json.
 
     gold: the Docs it is scored on. No other file is written: words of these texts, which the vocab
-    of a pipeline keeps, stay out of what is on disk. RETURNS: the card.
+    of a pipeline keeps, stay out of what is on disk. Returns the card.
     """
     nlp = spacy.load(folder)
     performance, speed = evaluate(nlp, gold)

@@ -48,7 +48,7 @@ def train_srl_labeler(
     use_all: bool = False,
     overrides: dict[str, Any] | None = None,
 ) -> tuple[Language, dict[str, float]]:
-    """Train it. RETURNS: the calibrated pipeline, and its scores on the tuning documents.
+    """Train it. Returns the calibrated pipeline, and its scores on the tuning documents.
 
     files: DocBins with gold frames: `fit`, which is learned from, `tune`, whose trees are
     predicted, and `train`, fit and the tuning documents. use_all: learn from train, once scores and

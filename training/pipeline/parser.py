@@ -44,7 +44,7 @@ def train_parser(
     held_out: Path | None = None,
     **settings: Any,
 ) -> Language:
-    """Train on EWT with these settings of the architecture. RETURNS: the calibrated pipeline.
+    """Train on EWT with these settings of the architecture. Returns the calibrated pipeline.
 
     use_all: train on the tuning documents too, once the temperature is known. held_out: where to
     keep the pipeline that has not seen these documents; what comes after a parser is tuned on its

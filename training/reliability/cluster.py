@@ -1,4 +1,4 @@
-"""Training on a Ray cluster beside threads: the same optimum, what travels, and how much faster.
+"""Training on a Ray cluster and in threads: the same optimum, what travels, and how much faster.
 
     pip install 'spacy-structlearn[ray]'
     python corpora/fetch.py conll2000 wsj_sample
@@ -45,7 +45,7 @@ from spacy_structlearn.parallel.shards import MakeEngine, make_engine
 from spacy_structlearn.sequence.data import SequenceData, concatenate
 from spacy_structlearn.sequence.settings import LikelihoodSettings
 from training.common.conll2000 import N_TRAIN, ours_data, ours_settings, read
-from training.common.recording import CORPORA, record
+from training.common.recording import CORPORA, record, show
 from training.common.treebanks import wsj_trees
 from training.reliability.kills import arrays
 
@@ -233,8 +233,7 @@ def main() -> None:
         figures = speed(chains, data, arguments.rounds)
         figures |= compare(makers)
     record(RESULTS, figures)
-    for name, value in figures.items():
-        print(f"{name:32} {value:,.3f}")
+    show(figures)
 
 
 if __name__ == "__main__":

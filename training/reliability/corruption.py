@@ -351,7 +351,7 @@ def figures(found: Iterable[tuple[str, str]]) -> dict[str, int]:
 
 
 def main(arguments: list[str] | None = None) -> dict[str, int]:
-    """The command line. RETURNS: the figures."""
+    """The command line. Returns the figures."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--small", nargs="*", default=sorted(SMALL), choices=sorted(SMALL))
     parser.add_argument("--foreign", nargs="*", default=["crf", "neural"], help="see above")

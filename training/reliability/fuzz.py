@@ -141,7 +141,7 @@ def child(name: str, work: Path, options: list[str]) -> None:
 def sanitized(
     name: str, inputs: int, work: Path, seed: int, seconds: int = SECONDS
 ) -> tuple[int, int]:
-    """Run a target under the sanitizers. RETURNS: inputs, and failures."""
+    """Run a target under the sanitizers. Returns inputs, and failures."""
     done = failures = 0
     begun = time.monotonic()
     while done < inputs and failures < MOST_FAILURES:
@@ -207,7 +207,7 @@ def _process(name: str, inputs: int, work: Path, seed: int, seconds: int) -> tup
 def looped(
     name: str, inputs: int, work: Path, seed: int, seconds: int = SECONDS
 ) -> tuple[int, int]:
-    """Random inputs in this process, without sanitizers. RETURNS: inputs, and failures."""
+    """Random inputs in this process, without sanitizers. Returns inputs, and failures."""
     one = target(name, work)
     length = LENGTHS[name.partition(".")[0]]
     failures = 0
@@ -235,7 +235,7 @@ def _keep(work: Path, name: str, data: bytes) -> None:
 
 
 def pipelines(inputs: int, work: Path, seed: int) -> dict[str, Any]:
-    """Documents through whole pipelines. RETURNS: the figures."""
+    """Documents through whole pipelines. Returns the figures."""
     from tqdm import tqdm
 
     import spacy_structlearn

@@ -77,7 +77,7 @@ class Undisturbed:
 
 
 def run_command(arguments: Sequence[str], watched: Path) -> tuple[float, int]:
-    """Run a command of `structlearn` to its end. RETURNS: seconds, and file operations."""
+    """Run a command of `structlearn` to its end. Returns seconds, and file operations."""
     counted = watched.with_name(f"{watched.name}.steps")
 
     def count() -> None:
@@ -96,9 +96,9 @@ def run_command(arguments: Sequence[str], watched: Path) -> tuple[float, int]:
 def kill_command(
     arguments: Sequence[str], watched: Path, way: str, usual: Undisturbed, rng: random.Random
 ) -> bool:
-    """Run a command that is killed in one of WAYS. RETURNS: whether it was before its end.
+    """Run a command that is killed in one of WAYS. Returns whether it was before its end.
 
-    RAISES: RuntimeError if it ends with an error of its own.
+    Raises RuntimeError if it ends with an error of its own.
     """
     moment = rng.uniform(0.0, usual.seconds)
     step = rng.randrange(max(usual.steps, 1))
@@ -152,7 +152,7 @@ def command(arguments: Sequence[str]) -> None:
 
 
 def _fork(function: Callable[[], None], watched: Path) -> int:
-    """Call a function in a process of its own, whose output goes to a file beside `watched`."""
+    """Call a function in a process of its own, whose output goes to a file next to `watched`."""
     process = os.fork()
     if process:
         return process
@@ -194,7 +194,7 @@ class Resumed:
 
 
 def train_killed(name: str, work: Path, seed: int, runs: int, kills: int) -> Resumed:
-    """Train one of SMALL undisturbed, and `runs` times with up to so many kills in each.
+    """Train one of SMALL undisturbed, and `runs` times with at most `kills` kills in each.
 
     The last run writes over a pipeline that is there already.
     """
@@ -225,7 +225,7 @@ def train_killed(name: str, work: Path, seed: int, runs: int, kills: int) -> Res
 
 
 def _check_whole(pipeline: Path) -> None:
-    """A pipeline is there as a whole, if it is there at all. RAISES: StructlearnError."""
+    """A pipeline is there as a whole, if it is there at all. Raises StructlearnError."""
     if pipeline.exists():
         digests.check(pipeline)
         if not (pipeline / digests.DIGESTS).is_file():
@@ -388,7 +388,7 @@ def _folder(path: Path) -> Path:
 
 # --- the command ----------------------------------------------------------------------------------
 def main(arguments: list[str] | None = None) -> dict[str, float]:
-    """The command line. RETURNS: the figures."""
+    """The command line. Returns the figures."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--families", nargs="*", default=FAMILIES, choices=sorted(SMALL))
     parser.add_argument("--runs", type=int, default=3, help="trainings of each that are killed")

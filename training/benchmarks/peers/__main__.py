@@ -1,9 +1,9 @@
-"""Peers that install from the package index and train without downloads, beside this package.
+"""Peers that install from the package index and train without downloads, and this package.
 
     python corpora/fetch.py conll2000 ppattach wsj_sample
     python -m training.benchmarks.peers --work training/work/peers
 
-Writes training/results/benchmarks.json, and benchmarks.md and .svg beside it (the drawing needs
+Writes training/results/benchmarks.json, and benchmarks.md and .svg next to it (the drawing needs
 matplotlib). Peers are installed in virtual environments of their own below --work, in the versions
 of PEERS; nothing else needs the network. On Linux torch comes with packages for graphics cards,
 unless pip is told of its builds for CPUs.
@@ -56,6 +56,7 @@ from training.benchmarks.peers import others, ours, report, worker
 from training.benchmarks.product import install_mb, installed_mb
 from training.common import process
 from training.common.recording import CORPORA, RESULTS, record
+from training.common.scoring import under
 from training.common.treebanks import wsj_trees
 
 NAME = "benchmarks"
@@ -184,7 +185,7 @@ class Run:
         return _digest([self.digest, known])
 
     def train(self, system: str, again: bool) -> Figures:
-        """Train, unless that was done with the same settings. RAISES: Failed."""
+        """Train, unless that was done with the same settings. Raises Failed."""
         result = self.folder / system / "train.result.json"
         if result.exists() and not again:
             found = json.loads(result.read_text(encoding="utf8"))
@@ -195,7 +196,7 @@ class Run:
         return found
 
     def predict(self, system: str) -> Figures:
-        """One round. RAISES: Failed."""
+        """One round. Raises Failed."""
         return self._stage(system, "predict")
 
     def _stage(self, system: str, stage: str) -> Figures:
@@ -223,18 +224,18 @@ class Run:
         return json.loads(result.read_text(encoding="utf8"))
 
     def python(self, system: str) -> Path:
-        """The interpreter of a system. RAISES: Failed where its peer cannot be installed."""
+        """The interpreter of a system. Raises Failed if its peer cannot be installed."""
         package = report.ROWS[self.task][system].package
         return environment(package, self.work) if package else Path(sys.executable)
 
 
 def environment(package: str, work: Path) -> Path:
-    """The interpreter of a peer's environment, which is made unless it is there. RAISES: Failed."""
+    """The interpreter of a peer's environment, which is made unless it is there. Raises Failed."""
     return virtual_environment(work / "environments" / package, PEERS[package])
 
 
 def virtual_environment(folder: Path, requirements: Sequence[str]) -> Path:
-    """The same in `folder`, with what pip installs of these. RAISES: Failed."""
+    """The same in `folder`, with what pip installs of these. Raises Failed."""
     python = folder / "bin" / "python"
     done = folder / "installed.json"
     if not done.exists() or json.loads(done.read_text()) != list(requirements):
@@ -299,7 +300,7 @@ def compare(
         if found:
             with _reported():
                 own = figures(run, name, trained[name], found, data)
-                record(NAME, _under(f"{task}.{name}", own))
+                record(NAME, under(f"{task}.{name}", own))
 
 
 def figures(
@@ -346,10 +347,6 @@ class _reported:
         if failed:
             tqdm.write(f"left out: {error}")
         return failed
-
-
-def _under(prefix: str, found: Figures) -> Figures:
-    return {f"{prefix}.{key}": value for key, value in found.items()}
 
 
 def main() -> None:

@@ -572,7 +572,7 @@ class Supar:
     def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> dict:
         """options: epochs. SIGTERM ends training with the best epoch so far.
 
-        RETURNS: how many epochs there were.
+        Returns how many epochs there were.
         """
         from supar.parsers.const import CRFConstituencyParser
 

@@ -18,7 +18,7 @@ class Chunker:
     """The component, in a pipeline of its own. Inputs are (word, tag), outputs IOB labels.
 
     model: of the component, over that of a file of training/configs if `config` names one.
-    n_classes: so many word classes are learned first, of the words of the same sentences.
+    n_classes: number of word classes that are learned first, from the words of the same sentences.
     """
 
     model: dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import srsly
 
-from training.common.report import table
+from training.common.report import pyplot_for, table
 
 Figures = Mapping[str, Any]
 
@@ -182,17 +182,11 @@ def plot(figures: Figures, path: Path) -> bool:
     """Accuracy over speed; whether there is anything to draw, and matplotlib to draw it."""
     tasks = [task for task in ROWS if any(_has(figures, task, name) for name in ROWS[task])]
     try:
-        import matplotlib
+        pyplot = pyplot_for(path)
     except ImportError:
         return path.with_suffix(".svg").exists()
     if not tasks:
         return False
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    matplotlib.rcParams.update(
-        {"svg.hashsalt": path.name, "svg.fonttype": "none", "axes.grid": True, "grid.alpha": 0.3}
-    )
     figure, axes = pyplot.subplots(
         1, len(tasks), figsize=(5 * len(tasks), 6.5), layout="constrained", squeeze=False
     )

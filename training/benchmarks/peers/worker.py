@@ -3,8 +3,8 @@
     python worker.py MODULE SYSTEM STAGE FOLDER RESULT [OPTIONS]
 
 MODULE is peers_ours or peers_others, STAGE is train or predict. The model is kept in FOLDER/model;
-train.json and test.json are beside FOLDER, and have inputs and outputs of train and dev, and inputs
-of test. RESULT, a JSON file, gets the figures of `measured`; OPTIONS is JSON. Nothing but the
+train.json, with inputs and outputs of train and dev, and test.json, with inputs of test, are next
+to FOLDER. RESULT, a JSON file, gets the figures of `measured`; OPTIONS is JSON. Nothing but the
 standard library is imported here, because this also runs in the peers' own virtual environments.
 """
 
@@ -29,14 +29,14 @@ class System(Protocol):
     """What is compared: its settings, and how it learns and predicts."""
 
     def setup(self) -> None:
-        """Import its libraries, before any clock runs. RAISES: ImportError where they are not."""
+        """Import its libraries, before any clock runs. Raises ImportError if they are missing."""
 
     def train(
         self, train: dict[str, list], dev: dict[str, list], folder: Path, options: dict[str, Any]
     ) -> dict[str, Any] | None:
         """Learn from `inputs` and `outputs`, and save the model in `folder`, alone there.
 
-        RETURNS: more figures, if any.
+        Returns more figures, if any.
         """
 
     def load(self, folder: Path) -> Predict:
@@ -63,7 +63,7 @@ def measured(system: System, stage: str, folder: Path, options: dict[str, Any]) 
     """Run one stage. CPU seconds are without imports, and without reading the data or the model;
     of prediction they are those of a pass, of as many as take SECONDS.
 
-    RETURNS: cpu_s and rss_mb; of training also what the system adds; of prediction the outputs.
+    Returns cpu_s and rss_mb; of training also what the system adds; of prediction the outputs.
     """
     model = folder / "model"
     system.setup()

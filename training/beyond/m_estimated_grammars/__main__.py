@@ -4,7 +4,7 @@
     pip install matplotlib
     python -m training.beyond.m_estimated_grammars
 
-Writes training/results/m_estimated_grammars.json and, beside it, a report and a figure, .md, .svg
+Writes training/results/m_estimated_grammars.json and, next to it, a report and a figure, .md, .svg
 and .png. Section 4.1.2 of the paper says how it is done and has no figures. Steps, of which --only
 runs some:
 
@@ -23,7 +23,7 @@ q0 is the X-bar grammar of the treebank (xbar), or that after four rounds of spl
 (latent). WSJ is the sample, split as in papers/petrov_klein2007. On EWT models are learned from the
 documents of train that `ewt/tune.txt` does not name, and settings are chosen on those that it does;
 then all of train is learned, and dev scored. Seconds are CPU time on one thread. Those of an
-estimate are what it takes beside q0: counting and expecting features, and the passes through the
+estimate are what it takes next to q0: counting and expecting features, and the passes through the
 counts; of conditional likelihood to parse the training sentences, to find the features of their
 forests, and 100 iterations of L-BFGS. The grammars that parse (of five folds) are not counted.
 """
@@ -65,7 +65,7 @@ from spacy_structlearn.optimize.lbfgs import LBFGS
 from spacy_structlearn.trees.tree import Tree
 from training.beyond.m_estimated_grammars import report
 from training.common.kept import LEXICON, grammar_at, grammar_path, kept_grammar
-from training.common.recording import CORPORA, RESULTS, WORK, record
+from training.common.recording import CORPORA, RESULTS, WORK, record_steps
 from training.common.scoring import Figures, parsed, scored, under
 from training.common.treebanks import PUNCTUATION, TREES
 
@@ -246,7 +246,7 @@ def climb(
 ) -> tuple[FragmentWeights, list[Figures], list[float]]:
     """Conditional likelihood from these weights on.
 
-    RETURNS: the weights at the end; scores on a split, if one is given, on the way, with CPU
+    Returns the weights at the end; scores on a split, if one is given, on the way, with CPU
     seconds so far; and the objective after each iteration.
     """
     optimizer = LBFGS(start.values)
@@ -481,7 +481,7 @@ def sizes(run: Run) -> Iterator[Figures]:
 
 
 def templates(run: Run) -> Iterator[Figures]:
-    """Groups of templates on WSJ, beside the X-bar grammar: which are the best?"""
+    """Groups of templates on WSJ, next to the X-bar grammar: which are the best?"""
     part = Part(run, "wsj", "train", "xbar")
     f1: dict[str, dict[str, float]] = {"m_est": {}, "discriminative": {}}
     seconds = {"m_est": 0.0, "discriminative": 0.0}
@@ -551,19 +551,12 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     parser.add_argument("--work", type=Path, default=WORK, help="where grammars are kept")
     parser.add_argument(
-        "--limit", type=int, help="so many trees of each part only; nothing is recorded"
+        "--limit", type=int, help="use only this many trees of each part, and record nothing"
     )
     args = parser.parse_args()
     run = Run(args.corpora, args.work, args.limit)
-    for name in args.only or STEPS:
-        for figures in STEPS[name](run):
-            if args.limit is None:
-                record(NAME, figures)
-            for key, value in figures.items():
-                text = f"{value:.4f}" if isinstance(value, float) else value
-                print(f"{key:44} {text}", flush=True)
-        if args.limit is None:
-            report.write(RESULTS, NAME)
+    steps = (STEPS[name](run) for name in args.only or STEPS)
+    record_steps(NAME, steps, report.write, args.limit is not None)
 
 
 if __name__ == "__main__":

@@ -4,17 +4,17 @@
     python -m training.train_default
     python -m training.beyond.span_parser --jobs 2
 
-Writes training/results/parsing_best.json and a report beside it, parsing_best.md. Steps, of which
+Writes training/results/parsing_best.json and a report next to it, parsing_best.md. Steps, of which
 --only runs some:
 
 generative            a grammar by splitting and merging; product_generative: four of them
 forests               the best trees of what the cascade of one grammar leaves, and how much it is
 span_features         linear features of spans (Hall, Durrett & Klein 2014), learned from forests by
                       grammars of other folds; _seen: by the grammar that has seen the sentences;
-                      _xbar: beside the X-bar grammar; _batch: by OWL-QN
-product_features      the same features beside four grammars: the default parser
+                      _xbar: with the X-bar grammar; _batch: by OWL-QN
+product_features      the same features with four grammars: the default parser
 lexicon               features of words and tags alone
-neural                a network in place of features, or (neural_features) beside them: that of the
+neural                a network in place of features, or (neural_features) in addition: that of the
                       package's config for NeuralGrammar; neural_cnn: with the layers of spaCy's
                       tok2vec
 product_neural        four grammars, features and the network (_dev: on EWT dev too, only by name);
@@ -74,7 +74,7 @@ from training.common.parsers import (
     measured,
     oracle,
 )
-from training.common.recording import CORPORA, RESULTS, WORK, record
+from training.common.recording import CORPORA, RESULTS, WORK, record_steps
 from training.common.report import flat
 from training.common.scoring import Figures, scored, tagged, under
 from training.common.treebanks import PUNCTUATION
@@ -95,7 +95,7 @@ PASSES = {"owlqn": 60, "adagrad": 12}
 
 # --- grammars alone -------------------------------------------------------------------------------
 def generative(run: Run, step: str, number: int) -> Iterator[Figures]:
-    """The product of so many grammars; on EWT dev those of the default parser."""
+    """The product of `number` grammars; on EWT dev those of the default parser."""
     model = run.generative("wsj", "train", number)
     yield from measured(run, step, "wsj", {"dev": model, "test": model})
     on_dev = default_parser(run, "train").plain()
@@ -118,7 +118,7 @@ def forests(run: Run) -> Iterator[Figures]:
 def learned(
     run: Run, step: str, learner: Learner, corpora: Sequence[str] = ("wsj", "ewt")
 ) -> Iterator[Figures]:
-    """One grammar and what is learned beside it."""
+    """One grammar with learned scores of spans."""
     for corpus, train, splits in PARTS:
         if corpus in corpora:
             model = run.learned(corpus, train, learner)
@@ -210,7 +210,7 @@ def product_best(run: Run) -> Iterator[Figures]:
 
 
 def _with_product(run: Run, corpus: str, split: str, model: Model, number: int) -> Model:
-    """The model with so many grammars in place of the one that it has."""
+    """The model with the product of `number` grammars in place of its own grammar."""
     grammars = run.generative(corpus, split, number)
     costs = None
     if model.cpu_s is not None and grammars.cpu_s is not None:
@@ -357,20 +357,13 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
     parser.add_argument("--work", type=Path, default=WORK, help="what is kept")
     parser.add_argument(
-        "--limit", type=int, help="so many trees of each part only; nothing is recorded"
+        "--limit", type=int, help="use only this many trees of each part, and record nothing"
     )
     args = parser.parse_args()
     run = Run(args.corpora, args.work, args.jobs, args.limit)
-    for name in args.only or [step for step in STEPS if step not in OPTIONAL]:
-        for figures in STEPS[name](run):
-            if args.limit is None:
-                record(NAME, figures)
-            for key, value in figures.items():
-                if not isinstance(value, list):
-                    text = f"{value:.4f}" if isinstance(value, float) else value
-                    print(f"{key:44} {text}", flush=True)
-        if args.limit is None:
-            report.write(RESULTS, NAME)
+    names = args.only or [step for step in STEPS if step not in OPTIONAL]
+    steps = (STEPS[name](run) for name in names)
+    record_steps(NAME, steps, report.write, args.limit is not None)
 
 
 if __name__ == "__main__":

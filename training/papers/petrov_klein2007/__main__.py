@@ -5,7 +5,7 @@
     python -m training.papers.petrov_klein2007 --jobs 2
 
 Writes training/results/petrov_klein2007.json, .md, .svg and .png: tables 1 and 2 and figures 2 and
-3 beside those of the paper. Parts (discriminative.py), of which --only runs one: `tune`, the
+3 next to those of the paper. Parts (discriminative.py), of which --only runs one: `tune`, the
 strengths of priors on WSJ dev, which the others need; `l1` and `l2`, table 2; `table1`; `pruning`,
 figure 2; `cost`; `merge`, figure 3; `best`, grammars that are chosen; and `uniform`, table 2 with
 the paper's parametrisation, only by name and with it among --bases, the parametrisations that are
@@ -48,6 +48,7 @@ from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.model import LatentGrammar, product
 from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.trees.parse import fit_temperature
 from spacy_structlearn.trees.tree import Tree
 from training.common.kept import (
@@ -61,10 +62,9 @@ from training.common.kept import (
     ewt_grammar,
     grammar,
     train,
-    write,
 )
 from training.common.process import measured
-from training.common.recording import CORPORA, RESULTS, WORK, peak_mb, record
+from training.common.recording import CORPORA, RESULTS, WORK, peak_mb, record, show
 from training.common.scoring import (
     Figures,
     brackets_right,
@@ -183,8 +183,8 @@ def speed(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
     path, sentences = best_wsj_grammar(corpora, work), work / "speed"
     sentences.mkdir(parents=True, exist_ok=True)
     test = [tree.words() for tree in wsj_trees(corpora, "test")]
-    write(sentences / "test.json", json.dumps(test).encode())
-    write(sentences / "lengths.json", json.dumps(sentences_by_length(corpora)).encode())
+    write_bytes(sentences / "test.json", json.dumps(test).encode())
+    write_bytes(sentences / "lengths.json", json.dumps(sentences_by_length(corpora)).encode())
     for worker in ("speed", "speed0", "spacy", "rss", "threads", "exponent"):
         name = "lengths" if worker == "exponent" else "test"
         yield measure(worker, corpora, path, sentences / f"{name}.json")
@@ -197,7 +197,7 @@ def best_wsj_grammar(corpora: Path, work: Path) -> Path:
     grammars = [trained.truncated(number + 1) for number in ROUNDS]
     best = max(grammars, key=lambda one: score(ChartParser(one), dev).f1)
     path = work / "grammars" / "wsj-best.bin"
-    write(path, best.to_bytes())
+    write_bytes(path, best.to_bytes())
     return path
 
 
@@ -407,7 +407,7 @@ def ewt_texts(corpora: Path, split: str) -> Iterator[tuple[list[Tree], str]]:
 
 
 def add_parser(nlp, trained: LatentGrammar):
-    """Put a parser with this grammar at the end of the pipeline. RETURNS: the component."""
+    """Put a parser with this grammar at the end of the pipeline. Returns the component."""
     component = nlp.add_pipe("constituency_parser")
     component.parameters = trained
     return component
@@ -434,7 +434,7 @@ def longest(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
     cuts them; that of CRAFT in one piece too.
     """
     path = work / "grammars" / "ewt-shipped.bin"
-    write(path, ewt_grammar().to_bytes())
+    write_bytes(path, ewt_grammar().to_bytes())
     trees = (*craft_trees(corpora, "train"), *craft_trees(corpora, "dev"))
     craft = max((tree.words() for tree in trees), key=len)
     text = (word for tree in ewt_trees(corpora, "train") for word in tree.words())
@@ -442,7 +442,7 @@ def longest(corpora: Path, work: Path) -> Iterator[dict[str, float]]:
     for name, words in (("craft", craft), ("made", made)):
         file = work / "speed" / f"{name}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
-        write(file, json.dumps([words]).encode())
+        write_bytes(file, json.dumps([words]).encode())
         found = measure("longest", corpora, path, file)
         yield {f"{name}_{key}": value for key, value in found.items()}
         if name == "craft":
@@ -549,10 +549,7 @@ def main() -> None:
 
 def _record(name: str, figures: Figures) -> None:
     record(name, figures)
-    for key, value in figures.items():
-        if not isinstance(value, list):  # the report has these
-            text = f"{value:.4f}" if isinstance(value, float) else value
-            print(f"{key:40} {text}", flush=True)
+    show(figures)
 
 
 def _sd(values: Sequence[float]) -> float:

@@ -27,6 +27,7 @@ from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammar
 from spacy_structlearn.grammar.discriminative.training import Objectives
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.treebank.symbols import TreebankData
+from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.trees.tree import Tree
 from training.common.kept import (
     EWT,
@@ -38,7 +39,6 @@ from training.common.kept import (
     grammar,
     grammar_path,
     kept_grammar,
-    write,
 )
 from training.common.process import in_process
 from training.common.recording import peak_mb
@@ -46,7 +46,6 @@ from training.common.scoring import Figures, parsed, score, scored, under
 from training.common.treebanks import TREES
 
 NUMBERS = tuple(2**number for number in range(TABLE1.rounds + 1))
-NORMS = ("l1", "l2")
 # Of tables 1 and 2. The strengths are compared on WSJ dev, and the same are taken on EWT: a prior
 # is of the grammar and does not grow with the treebank.
 BASE = TABLE1.part(ConditionalGrammarSettings, l1=0.0, l2=0.0, shards=4)
@@ -62,7 +61,7 @@ FURTHER = [replace(EWT, seed=seed) for seed in (4, 5)] + [
     replace(EWT, seed=seed, signature="shape") for seed in (8, 9)
 ]
 REGIMES = ("cached", "coarse_to_fine", "none")
-EVERY = 20  # pruning is measured on every so many of the sentences, ordered by length
+EVERY = 20  # pruning is measured on every 20th sentence, ordered by length
 EVALUATIONS = 3
 SKELETON_ROUNDS = {"rounds": 2, "split_iterations": 3, "merge_iterations": 0}
 SKELETON = replace(TABLE1, **SKELETON_ROUNDS)
@@ -146,7 +145,7 @@ class Run:
                 return found["found"]
         result = measure()
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, json.dumps({"digest": digest, "found": result}, indent=2).encode())
+        write_bytes(path, json.dumps({"digest": digest, "found": result}, indent=2).encode())
         return result
 
 
@@ -314,7 +313,7 @@ def pruning_worker(
 
 
 def sample(settings: ConditionalGrammarSettings, trees: Sequence[Tree], every: int) -> TreebankData:
-    """Every so many of the trees, ordered by length, with the symbols and rules of all."""
+    """Every `every`-th tree, ordered by length, with the symbols and rules of all trees."""
     order = sorted(range(len(trees)), key=lambda i: len(trees[i].words()))
     part = order[min(every, len(trees)) // 2 :: every]
     rest = set(range(len(trees))) - set(part)

@@ -5,7 +5,7 @@
     python -m training.papers.smith2007 --jobs 2
 
 Writes training/results/smith2007.json, .md, .svg and .png: tables 1 and 2, figures 1 to 3, and the
-result with input-only features, beside those of the paper. What is finished is kept in
+result with input-only features, next to those of the paper. What is finished is kept in
 training/work/smith2007/ and is not done again: remove the folder to begin anew.
 
 Parts: the grids over c of `hmm`, `crf`, `memm`, `pl` and `m_est`, on all training sentences, with
@@ -34,6 +34,7 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 import srsly
 from tqdm import tqdm
 
+from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.sequence.model import ChainModel
 from training.common.recording import CORPORA, RESULTS, ROOT, record
 from training.papers.smith2007 import models, report, times
@@ -72,7 +73,7 @@ CHOSEN: dict[str, tuple[Grid, str]] = {
     "input_only.m_est": (GRIDS["input_only"][0], "f1"),
 }
 PARTS = (*GRIDS, "test", "times", "beyond")
-# About so many CPU seconds a model, on all sentences; for the bar's estimate of the time left.
+# Approximate CPU seconds of a model on all sentences, for the estimate of the time left.
 SECONDS = {"crf": 8.5, "memm": 6.0, "pl": 7.0, "pl_joint": 2.2, "hmm": 0.2, "input_only": 8.0}
 SECONDS_OF_M_ESTIMATION = 4.0
 
@@ -164,7 +165,7 @@ def test_figures(args: argparse.Namespace) -> dict[str, Any]:
             data = data or models.test_data(args.corpora)
             model = ChainModel.from_bytes(grid.model_path(args.work, by).read_bytes())
             score = models.percentages(data.score(model), "test")
-            models.write(path, srsly.json_dumps(score).encode())
+            write_bytes(path, srsly.json_dumps(score).encode())
         figures |= {f"{name}.{key}": value for key, value in srsly.read_json(path).items()}
         print(f"{name:28} test F1 {figures[f'{name}.test_f1']:.2f}")
     return figures
@@ -172,7 +173,7 @@ def test_figures(args: argparse.Namespace) -> dict[str, Any]:
 
 # --- times ----------------------------------------------------------------------------------------
 def time_figures(args: argparse.Namespace) -> dict[str, Any]:
-    """Figure 1, and CPU time beside that of our CRF and of CRFsuite."""
+    """Figure 1, and CPU time next to that of our CRF and of CRFsuite."""
     if find_spec("pycrfsuite") is None:
         print("python-crfsuite is not installed: its time is left out", file=sys.stderr)
     strengths = {}

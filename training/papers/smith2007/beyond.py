@@ -7,7 +7,7 @@ Called by papers/smith2007, and alone without test data:
 `beyond.best_m_est` is M-estimation from the specialised HMM (`sequence.specialized`), its c chosen
 on tuning data; `beyond.specialized` are steps on the way there, `beyond.steps` what else was tried:
 richer emissions of the paper's HMM, and further M-steps. `beyond.frontier` has accuracy
-beside CPU seconds, from symbol ids to a model, features included, of it and its rivals.
+next to CPU seconds, from symbol ids to a model, features included, of it and its rivals.
 `beyond.crf_from_m_est` and `beyond.crf_from_perceptron` tell how many iterations of the CRF are
 saved by starting from another model; `beyond.selection` trains the CRF on the features
 with the largest M-estimates.
@@ -32,6 +32,7 @@ import srsly
 from numpy.typing import NDArray
 from spacy.lang.lex_attrs import word_shape
 
+from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.optimize.lbfgs import LBFGS
 from spacy_structlearn.optimize.m_estimation import DualCoordinateDescent
 from spacy_structlearn.sequence.base import BaseDistribution
@@ -82,7 +83,7 @@ def figures(corpora: Path, work: Path, jobs: int) -> Figures:
         found, model = explore(corpora)
         score = models.percentages(models.test_data(corpora).score(model), "test")
         found |= {f"beyond.best_m_est.{key}": value for key, value in score.items()}
-        models.write(path, srsly.json_dumps(found).encode())
+        write_bytes(path, srsly.json_dumps(found).encode())
     return srsly.read_json(path)
 
 
@@ -223,7 +224,7 @@ def m_steps(data: Data, tuning: Data) -> Named:
                 yield f"steps.m_steps_{n}_c_{c:.0f}", {"cpu_s": seconds, **f1(tuning, model)}
 
 
-# --- accuracy beside time -------------------------------------------------------------------------
+# --- accuracy over time ---------------------------------------------------------------------------
 def frontier(data: Data, tuning: Data, c: float) -> Named:
     """CPU seconds and tuning F1 of some ways to train; those of one are one run."""
     for name, settings, strength in (

@@ -11,7 +11,6 @@ on disk, so that a grid that was interrupted goes on after its last model.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.evaluation.conlleval import ConllEval, conlleval
+from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.optimize.lbfgs import LBFGS, ValueAndGradient
 from spacy_structlearn.sequence.data import concatenate
 from spacy_structlearn.sequence.decode import viterbi
@@ -293,8 +293,8 @@ class Grid:
             # Before the scores: what they say is best must be there.
             for by in self.by if self.n is None else ():
                 if chosen(runs, by) is run:
-                    write(self.model_path(work, by), model.compact("float32").to_bytes())
-            write(self.path(work, c), srsly.json_dumps(run).encode())
+                    write_bytes(self.model_path(work, by), model.compact("float32").to_bytes())
+            write_bytes(self.path(work, c), srsly.json_dumps(run).encode())
 
 
 def chosen(runs: Iterable[dict[str, Any]], by: str) -> dict[str, Any]:
@@ -306,10 +306,3 @@ def percentages(score: ConllEval, data: str) -> dict[str, float]:
     """F1, precision and recall in percent. data: "tuning" or "test"."""
     figures = {"f1": score.f1, "p": score.precision, "r": score.recall}
     return {f"{data}_{name}": 100 * value for name, value in figures.items()}
-
-
-def write(path: Path, data: bytes) -> None:
-    """At once, so that no file is ever half written."""
-    fresh = path.with_name(path.name + ".new")
-    fresh.write_bytes(data)
-    os.replace(fresh, path)

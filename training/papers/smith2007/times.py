@@ -26,6 +26,7 @@ from unittest import mock
 import numpy as np
 import srsly
 
+from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.optimize.m_estimation import MEstimationObjective
 from spacy_structlearn.sequence.base import BaseDistribution
 from spacy_structlearn.sequence.m_estimation import ChainStatistics, Minimization
@@ -66,7 +67,7 @@ def times(
         path = work / f"times.{name}.{run}.json"
         if not path.exists():
             c = strengths["crf" if method == "crfsuite" else method]
-            models.write(
+            write_bytes(
                 path,
                 srsly.json_dumps(measured(__spec__.name, name, corpora, json.dumps(c))).encode(),
             )

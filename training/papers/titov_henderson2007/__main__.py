@@ -4,12 +4,12 @@
     python -m training.train_default
     python -m training.papers.titov_henderson2007 --jobs 2
 
-Writes training/results/titov_henderson2007.json and a report beside it. nn is the feed-forward
+Writes training/results/titov_henderson2007.json and a report next to it. nn is the feed-forward
 approximation, mf the mean-field one. Parts, of which --only runs some:
 
 rows          grammars of the package in the setup of table 1: the X-bar and the treebank grammar
               without substates, one by splitting and merging, four of them, and features of spans
-              beside the four
+              next to the four
 artificial    section 6.1: sequences of random networks, and Gibbs sampling from these
 parsing       section 6.2, table 1: sentences of at most 15 words, punctuation counted
 rerank        lists of the four grammars' best trees, reranked by the networks' probabilities
@@ -49,9 +49,9 @@ import numpy as np
 from spacy_structlearn.isbn.decode import DerivationParser
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import ISBNSettings
-from training.common.kept import write
+from spacy_structlearn.learning.training import write_bytes
 from training.common.process import measured
-from training.common.recording import CORPORA, RESULTS, WORK, record
+from training.common.recording import CORPORA, WORK, record_steps
 from training.common.scoring import Figures, under
 from training.papers.titov_henderson2007 import artificial, report
 from training.papers.titov_henderson2007.models import LONGEST, NAME, PARTS, Short, tagger_tags
@@ -102,7 +102,7 @@ def cpu(run: Short) -> Iterator[Figures]:
     sentences = run.work / "speed" / f"{run.name('ewt', test)}.json"
     sentences.parent.mkdir(parents=True, exist_ok=True)
     words = [tree.words() for tree in run.trees("ewt", test)]
-    write(sentences, json.dumps([words, tagger_tags(run, test)]).encode())
+    write_bytes(sentences, json.dumps([words, tagger_tags(run, test)]).encode())
     files = [network_path(run, "ewt", train, settings[name]) for name in MEANS]
     found = measure("parse", sentences, *files)
     yield under("cpu", found)
@@ -209,7 +209,7 @@ def main() -> None:
         "--sweeps", nargs="+", choices=[*SWEEPS, *SEARCHED], help="some of those of `beyond`"
     )
     parser.add_argument(
-        "--limit", type=int, help="so many trees of each part only; nothing is recorded"
+        "--limit", type=int, help="use only this many trees of each part, and record nothing"
     )
     parser.add_argument("--worker", choices=WORKERS, help=argparse.SUPPRESS)
     parser.add_argument("files", nargs="*", type=Path, help=argparse.SUPPRESS)
@@ -218,17 +218,10 @@ def main() -> None:
         print(json.dumps(WORKERS[args.worker](*args.files)))
         return
     run = Short(args.corpora, args.work / NAME, args.jobs, args.limit, LONGEST, args.work)
-    for name in args.only or [step for step in STEPS if step not in OPTIONAL]:
-        figures_of_step = beyond(run, args.sweeps) if name == "beyond" else STEPS[name](run)
-        for figures in figures_of_step:
-            if args.limit is None:
-                record(NAME, figures)
-            for key, value in figures.items():
-                if not isinstance(value, list):
-                    text = f"{value:.4f}" if isinstance(value, float) else value
-                    print(f"{key:52} {text}", flush=True)
-        if args.limit is None:
-            report.write(RESULTS, NAME)
+    names = args.only or [step for step in STEPS if step not in OPTIONAL]
+    make = {**STEPS, "beyond": lambda run: beyond(run, args.sweeps)}
+    steps = (make[name](run) for name in names)
+    record_steps(NAME, steps, report.write, args.limit is not None)
 
 
 if __name__ == "__main__":

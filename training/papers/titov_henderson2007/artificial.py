@@ -2,7 +2,7 @@
 
 Labelled sequences are drawn from random dynamic sigmoid belief networks, whose states follow from
 the state, the label and the element before (eq. 4), labels from the state and elements from state
-and label (eq. 3). Both approximations learn from them and label others, beside the most frequent
+and label (eq. 3). Both approximations learn from them and label others, as does the most frequent
 label of each element and Gibbs sampling from the network that the sequences were drawn from, here
 checked by exact posteriors. Pieces of a sequence are drawn independently of one another, each from
 a first state with nothing before it.
@@ -292,7 +292,7 @@ class Task(NamedTuple):
 def draw(number: int, limit: int | None = None) -> Task:
     """Networks and sequences until the development sequence passes footnote 3.
 
-    limit: so many pieces of each part only.
+    limit: use only this many pieces of each part.
     """
     rng = np.random.default_rng([2007, number])
     drawn = 0
@@ -317,7 +317,7 @@ class Learning:
     sequence is labelled worse than by the best weights before, to which training goes back.
 
     biases: whether networks are those of the package as they are. learn_rates: that are tried.
-    restarts: so many first weights for each. l2: the decay: weights shrink by learn_rate * l2 of
+    restarts: number of first weights for each. l2: the decay: weights shrink by learn_rate * l2 of
     themselves in an update. batch_size: pieces in an update. factor: what both are multiplied by.
     least: below this share of the first rate training ends. epochs: at most. scale: of first
     weights, see `ISBN.initialize`.
@@ -531,7 +531,7 @@ def summary(experiments: list[Figures]) -> Figures:
 def run(seeds: int = EXPERIMENTS, jobs: int = 1, limit: int | None = None) -> Iterator[Figures]:
     """Figures of each experiment as it is done, and in the end of all.
 
-    seeds: how many there are. jobs: processes. limit: so many pieces of each part only.
+    seeds: how many there are. jobs: processes. limit: use only this many pieces of each part.
     """
     experiments = []
     with ExitStack() as stack:

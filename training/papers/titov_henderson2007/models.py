@@ -142,7 +142,7 @@ def evaluated(
 ) -> tuple[EvalbScore, float]:
     """Parse a part of a corpus. kind: one of `TAGS`. restore: what to make of a parse first.
 
-    RETURNS: the score, and CPU milliseconds a token.
+    Returns the score, and CPU milliseconds a token.
     """
     gold = run.trees(corpus, split)
     parses, seconds = timed(parser, gold, tags_of(run, corpus, split, kind))
@@ -189,7 +189,7 @@ def named(kind: str, figures: Figures) -> Figures:
 def bracket_counts(score: EvalbScore) -> NDArray[np.int64]:
     """Of each sentence: brackets found and right, those of the gold tree, those found.
 
-    RETURNS: int64 (n, 3), zeros for sentences that EVALB does not score.
+    Returns int64 (n, 3), zeros for sentences that EVALB does not score.
     """
     rows = [(row.matched, row.gold, row.test) for row in score.rows]
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
@@ -208,7 +208,7 @@ def bootstrap(
 
     first, second: counts of `bracket_counts`, of the same sentences. Sentences are drawn with
     replacement; the samples' differences, less the one found, are those of two equal parsers.
-    RETURNS: how often they are at least as large as it, whichever is ahead; two-sided p.
+    Returns how often they are at least as large as it, whichever is ahead; two-sided p.
     """
     difference = float(f1_of(second.sum(axis=0)) - f1_of(first.sum(axis=0)))
     n = len(first)

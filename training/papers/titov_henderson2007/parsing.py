@@ -22,9 +22,10 @@ from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.isbn.decode import DerivationParser, joint_log_probabilities
 from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import ISBNSettings
+from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
-from training.common.kept import run_training, write
+from training.common.kept import run_training
 from training.common.parsers import Model, Run, default_parser
 from training.common.process import in_process
 from training.common.scoring import Figures, under
@@ -97,7 +98,7 @@ SEARCHED: dict[str, tuple[Any, ...]] = {
     "search": ("best_first", "word_synchronous"),
 }
 K = (20, 50)
-# Of the networks' log-probabilities beside the grammar's, and of each bracket.
+# Of the networks' log-probabilities next to the grammar's, and of each bracket.
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
 BIASES = (0.0, -0.5, -0.25, 0.25, 0.5, 0.75, 1.0)
 
@@ -129,8 +130,8 @@ def network(run: Short, corpus: str, split: str, settings: ISBNSettings) -> tupl
     trainer, figures = run_training(settings, run.trees(corpus, split), path.stem, checkpoint)
     figures |= {"settings": asdict(settings), "loss": trainer.value}
     trained = trainer.parameters()
-    write(notes, json.dumps(figures, indent=2).encode())
-    write(path, trained.to_bytes())
+    write_bytes(notes, json.dumps(figures, indent=2).encode())
+    write_bytes(path, trained.to_bytes())
     checkpoint.unlink(missing_ok=True)
     return trained, figures
 

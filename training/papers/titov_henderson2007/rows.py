@@ -73,7 +73,7 @@ def _row(
 def _trained(
     run: Short, corpus: str, split: str, settings: LatentGrammarSettings, number: int
 ) -> Model:
-    """The product of so many grammars, with seeds from 0 on."""
+    """The product of `number` grammars, with seeds from 0 on."""
     own = [replace(settings, seed=seed) for seed in range(number)]
     run.prepare(corpus, split, own)
     trees = run.trees(corpus, split)
@@ -84,7 +84,7 @@ def _trained(
 
 @cache
 def rounds(run: Short, corpus: str) -> dict[int, float]:
-    """F1 after so many rounds, where things are chosen."""
+    """F1 after `number` rounds on the part where settings are chosen."""
     fit, choose, _, _ = PARTS[corpus]
     whole = _trained(run, corpus, fit, SETTINGS[corpus], 1).latent
     scores = {}

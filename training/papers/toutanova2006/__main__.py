@@ -7,7 +7,7 @@ Writes training/results/toutanova2006_pp.json, .md and .svg (tables 3, 4, 7 and 
 training/results/srl.json, .md and .svg (tables 5 to 8, figure 2b).
 
 Parts of `--task pp`: the paper's `tables`; `best`, what is reached with lemmas, word classes and
-conjunctions stacked on a network; `quadruples`, those derived from trees beside the real ones;
+conjunctions stacked on a network; `quadruples`, those derived from trees next to the real ones;
 `text`, whether it helps a parser (English Web Treebank; the default pipeline, which must have been
 trained); `data`, what the default pipeline loses by data that may be shipped.
 

@@ -45,8 +45,8 @@ VARIABLES = ("v", "n1", "p", "n2")
 STRUCTURE = {"p": (), "n1": ("p",), "v": ("p",), "n2": ("v", "p")}
 MINIMAL_L2 = 1e-4  # a Gaussian prior with a standard deviation of 100: section 4
 ON_LEMMAS = {"p": (), "n1_lemma": ("p",), "v_lemma": ("p",), "n2_lemma": ("v_lemma", "p")}
-# Compared on devset: which classes of words are taken beside lemmas (c: learned here from raw text,
-# b: the ones that come with the corpus), and l2.
+# Compared on devset: l2, and the classes of words in addition to lemmas (c: learned from raw text,
+# b: those of the corpus).
 CLASSES = ((), ("c",), ("b",), ("b", "c"))
 BEST_L2 = (1.0, 3.0, 10.0, 20.0, 40.0)
 # Raw text that word classes are learned from; not all of it may be shipped.
@@ -287,7 +287,7 @@ def data(corpora: Path, work: Path) -> dict[str, Any]:
 
 # --- quadruples from trees ------------------------------------------------------------------------
 def quadruples(corpora: Path) -> dict[str, Any]:
-    """Quadruples of the WSJ sample beside the real ones."""
+    """Quadruples of the WSJ sample next to the real ones."""
     found = quadruple_recall(corpora)
     print(f"quadruples: recall {found['recall']:.2f}, precision {found['precision']:.2f}")
     return {f"quadruples.wsj.{name}": value for name, value in found.items()}

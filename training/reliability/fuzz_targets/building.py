@@ -24,7 +24,7 @@ FLAGS += ["-g1", "-O1", "-fno-omit-frame-pointer", "-w", "-fPIC"]
 
 
 def build(work: Path, clang: str, jobs: int = 1) -> Path:
-    """A copy of the package in `work`, with sanitized kernels. RETURNS: the folder to import from.
+    """A copy of the package in `work`, with sanitized kernels. Returns the folder to import from.
 
     Kernels whose sources are as they were are not built again.
     """
