@@ -9,6 +9,7 @@ tagged `sh` (it needs corpora) or `text` (it is of others) is shown and not run.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -215,8 +216,11 @@ def test_the_readme_leads_to_every_guide():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_name_files_that_exist(page):
-    for name in re.findall(r"python ((?:corpora|training)/[\w/]+\.py)", page.read_text("utf8")):
+    text = page.read_text("utf8")
+    for name in re.findall(r"python (corpora/[\w/]+\.py)", text):
         assert (ROOT / name).is_file(), name
+    for name in re.findall(r"python -m (training[\w.]*\w)", text):
+        assert importlib.util.find_spec(name), name
 
 
 def test_every_architecture_is_in_the_guide():

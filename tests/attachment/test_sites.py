@@ -1,9 +1,7 @@
 """Sites of PP attachment: the rules one by one, without trees, words, and attaching otherwise."""
 
-import importlib.util
 import pickle
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from case_tables import cases
@@ -26,6 +24,7 @@ from spacy_structlearn.trees.heads import LEFTMOST, HeadRules, by_priority
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 from spacy_structlearn.words.lemmas import lemma
+from training.papers.toutanova2006 import quadruples
 
 FORK = "(S (NP (PRP I)) (VP (VBD ate) (NP (NN pizza)) (PP (IN with) (NP (DT a) (NN fork)))))"
 OLIVES = "(S (NP (PRP I)) (VP (VBD ate) (NP (NP (NN pizza)) (PP (IN with) (NP (NNS olives))))))"
@@ -421,19 +420,9 @@ def test_many_attachments_at_once(tree, data):
 
 
 # --- corpora --------------------------------------------------------------------------------------
-def script(name: str):
-    """A script of training/reproduce as a module."""
-    path = Path(__file__).resolve().parents[2] / "training" / "reproduce" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_agreement_counts_multisets():
-    agreement = script("pp_quadruples").agreement
     a, b = ("v", "n", "p", "m", "V"), ("v", "n", "p", "m", "N")
-    figures = agreement([a, a, b], [a, b, b, b])
+    figures = quadruples.agreement([a, a, b], [a, b, b, b])
     assert (figures["extracted"], figures["items"]) == (3, 4)
     assert (figures["same"], figures["same_words"]) == (2, 3)
     assert figures["recall"] == 50
@@ -443,7 +432,7 @@ def test_agreement_counts_multisets():
 @pytest.mark.corpus
 def test_quadruples_of_ratnaparkhi(corpora):
     """Of the items of wsj_0001-0199 these rules find three in four, with the same label."""
-    figures = script("pp_quadruples").quadruple_recall(corpora)
+    figures = quadruples.quadruple_recall(corpora)
     assert figures["items"] == 2_001
     assert figures["recall"] >= 76
     assert figures["recall_loose"] >= 74

@@ -1,14 +1,14 @@
-"""The scripts of training/ are no package: they import one another as neighbours."""
+"""What the tests of the scripts in training/ share."""
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from training.common import recording
+
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = ("benchmarks", "reliability", "reproduce")
-for folder in ("corpora", "training", *(f"training/{name}" for name in SCRIPTS)):
-    sys.path.insert(0, str(ROOT / folder))
 
 
 @pytest.fixture(scope="session")
@@ -30,12 +30,42 @@ def sample():
 
 @pytest.fixture
 def treebanks(monkeypatch):
-    """Puts trees in place of all treebanks. train, fit: of these parts; others: of all others."""
-    import pk_models
+    """Put trees in place of all treebanks. train, fit: these parts; others: all other parts."""
+    from training.common.treebanks import TREES
 
     def use(train, fit, others):
         parts = {"train": train, "fit": fit, **dict.fromkeys(("tune", "dev", "test"), others)}
-        for corpus in pk_models.TREES:
-            monkeypatch.setitem(pk_models.TREES, corpus, lambda corpora, split: parts[split])
+        for corpus in TREES:
+            monkeypatch.setitem(TREES, corpus, lambda corpora, split: parts[split])
 
     return use
+
+
+@pytest.fixture
+def smaller(monkeypatch, tmp_path):
+    """Give constants other values in each module that has them, and keep results in tmp_path.
+
+    Work is done in this process.
+    """
+
+    def use(*modules, **values):
+        values["in_process"] = lambda function, *arguments: function(*arguments)
+        values["RESULTS"] = tmp_path / "results"
+        for module in (*modules, recording):
+            for name in vars(module).keys() & values.keys():
+                monkeypatch.setattr(module, name, values[name])
+
+    return use
+
+
+@pytest.fixture
+def run_script(monkeypatch, tmp_path):
+    """Run the main function of a script. Returns the figures that it has recorded, if any."""
+
+    def run(script, *arguments):
+        monkeypatch.setattr(sys, "argv", ["script", *map(str, arguments)])
+        script.main()
+        path = tmp_path / "results" / f"{script.NAME}.json"
+        return json.loads(path.read_text(encoding="utf8")) if path.exists() else None
+
+    return run

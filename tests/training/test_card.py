@@ -4,7 +4,6 @@ known of the models, and that a card changes nothing but meta.json."""
 import shutil
 from pathlib import Path
 
-import card
 import numpy as np
 import pytest
 import srsly
@@ -14,15 +13,9 @@ from spacy.vocab import Vocab
 
 import spacy_structlearn
 from spacy_structlearn.attachment.sites import Site
-from spacy_structlearn.classification import (
-    BayesNet,
-    BayesNetSettings,
-    LogLinear,
-    LogLinearSettings,
-)
-from spacy_structlearn.classification.stages import Stages
 from spacy_structlearn.pipeline.extensions import frame_spans, site_spans
 from spacy_structlearn.pipeline.readers import read_treebank
+from training.pipeline import card
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "corpora" / "sample"
@@ -73,43 +66,6 @@ def files(folder):
 
 
 # --- sizes ----------------------------------------------------------------------------------------
-def test_weights_of_chains_are_those_that_are_described(nlp):
-    chunker = nlp.get_pipe("np_chunker")
-    assert f"{card.weights_of(chunker)} weights" in repr(chunker.parameters)
-
-
-def test_weights_of_grammars(nlp):
-    span_grammar = nlp.get_pipe("constituency_parser").parameters
-    grammar = span_grammar.grammar
-    assert card.n_weights(span_grammar) == card.n_weights(grammar) + span_grammar.features.n_weights
-    first, second = (card.n_weights(grammar.truncated(n)) for n in (1, 2))
-    lexicon = grammar.lexicon.levels[1]
-    further = grammar.levels[1].n_productions + sum(map(np.count_nonzero, lexicon))
-    assert second - first == further > 0
-    # The members of the product besides.
-    assert card.n_weights(grammar) > card.n_weights(grammar.truncated(grammar.depth + 1))
-
-
-def test_weights_of_classifiers():
-    rows = [("ate", "with"), ("ate", "of"), ("saw", "of"), ("saw", "with")]
-    labels = ["V", "N", "N", "V"]
-    net = BayesNet(BayesNetSettings(structure="naive")).fit(rows, labels, variables=["v", "p"])
-    # A count for each label, and for each of two values of two variables with it, but for those of
-    # "p" that never occur; and a d for each level.
-    assert card.n_weights(net) == net.n_keys + sum(d.size for d in net.d.values())
-    alone = LogLinear(LogLinearSettings(templates=[["p"]], l2=1.0)).fit(
-        rows, labels, variables=["v", "p"]
-    )
-    assert card.n_weights(alone) == 4 + np.count_nonzero(alone.bias)
-    stacked = LogLinear(
-        LogLinearSettings(templates=[["p"]], l2=1.0, base=BayesNetSettings(structure="naive"))
-    )
-    stacked.fit(rows, labels, variables=["v", "p"])
-    assert card.n_weights(stacked) > card.n_weights(stacked.base) > 0
-    both = Stages({"identification": alone, "roles": alone})
-    assert card.n_weights(both) == 2 * card.n_weights(alone)
-    with pytest.raises(TypeError, match="int"):
-        card.n_weights(3)
 
 
 # --- calibration ----------------------------------------------------------------------------------
@@ -140,16 +96,6 @@ def test_spans_are_right_with_their_label_as_often_as_in_gold(layer, key):
     spans = [("NP", 0, 1), ("NP", 0, 1), ("VP", 1, 3), ("VP", 3, 4), ("VP", 2, 3)]
     found = judged(layer, made(words, spans, key, [0.9, 0.4, 0.8, 0.3, 0.2]), gold)
     assert found == [(0.9, True), (0.4, False), (0.8, True), (0.3, False), (0.2, False)]
-
-
-def test_white_space_does_not_shift_probabilities():
-    spans = [("NP", 0, 1), ("NP", 1, 2), ("NP", 2, 3)]
-    found = judged(
-        "np_chunk",
-        made(["She", " ", "us"], spans, scores=[0.9, 0.1, 0.6]),
-        made(["She", "us"], [("NP", 0, 1)]),
-    )
-    assert found == [(0.9, True), (0.6, False)]
 
 
 def sites(words, found, scores=None):
@@ -212,16 +158,6 @@ def test_the_error_is_the_mean_gap_of_the_bins():
     predicted = made(["a", "b", "c", "d"], spans, scores=[0.75, 0.75, 0.25, 0.25])
     found = card.calibration_errors([Example(predicted, gold)])
     assert found == {"np_chunk_ece": pytest.approx(0.25)}
-
-
-@pytest.mark.parametrize("where", ["predicted", "gold", "scores"])
-def test_what_is_not_there_is_not_judged(where):
-    gold = made(["a"], [("NP", 0, 1)])
-    predicted = made(["a"], [("NP", 0, 1)], scores=None if where == "scores" else [0.5])
-    if where != "scores":
-        doc = {"predicted": predicted, "gold": gold}[where]
-        del doc.spans["np_chunks"]
-    assert card.calibration_errors([Example(predicted, gold)]) == {}
 
 
 def test_gold_of_the_reader_is_judged(nlp, gold):

@@ -3,15 +3,15 @@
 from dataclasses import replace
 from functools import partial
 
-import cluster
 import numpy as np
 import pytest
-import recording
-from chunker import ours_settings
 
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.trees.brackets import parse_tree
+from training.common import recording
+from training.common.conll2000 import ours_settings
+from training.reliability import cluster
 
 TREES = [
     parse_tree(text)

@@ -4,24 +4,15 @@ import re
 from pathlib import Path
 
 import pytest
-from everyday import MARK, parse_marked, read_everyday
 from hypothesis import given
 from hypothesis import strategies as st
+
+from training.common.everyday import MARK, parse_marked, read_everyday
 
 FOLDER = Path(__file__).resolve().parents[1] / "everyday"
 PATHS = sorted(FOLDER.glob("*.txt"))
 README = (FOLDER / "README.md").read_text(encoding="utf8")
 SENTENCES = st.lists(st.from_regex(r"\w([\w .!?\n]*\w)?[.!?]", fullmatch=True), min_size=1)
-
-
-def test_reads_texts_with_their_names(tmp_path):
-    (tmp_path / "b.txt").write_text(f"Title\n\n{MARK}One. {MARK}Two!\n", encoding="utf8")
-    (tmp_path / "a.txt").write_text("  One\nline.", encoding="utf8")
-    (tmp_path / "README.md").write_text("No text.", encoding="utf8")
-    assert read_everyday(tmp_path) == [
-        ("a", "  One\nline.", [(2, 11)]),
-        ("b", "Title\n\nOne. Two!", [(0, 5), (7, 11), (12, 16)]),
-    ]
 
 
 @given(SENTENCES, st.sampled_from(["", " ", "\n", "\n\n  "]))

@@ -2,26 +2,26 @@
 
 import sys
 
-import fuzz
 import pytest
-from fuzz_targets import kernels, loaders, workloads
-from fuzz_targets.choices import Choices
-from fuzz_targets.pipeline import Pipeline, mixed
-from fuzz_targets.readers import Readers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-FEW = ("crf_l1", "hmm", "latent", "bayes_net", "isbn")
+from training.reliability import fuzz
+from training.reliability.fuzz_targets import kernels, loaders, workloads
+from training.reliability.fuzz_targets.pipeline import Pipeline, mixed
+from training.reliability.fuzz_targets.readers import Readers
+
+FEW = ("crf_l1", "latent", "bayes_net", "isbn")
 KERNELS = (
     "sequence._chain",
-    "grammar._chart",
-    "grammar._derivations",
+    "grammar.chart._chart",
+    "grammar.latent._derivations",
     "classification._counts",
     "isbn._network",
     "isbn._search",
 )
 EXAMPLES = settings(
-    max_examples=40,
+    max_examples=20,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -32,7 +32,7 @@ EXAMPLES = settings(
 def work(tmp_path_factory):
     """A folder with what the small pipelines store, and the calls of kernels that they made."""
     folder = tmp_path_factory.mktemp("fuzz")
-    fuzz.prepare(folder, sentences=4, only=FEW)
+    fuzz.prepare(folder, sentences=3, only=FEW)
     return folder
 
 
@@ -60,10 +60,6 @@ def test_kernels(calls, module):
 
 
 # --- models ---------------------------------------------------------------------------------------
-def test_what_is_not_changed_is_loaded(trained):
-    for each in trained.values():
-        data = each.component.parameters.to_bytes()
-        assert loaders.mutated(loaders.unpacked(data), Choices(b"")) == data
 
 
 @pytest.mark.parametrize("kind", [loaders.Loader, loaders.Trainers, loaders.Serialization])
@@ -82,7 +78,7 @@ def test_models(trained, kind):
 def test_readers():
     target = Readers()
 
-    @settings(EXAMPLES, max_examples=300)
+    @settings(EXAMPLES, max_examples=100)
     @given(st.binary(min_size=8, max_size=96))
     def run(data):
         target(data)
@@ -94,7 +90,7 @@ def test_readers():
 def test_pipelines(nlp, trained):
     target = Pipeline([(nlp, 0.5), *((small, 0.1) for small in mixed(trained)[:1])])
     # Seeds of long inputs are left to the script.
-    for seed in range(1, 13):
+    for seed in range(1, 6):
         target(seed)
 
 

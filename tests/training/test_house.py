@@ -4,8 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import house
 import pytest
+
+from training.benchmarks import house
 
 PROJECT = """\
 [project.entry-points.spacy_architectures]
@@ -122,25 +123,6 @@ def test_all_counts(checkout):
     assert named["trainers.protocols"] == ["family.old.OldTrainer", "family.settings.Trainer"]
     assert named["class_names.duplicated"] == ["Model"]
     assert figures["settings.repeated"] == len(named["settings.repeated"]) == 3
-
-
-def test_formulas_of_penalties():
-    text = "Strength of the prior on the weights w, l2 |w|^2 / 2; 1 / its variance."
-    assert house.penalties("l2", text) == ["l2 |w|^2 / 2"]
-    assert house.penalties("l1", text) == [text]
-    assert house.penalties("l1", "The penalty l1 |w|_1, of a sentence.") == ["l1 |w|_1"]
-
-
-def test_intervals():
-    assert house.interval(range(5)) == [0, 4]
-    assert house.interval(range(15)) == [3, 11]
-
-
-def test_this_checkout():
-    figures, _ = house.counted(house.ROOT)
-    assert figures["lines.package"] > 10_000
-    assert figures["settings.learners"] >= 10
-    assert figures["settings.places_max"] >= 1
 
 
 @pytest.mark.skipif(not any(house.ROOT.glob("*.egg-info")), reason="needs an editable install")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import spacy
-from jackknife import parsed_docs, with_brackets, with_predicted_tags
 from spacy.language import Language
 
 from spacy_structlearn.pipeline.readers import read_treebank, set_gold_spans
+from training.common.jackknife import parsed_docs, with_brackets, with_predicted_tags
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import replace
-from importlib.util import find_spec
 
-import m_estimated_grammars as script
-import me_report
 import pytest
-import recording
-from m_estimated_grammars import Run
 
-from spacy_structlearn.grammar.fragments.features import (
-    FRAGMENT_TEMPLATES,
-    FragmentTemplates,
-)
+from training.beyond.m_estimated_grammars import __main__ as script
+from training.beyond.m_estimated_grammars import report
+from training.beyond.m_estimated_grammars.__main__ import Run
+from training.common import recording
 
 
 @pytest.fixture(scope="module")
@@ -25,44 +18,29 @@ def trees(sample):
 
 
 @pytest.fixture
-def small(monkeypatch, tmp_path, treebanks, trees):
+def small(smaller, tmp_path, treebanks, trees):
     """Treebanks of some sentences, and few iterations."""
-    treebanks(train=trees[:20], fit=trees[:18], others=trees[40:46])
+    treebanks(train=trees[:14], fit=trees[:12], others=trees[40:44])
     latent = replace(script.BASES["latent"], rounds=1, split_iterations=2, merge_iterations=1)
-    for name, value in {
-        "BASES": {"xbar": script.BASES["xbar"], "latent": latent},
-        "SETTINGS": replace(script.SETTINGS, folds=2),
-        "GRID": {0.0: (2.0,), 0.75: (0.3, 1.0)},
-        "GRID_L2": (1.0, 10.0),
-        "ITERATIONS": 4,
-        "SCORED": (2, 4),
-        "GROUPS": {name: script.GROUPS[name] for name in ("parent", "tags", "words_beside")},
-        "GROUP_ITERATIONS": 2,
-        "CHOSEN": 2,
-        "SIZES": (12,),
-    }.items():
-        monkeypatch.setattr(script, name, value)
-    for module in (recording, script):
-        monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
-    if find_spec("matplotlib") is None:
-        monkeypatch.setattr(me_report, "plot", lambda *_: False)
+    smaller(
+        script,
+        BASES={"xbar": script.BASES["xbar"], "latent": latent},
+        SETTINGS=replace(script.SETTINGS, folds=2),
+        GRID={0.0: (2.0,), 0.75: (0.3, 1.0)},
+        GRID_L2=(1.0, 10.0),
+        ITERATIONS=4,
+        SCORED=(2, 4),
+        GROUPS={name: script.GROUPS[name] for name in ("parent", "tags")},
+        GROUP_ITERATIONS=2,
+        CHOSEN=1,
+        SIZES=(10,),
+    )
+    smaller(report, plot=lambda *_: False)
     return Run(tmp_path, tmp_path / "work")
 
 
-def run_script(monkeypatch, run, *arguments):
-    paths = ["--corpora", str(run.corpora), "--work", str(run.work)]
-    monkeypatch.setattr(sys, "argv", ["m_estimated_grammars.py", *paths, *arguments])
-    script.main()
-
-
-def recorded(run):
-    path = run.work.parent / "results" / "m_estimated_grammars.json"
-    return json.loads(path.read_text(encoding="utf8"))
-
-
-def test_all_steps(small, monkeypatch):
-    run_script(monkeypatch, small)
-    found = recorded(small)
+def test_all_steps(small, run_script):
+    found = run_script(script, "--corpora", small.corpora, "--work", small.work)
     for corpus, scored in (("wsj", ("dev", "test")), ("ewt", ("tune", "dev"))):
         assert found["identities"][corpus]["log10_max_abs_difference"] < -12
         for base in ("xbar", "latent"):
@@ -82,37 +60,12 @@ def test_all_steps(small, monkeypatch):
             assert ratio == pytest.approx(spent / own["m_est"]["cpu_s"], rel=1e-2)
             assert found["ratio"]["cpu"]["discriminative_over_m_est"] <= ratio
     assert [row["l2"] for row in found["wsj"]["latent"]["penalties"]] == [1.0, 10.0]
-    assert set(found["sizes"]) == {"12"}
-    assert len(found["templates"]["chosen_by_m_est"]["groups"]) == 2
+    assert set(found["sizes"]) == {"10"}
+    assert len(found["templates"]["chosen_by_m_est"]["groups"]) == 1
     assert found["templates"]["chosen_by_m_est"]["cpu_s"] > 0
-    page = (small.work.parent / "results" / "m_estimated_grammars.md").read_text(encoding="utf8")
-    for title in (
-        "X-bar grammar",
-        "over those of the M-estimate",
-        "Priors",
-        "Penalties",
-        "Fewer sentences",
-    ):
+    page = (small.corpora / "results" / "m_estimated_grammars.md").read_text(encoding="utf8")
+    for title in ("X-bar grammar", "Priors", "Penalties", "Fewer sentences"):
         assert title in page
-    pytest.importorskip("matplotlib")
-    assert (small.work.parent / "results" / "m_estimated_grammars.svg").exists()
-
-
-def test_saved_iterations():
-    losses = {"zero": [10.0, 6.0, 3.0, 2.04, 2.0], "m_est": [4.0, 2.3, 2.05, 2.02, 2.01]}
-    assert script._saved(losses) == {
-        "within_5_percent.zero": 4,
-        "within_5_percent.m_est": 2,
-        "within_5_percent.saved": 2,
-        "within_1_percent.zero": 4,
-        "within_1_percent.m_est": 3,
-        "within_1_percent.saved": 1,
-    }
-    # One that never comes near has no figure.
-    losses["m_est"] = [9.0, 8.0]
-    found = script._saved(losses)
-    assert found["within_1_percent.m_est"] is None
-    assert "within_1_percent.saved" not in found
 
 
 def test_ratios_of_equal_scores(small):
@@ -133,10 +86,3 @@ def test_ratios_of_equal_scores(small):
     recording.record("m_estimated_grammars", {"wsj.xbar": own})
     (found,) = script.ratios(small)
     assert "ratio.cpu.wsj.xbar.same_f1" not in found
-
-
-def test_groups_are_of_templates_that_there_are():
-    texts = [text for group in script.GROUPS.values() for text in group]
-    assert FragmentTemplates(texts).texts == tuple(texts)
-    assert set(FRAGMENT_TEMPLATES) - set(texts) == {"RULE"}
-    assert set(texts) - set(FRAGMENT_TEMPLATES) == {"LABEL|PARENT|GRANDPARENT"}

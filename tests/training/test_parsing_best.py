@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import parsing_best
-import pb_models
-import pk_models
 import pytest
-import recording
-from paper_report import flat
-from pb_models import Learner, Model, Run
 from spacy.util import registry
 
 from spacy_structlearn.grammar.chart.decode import DECODERS
 from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
+from training.beyond.span_parser import __main__ as script
+from training.common import kept, parsers, recording
+from training.common.parsers import Learner, Model, Run
+from training.common.report import flat
 
 ROOT = Path(__file__).resolve().parents[2]
 FEATURES = SpanFeaturesSettings(buckets=2**12)
@@ -64,72 +60,48 @@ def trees(sample):
 
 
 @pytest.fixture
-def small(monkeypatch, tmp_path, treebanks, trees):
-    """Treebanks of some sentences, little training, and all of it in this process."""
-    treebanks(train=trees[:40], fit=trees[:36], others=trees[40:52])
+def small(smaller, tmp_path, treebanks, trees):
+    """Treebanks of some sentences and little training."""
+    treebanks(train=trees[:24], fit=trees[:22], others=trees[40:46])
     config = tmp_path / "network.cfg"
     config.write_text(CONFIG, encoding="utf8")
-    for name, value in {
-        "in_process": lambda function, *arguments: function(*arguments),
-        "SETTINGS": {
-            corpus: replace(settings, rounds=1, split_iterations=2, merge_iterations=1)
-            for corpus, settings in pb_models.SETTINGS.items()
-        },
-        "FOLDS": {"wsj": 2, "ewt": 2},
-        "NETWORK_CONFIG": config,
-    }.items():
-        monkeypatch.setattr(pb_models, name, value)
-    own = parsing_best
-    for name, value in {
-        "SETTINGS": pb_models.SETTINGS,
-        "FEATURES": FEATURES,
-        "SPAN": SPAN,
-        "BOTH": BOTH,
-        "PASSES": {"owlqn": 3, "adagrad": 2},
-        "FEW": 2,
-        "MANY": 3,
-        "default_parser": lambda run, split: run.learned("ewt", split, SPAN).with_latent(
+    settings = {
+        corpus: replace(own, rounds=1, split_iterations=2, merge_iterations=1)
+        for corpus, own in parsers.SETTINGS.items()
+    }
+    folds = {"wsj": 2, "ewt": 2}
+    smaller(parsers, SETTINGS=settings, FOLDS=folds, NETWORK_CONFIG=config)
+    smaller(
+        script,
+        SETTINGS=settings,
+        FEATURES=FEATURES,
+        SPAN=SPAN,
+        BOTH=BOTH,
+        PASSES={"owlqn": 3, "adagrad": 2},
+        FEW=2,
+        MANY=3,
+        default_parser=lambda run, split: run.learned("ewt", split, SPAN).with_latent(
             run.generative("ewt", split, 2).latent
         ),
-    }.items():
-        monkeypatch.setattr(own, name, value)
-    for module in (recording, own):
-        monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
+    )
     return Run(tmp_path, tmp_path / "work")
 
 
-def figures_of(step, run):
-    found = {}
-    for figures in parsing_best.STEPS[step](run):
-        found |= figures
-    return found
-
-
 # --- grammars that are kept -----------------------------------------------------------------------
-def test_grammars_of_all_trees_are_where_other_scripts_keep_them(small, trees):
-    settings = pb_models.SETTINGS["wsj"]
-    kept = small.kept("wsj", "train", settings)
-    path = pk_models.grammar_path(small.work, "wsj", "train", settings)
-    assert kept.path(trees[:40]) == path
-    assert not path.exists()
-    trained, notes = kept.grammar(trees[:40])
-    again, _ = pk_models.kept_grammar(small.work, small.corpora, "wsj", "train", settings)
-    assert again == trained
-    assert notes["cpu_s"] > 0
-
-
-def test_a_kept_grammar_is_not_trained_again(small, trees, monkeypatch):
-    kept = small.kept("wsj", "train", pb_models.SETTINGS["wsj"])
+def test_grammars_are_kept_and_not_trained_again(small, trees, monkeypatch):
+    settings = parsers.SETTINGS["wsj"]
+    own = small.kept("wsj", "train", settings)
+    assert own.path(trees[:24]) == kept.grammar_path(small.work, "wsj", "train", settings)
 
     def grammar():
-        trainer = kept.trainer(None, [trees[:20], trees[20:39]])
-        assert trainer.parameters() == kept.initialize([trees[:39]])
+        trainer = own.trainer(None, [trees[:12], trees[12:23]])
+        assert trainer.parameters() == own.initialize([trees[:23]])
         assert not trainer.step()
         return trainer.parameters()
 
     first = grammar()
-    assert first == pk_models.train(trees[:39], kept.own, "plain")[0]
-    monkeypatch.setattr(pk_models, "train", None)
+    assert first == kept.train(trees[:23], own.own, "plain")[0]
+    monkeypatch.setattr(kept, "train", None)
     assert grammar() == first
 
 
@@ -137,9 +109,9 @@ def test_a_kept_grammar_is_not_trained_again(small, trees, monkeypatch):
 @pytest.mark.parametrize("learner", [SPAN, BOTH])
 def test_what_is_learned_is_kept(small, trees, monkeypatch, learner):
     first = small.learned("wsj", "train", learner)
-    monkeypatch.setattr(pb_models, "run_training", None)
+    monkeypatch.setattr(parsers, "run_training", None)
     again = small.learned("wsj", "train", learner)
-    words = [tree.words() for tree in trees[40:52]]
+    words = [tree.words() for tree in trees[40:46]]
     parses = [model.reader().parse(words) for model in (first, again)]
     for a, b in zip(*parses, strict=True):
         assert a.spans == b.spans
@@ -151,9 +123,9 @@ def test_what_is_learned_is_kept(small, trees, monkeypatch, learner):
 
 
 def test_features_are_learned_as_the_default_parser_learns_them():
-    model = registry.resolve({"model": pb_models.component_block(pb_models.CONFIG)["model"]})
+    model = registry.resolve({"model": parsers.component_block(parsers.CONFIG)["model"]})
     shipped = model["model"].attrs["estimator"]
-    own = pb_models.SPAN.estimator(shipped.base, pb_models.FOLDS["ewt"], shipped.threads)
+    own = parsers.SPAN.estimator(shipped.base, parsers.FOLDS["ewt"], shipped.threads)
     assert replace(own, templates=None, tag_templates=None) == shipped
 
 
@@ -166,56 +138,30 @@ def test_the_default_parser_must_have_features(small, monkeypatch, trees):
             assert name == "constituency_parser"
             return Component()
 
-    monkeypatch.setattr(pb_models.train_default, "learn_parser", lambda *_: Pipeline())
+    monkeypatch.setattr(parsers.default, "learn_parser", lambda *_: Pipeline())
     with pytest.raises(ValueError, match="train it again"):
-        pb_models.default_parser(small, "train")
+        parsers.default_parser(small, "train")
     model = small.learned("ewt", "fit", SPAN)
     Component.parameters = model.grammar.replaced(features=None)
     with pytest.raises(ValueError, match="train it again"):
-        pb_models.default_parser(small, "train")
+        parsers.default_parser(small, "train")
     Component.parameters = model.grammar.replaced(temperature=2.0)
-    found = pb_models.default_parser(small, "train")
+    found = parsers.default_parser(small, "train")
     assert found.grammar == model.grammar
     assert found.network is None
     assert found.plain().grammar == model.latent
-
-
-def test_scores_are_averaged(small, trees):
-    first, second = (small.learned("wsj", "train", replace(BOTH, seed=seed)) for seed in (0, 1))
-    words = [tree.words() for tree in trees[40:45]]
-    one, same, other = (
-        [parse.log_probability for parse in model.reader(decoder="viterbi").parse(words)]
-        for model in (first, replace(first, others=(first,)), replace(first, others=(second,)))
-    )
-    assert one == pytest.approx(same, rel=1e-5)
-    assert one != pytest.approx(other, rel=1e-3)
-    both = replace(first, others=(second,))
-    assert both.mb == pytest.approx(first.mb + second.mb - second.plain().mb)
 
 
 # --- figures --------------------------------------------------------------------------------------
 def test_the_closest_trees_are_the_bound(small, trees):
     grammar = small.generative("wsj", "train", 1).latent
     # Every tree of the training data is one that the grammar has.
-    found = pb_models.oracle(grammar, trees[:20], "wsj")
-    best = parsing_best._score(small, Model(grammar).reader(), "wsj", "train")
+    found = parsers.oracle(grammar, trees[:20], "wsj")
+    best = script._score(small, Model(grammar).reader(), "wsj", "train")
     assert found["oracle_f1"] > best.f1
     assert found["oracle_f1"] > 97
     assert found["edges"] > found["items"] > 20
     assert found["failures"] == 0
-
-
-def test_temperatures_are_of_the_first_part(small):
-    model = small.generative("wsj", "train", 1)
-    (found,) = pb_models.measured(small, "x", "wsj", {"dev": model, "test": model})
-    assert found["x.wsj.dev_f1"] == found["x.wsj.test_f1"]
-    assert "x.wsj.dev_ece_calibrated" not in found
-    assert found["x.wsj.test_ece_calibrated"] != found["x.wsj.test_ece"] == found["x.wsj.dev_ece"]
-    assert found["x.wsj.temperature"] > 0
-    costs = ("ms_per_sentence", "mb", "train_cpu_s")
-    assert all(found[f"x.wsj.{key}"] > 0 for key in costs)
-    own = list(pb_models.measured(small, "x", "ewt", {"tune": model}))
-    assert set(own[1]) == {f"x.{key}" for key in costs}
 
 
 # --- the run --------------------------------------------------------------------------------------
@@ -229,7 +175,7 @@ def test_the_best_are_chosen_where_things_are_chosen(small):
     more = {"lexicon.ewt.tune_f1": 99.0, "product_neural.ewt.tune_f1": 98.0}
     more |= {"product_features.ewt.tune_f1": 83.0, "product_features.ewt.dev_f1": 84.0}
     recording.record("parsing_best", more)
-    found = figures_of("best", small)
+    found = {key: value for part in script.STEPS["best"](small) for key, value in part.items()}
     assert found["best_single.wsj.step"] == found["best_single.ewt.step"] == "neural"
     assert found["best_single.wsj.test_f1"] == -82.0
     assert found["best_single.ewt.dev_f1"] == -81.0
@@ -239,33 +185,24 @@ def test_the_best_are_chosen_where_things_are_chosen(small):
     assert found["default.ewt.dev_f1"] == 84.0
 
 
-def run_script(monkeypatch, run, *arguments):
-    paths = ["--corpora", str(run.corpora), "--work", str(run.work)]
-    monkeypatch.setattr(sys, "argv", ["parsing_best.py", *paths, *arguments])
-    parsing_best.main()
-
-
-def test_all_steps(small, monkeypatch, nlp):
+def test_all_steps(small, monkeypatch, nlp, run_script):
     """What they record is what the report reads, and the figures agree with one another."""
-    own = parsing_best.train_default
-    monkeypatch.setattr(own, "build_docs", lambda *_: None)
-    monkeypatch.setattr(own, "train_tagger", lambda *_: nlp)
-    monkeypatch.setattr(parsing_best.spacy_structlearn, "load", lambda: nlp)
-    run_script(monkeypatch, small, "--only", *parsing_best.STEPS)
-    results = small.work.parent / "results"
-    page = (results / "parsing_best.md").read_text(encoding="utf8")
+    monkeypatch.setattr(script.default, "train_tagger", lambda *_: nlp)
+    monkeypatch.setattr(script.spacy_structlearn, "load", lambda: nlp)
+    paths = ["--corpora", small.corpora, "--work", small.work]
+    found = flat(run_script(script, *paths, "--only", *script.STEPS))
+    page = (small.corpora / "results" / "parsing_best.md").read_text(encoding="utf8")
     committed = (ROOT / "training" / "results" / "parsing_best.md").read_text(encoding="utf8")
     # Two sections are of other scripts, or of what is no more.
     wanted = re.sub("## (Conditional grammars of several|Stochastic steps).*", "", committed)
     titles = [re.findall("^## .*", text, re.MULTILINE) for text in (page, wanted)]
     assert titles[0] == titles[1]
-    found = flat(json.loads((results / "parsing_best.json").read_text(encoding="utf8")))
     # Nothing is chosen by what is scored at last.
     for step in ("generative", "product_features"):
         scored = {key.removeprefix(f"{step}.") for key in found if key.startswith(f"{step}.")}
         assert {"wsj.dev_f1", "wsj.test_f1", "ewt.tune_f1", "ewt.dev_f1"} <= scored
     assert not [key for key in found if key.startswith("neural") and "ewt.dev" in key]
-    for solver, passes in parsing_best.PASSES.items():
+    for solver, passes in script.PASSES.items():
         values = [value for _, value, _ in found[f"span_features_batch.{solver}.points"]]
         assert len(values) == passes
         assert values == sorted(values, reverse=True)
@@ -276,19 +213,8 @@ def test_all_steps(small, monkeypatch, nlp):
         assert weights[best] == max(weights.values()) == found[f"{prefix}tagger.ewt.tune_f1"]
 
 
-def test_a_product_has_the_costs_of_all(small):
-    one, two = (small.generative("wsj", "train", number) for number in (1, 2))
-    assert (one.latent.members, two.latent.members) == (0, 1)
-    assert two.first().latent == one.latent
-    assert two.cpu_s > one.cpu_s > 0
-    model = small.learned("wsj", "train", SPAN)
-    product = parsing_best._with_product(small, "wsj", "train", model, 2)
-    assert product.cpu_s == pytest.approx(model.cpu_s + two.cpu_s - one.cpu_s)
-    assert product.grammar.features == model.grammar.features
-
-
-def test_a_trial_records_nothing(small, monkeypatch, capsys):
-    run_script(monkeypatch, small, "--only", "generative", "--limit", "30")
+def test_a_trial_records_nothing(small, capsys, run_script):
+    paths = ["--corpora", small.corpora, "--work", small.work]
+    assert run_script(script, *paths, "--only", "generative", "--limit", "20") is None
     assert "generative.wsj.dev_f1" in capsys.readouterr().out
-    assert not (small.work.parent / "results").exists()
-    assert all("30" in path.name for path in (small.work / "grammars").iterdir())
+    assert all("20" in path.name for path in (small.work / "grammars").iterdir())

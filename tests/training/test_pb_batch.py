@@ -4,7 +4,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from pb_batch import LinearObjective
 
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
@@ -12,6 +11,7 @@ from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES, LinearScore
 from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
+from training.beyond.span_parser.batch import LinearObjective
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
 # Tags are of the forests, and tested by themselves.

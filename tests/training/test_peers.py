@@ -5,25 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from itertools import product
 
-import chunker
-import peers
-import peers_others
-import peers_ours
-import peers_report
-import peers_worker
 import pytest
-import recording
 import srsly
-from pb_models import FEATURES
-from pk_models import WSJ
-from train_default import CHUNKER_CONFIG
 
-from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.chunks import base_noun_phrases
-from spacy_structlearn.trees.tree import Tree
+from training.benchmarks import chunker
+from training.benchmarks.peers import __main__ as peers
+from training.benchmarks.peers import others, ours, report, worker
+from training.common import recording
+from training.common.kept import WSJ
+from training.common.parsers import FEATURES
+from training.pipeline.default import CHUNKER_CONFIG
 
-ROWS = [(task, name) for task, rows in peers_report.ROWS.items() for name in rows]
+ROWS = [(task, name) for task, rows in report.ROWS.items() for name in rows]
 MODULES = {
     "python-crfsuite": "pycrfsuite",
     "scikit-learn": "sklearn",
@@ -76,15 +72,13 @@ def small(monkeypatch, tmp_path, data):
     for module in (recording, peers):
         monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
     for name, grammar in {
-        "ours_grammar": peers_ours.Grammar(rounds=1),
-        "ours_product": peers_ours.Grammar(2, 2, 1, "labelled_recall"),
+        "ours_grammar": ours.Grammar(rounds=1),
+        "ours_product": ours.Grammar(2, 2, 1, "labelled_recall"),
     }.items():
-        monkeypatch.setitem(peers_ours.SYSTEMS, name, grammar)
-    ner = peers_others.SpacyNer({**peers_others.WORDS, "TAG": 100}, epochs=1)
-    monkeypatch.setitem(peers_others.SYSTEMS, "spacy_tags", ner)
+        monkeypatch.setitem(ours.SYSTEMS, name, grammar)
     monkeypatch.setattr(peers, "installed", lambda *_: {"install_mb": 1.0, "packages": 1})
-    monkeypatch.setattr(peers_worker, "SECONDS", 0.0)
-    monkeypatch.setattr(peers_report, "plot", lambda *_: False)
+    monkeypatch.setattr(worker, "SECONDS", 0.0)
+    monkeypatch.setattr(report, "plot", lambda *_: False)
     return tmp_path
 
 
@@ -98,7 +92,7 @@ def in_process(monkeypatch):
         folder.mkdir(parents=True, exist_ok=True)
         stages.append((system, name))
         options = {"epochs": 1}
-        found = peers_worker.measured(peers._system(system), name, folder, options)
+        found = worker.measured(peers._system(system), name, folder, options)
         return json.loads(json.dumps(found))
 
     monkeypatch.setattr(peers.Run, "_stage", stage)
@@ -114,40 +108,32 @@ def recorded(folder):
     return srsly.read_json(folder / "results" / "benchmarks.json")
 
 
-def test_rows_are_systems():
-    names = [name for _, name in ROWS]
-    assert sorted(names) == sorted([*peers_ours.SYSTEMS, *peers_others.SYSTEMS])
-    packages = {row.package for rows in peers_report.ROWS.values() for row in rows.values()}
-    assert packages - {""} == set(peers.PEERS) == set(MODULES)
-    assert packages == set(peers_report.COLOURS)
-
-
 def test_settings_are_those_of_other_scripts(data):
-    assert peers_ours.Grammar().estimator() == WSJ
-    product = peers_ours.SYSTEMS["ours_product"].estimator()
-    assert product.grammar == replace(WSJ, grammars=4)
-    assert product.features == replace(FEATURES, templates=None, tag_templates=None)
-    assert peers_ours.CONFIGS / peers_ours.SYSTEMS["ours_best"].config == CHUNKER_CONFIG
+    assert ours.Grammar().estimator() == WSJ
+    four = ours.SYSTEMS["ours_product"].estimator()
+    assert four.grammar == replace(WSJ, grammars=4)
+    assert four.features == replace(FEATURES, templates=None, tag_templates=None)
+    assert ours.CONFIGS / ours.SYSTEMS["ours_best"].config == CHUNKER_CONFIG
     for tokens in data["chunks"]["train"].inputs[:5]:
         rows = [(word, tag, "O") for word, tag in tokens]
-        assert peers_others.predicates(tokens) == chunker.attributes(rows)
+        assert others.predicates(tokens) == chunker.attributes(rows)
 
 
 def test_ours(small, in_process, monkeypatch):
-    names = [name for name in peers_ours.SYSTEMS if name not in ("ours_pairs", "ours_perceptron")]
+    names = [name for name in ours.SYSTEMS if name not in ("ours_pairs", "ours_perceptron")]
     run_script(monkeypatch, small, "--only", *names, "--rounds", "1")
     found = recorded(small)
     for task, name in ROWS:
         if name in names:
             own = found[task][name]
-            assert own[peers_report.MEASURES[task]] > 50
+            assert own[report.MEASURES[task]] > 50
             for key in ("train_cpu_s", "per_cpu_s", "train_rss_mb", "rss_mb", "model_mb"):
                 assert own[key] > 0
     assert found["attachment"]["ours_bayes_net"]["accuracy"] == 100
     assert found["parsing"]["ours_grammar"]["f1_short"] > 0
-    report = (small / "results" / "benchmarks.md").read_text(encoding="utf8")
-    for row in peers_report.ROWS["parsing"].values():
-        assert (f"| {row.text} |" in report) is (row.package == "")
+    page = (small / "results" / "benchmarks.md").read_text(encoding="utf8")
+    for row in report.ROWS["parsing"].values():
+        assert (f"| {row.text} |" in page) is (row.package == "")
 
 
 PAIR = ("ours_bayes_net", "ours_conjunctions")
@@ -161,41 +147,21 @@ def test_systems_take_turns_and_are_not_measured_again(small, in_process, monkey
     in_process.clear()
     run_script(monkeypatch, small, "--only", *PAIR)
     assert in_process == []
-    monkeypatch.setitem(
-        peers_ours.SYSTEMS, first, peers_ours.Classifier("BayesNet", {"structure": "naive"})
-    )
+    monkeypatch.setitem(ours.SYSTEMS, first, ours.Classifier("BayesNet", {"structure": "naive"}))
     run_script(monkeypatch, small, "--only", *PAIR, "--rounds", "1")
     assert in_process == [(first, "train"), (first, "predict")]
-    in_process.clear()
-    run_script(monkeypatch, small, "--only", second, "--rounds", "1", "--again")
-    assert in_process == [(second, "train"), (second, "predict")]
-    in_process.clear()
-    # What was trained stays, if the results are lost.
-    (small / "results" / "benchmarks.json").unlink()
-    run_script(monkeypatch, small, "--only", second, "--rounds", "1")
-    assert in_process == [(second, "predict")]
 
 
-# Those that have code of their own.
-OTHERS = (
-    ("chunks", "crfsuite_pairs"),
-    ("chunks", "spacy_tags"),
-    ("chunks", "sklearn_memm"),
-    ("chunks", "nltk_classifier"),
-    ("chunks", "nltk_bigrams"),
-    ("attachment", "sklearn_nb"),
-    ("attachment", "sklearn_conjunctions"),
-    ("attachment", "sklearn_svc"),
-    ("attachment", "pgmpy"),
-    ("attachment", "nltk_nb"),
-    ("parsing", "nltk_pcfg"),
-    ("parsing", "supar"),
-)
+OTHERS = [
+    *product(("chunks",), ("crfsuite_pairs", "sklearn_memm", "nltk_classifier", "nltk_bigrams")),
+    *product(("attachment",), ("sklearn_nb", "sklearn_svc", "pgmpy", "nltk_nb")),
+    *product(("parsing",), ("nltk_pcfg", "supar")),
+]
 
 
 @pytest.mark.parametrize(("task", "name"), OTHERS)
 def test_peers(small, in_process, monkeypatch, task, name):
-    pytest.importorskip(MODULES[peers_report.ROWS[task][name].package])
+    pytest.importorskip(MODULES[report.ROWS[task][name].package])
     run_script(monkeypatch, small, "--only", name, "--rounds", "1")
     own = recorded(small)[task][name]
     assert own["per_cpu_s"] > 0
@@ -203,16 +169,3 @@ def test_peers(small, in_process, monkeypatch, task, name):
         assert own["accuracy"] > 90
     elif name in ("nltk_pcfg", "sklearn_memm"):
         assert own["f1_short" if task == "parsing" else "f1"] > 50
-
-
-def test_parsers_without_tags_get_gold_ones(data):
-    gold = data["parsing"]["test"]
-    bare = [
-        str(Tree.from_spans(tree.words(), [peers_others.NO_TAG] * len(tree.words()), tree.spans()))
-        for tree in map(parse_tree, gold.outputs)
-    ]
-    assert peers.parsing_scores(gold, bare) == {"f1": 100, "f1_short": 100}
-    short = peers_others.SYSTEMS["nltk_pcfg"].chosen(gold.inputs)
-    assert 0 < len(short) <= 10
-    few = [tree if i in short else None for i, tree in enumerate(gold.outputs)]
-    assert peers.parsing_scores(gold, few) == {"f1_short": 100}

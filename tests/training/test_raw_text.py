@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import sys
-
 import pytest
-import raw_text
 import spacy
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.tokens.underscore import Underscore
+
+from training.benchmarks import raw_text
 
 NOTE = "Quarterly report\n\nThe company earned more.  It has a well-known name.\n\n\nBye"
 SENTENCES = [(0, 16), (18, 42), (44, 69), (72, 75)]
@@ -41,25 +38,6 @@ def run(rules, tmp_path):
 
 
 # --- texts ----------------------------------------------------------------------------------------
-def test_documents_are_read(tmp_path):
-    rows = [
-        {"document": name, "text": "It ran.", "sentences": [[0, 7]], "tokens": [[0, 2], [3, 7]]}
-        for name in ("a", "b")
-    ]
-    path = tmp_path / "dev.raw.jsonl.gz"
-    with gzip.open(path, "wt", encoding="utf8") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
-    first, second = raw_text.read_documents(path)
-    assert (first.name, second.name) == ("a", "b")
-    assert first[1:] == ("It ran.", [(0, 7)], [(0, 2), (3, 7)])
-
-
-def test_paragraphs_are_placed():
-    found = raw_text.paragraphs(NOTE)
-    assert [NOTE[start : start + len(text)] for start, text in found] == [t for _, t in found]
-    assert [text for _, text in found] == [NOTE[:16], NOTE[18:69], "Bye"]
-    assert raw_text.paragraphs("one\ntwo") == [(0, "one\ntwo")]
-    assert [text for _, text in raw_text.paragraphs("one\n \t\ntwo")] == ["one", "two"]
 
 
 @pytest.mark.parametrize("render", raw_text.RENDERINGS.values(), ids=raw_text.RENDERINGS)
@@ -103,27 +81,7 @@ def starts_with_a_capital(token):
     return 0.9 if token.is_title else 0.1
 
 
-def test_gold_boundaries_inside_a_token_move_behind_it():
-    doc = Doc(VOCAB, words=["ended.Then", "\n\n", "they", "slept"], spaces=[0, 0, 1, 0])
-    assert doc.text == "ended.Then\n\nthey slept"
-    raw_text.in_sentences(doc, [(0, 6), (6, 22)])
-    assert [token.is_sent_start for token in doc] == [True, False, True, False]
-
-
-def test_tokens(run):
-    run.documents = [document("Go on!\n\nOK", tokens=[(0, 2), (3, 6), (8, 10)])]
-    figures = raw_text.tokens(run)
-    assert figures["tokens.p"] == pytest.approx(50)
-    assert figures["tokens.r"] == pytest.approx(200 / 3)
-
-
 # --- tags, trees and chunks -----------------------------------------------------------------------
-def test_tags_of_unknown_words():
-    gold = [Doc(VOCAB, words=["the", "\n\n", "zorb", "sat"], tags=["DT", "_SP", "NN", "VBD"])]
-    found = list(raw_text.judged_tags(gold, [["DT", "X", "NNP", "VBD"]]))
-    assert found == [("the", True), ("zorb", False), ("sat", True)]
-    assert raw_text.share(right for _, right in found) == pytest.approx(200 / 3)
-    assert raw_text.share([]) == 0
 
 
 def test_tags_that_are_others_in_the_tree():
@@ -170,15 +128,3 @@ def test_the_default_pipeline(nlp, monkeypatch, tmp_path):
 
 
 # --- peers and the command ------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("options", "recorded"), [([], 1), (["--split", "tune"], 0), (["--model", "other"], 0)]
-)
-def test_only_the_default_pipeline_on_dev_is_recorded(options, recorded, rules, monkeypatch):
-    found = []
-    monkeypatch.setattr(raw_text, "PARTS", {"tokens": lambda run: {"tokens.f": 99.0}})
-    monkeypatch.setattr(raw_text, "record", lambda name, figures: found.append((name, figures)))
-    monkeypatch.setattr(raw_text.spacy, "load", lambda path: rules)
-    monkeypatch.setattr(raw_text.spacy_structlearn, "load", lambda: rules)
-    monkeypatch.setattr(sys, "argv", ["raw_text.py", "--only", "tokens", *options])
-    raw_text.main()
-    assert found == [("raw_text", {"tokens.f": 99.0})] * recorded

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-import scale
 import spacy
 import srsly
+
+from training.reliability import scale
 
 TEXTS = ["The old dog slept.", "Run!", "My sister bought apples."]
 
@@ -24,15 +24,13 @@ def blank(tmp_path_factory):
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 def test_a_run_loses_nothing(blank, monkeypatch):
     monkeypatch.setattr(scale, "EVERY", 0.05)
-    found = scale.run(TEXTS, 40, model=blank, kill=False)
-    assert (found["sentences"], found["distinct"]) == (40, 3)
+    found = scale.run(TEXTS, 10, model=blank, kill=False)
+    assert (found["sentences"], found["distinct"]) == (10, 3)
     assert (found["lost"], found["duplicated"], found["deaths"]) == (0, 0, 0)
     # "." and "!" are words, too.
-    assert found["words"] == 13 * 5 + 13 * 2 + 13 * 5 + 5
-    assert found["words_per_cpu_s"] > 0
-    assert found["peak_rss_mb"] > 10
-    assert found["peak_rss_main_mb"] > 10
-    assert found["output_mb"] > 0
+    assert found["words"] == 4 * 5 + 3 * 2 + 3 * 5
+    for key in ("words_per_cpu_s", "peak_rss_mb", "peak_rss_main_mb", "output_mb"):
+        assert found[key] > 0
 
 
 def test_what_is_lost_and_what_is_there_twice_is_counted(tmp_path):
@@ -47,27 +45,6 @@ def test_what_is_lost_and_what_is_there_twice_is_counted(tmp_path):
     assert scale.missing(keys, 4) == {"lost": 1, "duplicated": 2}
 
 
-def samples(series):
-    """One look a second; of each process the memory, None before it starts and after its end."""
-    n = len(next(iter(series.values())))
-    return [
-        scale.Sample(at, {pid: mb[at] for pid, mb in series.items() if mb[at] is not None})
-        for at in range(n)
-    ]
-
-
-def test_growth_is_that_after_the_warm_up_of_the_process_that_grew_most():
-    flat = [50, *np.linspace(60, 300, 9), *[300] * 90]
-    assert scale.growth(samples({1: flat})) == pytest.approx(0, abs=1e-9)
-    leaking = np.linspace(100, 199, 100)
-    assert scale.growth(samples({1: flat, 2: leaking})) == pytest.approx(89.1, abs=1)
-    # One that takes the place of another warms up, too.
-    late = [*[None] * 50, *np.linspace(60, 300, 10), *[300] * 40]
-    assert scale.growth(samples({1: flat, 2: late})) == pytest.approx(0, abs=1e-9)
-    assert np.isnan(scale.growth(samples({1: [1, 2]})))
-    assert scale.peak(samples({1: flat, 2: leaking})) == 300
-
-
 @pytest.mark.parametrize(
     ("words", "text"),
     [
@@ -80,12 +57,6 @@ def test_growth_is_that_after_the_warm_up_of_the_process_that_grew_most():
 )
 def test_tokens_become_texts(words, text):
     assert scale.raw_text(words.split()) == text
-
-
-def test_sentences_of_the_corpora(corpora):
-    texts = scale.sentences(corpora)
-    assert len(texts) == len(set(texts)) > 40_000
-    assert not [text for text in texts if "-LRB-" in text or "*T*" in text]
 
 
 def test_the_report_is_arithmetic():
@@ -110,11 +81,5 @@ def test_the_report_is_arithmetic():
     lines = scale.report(figures, results).splitlines()
     # 20 words a sentence at 2000 a second: 10 ms, and 10^7 s for a billion.
     assert "| CPU hours | 10.0 ms a sentence | 2,778 |" in lines
-    assert "| days on 64 cores | CPU hours / 64 / 24 | 1.8 |" in lines
-    assert "| output as DocBins, GB | 900 bytes | 900 |" in lines
-    assert "| files | 10,000 sentences each | 100,000 |" in lines
     assert "| memory of 64 processes, GB | peak of one | 32 |" in lines
     assert "| a process dies, CPU seconds lost | 256 sentences and load() | 3.3 |" in lines
-    del figures["load_s"]
-    with pytest.raises(KeyError):
-        scale.report(figures, results)

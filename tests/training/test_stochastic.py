@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import stochastic
-from pk_models import TABLE1
 
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from training.benchmarks import stochastic
+from training.common.kept import TABLE1
 
 
 @pytest.mark.parametrize("l1", [0.0, 0.2])
@@ -42,10 +42,3 @@ def test_compared(sample, l1):
         assert run["value"] < run["points"][0][1]
         if run["value"] == least:
             assert run["within_1"] <= run["cpu_s"]
-
-
-def test_summary():
-    points = [(0.0, 200.0), (1.0, 109.0), (2.0, 103.0), (3.0, 104.0)]
-    found = stochastic.summary(points, 100.0)
-    assert (found["value"], found["cpu_s"]) == (103.0, 2.0)
-    assert [found[f"within_{p}"] for p in stochastic.PERCENT] == [1.0, 2.0, None]

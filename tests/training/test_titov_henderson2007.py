@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pb_models
-import pk_models
 import pytest
-import recording
-import th_models
-import th_parsing
-import th_rows
-import titov_henderson2007
-from paper_report import flat
-from pb_models import Learner
-from th_models import JACKKNIFED, Short
-from th_parsing import BASE, MEANS, Lists
 
 from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.spans.settings import SpanFeaturesSettings
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.tree import Tree
+from training.common import parsers
+from training.common.parsers import Learner
+from training.common.report import flat
+from training.papers.titov_henderson2007 import __main__ as script
+from training.papers.titov_henderson2007 import models, parsing, rows
+from training.papers.titov_henderson2007.models import JACKKNIFED, Short
+from training.papers.titov_henderson2007.parsing import BASE, MEANS, Lists
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = replace(
@@ -41,41 +35,34 @@ def trees(sample):
 
 
 @pytest.fixture
-def small(monkeypatch, tmp_path, treebanks, trees):
-    """Treebanks of some sentences, little training, and all of it in this process."""
-    treebanks(train=trees[:45], fit=trees[:40], others=trees[45:57])
-
-    def alone(function, *arguments):
-        return function(*arguments)
-
+def small(smaller, tmp_path, treebanks, trees):
+    """Treebanks of some sentences and little training."""
+    treebanks(train=trees[:20], fit=trees[:17], others=trees[45:51])
     settings = {
         corpus: replace(one, rounds=2, split_iterations=2, merge_iterations=1)
-        for corpus, one in pb_models.SETTINGS.items()
+        for corpus, one in parsers.SETTINGS.items()
     }
-    span = Learner(features=SpanFeaturesSettings(buckets=2**12))
-    for module, name, value in (
-        (pb_models, "in_process", alone),
-        (pb_models, "SETTINGS", settings),
-        (pb_models, "FOLDS", {"wsj": 2, "ewt": 2}),
-        (th_rows, "SETTINGS", settings),
-        (th_rows, "ROUNDS", {"ewt": (1, 2), "wsj": (1,)}),
-        (th_rows, "SPAN", span),
-        (th_rows, "FEW", 2),
-        (th_parsing, "in_process", alone),
-        (th_parsing, "CANDIDATES", {"ewt": CANDIDATES, "wsj": CANDIDATES}),
-        (th_parsing, "SEEDS", (0, 1)),
-        (th_parsing, "K", (2, 4)),
-        (th_parsing, "WEIGHTS", (0.0, 0.5)),
-        (th_parsing, "BIASES", (0.0, 0.5)),
-        (th_parsing, "SEARCHED", {**th_parsing.SEARCHED, "beam": (1, 3)}),
-        (th_parsing, "SWEEPS", {"state_size": {str(n): {"state_size": n} for n in (3, 4)}}),
-        (titov_henderson2007, "measure", lambda name, *files: run_worker(name, *files)),
-    ):
-        monkeypatch.setattr(module, name, value)
-    for module in (th_models, titov_henderson2007):
-        monkeypatch.setattr(module, "tagger_tags", tagged)
-    for module in (recording, titov_henderson2007):
-        monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
+    smaller(
+        parsers,
+        models,
+        rows,
+        parsing,
+        script,
+        SETTINGS=settings,
+        FOLDS={"wsj": 2, "ewt": 2},
+        ROUNDS={"ewt": (1, 2), "wsj": (1,)},
+        SPAN=Learner(features=SpanFeaturesSettings(buckets=2**12)),
+        FEW=2,
+        CANDIDATES={"ewt": CANDIDATES, "wsj": CANDIDATES},
+        SEEDS=(0, 1),
+        K=(2, 4),
+        WEIGHTS=(0.0, 0.5),
+        BIASES=(0.0, 0.5),
+        SEARCHED={**parsing.SEARCHED, "beam": (1, 3)},
+        SWEEPS={"state_size": {str(n): {"state_size": n} for n in (3, 4)}},
+        measure=lambda name, *files: script.WORKERS[name](*files),
+        tagger_tags=tagged,
+    )
     work = tmp_path / "work"
     return Short(tmp_path, work / "titov_henderson2007", 1, None, 15, work)
 
@@ -85,35 +72,17 @@ def tagged(run, split):
     return [[*tree.tags()[:-1], "NN"] for tree in run.trees("ewt", split)]
 
 
-def run_worker(name, *files):
-    return titov_henderson2007.WORKERS[name](*files)
-
-
 # --- treebanks and tags ---------------------------------------------------------------------------
 def test_long_sentences_are_left_out(small, trees):
     found = small.trees("ewt", "train")
-    assert 0 < len(found) < 45
+    assert 0 < len(found) < 20
     assert max(len(tree.words()) for tree in found) == 15
-    assert list(small.all_lengths().trees("ewt", "train")) == list(trees[:45])
+    assert list(small.all_lengths().trees("ewt", "train")) == list(trees[:20])
     assert len(replace(small, limit=3).trees("ewt", "train")) == 3
 
 
-def test_taggers_have_not_seen_what_they_tag(small, monkeypatch, nlp):
-    monkeypatch.undo()
-    calls = []
-    own = th_models.train_default
-    monkeypatch.setattr(own, "train_tagger", lambda _, work, split: calls.append(split) or nlp)
-    monkeypatch.setattr(th_models, "tagged", lambda pipeline, gold: [[] for _ in gold])
-    monkeypatch.setattr(th_models.spacy_structlearn, "load", lambda: calls.append("all") or nlp)
-    for corpus in pk_models.TREES:
-        monkeypatch.setitem(pk_models.TREES, corpus, lambda corpora, split: ())
-    for split in ("tune", "dev"):
-        th_models.tagger_tags(small, split)
-    assert calls == ["fit", "all"]
-
-
 def test_jackknifed_tags(small, monkeypatch, trees):
-    names = ["tuned" if number % 9 == 0 else "other" for number in range(45)]
+    names = ["tuned" if number % 9 == 0 else "other" for number in range(20)]
     (small.corpora / "ewt").mkdir()
     (small.corpora / "ewt" / "tune.txt").write_text("tuned\n", encoding="utf8")
 
@@ -122,16 +91,16 @@ def test_jackknifed_tags(small, monkeypatch, trees):
             self.text, self.tag_ = text, f"T{len(text)}"
             self.is_space = text.isspace()
 
-    words = [word for tree in trees[:45] for word in tree.words()]
+    words = [word for tree in trees[:20] for word in tree.words()]
     docs = [[Token(word) for word in (*part, "\n\n")] for part in (words[:50], words[50:])]
-    own = th_models.train_default
+    own = models.default
     monkeypatch.setattr(own, "build_docs", lambda *_: {})
     monkeypatch.setattr(own, "jackknifed", lambda *_: None)
     monkeypatch.setattr(own, "read_docs", lambda _: docs)
-    monkeypatch.setattr(th_models, "ewt_documents", lambda *_: names)
+    monkeypatch.setattr(models, "ewt_documents", lambda *_: names)
     whole = small.all_lengths()
     found = whole.trees("ewt", "train" + JACKKNIFED)
-    assert len(found) == 45
+    assert len(found) == 20
     for tree, gold in zip(found, trees, strict=False):
         assert tree.spans() == gold.spans()
         assert tree.words() == gold.words()
@@ -142,7 +111,7 @@ def test_jackknifed_tags(small, monkeypatch, trees):
     ]
     assert max(len(tree.words()) for tree in small.trees("ewt", "fit" + JACKKNIFED)) == 15
     docs[1][3].text = "another"
-    th_models.jackknifed_trees.cache_clear()
+    models.jackknifed_trees.cache_clear()
     with pytest.raises(ValueError, match="other documents"):
         whole.trees("ewt", "train" + JACKKNIFED)
 
@@ -152,36 +121,28 @@ def test_counts_are_those_of_the_score(trees):
     gold = trees[:20]
     flat = [Tree("TOP", [Tree("S", tree.leaves())]) for tree in gold]
     score = score_trees(gold, flat, punctuation="gold")
-    counts = th_models.bracket_counts(score)
+    counts = models.bracket_counts(score)
     assert counts.shape == (20, 3)
-    assert th_models.f1_of(counts.sum(axis=0)) == pytest.approx(score.f1)
+    assert models.f1_of(counts.sum(axis=0)) == pytest.approx(score.f1)
     nothing = np.zeros((2, 3), dtype=np.int64)
-    assert th_models.f1_of(nothing).tolist() == [0.0, 0.0]
+    assert models.f1_of(nothing).tolist() == [0.0, 0.0]
 
 
 def test_the_bootstrap_is_that_of_a_loop():
     random = np.random.default_rng(1)
     gold = random.integers(1, 9, size=12)
     first, second = (np.stack([random.binomial(gold, 0.7), gold, gold], axis=1) for _ in range(2))
-    found = th_models.bootstrap(first, second, 20_000, seed=3)
-    difference = th_models.f1_of(second.sum(axis=0)) - th_models.f1_of(first.sum(axis=0))
+    found = models.bootstrap(first, second, 20_000, seed=3)
+    difference = models.f1_of(second.sum(axis=0)) - models.f1_of(first.sum(axis=0))
     own = []
     for _ in range(4000):
         drawn = random.integers(0, 12, size=12)
-        pair = [th_models.f1_of(counts[drawn].sum(axis=0)) for counts in (first, second)]
+        pair = [models.f1_of(counts[drawn].sum(axis=0)) for counts in (first, second)]
         own.append(abs(pair[1] - pair[0] - difference) >= abs(difference))
     assert found == pytest.approx(np.mean(own), abs=0.03)
-    assert found == th_models.bootstrap(first, second, 20_000, seed=3)
+    assert found == models.bootstrap(first, second, 20_000, seed=3)
 
 
-def test_main_figures_are_of_given_tags():
-    assert th_models.under_tags("ewt", "tagger", {"f1": 1}) == {"f1": 1}
-    assert th_models.under_tags("ewt", "own_tags", {"f1": 1}) == {"own_tags.f1": 1}
-    both = {"f1": 1, "gold_tags.f1": 1}
-    assert th_models.under_tags("wsj", "gold_tags", {"f1": 1}) == both
-
-
-# --- networks -------------------------------------------------------------------------------------
 # --- reranking ------------------------------------------------------------------------------------
 @pytest.fixture
 def lists():
@@ -205,13 +166,11 @@ def lists():
 @pytest.mark.parametrize(
     ("weights", "bias", "k", "best"),
     [
-        ({}, 0.0, 3, 0),
         ({}, -2.0, 3, 1),
         ({"nn": 1.0}, 0.0, 3, 2),
         ({"nn": 1.0}, 0.0, 2, 0),
         ({"mf": 2.0}, 0.0, 3, 1),
         ({"nn": 1.0, "mf": 2.0}, 0.0, 3, 0),
-        ({"nn": 0.0}, -2.0, 3, 1),
     ],
 )
 def test_scores_are_added_up(lists, weights, bias, k, best):
@@ -219,52 +178,25 @@ def test_scores_are_added_up(lists, weights, bias, k, best):
     assert lists.best(weights, bias, k).tolist() == [best, 0]
 
 
-def test_lists_have_the_scores_of_their_trees(lists):
-    for number in range(3):
-        best = np.array([number, 0])
-        assert lists.f1(best) == pytest.approx(lists.score(best).f1)
-    assert lists.score(np.array([2, 0])).f1 == 100
-    assert lists.oracle(3) == 100
-    assert lists.oracle(2) == lists.f1(np.array([0, 0])) < 100
-    assert lists.brackets.tolist() == [[3.0, 1.0, 4.0], [1.0, 0.0, 0.0]]
-
-
-def test_the_simplest_of_equal_settings(lists, monkeypatch):
-    monkeypatch.setattr(th_parsing, "K", (3,))
-    monkeypatch.setattr(th_parsing, "WEIGHTS", (0.0, 0.5, 1.0))
-    monkeypatch.setattr(th_parsing, "BIASES", (0.0, 1.0))
-    f1, setting = th_parsing._best_setting({"tagger": lists}, ("nn",))
-    assert f1 == 100
-    assert setting == ("tagger", 3, (("nn", 0.5),), 0.0)
-
-
-# --- time, and settings one by one ----------------------------------------------------------------
-# --- the run --------------------------------------------------------------------------------------
-def run_script(monkeypatch, run, *arguments):
-    paths = ["--corpora", str(run.corpora), "--work", str(run.shared)]
-    monkeypatch.setattr(sys, "argv", ["titov_henderson2007.py", *paths, *arguments])
-    titov_henderson2007.main()
-
-
-def test_all_steps(small, monkeypatch):
+def test_all_steps(small, monkeypatch, run_script):
     """What they record is what the report reads, and the figures agree with one another."""
     whole = small.all_lengths()
     parts = dict.fromkeys(("fit", "train"), tuple(whole.trees("ewt", "fit")))
-    monkeypatch.setattr(th_models, "jackknifed_trees", lambda *arguments: parts[arguments[-1]])
+    monkeypatch.setattr(models, "jackknifed_trees", lambda *arguments: parts[arguments[-1]])
     grammars = {
-        part: th_rows._trained(small, "ewt", part, pb_models.SETTINGS["ewt"], 1)
+        part: rows._trained(small, "ewt", part, parsers.SETTINGS["ewt"], 1)
         for part in ("fit", "train")
     }
-    monkeypatch.setattr(th_parsing, "shipped", lambda run, part: Shipped(grammars[part].latent))
-    steps = [step for step in titov_henderson2007.STEPS if step != "artificial"]
+    monkeypatch.setattr(parsing, "shipped", lambda run, part: Shipped(grammars[part].latent))
+    steps = [step for step in script.STEPS if step != "artificial"]
     sweeps = ["--sweeps", "state_size", "beam", "decoder"]
-    run_script(monkeypatch, small, "--only", *steps, *sweeps)
+    paths = ["--corpora", small.corpora, "--work", small.shared]
+    found = flat(run_script(script, *paths, "--only", *steps, *sweeps))
     results = small.corpora / "results"
     page = (results / "titov_henderson2007.md").read_text(encoding="utf8")
     committed = (ROOT / "training" / "results" / "titov_henderson2007.md").read_text("utf8")
     titles, wanted = (set(re.findall("^## .*", text, re.MULTILINE)) for text in (page, committed))
     assert {title for title in wanted if "random networks" not in title} <= titles
-    found = flat(json.loads((results / "titov_henderson2007.json").read_text(encoding="utf8")))
     rounds = {n: found[f"ewt15.rows.split_merge.rounds.{n}.tune_f1"] for n in (1, 2)}
     assert found["ewt15.rows.split_merge.round"] == max(rounds, key=lambda n: rounds[n])
     for corpus, choose in (("ewt15", "tune"), ("wsj15", "dev")):
@@ -281,30 +213,22 @@ def test_all_steps(small, monkeypatch):
         assert 0 < found[f"{corpus}.mf_nn_p"] <= 1
     # What is chosen learns from all of train.
     assert found["ewt15.sentences.train"] > found["ewt15.sentences.fit"]
-    values = {name: found[f"ewt15.seeds.{name}.f1"] for name in MEANS}
-    ahead = np.subtract(values["mf"], values["nn"])
-    assert found["ewt15.seeds.mf.mean_f1"] == pytest.approx(np.mean(values["mf"]), abs=1e-5)
-    assert found["ewt15.seeds.mf_minus_nn_f1"] == pytest.approx(ahead.mean(), abs=1e-5)
-    assert found["ewt15.seeds.mf_wins"] == (ahead > 0).sum()
     for kind in ("tagger", "own_tags"):
         few, more = (found[f"rerank.lists.{kind}.{k}.tune_oracle_f1"] for k in (2, 4))
         assert found[f"rerank.lists.{kind}.first.tune_f1"] <= few <= more
     best = max(("nn", "mf", "nn_mf"), key=lambda name: found[f"rerank.{name}.tune_f1"])
     assert found["rerank.chosen"] == best
     assert found["rerank.f1"] == found[f"rerank.{best}.f1"]
-    for key, what in (("train", "train_s"), ("parse", "ms_per_token")):
-        ratio = found[f"cpu.mf.{what}"] / found[f"cpu.nn.{what}"]
-        assert found[f"cpu.ratio.{key}"] == pytest.approx(ratio, rel=1e-2)
     for name in MEANS:
         # The one that is chosen is not trained again.
-        best = max(th_parsing.candidates(small, "ewt", name).values())
+        best = max(parsing.candidates(small, "ewt", name).values())
         assert found[f"beyond.state_size.4.{name}.tune_f1"] == pytest.approx(best, abs=1e-5)
-    kept = {path.name.split("-")[1] for path in (small.work / "isbn").glob("ewt15*.bin")}
-    assert kept == {"fit", "train", "fit.jackknifed", "train.jackknifed"}
+    names = {path.name.split("-")[1] for path in (small.work / "isbn").glob("ewt15*.bin")}
+    assert names == {"fit", "train", "fit.jackknifed", "train.jackknifed"}
 
 
 class Shipped:
-    """A model with a reader, as `pb_models.Model`."""
+    """A model with a reader, as `parsers.Model`."""
 
     def __init__(self, grammar):
         self.parser = ChartParser(grammar, decoder="labelled_recall")

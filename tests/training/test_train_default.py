@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 import srsly
-import train_default
 from _build import BUILDERS
-from spacy.tokens import DocBin
 
 import spacy_structlearn
+from training.pipeline import default
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGED = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
@@ -24,10 +23,6 @@ COMMANDS = {
 }
 
 
-def test_pages_with_commands_are_found():
-    assert {"training/README.md", "training/train_default.py"} <= set(COMMANDS)
-
-
 @pytest.mark.parametrize("page", COMMANDS)
 def test_what_a_command_names_can_be_fetched(page):
     for names in COMMANDS[page]:
@@ -36,14 +31,14 @@ def test_what_a_command_names_can_be_fetched(page):
 
 def test_the_pipeline_is_made_by_the_same_command_everywhere():
     # What further commands of a page fetch is for something else.
-    for page in ("training/README.md", "training/train_default.py"):
+    for page in ("training/README.md", "training/pipeline/default.py"):
         assert COMMANDS[page][0] == "ewt craft"
 
 
 def test_the_package_names_the_sources_of_the_script():
-    assert srsly.read_json(PACKAGED / "meta.json")["sources"] == train_default.SOURCES
+    assert srsly.read_json(PACKAGED / "meta.json")["sources"] == default.SOURCES
     text = (PACKAGED / "LICENSES_SOURCES").read_text(encoding="utf8")
-    assert text == train_default.LICENSES_SOURCES
+    assert text == default.LICENSES_SOURCES
 
 
 @pytest.mark.parametrize(
@@ -64,7 +59,7 @@ def test_the_package_names_the_sources_of_the_script():
     ],
 )
 def test_what_tells_of_persons(text, personal):
-    assert bool(train_default.PERSONAL.search(text)) == personal
+    assert bool(default.PERSONAL.search(text)) == personal
 
 
 def test_the_package_knows_no_words_that_tell_of_persons(nlp):
@@ -77,11 +72,3 @@ def test_the_package_knows_no_words_that_tell_of_persons(nlp):
     # Cruder than what took them out.
     assert not [text for text in known if re.search(r"[^\W_]@[^\W_]", text)]
     assert not [text for text in known if re.search(r"[2-9]\d\d[-./)]\d{3}[-.]?\d{4}", text)]
-
-
-def test_evaluation_of_a_file_has_scores_and_speed(nlp, tmp_path):
-    text = "The old dog slept. She bought two red apples."
-    DocBin(docs=[nlp(text)]).to_disk(tmp_path / "dev.spacy")
-    found = train_default.evaluate(nlp, tmp_path / "dev.spacy")
-    assert found["np_chunk_f"] == found["constituents_f"] == found["tag_acc"] == 1.0
-    assert found["words_per_cpu_s"] > 0

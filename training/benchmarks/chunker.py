@@ -1,8 +1,8 @@
-"""The chunker beside its peers on CoNLL-2000, in one run: python-crfsuite, and spaCy's own ner.
+"""The chunker compared with python-crfsuite and spaCy's ner on CoNLL-2000, in one run.
 
     pip install python-crfsuite
     python corpora/fetch.py conll2000
-    python training/benchmarks/chunker.py
+    python -m training.benchmarks.chunker
 
 Every measurement is a process of its own, ours and the peer's in turn, so that a change of the
 machine's speed meets both; CPU seconds are those of the whole process while it trains or tags, of
@@ -14,75 +14,29 @@ same objective. ner is what a user of spaCy would train today: a small tok2vec o
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import os
 import random
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter, process_time
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import CORPORA, peak_mb, record
-
-N_TRAIN = 7936
-L2 = 2.0  # of |w|^2 / 2
-Sentence = list[tuple[str, str, str]]  # word, tag, B-NP / I-NP / O
-
-
-def read(path: Path, stop: int | None = None) -> list[Sentence]:
-    """Sentences with NP chunks only."""
-    sentences, rows = [], []
-    with gzip.open(path, "rt", encoding="utf8") as lines:
-        for line in lines:
-            if line.strip():
-                word, tag, iob = line.split()
-                rows.append((word, tag, iob if iob.endswith("-NP") else "O"))
-            elif rows:
-                sentences.append(rows)
-                rows = []
-                if len(sentences) == stop:
-                    break
-    return sentences
+from training.common.conll2000 import (
+    L2,
+    N_TRAIN,
+    Sentence,
+    attributes,
+    ours_data,
+    ours_settings,
+    read,
+)
+from training.common.process import measured
+from training.common.recording import CORPORA, peak_mb, record, show
 
 
 # --- ours -----------------------------------------------------------------------------------------
-def ours_data(sentences: list[Sentence]):
-    """The sentences as arrays of symbol ids; each string is hashed once."""
-    from spacy_structlearn.sequence.data import SequenceData
-
-    ids: dict[str, int] = {}
-
-    def symbol(text: str) -> int:
-        if text not in ids:
-            ids[text] = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
-        return ids[text]
-
-    columns = np.array(
-        [(symbol(word), symbol(tag)) for rows in sentences for word, tag, _ in rows],
-        dtype=np.uint64,
-    )
-    offsets = np.cumsum([0, *map(len, sentences)])
-    return SequenceData(columns, offsets, tuple(iob for rows in sentences for _, _, iob in rows))
-
-
-def ours_settings(threads: int = 1):
-    from spacy_structlearn.sequence.settings import CRFSettings
-
-    return CRFSettings(
-        l2=L2,
-        max_iterations=500,
-        tolerance=1e-6,
-        threads=threads,
-    )
-
-
 def ours_train(corpora: Path) -> dict[str, float]:
     data = [ours_data(read(corpora / "conll2000" / "train.txt.gz", N_TRAIN))]
     settings = ours_settings()
@@ -161,32 +115,6 @@ def spacy_symbols(sentences: list[Sentence], nlp, data):
 
 
 # --- CRFsuite -------------------------------------------------------------------------------------
-def attributes(rows: Sentence) -> list[list[str]]:
-    """The same predicates as strings."""
-    n = len(rows)
-
-    def at(column: int, i: int) -> str:
-        return rows[i][column] if 0 <= i < n else f"<{i if i < 0 else i - n + 1}>"
-
-    templates = [[("w", k)] for k in (0, -1, 1, -2, 2)] + [
-        [("w", -1), ("w", 0)],
-        [("w", 0), ("w", 1)],
-        *([("t", k)] for k in (0, -1, 1, -2, 2)),
-        *([("t", k), ("t", k + 1)] for k in (-1, -2, 0, 1)),
-        *([("t", k), ("t", k + 1), ("t", k + 2)] for k in (-2, -1, 0)),
-    ]
-    names = ["|".join(f"{c}[{k}]" for c, k in template) for template in templates]
-    columns = {"w": 0, "t": 1}
-    sequence = []
-    for i in range(n):
-        texts = [
-            f"{name}={'|'.join(at(columns[c], i + k) for c, k in template)}"
-            for name, template in zip(names, templates, strict=True)
-        ]
-        sequence.append([*texts, "bias"])
-    return sequence
-
-
 def crfsuite_trainer(corpora: Path, *, streaming: bool = False):
     """A trainer with the data, prepared as the package's own example does: all features first."""
     import pycrfsuite
@@ -312,10 +240,7 @@ WORKERS = {
 
 def measure(worker: str, corpora: Path) -> dict[str, float]:
     """Run one worker in a process of its own."""
-    command = [sys.executable, __file__, "--worker", worker, "--corpora", str(corpora)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    figures = json.loads(run.stdout.splitlines()[-1])
+    figures = measured(__spec__.name, "--worker", worker, "--corpora", corpora)
     print(worker, {name: round(value, 3) for name, value in figures.items()}, flush=True)
     return figures
 
@@ -371,8 +296,7 @@ def main() -> None:
 def keep(figures: dict[str, float]) -> None:
     """Record figures as soon as they are there, and print them."""
     record("chunking", figures)
-    for name, value in figures.items():
-        print(f"{name:48} {value:.4f}", flush=True)
+    show(figures)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The classifiers beside their peers on PP attachment, in one run: pgmpy and scikit-learn.
+"""The classifiers compared with their peers on PP attachment, in one run: pgmpy and scikit-learn.
 
     pip install pgmpy scikit-learn
     python corpora/fetch.py ppattach
-    python training/benchmarks/classification.py
+    python -m training.benchmarks.classification
 
 All get the training items of Ratnaparkhi, Reynar & Roukos (1994) with the same words (lower case,
 YEAR, NUM) and answer for the test items; what a peer leaves open was chosen on devset, on which
@@ -24,9 +24,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -38,11 +35,10 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import CORPORA, peak_mb, record
-
 from spacy_structlearn.attachment.sites import normalized
 from spacy_structlearn.evaluation.classification import score_labels
+from training.common.process import measured
+from training.common.recording import CORPORA, peak_mb, record, show
 
 RESULTS = "toutanova2006_pp"
 VARIABLES = ("v", "n1", "p", "n2")
@@ -331,12 +327,7 @@ RATIOS = {
 
 def measure(worker: str, corpora: Path) -> dict[str, float]:
     """Run one worker in a process of its own, with one thread of BLAS."""
-    command = [sys.executable, __file__, "--worker", worker, "--corpora", str(corpora)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if run.returncode:
-        sys.exit(f"{worker}: {run.stderr[-2000:]}")
-    found = json.loads(run.stdout.splitlines()[-1])
+    found = measured(__spec__.name, "--worker", worker, "--corpora", corpora)
     print(worker, {name: round(value, 3) for name, value in found.items()}, flush=True)
     return found
 
@@ -384,8 +375,7 @@ def main() -> None:
     }
     results = compare(medians)
     record(RESULTS, results)
-    for key, value in results.items():
-        print(f"{key:60} {value if isinstance(value, str) else format(value, '.4f')}", flush=True)
+    show(results)
 
 
 if __name__ == "__main__":

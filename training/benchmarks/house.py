@@ -1,8 +1,8 @@
 """What the house costs those who keep it, and whether it still does what it did.
 
     python corpora/fetch.py ewt
-    python training/benchmarks/house.py --before CHECKOUT
-    python training/benchmarks/house.py --ci
+    python -m training.benchmarks.house --before CHECKOUT
+    python -m training.benchmarks.house --ci
 
 CHECKOUT is another checkout of this project whose kernels are built there (`pip install -e .`, or
 `python setup.py build_ext --inplace`, and its egg-info); figures that compare are left out without
@@ -80,10 +80,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from ewt import treebank
-from recording import CORPORA, ROOT, record
-
+ROOT = Path(__file__).resolve().parents[2]
+# The processes that are timed cannot import `training`: it may be that of another checkout.
+CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 PACKAGE = "spacy_structlearn"
 RESULTS = "house"
 SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".cfg")
@@ -531,8 +530,8 @@ def training() -> Figures:
     from spacy_structlearn.pipeline.readers import read_treebank
 
     nlp = blank("en")
-    files = treebank(CORPORA, "train")
-    docs = islice((doc for _, doc in read_treebank(nlp.vocab, files["trees"])), TREES)
+    trees = CORPORA / "ewt" / "train.trees.gz"
+    docs = islice((doc for _, doc in read_treebank(nlp.vocab, trees)), TREES)
     examples = [Example(doc.copy(), doc) for doc in docs]
     seconds = {}
     for name, (factory, model) in TRAININGS.items():
@@ -718,7 +717,7 @@ def figures(before: Path | None) -> Iterator[Figures]:
     yield {".before.".join(key.split(".", 1)): value for key, value in earlier.items()}
     parts = ("package", "tests", "training")
     yield {f"lines.saved.{p}": earlier[f"lines.{p}"] - found[f"lines.{p}"] for p in parts}
-    from product import texts
+    from training.benchmarks.product import texts
 
     documents = texts()
     digests = {output_digest(checkout, documents) for checkout in (ROOT, before)}
@@ -739,6 +738,9 @@ def main() -> None:
     if args.serve:
         serve()
         return
+    # Not at the top: the processes above import the package of another checkout.
+    from training.common.recording import record
+
     for found in [ci()] if args.ci else figures(args.before and args.before.resolve()):
         record(RESULTS, found)
         for key, value in found.items():

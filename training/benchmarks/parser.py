@@ -1,8 +1,8 @@
-"""The parser beside the Berkeley parser (Petrov et al. 2006) on the WSJ sample, in one run.
+"""The parser compared with the Berkeley parser (Petrov et al. 2006) on the WSJ sample, in one run.
 
     python corpora/fetch.py wsj_sample
-    python training/benchmarks/parser.py --berkeley BerkeleyParser-1.7.jar --train
-    python training/benchmarks/parser.py --berkeley BerkeleyParser-1.7.jar --grammar wsj.gr
+    python -m training.benchmarks.parser --berkeley BerkeleyParser-1.7.jar --train
+    python -m training.benchmarks.parser --berkeley BerkeleyParser-1.7.jar --grammar wsj.gr
 
 The Berkeley parser (https://github.com/slavpetrov/berkeleyparser) needs Java and is under the GPL:
 nothing of it is in this package; get it yourself. --train trains it on the same trees first, with
@@ -27,15 +27,13 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reproduce"))
-from petrov_klein2007 import GENERATIVE, best_wsj_grammar, measure, wsj_trees
-from recording import CORPORA, WORK, record
-
 from spacy_structlearn.evaluation.evalb import score_trees
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree, escape
+from training.common.recording import CORPORA, WORK, record, show
+from training.common.treebanks import wsj_trees
+from training.papers.petrov_klein2007.__main__ import GENERATIVE, best_wsj_grammar, measure
 
 JAVA = ["java", "-XX:+UseSerialGC", "-Xmx1200m"]
 PACKAGE = "edu.berkeley.nlp.PCFGLA"
@@ -45,7 +43,7 @@ NOTHING = "(())"  # what it prints where it finds no tree
 
 
 def berkeley(jar: Path, program: str, options: Sequence[str]) -> dict[str, float]:
-    """Run one program of the jar. RETURNS: its CPU seconds and peak memory (on Linux at least that
+    """Run one program of the jar. Returns its CPU seconds and peak memory (on Linux at least that
     of this process, which is far below it).
     """
     command = [*JAVA, "-cp", str(jar), f"{PACKAGE}.{program}", *options]
@@ -166,8 +164,7 @@ def keep(what: str, ours: dict, peer: dict, ratios: dict[str, str]) -> None:
     figures |= {f"peer.{what}.berkeley.{key}": value for key, value in peer.items()}
     figures |= {f"peer.ratio.{name}": peer[key] / ours[key] for key, name in ratios.items()}
     record(GENERATIVE, figures)
-    for key, value in figures.items():
-        print(f"{key:44} {value:.4f}", flush=True)
+    show(figures)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What a user pays for the package: disk, start-up, time and memory.
 
     python corpora/fetch.py ewt
-    python training/benchmarks/product.py
+    python -m training.benchmarks.product
 
 Every measurement is a process of its own, on one thread; of start-up times the median is kept. MB
 are 1,000,000 bytes on disk and 1,048,576 in memory. In training/results/product.json:
@@ -27,7 +27,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -39,9 +38,9 @@ from time import perf_counter, process_time
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from ewt import treebank
-from recording import CORPORA, ROOT, peak_mb, record
+from training.common.ewt import treebank
+from training.common.process import measured
+from training.common.recording import CORPORA, ROOT, peak_mb, record, show
 
 OURS = "spacy-structlearn"
 RESULTS = "product"
@@ -78,7 +77,7 @@ def megabytes(folder: Path) -> float:
 def requirements(name: str, extras: frozenset[str] = frozenset()) -> dict[str, Distribution]:
     """A distribution and all that it requires in this environment, by name.
 
-    RAISES: PackageNotFoundError if `name` is not installed. Requirements that are not installed
+    Raises PackageNotFoundError if `name` is not installed. Requirements that are not installed
     belong to other platforms, or are optional, and are left out.
     """
     found: dict[str, Distribution] = {}
@@ -173,9 +172,8 @@ def speed() -> dict[str, float]:
 
 def components() -> dict[str, float]:
     """Words per CPU second of each component alone."""
-    from card import annotated
-
     import spacy_structlearn
+    from training.pipeline.card import annotated
 
     _, speed = annotated(spacy_structlearn.load(), texts())
     return {f"words_per_cpu_s.{key}": speed[name] for key, name in COMPONENTS.items()}
@@ -184,9 +182,8 @@ def components() -> dict[str, float]:
 # --- what is stored -------------------------------------------------------------------------------
 def stored() -> dict[str, float]:
     """How many checks of store.py are passed; those that are not are named."""
-    from store import checks
-
     import spacy_structlearn
+    from training.benchmarks.store import checks
 
     multiprocessing.set_start_method("spawn")
     results = dict(checks(spacy_structlearn.load()))
@@ -204,25 +201,21 @@ MEASUREMENTS: dict[str, Callable[[], dict[str, float]]] = {
 }
 
 
-def measured(name: str) -> dict[str, float]:
-    """One measurement, in a process of its own."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, "--measure", name]
-    run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
-    return json.loads(run.stdout)
-
-
 def figures() -> Iterator[dict[str, float]]:
     """Everything, as it is measured."""
     yield {"package_mb": megabytes(ROOT / "spacy_structlearn" / "data" / "en_structlearn_sm")}
     yield install_mb()
     for name, sizes in PEERS.items():
         yield {f"peers.{name}.{key}": value for key, value in sizes.items()}
-    yield {"load_s": median(measured("load_s")["load_s"] for _ in range(RUNS))}
+    yield {
+        "load_s": median(
+            measured(__spec__.name, "--measure", "load_s")["load_s"] for _ in range(RUNS)
+        )
+    }
     yield {"help_s": median(help_s() for _ in range(RUNS))}
-    yield measured("speed")
-    yield measured("components")
-    yield measured("store")
+    yield measured(__spec__.name, "--measure", "speed")
+    yield measured(__spec__.name, "--measure", "components")
+    yield measured(__spec__.name, "--measure", "store")
 
 
 def main() -> None:
@@ -240,8 +233,7 @@ def main() -> None:
     else:
         for found in figures():
             record(RESULTS, found)
-            for key, value in found.items():
-                print(f"{key:28} {value:12,.2f}", flush=True)
+            show(found)
 
 
 if __name__ == "__main__":

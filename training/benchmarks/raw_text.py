@@ -1,7 +1,7 @@
 """What comes of raw text: its sentences, tokens and tags, and all that is built on them.
 
     python corpora/fetch.py ewt
-    python training/benchmarks/raw_text.py
+    python -m training.benchmarks.raw_text
 
 On the documents of EWT's dev as raw text, with the blank lines that they have between paragraphs,
 and on the texts of tests/everyday. All spans are compared by characters, white space apart; p, r, f
@@ -59,21 +59,11 @@ from typing import Any, NamedTuple
 
 # One thread, which libraries read when they are imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-import raw_text_peers
 import spacy
-from peers import PEERS as INSTALLED
-from peers import Failed, virtual_environment
-from product import WARM_UP, megabytes
 from spacy.language import Language
 from spacy.tokens import Doc, Token
 from spacy.training import Example
 from tqdm import tqdm
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from everyday import read_everyday
-from ewt import treebank, tuning_documents
-from jackknife import untagged
-from recording import CORPORA, ROOT, WORK, record
 
 import spacy_structlearn
 from spacy_structlearn.evaluation.calibration import expected_calibration_error
@@ -86,6 +76,15 @@ from spacy_structlearn.evaluation.segments import (
 )
 from spacy_structlearn.pipeline.extensions import CONSTITUENTS, NP_CHUNKS, aligned_group
 from spacy_structlearn.pipeline.readers import read_treebank
+from training.benchmarks import raw_text_peers
+from training.benchmarks.peers.__main__ import PEERS as INSTALLED
+from training.benchmarks.peers.__main__ import Failed, virtual_environment
+from training.benchmarks.product import WARM_UP, megabytes
+from training.common.everyday import read_everyday
+from training.common.ewt import treebank, tuning_documents
+from training.common.jackknife import untagged
+from training.common.recording import CORPORA, ROOT, WORK, record, show
+from training.common.scoring import under
 
 POSSESSIVE = "POS"
 RESULTS = "raw_text"
@@ -268,10 +267,6 @@ def percentages(score: PRF) -> Figures:
     return {"p": 100 * score.precision, "r": 100 * score.recall, "f": 100 * score.f1}
 
 
-def under(prefix: str, figures: Mapping[str, Any]) -> Figures:
-    return {f"{prefix}.{key}": value for key, value in figures.items()}
-
-
 def split_sentences(doc: Doc) -> Segmented:
     return doc.text, [(sentence.start_char, sentence.end_char) for sentence in doc.sents]
 
@@ -361,7 +356,7 @@ def peers(run: Run) -> Figures:
 
 
 def peer_figures(name: str, documents: Sequence[Document]) -> Figures:
-    """RAISES: Failed."""
+    """Raises Failed."""
     texts = [document.text for document in documents]
     renderings = {key: [render(text) for text in texts] for key, render in RENDERINGS.items()}
     given = {**renderings, "as_it_is": texts, "paragraphs": all_paragraphs(texts)}
@@ -376,7 +371,7 @@ def peer_figures(name: str, documents: Sequence[Document]) -> Figures:
 
 
 def run_peer(name: str, texts: Mapping[str, Sequence[str]]) -> Figures:
-    """What raw_text_peers.py finds in them. RAISES: Failed."""
+    """What raw_text_peers.py finds in them. Raises Failed."""
     folder = WORK / RESULTS / name
     python = virtual_environment(folder, PEERS[name])
     given, result = folder / "texts.json", folder / "sentences.json"
@@ -573,8 +568,7 @@ def main() -> None:
         found = PARTS[name](run)
         if args.model is None and args.split == "dev":
             record(RESULTS, found)
-        for key, value in found.items():
-            print(f"{key:34} {value if isinstance(value, str) else f'{value:12,.4f}'}", flush=True)
+        show(found)
 
 
 if __name__ == "__main__":

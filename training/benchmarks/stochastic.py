@@ -1,7 +1,7 @@
-"""L-BFGS beside AdaGrad on the conditional likelihood of the WSJ sample, level by level.
+"""L-BFGS and AdaGrad on the conditional likelihood of the WSJ sample, level by level.
 
     python corpora/fetch.py wsj_sample
-    python training/benchmarks/stochastic.py
+    python -m training.benchmarks.stochastic
 
 Both start each level where the generative grammar is, with the same forests and the same priors;
 AdaGrad goes along the gradients of batches of sentences in random order, a pass at a time. One
@@ -19,7 +19,6 @@ stochastic.N.*.within_P   CPU seconds until the objective is within P per cent o
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -29,11 +28,6 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reproduce"))
-from pk_models import TABLE1, TREES, grammar
-from recording import CORPORA, WORK, record
-
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.discriminative.training import FLOOR, Objectives
@@ -42,6 +36,9 @@ from spacy_structlearn.grammar.treebank.symbols import TreebankData
 from spacy_structlearn.optimize.adagrad import AdaGrad
 from spacy_structlearn.optimize.lbfgs import LBFGS
 from spacy_structlearn.optimize.owlqn import OWLQN
+from training.common.kept import TABLE1, grammar
+from training.common.recording import CORPORA, WORK, record
+from training.common.treebanks import TREES
 
 RESULTS = "parsing_best"
 PERCENT = (10, 5, 1)

@@ -1,8 +1,8 @@
-"""Training on a Ray cluster beside threads: the same optimum, what travels, and how much faster.
+"""Training on a Ray cluster and in threads: the same optimum, what travels, and how much faster.
 
     pip install 'spacy-structlearn[ray]'
     python corpora/fetch.py conll2000 wsj_sample
-    python training/reliability/cluster.py
+    python -m training.reliability.cluster
 
 The cluster has two machines of one core each, both of them this one; every shard is in an actor.
 What is trained: a CRF of NP chunks on CoNLL-2000, a latent grammar by EM and a discriminative one
@@ -38,20 +38,16 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reproduce"))
-from chunker import CORPORA, N_TRAIN, ours_data, ours_settings, read
-from kills import arrays
-from pk_models import wsj_trees
-from recording import record
-
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.parallel.cluster import RayEngine, ray_cluster
 from spacy_structlearn.parallel.shards import MakeEngine, make_engine
 from spacy_structlearn.sequence.data import SequenceData, concatenate
 from spacy_structlearn.sequence.settings import LikelihoodSettings
+from training.common.conll2000 import N_TRAIN, ours_data, ours_settings, read
+from training.common.recording import CORPORA, record, show
+from training.common.treebanks import wsj_trees
+from training.reliability.kills import arrays
 
 RESULTS = "reliability"
 SHARDS = 2
@@ -242,8 +238,7 @@ def main() -> None:
         figures = speed(chains, data, arguments.rounds)
         figures |= compare(makers)
     record(RESULTS, figures)
-    for name, value in figures.items():
-        print(f"{name:32} {value:,.3f}")
+    show(figures)
 
 
 if __name__ == "__main__":

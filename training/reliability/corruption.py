@@ -1,6 +1,6 @@
 """Whether a damaged file of a pipeline, or of a training, is ever loaded as if it were sound.
 
-    python training/reliability/corruption.py
+    python -m training.reliability.corruption
 
 The files of the default pipeline, and of small ones of every architecture, are cut, flipped,
 emptied, doubled, removed and swapped with those of the same name of another pipeline. Each case is
@@ -28,7 +28,6 @@ import argparse
 import logging
 import random
 import shutil
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -44,16 +43,20 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from tqdm import tqdm
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import record
-from small_pipelines import SMALL, dev_docs, predictions, write_config, write_corpus
-
 import spacy_structlearn
 from spacy_structlearn.cli import _pipelines
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning import training
 from spacy_structlearn.pipeline import digests, fitting
 from spacy_structlearn.pipeline.readers import create_docbin_reader
+from training.common.recording import record
+from training.reliability.small_pipelines import (
+    SMALL,
+    dev_docs,
+    predictions,
+    write_config,
+    write_corpus,
+)
 
 BUILT_IN = Path(spacy_structlearn.__file__).parent / "data" / _pipelines.BUILT_IN
 OURS = ("np_chunker", "constituency_parser", "pp_attacher", "srl_labeler")
@@ -348,7 +351,7 @@ def figures(found: Iterable[tuple[str, str]]) -> dict[str, int]:
 
 
 def main(arguments: list[str] | None = None) -> dict[str, int]:
-    """The command line. RETURNS: the figures."""
+    """The command line. Returns the figures."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--small", nargs="*", default=sorted(SMALL), choices=sorted(SMALL))
     parser.add_argument("--foreign", nargs="*", default=["crf", "neural"], help="see above")

@@ -1,7 +1,7 @@
 """Hostile input: kernels, models, corpus files and whole pipelines, a million and more times.
 
     python -m venv FUZZ && FUZZ/bin/pip install -e .[test] cython atheris==3.0.0
-    FUZZ/bin/python training/reliability/fuzz.py --work WORK
+    FUZZ/bin/python -m training.reliability.fuzz --work WORK
 
 Needs Clang (--clang), Linux, and a Python that Atheris has a wheel for. Small pipelines of every
 architecture are trained first (`fuzz_targets.workloads`); what they store, and the kernel calls
@@ -41,8 +41,6 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-sys.path.insert(0, str(HERE.parent))
 
 RESULTS = "reliability"
 SECONDS = 20  # an input may take
@@ -64,13 +62,13 @@ RESUMED = (
 )  # fmt: skip
 # Inputs of each target in a full run.
 INPUTS = {"kernels": 60_000, "loaders": 4_000, "readers": 80_000, "serialization": 40_000}
-INPUTS |= {"isbn._search": 20_000, "grammar._chart": 20_000}  # these take longer
+INPUTS |= {"isbn._search": 20_000, "grammar.chart._chart": 20_000}  # these take longer
 LENGTHS = {"kernels": 48, "loaders": 96, "readers": 96}  # bytes of an input
 
 
 def targets() -> dict[str, int]:
     """The names of all targets, and the inputs of each in a full run."""
-    from fuzz_targets.kernels import MODULES
+    from training.reliability.fuzz_targets.kernels import MODULES
 
     found = {f"kernels.{module}": INPUTS.get(module, INPUTS["kernels"]) for module in MODULES}
     found |= {f"loaders.{name}": INPUTS["loaders"] for name in LOADERS}
@@ -83,8 +81,9 @@ def targets() -> dict[str, int]:
 # --- what is fuzzed -------------------------------------------------------------------------------
 def prepare(work: Path, sentences: int = SENTENCES, only: Iterable[str] | None = None) -> None:
     """Train the small pipelines, and write them and the kernel calls that they made to `work`."""
-    from fuzz_targets import kernels, workloads
     from tqdm import tqdm
+
+    from training.reliability.fuzz_targets import kernels, workloads
 
     (work / "seeds").mkdir(parents=True, exist_ok=True)
     (work / workloads.CLASSES_FILE).unlink(missing_ok=True)  # to be learned while calls are seen
@@ -101,7 +100,7 @@ def prepare(work: Path, sentences: int = SENTENCES, only: Iterable[str] | None =
 
 def target(name: str, work: Path) -> Callable[[bytes], None]:
     """What is called with each input."""
-    from fuzz_targets import kernels, workloads
+    from training.reliability.fuzz_targets import kernels, workloads
 
     def trained(names: Iterable[str]) -> list[workloads.Trained]:
         paths = [work / "seeds" / f"{each}.pickle" for each in names]
@@ -111,10 +110,10 @@ def target(name: str, work: Path) -> Callable[[bytes], None]:
     if group == "kernels":
         return kernels.Kernel(rest, kernels.load(work / "seeds" / "calls.pickle"))
     if group == "readers":
-        from fuzz_targets.readers import Readers
+        from training.reliability.fuzz_targets.readers import Readers
 
         return Readers()
-    from fuzz_targets import loaders
+    from training.reliability.fuzz_targets import loaders
 
     if rest == "trainers":
         return loaders.Trainers(trained(RESUMED))
@@ -142,7 +141,7 @@ def child(name: str, work: Path, options: list[str]) -> None:
 def sanitized(
     name: str, inputs: int, work: Path, seed: int, seconds: int = SECONDS
 ) -> tuple[int, int]:
-    """Run a target under the sanitizers. RETURNS: inputs, and failures."""
+    """Run a target under the sanitizers. Returns inputs, and failures."""
     done = failures = 0
     begun = time.monotonic()
     while done < inputs and failures < MOST_FAILURES:
@@ -154,7 +153,7 @@ def sanitized(
 
 
 def _process(name: str, inputs: int, work: Path, seed: int, seconds: int) -> tuple[int, int]:
-    from fuzz_targets.building import FOLDER
+    from training.reliability.fuzz_targets.building import FOLDER
 
     log = work / "logs" / f"{name}.{seed}.log"
     failures = work / "failures" / name
@@ -177,7 +176,8 @@ def _process(name: str, inputs: int, work: Path, seed: int, seconds: int) -> tup
         "UBSAN_OPTIONS": "print_stacktrace=1",
         # Python's own allocator is faster, and its memory is not what kernels work on.
         "PYTHONMALLOC": "malloc" if name.startswith("kernels") else "default",
-        "PYTHONPATH": os.pathsep.join([str(work / FOLDER), str(runtime)]),
+        # The instrumented package before that of the checkout.
+        "PYTHONPATH": os.pathsep.join(map(str, (work / FOLDER, runtime, HERE.parents[1]))),
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
@@ -192,6 +192,7 @@ def _process(name: str, inputs: int, work: Path, seed: int, seconds: int) -> tup
         "-print_final_stats=1",
         f"-artifact_prefix={failures}{os.sep}",
     ]
+    # By path: with -m, the package of the current directory would come before both.
     command = [sys.executable, __file__, "--child", name, "--work", str(work), "--", *options]
     with open(log, "w") as out:
         code = subprocess.run(
@@ -206,7 +207,7 @@ def _process(name: str, inputs: int, work: Path, seed: int, seconds: int) -> tup
 def looped(
     name: str, inputs: int, work: Path, seed: int, seconds: int = SECONDS
 ) -> tuple[int, int]:
-    """Random inputs in this process, without sanitizers. RETURNS: inputs, and failures."""
+    """Random inputs in this process, without sanitizers. Returns inputs, and failures."""
     one = target(name, work)
     length = LENGTHS[name.partition(".")[0]]
     failures = 0
@@ -234,12 +235,12 @@ def _keep(work: Path, name: str, data: bytes) -> None:
 
 
 def pipelines(inputs: int, work: Path, seed: int) -> dict[str, Any]:
-    """Documents through whole pipelines. RETURNS: the figures."""
-    from fuzz_targets import workloads
-    from fuzz_targets.pipeline import Pipeline, mixed
+    """Documents through whole pipelines. Returns the figures."""
     from tqdm import tqdm
 
     import spacy_structlearn
+    from training.reliability.fuzz_targets import workloads
+    from training.reliability.fuzz_targets.pipeline import Pipeline, mixed
 
     trained = {path.stem: path for path in sorted((work / "seeds").glob("*.pickle"))}
     trained.pop("calls", None)
@@ -290,7 +291,7 @@ def main() -> None:
         prepare(args.work)
     run = looped if args.loop else sanitized
     if not args.loop:
-        from fuzz_targets.building import build
+        from training.reliability.fuzz_targets.building import build
 
         build(args.work, args.clang, args.jobs)
     chosen = {
@@ -321,7 +322,7 @@ def main() -> None:
     for name, value in figures.items():
         print(f"{name:44} {value}")
     if not args.no_record:
-        from recording import record
+        from training.common.recording import record
 
         record(RESULTS, figures)
     sys.exit(1 if failures else 0)

@@ -1,6 +1,6 @@
 """Whether work that is killed goes on as if nothing had happened.
 
-    python training/reliability/kills.py
+    python -m training.reliability.kills
 
 `structlearn train` of each small pipeline is killed by SIGKILL, or cut off while it writes, again
 and again, and begun anew with the same arguments until it ends. Then every file it has saved must
@@ -41,14 +41,12 @@ import srsly
 from spacy.tokens import DocBin
 from tqdm import tqdm
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import record
-from small_pipelines import SAMPLE, SMALL, write_config, write_corpus
-
 from spacy_structlearn import cli, serialization
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.learning import training
 from spacy_structlearn.pipeline import digests
+from training.common.recording import record
+from training.reliability.small_pipelines import SAMPLE, SMALL, write_config, write_corpus
 
 FAMILIES = (
     "crf",
@@ -79,7 +77,7 @@ class Undisturbed:
 
 
 def run_command(arguments: Sequence[str], watched: Path) -> tuple[float, int]:
-    """Run a command of `structlearn` to its end. RETURNS: seconds, and file operations."""
+    """Run a command of `structlearn` to its end. Returns seconds, and file operations."""
     counted = watched.with_name(f"{watched.name}.steps")
 
     def count() -> None:
@@ -98,9 +96,9 @@ def run_command(arguments: Sequence[str], watched: Path) -> tuple[float, int]:
 def kill_command(
     arguments: Sequence[str], watched: Path, way: str, usual: Undisturbed, rng: random.Random
 ) -> bool:
-    """Run a command that is killed in one of WAYS. RETURNS: whether it was before its end.
+    """Run a command that is killed in one of WAYS. Returns whether it was before its end.
 
-    RAISES: RuntimeError if it ends with an error of its own.
+    Raises RuntimeError if it ends with an error of its own.
     """
     moment = rng.uniform(0.0, usual.seconds)
     step = rng.randrange(max(usual.steps, 1))
@@ -154,7 +152,7 @@ def command(arguments: Sequence[str]) -> None:
 
 
 def _fork(function: Callable[[], None], watched: Path) -> int:
-    """Call a function in a process of its own, whose output goes to a file beside `watched`."""
+    """Call a function in a process of its own, whose output goes to a file next to `watched`."""
     process = os.fork()
     if process:
         return process
@@ -196,7 +194,7 @@ class Resumed:
 
 
 def train_killed(name: str, work: Path, seed: int, runs: int, kills: int) -> Resumed:
-    """Train one of SMALL undisturbed, and `runs` times with up to so many kills in each.
+    """Train one of SMALL undisturbed, and `runs` times with at most `kills` kills in each.
 
     The last run writes over a pipeline that is there already.
     """
@@ -227,7 +225,7 @@ def train_killed(name: str, work: Path, seed: int, runs: int, kills: int) -> Res
 
 
 def _check_whole(pipeline: Path) -> None:
-    """A pipeline is there as a whole, if it is there at all. RAISES: StructlearnError."""
+    """A pipeline is there as a whole, if it is there at all. Raises StructlearnError."""
     if pipeline.exists():
         digests.check(pipeline)
         if not (pipeline / digests.DIGESTS).is_file():
@@ -390,7 +388,7 @@ def _folder(path: Path) -> Path:
 
 # --- the command ----------------------------------------------------------------------------------
 def main(arguments: list[str] | None = None) -> dict[str, float]:
-    """The command line. RETURNS: the figures."""
+    """The command line. Returns the figures."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--families", nargs="*", default=FAMILIES, choices=sorted(SMALL))
     parser.add_argument("--runs", type=int, default=3, help="trainings of each that are killed")

@@ -1,11 +1,11 @@
 """What `structlearn apply` costs on many texts, and what the death of a process costs.
 
     python corpora/fetch.py ewt craft conll2000 wsj_sample
-    python training/reliability/scale.py
+    python -m training.reliability.scale
 
-Sentences of the corpora, as raw text, in random order, again and again until there are enough. In
-training/results/reliability.json, under "apply", with a report beside it, scale.md, which works out
-what a billion sentences would take. Parts, of which --only makes some:
+The texts are sentences of the corpora, as raw text, in random order, repeated until there are
+enough. Writes training/results/reliability.json, under "apply", and a report, scale.md, which works
+out what a billion sentences would take. Parts, of which --only makes some:
 
 run         all sentences, to a folder of JSONL, by two processes, one of which is killed half-way.
             sentences, distinct; lost and duplicated: by their keys; deaths: lines that tell of one;
@@ -48,8 +48,7 @@ import numpy as np
 import srsly
 from tqdm import tqdm
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recording import RESULTS, ROOT, record
+from training.common.recording import RESULTS, ROOT, record
 
 CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
 MODEL = "en_structlearn_sm"
@@ -80,7 +79,7 @@ AFTER = re.compile(r"(?<=[(\[{$]) ")
 def sentences(folder: Path = CORPORA) -> list[str]:
     """The different sentences of the corpora that are there, in random order.
 
-    RAISES: SystemExit if there are none.
+    Raises SystemExit if there are none.
     """
     found = dict.fromkeys(text for text in _sentences(folder) if text)
     if not found:
@@ -157,7 +156,7 @@ def watched(
 ) -> tuple[list[Sample], list[Sample]]:
     """Look at a run until it ends. kill: one that parses, once half of the parts are written.
 
-    RETURNS: what was seen of the processes that parse, and of the first one.
+    Returns what was seen of the processes that parse, and of the first one.
     """
     start, parsing, first = time.monotonic(), [], []
     with tqdm(total=n_parts, unit=" files", disable=None) as progress:
@@ -207,7 +206,7 @@ def cpu_s() -> float:
 
 # --- parts ----------------------------------------------------------------------------------------
 def run(texts: Sequence[str], n: int, *, model: str = MODEL, kill: bool = True) -> dict[str, Any]:
-    """All of it: see above. RAISES: CalledProcessError if the command fails."""
+    """All of it: see above. Raises CalledProcessError if the command fails."""
     size = min(PART, -(-n // 10))
     with TemporaryDirectory() as folder:
         source, output, log = (Path(folder) / name for name in ("texts.jsonl", "out", "log"))
@@ -259,9 +258,8 @@ def missing(keys: Counter[int], n: int) -> dict[str, int]:
 
 def components(texts: Sequence[str], n: int) -> dict[str, float]:
     """Each component alone: see above."""
-    from card import annotated
-
     import spacy_structlearn
+    from training.pipeline.card import annotated
 
     _, speed = annotated(spacy_structlearn.load(), list(islice(cycle(texts), n)))
     del speed["all"]
@@ -400,7 +398,7 @@ def report(figures: dict[str, Any], results: dict[str, Any]) -> str:
 
 
 def write_report() -> bool:
-    """Write scale.md from reliability.json. RETURNS: whether all parts were there."""
+    """Write scale.md from reliability.json. Returns whether all parts were there."""
     results = srsly.read_json(RESULTS / "reliability.json")
     try:
         text = report(results["apply"], results)

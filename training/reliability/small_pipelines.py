@@ -103,7 +103,7 @@ SMALL = {
 
 
 def write_corpus(folder: Path) -> dict[str, str]:
-    """Write a part of the sample as DocBins. RETURNS: overrides of a config that name them."""
+    """Write a part of the sample as DocBins. Returns overrides of a config that name them."""
     files = {"spaces": SAMPLE / "sample.spaces", "props": SAMPLE / "sample.props"}
     docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **files)]
     parts = {"train": docs[:DOCUMENTS], "dev": docs[DOCUMENTS : DOCUMENTS + 1]}
@@ -113,7 +113,7 @@ def write_corpus(folder: Path) -> dict[str, str]:
 
 
 def write_config(name: str, path: Path) -> Path:
-    """Write the config of one of SMALL. RETURNS: the path."""
+    """Write the config of one of SMALL. Returns the path."""
     small = SMALL[name]
     architecture = small.config.partition(".")[2] or None
     config = load_config_from_str(config_text(small.component, architecture=architecture))

@@ -24,7 +24,7 @@ FLAGS += ["-g1", "-O1", "-fno-omit-frame-pointer", "-w", "-fPIC"]
 
 
 def build(work: Path, clang: str, jobs: int = 1) -> Path:
-    """A copy of the package in `work`, with sanitized kernels. RETURNS: the folder to import from.
+    """A copy of the package in `work`, with sanitized kernels. Returns the folder to import from.
 
     Kernels whose sources are as they were are not built again.
     """
@@ -36,14 +36,15 @@ def build(work: Path, clang: str, jobs: int = 1) -> Path:
     kernels = sorted(package.rglob("*.pyx"))
 
     def made(source: Path) -> None:
-        headers = sorted(source.parent.glob("*.h"))
+        shared = package / "kernels"
+        headers = sorted([*source.parent.glob("*.h"), *shared.glob("*.h"), *shared.glob("*.pxd")])
         digest = blake2b(" ".join([clang, SANITIZE, *FLAGS]).encode())
         for path in (source, *headers):
             digest.update(path.read_bytes())
         name = f"{source.parent.name}.{source.stem}.digest"
         built = source.with_suffix(sysconfig.get_config_var("EXT_SUFFIX"))
         if kept.get(name) != digest.digest() or not built.exists():
-            _compile(source, built, clang)
+            _compile(source, built, clang, shared)
             (target / name).write_bytes(digest.digest())
 
     with ThreadPoolExecutor(jobs) as pool:
@@ -52,11 +53,11 @@ def build(work: Path, clang: str, jobs: int = 1) -> Path:
     return target
 
 
-def _compile(source: Path, built: Path, clang: str) -> None:
+def _compile(source: Path, built: Path, clang: str, shared: Path) -> None:
     c = source.with_suffix(".c")
     cython = [sys.executable, "-m", "cython", "-3", "--line-directives", str(source), "-o", str(c)]
     subprocess.run(cython, check=True, capture_output=True)
-    include = [f"-I{sysconfig.get_paths()['include']}", f"-I{source.parent}"]
+    include = [f"-I{sysconfig.get_paths()['include']}", f"-I{source.parent}", f"-I{shared}"]
     command = [clang, f"-fsanitize={SANITIZE}", *FLAGS, "-shared", *include, str(c), "-lm"]
     subprocess.run([*command, "-o", str(built)], check=True)
     c.unlink()

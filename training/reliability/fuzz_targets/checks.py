@@ -62,7 +62,7 @@ def covered(doc: Doc) -> None:
 def read_all(doc: Doc, spans: list[Span]) -> None:
     """Read each getter of the Doc, its sentences and tokens, and of some spans.
 
-    RAISES: NotSane for a probability that is none; whatever a getter raises that it should not.
+    Raises NotSane for a probability that is none; whatever a getter raises that it should not.
     """
     ask = _Asked()
     for name in ("np_chunks", "trees", "parse_failures", "pp_attachments", "frames"):

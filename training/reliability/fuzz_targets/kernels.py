@@ -23,13 +23,13 @@ PACKAGE = "spacy_structlearn"
 MODULES = (
     "classification._counts",
     "classification._log_linear",
-    "grammar._annotation",
-    "grammar._chart",
-    "grammar._derivations",
-    "grammar._forest",
-    "grammar._fragments",
-    "grammar._hypergraph",
-    "grammar._span_features",
+    "grammar.fragments._annotation",
+    "grammar.chart._chart",
+    "grammar.latent._derivations",
+    "grammar.discriminative._forest",
+    "grammar.fragments._features",
+    "grammar.chart._hypergraph",
+    "grammar.spans._features",
     "isbn._network",
     "isbn._search",
     "optimize._dual",
@@ -100,7 +100,7 @@ def others(calls: list[Call]) -> list[Call]:
             args = (*shared, sentences, np.empty(len(sentences)))
             found.append(call._replace(name="Network.log_likelihoods", args=args))
             found.append(call._replace(name="Network.trace", args=(*shared, int(sentences[0]))))
-        elif call.name == "step" and call.module == "grammar._span_features":
+        elif call.name == "step" and call.module == "grammar.spans._features":
             touched, *shared = call.args
             places = np.resize(touched, (2, 3))
             found.append(call._replace(name="current_sums", args=(places, *shared)))
@@ -109,7 +109,7 @@ def others(calls: list[Call]) -> list[Call]:
         elif call.name == "Chart.parse":
             parser, lexicon, *_ = call.args
             found.append(call._replace(name="Chart.posteriors", args=(parser, lexicon[0])))
-        elif call.name == "expected_counts" and call.module == "grammar._forest":
+        elif call.name == "expected_counts" and call.module == "grammar.discriminative._forest":
             forests, workspace, begin, _, weights, *_ = call.args
             args = (forests, workspace, begin, weights)
             found.append(call._replace(name="scores", args=args))

@@ -20,7 +20,7 @@ from .workloads import Trained, examples
 
 ARRAY = serialization.ARRAY_TAG
 HEADER = len(serialization.MAGIC) + serialization.DIGEST_SIZE
-STEP_SHARE = 12  # one in so many states that are taken up is trained on from
+STEP_SHARE = 12  # one state in 12 is also trained on
 
 
 class Packed(dict):

@@ -110,7 +110,7 @@ KEYS = (
     "sc",
     "parse_failures",
 )
-LONG_SHARE = 400  # one input in so many is long
+LONG_SHARE = 400  # one input in 400 is long
 LONG_TOKEN, LONG_SENTENCE = 100_000, 5_000
 UNMET = ("SL001", "SL026")  # a component that lacks what another one would have set
 DISPLAYED = 60  # words of a sentence whose tree is drawn

@@ -37,6 +37,7 @@ from spacy_structlearn.trees.normalize import normalize
 from .choices import Choices
 from .workloads import ROOT, SAMPLE, examples
 
+# The scripts in corpora/ are no package.
 sys.path.insert(0, str(ROOT / "corpora"))
 import _formats
 from _download import FetchError

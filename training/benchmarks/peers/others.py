@@ -1,0 +1,655 @@
+"""The peers of benchmarks/peers; see worker.py. Each runs in a virtual environment of its own,
+without this package. Settings are fixed beforehand; what is not said of them is the peer's default.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import pickle
+import random
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import combinations, islice
+from pathlib import Path
+from typing import Any
+
+Data = dict[str, list]
+Token = tuple[str, str]  # word, tag
+Row = Sequence[str]  # verb, noun, preposition, noun
+
+
+def _imported(*modules: str) -> None:
+    for name in modules:
+        import_module(name)
+
+
+def _save(folder: Path, model: Any) -> None:
+    with open(folder / "model", "wb") as file:
+        pickle.dump(model, file)
+
+
+def _saved(folder: Path) -> Any:
+    with open(folder / "model", "rb") as file:
+        return pickle.load(file)
+
+
+# --- NP chunks ------------------------------------------------------------------------------------
+START = "-"
+# The predicates of Sha & Pereira (2003): words and tags around the token.
+TEMPLATES = (
+    *([("w", k)] for k in (0, -1, 1, -2, 2)),
+    [("w", -1), ("w", 0)],
+    [("w", 0), ("w", 1)],
+    *([("t", k)] for k in (0, -1, 1, -2, 2)),
+    *([("t", k), ("t", k + 1)] for k in (-1, -2, 0, 1)),
+    *([("t", k), ("t", k + 1), ("t", k + 2)] for k in (-2, -1, 0)),
+)
+NAMES = tuple("|".join(f"{c}[{k}]" for c, k in template) for template in TEMPLATES)
+
+
+def predicates(tokens: Sequence[Token]) -> list[list[str]]:
+    """Those of each token and a bias, with a padding symbol for each distance from the sentence."""
+    n = len(tokens)
+    columns = {"w": [word for word, _ in tokens], "t": [tag for _, tag in tokens]}
+
+    def at(column: str, i: int) -> str:
+        return columns[column][i] if 0 <= i < n else f"<{i if i < 0 else i - n + 1}>"
+
+    return [
+        [
+            *(
+                f"{name}={'|'.join(at(c, i + k) for c, k in template)}"
+                for name, template in zip(NAMES, TEMPLATES, strict=True)
+            ),
+            "bias",
+        ]
+        for i in range(n)
+    ]
+
+
+@dataclass(frozen=True)
+class CRFsuite:
+    """python-crfsuite. pairs: its labels are pairs of the label before and that of the token."""
+
+    algorithm: str
+    parameters: dict[str, Any]
+    pairs: bool = False
+
+    def setup(self) -> None:
+        _imported("pycrfsuite")
+
+    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
+        import pycrfsuite
+
+        trainer = pycrfsuite.Trainer(algorithm=self.algorithm, verbose=False)
+        for tokens, labels in zip(train["inputs"], train["outputs"], strict=True):
+            before = [START, *labels[:-1]]
+            pairs = [f"{a}|{b}" for a, b in zip(before, labels, strict=True)]
+            trainer.append(predicates(tokens), pairs if self.pairs else labels)
+        trainer.set_params(self.parameters)
+        trainer.train(str(folder / "model"))
+
+    def load(self, folder: Path) -> Any:
+        import pycrfsuite
+
+        tagger = pycrfsuite.Tagger()
+        tagger.open(str(folder / "model"))
+
+        def predict(sentences: Sequence[Sequence[Token]]) -> list[list[str]]:
+            found = [tagger.tag(predicates(tokens)) for tokens in sentences]
+            return [[label.rpartition("|")[2] for label in labels] for labels in found]
+
+        return predict
+
+
+@dataclass(frozen=True)
+class SpacyNer:
+    """spaCy's transition-based ner over a small tok2vec, as `spacy init config` sets both up for
+    CPUs. attributes: that the tok2vec embeds, with the rows of their tables.
+    """
+
+    attributes: dict[str, int]
+    epochs: int
+
+    def setup(self) -> None:
+        import spacy
+
+        spacy.blank("en").add_pipe("ner")
+
+    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
+        import spacy
+        from spacy.tokens import Doc
+        from spacy.training import Example, iob_utils
+        from spacy.training.batchers import minibatch_by_words
+        from spacy.util import compounding, fix_random_seed
+
+        fix_random_seed(0)
+        width = 96
+        embed = {
+            "@architectures": "spacy.MultiHashEmbed.v2",
+            "width": width,
+            "attrs": list(self.attributes),
+            "rows": list(self.attributes.values()),
+            "include_static_vectors": False,
+        }
+        encode = {
+            "@architectures": "spacy.MaxoutWindowEncoder.v2",
+            "width": width,
+            "depth": 4,
+            "window_size": 1,
+            "maxout_pieces": 3,
+        }
+        model = {
+            "@architectures": "spacy.TransitionBasedParser.v2",
+            "state_type": "ner",
+            "extra_state_tokens": False,
+            "hidden_width": 64,
+            "maxout_pieces": 2,
+            "use_upper": True,
+            "tok2vec": {"@architectures": "spacy.Tok2Vec.v2", "embed": embed, "encode": encode},
+        }
+        nlp = spacy.blank("en")
+        nlp.add_pipe("ner", config={"model": model})
+        examples = []
+        for tokens, labels in zip(train["inputs"], train["outputs"], strict=True):
+            gold = self._doc(nlp.vocab, tokens, Doc)
+            gold.ents = iob_utils.biluo_tags_to_spans(gold, iob_utils.iob_to_biluo(labels))
+            examples.append(Example(self._doc(nlp.vocab, tokens, Doc), gold))
+        sgd = nlp.initialize(lambda: examples)
+        shuffle, sizes = random.Random(0).shuffle, compounding(100, 1000, 1.001)
+        for _ in range(self.epochs):
+            shuffle(examples)
+            for batch in minibatch_by_words(examples, size=sizes):
+                nlp.update(batch, sgd=sgd, drop=0.1)
+        nlp.to_disk(folder)
+
+    @staticmethod
+    def _doc(vocab: Any, tokens: Sequence[Token], kind: Any) -> Any:
+        words, tags = zip(*tokens, strict=True)
+        return kind(vocab, words=words, tags=tags)
+
+    def load(self, folder: Path) -> Any:
+        import spacy
+        from spacy.tokens import Doc
+
+        nlp = spacy.load(folder)
+
+        def predict(sentences: Sequence[Sequence[Token]]) -> list[list[str]]:
+            docs = nlp.pipe(self._doc(nlp.vocab, tokens, Doc) for tokens in sentences)
+            return [
+                [t.ent_iob_ if t.ent_iob_ == "O" else f"{t.ent_iob_}-NP" for t in doc]
+                for doc in docs
+            ]
+
+        return predict
+
+
+@dataclass(frozen=True)
+class NLTKBigrams:
+    """The chunker of NLTK's book: labels by the tag and the label before, or by the tag alone."""
+
+    def setup(self) -> None:
+        _imported("nltk")
+
+    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
+        import nltk
+
+        sentences = [
+            [(tag, label) for (_, tag), label in zip(tokens, labels, strict=True)]
+            for tokens, labels in zip(train["inputs"], train["outputs"], strict=True)
+        ]
+        unigrams = nltk.UnigramTagger(sentences, backoff=nltk.DefaultTagger("O"))
+        _save(folder, nltk.BigramTagger(sentences, backoff=unigrams))
+
+    def load(self, folder: Path) -> Any:
+        tagger = _saved(folder)
+
+        def predict(sentences: Sequence[Sequence[Token]]) -> list[list[str]]:
+            tags = [[tag for _, tag in tokens] for tokens in sentences]
+            return [[label for _, label in found] for found in tagger.tag_sents(tags)]
+
+        return predict
+
+
+@dataclass(frozen=True)
+class NLTKClassifier:
+    """ClassifierBasedTagger with its naive Bayes: greedy, with the labels that it has given. The
+    predicates are named by their templates, and have words or tags as values.
+    """
+
+    def setup(self) -> None:
+        _imported("nltk")
+
+    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
+        from nltk.tag.sequential import ClassifierBasedTagger
+
+        sentences = [
+            [(tuple(token), label) for token, label in zip(tokens, labels, strict=True)]
+            for tokens, labels in zip(train["inputs"], train["outputs"], strict=True)
+        ]
+        _save(folder, ClassifierBasedTagger(features_by_name, train=sentences))
+
+    def load(self, folder: Path) -> Any:
+        tagger = _saved(folder)
+
+        def predict(sentences: Sequence[Sequence[Token]]) -> list[list[str]]:
+            tokens = [list(map(tuple, sentence)) for sentence in sentences]
+            return [[label for _, label in found] for found in tagger.tag_sents(tokens)]
+
+        return predict
+
+
+def features_by_name(tokens: Sequence[Token], i: int, history: Sequence[str]) -> dict[str, str]:
+    """The predicates of one token by their templates, and the label before."""
+    n = len(tokens)
+
+    def at(column: str, k: int) -> str:
+        if not 0 <= k < n:
+            return f"<{k if k < 0 else k - n + 1}>"
+        return tokens[k][0 if column == "w" else 1]
+
+    found = {
+        name: "|".join(at(c, i + k) for c, k in template)
+        for name, template in zip(NAMES, TEMPLATES, strict=True)
+    }
+    return {**found, "before": history[i - 1] if i else START}
+
+
+@dataclass(frozen=True)
+class SklearnMEMM:
+    """LogisticRegression of each token by the predicates and the label before: that of the training
+    data, then the one that was predicted, for all sentences at once. C is 1 / (2 c2) of CRFsuite.
+    """
+
+    c: float = 0.5
+
+    def setup(self) -> None:
+        _imported("sklearn.feature_extraction", "sklearn.linear_model", "sklearn.pipeline")
+
+    @staticmethod
+    def _rows(found: Sequence[Sequence[str]], before: Sequence[str]) -> Iterator[dict[str, int]]:
+        for own, label in zip(found, before, strict=True):
+            yield {**dict.fromkeys(own, 1), f"before={label}": 1}
+
+    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
+        from sklearn.feature_extraction import DictVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+
+        rows = [
+            row
+            for tokens, labels in zip(train["inputs"], train["outputs"], strict=True)
+            for row in self._rows(predicates(tokens), [START, *labels[:-1]])
+        ]
+        labels = [label for own in train["outputs"] for label in own]
+        model = make_pipeline(DictVectorizer(), LogisticRegression(C=self.c, max_iter=1000))
+        _save(folder, model.fit(rows, labels))
+
+    def load(self, folder: Path) -> Any:
+        model = _saved(folder)
+
+        def predict(sentences: Sequence[Sequence[Token]]) -> list[list[str]]:
+            found = list(map(predicates, sentences))
+            labels: list[list[str]] = [[] for _ in sentences]
+            for i in range(max(map(len, sentences), default=0)):
+                there = [n for n, own in enumerate(found) if i < len(own)]
+                before = [labels[n][-1] if i else START for n in there]
+                rows = list(self._rows([found[n][i] for n in there], before))
+                for n, label in zip(there, model.predict(rows), strict=True):
+                    labels[n].append(str(label))
+            return labels
+
+        return predict
+
+
+# --- PP attachment --------------------------------------------------------------------------------
+VARIABLES = ("v", "n1", "p", "n2")
+STRUCTURE = {"p": (), "n1": ("p",), "v": ("p",), "n2": ("v", "p")}
+CONJUNCTIONS = [t for n in (1, 2, 3) for t in combinations(range(4), n)]
+
+
+def single(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """The words by variable."""
+    return [dict(zip(VARIABLES, row, strict=True)) for row in rows]
+
+
+def conjunctions(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """The words of each variable, pair and triple."""
+    names = ["|".join(VARIABLES[i] for i in t) for t in CONJUNCTIONS]
+    return [
+        {name: "|".join(row[i] for i in t) for name, t in zip(names, CONJUNCTIONS, strict=True)}
+        for row in rows
+    ]
+
+
+FEATURES = {"single": single, "conjunctions": conjunctions}
+
+
+@dataclass(frozen=True)
+class Sklearn:
+    """A classifier behind DictVectorizer; behind OrdinalEncoder if `prepare` is empty.
+
+    kind: in which module it is, and its name. prepare: how rows become features, one of FEATURES.
+    """
+
+    kind: tuple[str, str]
+    settings: dict[str, Any]
+    prepare: str = "single"
+
+    def setup(self) -> None:
+        modules = ("feature_extraction", "pipeline", "preprocessing", self.kind[0])
+        _imported(*(f"sklearn.{name}" for name in modules))
+
+    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
+        from sklearn.feature_extraction import DictVectorizer
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
+
+        module, name = self.kind
+        model = getattr(import_module(f"sklearn.{module}"), name)(**self.settings)
+        if not self.prepare:
+            encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+            pipeline = make_pipeline(encoder, FunctionTransformer(_known), model)
+        else:
+            narrow = FunctionTransformer(_narrow, accept_sparse=True)
+            pipeline = make_pipeline(DictVectorizer(), narrow, model)
+        _save(folder, pipeline.fit(self._prepared(train["inputs"]), train["outputs"]))
+
+    def _prepared(self, rows: Sequence[Row]) -> Any:
+        if self.prepare:
+            return FEATURES[self.prepare](rows)
+        import numpy as np
+
+        return np.array(rows, dtype=object)
+
+    def load(self, folder: Path) -> Any:
+        model = _saved(folder)
+        return lambda rows: model.predict(self._prepared(rows)).tolist()
+
+
+def _known(codes: Any) -> Any:
+    """Codes from 1 on, and 0 for what is unknown, which CategoricalNB takes for a value."""
+    return codes.astype(int) + 1
+
+
+def _narrow(matrix: Any) -> Any:
+    """With 32-bit indices, which SVC insists on."""
+    matrix.indices, matrix.indptr = matrix.indices.astype("int32"), matrix.indptr.astype("int32")
+    return matrix
+
+
+@dataclass(frozen=True)
+class Pgmpy:
+    """The network of Toutanova (2006) with dense tables, which hold frequent words only: a state
+    for all others, because one that was not in training is an error. Its answers are queries of the
+    class, which take a thousandth of the time of `predict`.
+    """
+
+    words: int = 200
+    strength: float = 1e4  # of a uniform prior (BDeu); chosen on devset
+    other: str = "<other>"
+
+    def setup(self) -> None:
+        _imported("pandas", "pgmpy.inference", "pgmpy.models", "pgmpy.parameter_estimator")
+
+    def _cut(self, row: Row, kept: Sequence[set[str]]) -> tuple[str, ...]:
+        return tuple(w if w in own else self.other for w, own in zip(row, kept, strict=True))
+
+    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
+        import pandas
+        from pgmpy.models import DiscreteBayesianNetwork
+        from pgmpy.parameter_estimator import DiscreteBayesianEstimator
+
+        rows = train["inputs"]
+        counts = map(Counter, zip(*rows, strict=True))
+        kept = [{word for word, _ in own.most_common(self.words)} for own in counts]
+        table = pandas.DataFrame([self._cut(row, kept) for row in rows], columns=list(VARIABLES))
+        table["y"] = train["outputs"]
+        states = {v: [*sorted(k), self.other] for v, k in zip(VARIABLES, kept, strict=True)}
+        arcs = [(parent, name) for name, above in STRUCTURE.items() for parent in ("y", *above)]
+        model = DiscreteBayesianNetwork(arcs)
+        estimator = DiscreteBayesianEstimator(
+            state_names={**states, "y": ["N", "V"]},
+            prior_type="BDeu",
+            equivalent_sample_size=self.strength,
+        )
+        model.fit(table, estimator=estimator)
+        _save(folder, (model, kept))
+
+    def load(self, folder: Path) -> Any:
+        from pgmpy.inference import VariableElimination
+
+        model, kept = _saved(folder)
+        inference = VariableElimination(model)
+
+        def predict(rows: Sequence[Row]) -> list[str]:
+            labels = []
+            for row in rows:
+                evidence = dict(zip(VARIABLES, self._cut(row, kept), strict=True))
+                found = inference.query(["y"], evidence=evidence, show_progress=False)
+                labels.append(found.state_names["y"][int(found.values.argmax())])
+            return labels
+
+        return predict
+
+
+@dataclass(frozen=True)
+class NLTK:
+    """A classifier of NLTK, by single words. settings: of its training."""
+
+    kind: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def setup(self) -> None:
+        _imported("nltk", "numpy")
+
+    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
+        import nltk
+
+        pairs = list(zip(single(train["inputs"]), train["outputs"], strict=True))
+        _save(folder, getattr(nltk, self.kind).train(pairs, **self.settings))
+
+    def load(self, folder: Path) -> Any:
+        model = _saved(folder)
+        return lambda rows: model.classify_many(single(rows))
+
+
+# --- constituency parsing -------------------------------------------------------------------------
+@dataclass(frozen=True)
+class NLTKViterbi:
+    """A PCFG induced from binarised trees, by ViterbiParser. Words that are once in the training
+    data stand for unknown ones. Only the first `number` test sentences of `shortest` to `longest`
+    words are parsed, because longer ones take minutes.
+    """
+
+    number: int = 10
+    shortest: int = 5
+    longest: int = 10
+    unknown: str = "<unknown>"
+
+    def chosen(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+        """The numbers of the sentences that it parses."""
+        numbers = (i for i, s in enumerate(sentences) if self.shortest <= len(s) <= self.longest)
+        return list(islice(numbers, self.number))
+
+    def setup(self) -> None:
+        _imported("nltk")
+
+    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> None:
+        import nltk
+
+        trees = list(map(nltk.Tree.fromstring, train["outputs"]))
+        counts = Counter(word for tree in trees for word in tree.leaves())
+        known = {word for word, n in counts.items() if n > 1}
+        productions = []
+        for tree in trees:
+            for place in tree.treepositions("leaves"):
+                if tree[place] not in known:
+                    tree[place] = self.unknown
+            tree.collapse_unary()
+            tree.chomsky_normal_form(horzMarkov=2)
+            productions += tree.productions()
+        _save(folder, (nltk.induce_pcfg(nltk.Nonterminal("TOP"), productions), known))
+
+    def load(self, folder: Path) -> Any:
+        import nltk
+
+        grammar, known = _saved(folder)
+        parser = nltk.ViterbiParser(grammar, max_time=None)
+
+        def parsed(words: Sequence[str]) -> str | None:
+            tokens = list(map(_escaped, words))
+            tree = next(parser.parse([t if t in known else self.unknown for t in tokens]), None)
+            if tree is None:
+                return None
+            tree = nltk.Tree.convert(tree)  # without its probability
+            tree.un_chomsky_normal_form()
+            for place, token in zip(tree.treepositions("leaves"), tokens, strict=True):
+                tree[place] = token
+            return " ".join(str(tree).split())
+
+        def predict(sentences: Sequence[Sequence[str]]) -> list[str | None]:
+            found: list[str | None] = [None] * len(sentences)
+            for i in self.chosen(sentences):
+                found[i] = parsed(sentences[i])
+            return found
+
+        return predict
+
+
+NO_TAG = "_"  # in trees of parsers without tags
+
+
+def _escaped(word: str) -> str:
+    """As words stand in trees."""
+    return word.replace("(", "-LRB-").replace(")", "-RRB-")
+
+
+@dataclass(frozen=True)
+class Supar:
+    """supar's CRF over a BiLSTM of words and characters, nothing pretrained: small enough for CPUs.
+    The optimiser is that of its own configs; the best of `epochs` on dev is kept.
+    """
+
+    lstm: int = 200
+    layers: int = 2
+    batch_tokens: int = 1000
+
+    def setup(self) -> None:
+        _imported("supar.parsers.const")
+        import torch
+
+        torch.set_num_threads(1)
+        torch.manual_seed(1)
+        # It saves objects, which this version of torch would otherwise refuse to load.
+        torch.load = functools.partial(torch.load, weights_only=False)
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "feat": ["char"],
+            "encoder": "lstm",
+            "embed": None,
+            "unk": "unk",
+            "n_embed": 100,
+            "n_pretrained": 100,
+            "n_lstm_hidden": self.lstm,
+            "n_lstm_layers": self.layers,
+            "lr": 2e-3,
+            "mu": 0.9,
+            "nu": 0.9,
+            "eps": 1e-12,
+            "weight_decay": 0,
+            "decay": 0.75,
+            "decay_steps": 5000,
+            "clip": 5.0,
+            "seed": 1,
+        }
+
+    def train(self, train: Data, dev: Data, folder: Path, options: dict[str, Any]) -> dict:
+        """options: epochs. SIGTERM ends training with the best epoch so far.
+
+        Returns how many epochs there were.
+        """
+        from supar.parsers.const import CRFConstituencyParser
+
+        done: list[int] = []
+
+        class Parser(CRFConstituencyParser):  # type: ignore[misc]
+            def _train(self, loader: Any) -> None:
+                super()._train(loader)
+                done.append(len(done) + 1)
+                print("epoch", done[-1], flush=True)
+
+        def stop(*_: Any) -> None:
+            raise _Stopped
+
+        files = {}
+        # It insists on test trees, and scores them after each epoch: two of dev are enough.
+        for name, trees in (
+            ("train", train["outputs"]),
+            ("dev", dev["outputs"]),
+            ("test", dev["outputs"][:2]),
+        ):
+            path = folder.parent / f"supar.{name}.trees"
+            path.write_text("".join(f"{tree}\n" for tree in trees), encoding="utf8")
+            files[name] = str(path)
+        path = str(folder / "parser")
+        parser = Parser.build(path, build=True, checkpoint=False, **files, **self._settings())
+        signal.signal(signal.SIGTERM, stop)
+        with contextlib.suppress(_Stopped):
+            parser.train(
+                **files,
+                epochs=options["epochs"],
+                batch_size=self.batch_tokens,
+                verbose=False,
+                checkpoint=False,
+            )
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        CRFConstituencyParser.load(path).save(path)  # without the state of the optimizer
+        return {"epochs": len(done)}
+
+    def load(self, folder: Path) -> Any:
+        from supar.parsers.const import CRFConstituencyParser
+
+        parser = CRFConstituencyParser.load(str(folder / "parser"))
+
+        def predict(sentences: Sequence[Sequence[str]]) -> list[str]:
+            tokens = [[(_escaped(word), NO_TAG) for word in sentence] for sentence in sentences]
+            found = parser.predict(tokens, batch_size=self.batch_tokens, verbose=False)
+            return [" ".join(str(tree).split()) for tree in found.trees]
+
+        return predict
+
+
+class _Stopped(BaseException):
+    """Training is to end here."""
+
+
+# --- all of them ----------------------------------------------------------------------------------
+WORDS = {"NORM": 5000, "PREFIX": 1000, "SUFFIX": 2500, "SHAPE": 2500}
+LOGISTIC = ("linear_model", "LogisticRegression")
+SYSTEMS = {
+    "crfsuite_crf": CRFsuite("lbfgs", {"c1": 0.0, "c2": 1.0, "max_iterations": 500}),
+    "crfsuite_pairs": CRFsuite("lbfgs", {"c1": 0.0, "c2": 0.5, "max_iterations": 500}, pairs=True),
+    "crfsuite_perceptron": CRFsuite("averaged-perceptron", {"max_iterations": 20}, pairs=True),
+    "spacy_words": SpacyNer(WORDS, epochs=4),
+    "spacy_tags": SpacyNer({**WORDS, "TAG": 100}, epochs=3),
+    "nltk_bigrams": NLTKBigrams(),
+    "nltk_classifier": NLTKClassifier(),
+    "sklearn_memm": SklearnMEMM(),
+    "sklearn_nb": Sklearn(("naive_bayes", "CategoricalNB"), {"alpha": 1.0}, prepare=""),
+    "sklearn_logistic": Sklearn(LOGISTIC, {"C": 1.0, "max_iter": 1000}),
+    "sklearn_conjunctions": Sklearn(LOGISTIC, {"C": 2.0, "max_iter": 1000}, prepare="conjunctions"),
+    "sklearn_svc": Sklearn(
+        ("svm", "SVC"), {"kernel": "poly", "degree": 2, "gamma": 1.0, "coef0": 1.0, "C": 0.1}
+    ),
+    "pgmpy": Pgmpy(),
+    "nltk_nb": NLTK("NaiveBayesClassifier"),
+    "nltk_maxent": NLTK("MaxentClassifier", {"algorithm": "gis", "max_iter": 100, "trace": 0}),
+    "nltk_pcfg": NLTKViterbi(),
+    "supar": Supar(),
+}

@@ -1,0 +1,225 @@
+"""Chunking figures: CoNLL-2000 with the first-order CRF, EWT with the default pipeline.
+
+    python corpora/fetch.py conll2000 ewt
+    python -m training.beyond.chunking
+
+Writes training/results/chunking.json. CoNLL-2000, as in Smith, Vail & Lafferty (2007) and the
+packages that are compared with: NP chunks only, the first 7,936 training sentences, the predicates
+of Sha & Pereira (2003) and a bias, l2 = 1. EWT: the stages of pipeline/default.py, on gold
+tokens unless a key says raw.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+import spacy
+from spacy.language import Language
+from spacy.training import Example
+from spacy.util import load_config
+
+from spacy_structlearn.learning.training import write_bytes
+from spacy_structlearn.pipeline.readers import create_conll_chunks_reader, to_example
+from spacy_structlearn.sequence.conditional import ChainLikelihood
+from spacy_structlearn.sequence.data import concatenate
+from training.common.jackknife import untagged
+from training.common.recording import ROOT, record, show
+from training.common.scoring import under
+from training.pipeline import default
+from training.pipeline.classes import FILES, sentences, train_classes
+
+N_TRAIN = 7936
+CRF2_L2 = 1.0
+TYPES = ["ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP"]
+
+
+# --- CoNLL-2000 -----------------------------------------------------------------------------------
+def conll(
+    corpora: Path, architecture: str, n_train: int | None = N_TRAIN, types=("NP",), **settings
+) -> dict[str, float]:
+    """Train a chunker with one architecture on the first sentences of train; score it on test."""
+    nlp = spacy.blank("en")
+    model = {"@architectures": f"spacy_structlearn.{architecture}", **settings}
+    chunker = nlp.add_pipe("np_chunker", config={"model": model})
+    folder = corpora / "conll2000"
+    types = list(types) or TYPES
+    train, test = (
+        list(create_conll_chunks_reader(folder / f"{name}.txt.gz", types, stop=stop)(nlp))
+        for name, stop in (("train", n_train), ("test", None))
+    )
+    chunker.initialize(lambda: train)
+    figures = {}
+    if architecture == "CRF.v2" and settings.get("order", 1) == 1:
+        figures["loss_at_zero"] = loss_at_zero(chunker, train)
+        figures["predicates"] = len(chunker.parameters.keys)
+    iterations = []
+    start = process_time()
+    loss = chunker.fit(train, on_iteration=lambda *iteration: iterations.append(iteration))
+    figures |= {
+        "loss_converged": loss,
+        "train_cpu_s": process_time() - start,
+        "iterations": len(iterations),
+        "features": chunker.parameters.n_features,
+    }
+    for example in test:
+        chunker(example.predicted)
+    scores = chunker.score(test)
+    for name, key in (("f1", "f"), ("p", "p"), ("r", "r")):
+        figures[f"test_{name}"] = 100 * scores[f"np_chunk_{key}"]
+    return figures
+
+
+def crf1(corpora: Path) -> dict[str, float]:
+    """First order, trained tightly to the optimum."""
+    return conll(corpora, "CRF.v2", tolerance=1e-7, max_iterations=1000)
+
+
+def crf2(corpora: Path) -> dict[str, float]:
+    """Label pairs, on the first 7,936 sentences and on all; l2 is that of the peers."""
+    part = conll(corpora, "CRF.v2", order=2, l2=CRF2_L2)
+    full = conll(corpora, "CRF.v2", None, order=2, l2=CRF2_L2)
+    return part | {f"full.{key}": value for key, value in full.items()}
+
+
+def hmm(corpora: Path) -> dict[str, float]:
+    """Second order, as in the paper: no smoothing of the trigrams."""
+    return conll(corpora, "HMM.v1", smoothing=0.0)
+
+
+def perceptron(corpora: Path) -> dict[str, float]:
+    """Label pairs, twenty epochs."""
+    return conll(corpora, "Perceptron.v2")
+
+
+def all_chunks(corpora: Path) -> dict[str, float]:
+    """All eleven chunk types, first order, all of train."""
+    return conll(corpora, "CRF.v2", None, types=())
+
+
+def best(corpora: Path, work: Path) -> dict[str, float]:
+    """The setting of the default pipeline with l2 = 2, on all of train.
+
+    Its word classes are learned from the training parts of all fetched corpora, which is fine for
+    a figure; those of CoNLL-2000 and of the WSJ sample must not be shipped.
+    """
+    classes = work / "classes-all.bin"
+    if not classes.exists():
+        texts = (text for path in FILES.values() for text in sentences(corpora / path))
+        classes.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(classes, train_classes(texts, default.N_CLASSES, 2).to_bytes())
+    config = load_config(default.CHUNKER_CONFIG, interpolate=True)
+    settings = dict(config["components"]["np_chunker"]["model"])
+    del settings["@architectures"]
+    settings |= {"classes": str(classes), "l2": 2.0}
+    full = conll(corpora, "CRF.v2", None, **settings)
+    return {f"full.{key}": value for key, value in full.items()}
+
+
+def loss_at_zero(chunker, examples: list[Example]) -> float:
+    """The objective without weights: the number of tokens times log 3."""
+    data = concatenate([chunker.gold_data(eg) for eg in examples], chunker.parameters.labels)
+    objective = ChainLikelihood(chunker.parameters, *data, l2=chunker.estimator.l2)
+    return objective.value_and_grad(np.zeros(objective.n_parameters))[0]
+
+
+# --- EWT ------------------------------------------------------------------------------------------
+def ewt(corpora: Path, work: Path, jobs: int) -> dict[str, float]:
+    """F1 of the chunker on dev by the tags that it was trained and tested with."""
+    docs = default.build_docs(corpora, work)
+    tagger = default.train_tagger(corpora, work)
+    jackknifed = default.jackknifed(corpora, work, jobs)
+    tagged = default.tagged(docs["dev"], tagger, work / "ewt" / "dev.tagged.spacy")
+    classes = default.learn_classes(corpora, work)
+    on_gold_tags = default.train_chunker(docs["train"], docs["dev"], classes)
+    on_predicted_tags = default.train_chunker(jackknifed, tagged, classes)
+    return {
+        "dev_f1.gold_tags": chunk_f1(on_gold_tags, docs["dev"]),
+        "dev_f1.predicted_tags": chunk_f1(on_predicted_tags, tagged),
+        "dev_f1.no_jackknife": chunk_f1(on_gold_tags, tagged),
+    }
+
+
+def chunk_f1(nlp: Language, docs: Path) -> float:
+    examples = [to_example(doc) for doc in default.read_docs(docs, nlp.vocab)]
+    return 100 * nlp.evaluate(examples)["np_chunk_f"]
+
+
+# --- the pipeline in the package ------------------------------------------------------------------
+def pipeline(dev: Path) -> dict[str, float]:
+    """The default pipeline as installed: tagging on gold tokens, everything on raw text."""
+    nlp = spacy.load(default.PACKAGED)
+    gold = default.read_docs(dev, nlp.vocab)
+    on_gold_tokens = nlp.evaluate([Example(untagged(nlp, doc), doc) for doc in gold])
+    raw = default.evaluate(nlp, dev)
+    with nlp.select_pipes(disable=["constituency_parser", "pp_attacher", "srl_labeler"]):
+        chunking = default.evaluate(nlp, dev)
+    files = [path for path in default.PACKAGED.rglob("*") if path.is_file()]
+    return {
+        "tagger.ewt_dev_acc": 100 * on_gold_tokens["tag_acc"],
+        "pipeline.gold_tokens.np_chunk_f1": 100 * on_gold_tokens["np_chunk_f"],
+        "pipeline.raw.tag_acc": 100 * raw["tag_acc"],
+        "pipeline.raw.sents_f1": 100 * raw["sents_f"],
+        "pipeline.raw.np_chunk_f1": 100 * raw["np_chunk_f"],
+        "pipeline.raw.constituents_f1": 100 * raw["constituents_f"],
+        "pipeline.raw.pp_attachment_acc": 100 * raw["pp_attachment_acc"],
+        "pipeline.raw.srl_f1": 100 * raw["srl_f"],
+        "pipeline.words_per_cpu_s": chunking["words_per_cpu_s"],
+        "pipeline.with_parser.words_per_cpu_s": raw["words_per_cpu_s"],
+        "pipeline.mb": sum(path.stat().st_size for path in files) / 1e6,
+        "pipeline.load_s": load_seconds(),
+    }
+
+
+def load_seconds(runs: int = 5) -> float:
+    """Median CPU seconds of `load()` in a fresh process, after `import spacy`."""
+    code = (
+        "import json, time, spacy, spacy_structlearn\n"
+        "start = time.process_time()\n"
+        "spacy_structlearn.load()\n"
+        "print(json.dumps(time.process_time() - start))"
+    )
+    seconds = []
+    for _ in range(runs):
+        run = subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
+        )
+        seconds.append(json.loads(run.stdout))
+    return float(np.median(seconds))
+
+
+def main() -> None:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--corpora", type=Path, default=default.CORPORA)
+    parser.add_argument("--work", type=Path, default=default.WORK, help="kept stages")
+    parser.add_argument("--jobs", type=int, default=1, help="processes of the jackknife")
+    conll2000 = (crf1, crf2, hmm, perceptron, all_chunks)
+    names = [*(part.__name__ for part in conll2000), "best"]
+    parser.add_argument("--only", choices=[*names, "ewt", "pipeline"], help="one part")
+    args = parser.parse_args()
+    parts = {
+        part.__name__: partial(lambda part: under(part.__name__, part(args.corpora)), part)
+        for part in conll2000
+    }
+    parts |= {
+        "best": lambda: under("best", best(args.corpora, args.work)),
+        "ewt": lambda: under("ewt", ewt(args.corpora, args.work, args.jobs)),
+        "pipeline": lambda: pipeline(default.build_docs(args.corpora, args.work)["dev"]),
+    }
+    for name, part in parts.items():
+        if args.only in (None, name):
+            figures = part()
+            record("chunking", figures)
+            show(figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,370 @@
+"""Beyond Petrov & Klein (2007): what else can be learned of the trees that a latent grammar leaves.
+
+    python corpora/fetch.py wsj_sample ewt craft
+    python -m training.train_default
+    python -m training.beyond.span_parser --jobs 2
+
+Writes training/results/parsing_best.json and a report next to it, parsing_best.md. Steps, of which
+--only runs some:
+
+generative            a grammar by splitting and merging; product_generative: four of them
+forests               the best trees of what the cascade of one grammar leaves, and how much it is
+span_features         linear features of spans (Hall, Durrett & Klein 2014), learned from forests by
+                      grammars of other folds; _seen: by the grammar that has seen the sentences;
+                      _xbar: with the X-bar grammar; _batch: by OWL-QN
+product_features      the same features with four grammars: the default parser
+lexicon               features of words and tags alone
+neural                a network in place of features, or (neural_features) in addition: that of the
+                      package's config for NeuralGrammar; neural_cnn: with the layers of spaCy's
+                      tok2vec
+product_neural        four grammars, features and the network (_dev: on EWT dev too, only by name);
+                      product_best: eight, and twice both
+decoders              of one grammar with features
+tagger                tags of the pipeline's tagger as a prior, and gold tags
+best                  the best of all these, chosen on WSJ dev and EWT's tuning documents
+
+WSJ is the sample, split as in papers/petrov_klein2007. EWT's models are learned from the documents
+of train that `ewt/tune.txt` does not name, and scored on those that it names. `product_features` is
+the parser that training.train_default trains, before and after it also learns from the tuning
+documents. The latter is scored on dev with the temperature of the former; so are one of its
+grammars and its grammars alone, for the other steps with figures on dev. Scores of spans are
+learned from forests by single grammars, so that they are the same with a product of grammars.
+Grammars alone are decoded by the max-rule product, other models as the default parser is. Figures
+are for sentences of gold tokens, without tags. Times are CPU time of the parser alone, on one
+thread, sizes those of what is shipped. All that is trained is kept in training/work, by its
+settings; training that is interrupted resumes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+# Before NumPy is there.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+import numpy as np
+import srsly
+
+import spacy_structlearn
+from spacy_structlearn.evaluation.evalb import EvalbScore
+from spacy_structlearn.grammar.chart.decode import DECODERS
+from spacy_structlearn.grammar.spans.features import TAG_TEMPLATES, SpanWeights
+from spacy_structlearn.grammar.spans.model import SpanGrammar
+from spacy_structlearn.optimize.owlqn import OWLQN
+from training.beyond.span_parser import report
+from training.beyond.span_parser.batch import LinearObjective, by_adagrad
+from training.common.parsers import (
+    BOTH,
+    FEATURES,
+    NEURAL,
+    SETTINGS,
+    SPAN,
+    Learner,
+    Model,
+    Reader,
+    Run,
+    default_parser,
+    measured,
+    oracle,
+)
+from training.common.recording import CORPORA, RESULTS, WORK, record_steps
+from training.common.report import flat
+from training.common.scoring import Figures, scored, tagged, under
+from training.common.treebanks import PUNCTUATION
+from training.pipeline import default
+
+NAME = "parsing_best"
+FEW, MANY = 4, 8  # grammars of products: as the default parser has, and of the largest
+# Of each corpus: what is learned, and what is scored.
+PARTS = (("wsj", "train", ("dev", "test")), ("ewt", "fit", ("tune",)))
+TAG_WEIGHTS = (0.5, 1.0, 2.0)
+# All splits are merged again: the X-bar grammar, after a level that prunes for it.
+XBAR = replace(SETTINGS["wsj"], rounds=1, merge_fraction=1.0)
+# What a lexicon can know of a word: nothing of its neighbours.
+OWN_WORD = tuple(text for text in TAG_TEMPLATES if text.count("[") == text.count("[0]"))
+LEXICON = replace(FEATURES, templates=(), tag_templates=OWN_WORD)
+PASSES = {"owlqn": 60, "adagrad": 12}
+
+
+# --- grammars alone -------------------------------------------------------------------------------
+def generative(run: Run, step: str, number: int) -> Iterator[Figures]:
+    """The product of `number` grammars; on EWT dev those of the default parser."""
+    model = run.generative("wsj", "train", number)
+    yield from measured(run, step, "wsj", {"dev": model, "test": model})
+    on_dev = default_parser(run, "train").plain()
+    models = {
+        "tune": run.generative("ewt", "fit", number),
+        "dev": on_dev.first() if number == 1 else on_dev,
+    }
+    yield from measured(run, step, "ewt", models)
+
+
+def forests(run: Run) -> Iterator[Figures]:
+    """What one grammar leaves of sentences that it has not seen."""
+    for corpus, train, (split, *_) in PARTS:
+        grammar = run.generative(corpus, train, 1).latent
+        found = oracle(grammar, run.trees(corpus, split), corpus)
+        yield under(f"forests.{corpus}", found)
+
+
+# --- features and networks ------------------------------------------------------------------------
+def learned(
+    run: Run, step: str, learner: Learner, corpora: Sequence[str] = ("wsj", "ewt")
+) -> Iterator[Figures]:
+    """One grammar with learned scores of spans."""
+    for corpus, train, splits in PARTS:
+        if corpus in corpora:
+            model = run.learned(corpus, train, learner)
+            yield from measured(run, step, corpus, dict.fromkeys(splits, model))
+
+
+def span_features(run: Run) -> Iterator[Figures]:
+    """One grammar with features; on EWT dev the first of the default parser."""
+    yield from learned(run, "span_features", SPAN, ["wsj"])
+    models = {
+        "tune": run.learned("ewt", "fit", SPAN),
+        "dev": default_parser(run, "train").first(),
+    }
+    yield from measured(run, "span_features", "ewt", models)
+
+
+def span_features_batch(run: Run) -> Iterator[Figures]:
+    """The objective of features, with the penalty, after each pass of OWL-QN and of AdaGrad over
+    the forests of WSJ; and the parser that OWL-QN gives.
+    """
+    own = run.folds("wsj", "train")
+    sentences = [tree.words() for tree in own.trees]
+    zero = SpanWeights.untrained(FEATURES, sentences, own.grammar.symbols)
+    target = own.graphs.closest(own.trees, own.grammar.symbols)
+    objective = LinearObjective(own.graphs, sentences, target, zero)
+    step = "span_features_batch"
+    optimizer = OWLQN(np.zeros(objective.n_parameters), l1=FEATURES.l1_per_sentence)
+    points: dict[str, list[tuple[float, float, int]]] = {"owlqn": [], "adagrad": []}
+    begun = time.process_time()
+    for _ in range(PASSES["owlqn"]):
+        more = optimizer.step(objective.value_and_grad)
+        n_weights = int(np.count_nonzero(optimizer.x))
+        points["owlqn"].append((time.process_time() - begun, float(optimizer.value), n_weights))
+        if not more:
+            break
+    for progress in by_adagrad(objective, FEATURES, PASSES["adagrad"]):
+        points["adagrad"].append(tuple(progress))
+    for solver, found in points.items():
+        seconds, value, n_weights = found[-1]
+        figures = {
+            "points": [[round(s, 2), round(v, 5), n] for s, v, n in found],
+            "cpu_s": seconds,
+            "objective": value,
+            "weights": n_weights,
+        }
+        yield under(f"{step}.{solver}", figures)
+    grammar = SpanGrammar(own.grammar, features=objective.weights_of(optimizer.x))
+    model = Model(grammar, cpu_s=own.cpu_s + points["owlqn"][-1][0])
+    yield from measured(run, step, "wsj", {"dev": model, "test": model})
+
+
+def product_features(run: Run) -> Iterator[Figures]:
+    """Four grammars with features; on EWT the default parser."""
+    model = _with_product(run, "wsj", "train", run.learned("wsj", "train", SPAN), FEW)
+    yield from measured(run, "product_features", "wsj", {"dev": model, "test": model})
+    models = {
+        split: default_parser(run, train) for split, train in (("tune", "fit"), ("dev", "train"))
+    }
+    yield from measured(run, "product_features", "ewt", models)
+
+
+def product_neural(run: Run) -> Iterator[Figures]:
+    """Four grammars with features and a network."""
+    for corpus, train, splits in PARTS:
+        model = _with_product(run, corpus, train, run.learned(corpus, train, BOTH), FEW)
+        yield from measured(run, "product_neural", corpus, dict.fromkeys(splits, model))
+
+
+def product_neural_dev(run: Run) -> Iterator[Figures]:
+    """As `product_neural`, on EWT dev too, with the grammars of the default parser."""
+    models = {
+        "tune": _with_product(run, "ewt", "fit", run.learned("ewt", "fit", BOTH), FEW),
+        "dev": run.learned("ewt", "train", BOTH).with_latent(default_parser(run, "train").latent),
+    }
+    yield from measured(run, "product_neural", "ewt", models)
+
+
+def product_best(run: Run) -> Iterator[Figures]:
+    """Eight grammars, and features and networks of two seeds, whose scores are averaged."""
+    for corpus, train, splits in PARTS:
+        first, second = (
+            run.learned(corpus, train, replace(BOTH, seed=seed)) for seed in (BOTH.seed, 1)
+        )
+        # The grammars are the same ones.
+        costs = first.cpu_s + second.cpu_s - second.notes["grammars_cpu_s"]
+        both = replace(first, others=(second,), cpu_s=costs)
+        model = _with_product(run, corpus, train, both, MANY)
+        yield from measured(run, "product_best", corpus, dict.fromkeys(splits, model))
+
+
+def _with_product(run: Run, corpus: str, split: str, model: Model, number: int) -> Model:
+    """The model with the product of `number` grammars in place of its own grammar."""
+    grammars = run.generative(corpus, split, number)
+    costs = None
+    if model.cpu_s is not None and grammars.cpu_s is not None:
+        costs = model.cpu_s + grammars.cpu_s - run.generative(corpus, split, 1).cpu_s
+    return model.with_latent(grammars.latent, costs)
+
+
+# --- parsing otherwise ----------------------------------------------------------------------------
+def decoders(run: Run) -> Iterator[Figures]:
+    """One grammar with features, by each decoder."""
+    for corpus, train, (split, *_) in PARTS:
+        model = run.learned(corpus, train, SPAN)
+        for name in DECODERS:
+            result = _score(run, model.reader(decoder=name), corpus, split)
+            figures = {f"{split}_f1": result.f1, f"{split}_exact": result.complete_match}
+            yield under(f"decoders.{name}.{corpus}", figures)
+
+
+def tagger(run: Run) -> Iterator[Figures]:
+    """EWT: tags of the pipeline's tagger as a prior, of the weight that is best on the tuning
+    documents, and gold tags; for the default parser, and for the first of its grammars alone.
+    """
+    gold = {split: run.trees("ewt", split) for split in ("tune", "dev")}
+    taggers = {
+        "tune": default.train_tagger(run.corpora, run.work, "fit"),
+        "dev": spacy_structlearn.load(),
+    }
+    tags = {split: tagged(nlp, gold[split]) for split, nlp in taggers.items()}
+    for split, found in tags.items():
+        right = [
+            a == b
+            for own, tree in zip(found, gold[split], strict=True)
+            for a, b in zip(own, tree.tags(), strict=True)
+        ]
+        yield {f"tagger.ewt.{split}_accuracy": 100 * float(np.mean(right))}
+    for prefix, choose in (("", lambda model: model), ("generative_", _one_grammar)):
+        readers = {
+            split: choose(default_parser(run, train)).reader()
+            for split, train in (("tune", "fit"), ("dev", "train"))
+        }
+        step = f"{prefix}tagger"
+        scores = {}
+        for weight in (0.0, *TAG_WEIGHTS):
+            own = tags["tune"] if weight else None
+            scores[weight] = _score(run, readers["tune"], "ewt", "tune", own, weight)
+            name = f"{weight:g}".replace(".", "_")
+            yield {f"{step}.ewt.weights.{name}.tune_f1": scores[weight].f1}
+        best = max(TAG_WEIGHTS, key=lambda weight: scores[weight].f1)
+        on_dev = _score(run, readers["dev"], "ewt", "dev", tags["dev"], best)
+        figures = {
+            "weight": best,
+            "tune_f1": scores[best].f1,
+            "tune_exact": scores[best].complete_match,
+            "dev_f1": on_dev.f1,
+            "dev_exact": on_dev.complete_match,
+        }
+        yield under(f"{step}.ewt", figures)
+        for split, reader in readers.items():
+            own = [tree.tags() for tree in gold[split]]
+            result = _score(run, reader, "ewt", split, own, np.inf)
+            figures = {f"{split}_f1": result.f1, f"{split}_exact": result.complete_match}
+            yield under(f"{prefix}tagger_gold.ewt", figures)
+
+
+def _one_grammar(model: Model) -> Model:
+    return model.first().plain()
+
+
+def _score(
+    run: Run,
+    reader: Reader,
+    corpus: str,
+    split: str,
+    tags: list[list[str]] | None = None,
+    tag_weight: float = np.inf,
+) -> EvalbScore:
+    gold = run.trees(corpus, split)
+    parses = reader.parse([tree.words() for tree in gold], tags, tag_weight=tag_weight)
+    return scored(parses, gold, PUNCTUATION[corpus])
+
+
+# --- the best -------------------------------------------------------------------------------------
+SINGLE = ("generative", "span_features", "lexicon", "neural", "neural_cnn", "neural_features")
+PRODUCTS = ("product_generative", "product_features", "product_neural", "product_best")
+DEFAULT = "product_features"
+COSTS = ("ms_per_sentence", "train_cpu_s", "mb")
+
+
+def best(run: Run) -> Iterator[Figures]:
+    """The figures of the best steps: of one grammar, and of all. Chosen on WSJ dev, and on the
+    tuning documents of EWT among those that have been scored on its dev.
+    """
+    figures = flat(srsly.read_json(RESULTS / f"{NAME}.json"))
+    for name, steps in (("best_single", SINGLE), ("best_product", (*SINGLE, *PRODUCTS))):
+        for corpus, chosen, held_out in (("wsj", "dev", "test"), ("ewt", "tune", "dev")):
+            found = [s for s in steps if f"{s}.{corpus}.{held_out}_f1" in figures]
+            if found:
+                step = max(found, key=lambda s: figures[f"{s}.{corpus}.{chosen}_f1"])
+                yield under(name, {f"{corpus}.step": step, **_of(figures, step, corpus)})
+    yield {"default.step": DEFAULT}
+    for corpus in SETTINGS:
+        yield under("default", _of(figures, DEFAULT, corpus))
+
+
+def _of(figures: Figures, step: str, corpus: str) -> Figures:
+    """The scores and costs of a step on a corpus."""
+    names = [f"{split}_{what}" for split in ("tune", "dev", "test") for what in ("f1", "exact")]
+    keys = [f"{corpus}.{name}" for name in (*names, *COSTS)]
+    return {key: figures[f"{step}.{key}"] for key in keys if f"{step}.{key}" in figures}
+
+
+# --- the run --------------------------------------------------------------------------------------
+def _learned(step: str, *arguments: Any) -> Callable[[Run], Iterator[Figures]]:
+    return lambda run: learned(run, step, *arguments)
+
+
+STEPS: dict[str, Callable[[Run], Iterator[Figures]]] = {
+    "generative": partial(generative, step="generative", number=1),
+    "product_generative": partial(generative, step="product_generative", number=FEW),
+    "forests": forests,
+    "span_features": span_features,
+    "span_features_seen": _learned("span_features_seen", replace(SPAN, seen=True), ["wsj"]),
+    "span_features_xbar": _learned("span_features_xbar", replace(SPAN, grammar=XBAR), ["wsj"]),
+    "span_features_batch": span_features_batch,
+    "product_features": product_features,
+    "lexicon": _learned("lexicon", Learner(features=LEXICON)),
+    "neural": _learned("neural", NEURAL),
+    "neural_cnn": _learned("neural_cnn", replace(NEURAL, network="cnn")),
+    "neural_features": _learned("neural_features", BOTH),
+    "product_neural": product_neural,
+    "product_best": product_best,
+    "decoders": decoders,
+    "tagger": tagger,
+    "product_neural_dev": product_neural_dev,
+    "best": best,
+}
+OPTIONAL = ("product_neural_dev",)  # only by name
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=STEPS, help="some steps")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, or threads of one")
+    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
+    parser.add_argument("--work", type=Path, default=WORK, help="what is kept")
+    parser.add_argument(
+        "--limit", type=int, help="use only this many trees of each part, and record nothing"
+    )
+    args = parser.parse_args()
+    run = Run(args.corpora, args.work, args.jobs, args.limit)
+    names = args.only or [step for step in STEPS if step not in OPTIONAL]
+    steps = (STEPS[name](run) for name in names)
+    record_steps(NAME, steps, report.write, args.limit is not None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Grammars that are trained once and kept in training/work, and their settings."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.spans.model import SpanGrammar
+from spacy_structlearn.grammar.treebank.settings import LexiconSettings
+from spacy_structlearn.learning.training import write_bytes
+from spacy_structlearn.trees.tree import Tree
+from training.common.recording import peak_mb
+from training.common.treebanks import TREES
+
+Figures = dict[str, Any]
+
+CHECKPOINT_S = 60
+CHECKPOINT_RATIO = 20  # time of training between two states, over the time that one took to save
+
+LEXICON = LexiconSettings(signature="english", word_backoff="signature")
+PAPER_LEXICON = LexiconSettings(lexicon="simple", signature="english", normalization="")
+ROUNDS = (1, 2, 3, 4)
+WSJ = LEXICON.part(LatentGrammarSettings, rounds=max(ROUNDS))
+# The grammars of the default pipeline, as in training/configs/parser.cfg; and what is compared.
+EWT = LEXICON.part(LatentGrammarSettings, rounds=5)
+EWT_ROUNDS = (3, 4, 5)
+SEEDS = (0, 1, 2, 3)  # of the grammars of the default pipeline
+# Table 1: all substates are split in each round and none merged or smoothed.
+TABLE1 = PAPER_LEXICON.part(
+    LatentGrammarSettings,
+    rounds=4,
+    merge_fraction=0.0,
+    rule_smoothing=0.0,
+    lexicon_smoothing=0.0,
+)
+
+
+Settings = LatentGrammarSettings  # conditional ones too
+
+
+def grammar(
+    work: Path, corpora: Path, corpus: str, split: str, settings: Settings
+) -> tuple[LatentGrammar, float]:
+    """The grammar of these trees and settings, trained unless it is in `work` already.
+
+    Returns the grammar, and the CPU seconds of its training.
+    """
+    found, notes = kept_grammar(work, corpora, corpus, split, settings)
+    return found, notes["cpu_s"]
+
+
+def kept_grammar(
+    work: Path, corpora: Path, corpus: str, split: str, settings: Settings
+) -> tuple[LatentGrammar, Figures]:
+    """As `grammar`, with the notes of `train` in place of the seconds."""
+    path = grammar_path(work, corpus, split, settings)
+    return grammar_at(path, settings, lambda: TREES[corpus](corpora, split))
+
+
+def grammar_at(
+    path: Path, settings: Settings, trees: Callable[[], Sequence[Tree]]
+) -> tuple[LatentGrammar, Figures]:
+    """The grammar in this file and the notes next to it, from these trees unless it is there."""
+    notes = path.with_suffix(".json")
+    if path.exists():
+        try:
+            found = LatentGrammar.from_bytes(path.read_bytes())
+            return found, json.loads(notes.read_text(encoding="utf8"))
+        except StructlearnError as error:
+            print(f"{path.name} is trained anew: {error}", file=sys.stderr)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    trained, found = train(trees(), settings, path.stem, path.with_suffix(".checkpoint"))
+    found["settings"] = asdict(settings)
+    write_bytes(notes, json.dumps(found, indent=2, default=str).encode())
+    write_bytes(path, trained.to_bytes())
+    path.with_suffix(".checkpoint").unlink(missing_ok=True)
+    return trained, found
+
+
+def grammar_path(work: Path, corpus: str, split: str, settings: Settings) -> Path:
+    """Where the grammar of these settings is kept."""
+    kind = ""
+    if isinstance(settings, ConditionalGrammarSettings):
+        kind = f"{settings.base}-{settings.l1:g}-{settings.l2:g}-"
+    digest = settings.digest()[:12]
+    name = f"{corpus}-{split}-{settings.rounds}-{settings.seed}-{kind}{digest}.bin"
+    return work / "grammars" / name
+
+
+def train(
+    trees: Sequence[Tree], settings: Settings, name: str, checkpoint: Path | None = None
+) -> tuple[LatentGrammar, Figures]:
+    """Train with a progress bar. Returns the grammar, and the notes of `run_training`."""
+    trainer, notes = run_training(settings, trees, name, checkpoint)
+    return trainer.parameters(), notes
+
+
+def run_training(
+    settings: Any, data: Sequence[Any], name: str, checkpoint: Path | None = None
+) -> tuple[Any, Figures]:
+    """Train with a progress bar.
+
+    settings: any estimator of trees. checkpoint: a file that the state is written to now and then,
+    and read from if it is there.
+    Returns the trainer, and notes: CPU and wall seconds, those before a break too, the peak memory
+    of this process in MB, and the records of conditional levels.
+    """
+    clock = _Clock()
+    trainer = settings.trainer(None, [data])
+    if checkpoint is not None and checkpoint.exists():
+        before, state = checkpoint.read_bytes().split(b"\n", 1)
+        if trainer.resume(state):
+            clock = _Clock(**json.loads(before))
+    last, wait = time.monotonic(), CHECKPOINT_S
+    with tqdm(desc=name, total=settings.n_reports, unit="it", mininterval=5) as bar:
+
+        def on_iteration(number: int, phase: str, iteration: int, value: float) -> None:
+            nonlocal last, wait
+            bar.set_postfix(round=number, phase=phase, loglik=f"{value:.0f}", refresh=False)
+            bar.update()
+            if checkpoint is not None and time.monotonic() - last > wait:
+                begun = time.monotonic()
+                write_bytes(
+                    checkpoint, json.dumps(clock.read()).encode() + b"\n" + trainer.to_bytes()
+                )
+                last = time.monotonic()
+                # The state of a large grammar is some hundred megabytes.
+                wait = max(CHECKPOINT_S, CHECKPOINT_RATIO * (last - begun))
+
+        trainer.on_iteration = on_iteration
+        while trainer.step():
+            pass
+    notes = clock.read()
+    if isinstance(settings, ConditionalGrammarSettings):
+        notes |= {"threads": settings.threads, "levels": [asdict(r) for r in trainer.records]}
+    return trainer, notes
+
+
+class _Clock:
+    """Seconds so far, after those of the run before a break; and peak memory."""
+
+    def __init__(self, cpu_s: float = 0.0, wall_s: float = 0.0, peak_rss_mb: float = 0.0):
+        self._cpu = cpu_s - time.process_time()
+        self._wall = wall_s - time.monotonic()
+        self._peak = peak_rss_mb
+
+    def read(self) -> Figures:
+        return {
+            "cpu_s": self._cpu + time.process_time(),
+            "wall_s": self._wall + time.monotonic(),
+            "peak_rss_mb": max(self._peak, peak_mb()),
+        }
+
+
+def ewt_grammar() -> LatentGrammar:
+    """The latent grammar of the default pipeline, as it is installed, without span scores;
+    training.train_default made it with the settings that the tuning documents chose.
+    """
+    from spacy_structlearn import load
+
+    parameters = load().get_pipe("constituency_parser").parameters
+    return parameters.grammar if isinstance(parameters, SpanGrammar) else parameters

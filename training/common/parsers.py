@@ -1,0 +1,570 @@
+"""Parsers with scores of spans: trained once and kept, with their scores and costs."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import spacy
+from spacy.tokens import Doc
+from spacy.util import load_config, registry
+
+from spacy_structlearn.evaluation.calibration import expected_calibration_error
+from spacy_structlearn.grammar.chart.decode import THRESHOLDS, ChartParser
+from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs, Scorer
+from spacy_structlearn.grammar.latent.model import LatentGrammar, product
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.spans.features import SPAN_TEMPLATES, TAG_TEMPLATES, LinearScorer
+from spacy_structlearn.grammar.spans.model import SpanGrammar
+from spacy_structlearn.grammar.spans.network import SpanNetwork
+from spacy_structlearn.grammar.spans.settings import (
+    SpanFeaturesSettings,
+    SpanGrammarSettings,
+    SpanScoreSettings,
+)
+from spacy_structlearn.grammar.spans.training import renumbered
+from spacy_structlearn.grammar.treebank.settings import Trees
+from spacy_structlearn.learning.settings import setting
+from spacy_structlearn.learning.training import Trainer, write_bytes
+from spacy_structlearn.pipeline import fitting
+from spacy_structlearn.trees.parse import Parse, calibrate, fit_temperature
+from spacy_structlearn.trees.tree import Tree
+from training.common.kept import EWT, WSJ, grammar_at, grammar_path, run_training
+from training.common.process import in_process
+from training.common.scoring import Figures, brackets_right, parsed, scored, under
+from training.common.treebanks import PUNCTUATION, TREES
+from training.pipeline import default
+from training.pipeline.parser import COMPONENT, CONFIG, held_out_parser
+
+# What is parsed first; folds for learning scores of spans: grammars of the other folds parse each.
+SETTINGS = {"wsj": WSJ, "ewt": EWT}
+FOLDS = {"wsj": 10, "ewt": 5}
+# Those of the default parser; templates by name, because what is kept is known by its settings.
+FEATURES = SpanFeaturesSettings(templates=SPAN_TEMPLATES, tag_templates=TAG_TEMPLATES)
+NETWORK_CONFIG = Path(fitting.__file__).parent / "configs" / "constituency_parser.NeuralGrammar.cfg"
+VOCAB = spacy.blank("en").vocab
+BINS = 10
+SAMPLED = 10  # sentences by which layers find out their sizes
+# The layers of spaCy's own tok2vec, of the width of the rows that it is given.
+CNN = {
+    "@architectures": "spacy.MaxoutWindowEncoder.v2",
+    "depth": 4,
+    "window_size": 1,
+    "maxout_pieces": 3,
+}
+WARM_UP = 50  # sentences that are parsed before the clock runs
+
+
+# --- grammars -------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class Kept(LatentGrammarSettings):
+    """Settings whose grammars are kept in a folder: what is there is not trained again.
+
+    folder: as of `grammar_path`. corpus, split: of which the trees are; n_trees: how many these are
+    in all. Grammars of fewer are known by a digest of them.
+    """
+
+    name: ClassVar[str] = ""
+
+    folder: Path = setting(help="Where they are.")
+    corpus: str = setting(help="Of the trees.")
+    split: str = setting(help="Of the corpus.")
+    n_trees: int = setting(help="Number of trees.")
+
+    n_reports = 1
+
+    @property
+    def own(self) -> LatentGrammarSettings:
+        """Of the grammars alone."""
+        return self.part(LatentGrammarSettings)
+
+    def trainer(self, parameters: Any, data: Trees, **engine: Any) -> KeptTrainer:
+        """One step, which trains unless the grammar is there. data: lists of trees."""
+        return KeptTrainer(self, data, **engine)
+
+    def path(self, trees: Sequence[Tree]) -> Path:
+        """Where the grammar of these trees is kept."""
+        name = self.split
+        if len(trees) != self.n_trees:
+            digest = blake2b(digest_size=6)
+            for tree in trees:
+                digest.update(str(tree).encode() + b"\n")
+            name += f".{digest.hexdigest()}"
+        return grammar_path(self.folder, self.corpus, name, self.own)
+
+    def grammar(self, trees: Sequence[Tree]) -> tuple[LatentGrammar, Figures]:
+        """The grammar of these trees, and the notes of its training."""
+        return grammar_at(self.path(trees), self.own, lambda: trees)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen(Kept):
+    """As `Kept`, but whatever the trees, the grammar is the one of all of them."""
+
+    def path(self, trees: Sequence[Tree]) -> Path:
+        return grammar_path(self.folder, self.corpus, self.split, self.own)
+
+
+class KeptTrainer(Trainer[Kept]):
+    """One step; grammars that are kept have states of their own."""
+
+    def __init__(self, settings: Kept, data: Trees, **engine: Any):
+        super().__init__(settings, **engine)
+        self._trees: list[Tree] = []
+        self.add(data)
+
+    def take(self, data: Trees) -> None:
+        self._trees += [tree for part in data for tree in part]
+
+    def iterate(self) -> bool:
+        self.settings.grammar(self._trees)
+        self.n_iterations += 1
+        return False
+
+    def parameters(self) -> LatentGrammar:
+        if not self.n_iterations:
+            return self.settings.initialize([self._trees])
+        return self.settings.grammar(self._trees)[0]
+
+    def data_digest(self) -> bytes:
+        return self.settings.path(self._trees).name.encode()
+
+
+# --- what is added to a grammar -------------------------------------------------------------
+@dataclass(frozen=True)
+class Learner:
+    """What is trained on top of one grammar.
+
+    network: "default", that of the package's config; "cnn", with layers of spaCy in place of its
+    own; None. features: of linear scores; None. seed: of the network. seen: the forests are by the
+    grammar that has learned the sentences. grammar: the settings of the grammar, if not those of
+    the corpus.
+    """
+
+    network: str | None = None
+    features: SpanFeaturesSettings | None = None
+    seed: int = 0
+    seen: bool = False
+    grammar: LatentGrammarSettings | None = None
+
+    def block(self) -> dict[str, Any] | None:
+        """Of the config: the architecture with its network."""
+        if self.network is None:
+            return None
+        block = dict(component_block(NETWORK_CONFIG)["model"], seed=self.seed)
+        tok2vec = block["tok2vec"]
+        if self.network == "cnn":
+            block["tok2vec"] = {**tok2vec, "encode": {**CNN, "width": tok2vec["embed"]["width"]}}
+        elif "seed" in tok2vec["encode"]:
+            block["tok2vec"] = {**tok2vec, "encode": {**tok2vec["encode"], "seed": self.seed}}
+        return block
+
+    def estimator(self, base: Kept, folds: int, threads: int) -> SpanScoreSettings:
+        """How it is trained. base: of one grammar."""
+        block, changes = self.block(), {"grammar": base, "folds": folds, "threads": threads}
+        if block is None:
+            features = self.features or FEATURES
+            return features.part(SpanGrammarSettings, **changes)
+        settings = registry.resolve({"model": block})["model"].attrs["estimator"]
+        return replace(settings, features=self.features, **changes)
+
+
+SPAN = Learner(features=FEATURES)
+NEURAL = Learner(network="default")
+BOTH = Learner(network="default", features=FEATURES)
+
+
+def component_block(config: Path) -> dict[str, Any]:
+    """The parser, in a config."""
+    return load_config(config, interpolate=True)["components"][COMPONENT]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A parser: a grammar, or a product, with linear scores and a network or not.
+
+    others: models whose scores of spans are averaged with those of this model.
+    cpu_s: CPU seconds of training all of it; None if they were not measured.
+    notes: more figures of the training.
+    """
+
+    grammar: LatentGrammar | SpanGrammar
+    network: SpanNetwork | None = None
+    others: tuple[Model, ...] = ()
+    cpu_s: float | None = None
+    notes: Mapping[str, Any] | None = None
+
+    @property
+    def latent(self) -> LatentGrammar:
+        """The grammar alone."""
+        own = self.grammar
+        return own.grammar if isinstance(own, SpanGrammar) else own
+
+    def with_latent(self, grammar: LatentGrammar, cpu_s: float | None = None) -> Model:
+        """The same with another grammar of the same trees; cpu_s: of all."""
+        own = self.grammar
+        if grammar.symbols != own.symbols:
+            raise ValueError("the grammars have different symbols")
+        both = own.replaced(grammar=grammar) if isinstance(own, SpanGrammar) else grammar
+        return replace(self, grammar=both, cpu_s=cpu_s)
+
+    def first(self) -> Model:
+        """With the first of the grammars only."""
+        return self.with_latent(self.latent.truncated(self.latent.depth + 1))
+
+    def plain(self) -> Model:
+        """Only the grammar."""
+        return Model(self.latent)
+
+    def reader(self, **settings: Any) -> Reader:
+        """What parses with it. settings: of the `ChartParser`; without a decoder, models with
+        scores besides those of the grammar are decoded as the default parser is.
+        """
+        grammar, network = self.grammar, self.network
+        if isinstance(grammar, SpanGrammar):
+            settings = {"decoder": component_block(CONFIG)["decoder"], **settings}
+            if self.others:
+                members = (self, *self.others)
+                weight = float(np.mean([own.grammar.weight for own in members]))
+                grammar = grammar.replaced(features=None, weight=weight)
+                network = Mean([own.scorers for own in members])
+        return Reader(ChartParser(grammar, network=network, **settings), network is not None)
+
+    @property
+    def scorers(self) -> list[Scorer]:
+        """Of its scores besides those of the grammar, but for those of others."""
+        features = getattr(self.grammar, "features", None)
+        linear = [] if features is None else [LinearScorer(features)]
+        return [*linear, *([] if self.network is None else [self.network])]
+
+    @property
+    def mb(self) -> float:
+        """As it is shipped: small probabilities left out, and 16 bits for the others."""
+        compact = self.grammar.compact(default.SMALLEST_PROBABILITY, "float16")
+        size = len(compact.to_bytes()) / 1e6
+        if self.network is not None:
+            size += len(_stored(self.network)) / 1e6
+        return size + sum(own.mb - own.plain().mb for own in self.others)
+
+
+class Mean:
+    """The mean, over groups of scorers, of the sums of their scores."""
+
+    def __init__(self, groups: Sequence[Sequence[Scorer]]):
+        self._groups = groups
+
+    def scores(
+        self, sentences: Sequence[Sequence[str]], tokens: Sequence[Any] | None, graphs: Hypergraphs
+    ) -> np.ndarray:
+        found = [
+            sum(own.scores(sentences, tokens, graphs) for own in scorers)
+            for scorers in self._groups
+        ]
+        return np.mean(found, axis=0)
+
+
+class Reader:
+    """A parser of words, with the Docs that networks read."""
+
+    def __init__(self, parser: ChartParser, needs_tokens: bool):
+        self.parser = parser
+        self._needs_tokens = needs_tokens
+
+    def parse(self, sentences: Sequence[Sequence[str]], *tags: Any, **settings: Any) -> list[Parse]:
+        """See `ChartParser.parse`."""
+        if self._needs_tokens:
+            settings["tokens"] = documents(sentences)
+        return self.parser.parse(sentences, *tags, **settings)
+
+
+def documents(sentences: Sequence[Sequence[str]]) -> list[Doc]:
+    """A Doc of each sentence."""
+    return [Doc(VOCAB, words=list(sentence)) for sentence in sentences]
+
+
+# --- the run --------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Run:
+    """Where to find treebanks and what is kept; jobs: processes, or threads of one; limit: so many
+    trees of each part of a corpus only.
+    """
+
+    corpora: Path
+    work: Path
+    jobs: int = 1
+    limit: int | None = None
+
+    def trees(self, corpus: str, split: str) -> Sequence[Tree]:
+        """Of a part of a corpus, normalised."""
+        return TREES[corpus](self.corpora, split)[: self.limit]
+
+    def kept(
+        self, corpus: str, split: str, settings: LatentGrammarSettings, kind: type[Kept] = Kept
+    ) -> Kept:
+        """The estimator of grammars of this part."""
+        name = split if self.limit is None else f"{split}{self.limit}"
+        n_trees = len(self.trees(corpus, split))
+        return settings.part(kind, folder=self.work, corpus=corpus, split=name, n_trees=n_trees)
+
+    def generative(self, corpus: str, split: str, number: int) -> Model:
+        """The product of `number` grammars, with seeds from 0 on."""
+        settings = [replace(SETTINGS[corpus], seed=seed) for seed in range(number)]
+        self.prepare(corpus, split, settings)
+        trees = self.trees(corpus, split)
+        found = [self.kept(corpus, split, own).grammar(trees) for own in settings]
+        return Model(
+            product([trained for trained, _ in found]), cpu_s=sum(n["cpu_s"] for _, n in found)
+        )
+
+    def learned(self, corpus: str, split: str, learner: Learner) -> Model:
+        """One grammar with learned scores of spans, kept like grammars."""
+        settings = learner.grammar or SETTINGS[corpus]
+        base = self.kept(corpus, split, settings, Seen if learner.seen else Kept)
+        trees = self.trees(corpus, split)
+        folds = min(FOLDS[corpus], len(trees))
+        self.prepare(corpus, split, [settings], 0 if learner.seen else folds)
+        estimator = learner.estimator(base, folds, self.jobs)
+        own = {part.name: getattr(estimator, part.name) for part in fields(estimator)}
+        for part in {"grammar", "tok2vec", "network", "threads"} & own.keys():
+            del own[part]
+        own |= {"grammar": base.path(trees).stem, "block": learner.block(), "seen": learner.seen}
+        text = json.dumps(own, sort_keys=True, default=str)
+        name = f"{corpus}-{base.split}-{blake2b(text.encode(), digest_size=6).hexdigest()}"
+        path = self.work / "anchored" / f"{name}.bin"
+        notes, weights = path.with_suffix(".json"), path.with_suffix(".network")
+        network = estimator.network
+        if path.exists():
+            grammar = SpanGrammar.from_bytes(path.read_bytes())
+            found = json.loads(notes.read_text(encoding="utf8"))
+            if network is not None:
+                _load(network, weights.read_bytes())
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            data: Sequence[Any] = trees
+            if network is not None:
+                tokens = documents([tree.words() for tree in trees])
+                symbols = base.grammar(trees)[0].symbols
+                network.initialize(tokens[:SAMPLED], symbols, estimator)
+                data = list(zip(tokens, trees, strict=True))
+            checkpoint = path.with_suffix(".checkpoint")
+            trainer, found = run_training(estimator, data, name, checkpoint)
+            grammar = trainer.parameters()
+            found |= {
+                "losses": trainer.losses,
+                "left_out": trainer.left_out,
+                "grammars_cpu_s": self._grammars_cpu_s(base, trees, folds),
+                "settings": text,
+            }
+            if network is not None:
+                write_bytes(weights, _stored(network))
+            write_bytes(notes, json.dumps(found, indent=2).encode())
+            write_bytes(path, grammar.to_bytes())
+            checkpoint.unlink(missing_ok=True)
+        return Model(
+            grammar,
+            network,
+            cpu_s=found["cpu_s"] + found["grammars_cpu_s"],
+            notes={
+                "loss": found["losses"][-1],
+                "left_out": found["left_out"],
+                "grammars_cpu_s": found["grammars_cpu_s"],
+            },
+        )
+
+    def _grammars_cpu_s(self, base: Kept, trees: Sequence[Tree], folds: int) -> float:
+        """Of those that a training found here."""
+        parts = {base.path(part) for part in (trees, *outside(trees, folds))}
+        notes = (path.with_suffix(".json").read_text(encoding="utf8") for path in parts)
+        return sum(json.loads(text)["cpu_s"] for text in notes)
+
+    def prepare(
+        self, corpus: str, split: str, settings: Sequence[LatentGrammarSettings], folds: int = 0
+    ) -> None:
+        """Train what is not kept yet, each in a process of its own: grammars of all trees, and with
+        the first settings those of the trees outside each fold.
+        """
+        trees = self.trees(corpus, split)
+        plans = [(own, trees, None) for own in settings]
+        plans += [(settings[0], part, fold) for fold, part in enumerate(outside(trees, folds))]
+        todo = [
+            (own, fold, folds)
+            for own, part, fold in plans
+            if not self.kept(corpus, split, own).path(part).exists()
+        ]
+        threads = self.jobs if len(todo) == 1 else 1
+
+        def one(plan: tuple[LatentGrammarSettings, int | None, int]) -> None:
+            in_process(_train, self, corpus, split, threads, *plan)
+
+        with ThreadPoolExecutor(self.jobs) as pool:
+            list(pool.map(one, todo))
+
+    def folds(self, corpus: str, split: str) -> Forests:
+        """The forests of a training part, each fold's by the grammar of the others."""
+        trees = self.trees(corpus, split)
+        n_folds = min(FOLDS[corpus], len(trees))
+        settings = SETTINGS[corpus]
+        self.prepare(corpus, split, [settings], n_folds)
+        kept = self.kept(corpus, split, settings)
+        full, _ = kept.grammar(trees)
+        parts, numbers = [], []
+        cut = bounds(len(trees), n_folds)
+        for (begin, end), rest in zip(cut, outside(trees, n_folds), strict=True):
+            grammar, _ = kept.grammar(rest)
+            parser = ChartParser(SpanGrammar(grammar), threads=self.jobs)
+            graphs, own = parser.forests([tree.words() for tree in trees[begin:end]])
+            parts.append(renumbered(graphs, grammar, full))
+            numbers += (own + begin).tolist()
+        graphs = Hypergraphs.joined(parts)
+        cpu_s = self._grammars_cpu_s(kept, trees, n_folds)
+        return Forests(full, graphs, [trees[number] for number in numbers], cpu_s)
+
+
+@dataclass(frozen=True)
+class Forests:
+    """Forests of sentences with the symbols of a grammar, their trees, and the CPU seconds of all
+    grammars.
+    """
+
+    grammar: LatentGrammar
+    graphs: Hypergraphs
+    trees: list[Tree]
+    cpu_s: float
+
+
+def bounds(number: int, folds: int) -> list[tuple[int, int]]:
+    """Where the folds of `number` sentences begin and end; see `SpanGrammarSettings`."""
+    ends = [number * fold // folds for fold in range(folds + 1)] if folds else []
+    return list(pairwise(ends))
+
+
+def outside(trees: Sequence[Tree], folds: int) -> Iterator[list[Tree]]:
+    """The trees that are not in each fold."""
+    for begin, end in bounds(len(trees), folds):
+        yield [*trees[:begin], *trees[end:]]
+
+
+def _train(
+    run: Run,
+    corpus: str,
+    split: str,
+    threads: int,
+    settings: LatentGrammarSettings,
+    fold: int | None,
+    folds: int,
+) -> None:
+    trees = run.trees(corpus, split)
+    if fold is not None:
+        trees = list(outside(trees, folds))[fold]
+    run.kept(corpus, split, replace(settings, threads=threads)).grammar(trees)
+
+
+def _stored(network: SpanNetwork) -> bytes:
+    parts = [network.tok2vec.to_bytes(), network.scorer.to_bytes()]
+    return len(parts[0]).to_bytes(8, "little") + b"".join(parts)
+
+
+def _load(network: SpanNetwork, data: bytes) -> None:
+    end = 8 + int.from_bytes(data[:8], "little")
+    network.tok2vec.from_bytes(data[8:end])
+    network.scorer.from_bytes(data[end:])
+
+
+@functools.cache
+def default_parser(run: Run, split: str) -> Model:
+    """The parser of the default pipeline, not calibrated; split: "fit" or "train", of EWT."""
+    learn = held_out_parser if split == "fit" else default.learn_parser
+    component = learn(run.corpora, run.work, run.jobs).get_pipe(COMPONENT)
+    grammar = component.parameters
+    if not isinstance(grammar, SpanGrammar) or grammar.features is None:
+        raise ValueError("the default parser in training/work has no features: train it again")
+    return Model(grammar.replaced(temperature=1.0), component.network)
+
+
+# --- figures --------------------------------------------------------------------------------------
+def measured(
+    run: Run, step: str, corpus: str, models: Mapping[str, Model], **settings: Any
+) -> Iterator[Figures]:
+    """What a step scores and costs on parts of a corpus, the one where things are chosen first.
+
+    models: by part. Seconds, size and, on the other parts, the temperature are of the first.
+    """
+    temperature = None
+    found: Figures = {}
+    for split, model in models.items():
+        gold = run.trees(corpus, split)
+        parses, ms = timed(model.reader(**settings), gold)
+        result = scored(parses, gold, PUNCTUATION[corpus])
+        found |= {f"{split}_f1": result.f1, f"{split}_exact": result.complete_match}
+        probabilities, right = brackets_right(parses, gold)
+        found[f"{split}_ece"] = expected_calibration_error(probabilities, right, BINS)
+        if temperature is None:
+            temperature = fit_temperature(probabilities, right)
+            costs = {"ms_per_sentence": ms, "mb": model.mb}
+            if model.cpu_s is not None:
+                costs["train_cpu_s"] = model.cpu_s
+            found |= {**costs, "temperature": temperature, **(model.notes or {})}
+        else:
+            calibrated = calibrate(probabilities, temperature)
+            ece = expected_calibration_error(calibrated, right, BINS)
+            found[f"{split}_ece_calibrated"] = ece
+    yield under(f"{step}.{corpus}", found)
+    if corpus == "ewt":
+        yield under(step, costs)
+
+
+def timed(reader: Reader, gold: Sequence[Tree]) -> tuple[list[Parse], float]:
+    """Parses, and CPU milliseconds a sentence."""
+    reader.parse([tree.words() for tree in gold[:WARM_UP]])
+    start = time.process_time()
+    parses = parsed(reader, gold)
+    return parses, 1000 * (time.process_time() - start) / len(gold)
+
+
+class Closest:
+    """Scores that make the tree closest to the gold tree the best of its forest; tokens are gold
+    trees. See `Hypergraphs.closest`.
+    """
+
+    def __init__(self, grammar: LatentGrammar):
+        self._symbols = grammar.symbols
+        self.items = self.edges = self.sentences = 0
+
+    def scores(
+        self, sentences: Sequence[Sequence[str]], tokens: Sequence[Any] | None, graphs: Hypergraphs
+    ) -> np.ndarray:
+        assert tokens is not None
+        self.items += len(graphs.items)
+        self.edges += len(graphs.scores)
+        self.sentences += len(graphs)
+        made = graphs.made[graphs.closest(tokens, self._symbols)]
+        scores = np.zeros(len(graphs.items))
+        scores[made[made >= 0]] = 1e3
+        return scores
+
+
+def oracle(grammar: LatentGrammar, gold: Sequence[Tree], corpus: str) -> Figures:
+    """The best that can be made of the forests, and how large they are."""
+    closest = Closest(grammar)
+    parser = ChartParser(
+        SpanGrammar(grammar), decoder="viterbi", thresholds=THRESHOLDS, network=closest
+    )
+    parses = parser.parse([tree.words() for tree in gold], tokens=gold)
+    result = scored(parses, gold, PUNCTUATION[corpus])
+    n = max(closest.sentences, 1)
+    return {
+        "oracle_f1": result.f1,
+        "oracle_exact": result.complete_match,
+        "items": closest.items / n,
+        "edges": closest.edges / n,
+        "failures": sum(parse.failed for parse in parses),
+    }

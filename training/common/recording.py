@@ -1,0 +1,115 @@
+"""Results as JSON: numbers, the commit and the machine they were measured on; and where corpora and
+kept stages are.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import srsly
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "training" / "results"
+CORPORA = Path(os.environ.get("STRUCTLEARN_CORPORA", ROOT / "corpora" / "data"))
+WORK = ROOT / "training" / "work"
+
+
+def record(name: str, figures: Mapping[str, Any]) -> None:
+    """Merge `figures` (keys joined by dots) into training/results/NAME.json.
+
+    The file is nested, sorted, and replaced at once, so that a run can record as it goes.
+    """
+    path = RESULTS / f"{name}.json"
+    results = srsly.read_json(path) if path.exists() else {}
+    for key, value in figures.items():
+        *parents, last = key.split(".")
+        table = results
+        for parent in parents:
+            table = table.setdefault(parent, {})
+        table[last] = _rounded(value)
+    results["commit"] = _commit()
+    results["machine"] = machine()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".json.new")
+    srsly.write_json(fresh, {key: results[key] for key in sorted(results)}, indent=2)
+    os.replace(fresh, path)
+
+
+def show(figures: Mapping[str, Any]) -> None:
+    """Print figures, one a line. Lists are left to the reports."""
+    for key, value in figures.items():
+        if not isinstance(value, list):
+            text = f"{value:,.4f}" if isinstance(value, float) else value
+            print(f"{key:52} {text}", flush=True)
+
+
+def record_steps(
+    name: str,
+    steps: Iterable[Iterable[Mapping[str, Any]]],
+    write_report: Callable[[Path, str], None],
+    is_trial: bool,
+) -> None:
+    """Show and record the figures of each step as they come, and write the report after it.
+
+    is_trial: record nothing.
+    """
+    for step in steps:
+        for figures in step:
+            if not is_trial:
+                record(name, figures)
+            show(figures)
+        if not is_trial:
+            write_report(RESULTS, name)
+
+
+def peak_mb() -> float:
+    """Peak resident memory of this process, MB."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # On Linux the other figure is at least what the parent had when it started this process.
+        (line,) = [x for x in status.read_text().splitlines() if x.startswith("VmHWM:")]
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers to six digits after the point, those in lists and tables too."""
+    if isinstance(value, float):
+        return round(value, 6)
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return value
+
+
+@cache
+def _commit() -> str:
+    """The commit; "+" is added if the code differs from it (results and README do not count)."""
+    commit = _git("rev-parse", "--short=12", "HEAD")
+    changed = _git("status", "--porcelain", "--", ".", ":!training/results", ":!README.md")
+    return f"{commit}+" if commit and changed else commit or "unknown"
+
+
+def _git(*arguments: str) -> str:
+    run = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return run.stdout.strip()
+
+
+def machine() -> dict[str, Any]:
+    """The processor, its cores, and the version of Python."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return {"cpu": model, "cores": os.cpu_count(), "python": platform.python_version()}

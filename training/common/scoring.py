@@ -1,0 +1,78 @@
+"""Parsing and scoring the trees of a treebank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from spacy.language import Language
+from spacy.tokens import Doc
+from tqdm import tqdm
+
+from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.trees.parse import Parse
+from spacy_structlearn.trees.tree import Tree
+
+Figures = dict[str, Any]
+
+
+def parsed(parser: ChartParser, gold: Sequence[Tree]) -> list[Parse]:
+    """Parses of the words of these trees, a few at a time under a progress bar."""
+    sentences = [tree.words() for tree in gold]
+    parses: list[Parse] = []
+    for start in tqdm(range(0, len(sentences), 100), desc="parsing", mininterval=5):
+        parses += parser.parse(sentences[start : start + 100])
+    return parses
+
+
+def scored(parses: Sequence[Parse], gold: Sequence[Tree], punctuation: str) -> EvalbScore:
+    """EVALB over parses, fallback trees included."""
+    pairs = zip(parses, gold, strict=True)
+    return score_trees(
+        gold, [parse.tree(tree.words()) for parse, tree in pairs], punctuation=punctuation
+    )
+
+
+def score(parser: ChartParser, gold: Sequence[Tree], punctuation: str = "own") -> EvalbScore:
+    return scored(parsed(parser, gold), gold, punctuation)
+
+
+def figures_of(score: EvalbScore, split: str) -> dict[str, float]:
+    return {
+        f"{split}_f1": score.f1,
+        f"{split}_complete": score.complete_match,
+        f"{split}_f1_strict": score.strict.f1,
+    }
+
+
+def brackets_right(parses: Sequence[Parse], gold: Sequence[Tree]) -> tuple[np.ndarray, np.ndarray]:
+    """The probability of every predicted bracket, and whether the gold tree has it.
+
+    Brackets are over tokens, punctuation included; of equal ones as many are right as the gold tree
+    has, the topmost first.
+    """
+    probabilities, right = [np.empty(0)], []
+    for parse, tree in zip(parses, gold, strict=True):
+        left: dict[tuple[str, int, int], int] = {}
+        for span in tree.spans()[1:]:
+            left[span] = left.get(span, 0) + 1
+        for span in parse.spans:
+            right.append(left.get(span, 0) > 0)
+            left[span] = left.get(span, 0) - 1
+        probabilities.append(parse.probabilities)
+    return np.concatenate(probabilities), np.array(right, dtype=bool)
+
+
+def tagged(nlp: Language, gold: Sequence[Tree]) -> list[list[str]]:
+    """The tags that a pipeline gives to the words of these trees."""
+    docs = [Doc(nlp.vocab, words=tree.words()) for tree in gold]
+    for name, pipe in nlp.pipeline:
+        if name in ("tok2vec", "tagger", "chain_tagger"):
+            docs = list(pipe.pipe(docs))
+    return [[token.tag_ for token in doc] for doc in docs]
+
+
+def under(prefix: str, figures: dict[str, float]) -> dict[str, float]:
+    return {f"{prefix}.{key}": value for key, value in figures.items()}

@@ -1,0 +1,546 @@
+"""The discriminative grammars of papers/petrov_klein2007: tables 1 and 2, figures 2 and 3, costs.
+
+Each part gives its figures as it goes. Grammars are kept in training/work/grammars, with what they
+score and what their training cost; other measurements in training/work/petrov_klein2007. What is
+there is not done again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spacy_structlearn.grammar.chart.decode import THRESHOLDS, ChartParser
+from spacy_structlearn.grammar.discriminative.merging import merge_curve
+from spacy_structlearn.grammar.discriminative.objective import without_backoff
+from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.discriminative.training import Objectives
+from spacy_structlearn.grammar.latent.model import LatentGrammar
+from spacy_structlearn.grammar.treebank.symbols import TreebankData
+from spacy_structlearn.learning.training import write_bytes
+from spacy_structlearn.trees.tree import Tree
+from training.common.kept import (
+    EWT,
+    SEEDS,
+    TABLE1,
+    WSJ,
+    Settings,
+    ewt_grammar,
+    grammar,
+    grammar_path,
+    kept_grammar,
+)
+from training.common.process import in_process
+from training.common.recording import peak_mb
+from training.common.scoring import Figures, parsed, score, scored, under
+from training.common.treebanks import TREES
+
+NUMBERS = tuple(2**number for number in range(TABLE1.rounds + 1))
+# Of tables 1 and 2. The strengths are compared on WSJ dev, and the same are taken on EWT: a prior
+# is of the grammar and does not grow with the treebank.
+BASE = TABLE1.part(ConditionalGrammarSettings, l1=0.0, l2=0.0, shards=4)
+BASES = ("generative",)  # that are compared, unless others are asked for
+GRID: dict[str, dict[str, tuple[float, ...]]] = {
+    "generative": {"l1": (1.0, 2.0), "l2": (0.5, 2.0)},
+    "uniform": {"l1": (1.0,)},
+}
+# Beyond the paper: grammars with merging, smoothing and the lexicon of the generative parser, more
+# of them than the default pipeline has, the last ones with another function for unknown words.
+N_SHAPES = 2
+FURTHER = [replace(EWT, seed=seed) for seed in (4, 5)] + [
+    replace(EWT, seed=seed, signature="shape") for seed in (8, 9)
+]
+REGIMES = ("cached", "coarse_to_fine", "none")
+EVERY = 20  # pruning is measured on every 20th sentence, ordered by length
+EVALUATIONS = 3
+SKELETON_ROUNDS = {"rounds": 2, "split_iterations": 3, "merge_iterations": 0}
+SKELETON = replace(TABLE1, **SKELETON_ROUNDS)
+PUNCTUATION = {"wsj": "own", "ewt": "gold"}
+# Of the parser. A discriminative grammar has learned to tell the tree from what pruning left beside
+# it on the training sentences, where it is surer than on others.
+PARSING_THRESHOLDS = (1e-4, 1e-3, 5e-3)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Where to find treebanks and what is kept, and how many processes or threads to use."""
+
+    corpora: Path
+    work: Path
+    jobs: int = 1
+    bases: tuple[str, ...] = BASES
+
+    def kept(self, corpus: str, settings: Settings) -> tuple[LatentGrammar, Figures]:
+        """The grammar of the training trees of a corpus, trained in a process of its own."""
+        self.train([(corpus, settings)])
+        return kept_grammar(self.work, self.corpora, corpus, "train", settings)
+
+    def train(self, plans: Sequence[tuple[str, Settings]]) -> None:
+        """Train what is not kept yet: several grammars at a time, or one with several threads."""
+        todo = [p for p in plans if not grammar_path(self.work, p[0], "train", p[1]).exists()]
+        threads = self.jobs if len(todo) == 1 else 1
+
+        def one(plan: tuple[str, Settings]) -> None:
+            corpus, settings = plan
+            in_process(_train, self.work, self.corpora, corpus, replace(settings, threads=threads))
+            path = grammar_path(self.work, corpus, "train", settings)
+            notes = json.loads(path.with_suffix(".json").read_text(encoding="utf8"))
+            print(f"{path.stem}: {notes['cpu_s']:.0f} CPU s", flush=True)
+
+        with ThreadPoolExecutor(self.jobs) as pool:
+            list(pool.map(one, todo))
+
+    def scores(self, corpus: str, settings: Settings, threshold: float) -> list[Figures]:
+        """F1 and exact match on dev of the grammar of each level, from 1 to 16 subcategories.
+
+        threshold: of the parser's posteriors, after each level but the first.
+        """
+        trained, _ = self.kept(corpus, settings)
+        path = grammar_path(self.work, corpus, "train", settings)
+
+        def measure() -> list[Figures]:
+            gold = TREES[corpus](self.corpora, "dev")
+            found = []
+            for depth in range(trained.depth + 1):
+                # The decoder that Petrov & Klein (2007b), whom the paper cites, found to be best.
+                parser = ChartParser(
+                    trained.truncated(depth + 1),
+                    decoder="max_rule_product",
+                    thresholds=(THRESHOLDS[0], *[threshold] * trained.depth),
+                    threads=self.jobs,
+                )
+                on_split = score(parser, gold, PUNCTUATION[corpus])
+                found.append({"f1": on_split.f1, "exact": on_split.complete_match})
+            return found
+
+        return self.once(f"{path.stem}-dev-{threshold:g}", _digest(path), measure)
+
+    def threshold(self, settings: Settings) -> float:
+        """That with which the WSJ grammars of these settings are best on dev."""
+        return max(
+            PARSING_THRESHOLDS,
+            key=lambda threshold: _mean_f1(self.scores("wsj", settings, threshold)),
+        )
+
+    def best_scores(self, corpus: str, settings: Settings) -> list[Figures]:
+        """The scores with that threshold."""
+        return self.scores(corpus, settings, self.threshold(settings))
+
+    def once(self, name: str, digest: str, measure: Callable[[], Any]) -> Any:
+        """What was measured before, if that was of the same (`digest`), or is measured now."""
+        path = self.work / "petrov_klein2007" / f"{name}.json"
+        if path.exists():
+            found = json.loads(path.read_text(encoding="utf8"))
+            if found["digest"] == digest:
+                return found["found"]
+        result = measure()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, json.dumps({"digest": digest, "found": result}, indent=2).encode())
+        return result
+
+
+def _train(work: Path, corpora: Path, corpus: str, settings: Settings) -> None:
+    kept_grammar(work, corpora, corpus, "train", settings)
+
+
+def _digest(path: Path) -> str:
+    return blake2b(path.read_bytes(), digest_size=8).hexdigest()
+
+
+# --- strengths of the priors ----------------------------------------------------------------------
+def settings_of(base: str, norm: str, strength: float) -> ConditionalGrammarSettings:
+    """Those of tables 1 and 2 with this prior."""
+    # Where weights are the parameters themselves, sparse ones stay so only if they are copied.
+    start = "copy" if base == "uniform" else "generative"
+    # Of the paper's prior, strength |theta|^2, ours has half.
+    prior = {norm: 2 * strength if norm == "l2" else strength}
+    return replace(BASE, base=base, start=start, **prior)
+
+
+def tune(run: Run) -> Iterator[Figures]:
+    """WSJ dev by grammars with priors of several strengths."""
+    plans = [
+        ("wsj", settings_of(base, norm, strength))
+        for base in run.bases
+        for norm, strengths in GRID[base].items()
+        for strength in strengths
+    ]
+    run.train(plans)
+    for base in run.bases:
+        for norm, strengths in GRID[base].items():
+            points = []
+            for strength in strengths:
+                settings = settings_of(base, norm, strength)
+                found = run.best_scores("wsj", settings)
+                point = {"strength": strength, "threshold": run.threshold(settings)}
+                points.append({**point, "mean_f1": _mean_f1(found), "levels": found})
+                yield {f"wsj.tune.{base}.{norm}.points": points}
+            best = max(points, key=lambda point: point["mean_f1"])
+            figures = {"strength": best["strength"], "mean_f1": best["mean_f1"]}
+            yield under(f"wsj.tune.{base}.{norm}.chosen", figures)
+    settings = chosen(run)
+    yield under("wsj.tune.chosen", {**_prior(settings), "threshold": run.threshold(settings)})
+    for threshold in PARSING_THRESHOLDS:
+        for name, own in (("generative", TABLE1), ("discriminative", settings)):
+            figures = {name: _mean_f1(run.scores("wsj", own, threshold))}
+            yield under(f"wsj.tune.thresholds.{_name(threshold)}", figures)
+
+
+def chosen(
+    run: Run, norm: str | None = None, base: str | None = None
+) -> ConditionalGrammarSettings:
+    """What is best on WSJ dev, by the mean F1 over the levels; of one norm, of one base.
+
+    Without a base it is that of the best of all, so that norms are compared on equal terms.
+    """
+    if base is None and norm is not None:
+        base = chosen(run).base
+    found = [
+        settings_of(one, other, strength)
+        for one in ([base] if base is not None else run.bases)
+        for other in ([norm] if norm is not None else GRID[one])
+        for strength in GRID[one].get(other, ())
+    ]
+    run.train([("wsj", settings) for settings in found])
+    return max(found, key=lambda settings: _mean_f1(run.best_scores("wsj", settings)))
+
+
+def _mean_f1(levels: Sequence[Figures]) -> float:
+    return float(np.mean([level["f1"] for level in levels]))
+
+
+def _prior(settings: ConditionalGrammarSettings) -> Figures:
+    norm = "l1" if settings.l1 else "l2"
+    return {"base": settings.base, "norm": norm, "strength": settings.l1 or settings.l2 / 2}
+
+
+# --- tables 1 and 2 -------------------------------------------------------------------------------
+def regularized(run: Run, norm: str, base: str | None = None) -> Iterator[Figures]:
+    """EWT: a column of table 2."""
+    settings = chosen(run, norm, base)
+    _, notes = run.kept("ewt", settings)
+    prefix = norm if base is None else f"{base}.{norm}"
+    yield under(prefix, _prior(settings))
+    scores = run.best_scores("ewt", settings)
+    for number, found, level in zip(NUMBERS, scores, notes["levels"], strict=True):
+        figures = {
+            **found,
+            "features": level["nonzero"],
+            "share": level["nonzero"] / level["parameters"],
+            "iterations": level["iterations"],
+            "evaluations": level["evaluations"],
+            "left_out": level["left_out"],
+        }
+        yield under(f"{prefix}.{number}", figures)
+
+
+def uniform(run: Run) -> Iterator[Figures]:
+    """EWT: table 2 with the paper's parametrisation, where another one is better."""
+    for norm in GRID["uniform"]:
+        yield from regularized(run, norm, "uniform")
+
+
+def table1(run: Run) -> Iterator[Figures]:
+    """Generative and discriminative grammars on the dev parts of both treebanks."""
+    settings = chosen(run)
+    for corpus in PUNCTUATION:
+        for name, own in (("generative", TABLE1), ("discriminative", settings)):
+            for number, found in zip(NUMBERS, run.best_scores(corpus, own), strict=True):
+                yield under(f"{corpus}.{name}.{number}", found)
+
+
+# --- figure 2 -------------------------------------------------------------------------------------
+def pruning(run: Run) -> Iterator[Figures]:
+    """Constituents and CPU seconds with and without pruning, on a sample of WSJ train.
+
+    Seconds are for one evaluation over all training sentences, extrapolated from the sample.
+    """
+    settings = chosen(run)
+    path = grammar_path(run.work, "wsj", "train", settings)
+    values: dict[str, float] = {}
+    for regime in REGIMES:
+        for level, number in enumerate(NUMBERS):
+            arguments = (run.corpora, run.work, settings, level, regime, EVERY)
+            measure = partial(in_process, pruning_worker, *arguments)
+            found = run.once(f"pruning-{regime}-{number}-{EVERY}", _digest(path), measure)
+            values[regime] = found.pop("log_likelihood")
+            yield under(f"pruning.{number}.{regime}", found)
+        yield under(f"pruning.{regime}", found)
+    for regime, key in (("coarse_to_fine", ""), ("none", "_of_none")):
+        change = (values["cached"] - values[regime]) / abs(values[regime])
+        yield {f"pruning.likelihood_change{key}_percent": 100 * change}
+
+
+def pruning_worker(
+    corpora: Path,
+    work: Path,
+    settings: ConditionalGrammarSettings,
+    level: int,
+    regime: str,
+    every: int,
+) -> Figures:
+    """One evaluation of the conditional likelihood of a sample of sentences, at a level."""
+    trained, _ = kept_grammar(work, corpora, "wsj", "train", settings)
+    trees = TREES["wsj"](corpora, "train")
+    part = sample(settings, trees, every)
+    own = replace(settings, pruning=regime, shards=1)
+    with closing(Conditional(own, part, trained.truncated(level + 1))) as conditional:
+        if regime != "none":
+            conditional.evaluate()  # so that all memory is there
+        start = time.process_time()
+        value = conditional.evaluate()
+        seconds = time.process_time() - start
+        statistics = conditional.objectives.statistics
+        left_out = conditional.objectives.left_out
+    return {
+        "constituents": statistics.constituents / statistics.sentences,
+        "seconds": seconds * len(trees) / part.n_trees,
+        "sentences": part.n_trees,
+        "left_out": left_out,
+        "log_likelihood": value,
+        "peak_rss_mb": peak_mb(),
+    }
+
+
+def sample(settings: ConditionalGrammarSettings, trees: Sequence[Tree], every: int) -> TreebankData:
+    """Every `every`-th tree, ordered by length, with the symbols and rules of all trees."""
+    order = sorted(range(len(trees)), key=lambda i: len(trees[i].words()))
+    part = order[min(every, len(trees)) // 2 :: every]
+    rest = set(range(len(trees))) - set(part)
+    data = settings.encode([[trees[i] for i in (*part, *sorted(rest))]])
+    return data.subset(np.arange(len(part)))
+
+
+class Conditional:
+    """The conditional likelihood of trees by the last level of a grammar, at its own weights."""
+
+    def __init__(
+        self, settings: ConditionalGrammarSettings, data: TreebankData, grammar: LatentGrammar
+    ):
+        # The weights are the base of parameters that are all zero.
+        settings = replace(
+            settings, rounds=grammar.depth, base="generative", first_level=0, l1=0.0, l2=0.0
+        )
+        self.objectives = Objectives(settings, data, without_backoff(grammar), grammar.depth)
+        self._objective = self.objectives.objective(grammar.depth, {})
+
+    def evaluate(self) -> float:
+        """log P(trees | words), with the work of a gradient."""
+        theta = np.zeros(self._objective.parameterization.n_parameters)
+        return -self._objective.value_and_grad(theta)[0]
+
+    def close(self) -> None:
+        self.objectives.close()
+
+
+# --- cost -----------------------------------------------------------------------------------------
+def cost(run: Run) -> Iterator[Figures]:
+    """Time and memory of training, and of an evaluation with one thread."""
+    settings = chosen(run)
+    _, notes = run.kept("ewt", settings)
+    yield {
+        "train.ewt16.wall_min": notes["wall_s"] / 60,
+        "train.ewt16.cpu_min": notes["cpu_s"] / 60,
+        "train.ewt16.threads": notes["threads"],
+        "train.peak_rss_gb": notes["peak_rss_mb"] / 1024,
+    }
+    digest = _digest(grammar_path(run.work, "ewt", "train", settings))
+    worker = partial(in_process, evaluation_worker, run.corpora, run.work, settings)
+    found = run.once("evaluation-ewt", digest, worker)
+    yield {"train.cpu_s_per_evaluation.ewt16": found["cpu_s"]}
+    worker = partial(in_process, skeleton_worker, run.corpora, run.work)
+    found = run.once("evaluation-wsj_skeleton", repr(SKELETON), worker)
+    yield {
+        "train.wsj_skeleton4.cpu_s_per_evaluation": found["cpu_s"],
+        "train.wsj_skeleton4.sentences": found["sentences"],
+        "train.wsj_skeleton4.peak_rss_gb": found["peak_rss_mb"] / 1024,
+    }
+
+
+def evaluation_worker(corpora: Path, work: Path, settings: ConditionalGrammarSettings) -> Figures:
+    """Of the finest EWT grammar."""
+    trained, _ = kept_grammar(work, corpora, "ewt", "train", settings)
+    return _evaluations(settings, TREES["ewt"](corpora, "train"), trained)
+
+
+def skeleton_worker(corpora: Path, work: Path) -> Figures:
+    """Of a generative grammar with four subcategories of trees over tags."""
+    trained, _ = grammar(work, corpora, "wsj_skeleton", "train", SKELETON)
+    settings = replace(BASE, **SKELETON_ROUNDS)
+    return _evaluations(settings, TREES["wsj_skeleton"](corpora, "train"), trained)
+
+
+def _evaluations(
+    settings: ConditionalGrammarSettings, trees: Sequence[Tree], trained: LatentGrammar
+) -> Figures:
+    """Median CPU seconds of an evaluation, after one that does not count."""
+    seconds = []
+    with closing(Conditional(settings, settings.encode([trees]), trained)) as conditional:
+        conditional.evaluate()
+        for _ in range(EVALUATIONS):
+            start = time.process_time()
+            conditional.evaluate()
+            seconds.append(time.process_time() - start)
+    return {
+        "cpu_s": float(np.median(seconds)),
+        "sentences": len(trees),
+        "peak_rss_mb": peak_mb(),
+    }
+
+
+# --- figure 3 -------------------------------------------------------------------------------------
+def merge(run: Run) -> Iterator[Figures]:
+    """WSJ: F1 lost on dev when splits of the grammars with two subcategories are taken back."""
+    dev = TREES["wsj"](run.corpora, "dev")
+    settings = chosen(run)
+    data = settings.encode([TREES["wsj"](run.corpora, "train")])
+
+    def f1(one: LatentGrammar) -> float:
+        return score(ChartParser(one, threads=run.jobs), dev, PUNCTUATION["wsj"]).f1
+
+    for name, own, criterion in (
+        ("generative", TABLE1, "joint"),
+        ("discriminative", settings, "conditional"),
+    ):
+        trained, _ = run.kept("wsj", own)
+        points = merge_curve(
+            trained.truncated(2), data, f1, criterion, settings=replace(BASE, threads=run.jobs)
+        )
+        for point in points:
+            percent = round(100 * point.fraction)
+            yield {
+                f"merge.{percent}.f1_loss.{name}": point.loss,
+                f"merge.{percent}.pairs.{name}": point.pairs,
+            }
+            if percent == 80:
+                yield {f"merge.split_categories.{name}": split_categories(point.grammar)}
+
+
+def split_categories(grammar: LatentGrammar) -> list[str]:
+    """The symbols with more than one subcategory at the last level; figure 3(b)."""
+    split = grammar.levels[-1].substates > 1
+    names = zip(grammar.symbols.names, split.tolist(), strict=True)
+    return sorted(name for name, is_split in names if is_split)
+
+
+# --- the best grammars ----------------------------------------------------------------------------
+def best(run: Run) -> Iterator[Figures]:
+    """The best grammars that there are, and products of them: chosen on WSJ dev and on the tuning
+    documents of EWT; the chosen one reads WSJ test, and EWT dev, once.
+    """
+    yield from _best_wsj(run)
+    yield from _best_ewt(run)
+
+
+def _best_wsj(run: Run) -> Iterator[Figures]:
+    prior = chosen(run, base="generative")
+    generative = [replace(WSJ, seed=seed) for seed in SEEDS]
+    # Only the finest level: those before it are for pruning.
+    own = {name: getattr(prior, name) for name in ("base", "start", "l1", "l2", "shards")}
+    discriminative = [WSJ.part(ConditionalGrammarSettings, first_level=WSJ.rounds, **own)]
+    run.train([("wsj", own) for own in (*generative, *discriminative)])
+    kept = [[run.kept("wsj", own)[0] for own in kind] for kind in (generative, discriminative)]
+    candidates = {
+        "generative": kept[0][:1],
+        "discriminative": kept[1],
+        "generative4": kept[0],
+        "both": [*kept[0], *kept[1]],
+    }
+    dev, test = (TREES["wsj"](run.corpora, split) for split in ("dev", "test"))
+    found = {}
+    for name, members in candidates.items():
+        own = {t: _f1(run, members, t, dev, PUNCTUATION["wsj"]) for t in PARSING_THRESHOLDS}
+        threshold = max(own, key=own.__getitem__)
+        found[name] = (own[threshold], threshold)
+        figures = {"dev_f1": own[threshold], "threshold": threshold}
+        yield under(f"best.wsj.candidates.{name}", figures)
+    name = max(found, key=found.__getitem__)
+    on_test = score(_parser(run, candidates[name], found[name][1]), test, PUNCTUATION["wsj"])
+    yield {
+        "best.wsj.chosen": name,
+        "best.wsj.threshold": found[name][1],
+        "best.wsj.dev_f1": found[name][0],
+        "best.wsj.test_f1": on_test.f1,
+        "best.wsj.test_exact": on_test.complete_match,
+    }
+
+
+def _best_ewt(run: Run) -> Iterator[Figures]:
+    own = [replace(EWT, seed=seed) for seed in SEEDS]
+    members = [
+        kept_grammar(run.work, run.corpora, "ewt", "fit", settings)[0]
+        for settings in (*own, *FURTHER)
+    ]
+    tuning = TREES["ewt"](run.corpora, "tune")
+    found = {}
+    for number in (len(own), len(own) + len(FURTHER) - N_SHAPES, len(members)):
+        for threshold in PARSING_THRESHOLDS:
+            f1 = _f1(run, members[:number], threshold, tuning, PUNCTUATION["ewt"])
+            found[number, threshold] = f1
+            yield {f"best.ewt.tune.generative{number}.{_name(threshold)}.f1": f1}
+    number, threshold = max(found, key=found.__getitem__)
+    further = FURTHER[: number - len(own)]
+    run.train([("ewt", settings) for settings in further])
+    # The first ones are the product of the default pipeline, as it is installed.
+    members = [ewt_grammar(), *(run.kept("ewt", settings)[0] for settings in further)]
+    figures = {"grammars": number, "threshold": threshold}
+    yield under("best.ewt", {**figures, **_on_ewt_dev(run, _parser(run, members, threshold))})
+
+
+def _parser(run: Run, members: Sequence[LatentGrammar], threshold: float) -> ChartParser:
+    depth = members[0].depth
+    thresholds = (THRESHOLDS[0], *[threshold] * depth)
+    return ChartParser(members, thresholds=thresholds, threads=run.jobs)
+
+
+def _f1(
+    run: Run,
+    members: Sequence[LatentGrammar],
+    threshold: float,
+    gold: Sequence[Tree],
+    punctuation: str,
+) -> float:
+    return score(_parser(run, members, threshold), gold, punctuation).f1
+
+
+def _name(threshold: float) -> str:
+    return f"{threshold:.0e}".replace("e-0", "e-")
+
+
+def _on_ewt_dev(run: Run, parser: ChartParser) -> Figures:
+    dev = TREES["ewt"](run.corpora, "dev")
+    parser.parse([tree.words() for tree in dev[:50]])
+    start = time.process_time()
+    parses = parsed(parser, dev)
+    ms = 1000 * (time.process_time() - start) / len(dev)
+    result = scored(parses, dev, PUNCTUATION["ewt"])
+    return {
+        "dev_f1": result.f1,
+        "dev_exact": result.complete_match,
+        "ms_per_sentence": ms,
+        "failures": sum(parse.failed for parse in parses),
+    }
+
+
+PARTS: dict[str, Callable[[Run], Iterator[Figures]]] = {
+    "tune": tune,
+    "l1": partial(regularized, norm="l1"),
+    "l2": partial(regularized, norm="l2"),
+    "table1": table1,
+    "pruning": pruning,
+    "cost": cost,
+    "merge": merge,
+    "best": best,
+    "uniform": uniform,
+}
+OPTIONAL = ("uniform",)  # only by name

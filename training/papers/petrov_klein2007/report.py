@@ -1,0 +1,360 @@
+"""The report of papers/petrov_klein2007: the paper's tables and figures beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import srsly
+
+from training.common.report import flat, pyplot_for, save_plot, shown, table
+
+Figures = Mapping[str, Any]
+
+NUMBERS = (1, 2, 4, 8, 16)
+# Of the Wall Street Journal, section 22: exact match and F1, generative and discriminative.
+TABLE1 = {
+    1: (7.6, 7.8, 64.8, 67.3),
+    2: (14.6, 20.1, 76.4, 80.8),
+    4: (24.6, 31.3, 83.7, 85.6),
+    8: (31.4, 37.0, 86.6, 87.8),
+    16: (35.8, 39.4, 88.7, 89.3),
+}
+# F1, exact match, thousands of features and iterations.
+TABLE2 = {
+    "l1": {
+        1: (67.3, 7.8, 23, 44),
+        2: (80.8, 20.1, 74, 108),
+        4: (85.6, 31.3, 147, 99),
+        8: (87.8, 37.0, 318, 82),
+        16: (89.3, 39.4, 698, 75),
+    },
+    "l2": {
+        1: (67.4, 7.9, 35, 67),
+        2: (80.3, 19.5, 123, 132),
+        4: (85.7, 31.5, 547, 148),
+        8: (87.6, 36.9, 2983, 111),
+        16: (89.1, 38.7, 11489, 102),
+    },
+}
+CORPORA = {"wsj": "WSJ sample, dev", "ewt": "EWT, dev"}
+REGIMES = {
+    "none": "no pruning",
+    "coarse_to_fine": "coarse-to-fine pruning",
+    "cached": "cached pruning",
+}
+FORMS = {"constituents": ",.0f", "seconds": ",.2f"}
+KINDS = ("generative", "discriminative")
+BASES = {
+    "generative": "the generative probability",
+    "uniform": "one, as in the paper",
+}
+PERCENTS = tuple(range(0, 101, 10))
+HEAD = """\
+# Petrov & Klein (2007)
+
+Made by training/papers/petrov_klein2007. The paper has all of the Wall Street Journal, 40,000
+sentences; here is the sample that comes with NLTK, files 0001-0159 for training and 0160-0179 as
+dev, and the English Web Treebank. All subcategories are split in each round and none merged or
+smoothed; words seen five times or less are known by their signatures. F1 and exact match in
+percent, by EVALB; paper / here."""
+READINGS = """\
+## How the paper was read
+
+* Training is interleaved: generative rounds of splitting first, of which each level starts.
+* The weight of a production is base · exp(θ). In the paper the base is one; with the generative
+  probability as the base the same priors on θ draw to the generative grammar. Features of table 2
+  are the θ other than zero.
+* The priors are λ|θ| and λ|θ|². One strength of each is taken for all levels, by the mean F1 of the
+  levels on WSJ dev, and the same on EWT.
+* What is pruned for a level is decided once, by the grammars of the levels before it.
+* Constituents are pairs of a span and a subcategory. Coarse-to-fine pruning counts those of all its
+  passes. Seconds are CPU seconds of one thread for an evaluation of the conditional likelihood and
+  its gradient over all training sentences, extrapolated from every so many by length.
+* Figure 3 takes back splits of the grammars with two subcategories, the generative one by the
+  joint, the discriminative one by the conditional likelihood; the loss is in F1 on WSJ dev."""
+
+
+def write(results: Path, name: str) -> None:
+    """The report of results/NAME.json and, of the figures that there are, the plots."""
+    figures = flat(srsly.read_json(results / f"{name}.json"))
+    lines = HEAD.split("\n")
+    for section in SECTIONS.values():
+        lines += section(figures)
+    if plot(figures, results / name):
+        lines += ["", "## Figures 2 and 3(a)", ""]
+        lines += [f"![constituents, seconds, and loss by merging]({name}.svg)"]
+    lines += ["", *READINGS.split("\n"), ""]
+    (results / f"{name}.md").write_text("\n".join(lines), encoding="utf8")
+
+
+def section(results: Path, name: str, part: str) -> str:
+    """What the report says of one part of the script; "" if nothing."""
+    figures = flat(srsly.read_json(results / f"{name}.json"))
+    found = SECTIONS.get(part)
+    return "" if found is None else "\n".join(found(figures))
+
+
+def strengths(figures: Figures) -> Iterator[str]:
+    """Of the priors, on WSJ dev."""
+    header = ("base", "prior", "strength", *(f"F1, {n}" for n in NUMBERS), "mean F1", "exact, 16")
+    rows = []
+    for base, text in BASES.items():
+        for norm in TABLE2:
+            points = figures.get(f"wsj.tune.{base}.{norm}.points", ())
+            best = figures.get(f"wsj.tune.{base}.{norm}.chosen.strength")
+            for point in points:
+                strength = f"{point['strength']:g}"
+                rows.append(
+                    (
+                        text,
+                        norm.upper(),
+                        f"**{strength}**" if point["strength"] == best else strength,
+                        *(f"{level['f1']:.1f}" for level in point["levels"]),
+                        f"{point['mean_f1']:.2f}",
+                        f"{point['levels'][-1]['exact']:.1f}",
+                    )
+                )
+    if rows:
+        yield from ("", "## Priors, WSJ sample, dev")
+        yield from table(header, rows)
+        thresholds = figures.get("wsj.tune.chosen.threshold")
+        if thresholds is not None:
+            yield from ("", f"Parsed with posteriors of {thresholds:g} or more after each level.")
+
+
+def table1(figures: Figures) -> Iterator[str]:
+    """Generative and discriminative grammars."""
+    header = ("subcategories", *(f"{what}, {kind}" for what in ("exact", "F1") for kind in KINDS))
+    for corpus, title in CORPORA.items():
+        keys = [(kind, what) for what in ("exact", "f1") for kind in KINDS]
+        rows = [
+            (
+                str(number),
+                *(
+                    f"{paper} / {shown(figures, f'{corpus}.{kind}.{number}.{what}', '.1f')}"
+                    for paper, (kind, what) in zip(TABLE1[number], keys, strict=True)
+                ),
+            )
+            for number in NUMBERS
+        ]
+        if any(f"{corpus}.{kind}.{n}.f1" in figures for kind in KINDS for n in NUMBERS):
+            yield from ("", f"## Table 1, {title}")
+            yield from table(header, rows)
+
+
+def table2(figures: Figures, norms: Iterable[str] = TABLE2, prefix: str = "") -> Iterator[str]:
+    """What the priors make of the grammars."""
+    header = ("subcategories", "F1", "exact", "features, thousands", "not zero", "iterations")
+    for norm in norms:
+        key = f"{prefix}{norm}"
+        if f"{key}.{NUMBERS[0]}.f1" not in figures:
+            continue
+        rows = [_row_of_table2(figures, key, norm, number) for number in NUMBERS]
+        base = BASES.get(figures.get(f"{key}.base", ""), "")
+        strength = shown(figures, f"{key}.strength", "g")
+        yield from ("", f"## Table 2, {norm.upper()}, EWT, dev", "")
+        yield f"Strength {strength}; the base of weights is {base}."
+        yield from table(header, rows)
+
+
+def _row_of_table2(figures: Figures, key: str, norm: str, number: int) -> Sequence[str]:
+    f1, exact, features, iterations = TABLE2[norm][number]
+    ours = f"{key}.{number}"
+    found = figures.get(f"{ours}.features")
+    share = figures.get(f"{ours}.share")
+    return (
+        str(number),
+        f"{f1} / {shown(figures, f'{ours}.f1', '.1f')}",
+        f"{exact} / {shown(figures, f'{ours}.exact', '.1f')}",
+        f"{features:,} / {'' if found is None else f'{found / 1000:,.0f}'}",
+        "" if share is None else f"{100 * share:.1f} %",
+        f"{iterations} / {shown(figures, f'{ours}.iterations', 'd')}",
+    )
+
+
+def uniform(figures: Figures) -> Iterator[str]:
+    """Table 2 with the paper's parametrisation."""
+    return table2(figures, prefix="uniform.")
+
+
+def pruning(figures: Figures) -> Iterator[str]:
+    """The numbers of figure 2."""
+    keys = [(regime, what) for what in ("constituents", "seconds") for regime in REGIMES]
+    if not any(f"pruning.{n}.{r}.seconds" in figures for n in NUMBERS for r in REGIMES):
+        return
+    yield from ("", "## Figure 2, WSJ sample, train")
+    rows = [
+        (
+            str(n),
+            *(shown(figures, f"pruning.{n}.{regime}.{what}", FORMS[what]) for regime, what in keys),
+        )
+        for n in NUMBERS
+    ]
+    short = ("none", "coarse-to-fine", "cached")
+    header = (
+        "subcategories",
+        *(f"constituents a sentence, {name}" for name in short),
+        *(f"seconds a pass, {name}" for name in short),
+    )
+    yield from table(header, rows)
+    n_sentences = figures.get("pruning.cached.sentences")
+    if n_sentences is not None:
+        yield from ("", f"Measured on {n_sentences:,} sentences.")
+    for key, text in (("", "coarse-to-fine"), ("_of_none", "none")):
+        change = figures.get(f"pruning.likelihood_change{key}_percent")
+        if change is not None:
+            yield f"Conditional log-likelihood, cached against {text}: {change:+.4f} %."
+
+
+def cost(figures: Figures) -> Iterator[str]:
+    """Time and memory of training."""
+    rows = [
+        (text, paper, shown(figures, f"train.{key}", form))
+        for text, paper, key, form in (
+            ("16 subcategories, EWT: wall minutes", "3 days, 8 CPUs", "ewt16.wall_min", ",.1f"),
+            ("threads", "", "ewt16.threads", "d"),
+            ("CPU minutes", "", "ewt16.cpu_min", ",.1f"),
+            ("CPU seconds an evaluation", "", "cpu_s_per_evaluation.ewt16", ",.2f"),
+            ("peak memory, GB", "", "peak_rss_gb", ",.2f"),
+            (
+                "4 subcategories, 30,060 WSJ trees over tags: CPU seconds an evaluation",
+                "",
+                "wsj_skeleton4.cpu_s_per_evaluation",
+                ",.2f",
+            ),
+        )
+        if f"train.{key}" in figures
+    ]
+    if rows:
+        yield from ("", "## Training")
+        yield from table(("", "paper", "here"), rows)
+
+
+def merging(figures: Figures) -> Iterator[str]:
+    """The numbers of figure 3(a), and figure 3(b) as a list."""
+    found = [n for n in PERCENTS if any(f"merge.{n}.f1_loss.{k}" in figures for k in KINDS)]
+    if not found:
+        return
+    yield from ("", "## Figure 3, WSJ sample, dev", "")
+    yield "In the paper 80 % of the splits can be taken back at almost no loss from the"
+    yield "discriminative grammar, 50 % from the generative one."
+    rows = [
+        (f"{n} %", *(shown(figures, f"merge.{n}.f1_loss.{kind}", ".2f") for kind in KINDS))
+        for n in found
+    ]
+    yield from table(("splits taken back", *(f"F1 lost, {kind}" for kind in KINDS)), rows)
+    lists = {kind: figures.get(f"merge.split_categories.{kind}") for kind in KINDS}
+    if any(lists.values()):
+        yield from ("", "Symbols that keep two subcategories when 80 % are taken back:", "")
+        both = set(lists["generative"] or ()) & set(lists["discriminative"] or ())
+        for name, chosen in (
+            ("both", sorted(both)),
+            *((f"{k} only", sorted(set(lists[k] or ()) - both)) for k in KINDS),
+        ):
+            symbols = ", ".join(f"`{symbol}`" for symbol in chosen)
+            yield f"* {name}: {symbols or 'none'}"
+
+
+def best(figures: Figures) -> Iterator[str]:
+    """The grammars that were chosen."""
+    rows = [
+        (text, paper, shown(figures, f"best.{key}", form))
+        for text, paper, key, form in (
+            *(
+                (f"WSJ sample, dev F1, {text}", "", f"wsj.candidates.{key}.dev_f1", ".2f")
+                for key, text in (
+                    ("generative", "a generative grammar"),
+                    ("discriminative", "its finest level trained discriminatively"),
+                    ("generative4", "four generative ones"),
+                    ("both", "all five"),
+                )
+            ),
+            ("WSJ sample, test F1", "88.3", "wsj.test_f1", ".2f"),
+            ("WSJ sample, test exact match", "", "wsj.test_exact", ".2f"),
+            ("EWT, grammars", "", "ewt.grammars", "d"),
+            ("EWT, dev F1", "", "ewt.dev_f1", ".2f"),
+            ("EWT, dev exact match", "", "ewt.dev_exact", ".2f"),
+            ("EWT, CPU ms a sentence", "", "ewt.ms_per_sentence", ".2f"),
+        )
+        if f"best.{key}" in figures
+    ]
+    if rows:
+        yield from ("", "## The best grammars")
+        yield from table(("", "paper, section 22 or 23", "here"), rows)
+
+
+# Part of the script: what it adds to the report.
+SECTIONS = {
+    "tune": strengths,
+    "table1": table1,
+    "l1": lambda figures: table2(figures, ["l1"]),
+    "l2": lambda figures: table2(figures, ["l2"]),
+    "uniform": uniform,
+    "pruning": pruning,
+    "merge": merging,
+    "cost": cost,
+    "best": best,
+}
+
+
+# --- plots ----------------------------------------------------------------------------------------
+COLOURS = {
+    "none": "#555555",
+    "coarse_to_fine": "#0072b2",
+    "cached": "#d55e00",
+    "generative": "#0072b2",
+    "discriminative": "#d55e00",
+}
+PRUNED = tuple(REGIMES.items())
+
+
+def plot(figures: Figures, path: Path) -> bool:
+    """Figures 2(a), 2(b) and 3(a) as SVG and PNG, as far as there are any; False if there are none.
+
+    The files do not change where the figures do not.
+    """
+    panels = [
+        (
+            "Figure 2(a): constituents a sentence",
+            "subcategories",
+            {t: _curve(figures, NUMBERS, f"pruning.{{}}.{r}.constituents") for r, t in PRUNED},
+        ),
+        (
+            "Figure 2(b): a pass over the training sentences, CPU s",
+            "subcategories",
+            {t: _curve(figures, NUMBERS, f"pruning.{{}}.{r}.seconds") for r, t in PRUNED},
+        ),
+        (
+            "Figure 3(a): F1 lost by merging",
+            "splits taken back, percent",
+            {k: _curve(figures, PERCENTS, f"merge.{{}}.f1_loss.{k}") for k in KINDS},
+        ),
+    ]
+    panels = [panel for panel in panels if any(panel[2].values())]
+    if not panels:
+        return False
+    pyplot = pyplot_for(path)
+    names = {text: regime for regime, text in PRUNED}
+    figure, axes = pyplot.subplots(
+        1, len(panels), figsize=(6 * len(panels), 4.5), layout="constrained", squeeze=False
+    )
+    for own, (title, label, curves) in zip(axes[0], panels, strict=True):
+        for name, points in curves.items():
+            if points:
+                colour = COLOURS[names.get(name, name)]
+                own.plot(*zip(*points, strict=True), "o-", color=colour, label=name)
+        own.set(title=title, xlabel=label)
+        if label == "subcategories":
+            own.set_xscale("log", base=2)
+            own.set_yscale("log")
+            own.set_xticks(NUMBERS, [str(number) for number in NUMBERS])
+        own.legend()
+    save_plot(figure, path)
+    pyplot.close(figure)
+    return True
+
+
+def _curve(figures: Figures, places: Iterable[int], key: str) -> list[tuple[int, float]]:
+    return [(n, figures[key.format(n)]) for n in places if key.format(n) in figures]

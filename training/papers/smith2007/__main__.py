@@ -1,0 +1,236 @@
+"""Smith, Vail & Lafferty (2007): every estimator of the paper on CoNLL-2000, NP chunks.
+
+    python corpora/fetch.py conll2000
+    pip install matplotlib python-crfsuite
+    python -m training.papers.smith2007 --jobs 2
+
+Writes training/results/smith2007.json, .md, .svg and .png: tables 1 and 2, figures 1 to 3, and the
+result with input-only features, next to those of the paper. What is finished is kept in
+training/work/smith2007/ and is not done again: remove the folder to begin anew.
+
+Parts: the grids over c of `hmm`, `crf`, `memm`, `pl` and `m_est`, on all training sentences, with
+both sets of features; `q0`, other base distributions; `input_only`; `curves`, the same estimators
+on fewer sentences. Then `test`: the models with the best F1 on tuning data read the test data,
+once. `times`: training times, one process at a time, CRFsuite's among them if it is installed.
+`beyond`: what goes beyond the paper (beyond.py). A part alone needs those before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from importlib.util import find_spec
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+# Before NumPy is there: figures are CPU seconds of one thread.
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+
+import srsly
+from tqdm import tqdm
+
+from spacy_structlearn.learning.training import write_bytes
+from spacy_structlearn.sequence.model import ChainModel
+from training.common.recording import CORPORA, RESULTS, ROOT, record
+from training.papers.smith2007 import models, report, times
+from training.papers.smith2007.models import Grid
+
+WORK = ROOT / "training" / "work" / "smith2007"
+NAME = "smith2007"
+SIZES = (500, 1000, 2000, 4000)
+N_TRAIN = 8036
+ESTIMATORS = ("hmm", "crf", "memm", "pl", "m_est")
+GRIDS: dict[str, tuple[Grid, ...]] = {
+    "hmm": (Grid("hmm_features", "hmm"),),
+    "crf": (Grid("hmm_features", "crf"), Grid("extended", "crf")),
+    "memm": (Grid("hmm_features", "memm"), Grid("extended", "memm")),
+    "pl": (Grid("hmm_features", "pl"), Grid("hmm_features", "pl_joint"), Grid("extended", "pl")),
+    "m_est": (Grid("hmm_features", "m_est"), Grid("extended", "m_est")),
+    "q0": (Grid("extended", "lu", by=("f1", "p")), Grid("extended", "empirical")),
+    "input_only": (Grid("extended", "input_only"),),
+    "curves": tuple(
+        Grid("hmm_features" if method == "hmm" else "extended", method, n)
+        for n in SIZES
+        for method in ESTIMATORS
+    ),
+}
+# The names of the chosen models in the results: their grid, and the score that chose them.
+CHOSEN: dict[str, tuple[Grid, str]] = {
+    **{
+        f"{grid.features}.{grid.method}": (grid, "f1")
+        for part in ESTIMATORS
+        for grid in GRIDS[part]
+    },
+    "q0.hmm": (Grid("extended", "m_est"), "f1"),
+    "q0.lu_f1": (GRIDS["q0"][0], "f1"),
+    "q0.lu_precision": (GRIDS["q0"][0], "p"),
+    "q0.empirical": (GRIDS["q0"][1], "f1"),
+    "input_only.m_est": (GRIDS["input_only"][0], "f1"),
+}
+PARTS = (*GRIDS, "test", "times", "beyond")
+# Approximate CPU seconds of a model on all sentences, for the estimate of the time left.
+SECONDS = {"crf": 8.5, "memm": 6.0, "pl": 7.0, "pl_joint": 2.2, "hmm": 0.2, "input_only": 8.0}
+SECONDS_OF_M_ESTIMATION = 4.0
+
+
+# --- grids ----------------------------------------------------------------------------------------
+def train(
+    grids: Sequence[Grid], args: argparse.Namespace, strengths: Sequence[float | None]
+) -> None:
+    """All models of some grids that are not finished, several grids at a time."""
+    todo = [grid for grid in grids if grid.missing(args.work, strengths)]
+    if not todo:
+        return
+    # The longest first, so that all processes end at about the same time.
+    todo.sort(key=lambda grid: _seconds(grid) * len(grid.missing(args.work, strengths)))
+    todo.reverse()
+    missing = [(grid, c) for grid in todo for c in grid.missing(args.work, strengths)]
+    form = "{percentage:3.0f}%|{bar}| {elapsed} done, {remaining} left{postfix}"
+    with (
+        ProcessPoolExecutor(args.jobs, get_context("spawn")) as pool,
+        tqdm(total=sum(_seconds(grid) for grid, _ in missing), bar_format=form) as bar,
+    ):
+        pending = [pool.submit(grid.run, args.corpora, args.work, strengths) for grid in todo]
+        n = len(missing)
+        try:
+            while missing:
+                for grid, c in [run for run in missing if run[0].path(args.work, run[1]).exists()]:
+                    missing.remove((grid, c))
+                    tqdm.write(_line(grid, srsly.read_json(grid.path(args.work, c))))
+                    bar.update(_seconds(grid))
+                bar.set_postfix_str(f"{n - len(missing)} of {n} models")
+                for future in pending:
+                    if future.done():
+                        future.result()  # an error of a process is one here, at once
+                time.sleep(0.5)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _line(grid: Grid, run: dict[str, Any]) -> str:
+    c = "none" if run["c"] is None else f"{run['c']:.3g}"
+    return (
+        f"{grid.name:28} c {c:>6}: tuning F1 {run['tuning_f1']:.2f}, "
+        f"{run['iterations']} iterations, {run['cpu_s']:.1f} CPU s"
+    )
+
+
+def _seconds(grid: Grid) -> float:
+    whole = SECONDS.get(grid.method, SECONDS_OF_M_ESTIMATION)
+    if grid.features == "hmm_features" and grid.method in ("crf", "memm", "pl", "m_est"):
+        whole /= 3
+    return whole * (1.0 if grid.n is None else grid.n / 8000)
+
+
+def tuning_figures(work: Path) -> dict[str, Any]:
+    """Of the chosen models of all grids that are finished."""
+    figures: dict[str, Any] = {}
+    for name, (grid, by) in CHOSEN.items():
+        if grid.is_finished(work):
+            run = models.chosen(grid.runs(work), by)
+            figures |= {f"{name}.{key}": value for key, value in run.items()}
+    # Points of a figure are lists: a strength or a size is no name.
+    for method in ESTIMATORS:
+        sizes, points = [], []
+        for n in (*SIZES, None):
+            grid = Grid("hmm_features" if method == "hmm" else "extended", method, n)
+            if not grid.is_finished(work):
+                continue
+            runs, size = grid.runs(work), n or N_TRAIN
+            sizes.append([size, models.chosen(runs, "f1")["tuning_f1"]])
+            points += [[size, run["c"], run["cpu_s"], run["tuning_f1"]] for run in runs]
+        if sizes:
+            figures[f"figure_2.{method}"] = sizes
+            figures[f"figure_3.{method}"] = points
+    return figures
+
+
+# --- test -----------------------------------------------------------------------------------------
+def test_figures(args: argparse.Namespace) -> dict[str, Any]:
+    """Of the chosen models whose grids are finished; each is read once."""
+    figures: dict[str, Any] = {}
+    data = None
+    for name, (grid, by) in CHOSEN.items():
+        if not grid.is_finished(args.work):
+            print(f"{name}: its grid is not finished", file=sys.stderr)
+            continue
+        path = args.work / f"{grid.name}.{by}.test.json"
+        if not path.exists():
+            data = data or models.test_data(args.corpora)
+            model = ChainModel.from_bytes(grid.model_path(args.work, by).read_bytes())
+            score = models.percentages(data.score(model), "test")
+            write_bytes(path, srsly.json_dumps(score).encode())
+        figures |= {f"{name}.{key}": value for key, value in srsly.read_json(path).items()}
+        print(f"{name:28} test F1 {figures[f'{name}.test_f1']:.2f}")
+    return figures
+
+
+# --- times ----------------------------------------------------------------------------------------
+def time_figures(args: argparse.Namespace) -> dict[str, Any]:
+    """Figure 1, and CPU time next to that of our CRF and of CRFsuite."""
+    if find_spec("pycrfsuite") is None:
+        print("python-crfsuite is not installed: its time is left out", file=sys.stderr)
+    strengths = {}
+    for method in ESTIMATORS:
+        grid = GRIDS[method][-1]
+        if not grid.is_finished(args.work):
+            sys.exit(f"times need the chosen c: run --only {method} before")
+        strengths[method] = models.chosen(grid.runs(args.work), "f1")["c"]
+    found = []
+    with tqdm(total=times.count(), unit="run") as bar:
+        for name, figures in times.times(args.corpora, args.work, strengths):
+            if figures is None:
+                bar.set_postfix_str(name)
+                continue
+            found.append((name, figures))
+            tqdm.write(f"{name:24} {figures['cpu_s']:8.2f} CPU s, {figures['iterations']} it.")
+            bar.update()
+    return times.summary(found)
+
+
+# --- beyond the paper -----------------------------------------------------------------------------
+def beyond_figures(args: argparse.Namespace) -> dict[str, Any]:
+    """Those of beyond.py, whose keys begin with "beyond."; see `report.frontier`."""
+    if find_spec("smith_beyond") is None:
+        return {}
+    from training.papers.smith2007.beyond import figures
+
+    return figures(args.corpora, args.work, args.jobs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
+    parser.add_argument("--work", type=Path, default=WORK, help="what is finished")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of the grids")
+    parser.add_argument("--only", choices=PARTS, help="one part; default: all")
+    parser.add_argument("--c", type=float, help="one strength of the grids; default: all")
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    parts = PARTS if args.only is None else (args.only,)
+    strengths = models.STRENGTHS if args.c is None else (_nearest(args.c),)
+    train([grid for part in parts for grid in GRIDS.get(part, ())], args, strengths)
+    record(NAME, tuning_figures(args.work))
+    for part, figures in (
+        ("test", test_figures),
+        ("times", time_figures),
+        ("beyond", beyond_figures),
+    ):
+        if part in parts:
+            record(NAME, figures(args))
+    report.write(RESULTS, NAME)
+
+
+def _nearest(c: float) -> float:
+    """The strength of the grid that is meant by, say, 0.215."""
+    return min((s for s in models.STRENGTHS if s is not None), key=lambda s: abs(s - c))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,412 @@
+"""Beyond Smith, Vail & Lafferty (2007): a better base distribution, and what else was tried.
+
+Called by papers/smith2007, and alone without test data:
+
+    python -m training.papers.smith2007.beyond
+
+`beyond.best_m_est` is M-estimation from the specialised HMM (`sequence.specialized`), its c chosen
+on tuning data; `beyond.specialized` are steps on the way there, `beyond.steps` what else was tried:
+richer emissions of the paper's HMM, and further M-steps. `beyond.frontier` has accuracy
+next to CPU seconds, from symbol ids to a model, features included, of it and its rivals.
+`beyond.crf_from_m_est` and `beyond.crf_from_perceptron` tell how many iterations of the CRF are
+saved by starting from another model; `beyond.selection` trains the CRF on the features
+with the largest M-estimates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from pathlib import Path
+from statistics import median
+from time import process_time
+from typing import Any
+
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+
+import numpy as np
+import srsly
+from numpy.typing import NDArray
+from spacy.lang.lex_attrs import word_shape
+
+from spacy_structlearn.learning.training import write_bytes
+from spacy_structlearn.optimize.lbfgs import LBFGS
+from spacy_structlearn.optimize.m_estimation import DualCoordinateDescent
+from spacy_structlearn.sequence.base import BaseDistribution
+from spacy_structlearn.sequence.conditional import ChainLikelihood
+from spacy_structlearn.sequence.data import SequenceData
+from spacy_structlearn.sequence.features import SHA_PEREIRA, Templates
+from spacy_structlearn.sequence.hmm import close_columns
+from spacy_structlearn.sequence.m_estimation import ChainStatistics, GoldCounts, Minimization
+from spacy_structlearn.sequence.model import ChainModel
+from spacy_structlearn.sequence.perceptron import PerceptronTrainer
+from spacy_structlearn.sequence.settings import MEstimationSettings, PerceptronSettings
+from spacy_structlearn.sequence.specialized import CentredCounts, SpecializedHMM
+from spacy_structlearn.sequence.training import LBFGS_MEMORY
+from training.papers.smith2007 import models
+from training.papers.smith2007.models import LABELS, Data
+
+BEST = MEstimationSettings(templates=SHA_PEREIRA, base="specialized", tolerance=1e-2)
+C = 0.25
+L2 = 1.0  # of the CRF, c = 1
+EPOCHS = (1, 2, 3, 5, 10)
+ITERATIONS = (20, 30, 40, 60, 100)
+OPTIMUM = 1e-4
+"""Relative distance from the optimum at which iterations are compared."""
+REPEATS = 3
+KEPT = (10_000, 50_000)
+COLUMNS = ("ORTH", "TAG", "SUFFIX", "SHAPE")
+"""Of data; most have the first two alone."""
+PAPER = MEstimationSettings(templates=SHA_PEREIRA, tolerance=1e-3)
+EMITTED: dict[str, tuple[tuple[str, ...], ...]] = {
+    "word_and_tag_apart": (("ORTH",), ("TAG",)),
+    "word_with_classes": (("ORTH", "SUFFIX", "SHAPE"), ("TAG",)),
+    "word_with_tag": (("ORTH", "TAG"),),
+}
+M_STEPS = (1, 2, 4, 8)
+STRENGTHS = (10.0, 30.0, 100.0)
+"""c of M-steps one after another: from the largest of the paper's grid on."""
+Figures = dict[str, Any]
+Named = Iterator[tuple[str, Figures]]
+
+
+def figures(corpora: Path, work: Path, jobs: int) -> Figures:
+    """All figures; the test data are read once, by the M-estimate that is best on tuning data.
+
+    jobs: not used, times are measured one after another.
+    """
+    path = work / "beyond.json"
+    if not path.exists():
+        found, model = explore(corpora)
+        score = models.percentages(models.test_data(corpora).score(model), "test")
+        found |= {f"beyond.best_m_est.{key}": value for key, value in score.items()}
+        write_bytes(path, srsly.json_dumps(found).encode())
+    return srsly.read_json(path)
+
+
+def explore(corpora: Path) -> tuple[Figures, ChainModel]:
+    """All that is measured on tuning data, printed as it is found, and the best M-estimate."""
+    data, tuning = models.training_data(corpora), models.tuning_data(corpora)
+    best, model = grid(data, tuning)
+    found: Figures = {}
+    for part in (
+        iter([("best_m_est", best)]),
+        steps(data, tuning),
+        emissions(corpora),
+        m_steps(data, tuning),
+        frontier(data, tuning, best["c"]),
+        initialisers(data),
+        selection(data, tuning),
+    ):
+        for name, figures_of_part in part:
+            for key, value in figures_of_part.items():
+                found[f"beyond.{name}.{key}"] = value
+                print(f"beyond.{name}.{key:48} {value}", flush=True)
+    return found, model
+
+
+# --- M-estimation from the specialised HMM --------------------------------------------------------
+def grid(data: Data, tuning: Data) -> tuple[Figures, ChainModel]:
+    """The best c of the paper's grid, with its F1 and CPU seconds."""
+    runs = []
+    start = process_time()
+    statistics = ChainStatistics(BEST, *data, LABELS)
+    preparation = process_time() - start
+    for c in filter(None, models.STRENGTHS):
+        start = process_time()
+        model = statistics.corrected(Minimization(statistics, 1 / c).run())
+        seconds = preparation + process_time() - start
+        runs.append(({"c": c, "cpu_s": seconds, **f1(tuning, model)}, model))
+    best, model = max(runs, key=lambda run: run[0]["tuning_f1"])
+    return {**best, "features": len(statistics.expectations)}, model
+
+
+def steps(data: Data, tuning: Data) -> Named:
+    """Tuning F1 without some part of what makes it good."""
+    statistics = ChainStatistics(BEST, *data, LABELS)
+    nothing = np.zeros(len(statistics.expectations))
+    yield "specialized.q0_alone", f1(tuning, statistics.corrected(nothing))
+    closed, _ = close_columns(data.columns)
+    base = statistics.base
+    assert isinstance(base, SpecializedHMM)
+    sentences = np.repeat(np.arange(len(data.offsets) - 1), np.diff(data.offsets))
+    for name, n_folds, examples in (
+        ("judged_by_itself", 1, None),
+        ("example_a_sentence", 10, sentences),
+        ("whole", 10, None),
+    ):
+        residuals = base.residuals(n_folds)
+        counts = CentredCounts(statistics.model, closed, data.offsets, residuals, examples)
+        descent = DualCoordinateDescent(
+            *counts.distinct(np.zeros(counts.shape[1])),
+            c=C * counts.shape[0],
+            tolerance=BEST.tolerance,
+        ).run(BEST.max_iterations)
+        statistics.model.weights[:] = 0.0
+        statistics.counts = counts
+        weights = descent.c * counts.rmatvec(descent.alpha / len(descent.alpha))
+        yield f"specialized.{name}", f1(tuning, statistics.corrected(weights))
+
+
+# --- what else was tried --------------------------------------------------------------------------
+def emissions(corpora: Path) -> Named:
+    """Richer emissions of the paper's HMM: each with its best c of the paper's grid.
+
+    Vocabularies of suffixes and shapes are closed too, so that an unknown word has those of its
+    own unless they are new themselves.
+    """
+    train = models.training_sentences(corpora)
+    tuning = models.read(corpora / "conll2000" / "train.txt.gz")[-models.N_TUNING :]
+    data, tuning = with_classes(train), with_classes(tuning)
+    for name, emitted in EMITTED.items():
+        settings = replace(PAPER, emitted=emitted)
+        own = read_by(data, settings.columns)
+        start = process_time()
+        statistics = ChainStatistics(settings, *own, LABELS)
+        preparation = process_time() - start
+        alone = f1(tuning, statistics.corrected(np.zeros(len(statistics.expectations))))
+        runs = []
+        for c in filter(None, models.STRENGTHS):
+            start = process_time()
+            model = statistics.corrected(Minimization(statistics, 1 / c).run())
+            seconds = preparation + process_time() - start
+            runs.append({"c": c, "cpu_s": seconds, **f1(tuning, model)})
+        best = max(runs, key=itemgetter("tuning_f1"))
+        yield f"steps.{name}", {**best, "q0_alone_f1": alone["tuning_f1"]}
+
+
+def with_classes(sentences: list[Any]) -> Data:
+    """Data with all `COLUMNS`: suffixes of three characters, and shapes as spaCy has them."""
+    data = models.as_data(sentences)
+    classes = models.as_data(
+        [[(word[-3:], word_shape(word), iob) for word, _, iob in rows] for rows in sentences]
+    )
+    return data._replace(columns=np.hstack([data.columns, classes.columns]))
+
+
+@dataclass(frozen=True, eq=False)
+class Corrected(BaseDistribution):
+    """The labels of an estimate, for sentences that are given: see `posterior_expectations`."""
+
+    model: ChainModel
+
+    def to_chain_model(self, encoding: str = "IOB2") -> ChainModel:
+        return self.model
+
+
+def m_steps(data: Data, tuning: Data) -> Named:
+    """M-steps one after another: each has as q0 the estimate before, of the training sentences.
+
+    A step makes one forward-backward of that estimate. The first has the empirical base.
+    """
+    closed, _ = close_columns(data.columns)
+    for c in STRENGTHS:
+        start = process_time()
+        statistics = ChainStatistics(replace(PAPER, base="empirical"), *data, LABELS)
+        q0 = statistics.base
+        assert isinstance(q0, BaseDistribution)
+        model = statistics.corrected(Minimization(statistics, 1 / c).run())
+        seconds = process_time() - start
+        for n in range(1, max(M_STEPS) + 1):
+            if n > 1:
+                start = process_time()
+                q0 = Corrected(q0.labels, q0.t, q0.emissions, model)
+                expected = q0.posterior_expectations(statistics.model, closed, data.offsets)
+                statistics.base = q0
+                statistics.expectations = statistics.counts.vector(*expected)
+                del statistics.distinct  # which is of other expectations
+                model = statistics.corrected(Minimization(statistics, 1 / c).run())
+                seconds += process_time() - start
+            if n in M_STEPS:
+                yield f"steps.m_steps_{n}_c_{c:.0f}", {"cpu_s": seconds, **f1(tuning, model)}
+
+
+# --- accuracy over time ---------------------------------------------------------------------------
+def frontier(data: Data, tuning: Data, c: float) -> Named:
+    """CPU seconds and tuning F1 of some ways to train; those of one are one run."""
+    for name, settings, strength in (
+        ("m_est_paper", PAPER, 1.0),
+        ("m_est_specialized", BEST, c),
+    ):
+        start = process_time()
+        statistics = ChainStatistics(settings, *data, LABELS)
+        model = statistics.corrected(Minimization(statistics, 1 / strength).run())
+        seconds = process_time() - start
+        yield f"frontier.{name}", {"cpu_s": seconds, **f1(tuning, model)}
+    start = process_time()
+    model, columns = featurised(data)
+    perceptron = perceptron_of(model, columns, data)
+    seconds = process_time() - start
+    for epoch in range(1, max(EPOCHS) + 1):
+        start = process_time()
+        perceptron.step()
+        model = perceptron.parameters()
+        seconds += process_time() - start
+        if epoch in EPOCHS:
+            yield f"frontier.perceptron_{epoch}", {"cpu_s": seconds, **f1(tuning, model)}
+    start = process_time()
+    model, columns = featurised(data)
+    objective = ChainLikelihood(model, columns, *data[1:], l2=L2)
+    optimizer = lbfgs(objective.parameters())
+    seconds = process_time() - start
+    while optimizer.n_iterations < max(ITERATIONS):
+        start = process_time()
+        optimizer.step(objective.value_and_grad)
+        seconds += process_time() - start
+        if optimizer.n_iterations in ITERATIONS:
+            objective.write(optimizer.x)
+            name = f"frontier.crf_{optimizer.n_iterations}"
+            yield name, {"cpu_s": seconds, **f1(tuning, model)}
+
+
+def featurised(
+    data: Data, templates: tuple[str, ...] = SHA_PEREIRA
+) -> tuple[ChainModel, NDArray[np.uint64]]:
+    """An untrained model of second order, and the closed columns that it reads."""
+    closed, vocabularies = close_columns(data.columns)
+    own = [("ORTH", "TAG").index(name) for name in Templates(templates).columns]
+    columns = np.ascontiguousarray(closed[:, own])
+    model = ChainModel.build(
+        columns, *data[1:], LABELS, templates, 1, order=2, pair_features=True, encoding="IOB2"
+    )
+    model.vocabularies = {
+        name: vocabularies[place] for name, place in zip(model.templates.columns, own, strict=True)
+    }
+    return model, columns
+
+
+def f1(tuning: Data, model: ChainModel) -> Figures:
+    return {"tuning_f1": 100 * read_by(tuning, model.templates.columns).score(model).f1}
+
+
+def read_by(data: Data, names: Sequence[str]) -> Data:
+    """The data with these columns alone."""
+    places = [COLUMNS.index(name) for name in names]
+    return data._replace(columns=np.ascontiguousarray(data.columns[:, places]))
+
+
+# --- starting points of the CRF -------------------------------------------------------------------
+def initialisers(data: Data) -> Named:
+    """Iterations and CPU seconds of the CRF to the same loss, from zero and from other models.
+
+    Other models are scaled so that their loss is lowest; seconds count what all of that costs. They
+    are medians of runs that take turns.
+    """
+    model, columns = featurised(data)
+    objective = ChainLikelihood(model, columns, *data[1:], l2=L2)
+    zero = objective.parameters()
+    optimum = (descend(objective, zero, 0.0).value or 0.0) * (1 + OPTIMUM)
+    n: dict[str, int] = {}
+    seconds: dict[str, list[float]] = {"zero": [], "m_est": [], "perceptron": []}
+    for _ in range(REPEATS):
+        for name, start in (("zero", None), ("m_est", m_estimate), ("perceptron", perceptron)):
+            begin = process_time()
+            x = zero
+            if start is not None:
+                model.weights[:] = 0.0
+                model.transitions[np.isfinite(model.transitions)] = 0.0
+                model.adopt(start(data))
+                x = objective.parameters()
+                scaled = [scale * x for scale in (1.0, 0.5, 0.3, 0.2, 0.1)]
+                x = min(scaled, key=lambda x: objective.value_and_grad(x)[0])
+            n[name] = descend(objective, x, optimum).n_iterations
+            seconds[name].append(process_time() - begin)
+    of_zero = median(seconds["zero"])
+    yield "crf_from_zero", {"iterations": n["zero"], "cpu_s": of_zero}
+    for name in ("m_est", "perceptron"):
+        yield (
+            f"crf_from_{name}",
+            {
+                "iterations": n[name],
+                "iterations_from_zero": n["zero"],
+                "iterations_saved": n["zero"] - n[name],
+                "cpu_saved": of_zero - median(seconds[name]),
+            },
+        )
+
+
+def m_estimate(data: Data) -> ChainModel:
+    """That whose loss is lowest among those that were tried: the paper's with empirical q0."""
+    statistics = ChainStatistics(
+        MEstimationSettings(templates=SHA_PEREIRA, base="empirical"), *data, LABELS
+    )
+    model = statistics.corrected(Minimization(statistics, 0.1).run())
+    # What is added to all labels alike makes no difference but to the penalty.
+    labels = model.weights[:, : len(LABELS)]
+    labels -= labels.mean(axis=1, keepdims=True)
+    return model
+
+
+def perceptron(data: Data) -> ChainModel:
+    """Three epochs."""
+    model, columns = featurised(data)
+    averaged = perceptron_of(model, columns, data)
+    for _ in range(3):
+        averaged.step()
+    return averaged.parameters()
+
+
+def perceptron_of(model: ChainModel, columns: NDArray[np.uint64], data: Data) -> PerceptronTrainer:
+    tags = tuple(np.array(LABELS)[data.label_ids].tolist())
+    sentences = SequenceData(columns, data.offsets, tags)
+    return PerceptronTrainer(PerceptronSettings(), model, [sentences])
+
+
+def descend(objective: ChainLikelihood, x: NDArray[np.float64], goal: float) -> LBFGS:
+    """Iterations from x until the loss is `goal`, or no more can be done."""
+    optimizer = lbfgs(x)
+    while optimizer.n_iterations < 400 and optimizer.step(objective.value_and_grad):
+        if (optimizer.value or 0.0) <= goal:
+            break
+    return optimizer
+
+
+def lbfgs(x: NDArray[np.float64]) -> LBFGS:
+    return LBFGS(x, memory=LBFGS_MEMORY, gradient_tolerance=0.0, value_tolerance=1e-7)
+
+
+# --- features chosen by the M-estimate ------------------------------------------------------------
+def selection(data: Data, tuning: Data) -> Named:
+    """Tuning F1 of 100 iterations of the CRF with k features: those of greatest magnitude by the
+    M-estimate or by the first step towards it, or the most frequent ones."""
+    statistics = ChainStatistics(BEST, *data, LABELS)
+    model, columns = featurised(data)
+    supported = model.supported
+    places = {
+        "by_m_est": Minimization(statistics, 1 / C).run(),
+        "by_gradient": statistics.counts.rmatvec(np.ones(statistics.counts.shape[0])),
+    }
+    frequent = GoldCounts(model, columns, *data[1:])
+    counts = frequent.rmatvec(np.ones(frequent.shape[0]))
+    of_weights = frequent.places < model.weights.size
+    orders = {
+        "most_frequent": frequent.places[of_weights][np.argsort(-counts[of_weights])],
+        **{name: statistics.counts.places[np.argsort(-np.abs(w))] for name, w in places.items()},
+    }
+    for name, order in orders.items():
+        for k in KEPT:
+            chosen = np.zeros(model.weights.size, dtype=np.bool_)
+            chosen[order[:k]] = True
+            model.weights[:] = 0.0
+            model.transitions[np.isfinite(model.transitions)] = 0.0
+            model.supported = chosen.reshape(model.weights.shape) & supported
+            objective = ChainLikelihood(model, columns, *data[1:], l2=L2)
+            optimizer = lbfgs(objective.parameters())
+            while optimizer.n_iterations < 100 and optimizer.step(objective.value_and_grad):
+                pass
+            objective.write(optimizer.x)
+            yield f"selection.{name}.features_{k}", f1(tuning, model)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--corpora", type=Path, default=os.environ.get("STRUCTLEARN_CORPORA"))
+    args = parser.parse_args()
+    explore(args.corpora)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""Training times of the estimators of Smith, Vail & Lafferty (2007, figure 1), and of CRFsuite.
+
+Every measurement is a process of its own, on one thread, and only one runs at a time; CPU seconds
+are from symbol ids in memory to a model, features included. All have the extended features and the
+c that was chosen on tuning data. "iterations_100" is L-BFGS as in the paper, "converged" each
+estimator until its own criterion is met: L-BFGS, ours and CRFsuite's, until the loss falls by less
+than 0.001 % an iteration (a mean of ten); M-estimation, by its dual, until the duality gap is below
+0.01 %. M-estimation, our CRF and CRFsuite, which are compared with one another, are measured in
+turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from time import process_time
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import srsly
+
+from spacy_structlearn.learning.training import write_bytes
+from spacy_structlearn.optimize.m_estimation import MEstimationObjective
+from spacy_structlearn.sequence.base import BaseDistribution
+from spacy_structlearn.sequence.m_estimation import ChainStatistics, Minimization
+from spacy_structlearn.sequence.settings import MEstimationSettings
+from training.common.conll2000 import Sentence, attributes
+from training.common.process import measured
+from training.common.recording import peak_mb
+from training.papers.smith2007 import models
+
+CONVERGED = models.Limits(1000, 1e-5)
+RUNS = 3
+COMPARED = ("m_est.converged", "crf.converged", "crfsuite.converged")
+SINGLE = (
+    "hmm.converged",
+    "memm.converged",
+    "pl.converged",
+    "m_est.iterations_100",
+    "crf.iterations_100",
+    "memm.iterations_100",
+    "pl.iterations_100",
+)
+Figures = dict[str, Any]
+
+
+def times(
+    corpora: Path, work: Path, strengths: Mapping[str, float | None]
+) -> Iterator[tuple[str, Figures | None]]:
+    """Yield all measurements, those that are kept in `work` from there: name, and its figures.
+
+    strengths: the chosen c of each method; CRFsuite has that of "crf". Each is announced by its
+    name without figures first.
+    """
+    compared = [name for name in COMPARED if "suite" not in name or find_spec("pycrfsuite")]
+    order = [(name, run) for run in range(RUNS) for name in compared]
+    for name, run in [*order, *((name, 0) for name in SINGLE)]:
+        yield name, None
+        method = name.split(".")[0]
+        path = work / f"times.{name}.{run}.json"
+        if not path.exists():
+            c = strengths["crf" if method == "crfsuite" else method]
+            write_bytes(
+                path,
+                srsly.json_dumps(measured(__spec__.name, name, corpora, json.dumps(c))).encode(),
+            )
+        yield name, srsly.read_json(path)
+
+
+def count() -> int:
+    """How many measurements there are."""
+    return RUNS * len(COMPARED) + len(SINGLE)
+
+
+def summary(measured: Iterable[tuple[str, Figures]]) -> Figures:
+    """The figures of the results: medians by keys joined by dots."""
+    runs: dict[str, list[Figures]] = {}
+    for name, figures in measured:
+        runs.setdefault(name, []).append(figures)
+    medians = {
+        name: {key: median(run[key] for run in found) for key in found[0]}
+        for name, found in runs.items()
+    }
+    result: Figures = {}
+    for name, figures in medians.items():
+        result[f"cpu_s.{name}"] = figures["cpu_s"]
+        result[f"iterations.{name}"] = figures["iterations"]
+        result[f"peak_mb.{name}"] = figures["peak_mb"]
+    # Counting is done in one step.
+    result["cpu_s.hmm.iterations_100"] = result["cpu_s.hmm.converged"]
+    ours = medians["m_est.converged"]
+    result |= {
+        "cpu_s.m_est.expectations": ours["expectations"],
+        "cpu_s.m_est.features": ours["features"],
+        "cpu_s.m_est.total": ours["cpu_s"],
+        "ratio.cpu.our_crf_over_m_est": medians["crf.converged"]["cpu_s"] / ours["cpu_s"],
+    }
+    if "crfsuite.converged" in medians:
+        peer = medians["crfsuite.converged"]["cpu_s"]
+        result["ratio.cpu.crfsuite_over_m_est"] = peer / ours["cpu_s"]
+    return result
+
+
+# --- workers --------------------------------------------------------------------------------------
+def train(method: str, limits: models.Limits, c: float | None, corpora: Path) -> Figures:
+    """Any estimator of the grids, by L-BFGS."""
+    data = models.training_data(corpora)
+    start = process_time()
+    prepared = models.prepare("extended", method, data, limits)
+    _, iterations = prepared.fit(c)
+    return {"cpu_s": process_time() - start, "iterations": iterations}
+
+
+def m_estimation(c: float | None, corpora: Path) -> Figures:
+    """M-estimation as the package does it, and what its parts take."""
+    data = models.training_data(corpora)
+    seconds: dict[str, float] = {}
+
+    expectations = BaseDistribution.expectations
+
+    def timed(*args: Any) -> tuple[np.ndarray, np.ndarray]:
+        start = process_time()
+        found = expectations(*args)
+        seconds["expectations"] = process_time() - start
+        return found
+
+    start = process_time()
+    settings = MEstimationSettings(templates=models.TEMPLATES["extended"], smoothing=0.0)
+    with mock.patch.object(BaseDistribution, "expectations", timed):
+        statistics = ChainStatistics(settings, *data, models.LABELS)
+    prepared = process_time()
+    minimization = Minimization(statistics, models.l2_of(c))
+    statistics.corrected(minimization.run())
+    return {
+        "cpu_s": process_time() - start,
+        "features": prepared - start - seconds["expectations"],
+        **seconds,
+        "iterations": minimization.n_iterations,
+    }
+
+
+def primal(c: float | None, corpora: Path) -> Figures:
+    """M-estimation by L-BFGS on the weights, as in the paper."""
+    data = models.training_data(corpora)
+    start = process_time()
+    settings = MEstimationSettings(templates=models.TEMPLATES["extended"], smoothing=0.0)
+    statistics = ChainStatistics(settings, *data, models.LABELS)
+    objective = MEstimationObjective(statistics.counts, statistics.expectations, c=c)
+    optimizer = models.minimized(
+        objective.value_and_grad, len(statistics.expectations), models.PAPER
+    )
+    statistics.corrected(optimizer.x)
+    return {"cpu_s": process_time() - start, "iterations": optimizer.n_iterations}
+
+
+def crfsuite(c: float | None, corpora: Path) -> Figures:
+    """The same predicates; a label is a pair of ours, so that a transition sees three."""
+    import pycrfsuite
+
+    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+    for rows in closed(models.training_sentences(corpora)):
+        before = ["O", *(iob for _, _, iob in rows)]
+        pairs = [f"{a} {iob}" for a, (_, _, iob) in zip(before, rows, strict=False)]
+        trainer.append(attributes(rows), pairs)
+    trainer.set_params(
+        {
+            "c1": 0.0,
+            "c2": 0.5 * models.l2_of(c),  # of |w|^2
+            "max_iterations": CONVERGED.max_iterations,
+            "delta": CONVERGED.tolerance,
+            "period": 10,
+        }
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        start = process_time()
+        trainer.train(str(Path(folder) / "model"))
+        seconds = process_time() - start
+    return {"cpu_s": seconds, "iterations": trainer.logparser.last_iteration["num"]}
+
+
+def closed(sentences: list[Sentence]) -> Iterator[Sentence]:
+    """The first token of each word and each tag is an unknown one."""
+    seen: set[tuple[int, str]] = set()
+
+    def known(column: int, text: str) -> str:
+        first = (column, text) not in seen
+        seen.add((column, text))
+        return "<unknown>" if first else text
+
+    for rows in sentences:
+        yield [(known(0, word), known(1, tag), iob) for word, tag, iob in rows]
+
+
+def _workers() -> dict[str, Callable[[float | None, Path], Figures]]:
+    found: dict[str, Callable[[float | None, Path], Figures]] = {
+        "m_est.converged": m_estimation,
+        "m_est.iterations_100": primal,
+        "crfsuite.converged": crfsuite,
+    }
+    for name in (*COMPARED, *SINGLE):
+        method, end = name.split(".")
+        limits = CONVERGED if end == "converged" else models.PAPER
+        found.setdefault(name, partial(train, method, limits))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="One measurement of papers/smith2007, as JSON.")
+    parser.add_argument("name", choices=_workers())
+    parser.add_argument("corpora", type=Path)
+    parser.add_argument("c", type=json.loads, help="null: no regulariser")
+    args = parser.parse_args()
+    figures = _workers()[args.name](args.c, args.corpora)
+    print(json.dumps({**figures, "peak_mb": peak_mb()}))
+
+
+if __name__ == "__main__":
+    main()

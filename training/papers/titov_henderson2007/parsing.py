@@ -1,0 +1,530 @@
+"""Titov & Henderson (2007), section 6.2: parsing with incremental sigmoid belief networks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from spacy_structlearn.errors import StructlearnError
+from spacy_structlearn.evaluation.evalb import EvalbScore, score_trees
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.isbn.decode import DerivationParser, joint_log_probabilities
+from spacy_structlearn.isbn.model import ISBN
+from spacy_structlearn.isbn.settings import ISBNSettings
+from spacy_structlearn.learning.training import write_bytes
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.tree import Tree
+from training.common.kept import run_training
+from training.common.parsers import Model, Run, default_parser
+from training.common.process import in_process
+from training.common.scoring import Figures, under
+from training.common.treebanks import PUNCTUATION
+from training.papers.titov_henderson2007.models import (
+    JACKKNIFED,
+    MAIN_TAGS,
+    NAME,
+    PARTS,
+    TAGS,
+    Short,
+    Tags,
+    bootstrap,
+    bracket_counts,
+    evaluated,
+    f1_of,
+    figures_of,
+    tagger_accuracy,
+    tags_of,
+    under_tags,
+)
+from training.papers.titov_henderson2007.rows import grammars
+
+MEANS = {"nn": "feed_forward", "mf": "mean_field"}
+BASE = ISBNSettings(signature="english")
+# As far as the paper tells: stochastic gradients of single sentences, learning rate and weight
+# decay lowered when accuracy on held-out sentences falls, and nothing of how unknown words look.
+PAPER = replace(BASE, dropout=0.0, averages=False, validation=0.05, signature="", normalization="")
+ADAM = replace(
+    BASE,
+    state_size=80,
+    dropout=0.2,
+    optimizer="adam",
+    batch_size=8,
+    learn_rate=0.005,
+    weight_decay=0.02,
+    max_iterations=12,
+)
+# What is compared where things are chosen.
+CANDIDATES: dict[str, dict[str, ISBNSettings]] = {
+    "ewt": {"paper": PAPER, "package": BASE, "adam": ADAM},
+    "wsj": {
+        name: replace(one, min_word_count=5)
+        for name, one in (("paper", PAPER), ("package", BASE), ("adam", ADAM))
+    },
+}
+SEEDS = (0, 1, 2)
+# What belongs to an optimizer.
+SCHEDULE = ("optimizer", "batch_size", "learn_rate", "weight_decay")
+SCHEDULE += ("averages", "validation", "max_iterations")
+# One setting at a time, around the one that is chosen; names without dots.
+SWEEPS: dict[str, dict[str, dict[str, Any]]] = {
+    "state_size": {str(n): {"state_size": n} for n in (20, 40, 80, 120)},
+    "batch_size": {str(n): {"batch_size": n} for n in (1, 8, 32)},
+    "dropout": {str(x).replace(".", "_"): {"dropout": x} for x in (0.0, 0.1, 0.2, 0.3)},
+    "optimizer": {
+        one.optimizer: {name: getattr(one, name) for name in SCHEDULE} for one in (BASE, ADAM)
+    },
+    "threshold": {str(n): {"min_word_count": n} for n in (5, 10, 20)},
+    "signature": {
+        "none": {"signature": "", "normalization": ""},
+        "shape": {"signature": "shape", "normalization": "typographic"},
+        "english": {"signature": "english", "normalization": "typographic"},
+    },
+}
+# Sweeps too, of parsing only: arguments of the parser.
+SEARCHED: dict[str, tuple[Any, ...]] = {
+    "beam": (1, 2, 5, 10, 20, 50),
+    "decoder": ("viterbi", "labelled_recall"),
+    "search": ("best_first", "word_synchronous"),
+}
+K = (20, 50)
+# Of the networks' log-probabilities next to the grammar's, and of each bracket.
+WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
+BIASES = (0.0, -0.5, -0.25, 0.25, 0.5, 0.75, 1.0)
+
+
+# --- training -------------------------------------------------------------------------------------
+class Plan(NamedTuple):
+    """What is to be trained: of a part of a corpus, with these settings."""
+
+    corpus: str
+    split: str
+    settings: ISBNSettings
+
+
+def network(run: Short, corpus: str, split: str, settings: ISBNSettings) -> tuple[ISBN, Figures]:
+    """The network of these trees and settings, trained unless it is kept; and the notes of its
+    training, which is on one thread: see `run_training`.
+    """
+    path = network_path(run, corpus, split, settings)
+    notes = path.with_suffix(".json")
+    if path.exists():
+        try:
+            found = ISBN.from_bytes(path.read_bytes())
+            return found, json.loads(notes.read_text(encoding="utf8"))
+        except StructlearnError as error:
+            print(f"{path.name} is trained anew: {error}", file=sys.stderr)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    checkpoint = path.with_suffix(".checkpoint")
+    settings = replace(settings, threads=1)
+    trainer, figures = run_training(settings, run.trees(corpus, split), path.stem, checkpoint)
+    figures |= {"settings": asdict(settings), "loss": trainer.value}
+    trained = trainer.parameters()
+    write_bytes(notes, json.dumps(figures, indent=2).encode())
+    write_bytes(path, trained.to_bytes())
+    checkpoint.unlink(missing_ok=True)
+    return trained, figures
+
+
+def network_path(run: Short, corpus: str, split: str, settings: ISBNSettings) -> Path:
+    """Where the network is kept."""
+    kind = f"{settings.means}-{settings.state_size}-{settings.digest()[:12]}"
+    name = f"{run.name(corpus, split)}-{kind}.bin"
+    return run.shared / NAME / "isbn" / name
+
+
+def prepare(run: Short, plans: Iterable[Plan]) -> None:
+    """Train what is not kept yet, each in a process of its own."""
+    todo = [plan for plan in dict.fromkeys(plans) if not network_path(run, *plan).exists()]
+    with ThreadPoolExecutor(run.jobs) as pool:
+        list(pool.map(lambda plan: in_process(_train, run, plan), todo))
+
+
+def _train(run: Short, plan: Plan) -> None:
+    network(run, *plan)
+
+
+def settings_of(settings: ISBNSettings, name: str) -> ISBNSettings:
+    """With the approximation of this short name."""
+    return replace(settings, means=MEANS[name])
+
+
+# --- choosing -------------------------------------------------------------------------------------
+@cache
+def candidates(run: Short, corpus: str, name: str) -> dict[str, float]:
+    """F1 of each candidate where things are chosen."""
+    fit, choose, _, _ = PARTS[corpus]
+    own = {key: settings_of(one, name) for key, one in CANDIDATES[corpus].items()}
+    prepare(run, (Plan(corpus, fit, one) for one in own.values()))
+    return {key: f1_on(run, corpus, fit, one, choose) for key, one in own.items()}
+
+
+def f1_on(run: Short, corpus: str, train: str, settings: ISBNSettings, split: str) -> float:
+    """Trained on one part and scored on another, with the tags of the main figures."""
+    model, _ = network(run, corpus, train, settings)
+    result, _ = evaluated(run, DerivationParser(model), corpus, split, MAIN_TAGS[corpus])
+    return result.f1
+
+
+def chosen(run: Short, corpus: str, name: str) -> ISBNSettings:
+    """The settings that are best where things are chosen."""
+    scores = candidates(run, corpus, name)
+    best = max(scores, key=lambda key: scores[key])
+    return settings_of(CANDIDATES[corpus][best], name)
+
+
+# --- parsing --------------------------------------------------------------------------------------
+def parsing(run: Short) -> Iterator[Figures]:
+    """Both approximations on short sentences, the best settings and the paper's."""
+    yield {
+        f"ewt{run.longest}.tagger.{s}_accuracy": tagger_accuracy(run, s) for s in PARTS["ewt"][1::2]
+    }
+    for corpus, parts in PARTS.items():
+        prefix = f"{corpus}{run.longest}"
+        _, choose, train, _ = parts
+        for part in dict.fromkeys(parts):
+            yield {f"{prefix}.sentences.{part}": len(run.trees(corpus, part))}
+        for name in MEANS:
+            scores = candidates(run, corpus, name)
+            for key, f1 in scores.items():
+                yield {f"{prefix}.{name}.candidates.{key}.{choose}_f1": f1}
+            best = max(scores, key=lambda key: scores[key])
+            yield {f"{prefix}.{name}.chosen": best, f"{prefix}.{name}.{choose}_f1": scores[best]}
+        yield from compared(run, corpus, train, {n: chosen(run, corpus, n) for n in MEANS}, prefix)
+        paper = {name: settings_of(CANDIDATES[corpus]["paper"], name) for name in MEANS}
+        yield from compared(run, corpus, train, paper, f"{prefix}.paper")
+
+
+def compared(
+    run: Short,
+    corpus: str,
+    train: str,
+    settings: Mapping[str, ISBNSettings],
+    prefix: str,
+) -> Iterator[Figures]:
+    """Both approximations where nothing is chosen, and whether their difference is chance."""
+    test = PARTS[corpus][3]
+    prepare(run, (Plan(corpus, train, one) for one in settings.values()))
+    parsers = {
+        name: DerivationParser(network(run, corpus, train, one)[0])
+        for name, one in settings.items()
+    }
+    for kind in TAGS[corpus]:
+        results = {}
+        for name, parser in parsers.items():
+            results[name], ms = evaluated(run, parser, corpus, test, kind)
+            found = figures_of(results[name]) | {"ms_per_token": ms}
+            yield under(f"{prefix}.{name}", under_tags(corpus, kind, found))
+        yield under(prefix, under_tags(corpus, kind, difference(results["nn"], results["mf"])))
+
+
+def difference(first: EvalbScore, second: EvalbScore) -> Figures:
+    """How much the mean-field approximation is ahead."""
+    p = bootstrap(bracket_counts(first), bracket_counts(second))
+    ahead = second.f1 - first.f1
+    return {
+        "mf_minus_nn_f1": ahead,
+        "mf_over_nn_error_reduction": 100 * ahead / max(100 - first.f1, 1e-9),
+        "mf_nn_p": p,
+    }
+
+
+def seeds(run: Short) -> Iterator[Figures]:
+    """The chosen settings with other seeds, on EWT."""
+    _, _, train, test = PARTS["ewt"]
+    own = {name: [replace(chosen(run, "ewt", name), seed=seed) for seed in SEEDS] for name in MEANS}
+    prepare(run, (Plan("ewt", train, one) for settings in own.values() for one in settings))
+    prefix = f"ewt{run.longest}.seeds"
+    found = {
+        name: [f1_on(run, "ewt", train, one, test) for one in settings]
+        for name, settings in own.items()
+    }
+    for name, values in found.items():
+        sd = float(np.std(values, ddof=1))
+        figures = {"f1": values, "mean_f1": float(np.mean(values)), "sd_f1": sd}
+        yield under(f"{prefix}.{name}", figures)
+    ahead = [b - a for a, b in zip(found["nn"], found["mf"], strict=True)]
+    yield {
+        f"{prefix}.mf_minus_nn_f1": float(np.mean(ahead)),
+        f"{prefix}.mf_wins": sum(x > 0 for x in ahead),
+    }
+
+
+def jackknifed(run: Short) -> Iterator[Figures]:
+    """Trained on tags of taggers of other folds, as it meets them later, on EWT."""
+    fit, choose, train, _ = PARTS["ewt"]
+    own = {name: chosen(run, "ewt", name) for name in MEANS}
+    prepare(
+        run, (Plan("ewt", part + JACKKNIFED, one) for part in (fit, train) for one in own.values())
+    )
+    prefix = f"ewt{run.longest}.jackknifed"
+    for name, one in own.items():
+        f1 = f1_on(run, "ewt", fit + JACKKNIFED, one, choose)
+        yield {f"{prefix}.{name}.{choose}_f1": f1}
+    yield from compared(run, "ewt", train + JACKKNIFED, own, prefix)
+
+
+# --- reranking ------------------------------------------------------------------------------------
+class Lists:
+    """The best trees of each sentence by a first parser, with what each would score.
+
+    gold: the trees that are right. found: of each sentence trees and their log-probabilities, best
+    first. counts: int64 (n, k, 3), as of `bracket_counts`; log_probabilities: float64 (n, k), -inf
+    where there are fewer than k; brackets: float64 (n, k), of each tree. joint: of each network
+    log P(tree, words), float64 (n, k).
+    """
+
+    def __init__(
+        self, gold: Sequence[Tree], found: Sequence[Sequence[tuple[Tree, float]]], punctuation: str
+    ):
+        n, k = len(gold), max(map(len, found), default=0)
+        self.shape = n, k
+        self.gold, self.punctuation = list(gold), punctuation
+        self.trees = [[tree for tree, _ in own] for own in found]
+        self.rows = np.repeat(np.arange(n), [len(own) for own in found])
+        self.columns = np.concatenate([np.arange(len(own)) for own in found] or [np.empty(0, int)])
+        flat = [pair for own in found for pair in own]
+        wanted = [gold[i] for i in self.rows]
+        result = score_trees(wanted, [tree for tree, _ in flat], punctuation=punctuation)
+        self.counts = np.zeros((n, k, 3), dtype=np.int64)
+        self.counts[self.rows, self.columns] = bracket_counts(result)
+        self.log_probabilities = self._placed([value for _, value in flat], -np.inf)
+        self.brackets = self._placed([len(tree.spans()) - 1 for tree, _ in flat], 0.0)
+        self.joint: dict[str, NDArray[np.float64]] = {}
+
+    def add(self, name: str, model: ISBN, threads: int) -> None:
+        """The log-probabilities by a network."""
+        trees = [tree for own in self.trees for tree in own]
+        self.joint[name] = self._placed(joint_log_probabilities(model, trees, threads), -np.inf)
+
+    def _placed(self, values: Any, nothing: float) -> NDArray[np.float64]:
+        table = np.full(self.shape, nothing)
+        table[self.rows, self.columns] = values
+        return table
+
+    def best(self, weights: Mapping[str, float], bias: float, k: int) -> NDArray[np.int64]:
+        """The number of the best among the first k trees of each sentence. Trees that a network
+        cannot make are the last, unless it can make none of the sentence.
+        """
+        scores = self.log_probabilities[:, :k] + bias * self.brackets[:, :k]
+        for name, weight in weights.items():
+            if weight:
+                own = self.joint[name][:, :k]
+                impossible = ~np.isfinite(own).any(axis=1)
+                scores = scores + weight * np.where(impossible[:, None], 0.0, own)
+        return np.argmax(scores, axis=1)
+
+    def f1(self, best: NDArray[np.int64]) -> float:
+        """In percent, if of each sentence the tree of this number is taken."""
+        return float(f1_of(self.counts[np.arange(len(best)), best].sum(axis=0)))
+
+    def score(self, best: NDArray[np.int64]) -> EvalbScore:
+        """All figures of the same."""
+        taken = [own[i] for own, i in zip(self.trees, best.tolist(), strict=True)]
+        return score_trees(self.gold, taken, punctuation=self.punctuation)
+
+    def oracle(self, k: int) -> float:
+        """F1 of the trees closest to the gold ones among the first k."""
+        counts = self.counts[:, :k]
+        present = np.isfinite(self.log_probabilities[:, :k])
+        # Without brackets in either tree nothing is wrong.
+        empty = counts[..., 1:].sum(axis=-1) == 0
+        own = np.where(empty, 100.0, f1_of(counts))
+        return self.f1(np.argmax(np.where(present, own, -1.0), axis=1))
+
+
+class Setting(NamedTuple):
+    """How a list is reranked."""
+
+    kind: str
+    k: int
+    weights: tuple[tuple[str, float], ...]
+    bias: float
+
+
+def k_best_lists(run: Short, parser: ChartParser, split: str, kind: str) -> Lists:
+    """Of a part of EWT, by a parser whose trees are ranked by their probability."""
+    gold = run.trees("ewt", split)
+    tags: Tags = tags_of(run, "ewt", split, kind)
+    found = []
+    for number, tree in enumerate(tqdm(gold, desc="k-best", mininterval=5)):
+        words = tree.words()
+        own = None if tags is None else tags[number]
+        parses = parser.k_best(words, max(K), own)
+        found.append([(_normal(parse.tree(words)), parse.log_probability) for parse in parses])
+    return Lists(gold, found, PUNCTUATION["ewt"])
+
+
+def _normal(tree: Tree) -> Tree:
+    found = normalize(tree)
+    assert found is not None
+    return found
+
+
+def reranked(
+    run: Short,
+    prefix: str,
+    kinds: Sequence[str],
+    first: Callable[[str], ChartParser],
+    networks: Callable[[str], Mapping[str, ISBN]],
+) -> Iterator[Figures]:
+    """Lists of the first parser, reranked: weights, the length of lists and whose tags are chosen
+    on the tuning documents.
+
+    first, networks: by the part of EWT that they have learned.
+    """
+    fit, choose, train, test = PARTS["ewt"]
+    lists: dict[tuple[str, str], Lists] = {}
+    for part, split in ((fit, choose), (train, test)):
+        parser, own = first(part), networks(part)
+        for kind in kinds:
+            made = k_best_lists(run, parser, split, kind)
+            for name, model in own.items():
+                made.add(name, model, run.jobs)
+            lists[split, kind] = made
+    for kind in kinds:
+        tune, dev = lists[choose, kind], lists[test, kind]
+        for k in K:
+            found = {f"{choose}_oracle_f1": tune.oracle(k), "oracle_f1": dev.oracle(k)}
+            yield under(f"{prefix}.lists.{kind}.{k}", found)
+        nothing = dev.best({}, 0.0, max(K))
+        found = figures_of(dev.score(nothing))
+        found[f"{choose}_f1"] = tune.f1(tune.best({}, 0.0, max(K)))
+        yield under(f"{prefix}.lists.{kind}.first", found)
+    best: dict[str, tuple[float, Setting]] = {}
+    for names in (("nn",), ("mf",), tuple(MEANS)):
+        best["_".join(names)] = _best_setting({kind: lists[choose, kind] for kind in kinds}, names)
+    scores = {}
+    for name, (tune_f1, setting) in best.items():
+        dev = lists[test, setting.kind]
+        weights = dict(setting.weights)
+        scores[name] = dev.score(dev.best(weights, setting.bias, setting.k))
+        figures = {
+            **figures_of(scores[name]),
+            f"{choose}_f1": tune_f1,
+            "oracle_f1": dev.oracle(setting.k),
+            "tags": setting.kind,
+            "k": setting.k,
+            "bias": setting.bias,
+            **{f"weights.{key}": value for key, value in setting.weights},
+        }
+        yield under(f"{prefix}.{name}", figures)
+    name = max(best, key=lambda key: best[key][0])
+    setting = best[name][1]
+    dev = lists[test, setting.kind]
+    yield under(
+        prefix,
+        {
+            "chosen": name,
+            **figures_of(scores[name]),
+            f"{choose}_f1": best[name][0],
+            "oracle_f1": dev.oracle(setting.k),
+            "tags": setting.kind,
+            "k": setting.k,
+            "weight": [value for _, value in setting.weights],
+            "bias": setting.bias,
+        },
+    )
+    alone = dev.score(dev.best({}, 0.0, setting.k))
+    p = bootstrap(bracket_counts(alone), bracket_counts(scores[name]))
+    yield under(prefix, {"minus_first_f1": scores[name].f1 - alone.f1, "first_p": p})
+
+
+def _best_setting(lists: Mapping[str, Lists], names: Sequence[str]) -> tuple[float, Setting]:
+    """F1 and setting; of equal ones the first, so that there is no bias without need."""
+    found: list[tuple[float, Setting]] = []
+    for kind, own in lists.items():
+        for k, bias, weights in product(K, BIASES, product(WEIGHTS, repeat=len(names))):
+            setting = Setting(kind, k, tuple(zip(names, weights, strict=True)), bias)
+            found.append((own.f1(own.best(dict(setting.weights), bias, k)), setting))
+    return max(found, key=lambda pair: pair[0])
+
+
+def rerank(run: Short) -> Iterator[Figures]:
+    """Lists of the product of four latent grammars of the same sentences."""
+
+    def first(part: str) -> ChartParser:
+        # With this decoder lists are ranked by probability.
+        return ChartParser(grammars(run, "ewt", part).latent, decoder="labelled_recall")
+
+    yield from reranked(
+        run, "rerank", ("tagger", "own_tags"), first, lambda part: _networks(run, part)
+    )
+
+
+def _networks(
+    run: Short, part: str, own: Mapping[str, ISBNSettings] | None = None
+) -> dict[str, ISBN]:
+    if own is None:
+        own = {name: chosen(run, "ewt", name) for name in MEANS}
+    prepare(run, (Plan("ewt", part, one) for one in own.values()))
+    return {name: network(run, "ewt", part, one)[0] for name, one in own.items()}
+
+
+# --- all lengths ----------------------------------------------------------------------------------
+def full(run: Short) -> Iterator[Figures]:
+    """Sentences of all lengths of EWT, and lists of the default parser reranked."""
+    fit, choose, train, _ = PARTS["ewt"]
+    settings = {name: chosen(run, "ewt", name) for name in MEANS}
+    whole = run.all_lengths()
+    prepare(whole, (Plan("ewt", part, one) for part in (fit, train) for one in settings.values()))
+    for name, one in settings.items():
+        found = {f"{choose}_f1": f1_on(whole, "ewt", fit, one, choose)}
+        _, notes = network(whole, "ewt", train, one)
+        yield under(f"full.{name}", found | {"train_s": notes["cpu_s"]})
+    yield from compared(whole, "ewt", train, settings, "full")
+
+    def first(part: str) -> ChartParser:
+        return shipped(run, part).reader().parser
+
+    yield from reranked(
+        whole, "full.rerank", ("own_tags",), first, lambda part: _networks(whole, part, settings)
+    )
+
+
+def shipped(run: Short, part: str) -> Model:
+    """The default parser, learned from a part of EWT."""
+    return default_parser(Run(run.corpora, run.shared, run.jobs), part)
+
+
+# --- beyond the paper -----------------------------------------------------------------------------
+def beyond(run: Short, sweeps: Sequence[str] | None = None) -> Iterator[Figures]:
+    """Settings one at a time, on the tuning documents of EWT. sweeps: some of them only."""
+    fit, choose, _, _ = PARTS["ewt"]
+    base = {name: chosen(run, "ewt", name) for name in MEANS}
+    for what in sweeps or [*SWEEPS, *SEARCHED]:
+        if what in SWEEPS:
+            yield from _trainings(run, what, base)
+            continue
+        for name, one in base.items():
+            model, _ = network(run, "ewt", fit, one)
+            for value in SEARCHED[what]:
+                parser = DerivationParser(model, **{what: value})
+                result, ms = evaluated(run, parser, "ewt", choose, MAIN_TAGS["ewt"])
+                found = {f"{choose}_f1": result.f1, "ms_per_token": ms}
+                yield under(f"beyond.{what}.{value}.{name}", found)
+
+
+def _trainings(run: Short, what: str, base: Mapping[str, ISBNSettings]) -> Iterator[Figures]:
+    fit, choose, _, _ = PARTS["ewt"]
+    plans = {
+        (value, name): replace(one, **changes)
+        for value, changes in SWEEPS[what].items()
+        for name, one in base.items()
+    }
+    prepare(run, (Plan("ewt", fit, one) for one in plans.values()))
+    for (value, name), one in plans.items():
+        model, notes = network(run, "ewt", fit, one)
+        result, ms = evaluated(run, DerivationParser(model), "ewt", choose, MAIN_TAGS["ewt"])
+        found = {f"{choose}_f1": result.f1, "ms_per_token": ms, "train_s": notes["cpu_s"]}
+        yield under(f"beyond.{what}.{value}.{name}", found)

@@ -1,0 +1,140 @@
+"""The grammars of the package in the setup of Titov & Henderson (2007), for their table 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from spacy_structlearn.grammar.chart.decode import ChartParser
+from spacy_structlearn.grammar.latent.em import treebank_grammar
+from spacy_structlearn.grammar.latent.model import LatentGrammar, product
+from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
+from spacy_structlearn.grammar.treebank.symbols import binarize
+from spacy_structlearn.trees.parse import Parse
+from training.beyond.span_parser.__main__ import FEW
+from training.common.kept import LEXICON
+from training.common.parsers import SETTINGS, SPAN, Model
+from training.common.scoring import Figures, under
+from training.common.treebanks import folded, unfolded
+from training.papers.titov_henderson2007.models import (
+    MAIN_TAGS,
+    PARTS,
+    TAGS,
+    Short,
+    evaluated,
+    figures_of,
+    under_tags,
+)
+
+ROUNDS = {"ewt": (3, 4, 5), "wsj": (1, 2, 3, 4)}
+
+
+def rows(run: Short) -> Iterator[Figures]:
+    """Each grammar, with the tags of a tagger, gold tags and tags of its own."""
+    for corpus in PARTS:
+        prefix = f"{corpus}{run.longest}.rows"
+        _, choose, _, _ = PARTS[corpus]
+        for number, f1 in rounds(run, corpus).items():
+            yield {f"{prefix}.split_merge.rounds.{number}.{choose}_f1": f1}
+        yield {f"{prefix}.split_merge.round": chosen(run, corpus).rounds}
+        for name, make, restore in (
+            ("xbar", _xbar, None),
+            ("treebank", _treebank, folded),
+            ("split_merge", _single, None),
+            ("product4", grammars, None),
+            ("span_features", _span_features, None),
+        ):
+            yield from _row(run, corpus, f"{prefix}.{name}", make, restore)
+
+
+def _row(
+    run: Short,
+    corpus: str,
+    prefix: str,
+    make: Callable[[Short, str, str], Model],
+    restore: Callable[[Parse], Parse] | None,
+) -> Iterator[Figures]:
+    fit, choose, train, test = PARTS[corpus]
+    first = make(run, corpus, fit)
+    result, _ = evaluated(run, first.reader(), corpus, choose, MAIN_TAGS[corpus], restore)
+    found: Figures = {f"{choose}_f1": result.f1}
+    model = make(run, corpus, train)
+    if model.cpu_s is not None:
+        found["train_s"] = model.cpu_s
+    for kind in TAGS[corpus]:
+        result, ms = evaluated(run, model.reader(), corpus, test, kind, restore)
+        found |= under_tags(corpus, kind, figures_of(result) | {"ms_per_token": ms})
+    yield under(prefix, found)
+
+
+# --- grammars -------------------------------------------------------------------------------------
+def _trained(
+    run: Short, corpus: str, split: str, settings: LatentGrammarSettings, number: int
+) -> Model:
+    """The product of `number` grammars, with seeds from 0 on."""
+    own = [replace(settings, seed=seed) for seed in range(number)]
+    run.prepare(corpus, split, own)
+    trees = run.trees(corpus, split)
+    found = [run.kept(corpus, split, one).grammar(trees) for one in own]
+    seconds = sum(notes["cpu_s"] for _, notes in found)
+    return Model(product([grammar for grammar, _ in found]), cpu_s=seconds)
+
+
+@cache
+def rounds(run: Short, corpus: str) -> dict[int, float]:
+    """F1 after `number` rounds on the part where settings are chosen."""
+    fit, choose, _, _ = PARTS[corpus]
+    whole = _trained(run, corpus, fit, SETTINGS[corpus], 1).latent
+    scores = {}
+    for number in ROUNDS[corpus]:
+        if number <= whole.depth:
+            parser = ChartParser(whole.truncated(number + 1))
+            result, _ = evaluated(run, parser, corpus, choose, MAIN_TAGS[corpus])
+            scores[number] = result.f1
+    return scores
+
+
+def chosen(run: Short, corpus: str) -> LatentGrammarSettings:
+    """The settings of the grammars, with the number of rounds that is best."""
+    scores = rounds(run, corpus)
+    return replace(SETTINGS[corpus], rounds=max(scores, key=lambda number: scores[number]))
+
+
+def _single(run: Short, corpus: str, split: str) -> Model:
+    return _trained(run, corpus, split, chosen(run, corpus), 1)
+
+
+def grammars(run: Short, corpus: str, split: str) -> Model:
+    """The product of four."""
+    return _trained(run, corpus, split, chosen(run, corpus), FEW)
+
+
+def _span_features(run: Short, corpus: str, split: str) -> Model:
+    """Features of spans over the product, as the default parser has them."""
+    settings = chosen(run, corpus)
+    model = run.learned(corpus, split, replace(SPAN, grammar=settings))
+    four = grammars(run, corpus, split)
+    single = _single(run, corpus, split)
+    return model.with_latent(four.latent, _sum(model.cpu_s, four.cpu_s, single.cpu_s))
+
+
+def _sum(learned: float | None, four: float | None, single: float | None) -> float | None:
+    """CPU seconds of all; the first of the grammars is in two of them."""
+    if learned is None or four is None or single is None:
+        return None
+    return learned + four - single
+
+
+def _xbar(run: Short, corpus: str, split: str) -> Model:
+    return Model(_counted(run.trees(corpus, split)))
+
+
+def _treebank(run: Short, corpus: str, split: str) -> Model:
+    return Model(_counted([unfolded(tree) for tree in run.trees(corpus, split)]))
+
+
+def _counted(trees: Any) -> LatentGrammar:
+    """Without substates."""
+    return treebank_grammar(binarize(trees), LEXICON)

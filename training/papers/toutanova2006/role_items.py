@@ -1,0 +1,176 @@
+"""Core arguments of verbs as rows of nominal variables, with their roles, from propositions.
+
+An item is the node of a core argument (ARG0 to ARG5, ARGA) of a verb in a gold tree; arguments that
+are no node are left out. The variables are those of `trees.srl_features.features`, and `ARGUMENTS`:
+which nodes are arguments is given in this task, so that a node may be seen among the others of its
+verb.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import srsly
+from numpy.typing import NDArray
+
+from spacy_structlearn.classification import Table
+from spacy_structlearn.roles.features import (
+    FEATURES,
+    ROLESET,
+    features,
+    join_columns,
+)
+from spacy_structlearn.roles.phrases import RoleTree, argument_nodes
+from spacy_structlearn.roles.propositions import (
+    CORE,
+    ENGLISH,
+    Sentence,
+    load_props,
+)
+from training.common.ewt import treebank, tuning_documents
+
+ARGUMENTS = ("arguments", "argument_phrases", "place", "previous_argument", "next_argument")
+VARIABLES = (*FEATURES, ROLESET, *ARGUMENTS)
+# Phrases that are told apart by their head word: what opens them.
+OPENED = frozenset({"PP", "SBAR", "ADVP"})
+VERB = -1  # stands for the predicate among the nodes of its arguments
+
+
+class Items(NamedTuple):
+    """Nodes of core arguments, one a row, their roles, and the documents they are from."""
+
+    table: Table
+    labels: list[str]
+    documents: list[str]
+
+    def take(self, chosen: NDArray[np.bool_]) -> Items:
+        """Some of the items."""
+        rows = np.flatnonzero(chosen)
+        labels, documents = ([column[i] for i in rows] for column in self[1:])
+        return Items(self.table.take(rows), labels, documents)
+
+
+class Corpus(NamedTuple):
+    """train and tune for everything that is selected; test is read by what is reported. names:
+    what the parts are called in the figures.
+    """
+
+    train: Items
+    tune: Items
+    test: Items
+    names: tuple[str, str, str]
+
+    def select(self, variables: Sequence[str]) -> Corpus:
+        """With these variables alone."""
+        parts = (part._replace(table=part.table.select(variables)) for part in self[:3])
+        return Corpus(*parts, self.names)
+
+    def without_test(self) -> Items:
+        """The items of train and tune."""
+        table = Table.concatenate([self.train.table, self.tune.table])
+        labels, documents = (
+            own + other for own, other in zip(self.train[1:], self.tune[1:], strict=True)
+        )
+        return Items(table, labels, documents)
+
+
+def read_ewt(corpora: Path) -> Corpus:
+    """English Web Treebank: train without the documents of tune.txt, these, and dev."""
+    chosen = tuning_documents(corpora)
+    train, dev = (load_props(treebank(corpora, split)["props"]) for split in ("train", "dev"))
+    fit, tune = divided(train, lambda sentence: sentence.document in chosen)
+    return corpus((fit, tune, dev), ("train", "tune", "dev"))
+
+
+def read_wsj(corpora: Path) -> Corpus:
+    """The WSJ sample: train, dev and test of split.json, by the number of the file."""
+    folder = corpora / "wsj_sample"
+    splits = srsly.read_json(folder / "split.json")["splits"]
+    sentences = load_props(folder / "props.conll.gz")
+    parts = []
+    for name in ("train", "dev", "test"):
+        first, last = splits[name]["files"]
+        parts.append([s for s in sentences if first <= int(s.document[-4:]) <= last])
+    return corpus(parts, ("train", "tune", "test"))
+
+
+def divided(
+    sentences: Iterable[Sentence], chosen: Callable[[Sentence], bool]
+) -> tuple[list[Sentence], list[Sentence]]:
+    """The sentences that are not chosen, and those that are."""
+    parts: tuple[list[Sentence], list[Sentence]] = ([], [])
+    for sentence in sentences:
+        parts[chosen(sentence)].append(sentence)
+    return parts
+
+
+def corpus(parts: Iterable[Iterable[Sentence]], names: tuple[str, str, str]) -> Corpus:
+    gc.freeze()  # the trees: looking through them again and again halves the speed
+    return Corpus(*map(items, parts), names)
+
+
+def items(sentences: Iterable[Sentence]) -> Items:
+    """Every node that is a core argument of a verb, with all variables."""
+    columns, labels, documents = [], [], []
+    for sentence in sentences:
+        nodes = RoleTree(sentence.tree)
+        sites, rolesets = [], []
+        for proposition in sentence.propositions:
+            if sentence.tags[proposition.predicate] not in ENGLISH.verbs:
+                continue
+            core = [piece for piece in proposition.arguments if piece.label in CORE]
+            found = argument_nodes(nodes, core, split=False)
+            if found:
+                labels += [label for label, _ in found]
+                documents += [sentence.document] * len(found)
+                sites.append((proposition.predicate, [node for _, node in found]))
+                rolesets.append(proposition.roleset)
+        if sites:
+            among = join_columns(argument_columns(nodes, *site) for site in sites)
+            own = features(nodes, sites, (*FEATURES, ROLESET), rolesets=rolesets)
+            columns.append({**own, **among})
+    return Items(Table.of(join_columns(columns), VARIABLES), labels, documents)
+
+
+def argument_columns(
+    nodes: RoleTree, predicate: int, below: Sequence[int]
+) -> dict[str, list[str | None]]:
+    """Each core argument of a predicate among all of them, from left to right with the verb.
+
+    arguments: "NP v [PP-to]", the own one in brackets, some with their head word. argument_phrases:
+    the same without words. place: how many arguments away from the verb, -1 the one before it.
+    previous_argument, next_argument: the neighbours, the verb among them.
+    """
+    ordered = [n for _, n in sorted([(predicate, VERB), *((nodes.starts[n], n) for n in below)])]
+    phrases = ["v" if node == VERB else nodes.labels[node] for node in ordered]
+    texts = [
+        f"{phrase}-{word_of_head(nodes, node)}" if phrase in OPENED else phrase
+        for phrase, node in zip(phrases, ordered, strict=True)
+    ]
+    columns: dict[str, list[str | None]] = {name: [] for name in ARGUMENTS}
+    for node in below:
+        place = ordered.index(node)
+        values = (
+            marked(texts, place),
+            marked(phrases, place),
+            str(place - ordered.index(VERB)),
+            texts[place - 1] if place else None,
+            texts[place + 1] if place + 1 < len(texts) else None,
+        )
+        for column, value in zip(columns.values(), values, strict=True):
+            column.append(value)
+    return columns
+
+
+def word_of_head(nodes: RoleTree, node: int) -> str:
+    """In lower case."""
+    return (nodes.words[nodes.leaves[nodes.heads[node]]] or "").lower()
+
+
+def marked(texts: Sequence[str], place: int) -> str:
+    """The texts in one, with that at `place` in brackets."""
+    return " ".join([*texts[:place], f"[{texts[place]}]", *texts[place + 1 :]])

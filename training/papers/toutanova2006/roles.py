@@ -1,0 +1,282 @@
+"""Core arguments of verbs, after Toutanova (2006): tables 5, 6, 7 and 8, figure 2b, and further.
+
+Called by papers/toutanova2006. `core` are the paper's models with the seven features of Gildea &
+Jurafsky (2002), `extra` log-linear models with more. A model is selected on train and tune. What
+is reported has then been estimated again on both, with the structure, the d and the l2 that were
+chosen, and reads the test items once, after all models were selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import combinations
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from spacy_structlearn.classification import (
+    BayesNet,
+    BayesNetSettings,
+    LogLinear,
+    LogLinearSettings,
+)
+from spacy_structlearn.evaluation.calibration import expected_calibration_error
+from spacy_structlearn.evaluation.classification import score_labels
+from spacy_structlearn.evaluation.mcnemar import mcnemar
+from spacy_structlearn.roles.features import (
+    ADDITIONAL,
+    FEATURES,
+    GILDEA_JURAFSKY,
+    ROLESET,
+)
+from training.papers.toutanova2006.climb import climb
+from training.papers.toutanova2006.report import n_of_d, pair_key
+from training.papers.toutanova2006.role_items import ARGUMENTS, Corpus, Items
+
+MINIMAL_L2 = 1e-4  # a Gaussian prior with a standard deviation of 100: section 4
+# While templates are searched for, models need not be estimated to the last digit; with next to no
+# prior they would never be.
+SEARCH_TOLERANCE = 1e-3
+MINIMAL_ITERATIONS = 40
+CORE_L2 = (0.3, 1.0)
+SINGLE = tuple((name,) for name in GILDEA_JURAFSKY)
+PAIRS = (*SINGLE, *combinations(GILDEA_JURAFSKY, 2))
+# Table 7.
+PAPER_TEMPLATES = (
+    *(("path",), ("path", "lemma"), ("subcat",), ("lemma",), ("head", "lemma")),
+    *(("path", "lemma", "voice"), ("head", "lemma", "phrase"), ("subcat", "lemma")),
+    *(("subcat", "lemma", "position"), ("head",)),
+)
+# Beyond the paper: of the node alone, then among the other arguments, then with the verb's sense.
+LOCAL = (
+    *PAIRS,
+    *((name,) for name in ADDITIONAL),
+    *((name, other) for other in ("lemma", "path", "position") for name in ADDITIONAL),
+    *((name, "lemma", "path") for name in ("frame", "first_word", "head_tag")),
+)
+AMONG = (
+    *((name,) for name in ARGUMENTS),
+    *((name, "lemma") for name in ARGUMENTS),
+    *((name, "voice") for name in ARGUMENTS[:2]),
+    *((name, "lemma", "voice") for name in ARGUMENTS[:3]),
+)
+OF_SENSE = (
+    (ROLESET,),
+    *((name, ROLESET) for name in FEATURES if name != "lemma"),
+    *(("path", "voice", ROLESET), ("frame", "position", ROLESET), ("position", "voice", ROLESET)),
+)
+AMONG_OF_SENSE = (
+    *((name, ROLESET) for name in ARGUMENTS),
+    *((name, "voice", ROLESET) for name in ARGUMENTS[:3]),
+)
+EXTRA = {
+    "local": LOCAL,
+    "local_gold_roleset": LOCAL + OF_SENSE,
+    "loglinear": LOCAL + AMONG,
+    "gold_roleset": LOCAL + OF_SENSE + AMONG + AMONG_OF_SENSE,
+}
+EXTRA_L2 = (0.5, 1.0)
+EXTRA_TOLERANCE = 1e-3
+
+# Compared by McNemar's test: all models of a table with each other (section 3.2), and with each
+# model its variant without smoothing (section 4).
+TABLE_5 = ("nb.1", "nb.15", "lr", "hybrid_nb.1", "hybrid_nb.15")
+TABLE_6 = ("bn.1", "bn.multi", "loglinear", "hybrid_bn.1", "hybrid_bn.multi")
+SIGNIFICANT = (
+    *combinations(TABLE_5, 2),
+    *combinations(TABLE_6, 2),
+    ("hybrid_bn.best", "loglinear"),
+    ("bn.1", "minimal.bn"),
+    ("loglinear", "minimal.loglinear"),
+)
+
+Model = BayesNet | LogLinear
+
+
+class Report:
+    """Models as they are selected; the test items are read by all of them at the end, in `close`.
+
+    prefix: what the keys of all figures begin with, such as "wsj.".
+    """
+
+    def __init__(self, corpus: Corpus, prefix: str = ""):
+        self.corpus = corpus
+        self._prefix = prefix
+        self._figures: dict[str, Any] = {}
+        self._models: dict[str, Model] = {}
+        for name, part in zip(corpus.names, corpus[:3], strict=True):
+            self.set(f"core.items.{name}", len(part.labels))
+
+    def set(self, key: str, figure: Any) -> None:
+        self._figures[self._prefix + key] = figure
+
+    def timed(self, key: str, train: Callable[[], Any]) -> Any:
+        """What `train` returns; its CPU seconds are a figure."""
+        start = process_time()
+        result = train()
+        self.set(key, process_time() - start)
+        return result
+
+    def add(self, name: str, model: Model) -> Model:
+        """Fit a model to train, choosing on tune, and again to both with what was chosen."""
+        train, tune = self.corpus.train, self.corpus.tune
+        dev = (tune.table, tune.labels)
+        self.timed(f"{name}.fit_s", lambda: model.fit(train.table, train.labels, dev=dev))
+        accuracy = score_labels(tune.labels, model.predict(tune.table)).accuracy
+        self.set(f"{name}.tune_acc", 100 * accuracy)
+        if isinstance(model, BayesNet):
+            self.set(f"{name}.n_d", n_of_d(model) if model.d else 0)
+        else:
+            self.set(f"{name}.l2", model.l2)
+            self.set(f"{name}.n_templates", len(model.templates))
+        print(f"{self._prefix + name:30} tune {100 * accuracy:.2f}", flush=True)
+        self._models[name] = self._again(model)
+        return model
+
+    def _again(self, model: Model) -> Model:
+        """A model on train and tune, in which nothing is left to choose."""
+        train, tune, both = self.corpus.train, self.corpus.tune, self.corpus.without_test()
+        if isinstance(model, BayesNet):
+            changes = {"structure": model.parents, "recount": True}
+            net = BayesNet(model.settings.part(BayesNetSettings, **changes))
+            return net.fit(train.table, train.labels, dev=(tune.table, tune.labels))
+        tolerance = model.settings.tolerance
+        again = LogLinear(
+            LogLinearSettings(templates=model.templates, l2=model.l2, tolerance=tolerance)
+        )
+        return again.fit(both.table, both.labels)
+
+    def close(self) -> dict[str, Any]:
+        """Accuracy, calibration, McNemar's test: on the test items, which are read this once."""
+        test = self.corpus.test
+        predictions = {name: self._read(name, model, test) for name, model in self._models.items()}
+        core = {name.removeprefix("core."): found for name, found in predictions.items()}
+        for a, b in SIGNIFICANT:
+            if a in core and b in core:
+                self.set(f"core.{pair_key(a, b)}", mcnemar(test.labels, core[a], core[b]).p)
+        return self._figures
+
+    def _read(self, name: str, model: Model, test: Items) -> list[str]:
+        probabilities = model.predict_proba(test.table)
+        predicted = [model.labels[i] for i in probabilities.argmax(axis=1)]
+        right = np.array(predicted) == np.array(test.labels)
+        result = score_labels(test.labels, predicted)
+        self.set(f"{name}.test_acc", 100 * result.accuracy)
+        self.set(f"{name}.test_standard_error", 100 * result.standard_error)
+        self.set(f"{name}.ece", expected_calibration_error(probabilities.max(axis=1), right))
+        print(f"{self._prefix + name:30} test {100 * result.accuracy:.2f}", flush=True)
+        return predicted
+
+
+def core(corpus: Corpus, prefix: str = "") -> dict[str, Any]:
+    """Tables 5 to 8 and figure 2b."""
+    report = Report(corpus.select(GILDEA_JURAFSKY), prefix)
+    naive(report)
+    nets(report)
+    log_linear(report)
+    minimal(report)
+    return report.close()
+
+
+def naive(report: Report) -> None:
+    """Table 5: no conjunctions."""
+    for fit_d, name in (("joint", "nb"), ("conditional", "hybrid_nb")):
+        for n_d, ending in (("one", "1"), ("many", "15")):
+            report.add(
+                f"core.{name}.{ending}",
+                BayesNet(BayesNetSettings(structure="naive", fit_d=fit_d, n_d=n_d)),
+            )
+    report.add("core.lr", LogLinear(LogLinearSettings(templates=SINGLE, l2="search")))
+
+
+def nets(report: Report) -> None:
+    """The networks of table 6, figure 2b; and one with more parents, found by more search."""
+    train, tune = report.corpus.train, report.corpus.tune
+
+    def search(max_parents: int) -> BayesNet:
+        net = BayesNet(BayesNetSettings(structure="search", fit_d=None, max_parents=max_parents))
+        return net.fit(train.table, train.labels, dev=(tune.table, tune.labels))
+
+    found = report.timed("search_s.bn", lambda: search(3))
+    report.set("core.structure", as_text(found.parents))
+    report.set("core.structure_tried", sum(step.n_candidates for step in found.steps))
+    for fit_d, name in (("joint", "bn"), ("conditional", "hybrid_bn")):
+        for n_d, ending in (("one", "1"), ("many", "multi")):
+            report.add(
+                f"core.{name}.{ending}",
+                BayesNet(BayesNetSettings(structure=found.parents, fit_d=fit_d, n_d=n_d)),
+            )
+    wider = report.timed("search_s.bn_3_parents", lambda: search(4))
+    report.set("core.structure_3_parents", as_text(wider.parents))
+    report.add("core.hybrid_bn.3_parents", BayesNet(BayesNetSettings(structure=wider.parents)))
+    best, n_tried = report.timed("search_s.climb", lambda: climb(wider.parents, 3, train, tune))
+    report.set("core.structure_best", as_text(best))
+    report.set("core.structure_best_tried", n_tried)
+    report.add("core.hybrid_bn.best", BayesNet(BayesNetSettings(structure=best)))
+
+
+def as_text(structure: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    return {variable: " ".join(parents) for variable, parents in structure.items()}
+
+
+def log_linear(report: Report) -> None:
+    """The log-linear models: structure search, and for comparison templates that are given."""
+    report.add(
+        "core.loglinear.paper", LogLinear(LogLinearSettings(templates=PAPER_TEMPLATES, l2=CORE_L2))
+    )
+    report.add("core.loglinear.pairs", LogLinear(LogLinearSettings(templates=PAIRS, l2=CORE_L2)))
+    searched = LogLinear(
+        LogLinearSettings(templates="search", l2=CORE_L2, search_tolerance=SEARCH_TOLERANCE)
+    )
+    report.timed("search_s.loglinear", lambda: report.add("core.loglinear", searched))
+    report.set("core.loglinear.templates", template_names(searched))
+    report.set("core.loglinear.n_fits", sum(step.n_fits for step in searched.steps))
+
+
+def template_names(model: LogLinear) -> list[str]:
+    return ["+".join(template) for template in model.templates]
+
+
+def minimal(report: Report) -> None:
+    """Table 8: next to no smoothing, and no backing off."""
+    train, tune = report.corpus.train, report.corpus.tune
+    net = report.add(
+        "core.minimal.bn",
+        BayesNet(BayesNetSettings(structure="search", fit_d=None, smoothing="uniform")),
+    )
+    report.set("core.minimal.structure", as_text(net.parents))
+    searching = LogLinear(
+        LogLinearSettings(
+            templates="search",
+            l2=MINIMAL_L2,
+            nested=False,
+            tolerance=SEARCH_TOLERANCE,
+            max_iterations=MINIMAL_ITERATIONS,
+        )
+    )
+    dev = (tune.table, tune.labels)
+    report.timed("search_s.minimal", lambda: searching.fit(train.table, train.labels, dev=dev))
+    report.add(
+        "core.minimal.loglinear",
+        LogLinear(LogLinearSettings(templates=searching.templates, l2=MINIMAL_L2)),
+    )
+    report.set("core.minimal.loglinear.templates", template_names(searching))
+
+
+def extra(corpus: Corpus, prefix: str = "") -> dict[str, Any]:
+    """Additional features; the sense of the verb is the gold one."""
+    report = Report(corpus, prefix)
+    for name, templates in EXTRA.items():
+        report.add(
+            f"extra.{name}",
+            LogLinear(
+                LogLinearSettings(templates=templates, l2=EXTRA_L2, tolerance=EXTRA_TOLERANCE)
+            ),
+        )
+    return report.close()
+
+
+def both(corpus: Corpus, prefix: str) -> dict[str, Any]:
+    """`core` and `extra`."""
+    return core(corpus, prefix) | extra(corpus, prefix)

@@ -1,0 +1,83 @@
+"""Learn word classes from the raw text of the fetched corpora.
+
+    python corpora/fetch.py ewt craft
+    python -m training.pipeline.classes classes.bin --classes 400
+
+Only words are read, never tags, trees or chunks, and only training parts. A word's id is spaCy's
+ORTH; in place of rare words stands their SHAPE. What is made from corpora whose licence does not
+allow it (conll2000, wsj_sample) is for experiments: it must not be shipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+from spacy.lang.lex_attrs import word_shape
+from spacy.strings import hash_string
+
+from spacy_structlearn.pipeline.readers import read_conll_columns
+from spacy_structlearn.sequence.classes import WordClasses, learn
+from spacy_structlearn.trees.brackets import read_trees, unescape
+from spacy_structlearn.trees.normalize import normalize
+from training.common.recording import CORPORA
+
+FILES = {
+    "conll2000": "conll2000/train.txt.gz",
+    "craft": "craft/train.trees.gz",
+    "ewt": "ewt/train.trees.gz",
+    "wsj_sample": "wsj_sample/trees.mrg.gz",
+}
+MAY_BE_SHIPPED = ("craft", "ewt")
+
+
+def sentences(path: Path) -> Iterator[list[str]]:
+    """The words of each sentence of a treebank or a file of CoNLL-2000."""
+    if path.name.endswith(".txt.gz"):
+        for rows in read_conll_columns(path):
+            yield [row[0] for row in rows]
+        return
+    for tree in read_trees(path):
+        normal = normalize(tree)
+        if normal is not None:
+            yield [unescape(word) for word in normal.words()]
+
+
+def train_classes(texts: Iterable[list[str]], n_classes: int, min_count: int) -> WordClasses:
+    """Classes of the words of some sentences. Strings are hashed once for each type."""
+    types: dict[str, int] = {}
+    offsets, numbers = [0], []
+    for text in texts:
+        numbers += [types.setdefault(word, len(types)) for word in text]
+        offsets.append(len(numbers))
+    orth = np.array([hash_string(word) for word in types], dtype=np.uint64)
+    shape = np.array([hash_string(word_shape(word)) for word in types], dtype=np.uint64)
+    return learn(
+        orth[numbers],
+        np.array(offsets),
+        n_classes,
+        backoff=shape[numbers],
+        min_count=min_count,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
+    parser.add_argument("--texts", nargs="+", choices=FILES, default=MAY_BE_SHIPPED)
+    parser.add_argument("--classes", type=int, default=400, help="default: %(default)s")
+    parser.add_argument("--min-count", type=int, default=2, help="default: %(default)s")
+    args = parser.parse_args()
+    start = process_time()
+    texts = (text for name in args.texts for text in sentences(args.corpora / FILES[name]))
+    classes = train_classes(texts, args.classes, args.min_count)
+    args.output.write_bytes(classes.to_bytes())
+    print(f"{classes!r} in {process_time() - start:.0f} CPU s: {args.output}")
+
+
+if __name__ == "__main__":
+    main()

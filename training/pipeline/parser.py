@@ -1,0 +1,114 @@
+"""Train a constituency parser on a fetched treebank, and calibrate its probabilities.
+
+    python corpora/fetch.py ewt
+    python -m training.pipeline.parser training/work/my_parser --threads 2
+
+The grammar is trained on the documents of train that `ewt/tune.txt` does not name, and its
+temperature fitted on those; with --all a second one is then trained on all of train and gets that
+temperature. An interrupted run resumes. The scores that are saved are those on dev, with gold
+tokens and sentences.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import spacy
+from spacy.language import Language
+
+from spacy_structlearn.pipeline import fitting
+from spacy_structlearn.pipeline.readers import create_treebank_reader
+from training.common.ewt import treebank
+from training.common.recording import CORPORA, ROOT
+
+CONFIG = ROOT / "training" / "configs" / "parser.cfg"
+COMPONENT = "constituency_parser"
+# How it works where a tagger stands before it; the weight is the best one on the tuning documents.
+BEHIND_TAGGER = {"tags": "prior", "tag_weight": 4.0}
+HELD_OUT = "parser.without_tune"  # in the folder of kept stages
+SETTINGS = {
+    "rounds": "rounds of splitting and merging",
+    "grammars": "number of grammars in the product",
+    "seed": "the first of their seeds",
+    "threads": "threads of training",
+}
+
+
+def train_parser(
+    corpora: Path,
+    output: Path,
+    *,
+    use_all: bool,
+    held_out: Path | None = None,
+    **settings: Any,
+) -> Language:
+    """Train on EWT with these settings of the architecture. Returns the calibrated pipeline.
+
+    use_all: train on the tuning documents too, once the temperature is known. held_out: where to
+    keep the pipeline that has not seen these documents; what comes after a parser is tuned on its
+    trees.
+    """
+    paths = treebank(corpora, "train") | {"tune": corpora / "ewt" / "tune.txt"}
+    overrides = {f"paths.{name}": str(path) for name, path in paths.items()}
+    model = f"components.{COMPONENT}.model"
+    places = {key: "." if key == "threads" else ".grammar." for key in settings}
+    overrides |= {f"{model}{places[key]}{key}": value for key, value in settings.items()}
+    nlp = fitting.train(CONFIG, output, overrides=overrides)
+    tune = create_treebank_reader(
+        paths["trees"], paths["spaces"], paths["props"], include=paths["tune"]
+    )
+    temperature = nlp.get_pipe(COMPONENT).calibrate(tune(nlp))
+    print(
+        f"temperature {temperature:.3f}, tuning F1 {nlp.meta['performance']['constituents_f']:.4f}"
+    )
+    if held_out is not None:
+        fitting.save(nlp, held_out)
+    if use_all:
+        nlp = fitting.train(CONFIG, output, overrides=overrides | {"corpora.train.exclude": None})
+        nlp.get_pipe(COMPONENT).parameters.temperature = temperature
+    return nlp
+
+
+def held_out_parser(corpora: Path, work: Path, threads: int) -> Language:
+    """The parser of the default pipeline before it was learned from the tuning documents too."""
+    target = work / HELD_OUT
+    if not target.exists():
+        nlp = train_parser(corpora, work / "parser.fit", use_all=False, threads=threads)
+        fitting.save(nlp, target)
+    return spacy.load(target)
+
+
+def evaluate(nlp: Language, corpora: Path) -> dict[str, float]:
+    """Scores on dev, with gold tokens and sentences."""
+    files = treebank(corpora, "dev")
+    reader = create_treebank_reader(files["trees"], files["spaces"], files["props"], tags=False)
+    scores = nlp.evaluate(list(reader(nlp)))
+    names = ("p", "r", "f", "exact", "tag_acc")
+    return {f"constituents_{name}": scores[f"constituents_{name}"] for name in names}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("output", type=Path, help="where to save the pipeline")
+    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
+    for name, text in SETTINGS.items():
+        parser.add_argument(f"--{name}", type=int, help=f"{text}; default: as in the config")
+    parser.add_argument("--all", action="store_true", help="train on the tuning documents too")
+    parser.add_argument("--threshold", type=float, default=0.0, help="smallest probability kept")
+    parser.add_argument("--storage", default="float32", help="float32, float16 or log8")
+    args = parser.parse_args()
+    settings = {name: getattr(args, name) for name in SETTINGS}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    nlp = train_parser(args.corpora, args.output, use_all=args.all, **settings)
+    component = nlp.get_pipe(COMPONENT)
+    component.parameters = component.parameters.compact(args.threshold, args.storage)
+    nlp.meta["performance"] = evaluate(nlp, args.corpora)
+    fitting.save(nlp, args.output)
+    for name, value in nlp.meta["performance"].items():
+        print(f"{name:24} {value:.4f}")
+
+
+if __name__ == "__main__":
+    main()

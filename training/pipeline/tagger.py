@@ -1,0 +1,66 @@
+"""Train the tagger of the default pipeline on the fetched English Web Treebank, and tag with it.
+
+    python corpora/fetch.py ewt
+    python -m training.pipeline.tagger
+
+What learns from tags is trained on those that a tagger predicts which has not seen the document:
+k-fold jackknife. Each stage is kept in training/work.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import spacy
+from spacy.language import Language
+
+from spacy_structlearn.pipeline import fitting
+from training.common.ewt import build_docs
+from training.common.jackknife import jackknife, tag_docs
+from training.common.recording import CORPORA, ROOT, WORK
+
+CONFIG = ROOT / "training" / "configs" / "chain_tagger.cfg"
+FOLDS = 5
+TUNE_TAGGED = Path("ewt", "tune.tagged.spacy")  # among the kept stages
+
+
+def train_tagger(corpora: Path, work: Path, split: str = "train") -> Language:
+    """The tagger alone, of one split of train; scores are those on tune."""
+    target = work / f"chain_tagger.{split}"
+    if not target.exists():
+        docs = build_docs(corpora, work)
+        paths = {"paths.train": str(docs[split]), "paths.dev": str(docs["tune"])}
+        fitting.train(CONFIG, target, overrides=paths)
+    return spacy.load(target)
+
+
+def jackknifed(corpora: Path, work: Path, jobs: int) -> Path:
+    """Train with predicted tags."""
+    target = work / "ewt" / "train.jackknifed.spacy"
+    if not target.exists():
+        train, folds = build_docs(corpora, work)["train"], work / "jackknife"
+        jackknife(CONFIG, train, target, work=folds, folds=FOLDS, jobs=jobs)
+    return target
+
+
+def tagged(docs: Path, tagger: Language, target: Path) -> Path:
+    """A file of Docs with the tags that `tagger` gives to its tokens."""
+    if not target.exists():
+        tag_docs(tagger, docs, target)
+    return target
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--corpora", type=Path, default=CORPORA, help="default: %(default)s")
+    parser.add_argument("--work", type=Path, default=WORK, help="kept stages")
+    parser.add_argument("--split", choices=["train", "fit"], default="train")
+    args = parser.parse_args()
+    nlp = train_tagger(args.corpora, args.work, args.split)
+    for name, value in nlp.meta["performance"].items():
+        print(f"{name:24} {value:.4f}")
+
+
+if __name__ == "__main__":
+    main()
