@@ -86,12 +86,7 @@ CASES = {
             conditional_iterations=3,
             first_level=1,
             start="copy",
-            pruning="coarse_to_fine",
         ),
-    ),
-    "stochastic": (
-        grammar_trainer,
-        conditional(shards=6, conditional_iterations=3, solver="adagrad", l1=0.01),
     ),
 }
 
@@ -100,7 +95,7 @@ def engine_of(trainer):
     """The engine that a trainer uses now, or None."""
     for owner, name in (
         ("_objective", "engine"),
-        ("_started", "engine"),
+        ("_objectives", "engine"),
         ("_derivations", "engine"),
     ):
         found = getattr(getattr(trainer, owner, None), name, None)

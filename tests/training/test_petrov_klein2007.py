@@ -66,9 +66,6 @@ def test_grammars_are_kept_by_all_that_matters(tmp_path):
         path(l2=1.0),
         path(base="uniform"),
         path(conditional_iterations=4),
-        path(solver="adagrad"),
-        path(learn_rate=0.1),
-        path(batch_size=32),
         path(split_iterations=3),
     ]
     assert len({path(), *others}) == len(others) + 1

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pk_merging import merge_curve
 from pk_models import (
     EWT,
     SEEDS,
@@ -38,10 +39,10 @@ from pk_models import (
     under,
     write,
 )
+from pk_pruning import RebuiltObjective
 from recording import peak_mb
 
 from spacy_structlearn.grammar.chart.decode import THRESHOLDS, ChartParser
-from spacy_structlearn.grammar.discriminative.merging import merge_curve
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.discriminative.training import Objectives
@@ -298,8 +299,8 @@ def pruning_worker(
     trained, _ = kept_grammar(work, corpora, "wsj", "train", settings)
     trees = TREES["wsj"](corpora, "train")
     part = sample(settings, trees, every)
-    own = replace(settings, pruning=regime, shards=1)
-    with closing(Conditional(own, part, trained.truncated(level + 1))) as conditional:
+    own = replace(settings, shards=1)
+    with closing(Conditional(own, part, trained.truncated(level + 1), regime)) as conditional:
         if regime != "none":
             conditional.evaluate()  # so that all memory is there
         start = time.process_time()
@@ -327,17 +328,30 @@ def sample(settings: ConditionalGrammarSettings, trees: Sequence[Tree], every: i
 
 
 class Conditional:
-    """The conditional likelihood of trees by the last level of a grammar, at its own weights."""
+    """The conditional likelihood of trees by the last level of a grammar, at its own weights.
+
+    regime: one of `REGIMES`.
+    """
 
     def __init__(
-        self, settings: ConditionalGrammarSettings, data: TreebankData, grammar: LatentGrammar
+        self,
+        settings: ConditionalGrammarSettings,
+        data: TreebankData,
+        grammar: LatentGrammar,
+        regime: str = "cached",
     ):
         # The weights are the base of parameters that are all zero.
         settings = replace(
             settings, rounds=grammar.depth, base="generative", first_level=0, l1=0.0, l2=0.0
         )
-        self.objectives = Objectives(settings, data, without_backoff(grammar), grammar.depth)
-        self._objective = self.objectives.objective(grammar.depth, {})
+        whole = without_backoff(grammar)
+        self.objectives: Objectives | RebuiltObjective
+        if regime == "cached":
+            self.objectives = Objectives(settings, data, whole, grammar.depth)
+            self._objective = self.objectives.objective(grammar.depth, {})
+        else:
+            self.objectives = RebuiltObjective(settings, data, whole, regime)
+            self._objective = self.objectives.objective
 
     def evaluate(self) -> float:
         """log P(trees | words), with the work of a gradient."""

@@ -246,7 +246,7 @@ cdef class ForestArrays:
         return self.sentence_cell.shape[0] - 1
 
 
-cdef class ForestRoom:
+cdef class Workspace:
     """Room for one thread; it grows to the largest forest and is used again."""
 
     cdef Room room
@@ -325,7 +325,7 @@ cdef inline int scaled(float* v, int n, uint64_t mask, int power) noexcept nogil
 cdef int inside(ForestArrays f, Py_ssize_t s, const Weights* g, Room* w) noexcept nogil:
     """Inside scores of a sentence; `z` times two to the power of `z_power` is its own.
 
-    RETURNS: 0, or -1 if there is no derivation.
+    Returns 0, or -1 if there is no derivation.
     """
     cdef int first = f.cell_item[f.sentence_cell[s]], cell, item, x, e, here, n, nb, nc, rule, i
     cdef int parent, child, left, right
@@ -684,7 +684,7 @@ cdef inline bint _is_no_block(const int64_t[::1] offsets, Py_ssize_t r, int64_t 
 
 
 def expected_counts(
-    ForestArrays f not None, ForestRoom workspace not None, Py_ssize_t begin, Py_ssize_t end,
+    ForestArrays f not None, Workspace workspace not None, Py_ssize_t begin, Py_ssize_t end,
     tuple weights, const uint8_t[::1] left_out, tuple sums, double[::1] log_z,
 ):
     """log Z of sentences `begin` to `end` (not included), and their expected counts.
@@ -732,10 +732,10 @@ def expected_counts(
         raise MemoryError
 
 
-def scores(ForestArrays f not None, ForestRoom workspace not None, Py_ssize_t s, tuple weights):
+def scores(ForestArrays f not None, Workspace workspace not None, Py_ssize_t s, tuple weights):
     """All scores of one sentence, for tests and for merging.
 
-    weights: as in `expected_counts`. RETURNS: log Z; int64 (n_items + 1), where the vector of each
+    weights: as in `expected_counts`. Returns log Z; int64 (n_items + 1), where the vector of each
     item begins; I0, I1, O0, O1, float32, scaled so that I times O is a posterior; the posteriors of
     edges and of unaries, float32. None if there is no derivation.
     """
@@ -779,13 +779,13 @@ cdef _copied(const float* values, Py_ssize_t n):
 
 
 def prune(
-    ForestArrays f not None, ForestRoom workspace not None, tuple weights, float keep, float keep_edge
+    ForestArrays f not None, Workspace workspace not None, tuple weights, float keep, float keep_edge
 ):
     """Leave out what has less posterior, but for the gold tree; everything moves down in place.
 
     weights: as in `expected_counts`. keep: of items and their substates; keep_edge: of edges,
     unaries and roots. A sentence without a derivation stays as it is.
-    RETURNS: how many cells, items, groups, edges, unaries and roots are left.
+    Returns how many cells, items, groups, edges, unaries and roots are left.
     """
     cdef Weights g
     cdef Room* w = &workspace.room

@@ -30,17 +30,17 @@ def expected_counts(problem, begin=0, end=None, left_out=()):
     end = forests.n_sentences if end is None else end
     skip = np.zeros(forests.n_sentences, dtype=np.uint8)
     skip[list(left_out)] = 1
-    _forest.expected_counts(forests, _forest.ForestRoom(), begin, end, tuple(w), skip, sums, log_z)
+    _forest.expected_counts(forests, _forest.Workspace(), begin, end, tuple(w), skip, sums, log_z)
     return log_z, ForestCounts(*sums)
 
 
 def scores(problem, sentence):
-    return _forest.scores(problem.kernel(), _forest.ForestRoom(), sentence, tuple(problem.weights))
+    return _forest.scores(problem.kernel(), _forest.Workspace(), sentence, tuple(problem.weights))
 
 
 def check(problem, rtol=1e-4):
     """All that the kernel finds. RETURNS: how many sentences have a derivation."""
-    forests, workspace = problem.kernel(), _forest.ForestRoom()
+    forests, workspace = problem.kernel(), _forest.Workspace()
     a = problem.arrays
     wanted_z, wanted = numpy_expected_counts(problem)
     log_z, counts = expected_counts(problem)
@@ -159,13 +159,13 @@ def test_no_sentences():
     assert log_z.shape == (0,)
     assert not any(part.any() for part in counts)
     assert (
-        _forest.prune(problem.kernel(), _forest.ForestRoom(), tuple(problem.weights), 1, 1)
+        _forest.prune(problem.kernel(), _forest.Workspace(), tuple(problem.weights), 1, 1)
         == (0,) * 6
     )
 
 
 def test_a_workspace_may_be_used_by_many():
-    workspace = _forest.ForestRoom()
+    workspace = _forest.Workspace()
     for seed, lengths, widths in ((0, (2,), (1,)), (1, (6,), (8,)), (2, (1,), (2,))):
         problem = random_problem(seed, lengths, widths, zeros=0.0, density=1.0)
         found = _forest.scores(problem.kernel(), workspace, 0, tuple(problem.weights))
@@ -283,7 +283,7 @@ def test_no_weights_at_all():
 def test_a_threshold_of_zero_leaves_all():
     problem = random_problem(8, LENGTHS, (1, 3), zeros=0.0, density=1.0)
     before = {name: array.copy() for name, array in problem.arrays.items()}
-    lengths = _forest.prune(problem.kernel(), _forest.ForestRoom(), tuple(problem.weights), 0, 0)
+    lengths = _forest.prune(problem.kernel(), _forest.Workspace(), tuple(problem.weights), 0, 0)
     names = ("cell_item", "item_mask", "group_rule", "edge_left", "unary_rule", "root_rule")
     sizes = [len(before[name]) - (name == "cell_item") for name in names]
     assert list(lengths) == sizes
@@ -423,7 +423,7 @@ def test_bad_weights(change):
     with pytest.raises(ValueError):  # noqa: PT011
         _forest.expected_counts(
             forests,
-            _forest.ForestRoom(),
+            _forest.Workspace(),
             0,
             3,
             tuple(weights),
@@ -433,9 +433,9 @@ def test_bad_weights(change):
         )
     for s in range(3):
         with pytest.raises(ValueError):  # noqa: PT011
-            _forest.scores(forests, _forest.ForestRoom(), s, tuple(weights))
+            _forest.scores(forests, _forest.Workspace(), s, tuple(weights))
     with pytest.raises(ValueError):  # noqa: PT011
-        _forest.prune(forests, _forest.ForestRoom(), tuple(weights), 0.1, 0.1)
+        _forest.prune(forests, _forest.Workspace(), tuple(weights), 0.1, 0.1)
 
 
 def test_a_mask_of_more_substates_than_there_are():
@@ -463,7 +463,7 @@ def test_bad_results():
     forests = problem.kernel()
 
     def evaluate(begin=0, end=3, left_out=NONE_LEFT_OUT, sums=tuple(good), n=3):
-        workspace = _forest.ForestRoom()
+        workspace = _forest.Workspace()
         _forest.expected_counts(
             forests, workspace, begin, end, tuple(w), left_out, sums, np.empty(n)
         )
@@ -480,4 +480,4 @@ def test_bad_results():
             evaluate(**bad)
     for s in (-1, 3):
         with pytest.raises(ValueError, match="no such sentence"):
-            _forest.scores(forests, _forest.ForestRoom(), s, tuple(w))
+            _forest.scores(forests, _forest.Workspace(), s, tuple(w))

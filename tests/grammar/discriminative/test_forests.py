@@ -26,12 +26,10 @@ from spacy_structlearn.grammar.chart.decode import compile_grammar
 from spacy_structlearn.grammar.discriminative.forests import (
     ForestStatistics,
     GoldTrees,
-    RebuiltForests,
-    Terminals,
-    _words,
     coarse_forests,
+    words_of,
 )
-from spacy_structlearn.grammar.discriminative.objective import GrammarShard, without_backoff
+from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
 from spacy_structlearn.grammar.treebank.symbols import binarize, to_tree
@@ -108,7 +106,7 @@ def test_without_pruning_forests_are_the_chart(name, kind, binarization):
     weights = generative_weights(grammar, 0, terminals)
     found = log_z(forests, weights)
     parser = compile_grammar(grammar)
-    rows = [word_scores(grammar, _words(data, tree), 0) for tree in range(data.n_trees)]
+    rows = [word_scores(grammar, words_of(data, tree), 0) for tree in range(data.n_trees)]
     wanted = [numpy_log_likelihood(grammar.levels[0], data.symbols.n_tags, r) for r in rows]
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
     chart = _chart.Chart()
@@ -125,7 +123,7 @@ def test_posteriors_are_those_of_the_chart():
     a = forests._arrays
     n_tags = data.symbols.n_tags
     for s in range(data.n_trees):
-        rows = word_scores(grammar, _words(data, s), 0)
+        rows = word_scores(grammar, words_of(data, s), 0)
         q = numpy_posteriors(grammar.levels[0], n_tags, rows)
         _, offsets, in0, in1, out0, out1, _, _ = forests.scores(s, weights)
         items = slice(*a["cell_item"][a["sentence_cell"][s : s + 2]])
@@ -199,7 +197,7 @@ def test_trees_stay(kind, threshold):
         own = forests.gold_terminals()
         tags = data.symbol[data.is_word]
         np.testing.assert_array_equal(terminals.tags[own], tags)
-        words = [grammar.lexicon.encode(_words(data, tree)) for tree in range(data.n_trees)]
+        words = [grammar.lexicon.encode(words_of(data, tree)) for tree in range(data.n_trees)]
         np.testing.assert_array_equal(terminals.words[own], np.concatenate(words))
         # All refinements of the tree's symbols are allowed.
         a = forests._arrays
@@ -216,7 +214,7 @@ def test_the_score_of_a_tree_is_in_its_forest(binarization):
         (forests,), _, weights = at_level(data, grammar, number, 1e-3)
         found = log_z(forests, weights)
         for tree in range(data.n_trees):
-            rows = word_scores(grammar, _words(data, tree), number)
+            rows = word_scores(grammar, words_of(data, tree), number)
             wanted = tree_log_probability(grammar, to_tree(data, tree), rows, number)
             own = numpy_scores(of(forests, weights), tree, only_gold=True)
             assert own.log_z == pytest.approx(wanted, abs=1e-5)
@@ -256,16 +254,6 @@ def test_a_tree_that_the_grammar_lacks_is_left_out():
     found = log_z(forests, weights)
     assert found.shape == (7,)
     assert np.isfinite(found).all()
-    parser = compile_grammar(grammar.truncated(1))
-    anew = RebuiltForests(data, GoldTrees(data), parser, grammar.lexicon, range(8), 0.0, 0.1)
-    keys = anew.terminal_keys
-    np.testing.assert_array_equal(anew.trees, forests.trees)
-    words, tags = np.divmod(keys, data.symbols.n_tags)
-    terminals = Terminals(words.astype(np.int32), tags.astype(np.int32))
-    weights = generative_weights(grammar, 0, terminals)
-    np.testing.assert_allclose(log_z(anew, weights), found, rtol=1e-6)
-    value, _ = GrammarShard(anew, terminals).expected_counts((grammar.levels[0], weights))
-    assert np.isfinite(value)
 
 
 # --- pruning -------------------------------------------------------------------------------------
@@ -431,32 +419,6 @@ def test_statistics():
     )
 
 
-@pytest.mark.parametrize("threshold", [0.0, 1e-3])
-def test_forests_made_anew_are_those_that_are_kept(threshold):
-    data, grammar = learned("toy")
-    parser = compile_grammar(grammar.truncated(1))
-    first = (data, GoldTrees(data), parser, grammar.lexicon, range(data.n_trees), threshold, 0.1)
-    kept, anew = coarse_forests(*first), RebuiltForests(*first)
-    keys = anew.terminal_keys
-    kept.number_terminals(keys)
-    words, tags = np.divmod(keys, data.symbols.n_tags)
-    terminals = Terminals(words.astype(np.int32), tags.astype(np.int32))
-    np.testing.assert_array_equal(anew.gold_terminals(), kept.gold_terminals())
-    for number in range(3):
-        weights = generative_weights(grammar, number, terminals)
-        for mine, its in zip(
-            kept.expected_counts(weights), anew.expected_counts(weights), strict=True
-        ):
-            for a, b in zip(mine, its, strict=True):
-                np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
-        assert anew.statistics.sentences == data.n_trees
-        assert anew.statistics.items >= kept.statistics.items
-        if number < 2:
-            kept.prune(weights, threshold, 0.1)
-            kept.refine(grammar.levels[number + 1])
-            anew.refine(weights, grammar.levels[number + 1])
-
-
 # --- sizes ---------------------------------------------------------------------------------------
 def test_no_sentences():
     data, grammar = learned("toy")
@@ -507,7 +469,7 @@ def test_a_sentence_of_150_words():
     assert np.isfinite(found).all()
     assert found[0] < np.log(np.finfo(np.float32).tiny) - 100
     # With words so likely that float64 can hold it.
-    rows = word_scores(grammar, _words(data, 0), 0)
+    rows = word_scores(grammar, words_of(data, 0), 0)
     level, n_tags = grammar.levels[0], data.symbols.n_tags
     whole = numpy_log_likelihood(level, n_tags, 20 * rows) - len(rows) * np.log(20)
     assert whole - 0.1 < found[0] <= whole + 1e-3

@@ -431,16 +431,6 @@ def test_shards_agree(base):
     np.testing.assert_allclose(found[0][1], gradient, rtol=1e-4, atol=1e-4)
 
 
-def test_batches_add_up():
-    likelihood = objective("short", "simple", 1, "uniform", l2=0.1, shards=5)
-    theta = theta_of(likelihood)
-    value, gradient = likelihood.value_and_grad(theta)
-    parts = [batch(theta) for batch in likelihood.batches(likelihood.engine.shards)]
-    assert len(parts) == 5
-    assert sum(part for part, _ in parts) == pytest.approx(value, rel=1e-9)
-    np.testing.assert_allclose(sum(g for _, g in parts), gradient, rtol=1e-5, atol=1e-6)
-
-
 def test_more_shards_than_sentences():
     one, many = objective("toy"), objective("toy", shards=12)
     theta = theta_of(one)
