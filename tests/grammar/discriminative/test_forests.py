@@ -24,7 +24,6 @@ from numpy_forest import (
 from spacy_structlearn.grammar.chart import _chart
 from spacy_structlearn.grammar.chart.decode import compile_grammar
 from spacy_structlearn.grammar.discriminative.forests import (
-    ForestStatistics,
     GoldTrees,
     coarse_forests,
     words_of,
@@ -54,9 +53,8 @@ def tree_sizes(data):
 
 # --- trees ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize("binarization", ["right", "left"])
-@pytest.mark.parametrize("name", ["toy", "sample"])
-def test_spans_of_nodes(name, binarization):
-    data = binarize(getattr(treebanks, name)(), binarization, "R" if name == "toy" else "TOP")
+def test_spans_of_nodes(binarization):
+    data = binarize(treebanks.toy(), binarization, "R")
     gold = GoldTrees(data)
 
     def words_below(node):
@@ -99,9 +97,8 @@ def test_the_grid_of_a_tree():
 # --- the coarsest grammar ------------------------------------------------------------------------
 @pytest.mark.parametrize("binarization", ["right", "left"])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["toy", "short"])
-def test_without_pruning_forests_are_the_chart(name, kind, binarization):
-    data, grammar = learned(name, kind, 0, binarization)
+def test_without_pruning_forests_are_the_chart(kind, binarization):
+    data, grammar = learned("toy", kind, 0, binarization)
     (forests,), terminals = coarse(data, grammar)
     weights = generative_weights(grammar, 0, terminals)
     found = log_z(forests, weights)
@@ -116,28 +113,7 @@ def test_without_pruning_forests_are_the_chart(name, kind, binarization):
         assert z == pytest.approx(wanted[tree], rel=1e-6)
 
 
-def test_posteriors_are_those_of_the_chart():
-    data, grammar = learned("short", rounds=0)
-    (forests,), terminals = coarse(data, grammar)
-    weights = generative_weights(grammar, 0, terminals)
-    a = forests._arrays
-    n_tags = data.symbols.n_tags
-    for s in range(data.n_trees):
-        rows = word_scores(grammar, words_of(data, s), 0)
-        q = numpy_posteriors(grammar.levels[0], n_tags, rows)
-        _, offsets, in0, in1, out0, out1, _, _ = forests.scores(s, weights)
-        items = slice(*a["cell_item"][a["sentence_cell"][s : s + 2]])
-        symbols = a["item_symbol"][items]
-        for wanted, found in ((q.lower, in0 * out0), (q.upper, in1 * out1)):
-            totals = np.bincount(symbols, weights=found, minlength=data.symbols.size)
-            own = wanted.sum(axis=(0, 1))
-            if wanted is q.lower:
-                own[:n_tags] = 0
-            np.testing.assert_allclose(totals, own, rtol=1e-4, atol=1e-5)
-        assert len(offsets) == len(symbols) + 1
-
-
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_coarse_forest_of_random_grammars(seed):
     """Without a tree; what is listed is what NumPy has."""
     grammar = random_grammar(seed, n_tags=3, n_phrases=3, n_levels=1, root_tags=True)
@@ -170,26 +146,11 @@ def test_coarse_forest_of_random_grammars(seed):
                 assert listed <= {tuple(x) for x in np.argwhere(best > keep * 0.999).tolist()}
 
 
-@pytest.mark.parametrize(
-    ("words", "gold"), [((2, 1), (2, 2, 3)), ((2, 9), (3, 4, 3)), ((2, 9), (2, 3, 2))]
-)
-def test_coarse_forest_wants_a_grid(words, gold):
-    grammar = random_grammar(0, n_levels=1)
-    with pytest.raises(ValueError, match=r"gold|scores"):
-        _chart.Chart().coarse_forest(
-            compile_grammar(grammar),
-            np.ones(words, dtype=np.float32),
-            np.full(gold, -1, dtype=np.int32),
-            0.0,
-            0.0,
-        )
-
-
 # --- trees stay ----------------------------------------------------------------------------------
-@pytest.mark.parametrize("threshold", [0.0, 1e-4, 0.1, 1.0, 2.0])
+@pytest.mark.parametrize("threshold", [0.0, 0.1, 2.0])
 @pytest.mark.parametrize("kind", KINDS)
 def test_trees_stay(kind, threshold):
-    data, grammar = learned("sample" if threshold == 0.1 else "short", kind)
+    data, grammar = learned("toy", kind)
     for number in range(3):
         (forests,), terminals, weights = at_level(data, grammar, number, threshold)
         assert forests.trees.tolist() == list(range(data.n_trees))
@@ -223,7 +184,7 @@ def test_the_score_of_a_tree_is_in_its_forest(binarization):
 
 def test_the_tree_alone():
     """Above all posteriors nothing but the tree is left, chains under the root too."""
-    data, grammar = learned("sample")
+    data, grammar = learned("short")
     (forests,), terminals = coarse(data, grammar, 2.0, 1.0)
     weights = generative_weights(grammar, 0, terminals)
     forests.prune(weights, 2.0, 1.0)
@@ -321,7 +282,7 @@ def test_what_is_left(number, threshold):
 
 def test_pruning_never_adds():
     """log Z falls, and not by more than what is left out has."""
-    data, grammar = learned("short")
+    data, grammar = learned("toy")
     for number in range(3):
         whole = at_level(data, grammar, number, 0.0)
         largest = log_z(whole[0][0], whole[2])
@@ -395,28 +356,6 @@ def test_a_folder_is_as_good_as_memory(tmp_path, threshold):
             (mine, counts), (its, same) = (f.expected_counts(weights) for f in (forests, others))
             np.testing.assert_array_equal(mine, its)
             assert all(map(np.array_equal, counts, same))
-
-
-def test_statistics():
-    data, grammar = learned("toy")
-    (forests,), _, _ = at_level(data, grammar, 2, 1e-3)
-    a = forests._arrays
-    found = forests.statistics
-    assert found == ForestStatistics(
-        data.n_trees,
-        sum(mask.bit_count() for mask in a["item_mask"].tolist()),
-        len(a["item_symbol"]),
-        len(a["edge_left"]),
-        sum(array.nbytes for array in a.values()),
-    )
-    assert found.constituents > found.items > data.n_nodes
-    assert found + found == ForestStatistics(
-        2 * found.sentences,
-        2 * found.constituents,
-        2 * found.items,
-        2 * found.edges,
-        2 * found.bytes,
-    )
 
 
 # --- sizes ---------------------------------------------------------------------------------------

@@ -119,15 +119,6 @@ def test_counts_of_terminals(kind):
             assert found[which][place] == pytest.approx(wanted, abs=1e-6)
 
 
-def test_counts_of_terminals_without_weight():
-    _, grammar = learned("toy", "simple")
-    mapped = TerminalMap(grammar.lexicon, all_terminals(grammar), tag_substates(grammar, 1))
-    level = grammar.lexicon.levels[1]
-    none = np.zeros_like(level.own), np.zeros(level.rows.size, np.float32)
-    counts = np.ones(int(mapped.offsets[-1]))
-    assert not any(part.any() for part in mapped.counts(counts, *none))
-
-
 def test_a_lexicon_without_words():
     _, grammar = learned("toy", "simple")
     lexicon = grammar.lexicon.without(set(grammar.lexicon.words))
@@ -328,12 +319,12 @@ def numpy_value_and_grad(likelihood, theta):
     return value + 0.5 * likelihood.l2 * theta @ theta, gradient + likelihood.l2 * theta
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("number", [0, 2])
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_value_and_gradient_are_those_of_numpy(kind, base, number):
     likelihood = objective("toy", kind, number, base, l2=0.05)
-    for seed in range(2):
+    for seed in range(1):
         theta = theta_of(likelihood, seed)
         value, gradient = likelihood.value_and_grad(theta)
         wanted, wanted_gradient = numpy_value_and_grad(likelihood, theta)
@@ -342,11 +333,10 @@ def test_value_and_gradient_are_those_of_numpy(kind, base, number):
         assert value > 0
 
 
-@pytest.mark.parametrize("l2", [0.0, 0.5])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("base", BASES)
-def test_gradient_against_finite_differences(base, kind, l2):
-    likelihood = objective("short", kind, 1, base, threshold=1e-3, l2=l2)
+def test_gradient_against_finite_differences(base, kind):
+    likelihood = objective("short", kind, 1, base, threshold=1e-3, l2=0.5)
     parameters = likelihood.parameterization
     theta = theta_of(likelihood)
     _, gradient = likelihood.value_and_grad(theta)
@@ -431,13 +421,6 @@ def test_shards_agree(base):
     np.testing.assert_allclose(found[0][1], gradient, rtol=1e-4, atol=1e-4)
 
 
-def test_more_shards_than_sentences():
-    one, many = objective("toy"), objective("toy", shards=12)
-    theta = theta_of(one)
-    for mine, its in zip(one.value_and_grad(theta), many.value_and_grad(theta), strict=True):
-        np.testing.assert_allclose(its, mine, rtol=1e-4, atol=1e-4)
-
-
 def test_no_sentences():
     data, grammar = learned("toy")
     parser = compile_grammar(grammar.truncated(1))
@@ -506,23 +489,3 @@ def test_a_sentence_that_float32_loses_has_no_part_in_value_or_gradient():
     # Of the trees that count, those of the shards' sentences.
     for shard in likelihood.engine.shards:
         assert shard.derivations.data.n_trees == len(shard.sentences)
-
-
-def test_what_is_lost_stays_lost_at_the_next_level():
-    likelihood, theta, lost = without_a_rule(shards=1)
-    (shard,) = likelihood.engine.shards
-    value, _ = likelihood.value_and_grad(theta)
-    shard.begin()
-    # Now it could be parsed.
-    likelihood.value_and_grad(theta_of(likelihood))
-    assert shard.lost.tolist() == [lost]
-    assert likelihood.value_and_grad(theta)[0] == value
-
-
-def test_a_sentence_lost_later_is_an_overflow():
-    likelihood = objective("toy")
-    theta = np.zeros(likelihood.parameterization.n_parameters)
-    likelihood.value_and_grad(theta)
-    value, _ = likelihood.value_and_grad(theta - 200)
-    assert value == np.inf
-    assert np.isfinite(likelihood.value_and_grad(theta)[0])

@@ -102,15 +102,6 @@ def test_each_level_is_trained():
     assert whole == type(whole).from_bytes(whole.to_bytes())
 
 
-def test_levels_before_the_first_stay_generative():
-    trainer, _ = run(replace(BRIEF, first_level=1))
-    generative = trainer.generative_grammar()
-    found = trainer.parameters()
-    assert found.levels[0] == generative.levels[0]
-    assert found.levels[1] != generative.levels[1]
-    assert [record.level for record in trainer.records] == [1, 2]
-
-
 @pytest.mark.parametrize("start", LEVEL_STARTS)
 @pytest.mark.parametrize("base", BASES)
 def test_bases_and_starts(base, start):
@@ -147,12 +138,6 @@ def test_a_folder_changes_no_bit(tmp_path):
     assert trainer.parameters().to_bytes() == done()[0].parameters().to_bytes()
     assert calls == done()[1]
     assert not list(tmp_path.rglob("*.npy"))
-
-
-def test_shards_change_rounding_errors():
-    trainer, _ = run(replace(BRIEF, shards=20))
-    for mine, its in zip(trainer.records, done()[0].records, strict=True):
-        assert mine.value == pytest.approx(its.value, rel=1e-3)
 
 
 # --- forests --------------------------------------------------------------------------------------

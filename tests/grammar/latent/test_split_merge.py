@@ -47,11 +47,6 @@ def test_noise_keeps_the_sum_of_a_rule_and_its_bounds():
     assert not np.array_equal(flat.binary, noisy.binary)
 
 
-def test_a_split_is_reproducible():
-    data = binarize(treebanks.sample())
-    assert refine(data)[0] == refine(data)[0]
-
-
 def test_rare_symbols_are_not_split():
     data = binarize(treebanks.toy(), root="R")
     level, _, _ = refine(data)
