@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -190,8 +189,6 @@ class Forests:
     trees: int64, the numbers of the sentences. Trees that the grammar cannot derive are left out.
     arrays: names and arrays, see `_forest.ForestArrays`; the forests take them over.
     keys: int64, the keys of the terminals, which item_terminal indexes; see `number_terminals`.
-    folder: where the arrays are stored and memory-mapped; no other forests may use it. None: in
-        memory.
     """
 
     def __init__(
@@ -200,28 +197,14 @@ class Forests:
         trees: NDArray[np.int64],
         arrays: Iterable[tuple[str, NDArray[Any]]],
         keys: NDArray[np.int64],
-        folder: Path | None = None,
     ):
         self.data = data
         self.trees = trees
-        self.folder = folder
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
         self._keys = keys
         self._left_out = np.zeros(len(trees), dtype=np.uint8)
         self._workspace = _forest.Workspace()
-        self._arrays: dict[str, NDArray[Any]] = {}
-        for name, array in arrays:
-            self._put(name, array)
+        self._arrays = dict(arrays)
         self._open()
-
-    def _put(self, name: str, array: NDArray[Any]) -> None:
-        """Store an array. It must not be mapped from the file that it replaces."""
-        self._arrays[name] = array
-        if self.folder is not None and array.size:
-            path = self.folder / f"{name}.npy"
-            np.save(path, array)
-            self._arrays[name] = np.load(path, mmap_mode="r+")
 
     def release(self) -> dict[str, NDArray[Any]]:
         """Hand over the arrays; the forests cannot be used any more."""
@@ -315,7 +298,7 @@ class Forests:
             array = np.array(self._arrays[name][: length + is_offsets])
             if is_offsets:
                 array[-1] = n_left[_PLACES[name]]
-            self._put(name, array)
+            self._arrays[name] = array
         self._open()
 
     def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], ForestCounts]:
@@ -377,7 +360,6 @@ def coarse_forests(
     trees: Sequence[int],
     threshold: float,
     edge_factor: float,
-    folder: Path | None = None,
     chart: _chart.Chart | None = None,
 ) -> Forests:
     """Make the forests of some sentences with the grammar of level 0.
@@ -387,7 +369,6 @@ def coarse_forests(
     trees: the numbers of the sentences.
     threshold: items with a lower posterior are pruned, and productions below `threshold` times
         `edge_factor`.
-    folder: see `Forests`.
     chart: a workspace to use again.
 
     Returns forests that number their own terminals, see `Forests.number_terminals`.
@@ -413,21 +394,18 @@ def coarse_forests(
         end = begin + int(is_tag.sum())
         arrays["item_terminal"][is_tag] = places[begin:end]
         begin = end
-    return Forests(data, np.array(numbers, np.int64), _concatenated(parts), distinct, folder)
+    return Forests(data, np.array(numbers, np.int64), _concatenated(parts), distinct)
 
 
-def joined(data: TreebankData, parts: Sequence[Forests], folder: Path | None = None) -> Forests:
-    """Join forests of one level; the parts are used up.
-
-    folder: see `Forests`.
-    """
+def joined(data: TreebankData, parts: Sequence[Forests]) -> Forests:
+    """Join forests of one level; the parts are used up."""
     trees = np.concatenate([np.empty(0, np.int64), *(part.trees for part in parts)])
     keys = [part.terminal_keys for part in parts]
     all_keys = np.unique(np.concatenate([np.empty(0, np.int64), *keys]))
     for part in parts:
         part.number_terminals(all_keys)
     arrays = _concatenated([part.release() for part in parts])
-    return Forests(data, trees, arrays, all_keys, folder)
+    return Forests(data, trees, arrays, all_keys)
 
 
 def words_of(data: TreebankData, tree: int) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp
-from pathlib import Path
 from typing import Any, ClassVar
 
 from ...learning import settings as core
@@ -67,12 +66,6 @@ class ConditionalGrammarSettings(LatentGrammarSettings):
     )
     edge_factor: float = setting(
         0.1, ge=0, le=1, exposed=False, help="Productions are pruned below threshold times this."
-    )
-    folder: Path | None = setting(
-        None,
-        identity=False,
-        exposed=False,
-        help="Folder for the forests of the training sentences. None: they are kept in memory.",
     )
     shards: int = core.shards(4)
 

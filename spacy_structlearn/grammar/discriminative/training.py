@@ -10,11 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import Any, NamedTuple
-from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -258,18 +254,11 @@ class Objectives:
         self.grammar = grammar
         self._data = data
         self._level = level
-        self._removal: finalize | None = None
-        folder: Path | None = None
-        if settings.folder is not None:
-            settings.folder.mkdir(parents=True, exist_ok=True)
-            # Others may use the same place.
-            folder = Path(mkdtemp(prefix="forests-", dir=settings.folder))
-            self._removal = finalize(self, rmtree, folder, ignore_errors=True)
         cascade = [self._weights(number, trained or {}) for number in range(level)]
-        recipe = _Recipe(settings, grammar, cascade, folder)
+        recipe = _Recipe(settings, grammar, cascade)
         parts = [
-            _ForestPart(number, part.start, data.subset(np.arange(part.start, part.stop)))
-            for number, part in enumerate(split(data.offsets, settings.shards))
+            _ForestPart(part.start, data.subset(np.arange(part.start, part.stop)))
+            for part in split(data.offsets, settings.shards)
         ]
         self.engine = make_engine(_make_shard, recipe, parts, settings.threads)
         keys = np.unique(np.concatenate(self.engine.map(_keys_of)))
@@ -278,10 +267,8 @@ class Objectives:
         self.engine.update(GrammarShard.leave_out, np.asarray(lost, dtype=np.int64))
 
     def close(self) -> None:
-        """End the threads, and free the forests and their files."""
+        """End the threads, and free the forests."""
         self.engine.close()
-        if self._removal is not None:
-            self._removal()
 
     @property
     def left_out(self) -> int:
@@ -349,13 +336,11 @@ class _Recipe:
     settings: ConditionalGrammarSettings
     grammar: LatentGrammar
     cascade: Sequence[Parts]
-    folder: Path | None
 
 
 class _ForestPart(NamedTuple):
-    """Consecutive sentences: the number of the part, that of the first sentence, and the trees."""
+    """Consecutive sentences: the number of the first one, and the trees."""
 
-    number: int
     first: int
     data: TreebankData
 
@@ -373,8 +358,7 @@ def _make_shard(recipe: _Recipe, part: _ForestPart) -> GrammarShard:
             forests.prune(_level_weights(grammar, number, weights, terminals), *limits)
             forests.refine(grammar.levels[number + 1])
         parts.append(forests)
-    folder = None if recipe.folder is None else recipe.folder / f"shard{part.number}"
-    return GrammarShard(joined(data, parts, folder), first=part.first)
+    return GrammarShard(joined(data, parts), first=part.first)
 
 
 def _level_weights(

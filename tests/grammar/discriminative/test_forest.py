@@ -119,7 +119,7 @@ def test_zero_weights_and_sparse_forests(density, zeros):
 
 
 def test_all_64_substates():
-    assert check(random_problem(1, (2,), (64,)), rtol=1e-3)
+    assert check(random_problem(1, (1, 3), (1, 64)), rtol=1e-3)
 
 
 def test_sentences_that_are_left_out():
@@ -171,7 +171,7 @@ def test_one_production_scaled(kind, factor):
     """log Z is that of NumPy, though one item lies far from others of its cell."""
     problem = random_problem(4, (4, 1, 3), (1, 2, 3), zeros=0.0, density=1.0)
     offsets = getattr(problem.weights, kind + "_offsets")
-    for rule in range(len(offsets) - 1):
+    for rule in range(min(3, len(offsets) - 1)):
         values = getattr(problem.weights, kind).copy()
         values[offsets[rule] : offsets[rule + 1]] *= np.float32(factor)
         other = problem._replace(weights=problem.weights._replace(**{kind: values}))

@@ -339,25 +339,6 @@ def test_scores_of_a_pruned_forest():
         assert len(gold) == np.diff(data.offsets)[s]
 
 
-# --- where they are kept -------------------------------------------------------------------------
-@pytest.mark.parametrize("threshold", [1e-3, 2.0])
-def test_a_folder_is_as_good_as_memory(tmp_path, threshold):
-    data, grammar = learned("toy")
-    for number in range(3):
-        folder = tmp_path / str(number)
-        (forests,), _, weights = at_level(data, grammar, number, threshold)
-        (others,), _, _ = at_level(data, grammar, number, threshold, folder=folder)
-        assert list(folder.glob("0/*.npy"))
-        for name, array in forests._arrays.items():
-            np.testing.assert_array_equal(others._arrays[name], array)
-            assert isinstance(others._arrays[name], np.memmap) == (array.size > 0)
-        assert others.statistics == forests.statistics
-        for _ in range(2):
-            (mine, counts), (its, same) = (f.expected_counts(weights) for f in (forests, others))
-            np.testing.assert_array_equal(mine, its)
-            assert all(map(np.array_equal, counts, same))
-
-
 # --- sizes ---------------------------------------------------------------------------------------
 def test_no_sentences():
     data, grammar = learned("toy")
@@ -391,22 +372,22 @@ def test_trees_of_one_word():
             assert found[s] == pytest.approx(numpy_scores(of(forests, weights), s).log_z, abs=1e-6)
 
 
-def test_a_sentence_of_150_words():
+def test_a_long_sentence():
     """Whose probability float32 cannot hold."""
     line = "(TOP (S (NP (D the) (N cat)) (VP (V saw) (NP (NP (D the) (N dog)) PP)) (. .)))"
     inner = "(PP (P near) (NP (D the) (N tree)))"
-    others = [line.replace("PP)", inner + ")").replace("tree", f"tree{i}") for i in range(40)]
-    for i in range(48):
-        inner = f"(PP (P near) (NP (NP (D a) (N tree{i % 40})) {inner}))"
+    others = [line.replace("PP)", inner + ")").replace("tree", f"tree{i}") for i in range(20)]
+    for i in range(28):
+        inner = f"(PP (P near) (NP (NP (D a) (N tree{i % 20})) {inner}))"
     data = binarize(treebanks.trees(line.replace("PP)", inner + ")"), *others))
     n = int(data.is_word.sum())
-    assert data.is_word[: data.offsets[1]].sum() >= 150
+    assert data.is_word[: data.offsets[1]].sum() >= 90
     grammar = without_backoff(treebank_grammar(data))
     (forests,), terminals = coarse(data, grammar, 1e-4)
     weights = generative_weights(grammar, 0, terminals)
     found, counts = forests.expected_counts(weights)
     assert np.isfinite(found).all()
-    assert found[0] < np.log(np.finfo(np.float32).tiny) - 100
+    assert found[0] < np.log(np.finfo(np.float32).tiny) - 20
     # With words so likely that float64 can hold it.
     rows = word_scores(grammar, words_of(data, 0), 0)
     level, n_tags = grammar.levels[0], data.symbols.n_tags

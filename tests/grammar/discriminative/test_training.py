@@ -133,13 +133,6 @@ def test_parameters_copied_are_those_of_what_is_refined():
     assert coarse.size < fine.size
 
 
-def test_a_folder_changes_no_bit(tmp_path):
-    trainer, calls = run(replace(BRIEF, folder=tmp_path / "a" / "b"))
-    assert trainer.parameters().to_bytes() == done()[0].parameters().to_bytes()
-    assert calls == done()[1]
-    assert not list(tmp_path.rglob("*.npy"))
-
-
 # --- forests --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("threshold", [0.0, 1e-4, 1e-2])
 @pytest.mark.parametrize("kind", SETTINGS)
@@ -178,38 +171,6 @@ def test_fewer_trees_than_shards():
     assert not objectives.left_out
     objectives.close()
     objectives.close()
-
-
-def test_two_trainings_in_one_folder(tmp_path):
-    data, grammar = learned("toy")
-    settings = ConditionalGrammarSettings(rounds=2, shards=2, folder=tmp_path)
-    one = Objectives(settings, data, grammar)
-    other = Objectives(replace(settings, threshold=0.9), data, grammar)
-    memory = Objectives(replace(settings, folder=None), data, grammar)
-    assert len(list(tmp_path.iterdir())) == 2
-    theta = np.zeros(parameterization_of(grammar, 1, settings.base).n_parameters)
-    (mine, _), (wanted, _), (its, _) = (
-        x.objective(1, {}).value_and_grad(theta) for x in (one, memory, other)
-    )
-    assert mine == wanted != its
-    one.close()
-    assert len(list(tmp_path.iterdir())) == 1
-    assert other.objective(1, {}).value_and_grad(theta)[0] == its
-    del other
-    assert not list(tmp_path.iterdir())
-
-
-def test_an_error_leaves_no_files(tmp_path, monkeypatch):
-    data, grammar = learned("toy")
-
-    def broken(*_):
-        raise MemoryError
-
-    monkeypatch.setattr(Forests, "number_terminals", broken)
-    settings = ConditionalGrammarSettings(rounds=2, folder=tmp_path)
-    with pytest.raises(MemoryError):
-        Objectives(settings, data, grammar)
-    assert not list(tmp_path.iterdir())
 
 
 # --- sentences that float32 loses -----------------------------------------------------------------
