@@ -43,12 +43,12 @@ cdef int MOST = 64  # largest number of substates of a symbol: the bits of a mas
 cdef float TINY = 5.421010862427522e-20  # 2**-64
 
 
-ARRAYS = frozenset((
+ARRAYS = (
     "sentence_cell", "cell_item", "cell_group", "cell_unary", "item_symbol", "item_terminal",
     "item_mask", "group_parent", "group_rule", "group_edge", "edge_left", "edge_right",
     "unary_parent", "unary_child", "unary_rule", "sentence_root", "root_item", "root_rule",
     "gold_item", "gold_edge", "gold_unary", "gold_root",
-))
+)
 
 
 cdef struct Weights:
@@ -144,28 +144,13 @@ cdef class ForestArrays:
             array = arrays[name]
             if not isinstance(array, np.ndarray) or not array.flags.c_contiguous or array.ndim != 1:
                 raise ValueError(f"{name} must be a contiguous vector")
-        self.sentence_cell = arrays["sentence_cell"]
-        self.cell_item = arrays["cell_item"]
-        self.cell_group = arrays["cell_group"]
-        self.cell_unary = arrays["cell_unary"]
-        self.item_symbol = arrays["item_symbol"]
-        self.item_terminal = arrays["item_terminal"]
-        self.item_mask = arrays["item_mask"]
-        self.group_parent = arrays["group_parent"]
-        self.group_rule = arrays["group_rule"]
-        self.group_edge = arrays["group_edge"]
-        self.edge_left = arrays["edge_left"]
-        self.edge_right = arrays["edge_right"]
-        self.unary_parent = arrays["unary_parent"]
-        self.unary_child = arrays["unary_child"]
-        self.unary_rule = arrays["unary_rule"]
-        self.sentence_root = arrays["sentence_root"]
-        self.root_item = arrays["root_item"]
-        self.root_rule = arrays["root_rule"]
-        self.gold_item = arrays["gold_item"]
-        self.gold_edge = arrays["gold_edge"]
-        self.gold_unary = arrays["gold_unary"]
-        self.gold_root = arrays["gold_root"]
+        (
+            self.sentence_cell, self.cell_item, self.cell_group, self.cell_unary, self.item_symbol,
+            self.item_terminal, self.item_mask, self.group_parent, self.group_rule, self.group_edge,
+            self.edge_left, self.edge_right, self.unary_parent, self.unary_child, self.unary_rule,
+            self.sentence_root, self.root_item, self.root_rule, self.gold_item, self.gold_edge,
+            self.gold_unary, self.gold_root,
+        ) = [arrays[name] for name in ARRAYS]
         self._check()
 
     def _check(self):

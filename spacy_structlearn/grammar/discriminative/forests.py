@@ -137,31 +137,7 @@ class GoldTrees:
         return grid
 
 
-_NAMES = (
-    "sentence_cell",
-    "cell_item",
-    "cell_group",
-    "cell_unary",
-    "item_symbol",
-    "item_terminal",
-    "item_mask",
-    "group_parent",
-    "group_rule",
-    "group_edge",
-    "edge_left",
-    "edge_right",
-    "unary_parent",
-    "unary_child",
-    "unary_rule",
-    "sentence_root",
-    "root_item",
-    "root_rule",
-    "gold_item",
-    "gold_edge",
-    "gold_unary",
-    "gold_root",
-)
-_TYPES: dict[str, type[np.generic]] = dict.fromkeys(_NAMES[-4:], np.uint8)
+_TYPES: dict[str, type[np.generic]] = dict.fromkeys(_forest.ARRAYS[-4:], np.uint8)
 _TYPES["item_mask"] = np.uint64
 # The array with the offsets of each kind of element; its last entry is their number.
 _OFFSETS = {
@@ -291,7 +267,7 @@ class Forests:
         )
         n_left = dict(zip(("cell", "item", "group", "edge", "unary", "root"), sizes, strict=True))
         self._forests = None  # frees each old array as soon as it is replaced
-        for name in _NAMES:
+        for name in _forest.ARRAYS:
             first, _, second = name.partition("_")
             length = n_left.get(second if first == "gold" else first, self.n_sentences)
             is_offsets = name in _OFFSETS.values()
@@ -488,7 +464,7 @@ def _arrays_of(
 def _concatenated(parts: Sequence[dict[str, NDArray[Any]]]) -> Iterator[tuple[str, NDArray[Any]]]:
     """The arrays of some forests one after another; the parts are emptied on the way."""
     sizes = {kind: [int(part[name][-1]) for part in parts] for kind, name in _OFFSETS.items()}
-    for name in _NAMES:
+    for name in _forest.ARRAYS:
         arrays = [part.pop(name) for part in parts]
         is_offsets = name in _OFFSETS.values()
         length = sum(map(len, arrays)) - is_offsets * (len(arrays) - 1)

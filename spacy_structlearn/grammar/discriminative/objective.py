@@ -29,7 +29,7 @@ from ...parallel.shards import Engine
 from ..latent.em import TreeShard
 from ..latent.model import LatentGrammar, Level
 from ..treebank.lexicon import Backoff, Lexicon, LexiconLevel
-from ..treebank.symbols import TreebankData, cumulative
+from ..treebank.symbols import TreebankData, cumulative, substate_columns
 from .forests import ForestCounts, Forests, Terminals, Weights
 
 LEAST = 1e-8  # smaller base probabilities are taken for zero
@@ -82,12 +82,10 @@ class TerminalMap:
         is_own = lexicon.pair_weights == 0
         pair_offsets = cumulative(np.where(is_own, substates[lexicon.pair_tags], 0))
         has &= is_own[pair] if len(keys) else has
-        self.offsets = cumulative(substates[tags])
+        self.offsets, column = substate_columns(tags, substates)
         sizes = np.diff(self.offsets)
         local = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], sizes)
-        starts = cumulative(substates)
-        self.width = int(starts[-1])
-        self._cell = np.repeat(row * self.width + starts[tags], sizes) + local
+        self._cell = np.repeat(row * int(substates.sum()), sizes) + column
         self._share = np.repeat(share, sizes)
         self._has = np.flatnonzero(np.repeat(has, sizes))
         begin = pair_offsets[pair] if len(keys) else np.zeros(len(words), np.int64)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -261,7 +262,7 @@ class Objectives:
             for part in split(data.offsets, settings.shards)
         ]
         self.engine = make_engine(_make_shard, recipe, parts, settings.threads)
-        keys = np.unique(np.concatenate(self.engine.map(_keys_of)))
+        keys = np.unique(np.concatenate(self.engine.map(attrgetter("forests.terminal_keys"))))
         self.terminals = terminals_of(keys, grammar.symbols.n_tags)
         self.engine.update(GrammarShard.number, keys)
         self.engine.update(GrammarShard.leave_out, np.asarray(lost, dtype=np.int64))
@@ -273,17 +274,17 @@ class Objectives:
     @property
     def left_out(self) -> int:
         """Number of sentences that the coarsest grammar cannot parse or that float32 has lost."""
-        return self._data.n_trees - sum(self.engine.map(_n_sentences_of))
+        return self._data.n_trees - sum(map(len, self.engine.map(attrgetter("sentences"))))
 
     @property
     def lost(self) -> NDArray[np.int64]:
         """The numbers of the sentences that float32 has lost."""
-        return np.concatenate(self.engine.map(_lost_by))
+        return np.concatenate(self.engine.map(attrgetter("lost")))
 
     @property
     def statistics(self) -> ForestStatistics:
         """The size of all forests."""
-        first, *others = self.engine.map(_statistics_of)
+        first, *others = self.engine.map(attrgetter("forests.statistics"))
         return sum(others, first)
 
     def objective(
@@ -375,22 +376,6 @@ def _refine_shard(
     """Prune the forests with the weights of their level, and refine them to the next level."""
     shard.forests.prune(weights, threshold, edge_factor)
     shard.forests.refine(level)
-
-
-def _keys_of(shard: GrammarShard) -> NDArray[np.int64]:
-    return shard.forests.terminal_keys
-
-
-def _n_sentences_of(shard: GrammarShard) -> int:
-    return len(shard.sentences)
-
-
-def _lost_by(shard: GrammarShard) -> NDArray[np.int64]:
-    return shard.lost
-
-
-def _statistics_of(shard: GrammarShard) -> ForestStatistics:
-    return shard.forests.statistics
 
 
 def copied(

@@ -83,7 +83,7 @@ class TreebankDerivations:
 
         Returns float32 (n_nodes, n_substates); their products are posteriors of substates.
         """
-        inside, outside = zip(*self.engine.map(_scores_of, symbol), strict=True)
+        inside, outside = zip(*self.engine.map(TreeShard.scores_of, symbol), strict=True)
         if len(inside) == 1:
             return inside[0], outside[0]
         return np.concatenate(inside), np.concatenate(outside)
@@ -95,10 +95,6 @@ class TreebankDerivations:
 
 def _make_shard(threads: int, data: TreebankData) -> TreeShard:
     return TreeShard(data, threads)
-
-
-def _scores_of(shard: TreeShard, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    return shard.scores_of(symbol)
 
 
 class TreeShard:

@@ -349,60 +349,47 @@ class LatentGrammar(Stored):
 
         Raises StructlearnError for a signature or normalization that is not registered.
         """
-        return cls._from_fields(**fields)
-
-    @classmethod
-    def _from_fields(
-        cls,
-        *,
-        tags: list[str],
-        phrases: list[str],
-        intermediates: NDArray[np.int32],
-        root_label: str,
-        binary: NDArray[np.int32],
-        unary: NDArray[np.int32],
-        root: NDArray[np.int32],
-        levels: list[dict[str, Any]],
-        lexicon: dict[str, Any],
-        chains: list[list[int]],
-        binarization: str,
-        temperature: float,
-        storage: str,
-        members: int,
-    ) -> LatentGrammar:
-        if not all(isinstance(name, str) for name in [*tags, *phrases, root_label]):
+        if not all(
+            isinstance(name, str)
+            for name in [*fields["tags"], *fields["phrases"], fields["root_label"]]
+        ):
             raise TypeError("a label is not a string")
-        symbols = Symbols(tuple(tags), tuple(phrases), tuple(intermediates.tolist()), root_label)
-        rules = Rules(binary, unary, root)
+        symbols = Symbols(
+            tuple(fields["tags"]),
+            tuple(fields["phrases"]),
+            tuple(fields["intermediates"].tolist()),
+            fields["root_label"],
+        )
+        rules = Rules(fields["binary"], fields["unary"], fields["root"])
         # Checked first, since nothing else would notice an index out of range.
         problem = rules.problem(symbols)
         if problem:
             raise ValueError(problem)
-        found = []
-        for fields in levels:
-            if {fields[name].dtype for name in ("substates", "ancestors")} != {np.dtype(np.uint16)}:
+        levels = []
+        for stored in fields["levels"]:
+            if {stored[name].dtype for name in ("substates", "ancestors")} != {np.dtype(np.uint16)}:
                 raise TypeError("substates of the wrong type")
-            substates = fields["substates"].astype(np.int32)
+            substates = stored["substates"].astype(np.int32)
             if substates.shape != (symbols.size,) or (substates > MOST_SUBSTATES).any():
                 raise ValueError("the substates of a level do not fit the symbols")
             sizes = {name: int(size.sum()) for name, size in rules.sizes(substates).items()}
             arrays = (
-                _entries(fields["binary"], sizes["binary"]),
-                *(dense(fields[name], sizes[name]) for name in ("unary", "root")),
+                _entries(stored["binary"], sizes["binary"]),
+                *(dense(stored[name], sizes[name]) for name in ("unary", "root")),
             )
-            found.append(Level(rules, substates, fields["ancestors"].astype(np.int32), *arrays))
-        tag_substates = [level.substates[: symbols.n_tags] for level in found]
-        words = Lexicon.from_fields(lexicon, symbols.n_tags, tag_substates, dense)
+            levels.append(Level(rules, substates, stored["ancestors"].astype(np.int32), *arrays))
+        tag_substates = [level.substates[: symbols.n_tags] for level in levels]
+        words = Lexicon.from_fields(fields["lexicon"], symbols.n_tags, tag_substates, dense)
         return cls(
             symbols,
             rules,
-            found,
+            levels,
             words,
-            {(chain[0], chain[1]): tuple(chain[2:]) for chain in chains},
-            binarization=binarization,
-            temperature=temperature,
-            storage=storage,
-            members=members,
+            {(chain[0], chain[1]): tuple(chain[2:]) for chain in fields["chains"]},
+            binarization=fields["binarization"],
+            temperature=fields["temperature"],
+            storage=fields["storage"],
+            members=fields["members"],
         )
 
     def __repr__(self) -> str:

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from ...words.signatures import NORMALIZATIONS, SIGNATURES, registered
 from .settings import LexiconSettings
-from .symbols import TreebankData, cumulative
+from .symbols import TreebankData, cumulative, substate_columns
 
 UNSEEN = 0.001  # simple lexicon: probability of an unseen signature under every tag
 _CACHE_SIZE = 100_000
@@ -216,11 +216,8 @@ class Lexicon:
     def _entries_of(self, level: int) -> tuple[NDArray, NDArray, NDArray]:
         """(offsets, columns, values) of the pairs of each word, made on first use."""
         if level not in self._entries:
-            sizes = self.tag_substates[level][self.pair_tags].astype(np.int64)
-            starts = cumulative(self.tag_substates[level])
-            ends = cumulative(sizes)
-            column = np.arange(ends[-1]) + np.repeat(starts[self.pair_tags] - ends[:-1], sizes)
-            weights = np.repeat(self.pair_weights, sizes)
+            ends, column = substate_columns(self.pair_tags, self.tag_substates[level])
+            weights = np.repeat(self.pair_weights, np.diff(ends))
             words = np.repeat(np.arange(len(self.words)), np.diff(ends[self.word_offsets]))
             values = weights * self._rows_of(level)[self.backoff_rows[words], column]
             values[weights == 0] = self.levels[level].own
@@ -624,18 +621,13 @@ class LexiconLearner:
         return last[1]
 
     def _new_layout(self, substates: NDArray[np.int32]) -> _PairLayout:
-        starts = cumulative(substates)
-        width = int(starts[-1])
-        sizes = substates[self._pair_tags].astype(np.int64)
-        ends = cumulative(sizes)
-        column = np.arange(ends[-1]) + np.repeat(starts[self._pair_tags] - ends[:-1], sizes)
+        width = int(substates.sum())
+        ends, column = substate_columns(self._pair_tags, substates)
+        sizes = np.diff(ends)
         rare = np.repeat(self._rare, sizes)
         cell = np.repeat(self._pair_rows, sizes) * width + column
-        pair_sizes = substates[self._tags].astype(np.int64)
-        pair_ends = cumulative(pair_sizes)
-        pair_column = np.arange(pair_ends[-1]) + np.repeat(
-            starts[self._tags] - pair_ends[:-1], pair_sizes
-        )
+        pair_ends, pair_column = substate_columns(self._tags, substates)
+        pair_sizes = np.diff(pair_ends)
         known = np.zeros(len(sizes), dtype=np.bool_)
         known[self._known_pairs] = True
         as_pair = np.zeros(len(sizes), dtype=np.int64)

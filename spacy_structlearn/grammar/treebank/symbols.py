@@ -144,6 +144,20 @@ class Rules:
         return None
 
 
+def substate_columns(
+    symbols: NDArray[np.integer], substates: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The layout of vectors of substates, one after another, of a sequence of symbols.
+
+    Returns where the vector of each symbol begins, int64 (n + 1), and for each entry its substate
+    among those of all symbols, int64.
+    """
+    sizes = substates[symbols].astype(np.int64)
+    ends = cumulative(sizes)
+    first = cumulative(substates)[symbols] - ends[:-1]
+    return ends, np.arange(ends[-1]) + np.repeat(first, sizes)
+
+
 @dataclass(frozen=True, eq=False)
 class TreebankData:
     """Binarized trees as flat arrays, one tree after another, children before their parents.
