@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy_forest import (
     at_level,
-    coarse,
     generative_weights,
     learned,
     numpy_expected_counts,
@@ -358,50 +357,6 @@ def test_gradient_against_finite_differences(base, kind):
         assert gradient @ direction == pytest.approx(wanted, rel=1e-3, abs=1e-2)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_tree_side(kind):
-    """Scores and counts of the trees are those of the forest's own trees, and below log Z."""
-    data, grammar = learned("toy", kind)
-    for number in range(3):
-        (forests,), terminals, weights = at_level(data, grammar, number, 1e-3)
-        shard = GrammarShard(forests, terminals)
-        value, counts = shard.expected_counts((grammar.levels[number], weights))
-        own, trees = numpy_expected_counts(of(forests, weights), only_gold=True)
-        np.testing.assert_allclose(shard.derivations.values, own, atol=1e-5)
-        log_z, full = forests.expected_counts(weights)
-        assert (shard.derivations.values <= log_z + 1e-5).all()
-        assert value == pytest.approx((own - log_z).sum(), abs=1e-4)
-        for found, mine, whole in zip(counts, trees, full, strict=True):
-            np.testing.assert_allclose(found + whole, mine, atol=1e-5)
-        assert not len(shard.lost)
-        shard.close()
-
-
-@pytest.mark.parametrize("base", BASES)
-def test_only_the_trees_are_certain(base):
-    """With all else pruned there is nothing to learn."""
-    data, grammar = learned("short")
-    (forests,), terminals = coarse(data, grammar, 2.0, 1.0)
-    forests.prune(generative_weights(grammar, 0, terminals), 2.0, 1.0)
-    forests.refine(grammar.levels[1])
-    parameters = parameterization_of(grammar, 1, base)
-    engine = ThreadEngine([GrammarShard(forests, terminals)])
-    likelihood = GrammarLikelihood(parameters, grammar.lexicon, terminals, engine)
-    value, gradient = likelihood.value_and_grad(theta_of(likelihood))
-    assert value == pytest.approx(0, abs=1e-3)
-    np.testing.assert_allclose(gradient, 0, atol=1e-4)
-
-
-def test_pruning_more_makes_the_trees_likelier():
-    theta = theta_of(objective("short", number=2))
-    values = [
-        objective("short", number=2, threshold=threshold).value_and_grad(theta)[0]
-        for threshold in (1e-7, 1e-4, 1e-2, 0.5)
-    ]
-    assert (np.diff(values) < 1e-3).all()
-    assert values[0] > values[-1] + 1
-
-
 # --- shards --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("base", BASES)
 def test_shards_agree(base):
@@ -438,23 +393,6 @@ def test_no_sentences():
 
 
 # --- sentences that float32 loses ----------------------------------------------------------------
-def test_a_sentence_lost_at_first_does_not_count():
-    likelihood = objective("toy", l2=0.0, shards=2)
-    shards = likelihood.engine.shards
-    n = likelihood.parameterization.n_parameters
-    theta = np.zeros(n)
-    whole, _ = likelihood.value_and_grad(theta)
-    arrays = shards[0].forests._arrays
-    arrays["item_mask"][: arrays["cell_item"][arrays["sentence_cell"][1]]] = 0
-    for shard in shards:
-        shard.begin()
-    value, gradient = likelihood.value_and_grad(theta)
-    assert shards[0].lost.tolist() == [0]
-    assert not len(shards[1].lost)
-    assert 0 < value < whole
-    assert np.isfinite(gradient).all()
-
-
 def without_a_rule(shards=2):
     """An objective, and parameters with which float32 loses the one sentence of a rule."""
     likelihood = objective("toy", "simple", 1, "uniform", shards=shards)

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import treebanks
 
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.latent.em import (
     TreebankDerivations,
     m_step,
@@ -107,11 +106,6 @@ def test_the_likelihood_of_level_0_is_that_of_counting():
     assert value == pytest.approx(wanted, rel=1e-6)
     for a, b in zip(found, counts, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
-
-
-def test_without_trees_there_is_no_grammar():
-    with pytest.raises(StructlearnError, match="SL407"):
-        treebank_grammar(binarize([]))
 
 
 @pytest.mark.parametrize("shards", [1, 3])

@@ -141,14 +141,6 @@ def test_grammars_with_weights_above_one_come_back(grammar, storage, factor):
     )
 
 
-def test_probabilities_are_stored_as_ever(grammar):
-    for storage in STORAGES:
-        data = grammar.compact(1e-6, storage).to_bytes()
-        _, fields = serialization.unpack(data, "latent_grammar", {1})
-        for level in fields["levels"]:
-            assert set(level["binary"]) <= {"values", "gaps", "mask"}
-
-
 @pytest.mark.parametrize("wrong", [1, -1.5, "3", True, None, -2000])
 def test_a_shift_that_is_none_is_refused(grammar, wrong):
     heavy = weighted(grammar, np.float32(1e4), "log8")
