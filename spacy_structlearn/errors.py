@@ -425,8 +425,6 @@ MESSAGES = {
     "and a tree, two of them or more.",
     "SL435": "{number} of {of} sentences have no tokens, which the network reads. Give pairs of "
     "tokens and a tree.",
-    "SL436": "No batch of sentences had a finite objective in a whole iteration. Choose a smaller "
-    "learning rate than {learn_rate}, or stronger priors.",
     "SL438": "A network was given {found} where {wanted} was wanted. Give a row, and a token, for "
     "each word of each sentence.",
     "SL439": "A network for {wanted} symbols cannot score forests of {found} or more. Train it "

@@ -1,6 +1,6 @@
-/* Vector arithmetic of the grammar kernels, float32: eight lanes by the vector extension of GCC and
-   Clang, plain loops elsewhere. Where the linker can choose (GCC on x86-64 Linux) each function is
-   built twice, for any processor and for one with AVX2 and FMA: the wheel stays portable. */
+/* Vector arithmetic of the grammar kernels, float32. It uses eight lanes by the vector extension of
+   GCC and Clang, and plain loops elsewhere. With GCC on x86-64 Linux each function is built twice,
+   for any processor and for processors with AVX2 and FMA, so that the wheel stays portable. */
 
 #ifndef STRUCTLEARN_VECTORS_H
 #define STRUCTLEARN_VECTORS_H
@@ -23,9 +23,12 @@
 typedef float lanes_t __attribute__((vector_size(32), aligned(4), may_alias));
 #define LOAD(p) (*(const lanes_t *)(p))
 #define STORE(p, v) (*(lanes_t *)(p) = (v))
+#define SUM(a) (((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7])))
 #define UNUSED __attribute__((unused))
+#define INLINE static inline __attribute__((always_inline))
 #else
 #define UNUSED
+#define INLINE static inline
 #endif
 
 /* 2**e, for any e: 0 below 2**-126, 2**126 above that. */
@@ -48,7 +51,7 @@ static inline int exponent_of(float x)
     return (int)(bits >> 23) - 127;
 }
 
-/* Without this, subnormal numbers cost a hundred times the others where there are any. */
+/* Arithmetic with subnormal numbers is a hundred times slower. */
 #if defined(__SSE__) || defined(_M_X64)
 #include <xmmintrin.h>
 static UNUSED unsigned int flush_subnormals(void)
@@ -63,8 +66,7 @@ static UNUSED unsigned int flush_subnormals(void) { return 0; }
 static UNUSED void restore_subnormals(unsigned int before) { (void)before; }
 #endif
 
-/* sum_k p[k] x[k] */
-MULTIVERSION static UNUSED float dot(const float *p, const float *x, int n)
+INLINE float dot_inline(const float *p, const float *x, int n)
 {
     float sum = 0.0f;
     int k = 0;
@@ -76,35 +78,24 @@ MULTIVERSION static UNUSED float dot(const float *p, const float *x, int n)
     }
     for (; k + 8 <= n; k += 8) a += LOAD(p + k) * LOAD(x + k);
     a += b;
-    sum = ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
+    sum = SUM(a);
 #endif
     for (; k < n; k++) sum += p[k] * x[k];
     return sum;
+}
+
+/* sum_k p[k] x[k] */
+MULTIVERSION static UNUSED float dot(const float *p, const float *x, int n)
+{
+    return dot_inline(p, x, n);
 }
 
 /* out[r] += scale * sum_k p[r, k] x[k], p of shape (rows, n) */
 MULTIVERSION static UNUSED void add_matvec(float *out, const float *p, const float *x, int rows,
                                            int n, float scale)
 {
-    int r, k;
-    for (r = 0; r < rows; r++, p += n) {
-        float sum = 0.0f;
-        k = 0;
-#ifdef LANES
-        {
-            lanes_t a = {0}, b = {0};
-            for (; k + 16 <= n; k += 16) {
-                a += LOAD(p + k) * LOAD(x + k);
-                b += LOAD(p + k + 8) * LOAD(x + k + 8);
-            }
-            for (; k + 8 <= n; k += 8) a += LOAD(p + k) * LOAD(x + k);
-            a += b;
-            sum = ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
-        }
-#endif
-        for (; k < n; k++) sum += p[k] * x[k];
-        out[r] += scale * sum;
-    }
+    int r;
+    for (r = 0; r < rows; r++, p += n) out[r] += scale * dot_inline(p, x, n);
 }
 
 /* out[k] = sum_r w[r] p[r, k], p of shape (rows, n) */
@@ -145,8 +136,8 @@ MULTIVERSION static UNUSED void add_outer(float *out, const float *b, const floa
     }
 }
 
-/* The outside part of one binary edge: ob[y] += g sum_z w[y, z] c[z], oc[z] += g sum_y w[y, z] b[y].
-   Returns g sum_yz w[y, z] b[y] c[z]. */
+/* The outside pass over one binary edge: ob[y] += g sum_z w[y, z] c[z] and
+   oc[z] += g sum_y w[y, z] b[y]. Returns g sum_yz w[y, z] b[y] c[z]. */
 MULTIVERSION static UNUSED float push_edge(const float *w, const float *b, const float *c, int nb,
                                            int nc, float g, float *ob, float *oc)
 {
@@ -163,7 +154,7 @@ MULTIVERSION static UNUSED float push_edge(const float *w, const float *b, const
                 a += v * LOAD(c + z);
                 STORE(oc + z, LOAD(oc + z) + s * v);
             }
-            sum = ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
+            sum = SUM(a);
         }
 #endif
         for (; z < nc; z++) {
@@ -176,8 +167,8 @@ MULTIVERSION static UNUSED float push_edge(const float *w, const float *b, const
     return total;
 }
 
-/* m[l, r] = sum_k f[k] left[k, l] right[k, r]; rows of m, left, right are `ld*` apart and hold
-   multiples of 8 that may be read and written. */
+/* m[l, r] = sum_k f[k] left[k, l] right[k, r]. Rows of m, left, right are `ld*` apart and padded to
+   multiples of 8, which are read and written. */
 MULTIVERSION static UNUSED void outer_sums(float *m, int ldm, const float *left, int ldl,
                                            const float *right, int ldr, const float *f, int nk,
                                            int nl, int nr)
@@ -230,7 +221,7 @@ MULTIVERSION static UNUSED void outer_sums(float *m, int ldm, const float *left,
 #endif
 }
 
-/* out[k, c] += g[k] * sum_d a[k, d] b[d, c]; the padding as above. */
+/* out[k, c] += g[k] * sum_d a[k, d] b[d, c]; padded as above. */
 MULTIVERSION static UNUSED void add_products(float *out, int ldo, const float *a, int lda,
                                              const float *b, int ldb, const float *g, int nk,
                                              int nd, int nc)
@@ -281,10 +272,30 @@ MULTIVERSION static UNUSED void add_products(float *out, int ldo, const float *a
 #endif
 }
 
-/* --- of substates that a mask allows ------------------------------------------------------------
-   A mask has a bit for each substate of a symbol; what it does not allow is zero, and is skipped
-   but for the last axis, which goes through the lanes. `nc` is a constant in each of these cases,
-   so that the compiler unrolls the loops. */
+/* --- masked substates -----------------------------------------------------------------------
+   A mask has a bit for each allowed substate of a symbol. Other substates are zero and are skipped,
+   but for the last axis, which goes through the lanes. DISPATCH defines a function that calls its
+   inline version name_n with `nc` as a constant, so that the compiler unrolls the loops; vectors of
+   one or two are too short for a call. */
+#define DISPATCH(type, RETURN, name, parameters, ...)                                              \
+    MULTIVERSION static UNUSED type name##_wide parameters                                         \
+    {                                                                                              \
+        switch (nc) {                                                                              \
+        case 4: RETURN name##_n(__VA_ARGS__, 4); break;                                            \
+        case 8: RETURN name##_n(__VA_ARGS__, 8); break;                                            \
+        case 16: RETURN name##_n(__VA_ARGS__, 16); break;                                          \
+        default: RETURN name##_n(__VA_ARGS__, nc);                                                 \
+        }                                                                                          \
+    }                                                                                              \
+    static inline UNUSED type name parameters                                                      \
+    {                                                                                              \
+        switch (nc) {                                                                              \
+        case 1: RETURN name##_n(__VA_ARGS__, 1); break;                                            \
+        case 2: RETURN name##_n(__VA_ARGS__, 2); break;                                            \
+        default: RETURN name##_wide(__VA_ARGS__, nc);                                              \
+        }                                                                                          \
+    }
+
 static inline int lowest_bit(uint64_t mask)
 {
 #if defined(__GNUC__)
@@ -299,19 +310,6 @@ static inline int lowest_bit(uint64_t mask)
 #endif
 }
 
-#if defined(__GNUC__)
-#define INLINE static inline __attribute__((always_inline))
-#else
-#define INLINE static inline
-#endif
-#define BY_WIDTH(call)                                                                             \
-    switch (nc) {                                                                                  \
-    case 4: call(4); break;                                                                        \
-    case 8: call(8); break;                                                                        \
-    case 16: call(16); break;                                                                      \
-    default: call(nc);                                                                             \
-    }
-
 INLINE void masked_outer_n(float *m, uint64_t left, const float *b, const float *c, float scale,
                            const int nc)
 {
@@ -324,20 +322,9 @@ INLINE void masked_outer_n(float *m, uint64_t left, const float *b, const float 
 }
 
 /* m[y, z] += scale b[y] c[z] */
-MULTIVERSION static UNUSED void masked_outer_wide(float *m, uint64_t left, const float *b,
-                                             const float *c, float scale, int nc)
-{
-#define CALL(n) masked_outer_n(m, left, b, c, scale, n)
-    BY_WIDTH(CALL)
-#undef CALL
-}
-
-static inline UNUSED void masked_outer(float *m, uint64_t left, const float *b, const float *c, float scale, int nc)
-{
-    if (nc == 1) masked_outer_n(m, left, b, c, scale, 1);
-    else if (nc == 2) masked_outer_n(m, left, b, c, scale, 2);
-    else masked_outer_wide(m, left, b, c, scale, nc);
-}
+DISPATCH(void, , masked_outer,
+         (float *m, uint64_t left, const float *b, const float *c, float scale, int nc),
+         m, left, b, c, scale)
 
 INLINE void masked_inside_n(float *out, uint64_t parent, uint64_t left, const float *p,
                             const float *m, int nb, float scale, const int nc)
@@ -359,28 +346,17 @@ INLINE void masked_inside_n(float *out, uint64_t parent, uint64_t left, const fl
             for (; z < nc; z++) sum += row[at + z] * m[at + z];
         }
 #ifdef LANES
-        if (nc >= 8) sum += ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
+        if (nc >= 8) sum += SUM(a);
 #endif
         out[x] += scale * sum;
     }
 }
 
 /* out[x] += scale sum_yz p[x, y, z] m[y, z] */
-MULTIVERSION static UNUSED void masked_inside_wide(float *out, uint64_t parent, uint64_t left,
-                                              const float *p, const float *m, int nb, float scale,
-                                              int nc)
-{
-#define CALL(n) masked_inside_n(out, parent, left, p, m, nb, scale, n)
-    BY_WIDTH(CALL)
-#undef CALL
-}
-
-static inline UNUSED void masked_inside(float *out, uint64_t parent, uint64_t left, const float *p, const float *m, int nb, float scale, int nc)
-{
-    if (nc == 1) masked_inside_n(out, parent, left, p, m, nb, scale, 1);
-    else if (nc == 2) masked_inside_n(out, parent, left, p, m, nb, scale, 2);
-    else masked_inside_wide(out, parent, left, p, m, nb, scale, nc);
-}
+DISPATCH(void, , masked_inside,
+         (float *out, uint64_t parent, uint64_t left, const float *p, const float *m, int nb,
+          float scale, int nc),
+         out, parent, left, p, m, nb, scale)
 
 INLINE void masked_outside_n(float *w, uint64_t parent, uint64_t left, const float *p,
                              const float *o, int nb, const int nc)
@@ -403,20 +379,9 @@ INLINE void masked_outside_n(float *w, uint64_t parent, uint64_t left, const flo
 }
 
 /* w[y, z] = sum_x o[x] p[x, y, z] */
-MULTIVERSION static UNUSED void masked_outside_wide(float *w, uint64_t parent, uint64_t left,
-                                               const float *p, const float *o, int nb, int nc)
-{
-#define CALL(n) masked_outside_n(w, parent, left, p, o, nb, n)
-    BY_WIDTH(CALL)
-#undef CALL
-}
-
-static inline UNUSED void masked_outside(float *w, uint64_t parent, uint64_t left, const float *p, const float *o, int nb, int nc)
-{
-    if (nc == 1) masked_outside_n(w, parent, left, p, o, nb, 1);
-    else if (nc == 2) masked_outside_n(w, parent, left, p, o, nb, 2);
-    else masked_outside_wide(w, parent, left, p, o, nb, nc);
-}
+DISPATCH(void, , masked_outside,
+         (float *w, uint64_t parent, uint64_t left, const float *p, const float *o, int nb, int nc),
+         w, parent, left, p, o, nb)
 
 INLINE float masked_push_n(const float *w, uint64_t left, const float *b, const float *c, float g,
                            float *ob, float *oc, const int nc)
@@ -435,7 +400,7 @@ INLINE float masked_push_n(const float *w, uint64_t left, const float *b, const 
                 a += v * LOAD(c + z);
                 STORE(oc + z, LOAD(oc + z) + s * v);
             }
-            sum = ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
+            sum = SUM(a);
         }
 #endif
         for (; z < nc; z++) {
@@ -449,22 +414,10 @@ INLINE float masked_push_n(const float *w, uint64_t left, const float *b, const 
 }
 
 /* ob[y] += g sum_z w[y, z] c[z], oc[z] += g sum_y w[y, z] b[y]; returns g sum_yz w b c */
-MULTIVERSION static UNUSED float masked_push_wide(const float *w, uint64_t left, const float *b,
-                                             const float *c, float g, float *ob, float *oc, int nc)
-{
-    float total;
-#define CALL(n) total = masked_push_n(w, left, b, c, g, ob, oc, n)
-    BY_WIDTH(CALL)
-#undef CALL
-    return total;
-}
-
-static inline UNUSED float masked_push(const float *w, uint64_t left, const float *b, const float *c, float g, float *ob, float *oc, int nc)
-{
-    if (nc == 1) return masked_push_n(w, left, b, c, g, ob, oc, 1);
-    else if (nc == 2) return masked_push_n(w, left, b, c, g, ob, oc, 2);
-    else return masked_push_wide(w, left, b, c, g, ob, oc, nc);
-}
+DISPATCH(float, return, masked_push,
+         (const float *w, uint64_t left, const float *b, const float *c, float g, float *ob,
+          float *oc, int nc),
+         w, left, b, c, g, ob, oc)
 
 INLINE void masked_count_n(float *counts, uint64_t parent, uint64_t left, const float *p,
                            const float *o, const float *m, float scale, int nb, const int nc)
@@ -478,7 +431,7 @@ INLINE void masked_count_n(float *counts, uint64_t parent, uint64_t left, const 
         if (s == 0.0f) continue;
         for (; rest; rest &= rest - 1) {
             int at = lowest_bit(rest) * nc;
-            /* In this order nothing overflows: a part of what the parent has inside. */
+            /* In this order nothing overflows: it is a part of the parent's inside score. */
             z = 0;
 #ifdef LANES
             for (; z + 8 <= nc; z += 8) {
@@ -492,21 +445,11 @@ INLINE void masked_count_n(float *counts, uint64_t parent, uint64_t left, const 
 }
 
 /* counts[x, y, z] += scale o[x] p[x, y, z] m[y, z] */
-MULTIVERSION static UNUSED void masked_count_wide(float *counts, uint64_t parent, uint64_t left,
-                                             const float *p, const float *o, const float *m,
-                                             float scale, int nb, int nc)
-{
-#define CALL(n) masked_count_n(counts, parent, left, p, o, m, scale, nb, n)
-    BY_WIDTH(CALL)
-#undef CALL
-}
+DISPATCH(void, , masked_count,
+         (float *counts, uint64_t parent, uint64_t left, const float *p, const float *o,
+          const float *m, float scale, int nb, int nc),
+         counts, parent, left, p, o, m, scale, nb)
 
-static inline UNUSED void masked_count(float *counts, uint64_t parent, uint64_t left, const float *p, const float *o, const float *m, float scale, int nb, int nc)
-{
-    if (nc == 1) masked_count_n(counts, parent, left, p, o, m, scale, nb, 1);
-    else if (nc == 2) masked_count_n(counts, parent, left, p, o, m, scale, nb, 2);
-    else masked_count_wide(counts, parent, left, p, o, m, scale, nb, nc);
-}
-#undef BY_WIDTH
+#undef DISPATCH
 
 #endif

@@ -1,1 +1,1 @@
-"""Minimisers that can be stopped and resumed: L-BFGS, OWL-QN, AdaGrad and M-estimation."""
+"""Minimisers that can be stopped and resumed: L-BFGS, OWL-QN and M-estimation."""

@@ -25,7 +25,8 @@ from .fitting import replaced_whole
 class Change(NamedTuple):
     """What became of a setting: its name, and its value of the one before.
 
-    name: None if it was taken out; only: the value that is then dropped, and all others refused.
+    name: None if it was taken out; only: the value that is then dropped, and all others refused;
+    None: any value is dropped.
     """
 
     name: str | None
@@ -71,6 +72,9 @@ CHANGES: dict[str, dict[str, Change]] = {
         "iterations": Change("conditional_iterations"),
         "iteration_tolerance": Change("conditional_tolerance"),
         "scales": Change(None, only="own"),
+        "solver": Change(None, only="lbfgs"),
+        "learn_rate": Change(None),
+        "batch_size": Change(None),
     },
     "SpanGrammar": _SPANS | _EPOCHS,
     "span_features": _SPANS,
@@ -106,12 +110,14 @@ def upgraded(config: Mapping[str, Any], place: str = "") -> dict[str, Any]:
         if learner is not None:
             section[kind] = current(learner)
             changes = CHANGES[learner]
+        elif (learner := _learner(section.get(kind), 2)) is not None:
+            changes = {n: change for n, change in CHANGES[learner].items() if change.name is None}
     found: dict[str, Any] = {}
     for name, value in section.items():
         inside = f"{place}.{name}".lstrip(".")
         change = changes.get(name, Change(name))
         if change.name is None:
-            if value != change.only:
+            if change.only is not None and value != change.only:
                 raise StructlearnError("SL046", setting=inside, value=value, only=change.only)
             continue
         if isinstance(value, Mapping):
@@ -149,9 +155,9 @@ def _registered(learner: str, version: int) -> str:
     return f"spacy_structlearn.{learner}.v{version}"
 
 
-def _learner(name: Any) -> str | None:
-    """What a name was registered for, if it is one of those that were replaced."""
-    return next((learner for learner in CHANGES if name == _registered(learner, 1)), None)
+def _learner(name: Any, version: int = 1) -> str | None:
+    """The learner of `CHANGES` that is registered under a name in this version, or None."""
+    return next((learner for learner in CHANGES if name == _registered(learner, version)), None)
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

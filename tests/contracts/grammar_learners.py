@@ -133,7 +133,6 @@ CASES = [
         {"shards": 3},
         {"l2": 0.1},
         {"l1": 0.0},
-        {"solver": "adagrad"},
         {"first_level": 1},
         {"seed": 1},
         {"merge_fraction": 0.3},
@@ -150,14 +149,6 @@ CASES = [
             conditional_iterations=3,
             **EM,
         ),
-    ),
-    latent(
-        "conditional_grammar_by_adagrad",
-        ConditionalGrammarSettings(
-            rounds=1, solver="adagrad", batch_size=3, conditional_iterations=3, **EM
-        ),
-        {"batch_size": 2},
-        {"learn_rate": 0.1},
     ),
     latent(
         "conditional_product",

@@ -375,10 +375,10 @@ def learned(name, kind="smoothed", rounds=2, binarization="right"):
     return settings.encode([trees]), without_backoff(treebanks.learned(settings, trees))
 
 
-def coarse(data, grammar, threshold=0.0, edge_factor=0.1, shards=1, folder=None):
+def coarse(data, grammar, threshold=0.0, edge_factor=0.1, shards=1):
     """Forests of all trees, in parts, and their terminals."""
     made = []
-    for number, part in enumerate(split(data.offsets, shards)):
+    for part in split(data.offsets, shards):
         made.append(
             coarse_forests(
                 data,
@@ -388,7 +388,6 @@ def coarse(data, grammar, threshold=0.0, edge_factor=0.1, shards=1, folder=None)
                 range(part.start, part.stop),
                 threshold,
                 edge_factor,
-                folder=None if folder is None else folder / str(number),
             )
         )
     keys = np.unique(np.concatenate([forests.terminal_keys for forests in made]))

@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.optimize.adagrad import AdaGrad
 from spacy_structlearn.optimize.lbfgs import LBFGS
 from spacy_structlearn.optimize.m_estimation import DualCoordinateDescent
 from spacy_structlearn.optimize.owlqn import OWLQN
@@ -29,7 +28,6 @@ WHOLE, PARTS = squares(slice(None)), [squares(slice(i, None, 4)) for i in range(
 KINDS = {
     "lbfgs": (lambda: LBFGS(np.zeros(37), memory=5), (WHOLE,), ()),
     "owlqn": (lambda: OWLQN(np.zeros(37), l1=np.full(37, 0.5), memory=5), (WHOLE,), ()),
-    "adagrad": (lambda: AdaGrad(np.ones(37), l1=0.3, learn_rate=0.4, seed=3), (PARTS,), ()),
     "dual": (lambda: DualCoordinateDescent(*F_AND_E, c=3.0, tolerance=0.0, seed=5), (), F_AND_E),
 }
 

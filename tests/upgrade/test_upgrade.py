@@ -82,6 +82,10 @@ def test_a_setting_that_was_taken_out():
     assert "scales" not in upgraded(section)
     without = {name: value for name, value in section.items() if name != "scales"}
     assert upgraded(without) == upgraded(section)
+    now = {"@architectures": "spacy_structlearn.ConditionalGrammar.v2", "l1": 0.5}
+    assert upgraded(now | {"solver": "lbfgs", "learn_rate": 0.1, "batch_size": 9}) == now
+    with pytest.raises(StructlearnError, match=r"SL046.*solver is 'adagrad'"):
+        upgraded(now | {"solver": "adagrad"})
     with pytest.raises(StructlearnError, match=r"SL046.*grammar\.scales is 'all'.*taken out"):
         upgraded({"grammar": section | {"scales": "all"}})
 

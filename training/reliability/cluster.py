@@ -100,7 +100,7 @@ def difference(one: Any, other: Any) -> float:
 
 def engine_of(trainer: Any) -> RayEngine | None:
     """The engine on the cluster that a trainer has now."""
-    for owner in ("_objective", "_started", "_derivations"):
+    for owner in ("_objective", "_objectives", "_derivations"):
         found = getattr(getattr(trainer, owner, None), "engine", None)
         if isinstance(found, RayEngine):
             return found

@@ -57,7 +57,7 @@ LOADERS = {
 }
 RESUMED = (
     "crf", "crf_l1", "memm", "pseudolikelihood", "perceptron", "m_estimation", "latent", "product",
-    "conditional", "conditional_adagrad", "span", "neural", "m_estimated", "isbn", "log_linear",
+    "conditional", "span", "neural", "m_estimated", "isbn", "log_linear",
     "stages",
 )  # fmt: skip
 # Inputs of each target in a full run.

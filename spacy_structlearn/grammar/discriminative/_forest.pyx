@@ -1,16 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of conditional training: inside and outside scores over forests that are kept.
+"""Kernel of conditional training: inside and outside scores over cached forests.
 
-Petrov & Klein (2007), equations 2 and 3, over what pruning has left of each training sentence: items
-(a symbol over a span) with a mask of their substates, and the rules between them. Over each span
-stand two layers of nodes, as in `_chart`: lower ones (inside I0, outside O0), made of two children
-or of a tag, and upper ones, I1(A) = I0(A) + sum_B w(A -> B) I0(B), of which the next are made.
+Petrov & Klein (2007), equations 2 and 3, over the pruned forest of each training sentence: items (a
+symbol over a span) with a mask of their substates, and the rules between them. Each span has two
+layers of nodes, as in `_chart`. Lower nodes (inside I0, outside O0) are made of two children or of a
+tag. Upper nodes, I1(A) = I0(A) + sum_B w(A -> B) I0(B), are the children of larger spans.
 
-All scores are float32. The inside vector of each layer of an item has a power of two of its own,
-with which its largest entry is between 1 and 2, so that weights of any size can stand in one cell;
-its outside vector has the power with which inside times outside over the score of the sentence is
-the posterior. An entry 2**64 times smaller than the largest of its own vector is taken for zero, so
-that no outside score exceeds 2**64, nor its product with a weight of 2**58 what float32 can hold.
+All scores are float32. The inside vector of each layer of an item is scaled by its own power of two
+so that its largest entry is between 1 and 2; weights of any size can then occur in one cell. The
+outside vector is scaled so that inside times outside over the score of the sentence is the
+posterior. Entries 2**64 times smaller than the largest of their vector are set to zero. Outside
+scores are therefore at most 2**64, and their products with weights up to 2**58 fit float32.
 """
 
 from libc.math cimport INFINITY, log
@@ -37,18 +37,18 @@ from spacy_structlearn.kernels.vectors cimport (
     vecmat,
 )
 
-cdef int NOTHING = -(1 << 28)  # the power of two of a vector of zeros
+cdef int NOTHING = -(1 << 28)  # power of two of a vector of zeros
 cdef double LOG_2 = 0.6931471805599453
-cdef int MOST = 64  # substates of a symbol: the bits of a mask
+cdef int MOST = 64  # largest number of substates of a symbol: the bits of a mask
 cdef float TINY = 5.421010862427522e-20  # 2**-64
 
 
-ARRAYS = frozenset((
+ARRAYS = (
     "sentence_cell", "cell_item", "cell_group", "cell_unary", "item_symbol", "item_terminal",
     "item_mask", "group_parent", "group_rule", "group_edge", "edge_left", "edge_right",
     "unary_parent", "unary_child", "unary_rule", "sentence_root", "root_item", "root_rule",
     "gold_item", "gold_edge", "gold_unary", "gold_root",
-))
+)
 
 
 cdef struct Weights:
@@ -64,15 +64,15 @@ cdef struct Weights:
 
 
 cdef struct Sums:
-    # Where expected counts go, or NULL.
+    # Expected counts are added here; NULL: none are wanted.
     float* binary
     float* unary
     float* root
     float* terminal
 
 
-cdef struct Room:
-    # For the items of one sentence: where its vectors begin, and their powers of two.
+cdef struct Memory:
+    # Vectors of the items of one sentence: where they begin, and their powers of two.
     int n_items, items_size
     Py_ssize_t n_values, values_size
     int32_t* offset
@@ -105,16 +105,20 @@ cdef int delimits(const int32_t[::1] offsets, Py_ssize_t total) except -1:
 
 
 cdef class ForestArrays:
-    """The forests of some sentences, one after another; arrays are int32 unless it is said.
+    """The forests of some sentences, one after another. Arrays are int32 unless stated otherwise.
 
-    n_tags, n_symbols; rules: (R, 3), (U, 2), (K,). sentence_cell (S + 1): the first cell of each
-    sentence; cells are in order of width. cell_item, cell_group, cell_unary (C + 1); items of a
-    cell: tags first. item_symbol; item_terminal: of a tag the place of its weights, -1 of others;
-    item_mask: uint64. group_parent, group_rule, group_edge (G + 1): edges of one rule to one item;
-    edge_left, edge_right. unary_parent, unary_child, unary_rule: in each cell those over tags
-    first. sentence_root (S + 1), root_item, root_rule. gold_item, gold_edge, gold_unary, gold_root:
-    uint8; what pruning leaves.
-    Raises ValueError if they do not fit together.
+    rules, unary_rules, root_rules: shapes (R, 3), (U, 2), (K,).
+    sentence_cell: (S + 1), the first cell of each sentence; cells are ordered by width.
+    cell_item, cell_group, cell_unary: (C + 1), the first element of each cell. Tags come first
+        among the items of a cell, and unaries over tags first among its unaries.
+    item_symbol; item_terminal: the index of the weights of a tag, -1 for other items; item_mask:
+        uint64.
+    group_parent, group_rule, group_edge: (G + 1): the edges of one rule to one item.
+    edge_left, edge_right; unary_parent, unary_child, unary_rule.
+    sentence_root: (S + 1); root_item, root_rule.
+    gold_item, gold_edge, gold_unary, gold_root: uint8, marks of the gold tree, which is not pruned.
+
+    Raises ValueError if the arrays do not fit together.
     """
 
     cdef readonly int n_tags, n_symbols
@@ -133,32 +137,20 @@ cdef class ForestArrays:
     ):
         self.n_tags, self.n_symbols = n_tags, n_symbols
         self.rules, self.unary_rules, self.root_rules = rules, unary_rules, root_rules
+        for array in (rules, unary_rules, root_rules):
+            if np.size(array) and not 0 <= np.min(array) <= np.max(array) < n_symbols:
+                raise ValueError("a rule with an unknown symbol")
         for name in ARRAYS:
             array = arrays[name]
             if not isinstance(array, np.ndarray) or not array.flags.c_contiguous or array.ndim != 1:
                 raise ValueError(f"{name} must be a contiguous vector")
-        self.sentence_cell = arrays["sentence_cell"]
-        self.cell_item = arrays["cell_item"]
-        self.cell_group = arrays["cell_group"]
-        self.cell_unary = arrays["cell_unary"]
-        self.item_symbol = arrays["item_symbol"]
-        self.item_terminal = arrays["item_terminal"]
-        self.item_mask = arrays["item_mask"]
-        self.group_parent = arrays["group_parent"]
-        self.group_rule = arrays["group_rule"]
-        self.group_edge = arrays["group_edge"]
-        self.edge_left = arrays["edge_left"]
-        self.edge_right = arrays["edge_right"]
-        self.unary_parent = arrays["unary_parent"]
-        self.unary_child = arrays["unary_child"]
-        self.unary_rule = arrays["unary_rule"]
-        self.sentence_root = arrays["sentence_root"]
-        self.root_item = arrays["root_item"]
-        self.root_rule = arrays["root_rule"]
-        self.gold_item = arrays["gold_item"]
-        self.gold_edge = arrays["gold_edge"]
-        self.gold_unary = arrays["gold_unary"]
-        self.gold_root = arrays["gold_root"]
+        (
+            self.sentence_cell, self.cell_item, self.cell_group, self.cell_unary, self.item_symbol,
+            self.item_terminal, self.item_mask, self.group_parent, self.group_rule, self.group_edge,
+            self.edge_left, self.edge_right, self.unary_parent, self.unary_child, self.unary_rule,
+            self.sentence_root, self.root_item, self.root_rule, self.gold_item, self.gold_edge,
+            self.gold_unary, self.gold_root,
+        ) = [arrays[name] for name in ARRAYS]
         self._check()
 
     def _check(self):
@@ -169,17 +161,6 @@ cdef class ForestArrays:
         cdef int a, b, d, r
         if self.rules.shape[1] != 3 or self.unary_rules.shape[1] != 2:
             raise ValueError("rules of the wrong shape")
-        for x in range(self.rules.shape[0]):
-            for e in range(3):
-                if not 0 <= self.rules[x, e] < self.n_symbols:
-                    raise ValueError("a rule with a symbol that is none")
-        for x in range(self.unary_rules.shape[0]):
-            for e in range(2):
-                if not 0 <= self.unary_rules[x, e] < self.n_symbols:
-                    raise ValueError("a rule with a symbol that is none")
-        for x in range(self.root_rules.shape[0]):
-            if not 0 <= self.root_rules[x] < self.n_symbols:
-                raise ValueError("a rule with a symbol that is none")
         delimits(self.sentence_cell, n_cells)
         delimits(self.cell_item, n_items)
         delimits(self.cell_group, n_groups)
@@ -202,7 +183,7 @@ cdef class ForestArrays:
         for x in range(n_items):
             a = self.item_symbol[x]
             if not 0 <= a < self.n_symbols or (a < self.n_tags) != (self.item_terminal[x] >= 0):
-                raise ValueError("an item whose symbol is none")
+                raise ValueError("an item with an unknown symbol")
             self.n_terminals = max(self.n_terminals, <Py_ssize_t>self.item_terminal[x] + 1)
         for s in range(n_sentences):
             first = self.cell_item[self.sentence_cell[s]]
@@ -246,23 +227,23 @@ cdef class ForestArrays:
         return self.sentence_cell.shape[0] - 1
 
 
-cdef class ForestRoom:
-    """Room for one thread; it grows to the largest forest and is used again."""
+cdef class Workspace:
+    """Scratch memory of one thread; it grows to the largest forest and is used again."""
 
-    cdef Room room
+    cdef Memory memory
 
     def __cinit__(self):
-        memset(&self.room, 0, sizeof(Room))
+        memset(&self.memory, 0, sizeof(Memory))
 
     def __dealloc__(self):
-        cdef Room* w = &self.room
+        cdef Memory* w = &self.memory
         free(w.offset); free(w.power0); free(w.power1)
         free(w.inside0); free(w.inside1); free(w.outside0); free(w.outside1)
         free(w.edge_q); free(w.unary_q); free(w.root_q); free(w.block); free(w.pairs)
 
 
-cdef int make_room(ForestArrays f, Py_ssize_t s, const Weights* g, Room* w) noexcept nogil:
-    """Give the items of a sentence their places."""
+cdef int lay_out(ForestArrays f, Py_ssize_t s, const Weights* g, Memory* w) noexcept nogil:
+    """Place the vectors of the items of a sentence. Returns -1 if there is too little memory."""
     cdef int first = f.cell_item[f.sentence_cell[s]], end = f.cell_item[f.sentence_cell[s + 1]]
     cdef int n = end - first, x, edges, unaries, roots
     cdef Py_ssize_t size = 0
@@ -305,7 +286,7 @@ cdef int make_room(ForestArrays f, Py_ssize_t s, const Weights* g, Room* w) noex
 
 
 cdef inline int scaled(float* v, int n, uint64_t mask, int power) noexcept nogil:
-    """Let the largest be between 1 and 2, and what the mask forbids 0. Returns the power of two."""
+    """Scale the largest entry to between 1 and 2, and clear masked ones. Returns the power."""
     cdef int x, e
     cdef float largest = 0.0, f
     for x in range(n):
@@ -322,10 +303,10 @@ cdef inline int scaled(float* v, int n, uint64_t mask, int power) noexcept nogil
     return power + e
 
 
-cdef int inside(ForestArrays f, Py_ssize_t s, const Weights* g, Room* w) noexcept nogil:
-    """Inside scores of a sentence; `z` times two to the power of `z_power` is its own.
+cdef int inside(ForestArrays f, Py_ssize_t s, const Weights* g, Memory* w) noexcept nogil:
+    """Compute the inside scores of a sentence; its own score is z 2**z_power.
 
-    RETURNS: 0, or -1 if there is no derivation.
+    Returns 0, or -1 if there is no derivation.
     """
     cdef int first = f.cell_item[f.sentence_cell[s]], cell, item, x, e, here, n, nb, nc, rule, i
     cdef int parent, child, left, right
@@ -346,7 +327,7 @@ cdef int inside(ForestArrays f, Py_ssize_t s, const Weights* g, Room* w) noexcep
                    n * 4)
             w.power1[i] = scaled(w.inside1 + w.offset[i], n, f.item_mask[item], 0)
             item += 1
-        # The largest power of two of what makes each lower node.
+        # The largest power of two of the children of each lower node.
         for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
             parent = f.group_parent[x] - first
             for e in range(f.group_edge[x], f.group_edge[x + 1]):
@@ -446,17 +427,14 @@ cdef inline void clear_rows(float* block, uint64_t rows, int nc) noexcept nogil:
 
 
 cdef inline void where_inside(float* out, const float* values, int n) noexcept nogil:
-    """Only of states without an inside score may the outside score be beyond all bounds."""
+    """Clear outside scores where inside scores are zero: only there can they be unbounded."""
     cdef int x
     for x in range(n):
         out[x] = out[x] if values[x] > 0.0 else 0.0
 
 
-cdef void outside(ForestArrays f, Py_ssize_t s, const Weights* g, Room* w, const Sums* sums) noexcept nogil:
-    """Outside scores, the posteriors of edges and unaries, and expected counts.
-
-    sums: expected counts are added to them.
-    """
+cdef void outside(ForestArrays f, Py_ssize_t s, const Weights* g, Memory* w, const Sums* sums) noexcept nogil:
+    """Compute outside scores and posteriors of edges and unaries; add expected counts to `sums`."""
     cdef int first = f.cell_item[f.sentence_cell[s]], cell, item, x, y, e, n, nb, nc, rule, i, end
     cdef int parent, child, left, right, tags, most
     cdef int first_edge = f.group_edge[f.cell_group[f.sentence_cell[s]]]
@@ -552,7 +530,7 @@ cdef void outside(ForestArrays f, Py_ssize_t s, const Weights* g, Room* w, const
             for e in range(f.group_edge[x], f.group_edge[x + 1]):
                 rows |= f.item_mask[f.edge_left[e]]
                 most = max(most, w.power1[f.edge_left[e] - first] + w.power1[f.edge_right[e] - first])
-            # Outside scores may be as large as inside ones are small: large weights would overflow.
+            # Outside scores are as large as inside scores are small: large weights would overflow.
             most = min(most - w.power0[parent], 0)
             for y in range(w.offset[parent + 1] - w.offset[parent]):
                 w.above[y] = o[y] * power_of_two(most)
@@ -578,11 +556,11 @@ cdef void outside(ForestArrays f, Py_ssize_t s, const Weights* g, Room* w, const
 
 
 cdef inline void unary_outside(
-    const Weights* g, Room* w, int rule, int parent, int child, const float* above,
+    const Weights* g, Memory* w, int rule, int parent, int child, const float* above,
     const float* below, float* out, const int32_t* power_above, const int32_t* power_below,
     float inverse, float* q, const Sums* sums,
 ) noexcept nogil:
-    """What one unary adds to the outside scores of its child."""
+    """Add the part of one unary to the outside scores of its child."""
     cdef int n = w.offset[parent + 1] - w.offset[parent], m = w.offset[child + 1] - w.offset[child]
     cdef int x, y
     cdef float factor, value, before
@@ -611,16 +589,16 @@ cdef inline void unary_outside(
             if value == 0.0:
                 continue
             for y in range(m):
-                # In this order nothing overflows: a part of what the parent has inside.
+                # In this order nothing overflows: it is a part of the parent's inside score.
                 total[x * m + y] += value * (p[x * m + y] * (factor * v[y]))
 
 
 cdef int set_weights(
     ForestArrays f, Weights* g, tuple weights, Py_ssize_t begin, Py_ssize_t end
 ) except -1:
-    """Point to the arrays of `weights`, which the caller has to keep.
+    """Check the arrays of `weights` for sentences `begin` to `end`, and point to them.
 
-    begin, end: the sentences that they are for.
+    The caller must keep the arrays alive.
     """
     if weights is None or len(weights) != 9:
         raise ValueError("there must be nine arrays of weights")
@@ -662,7 +640,7 @@ cdef int set_weights(
     for r in range(f.cell_item[f.sentence_cell[begin]], f.cell_item[f.sentence_cell[end]]):
         s = substates[f.item_symbol[r]]
         if s < MOST and f.item_mask[r] >> s:
-            raise ValueError("a mask of substates that are none")
+            raise ValueError("a mask of more substates than there are")
         t = f.item_terminal[r]
         if t >= 0 and _is_no_block(terminal_offsets, t, s):
             raise ValueError("a word has the wrong number of weights")
@@ -679,25 +657,26 @@ cdef int set_weights(
 
 
 cdef inline bint _is_no_block(const int64_t[::1] offsets, Py_ssize_t r, int64_t size) noexcept:
-    # Of what may be any number, a difference might overflow.
+    # The offsets may be any numbers, whose difference might overflow.
     return offsets[r] < 0 or offsets[r + 1] < 0 or offsets[r + 1] - offsets[r] != size
 
 
 def expected_counts(
-    ForestArrays f not None, ForestRoom workspace not None, Py_ssize_t begin, Py_ssize_t end,
+    ForestArrays f not None, Workspace workspace not None, Py_ssize_t begin, Py_ssize_t end,
     tuple weights, const uint8_t[::1] left_out, tuple sums, double[::1] log_z,
 ):
-    """log Z of sentences `begin` to `end` (not included), and their expected counts.
+    """Compute log Z and expected counts of sentences `begin` to `end` (not included).
 
     weights: (substates, binary, binary_offsets, unary, unary_offsets, root, root_offsets, terminal,
-    terminal_offsets), float32 and int64, see `model.Level`. sums: float32, laid out as binary,
-    unary, root and terminal: counts are added to them. left_out: uint8 (n_sentences), 1 for those
-    to skip. log_z: float64 (n_sentences); -inf where there is no derivation.
+        terminal_offsets), float32 and int64, see `forests.Weights`.
+    left_out: uint8 (n_sentences), 1 for sentences to skip.
+    sums: float32, in the layout of binary, unary, root and terminal; counts are added to them.
+    log_z: float64 (n_sentences), set to -inf where there is no derivation.
     """
     cdef Weights g
     cdef Sums out
     cdef Py_ssize_t s
-    cdef Room* w = &workspace.room
+    cdef Memory* w = &workspace.memory
     cdef unsigned int mode
     cdef int short_of_memory = 0
     if sums is None or len(sums) != 4:
@@ -719,7 +698,7 @@ def expected_counts(
         for s in range(begin, end):
             if left_out[s]:
                 continue
-            if make_room(f, s, &g, w):
+            if lay_out(f, s, &g, w):
                 short_of_memory = 1
                 break
             if inside(f, s, &g, w):
@@ -732,25 +711,27 @@ def expected_counts(
         raise MemoryError
 
 
-def scores(ForestArrays f not None, ForestRoom workspace not None, Py_ssize_t s, tuple weights):
-    """All scores of one sentence, for tests and for merging.
+def scores(ForestArrays f not None, Workspace workspace not None, Py_ssize_t s, tuple weights):
+    """All scores of one sentence, for tests and for figures.
 
-    weights: as in `expected_counts`. RETURNS: log Z; int64 (n_items + 1), where the vector of each
-    item begins; I0, I1, O0, O1, float32, scaled so that I times O is a posterior; the posteriors of
-    edges and of unaries, float32. None if there is no derivation.
+    weights: as in `expected_counts`.
+
+    Returns log Z; int64 (n_items + 1), where the vector of each item begins; I0, I1, O0, O1,
+    float32, scaled so that I times O is a posterior; the posteriors of edges and of unaries,
+    float32. None if there is no derivation.
     """
     cdef Weights g
-    cdef Room* w = &workspace.room
+    cdef Memory* w = &workspace.memory
     cdef Py_ssize_t n, x
     cdef int i
     cdef unsigned int mode
     set_weights(f, &g, weights, s, s + 1)
-    if make_room(f, s, &g, w):
+    if lay_out(f, s, &g, w):
         raise MemoryError
     mode = flush_subnormals()
     n = inside(f, s, &g, w)
     if n == 0:
-        # Lower nodes of tags are none.
+        # Tags have no lower nodes.
         memset(w.outside0, 0, w.n_values * 4)
         outside(f, s, &g, w, NULL)
     restore_subnormals(mode)
@@ -779,16 +760,19 @@ cdef _copied(const float* values, Py_ssize_t n):
 
 
 def prune(
-    ForestArrays f not None, ForestRoom workspace not None, tuple weights, float keep, float keep_edge
+    ForestArrays f not None, Workspace workspace not None, tuple weights, float keep, float keep_edge
 ):
-    """Leave out what has less posterior, but for the gold tree; everything moves down in place.
+    """Prune everything with a lower posterior but the gold tree; the rest moves down in place.
 
-    weights: as in `expected_counts`. keep: of items and their substates; keep_edge: of edges,
-    unaries and roots. A sentence without a derivation stays as it is.
-    RETURNS: how many cells, items, groups, edges, unaries and roots are left.
+    weights: as in `expected_counts`.
+    keep: least posterior of items and their substates.
+    keep_edge: least posterior of edges, unaries and roots.
+
+    A sentence without a derivation is not changed. Returns the numbers of cells, items, groups,
+    edges, unaries and roots that are left.
     """
     cdef Weights g
-    cdef Room* w = &workspace.room
+    cdef Memory* w = &workspace.memory
     cdef Py_ssize_t s, n_sentences = f.sentence_cell.shape[0] - 1
     cdef int cell, item, x, y, e, i, n, status, first, first_edge, first_unary, short_of_memory = 0
     cdef int n_cells = 0, n_items = 0, n_groups = 0, n_edges = 0, n_unaries = 0, n_roots = 0
@@ -803,13 +787,13 @@ def prune(
     with nogil:
         mode = flush_subnormals()
         for s in range(n_sentences):
-            # What is written is never ahead of what is read: the bounds of this sentence and of
-            # those after it are still the old ones.
+            # Writing is never ahead of reading: the bounds of this sentence and the next ones are
+            # still the old ones.
             cells_from = f.sentence_cell[s]
             cells_to = f.sentence_cell[s + 1]
             roots_from = f.sentence_root[s]
             roots_to = f.sentence_root[s + 1]
-            if make_room(f, s, &g, w):
+            if lay_out(f, s, &g, w):
                 short_of_memory = 1
                 break
             status = inside(f, s, &g, w)
@@ -817,7 +801,7 @@ def prune(
             if status == 0:
                 outside(f, s, &g, w, NULL)
                 inverse = 1.0 / w.z
-            place = w.power1  # new number of an item, or -1: the powers are needed no more
+            place = w.power1  # new index of an item, or -1; the powers are not needed any more
             first = f.cell_item[cells_from]
             first_edge = f.group_edge[f.cell_group[cells_from]]
             first_unary = f.cell_unary[cells_from]

@@ -1,51 +1,46 @@
 """Discriminative latent grammars: maximum conditional likelihood of the trees, given the words.
 
-Petrov & Klein (2007), section 2.2: a production of refined symbols has the weight exp(theta), and
+Petrov & Klein (2007), section 2.2. A production of refined symbols has the weight exp(theta), and
 
     L(theta) = sum_i log sum_(t in T_i) exp(theta . f(t)) - log sum_t exp(theta . f(t))
     dL / dtheta = sum_i E[f | T_i] - E[f | w_i]                            (equations 6 and 7)
 
-where t are derivations, of the tree T_i or of any tree of sentence w_i that pruning has left (see
-`forests`). Here a weight is q exp(theta), with the base q either 1 for each production seen in the
-treebank, as in the paper, or the probability that a generative grammar has learned for it, of which
-theta is then the correction; a production of probability zero has no parameter.
+where t runs over the derivations of the tree T_i, or of any tree of sentence w_i that pruning has
+left (see `forests`). Here a weight is q exp(theta). The base q is 1 for each production seen in the
+treebank, as in the paper, or the probability that a generative grammar has learned for it; theta is
+then a correction of its logarithm. A production of probability zero has no parameter.
 
 A word under a tag has a parameter for each substate of the tag if the lexicon has probabilities for
-the pair; rare words share those of their signatures, as unknown ones do.
+the pair. Rare words share the parameters of their signatures with unknown words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...optimize.lbfgs import ValueAndGradient, dot
-from ...parallel.shards import Engine, Shard
+from ...optimize.lbfgs import dot
+from ...parallel.shards import Engine
 from ..latent.em import TreeShard
 from ..latent.model import LatentGrammar, Level
 from ..treebank.lexicon import Backoff, Lexicon, LexiconLevel
-from ..treebank.symbols import TreebankData, cumulative
-from .forests import (
-    ForestCounts,
-    Forests,
-    RebuiltForests,
-    Terminals,
-    Weights,
-)
+from ..treebank.symbols import TreebankData, cumulative, substate_columns
+from .forests import ForestCounts, Forests, Terminals, Weights
 
-LEAST = 1e-8  # base probabilities below are zero
-LARGEST = 40.0  # of the logarithm of a weight, with which `_forest` does not overflow
+LEAST = 1e-8  # smaller base probabilities are taken for zero
+LARGEST = 40.0  # bound on the logarithm of a weight, so that `_forest` does not overflow
 
 
 class Parts(NamedTuple):
-    """One number for each production of a level: of rules as in `model.Level`, of words as in
-    `lexicon.LexiconLevel`, the rows one after another.
+    """One number for each production of a level.
+
+    binary, unary, root: in the layout of `model.Level`.
+    own, rows: in the layout of `lexicon.LexiconLevel`, the rows one after another.
     """
 
     binary: NDArray[np.floating]
@@ -56,12 +51,14 @@ class Parts(NamedTuple):
 
 
 class TerminalMap:
-    """How the weights of words under tags are made of those of a lexicon, for one level.
+    """Computes the weights of terminals from those of a lexicon, for one level.
 
         weight(T_x, w) = own(T, w)_x + share(T, w) rows[row(w)]_x
 
-    lexicon: whose rows are whole, see `without_backoff`. substates: int32 (n_tags). Vectors of
-    terminals lie one after another, from offsets on, int64 (n + 1).
+    lexicon: with expanded rows, see `without_backoff`.
+    substates: int32 (n_tags).
+
+    offsets: int64 (n + 1), where the vector of each terminal begins.
     """
 
     def __init__(self, lexicon: Lexicon, terminals: Terminals, substates: NDArray[np.int32]):
@@ -85,27 +82,25 @@ class TerminalMap:
         is_own = lexicon.pair_weights == 0
         pair_offsets = cumulative(np.where(is_own, substates[lexicon.pair_tags], 0))
         has &= is_own[pair] if len(keys) else has
-        self.offsets = cumulative(substates[tags])
+        self.offsets, column = substate_columns(tags, substates)
         sizes = np.diff(self.offsets)
         local = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], sizes)
-        starts = cumulative(substates)
-        self.width = int(starts[-1])
-        self._cell = np.repeat(row * self.width + starts[tags], sizes) + local
+        self._cell = np.repeat(row * int(substates.sum()), sizes) + column
         self._share = np.repeat(share, sizes)
         self._has = np.flatnonzero(np.repeat(has, sizes))
         begin = pair_offsets[pair] if len(keys) else np.zeros(len(words), np.int64)
         self._own = (np.repeat(begin, sizes) + local)[self._has]
 
     def weights(self, own: NDArray[np.floating], rows: NDArray[np.floating]) -> NDArray:
-        """Those of all terminals, of the parts of a lexicon."""
-        found = self._share * rows[self._cell]
-        found[self._has] += own[self._own]
-        return found
+        """The weights of all terminals, one vector after another."""
+        weights = self._share * rows[self._cell]
+        weights[self._has] += own[self._own]
+        return weights
 
     def counts(
         self, counts: NDArray[np.float64], own: NDArray[np.floating], rows: NDArray[np.floating]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Counts of terminals as counts of the parts that their weights are made of."""
+        """Distribute counts of terminals over the two parts of their weights, `own` and `rows`."""
         total = self.weights(own, rows)
         each = np.divide(counts, total, out=np.zeros(len(counts)), where=total > 0)
         of_rows = each * self._share * rows[self._cell]
@@ -117,11 +112,15 @@ class TerminalMap:
 
 
 class Parameterization:
-    """The parameters of one level: which productions have one, and what they are multiplied with.
+    """Which productions of a level have a parameter, and the bases of their weights.
 
-    level, words: a generative level, of which the structure is taken and, for the base
-    "generative", the probabilities; lexicon: without back-off. A parameter vector has those of
-    binary, unary and root productions, of words of their own, and of rows.
+    level, words: a generative level. Its structure is used and, for the base "generative", its
+        probabilities.
+    lexicon: without back-off, see `without_backoff`.
+    base: one of `settings.BASES`.
+
+    A parameter vector has the parameters of binary, unary and root productions, of words with a
+    vector of their own, and of rows, in this order.
     """
 
     def __init__(self, level: Level, words: LexiconLevel, lexicon: Lexicon, base: str):
@@ -141,7 +140,7 @@ class Parameterization:
         else:
             ones = [np.ones(len(part), np.float32) for part in probabilities]
             n_tags = self.n_tags
-            # A signature has a weight with each tag that it was seen with, all substates or none.
+            # A signature has weights for all substates of the tags that it was seen with.
             starts = cumulative(level.substates[:n_tags])[:-1]
             seen = np.add.reduceat(words.rows, starts, axis=1) > 0
             rows = np.repeat(seen, level.substates[:n_tags], axis=1).astype(np.float32)
@@ -161,29 +160,29 @@ class Parameterization:
         return int(self._bounds[-1])
 
     def initial(self, floor: float) -> NDArray[np.float64]:
-        """The parameters with which the weights are the generative probabilities, or `floor`."""
-        found = np.zeros(int(self._bounds[-1]))
+        """The parameters at which weights are the generative probabilities, at least `floor`."""
+        theta = np.zeros(self.n_parameters)
         if self.is_centred:
-            return found
+            return theta
         for part, (probability, base) in enumerate(
             zip(self._probabilities, self.base, strict=True)
         ):
             ratio = np.maximum(self.pick(part, probability), floor) / self.pick(part, base)
-            self._of_part(part, found)[:] = np.log(ratio)
-        return found
+            self._of_part(part, theta)[:] = np.log(ratio)
+        return theta
 
     def pick(self, part: int, values: NDArray) -> NDArray[np.float64]:
-        """The values of one part that have a parameter."""
-        chosen = self._support[part]
-        return np.asarray(values if chosen is None else values[chosen], dtype=np.float64)
+        """The values of the productions of one part that have a parameter."""
+        support = self._support[part]
+        return np.asarray(values if support is None else values[support], dtype=np.float64)
 
     def parts_of(self, theta: NDArray[np.float64]) -> Parts:
-        """A parameter vector as one number for each production, 0 for those that have none."""
+        """The parameter of each production, 0 for productions without one."""
         parts = []
         for part, base in enumerate(self.base):
             values = np.zeros(len(base))
-            chosen = self._support[part]
-            values[slice(None) if chosen is None else chosen] = self._of_part(part, theta)
+            support = self._support[part]
+            values[slice(None) if support is None else support] = self._of_part(part, theta)
             parts.append(values)
         return Parts(*parts)
 
@@ -201,28 +200,28 @@ class Parameterization:
         return theta[self._bounds[part] : self._bounds[part + 1]]
 
     def parameters_of(self, parts: Parts) -> NDArray[np.float64]:
-        """What a parameter vector has of these numbers."""
+        """The numbers of the productions that have a parameter, as one vector."""
         return np.concatenate([self.pick(i, values) for i, values in enumerate(parts)])
 
     def weights(self, theta: NDArray[np.float64]) -> Parts | None:
-        """base * exp(theta), float32; None if one of them is too large for float32 arithmetic."""
+        """base * exp(theta), float32; None if a weight is too large for float32 arithmetic."""
         parts = []
         for part, base in enumerate(self.base):
-            mine = self._of_part(part, theta)
-            if len(mine) and not mine.max() < LARGEST:
+            logs = self._of_part(part, theta)
+            if len(logs) and not logs.max() < LARGEST:
                 return None
-            chosen = self._support[part]
-            if chosen is None:
-                values = np.exp(mine.astype(np.float32))
+            support = self._support[part]
+            if support is None:
+                values = np.exp(logs.astype(np.float32))
                 values *= base
             else:
                 values = base.copy()
-                values[chosen] *= np.exp(mine.astype(np.float32))
+                values[support] *= np.exp(logs.astype(np.float32))
             parts.append(values)
         return Parts(*parts)
 
     def finite_weights(self, theta: NDArray[np.float64]) -> Parts:
-        """`weights`; raises ValueError if one of them is too large."""
+        """As `weights`. Raises ValueError if a weight is too large."""
         parts = self.weights(theta)
         if parts is None:
             raise ValueError("weights that are too large")
@@ -230,7 +229,7 @@ class Parameterization:
 
 
 def probabilities_of(level: Level, words: LexiconLevel) -> Parts:
-    """Those of a level, one for each production."""
+    """The probabilities of a level, one for each production."""
     rows = np.ascontiguousarray(words.rows).reshape(-1)
     return Parts(level.binary, level.unary, level.root, words.own, rows)
 
@@ -238,9 +237,12 @@ def probabilities_of(level: Level, words: LexiconLevel) -> Parts:
 def ancestor_places(
     fine: Level, coarse: Level, own_tags: NDArray[np.int32], n_tags: int, n_rows: int
 ) -> Parts:
-    """The place, in the same part of the level before, of what each production of `fine` refines.
+    """The indexes of the productions of `coarse` that the productions of `fine` refine.
 
-    int64; own_tags: of the words that have vectors of their own; n_rows: of signatures.
+    own_tags: the tags of the pairs with vectors of their own.
+    n_rows: number of rows of signatures.
+
+    Returns int64, within the same part of the coarse level.
     """
     rules, bounds = fine.rules, fine.offsets
     ancestors = [
@@ -262,8 +264,8 @@ def ancestor_places(
     def of_vectors(symbols: NDArray[np.integer]) -> NDArray[np.int64]:
         sizes = fine.substates[symbols]
         local = np.arange(sizes.sum()) - np.repeat(cumulative(sizes)[:-1], sizes)
-        own = fine.ancestors[np.repeat(bounds[symbols], sizes) + local]
-        return np.repeat(cumulative(coarse.substates[symbols])[:-1], sizes) + own
+        above = fine.ancestors[np.repeat(bounds[symbols], sizes) + local]
+        return np.repeat(cumulative(coarse.substates[symbols])[:-1], sizes) + above
 
     row = of_vectors(np.arange(n_tags))
     width = int(coarse.offsets[n_tags])
@@ -277,13 +279,16 @@ def ancestor_places(
 
 
 def parameterization_of(grammar: LatentGrammar, number: int, base: str) -> Parameterization:
-    """Of a level of a generative grammar."""
+    """The parameterization of one level of a generative grammar."""
     level, words = grammar.levels[number], grammar.lexicon.levels[number]
     return Parameterization(level, words, grammar.lexicon, base)
 
 
 def level_weights(level: Level, parts: Parts, terminals: TerminalMap) -> Weights:
-    """What forests are gone through with. parts: of the level, see `Parameterization.weights`."""
+    """The weights of a level for its forests.
+
+    parts: of all productions, see `Parameterization.weights`.
+    """
     return Weights(
         level.substates,
         parts.binary,
@@ -298,34 +303,34 @@ def level_weights(level: Level, parts: Parts, terminals: TerminalMap) -> Weights
 
 
 class GrammarShard:
-    """Some sentences: the derivations of their trees, and their forests.
+    """The forests of some sentences, and the derivations of their gold trees.
 
-    forests: their terminals are those of all shards, once `number` has said which these are.
-    terminals: these, or None. first: the number of the first sentence of its part of the data.
-    derivations: of the trees of `sentences`, int64, those of the forests that count: all that
-    float32 has not lost.
+    forests: with terminals numbered as `terminals`, or by `number` later.
+    terminals: those of all shards, or None.
+    first: the number of the first sentence of this part of the data.
+
+    sentences: int64, the sentences of the forests that count: all that float32 has not lost.
+    derivations: of the trees of `sentences`.
     """
 
-    def __init__(
-        self, forests: Forests | RebuiltForests, terminals: Terminals | None = None, first: int = 0
-    ):
+    def __init__(self, forests: Forests, terminals: Terminals | None = None, first: int = 0):
         self.forests = forests
         self._first = first
         self.begin()
         if terminals is not None:
-            self._begin(terminals)
+            self._use(terminals)
 
     def number(self, keys: NDArray[np.int64]) -> None:
-        """Take weights of these terminals from now on; keys: see `Forests.number_terminals`."""
+        """Number the terminals by `keys`; see `Forests.number_terminals`."""
         self.forests.number_terminals(keys)
-        self._begin(terminals_of(keys, self.forests.data.symbols.n_tags))
+        self._use(terminals_of(keys, self.forests.data.symbols.n_tags))
 
-    def _begin(self, terminals: Terminals) -> None:
+    def _use(self, terminals: Terminals) -> None:
         self._trees = _trees_of(self.forests, terminals)
         self.count_only(np.arange(self.forests.n_sentences))
 
     def leave_out(self, lost: NDArray[np.int64]) -> None:
-        """Leave out sentences, by their numbers in all data."""
+        """Leave out sentences, given by their numbers in all data."""
         self.count_only(np.flatnonzero(~np.isin(self._first + self.forests.trees, lost)))
 
     def count_only(self, sentences: NDArray[np.int64]) -> None:
@@ -337,7 +342,7 @@ class GrammarShard:
 
     @property
     def state(self) -> tuple[NDArray[np.int64], bool]:
-        """What evaluations change: the sentences, and whether they may become fewer."""
+        """What evaluations change: the sentences, and whether more of them may be lost."""
         return self.sentences, self._may_lose
 
     @state.setter
@@ -347,30 +352,31 @@ class GrammarShard:
             self.count_only(sentences)
 
     def expected_counts(self, weights: tuple[Level, Weights]) -> tuple[float, ForestCounts]:
-        """log P(trees | words), and the expected counts given the tree minus those given the words.
+        """log P(trees | words), and the expected counts of the trees minus those of the sentences.
 
-        weights: a level, and its arrays. Minus infinity if float32 loses a sentence later than in
-        the first evaluation since `begin`.
+        weights: a level, and its arrays.
+
+        Returns minus infinity if float32 loses a sentence after the first evaluation since `begin`.
         """
         level, arrays = weights
-        _, gold = self.derivations.expected_counts((level, arrays.terminal))
-        log_z, full = self.forests.expected_counts(arrays)
+        _, of_trees = self.derivations.expected_counts((level, arrays.terminal))
+        log_z, counts = self.forests.expected_counts(arrays)
         log_z = log_z[self.sentences]
-        kept = np.isfinite(self.derivations.values) & np.isfinite(log_z)
-        if not kept.all():
+        is_finite = np.isfinite(self.derivations.values) & np.isfinite(log_z)
+        if not is_finite.all():
             if not self._may_lose:
-                return -np.inf, full
-            self.count_only(self.sentences[kept])
+                return -np.inf, counts
+            self.count_only(self.sentences[is_finite])
             return self.expected_counts(weights)
         self._may_lose = False
-        for total, own in zip(full, gold, strict=True):
-            np.subtract(own, total, out=total)
-        return float((self.derivations.values - log_z).sum()), full
+        for total, gold in zip(counts, of_trees, strict=True):
+            np.subtract(gold, total, out=total)
+        return float((self.derivations.values - log_z).sum()), counts
 
     def begin(self, may_lose: bool = True) -> None:
-        """Say that a level begins: what its first evaluation loses is left out from then on.
+        """Begin a level. Sentences that float32 loses in its first evaluation are left out.
 
-        may_lose: False if there has been such an evaluation, before training was interrupted.
+        may_lose: False if the first evaluation was before training was interrupted.
         """
         self._may_lose = may_lose
 
@@ -385,13 +391,13 @@ class GrammarShard:
 
 
 def terminals_of(keys: NDArray[np.int64], n_tags: int) -> Terminals:
-    """keys: word * n_tags + tag; see `Forests.number_terminals`."""
+    """The terminals of keys word * n_tags + tag; see `Forests.number_terminals`."""
     words, tags = np.divmod(keys, n_tags)
     return Terminals(words.astype(np.int32), tags.astype(np.int32))
 
 
-def _trees_of(forests: Forests | RebuiltForests, terminals: Terminals) -> TreebankData:
-    """The trees of some forests, of which the productions of words are terminals."""
+def _trees_of(forests: Forests, terminals: Terminals) -> TreebankData:
+    """The gold trees of some forests, with terminals as the productions of words."""
     trees = forests.data.subset(forests.trees)
     production = trees.production.copy()
     production[trees.is_word] = forests.gold_terminals()
@@ -400,9 +406,11 @@ def _trees_of(forests: Forests | RebuiltForests, terminals: Terminals) -> Treeba
 
 
 class GrammarLikelihood:
-    """- L(theta) + l2 |theta|^2 / 2, to be minimised, of one level.
+    """The objective of one level, to be minimised: - L(theta) + l2 |theta|^2 / 2.
 
-    engine: of `GrammarShard`s. terminals: those of all shards. l2: 1 / variance, 0 or more.
+    terminals: those of all shards.
+    engine: of `GrammarShard`s.
+    l2: the penalty, 0 or more.
     """
 
     def __init__(
@@ -421,48 +429,30 @@ class GrammarLikelihood:
         self._map = TerminalMap(lexicon, terminals, level.substates[:n_tags])
 
     def weights_at(self, theta: NDArray[np.float64]) -> Weights:
-        """The weights of parameters; ValueError if they are too large."""
+        """The weights at `theta`. Raises ValueError if they are too large."""
         parts = self.parameterization.finite_weights(theta)
         return level_weights(self.parameterization.level, parts, self._map)
 
-    def _refined(self, parts: Parts) -> tuple[Level, Weights]:
-        """What shards are asked with."""
-        level = self.parameterization.level
-        found = Level(level.rules, level.substates, level.ancestors, *parts[:3])
-        return found, level_weights(level, parts, self._map)
-
     def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """The objective, infinite where weights overflow, and its gradient: float64 (n)."""
-        return self._evaluated(theta, self.engine.expected_counts, self.l2)
-
-    def batches(self, shards: Sequence[Shard]) -> list[ValueAndGradient]:
-        """The same of each of the engine's shards, with its share of the prior: these add up."""
-        share = self.l2 / len(shards)
-        return [
-            partial(self._evaluated, expected_counts=shard.expected_counts, l2=share)
-            for shard in shards
-        ]
-
-    def _evaluated(
-        self,
-        theta: NDArray[np.float64],
-        expected_counts: Callable[[tuple[Level, Weights]], tuple[float, Any]],
-        l2: float,
-    ) -> tuple[float, NDArray[np.float64]]:
         parts = self.parameterization.weights(theta)
         if parts is None:
             return np.inf, np.zeros_like(theta)
-        value, counts = expected_counts(self._refined(parts))
+        level = self.parameterization.level
+        refined = Level(level.rules, level.substates, level.ancestors, *parts[:3])
+        value, counts = self.engine.expected_counts(
+            (refined, level_weights(level, parts, self._map))
+        )
         own, rows = self._map.counts(counts.terminal, parts.own, parts.rows)
         gradient = self.parameterization.parameters_of(Parts(*counts[:3], own, rows))
         np.negative(gradient, out=gradient)
-        if l2:
-            gradient += l2 * theta
-        return -value + 0.5 * l2 * dot(theta, theta), gradient
+        if self.l2:
+            gradient += self.l2 * theta
+        return -value + 0.5 * self.l2 * dot(theta, theta), gradient
 
 
 def without_backoff(grammar: LatentGrammar) -> LatentGrammar:
-    """The same grammar, with rows of signatures that do not share one another's parts."""
+    """The same grammar, with expanded rows of signatures instead of own parts and back-off."""
     lexicon = grammar.lexicon
     weights = np.zeros_like(lexicon.backoff.weights)
     words = [
@@ -477,7 +467,7 @@ def without_backoff(grammar: LatentGrammar) -> LatentGrammar:
 def with_levels(
     grammar: LatentGrammar, levels: Sequence[Level], words: Sequence[LexiconLevel]
 ) -> LatentGrammar:
-    """The grammar with other levels, of the same tree of splits."""
+    """The grammar with other levels of the same symbols."""
     n_tags = grammar.symbols.n_tags
     substates = [level.substates[:n_tags] for level in levels]
     return grammar.replaced(

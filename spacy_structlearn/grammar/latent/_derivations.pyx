@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of learning from observed trees: inside and outside scores of their nodes, expected counts.
+"""Kernel of EM on observed trees: inside and outside scores of their nodes, expected counts.
 
-Petrov & Klein (2007), equations 2, 3 and 5, where the coarse symbols are known, so that each node
-has one vector of inside and one of outside scores over its substates. Layout as in `TreebankData`
-and `Level`. Vectors are float32 and scaled: the inside scores of a node sum to 1, `scale` keeps
-what they were divided by, and outside scores are such that sum_x O(A_x) I(A_x) = 1, so that O I is
-the posterior of the substates. Logarithms are added up in float64.
+Petrov & Klein (2007), equations 2, 3 and 5. The coarse symbols are known, so that each node has one
+vector of inside and one of outside scores over its substates. The layout is that of `TreebankData`
+and `Level`. Vectors are float32 and scaled: the inside scores of a node sum to 1, `scale` holds
+their divisor, and sum_x O(A_x) I(A_x) = 1, so that O I is the posterior of the substates.
+Logarithms are added up in float64.
 
-Counts are made rule by rule and not tree by tree: the block of a rule then stays in the cache, no
+Counts are summed rule by rule, not tree by tree. The block of a rule then stays in the cache, no
 thread needs a copy, and the order of summation does not depend on the number of threads.
 """
 
@@ -25,14 +25,14 @@ from spacy_structlearn.kernels.vectors cimport (
 )
 
 cdef enum:
-    CHUNK = 8192  # floats of outer products at a time: half of a first-level cache
-    MOST_SUBSTATES = 1024  # of a symbol, as in `model`
+    CHUNK = 8192  # number of outer products (float32) at a time, half of a first-level cache
+    MOST_SUBSTATES = 1024  # largest number of substates of a symbol, as in `model`
 
 
 cdef class Trees:
-    """The nodes of observed trees, checked once; see `TreebankData` for the arrays.
+    """The nodes of observed trees, checked once; the arrays are those of `TreebankData`.
 
-    n_binary, n_unary, n_pairs, n_roots: number of coarse productions of each kind.
+    n_binary, n_unary, n_pairs, n_roots: numbers of coarse productions of each kind.
     """
 
     cdef const int32_t[::1] symbol, left, right, production, roots
@@ -59,7 +59,7 @@ cdef class Trees:
             raise ValueError("rules of the wrong shape")
         for rules in (binary, unary, root, np.asarray(pairs)[:, 0]):
             if np.size(rules) and not 0 <= np.min(rules) <= np.max(rules) < n_symbols:
-                raise ValueError("a rule with a symbol that is none")
+                raise ValueError("a rule with an unknown symbol")
         if not (left.shape[0] == right.shape[0] == production.shape[0] == n):
             raise ValueError("nodes must have a symbol, two children and a production each")
         if offsets.shape[0] != roots.shape[0] + 1 or offsets[0] != 0 or offsets[roots.shape[0]] != n:
@@ -119,10 +119,13 @@ def inside_outside(
     const int64_t[::1] node_offsets,
     float[::1] inside, float[::1] outside, float[::1] scale, double[::1] log_likelihood,
 ):
-    """Scores of the nodes of trees `first` to `last` (not included).
+    """Compute the scores of the nodes of trees `first` to `last` (not included).
 
-    The vector of node i begins at node_offsets[i] in inside and outside. scale: float32 (n_nodes);
-    log_likelihood: float64 (n_trees). A tree without a derivation has -inf and outside scores of 0.
+    node_offsets: int64 (n_nodes + 1), where the vectors of nodes begin in inside and outside.
+    scale: float32 (n_nodes).
+    log_likelihood: float64 (n_trees).
+
+    A tree without a derivation gets a log-likelihood of -inf and scores of 0.
     """
     cdef Params p
     cdef Py_ssize_t t
@@ -188,7 +191,7 @@ cdef int _widest(const int32_t[::1] substates) except -1:
 cdef int _check_blocks(
     const int64_t[::1] offsets, const int32_t[:, ::1] rules, const int32_t[::1] substates
 ) except -1:
-    """offsets: where the block of each rule begins, and the end of the last."""
+    """Check the offsets of the blocks of rules."""
     cdef Py_ssize_t r, k
     cdef int64_t size
     cdef bint sound = offsets[0] == 0
@@ -196,7 +199,7 @@ cdef int _check_blocks(
         size = 1
         for k in range(rules.shape[1]):
             size *= substates[rules[r, k]]
-        # Of what may be any number, a difference might overflow.
+        # The offsets may be any numbers, whose difference might overflow.
         if offsets[r] < 0 or offsets[r + 1] < 0 or offsets[r + 1] - offsets[r] != size:
             sound = False
     if not sound:
@@ -217,7 +220,7 @@ cdef int _check_nodes(
         ):
             sound = False
     if not sound or (end > begin and node_offsets[end] > node_offsets[total]):
-        raise ValueError("a node has room for other substates than its own")
+        raise ValueError("the offsets of a node do not fit its substates")
     return 0
 
 
@@ -225,7 +228,7 @@ cdef double _tree(
     Trees trees, Py_ssize_t t, const Params* p, const int64_t* at, float* inside, float* outside,
     float* scale, float* pairs, float* scaled,
 ) noexcept nogil:
-    """Fill the vectors of one tree. pairs: work space for n_left * n_right, scaled: for n_parent."""
+    """Fill the vectors of one tree. pairs, scaled: scratch for n_left * n_right, and n_parent."""
     cdef Py_ssize_t begin = trees.offsets[t], end = trees.offsets[t + 1], i, b, c
     cdef int x, y, n, nb, nc, rule
     cdef float* mine
@@ -297,7 +300,7 @@ cdef double _impossible(
     Trees trees, Py_ssize_t t, const Params* p, const int64_t* at, float* inside, float* outside,
     float* scale,
 ) noexcept nogil:
-    """A tree that counts for nothing."""
+    """Set the scores of a tree without a derivation. Returns its log-likelihood."""
     cdef Py_ssize_t i
     cdef int x
     for i in range(trees.offsets[t], trees.offsets[t + 1]):
@@ -314,10 +317,11 @@ def rule_counts(
     const float[::1] probabilities, const int64_t[::1] offsets, const int64_t[::1] node_offsets,
     const float[::1] inside, const float[::1] outside, const float[::1] scale, float[::1] counts,
 ):
-    """Expected counts of the refinements of rules `first` to `last` (not included).
+    """Compute the expected counts of the refinements of rules `first` to `last` (not included).
 
-    nodes: int32, those of rule r from starts[r] to starts[r + 1]. rules: (n, 3) binary or (n, 2)
-    unary ones. counts: like probabilities; only the blocks of the rules asked for are written.
+    nodes: int32; those of rule r are from starts[r] to starts[r + 1].
+    rules: (n, 3) binary or (n, 2) unary.
+    counts: in the layout of probabilities; only the blocks of these rules are written.
     """
     cdef Py_ssize_t r, i, k, n_nodes, done, chunk
     cdef Py_ssize_t total = trees.symbol.shape[0]
@@ -347,7 +351,7 @@ def rule_counts(
             raise ValueError("starts must not fall")
         for k in range(rules.shape[1]):
             if not 0 <= rules[r, k] < trees.n_symbols:
-                raise ValueError("a rule with a symbol that is none")
+                raise ValueError("a rule with an unknown symbol")
     _check_blocks(offsets, rules, substates)
     _check_nodes(trees, 0, total, substates, node_offsets)
     for r in range(first, last):
@@ -362,7 +366,7 @@ def rule_counts(
             ):
                 raise ValueError("a node is not of its rule")
     cdef Py_ssize_t most = max(CHUNK, widest * widest)
-    # Outer products; weights (n_parent, chunk); one row of sums.
+    # Outer products, weights (n_parent, chunk), and one row of sums.
     cdef float* work = <float*>malloc(
         sizeof(float) * (most + <Py_ssize_t>widest * CHUNK + widest * widest)
     )
@@ -416,10 +420,11 @@ def posterior_sums(
     const int64_t[::1] node_offsets, const float[::1] inside, const float[::1] outside,
     float[::1] sums,
 ):
-    """For each group of nodes the sum of their posteriors of substates.
+    """Sum the posteriors of substates over groups of nodes.
 
-    nodes: int32, those of group g from starts[g] to starts[g + 1]; sums: float32, the vector of
-    group g from offsets[g] to offsets[g + 1], as long as those of its nodes.
+    nodes: int32; those of group g are from starts[g] to starts[g + 1].
+    sums: float32, set; the vector of group g is from offsets[g] to offsets[g + 1], and as long as
+        the vectors of its nodes.
     """
     cdef Py_ssize_t g, k
     cdef int64_t x, at, n

@@ -1,8 +1,8 @@
 """Expectation maximisation over the derivations of observed trees.
 
 Petrov & Klein (2007), section 2.1, equations 3 to 5: the inside and outside scores of every node
-of a tree whose coarse symbols are known (Matsuzaki, Miyao & Tsujii 2005), from them the expected
-counts of the refined productions, and their relative frequencies as the new probabilities.
+of a tree whose coarse symbols are known (Matsuzaki, Miyao & Tsujii 2005) give the expected counts
+of the refined productions, and their relative frequencies are the new probabilities.
 """
 
 from __future__ import annotations
@@ -14,24 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StructlearnError
-from ...parallel.shards import (
-    MakeEngine,
-    Pool,
-    make_engine,
-    split,
-)
+from ...parallel.shards import MakeEngine, Pool, make_engine, split
 from ..treebank.lexicon import LexiconLearner, LexiconLevel
 from ..treebank.settings import LexiconSettings
 from ..treebank.symbols import TreebankData, cumulative
 from . import _derivations
 from .model import LatentGrammar, Level
 
-LEAST = 1e-30  # probabilities below are zero
-_PARTS = 4  # shares of work for each thread: they do not take the same time
+LEAST = 1e-30  # smaller probabilities are set to zero
+_PARTS = 4  # parts of the work for each thread, since they do not take the same time
 
 
 class ProductionCounts(NamedTuple):
-    """Counts of productions, laid out as the probabilities of `Level`, and of `data.pairs`."""
+    """Counts of productions in the layout of `Level`, and of the pairs in `data.pairs`."""
 
     binary: NDArray[np.floating]
     unary: NDArray[np.floating]
@@ -40,7 +35,7 @@ class ProductionCounts(NamedTuple):
 
 
 def observed_counts(data: TreebankData) -> ProductionCounts:
-    """How often each coarse production stands in the trees."""
+    """Count each coarse production in the trees."""
     rules = data.rules
     return ProductionCounts(
         np.bincount(data.production[data.is_binary], minlength=len(rules.binary)),
@@ -51,16 +46,15 @@ def observed_counts(data: TreebankData) -> ProductionCounts:
 
 
 Refined = tuple[Level, NDArray[np.float32]]
-"""A level and its emissions: P(word | T_x) of each of `data.pairs`, as many as its tag has
-substates."""
+"""A level and its emissions: P(word | T_x) of `data.pairs`, for all substates of their tags."""
 
 
 class TreebankDerivations:
-    """The derivations of observed trees under refined grammars.
+    """The derivations of observed trees under refined grammars. Not thread-safe.
 
-    shards: number of parts that the trees are cut in; counts, sums of float32, depend on it by
-    rounding errors. threads: share the work; the results are the same, bit for bit. Not to be used
-    by two threads at a time.
+    threads: number of threads that share the work; they do not change the results.
+    shards: number of parts that the trees are divided into. Counts are sums of float32, so that
+        their rounding errors depend on it.
     """
 
     def __init__(
@@ -74,8 +68,8 @@ class TreebankDerivations:
         parts = [data]
         if shards > 1:
             parts = [
-                data.subset(np.arange(chosen.start, chosen.stop))
-                for chosen in split(data.offsets, shards)
+                data.subset(np.arange(part.start, part.stop))
+                for part in split(data.offsets, shards)
             ]
         self.engine = make_engine(_make_shard, threads if shards == 1 else 1, parts, threads)
 
@@ -85,11 +79,11 @@ class TreebankDerivations:
         return value, ProductionCounts(*counts)
 
     def scores_of(self, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Inside and outside scores, as of the last `expected_counts`, of all nodes of a symbol.
+        """Inside and outside scores of all nodes of a symbol in the last `expected_counts`.
 
-        float32 (n_nodes, n_substates); their products are posteriors of substates.
+        Returns float32 (n_nodes, n_substates); their products are posteriors of substates.
         """
-        inside, outside = zip(*self.engine.map(_scores_of, symbol), strict=True)
+        inside, outside = zip(*self.engine.map(TreeShard.scores_of, symbol), strict=True)
         if len(inside) == 1:
             return inside[0], outside[0]
         return np.concatenate(inside), np.concatenate(outside)
@@ -103,15 +97,12 @@ def _make_shard(threads: int, data: TreebankData) -> TreeShard:
     return TreeShard(data, threads)
 
 
-def _scores_of(shard: TreeShard, symbol: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    return shard.scores_of(symbol)
-
-
 class TreeShard:
     """Some of the trees of `TreebankDerivations`, and the scores of their nodes.
 
-    inside, outside: float32, the scores of the last `expected_counts`, vectors of nodes from
-    node_offsets on (int64, n_nodes + 1). values: float64 (n_trees), the log-likelihood of each.
+    inside, outside: float32, the scores in the last `expected_counts`.
+    node_offsets: int64 (n_nodes + 1), where the vector of each node begins.
+    values: float64 (n_trees), the log-likelihood of each tree.
     """
 
     def __init__(self, data: TreebankData, threads: int = 1):
@@ -152,7 +143,7 @@ class TreeShard:
     def expected_counts(self, parameters: Refined) -> tuple[float, ProductionCounts]:
         """See `TreebankDerivations`."""
         level, emissions = parameters
-        self._make_room(level.substates)
+        self._lay_out(level.substates)
         at, inside, outside, scale = self.node_offsets, self.inside, self.outside, self._scale
         pair_offsets = cumulative(level.substates[self.data.pairs[:, 0]])
         probabilities = (
@@ -192,7 +183,7 @@ class TreeShard:
             ) -> None:
                 _derivations.rule_counts(self._trees, is_unary, *groups, first, last, *fixed)
 
-            # The work for a rule is its block times its nodes, and a little for the rule.
+            # The work for a rule is the size of its block times the number of its nodes.
             self._share(count, cumulative(np.diff(offsets) * (np.diff(starts) + 2)))
         root = np.empty_like(level.root)
         lexical = np.empty_like(emissions)
@@ -209,32 +200,35 @@ class TreeShard:
         return self.inside[places], self.outside[places]
 
     def places_of(self, symbol: int) -> NDArray[np.int64]:
-        """Places of the scores of all nodes of a symbol, int64 (n_nodes, n_substates)."""
+        """Indexes of the scores of all nodes of a symbol, int64 (n_nodes, n_substates)."""
         nodes, starts = self._symbols
         begin = self.node_offsets[nodes[starts[symbol] : starts[symbol + 1]]]
         return begin[:, None] + np.arange(self._substates[symbol])
 
-    def _make_room(self, substates: NDArray[np.int32]) -> None:
+    def _lay_out(self, substates: NDArray[np.int32]) -> None:
         self._substates = substates
         self.node_offsets = cumulative(substates[self.data.symbol])
         size = int(self.node_offsets[-1])
         if len(self.inside) != size:
-            self.inside = self.outside = np.empty(0, dtype=np.float32)  # let go of the old first
+            self.inside = self.outside = np.empty(0, dtype=np.float32)  # free the old ones first
             self.inside = np.empty(size, dtype=np.float32)
             self.outside = np.empty(size, dtype=np.float32)
 
     def _share(self, task: Callable[[int, int], None], costs: NDArray[np.int64]) -> None:
-        """Run task(first, last) over all items; costs: those of all items before each."""
+        """Run task(first, last) over all items.
+
+        costs: cumulative costs of the items.
+        """
         threads = self._pool.threads
         parts = split(costs, threads * _PARTS if threads > 1 else 1)
         self._pool.map(lambda part: task(part.start, part.stop), parts)
 
 
 def _grouped(
-    group: NDArray[np.int32], chosen: NDArray[np.bool_], n: int
+    group: NDArray[np.int32], selected: NDArray[np.bool_], n: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The chosen nodes by group, int32, and where those of each group begin, int64 (n + 1)."""
-    nodes = np.flatnonzero(chosen)
+    """Sort the selected nodes by group. Returns them and the offsets of groups, int64 (n + 1)."""
+    nodes = np.flatnonzero(selected)
     order = np.argsort(group[nodes], kind="stable")
     return nodes[order].astype(np.int32), cumulative(np.bincount(group[nodes], minlength=n))
 
@@ -245,14 +239,14 @@ def m_step(
     ancestors: NDArray[np.int32],
     counts: ProductionCounts,
 ) -> Level:
-    """Relative frequencies (equation 5); a substate never used has only zeros."""
+    """Relative frequencies (equation 5); all zeros for a substate that is never used."""
     level = Level(
         data.rules,
         substates,
         ancestors,
         *(np.zeros(len(array), np.float32) for array in counts[:3]),
     )
-    rows, parents, found = [], [], []
+    rows, parents, sums = [], [], []
     for array, rules, widths in (
         (counts.binary, data.rules.binary, _product(substates, data.rules.binary[:, 1:])),
         (counts.unary, data.rules.unary, _product(substates, data.rules.unary[:, 1:])),
@@ -264,13 +258,10 @@ def m_step(
         parents.append(np.repeat(first, height) + local)
         rows.append(width)
         starts = np.cumsum(width) - width
-        if len(starts):
-            found.append(np.add.reduceat(array, starts, dtype=np.float64))
-        else:
-            found.append(np.zeros(0))
-    total = np.bincount(
-        np.concatenate(parents), weights=np.concatenate(found), minlength=level.size
-    )
+        sums.append(
+            np.add.reduceat(array, starts, dtype=np.float64) if len(starts) else np.zeros(0)
+        )
+    total = np.bincount(np.concatenate(parents), np.concatenate(sums), minlength=level.size)
     inverse = np.divide(1.0, total, out=np.zeros(level.size), where=total > LEAST)
     for name, array, parent, width in zip(("binary", "unary"), counts, parents, rows, strict=False):
         values = np.repeat(inverse[parent].astype(np.float32), width)
@@ -282,7 +273,7 @@ def m_step(
 
 
 def treebank_grammar(data: TreebankData, settings: LexiconSettings | None = None) -> LatentGrammar:
-    """The X-bar grammar of the treebank, by counting: a grammar with level 0 alone.
+    """The X-bar grammar of the treebank, by counting: a grammar with only level 0.
 
     Raises StructlearnError if there are no trees.
     """
@@ -294,7 +285,7 @@ def treebank_grammar(data: TreebankData, settings: LexiconSettings | None = None
 
 
 def treebank_level(data: TreebankData, learner: LexiconLearner) -> tuple[Level, LexiconLevel]:
-    """Level 0: relative frequencies of the coarse productions and words. There must be trees."""
+    """Level 0: relative frequencies of the coarse productions and words of at least one tree."""
     counts = observed_counts(data)
     substates = np.ones(data.symbols.size, dtype=np.int32)
     level = m_step(data, substates, np.zeros_like(substates), counts)
@@ -307,7 +298,7 @@ def grammar_of(
     levels: list[Level],
     words: list[LexiconLevel],
 ) -> LatentGrammar:
-    """The grammar of these levels."""
+    """The grammar with these levels."""
     n_tags = data.symbols.n_tags
     return LatentGrammar(
         data.symbols,

@@ -1,10 +1,10 @@
-"""What is learned of a latent grammar: for every split round, a dense block for each coarse rule.
+"""Latent grammars: for each level of refinement, a dense block for each coarse rule.
 
-Petrov & Klein (2007), section 2: each symbol A of the X-bar grammar has substates A_x, and a rule
-A -> B C the probabilities P(A_x -> B_y C_z), one block of them. Substate x of A at one level is
-part of substate `ancestors`[x] of A one level before; parsing goes through the levels from coarse
-to fine (Petrov & Klein 2007b). Words belong to the lexicon. In a file only the probabilities other
-than zero are stored, after a bit for each place or the distances between them, whichever is less.
+Petrov & Klein (2007), section 2. Each symbol A of the X-bar grammar has substates A_x, and a rule
+A -> B C has a block of probabilities P(A_x -> B_y C_z). Substate x of A at one level refines
+substate `ancestors`[x] of A at the level before. Parsing goes through the levels from coarse to
+fine (Petrov & Klein 2007b). The lexicon has the probabilities of words. Files store nonzero
+probabilities only, with either a bit mask of their positions or the gaps between them.
 """
 
 from __future__ import annotations
@@ -19,44 +19,43 @@ from numpy.typing import NDArray
 from ...errors import StructlearnError
 from ...learning.stored import Stored
 from ..treebank.lexicon import Lexicon
-from ..treebank.symbols import (
-    BINARIZATIONS,
-    Chains,
-    Rules,
-    Symbols,
-    cumulative,
-)
+from ..treebank.symbols import BINARIZATIONS, Chains, Rules, Symbols, cumulative
 
 STORAGES = ("float32", "float16", "log8")
-_LOG8_STEP = 0.08  # nats between two codes; 255 of them reach 1.4e-9
-_LOG8_LAST = 255
+_LOG8_STEP = 0.08  # nats between two codes
+_LOG8_LAST = 255  # code of exp(-0.08 * 255) = 1.4e-9 and below
 _LARGEST_LOG = float(np.log(np.finfo(np.float32).max)) - 1e-6
 _LEAST_SHIFT = -round(_LARGEST_LOG / _LOG8_STEP)
 MOST_SUBSTATES = 1 << 10
 
 
 class Entries(NamedTuple):
-    """The values of a vector other than zero, float32, and their places, int64, ascending."""
+    """The nonzero values of a vector, float32, and their indexes, int64, ascending."""
 
     places: NDArray[np.int64]
     values: NDArray[np.float32]
 
     @classmethod
     def of(cls, vector: NDArray[np.float32]) -> Entries:
-        """Those of a vector, float32 (n)."""
+        """The entries of a vector, float32 (n)."""
         places = np.flatnonzero(vector)
         return cls(places, vector[places])
 
 
 class Level:
-    """The probabilities of one split round.
+    """The probabilities of one level of refinement.
 
-    rules: the coarse rules. substates: int32 (n_symbols), the number of each symbol's substates.
-    ancestors: int32 (sum of substates), for each substate that of the same symbol one level before,
-    of level 0: zeros. binary: float32, blocks one after another, rule r in C order (n_parent,
-    n_left, n_right), or only the entries of this vector, since what is trained is nearly empty;
-    unary: (n_parent, n_child); root: (n_child), P(ROOT -> A_x). For each substate of a phrase or an
-    intermediate the probabilities of its rules sum to 1.
+    rules: the coarse rules.
+    substates: int32 (n_symbols), the number of substates of each symbol.
+    ancestors: int32 (sum of substates), the substate at the level before that each one refines;
+        zeros at level 0.
+    binary: float32, one block (n_parent, n_left, n_right) in C order after another, or only its
+        entries, since most trained probabilities are zero.
+    unary: float32, blocks (n_parent, n_child).
+    root: float32, vectors (n_child), P(ROOT -> A_x).
+
+    In a generative grammar, the probabilities of the rules of each substate sum to 1.
+
     Raises StructlearnError if the parts do not fit together.
     """
 
@@ -109,7 +108,7 @@ class Level:
 
     @property
     def binary(self) -> NDArray[np.float32]:
-        """The blocks of all binary rules; made anew each time for a level that has only entries."""
+        """The blocks of all binary rules. A level that has only entries makes them in each call."""
         if self._binary is not None:
             return self._binary
         assert self._entries is not None
@@ -119,14 +118,14 @@ class Level:
 
     @property
     def entries(self) -> Entries:
-        """The probabilities in `binary` other than zero."""
+        """The nonzero probabilities of binary rules."""
         if self._entries is not None:
             return self._entries
         assert self._binary is not None
         return Entries.of(self._binary)
 
     def binary_block(self, rule: int) -> NDArray[np.float32]:
-        """A block (n_parent, n_left, n_right); a view, or new where there are only entries."""
+        """A block (n_parent, n_left, n_right): a view, or new if there are only entries."""
         begin, end = self.binary_offsets[rule : rule + 2].tolist()
         shape = self.substates[self.rules.binary[rule]]
         if self._binary is not None:
@@ -148,7 +147,7 @@ class Level:
 
     @property
     def n_productions(self) -> int:
-        """Number of refined productions with a probability other than zero, words not counted."""
+        """Number of refined productions with nonzero probability, without words."""
         arrays = (self.entries.values, self.unary, self.root)
         return sum(int(np.count_nonzero(a)) for a in arrays)
 
@@ -171,11 +170,11 @@ class Level:
                     places, array = self._entries
                     ascending = len(places) == len(array) and (np.diff(places) > 0).all()
                     if not ascending or (len(places) and not 0 <= places[0] <= places[-1] < size):
-                        problem = f"{name} probabilities in places that are none"
+                        problem = f"{name} probabilities at wrong positions"
                 elif array.shape != (size,):
                     problem = f"{name} probabilities of shape {array.shape} instead of {(size,)}"
                 if array.size and not (array.min() >= 0 and array.max() < np.inf):
-                    problem = f"a {name} rule whose weight is none"
+                    problem = f"a {name} rule with a negative or infinite weight"
         if problem:
             raise StructlearnError("SL403", problem=problem)
 
@@ -193,23 +192,27 @@ class Level:
 
 
 class LatentGrammar(Stored):
-    """A grammar at every stage of refinement; levels[0] is the treebank's X-bar grammar.
+    """A grammar at all levels of refinement; levels[0] is the X-bar grammar of the treebank.
 
-    symbols, rules, levels: see there. members: the last so many levels are no further refinements
-    but the ends of other grammars of the same treebank, learned from other random numbers, with
-    which the parser multiplies the end of the cascade (Petrov 2010); their ancestors are zeros.
-    lexicon: words and tags, with as many levels. chains: labels
-    to put back between (top, bottom) of a unary production; see `symbols`. binarization: "right" or
-    "left". temperature: what the log odds of brackets are divided by, a calibration.
-    storage: how `to_bytes` writes probabilities: "float32" (exact), "float16" or "log8" (their
-    logarithms, in two bytes or in one: to 0.8 % or 4 %). Weights of conditional grammars may be
-    above 1: "float16" is exact to 3 % beyond e^32, and "log8" needs two bytes for an array whose
-    weights are further apart than e^20.4. What is below 1.4e-9 counts as that in "log8".
+    symbols, rules, levels: see `Symbols`, `Rules` and `Level`.
+    lexicon: the probabilities of words, with the same number of levels.
+    chains: labels to restore between (top, bottom) of a unary production, see `symbols`.
+    binarization: "right" or "left".
+    temperature: divisor of the log odds of brackets, for calibration.
+    storage: how `to_bytes` writes probabilities: "float32" (exact), or their logarithms as
+        "float16" (two bytes, error 0.8 %) or "log8" (one byte, error 4 %). The weights of
+        conditional grammars may be above 1: beyond e^32 the error of "float16" is 3 %, and "log8"
+        needs two bytes for an array whose weights span more than e^20.4. "log8" raises lower values
+        to 1.4e-9.
+    members: the last `members` levels are not refinements but the last levels of other grammars of
+        the same treebank, trained with other random numbers, for a product (Petrov 2010). Their
+        ancestors are zeros.
+
     Raises StructlearnError if the parts do not fit together.
     """
 
     kind = "latent_grammar"
-    readable = (1, 2)  # 2: with weights above 1 among the codes of "log8"
+    readable = (1, 2)  # 2: "log8" codes of weights above 1
     passed = ("SL405",)
 
     def __init__(
@@ -240,12 +243,12 @@ class LatentGrammar(Stored):
 
     @classmethod
     def empty(cls) -> LatentGrammar:
-        """A grammar without symbols: what an untrained component holds."""
+        """A grammar without symbols, that of an untrained component."""
         return cls(Symbols(), Rules.empty(), [], Lexicon.empty())
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no levels, so that nothing can be parsed."""
+        """Whether there are no levels; the grammar cannot parse then."""
         return not self.levels
 
     @property
@@ -255,36 +258,38 @@ class LatentGrammar(Stored):
 
     @property
     def top_label(self) -> str:
-        """The phrase that most often stands right below the root; the root's label if none does."""
+        """The most frequent phrase below the root, or the label of the root if there is none."""
         symbols, tops = self.symbols, self.rules.root.tolist()
-        often = {
+        probabilities = {
             top: probability
             for top, probability in zip(tops, self.levels[0].root.tolist(), strict=True)
             if top >= symbols.n_tags and top != symbols.inserted_root
         }
-        return symbols.names[max(often, key=often.__getitem__)] if often else symbols.root
+        if not probabilities:
+            return symbols.root
+        return symbols.names[max(probabilities, key=probabilities.__getitem__)]
 
     @property
     def n_productions(self) -> int:
-        """Refined productions of the last level with a probability other than zero."""
+        """Number of refined productions of the last level with nonzero probability."""
         return self.levels[-1].n_productions if self.levels else 0
 
     def truncated(self, n_levels: int) -> LatentGrammar:
-        """The first levels only, no members: what training had after n_levels - 1 rounds."""
+        """The grammar after n_levels - 1 rounds of training: its first levels, without members."""
         n_levels = min(n_levels, self.depth + 1)
         lexicon = self.lexicon.truncated(n_levels)
         return self.replaced(levels=self.levels[:n_levels], lexicon=lexicon, members=0)
 
     def without_words(self, words: Container[str]) -> LatentGrammar:
-        """A grammar that does not know these words, such as those that are not to be published."""
+        """A grammar in which these words are unknown, for example because they are private."""
         return self.replaced(lexicon=self.lexicon.without(words))
 
     def compact(self, threshold: float = 1e-6, storage: str = "float16") -> LatentGrammar:
-        """A smaller grammar that parses (almost) as this one does.
+        """A smaller grammar that parses almost like this one.
 
-        threshold: probabilities, or weights, of rules below it become zero. storage: the precision
-        to which they are rounded, and with which `to_bytes` stores them. The parser is never
-        without a rule for it: the likeliest of each substate stays.
+        threshold: lower probabilities, or weights, of rules are set to zero.
+        storage: the precision to which they are rounded and with which `to_bytes` stores them.
+
         Raises StructlearnError for an unknown storage.
         """
         check_storage(storage)
@@ -295,14 +300,14 @@ class LatentGrammar(Stored):
                 _rounded(np.where(a < threshold, np.float32(0), a), storage)
                 for a in (values, level.unary, level.root)
             )
-            kept = binary > 0
-            entries = Entries(places[kept], binary[kept])
+            positive = binary > 0
+            entries = Entries(places[positive], binary[positive])
             levels.append(Level(self.rules, level.substates, level.ancestors, entries, unary, root))
         lexicon = self.lexicon.rounded(lambda a: _rounded(a, storage))
         return self.replaced(levels=levels, lexicon=lexicon, storage=storage)
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
-        """See `Stored`; probabilities are written as `storage` says."""
+        """See `Stored`; `storage` says how probabilities are written."""
         store = self.storage
         fields = {
             "tags": self.symbols.tags,
@@ -334,69 +339,57 @@ class LatentGrammar(Stored):
             for level in (*fields["levels"], *fields["lexicon"]["levels"])
             for array in level.values()
         )
-        # Who reads version 1 alone would take the codes for those of other probabilities.
+        # Older versions of the package would misread shifted codes.
         shifted = any(isinstance(array, dict) and "shift" in array for array in arrays)
         return 2 if shifted else 1, fields
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> LatentGrammar:
-        """See `Stored`. Raises StructlearnError for a signature or normalisation that is not
-        registered.
-        """
-        return cls._from_fields(**fields)
+        """See `Stored`.
 
-    @classmethod
-    def _from_fields(
-        cls,
-        *,
-        tags: list[str],
-        phrases: list[str],
-        intermediates: NDArray[np.int32],
-        root_label: str,
-        binary: NDArray[np.int32],
-        unary: NDArray[np.int32],
-        root: NDArray[np.int32],
-        levels: list[dict[str, Any]],
-        lexicon: dict[str, Any],
-        chains: list[list[int]],
-        binarization: str,
-        temperature: float,
-        storage: str,
-        members: int,
-    ) -> LatentGrammar:
-        if not all(isinstance(name, str) for name in [*tags, *phrases, root_label]):
+        Raises StructlearnError for a signature or normalization that is not registered.
+        """
+        if not all(
+            isinstance(name, str)
+            for name in [*fields["tags"], *fields["phrases"], fields["root_label"]]
+        ):
             raise TypeError("a label is not a string")
-        symbols = Symbols(tuple(tags), tuple(phrases), tuple(intermediates.tolist()), root_label)
-        rules = Rules(binary, unary, root)
-        # Before anything is computed of them: an index out of range would not be noticed.
+        symbols = Symbols(
+            tuple(fields["tags"]),
+            tuple(fields["phrases"]),
+            tuple(fields["intermediates"].tolist()),
+            fields["root_label"],
+        )
+        rules = Rules(fields["binary"], fields["unary"], fields["root"])
+        # Checked first, since nothing else would notice an index out of range.
         problem = rules.problem(symbols)
         if problem:
             raise ValueError(problem)
-        found = []
-        for fields in levels:
-            if {fields[name].dtype for name in ("substates", "ancestors")} != {np.dtype(np.uint16)}:
+        levels = []
+        for stored in fields["levels"]:
+            if {stored[name].dtype for name in ("substates", "ancestors")} != {np.dtype(np.uint16)}:
                 raise TypeError("substates of the wrong type")
-            substates = fields["substates"].astype(np.int32)
+            substates = stored["substates"].astype(np.int32)
             if substates.shape != (symbols.size,) or (substates > MOST_SUBSTATES).any():
-                raise ValueError("a level whose substates are not those of the symbols")
+                raise ValueError("the substates of a level do not fit the symbols")
             sizes = {name: int(size.sum()) for name, size in rules.sizes(substates).items()}
             arrays = (
-                _entries(fields["binary"], sizes["binary"]),
-                *(dense(fields[name], sizes[name]) for name in ("unary", "root")),
+                _entries(stored["binary"], sizes["binary"]),
+                *(dense(stored[name], sizes[name]) for name in ("unary", "root")),
             )
-            found.append(Level(rules, substates, fields["ancestors"].astype(np.int32), *arrays))
-        tag_substates = [level.substates[: symbols.n_tags] for level in found]
-        words = Lexicon.from_fields(lexicon, symbols.n_tags, tag_substates, dense)
+            levels.append(Level(rules, substates, stored["ancestors"].astype(np.int32), *arrays))
+        tag_substates = [level.substates[: symbols.n_tags] for level in levels]
+        words = Lexicon.from_fields(fields["lexicon"], symbols.n_tags, tag_substates, dense)
         return cls(
             symbols,
             rules,
-            found,
+            levels,
             words,
-            {(chain[0], chain[1]): tuple(chain[2:]) for chain in chains},
-            binarization=binarization,
-            temperature=temperature,
-            storage=storage,
-            members=members,
+            {(chain[0], chain[1]): tuple(chain[2:]) for chain in fields["chains"]},
+            binarization=fields["binarization"],
+            temperature=fields["temperature"],
+            storage=fields["storage"],
+            members=fields["members"],
         )
 
     def __repr__(self) -> str:
@@ -413,7 +406,7 @@ class LatentGrammar(Stored):
             if list(labels) != sorted(set(labels)):
                 return "symbols that are not ascending"
         if any(not first <= phrase < last for phrase in symbols.intermediates):
-            return "an intermediate symbol of what is no phrase"
+            return "an intermediate symbol without a phrase"
         problem = self.rules.problem(symbols)
         if problem:
             return problem
@@ -426,7 +419,7 @@ class LatentGrammar(Stored):
         for (top, bottom), between in self.chains.items():
             chain = (top, bottom, *between)
             if any(type(x) is not int or not first <= x < last for x in chain):
-                return "a chain of labels that are no phrases"
+                return "a chain with a label that is not a phrase"
         if type(self.members) is not int or not 0 <= self.members <= max(len(self.levels) - 1, 0):
             return f"{self.members} members of {len(self.levels)} levels"
         before = np.ones(symbols.size, dtype=np.int32)
@@ -434,9 +427,9 @@ class LatentGrammar(Stored):
             if number > self.depth:
                 before = np.ones(symbols.size, dtype=np.int32)
             if level.rules is not self.rules or level.substates.shape != before.shape:
-                return "a level of other rules"
+                return "a level with other rules"
             if (level.ancestors >= np.repeat(before, level.substates)).any():
-                return "a substate whose ancestor is none"
+                return "a substate without an ancestor"
             before = level.substates
         if self.levels and (self.levels[0].substates != 1).any():
             return "a first level that is refined"
@@ -450,7 +443,7 @@ def check_storage(storage: str) -> None:
 
 
 def product(grammars: Sequence[LatentGrammar]) -> LatentGrammar:
-    """One model of several grammars of the same trees: the first whole, the others' last levels.
+    """Combine grammars of the same trees: all levels of the first, the last ones of the others.
 
     Raises StructlearnError if their symbols, rules or lexicons are not the same.
     """
@@ -474,7 +467,7 @@ def product(grammars: Sequence[LatentGrammar]) -> LatentGrammar:
 
 
 def sparse(values: NDArray[np.float32], storage: str) -> dict[str, Any]:
-    """The entries of a vector other than zero, and where they are, in the fewest bytes."""
+    """Pack a vector: its nonzero entries, and their positions in the fewest bytes."""
     values = values.reshape(-1)
     return _packed(Entries.of(values), len(values), storage)
 
@@ -495,7 +488,7 @@ def _packed(entries: Entries, size: int, storage: str) -> dict[str, Any]:
 
 
 def dense(fields: dict[str, Any], size: int) -> NDArray[np.float32]:
-    """The vector, float32 (size), that `sparse` stored. Raises ValueError if it cannot be one."""
+    """The vector, float32 (size), that `sparse` packed. Raises ValueError for damaged fields."""
     places, values = _entries(fields, size)
     full = np.zeros(size, dtype=np.float32)
     full[places] = values
@@ -503,8 +496,7 @@ def dense(fields: dict[str, Any], size: int) -> NDArray[np.float32]:
 
 
 def signed(entries: Entries, size: int, storage: str) -> dict[str, Any]:
-    """Values of either sign in a vector of this size: what `sparse` makes of their magnitudes, and
-    which are negative."""
+    """Pack a vector of this size with signs: its magnitudes as `sparse` does, and the signs."""
     magnitudes = np.zeros(size, dtype=np.float32)
     magnitudes[entries.places] = np.abs(entries.values)
     negative = np.packbits(entries.values < 0, bitorder="little")
@@ -512,7 +504,7 @@ def signed(entries: Entries, size: int, storage: str) -> dict[str, Any]:
 
 
 def from_signed(fields: dict[str, Any], size: int) -> Entries:
-    """The values that `signed` stored. Raises ValueError if they cannot be of such a vector."""
+    """The values that `signed` packed. Raises ValueError for damaged fields."""
     places, values = Entries.of(dense(fields["magnitudes"], size))
     negative = fields["negative"]
     if negative.dtype != np.uint8 or negative.shape != ((len(places) + 7) // 8,):
@@ -522,7 +514,7 @@ def from_signed(fields: dict[str, Any], size: int) -> Entries:
 
 
 def _entries(fields: dict[str, Any], size: int) -> Entries:
-    """What `sparse` stored. Raises ValueError if it cannot be of a vector of this size."""
+    """The entries that `sparse` packed. Raises ValueError for damaged fields."""
     stored = fields["values"]
     if "gaps" in fields:
         gaps = fields["gaps"]
@@ -540,10 +532,10 @@ def _entries(fields: dict[str, Any], size: int) -> Entries:
 
 
 def _encoded(values: NDArray[np.float32], storage: str) -> tuple[NDArray, int]:
-    """Values above zero; other than float32 as negative logarithms.
+    """Encode positive values; all storages but float32 use negative logarithms.
 
-    With the codes of "log8" comes the least of them, below 0 if values are above 1 (otherwise 0),
-    from which they are counted: uint8, or uint16 if they are too many.
+    Returns the codes and a shift to add to them: 0 or, for "log8" with values above 1, the least
+    code. The codes of "log8" are uint8, or uint16 if there are too many.
     """
     if storage == "float32":
         return values, 0
@@ -557,10 +549,10 @@ def _encoded(values: NDArray[np.float32], storage: str) -> tuple[NDArray, int]:
 
 
 def _decoded(stored: NDArray, shift: int) -> NDArray[np.float32]:
-    """What `_encoded` encoded. Raises ValueError if these are no codes of it."""
+    """Decode what `_encoded` returned. Raises ValueError for anything else."""
     sound = type(shift) is int and _LEAST_SHIFT <= shift <= 0
     if not sound or (shift and stored.dtype.kind != "u"):
-        raise ValueError("weights with a shift that is none")
+        raise ValueError("weights with a wrong shift")
     if stored.dtype == np.float32:
         return stored
     if stored.dtype == np.float16:
@@ -569,12 +561,12 @@ def _decoded(stored: NDArray, shift: int) -> NDArray[np.float32]:
         logs = _LOG8_STEP * (stored.astype(np.float64) + shift)
     else:
         raise ValueError("probabilities of the wrong type")
-    # The logarithm of the largest float32 is not one of float16.
+    # Rounding to float16 may exceed the logarithm of the largest float32.
     return np.exp(np.minimum(-logs, _LARGEST_LOG)).astype(np.float32)
 
 
 def _rounded(values: NDArray[np.float32], storage: str) -> NDArray[np.float32]:
-    found = np.zeros_like(values)
-    kept = values != 0
-    found[kept] = _decoded(*_encoded(values[kept], storage))
-    return found
+    rounded = np.zeros_like(values)
+    nonzero = values != 0
+    rounded[nonzero] = _decoded(*_encoded(values[nonzero], storage))
+    return rounded

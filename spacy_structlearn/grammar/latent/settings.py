@@ -1,4 +1,4 @@
-"""Settings of latent grammars that are learned by EM."""
+"""Settings of latent grammars trained by EM."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ MOST_ROUNDS = 8
 
 
 def _smoothing(default: float, what: str, of: str) -> Any:
-    text = f"Share of the probability of {what} that comes from the mean of {of}."
+    text = f"Weight of the mean over {of} in the probability of {what}."
     return setting(default, ge=0, le=1, help=text)
 
 
 def _em_iterations(default: int, when: str) -> Any:
-    return setting(default, ge=0, help=f"Largest number of iterations of EM {when}, in each round.")
+    return setting(default, ge=0, help=f"Largest number of EM iterations {when}, in each round.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LatentGrammarSettings(LexiconSettings):
     """Grammar with latent annotations, by split-merge EM on observed trees (Petrov & Klein 2007).
 
-    Rounds of splitting every symbol, EM, taking back the splits that gain least, EM, and EM with
-    smoothing. Several grammars, learned with different random numbers, parse as a product (Petrov
-    2010), which is more accurate and takes longer.
+    Each round splits every symbol, runs EM, merges the splits that gain least, runs EM again, and
+    runs EM with smoothing. Several grammars, trained with different random numbers, parse as a
+    product (Petrov 2010), which is more accurate and takes longer.
     """
 
     name: ClassVar[str] = "LatentGrammar"
@@ -50,38 +50,34 @@ class LatentGrammarSettings(LexiconSettings):
     rounds: int = setting(4, ge=0, le=MOST_ROUNDS, help="Rounds of splitting every symbol in two.")
     seed: int = core.seed()
     merge_fraction: float = setting(
-        0.5, ge=0, le=1, help="Share of the splits taken back in each round, those that gain least."
+        0.5, ge=0, le=1, help="Share of the splits that each round undoes: those that gain least."
     )
-    rule_smoothing: float = _smoothing(
-        0.01, "a rule", "the other substates that began as one with its own"
-    )
-    lexicon_smoothing: float = _smoothing(
-        0.1, "a word", "the other substates that began as one with its own"
-    )
+    rule_smoothing: float = _smoothing(0.01, "a rule", "the other substates of the same origin")
+    lexicon_smoothing: float = _smoothing(0.1, "a word", "the other substates of the same origin")
     split_iterations: int = _em_iterations(50, "after splitting")
     merge_iterations: int = _em_iterations(20, "after merging")
     smooth_iterations: int = _em_iterations(10, "with smoothing")
     tolerance: float = setting(
         0.0,
         ge=0,
-        help="EM ends early when the log-likelihood rises by less than this, relative to itself.",
+        help="EM stops early when the relative gain in log-likelihood is less than this.",
     )
     binarization: str = setting(
-        "right", choices=BINARIZATIONS, help="Side on which long rules are binarized."
+        "right", choices=BINARIZATIONS, help="Direction in which long rules are binarized."
     )
     root: str = setting(ROOT, exposed=False, help="Label above the trees.")
     grammars: int = setting(
         1,
         ge=1,
-        help="Number of grammars, learned with consecutive seeds, that parse as a product. "
-        "Training takes this many times as long.",
+        help="Number of grammars, trained with consecutive seeds, that parse as a product. "
+        "Training time is proportional to it.",
     )
     threads: int = core.threads()
     shards: int = core.shards()
 
     @property
     def n_reports(self) -> int:
-        """Calls of `on_iteration` and steps, at most."""
+        """Largest number of calls of `on_iteration` and of steps."""
         return self.grammars * (self._n_reports_of_one() + 1) - 1
 
     def _n_reports_of_one(self) -> int:
@@ -89,7 +85,7 @@ class LatentGrammarSettings(LexiconSettings):
         return self.rounds * (iterations + 1)
 
     def encode(self, data: Trees) -> TreebankData:
-        """All trees of `data` as arrays."""
+        """Encode all trees of `data` as arrays."""
         parts: list[TreebankData] = []
         trees: list[Tree] = []
         for part in data:
@@ -112,8 +108,11 @@ class LatentGrammarSettings(LexiconSettings):
     def initialize(
         self, data: Trees, labels: Sequence[str] = (), previous: LatentGrammar | None = None
     ) -> LatentGrammar:
-        """The treebank grammar, level 0. Symbols are those of the trees; labels and what was
-        learned before have no part in it. Raises StructlearnError if there are no trees.
+        """The treebank grammar, level 0.
+
+        The symbols are those of the trees; `labels` and `previous` are not used.
+
+        Raises StructlearnError if there are no trees.
         """
         from .em import treebank_grammar
 
@@ -122,14 +121,14 @@ class LatentGrammarSettings(LexiconSettings):
     def trainer(
         self, parameters: Any, data: Trees, *, make_engine: MakeEngine = make_engine
     ) -> Trainer[Any]:
-        """Training from the treebank grammar on, which follows from the data alone."""
+        """Start training from the treebank grammar of the data; `parameters` are not used."""
         from .product import ProductTrainer
 
         kind = ProductTrainer if self.grammars > 1 else self._trainer()
         return kind(self, data, make_engine=make_engine)
 
     def _trainer(self) -> type[Trainer[Any]]:
-        """How one grammar is trained."""
+        """The trainer of a single grammar."""
         from .training import LatentGrammarTrainer
 
         return LatentGrammarTrainer

@@ -1,8 +1,8 @@
 """Splitting, merging and smoothing of substates between the rounds of EM.
 
-Petrov, Barrett, Thibaux & Klein (2006), sections 2.2 to 2.4, as the generative grammars of Petrov &
-Klein (2007) are trained: every substate is split in two with a little noise, the splits that gain
-least are taken back, and probabilities of substates that were one at first are drawn together.
+Petrov, Barrett, Thibaux & Klein (2006), sections 2.2 to 2.4; the generative grammars of Petrov &
+Klein (2007) are trained in this way. Every substate is split in two with a little noise, the splits
+that gain least are undone, and the probabilities of substates of one origin are smoothed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..treebank.symbols import Rules, TreebankData, cumulative
 from .em import ProductionCounts, TreebankDerivations
 from .model import Level
 
-NOISE = 0.01  # of a probability, at most half of it up or down for each child
+NOISE = 0.01  # share of a probability; for each child it changes by at most half of this
 
 
 def split(
@@ -28,11 +28,11 @@ def split(
     rng: np.random.Generator,
     noise: float = NOISE,
 ) -> Level:
-    """Every substate in two, next to one another, whose `ancestors` are the old substates.
+    """Split every substate into two adjacent halves, whose `ancestors` are the old substates.
 
-    A probability goes in equal parts to the combinations of the children's halves, changed by
-    `noise` U(-0.5, 0.5) of itself for each child, up for one half and down for the other. A symbol
-    that occurs less often than it would have substates stays as it is.
+    A probability is divided equally among the combinations of the children's halves. For each child
+    it changes by `noise` U(-0.5, 0.5) of itself, up for one half and down for the other. A symbol
+    that occurs less often than it would have substates is not split.
     """
     factor = np.where(2 * level.substates <= occurrences, 2, 1).astype(np.int32)
     ancestors = [np.repeat(np.arange(n), f) for n, f in zip(level.substates, factor, strict=True)]
@@ -44,7 +44,7 @@ def split(
     )
 
     def halves(block: NDArray[np.float32], factors: list[int]) -> NDArray[np.float64]:
-        """A rule's block, of which the first axis is the parent."""
+        """Split the axes of the block of a rule; the first axis is the parent."""
 
         def spread(values: NDArray[np.float64]) -> NDArray[np.float64]:
             for axis, f in enumerate(factors[1:], 1):
@@ -56,7 +56,7 @@ def split(
         for axis, f in enumerate(factors[1:], 1):
             if f == 2:
                 draw = spread(noise * rng.uniform(-0.5, 0.5, parts.shape))
-                # Up for the first half, down for the second, so that the sum is kept.
+                # The second half changes the other way, so that the sum stays the same.
                 np.moveaxis(draw, axis, -1)[..., 1::2] *= -1
                 change += draw
         return spread(parts / np.prod(factors[1:])) * change
@@ -74,11 +74,13 @@ def split(
 def merge_losses(
     derivations: TreebankDerivations, refined: Level
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
-    """What merging two halves of a split would lose in log-likelihood, after an E-step.
+    """Loss in log-likelihood by merging the two halves of each split, after an E-step.
 
-    Petrov et al. (2006), equation 2: at each node the two are replaced by one, with the mean of
-    their inside scores, by their relative frequencies p, and the sum of their outside scores; all
-    else is left as it is. Returns symbol, first substate and loss of each pair of halves.
+    Petrov et al. (2006), equation 2. At each node the two halves are replaced by one substate with
+    the mean of their inside scores, weighted by their relative frequencies p, and the sum of their
+    outside scores; all else stays the same.
+
+    Returns the symbol, first substate and loss of each pair of halves.
     """
     symbols, firsts, losses = [], [], []
     for symbol in range(len(refined.substates)):
@@ -111,16 +113,16 @@ def merge_losses(
 
 
 def least_useful(losses: NDArray[np.float64], fraction: float) -> NDArray[np.int64]:
-    """Places of the `fraction` of pairs whose loss is least, ascending."""
+    """Indexes, ascending, of the `fraction` of pairs with the smallest losses."""
     order = np.argsort(losses, kind="stable")
     return np.sort(order[: int(fraction * len(losses) + 0.5)])
 
 
 @dataclass(frozen=True, eq=False)
 class Merging:
-    """Which substates of a level become one.
+    """A mapping of the substates of a level to fewer, merged ones.
 
-    target: int64 (level.size), the new substate, within its symbol, of each.
+    target: int64 (level.size), the new substate, within its symbol, of each substate.
     """
 
     level: Level
@@ -140,17 +142,17 @@ class Merging:
 
     @cached_property
     def substates(self) -> NDArray[np.int32]:
-        """int32 (n_symbols), what is left."""
+        """int32 (n_symbols), the number of new substates."""
         return (self.target[self.level.offsets[1:] - 1] + 1).astype(np.int32)
 
     @cached_property
     def ancestors(self) -> NDArray[np.int32]:
-        """As of `Level`, of the new substates."""
+        """The ancestors of the new substates, see `Level`."""
         return self.level.ancestors[self.kept]
 
     @cached_property
     def kept(self) -> NDArray[np.int64]:
-        """int64, the first of the old substates of each new one."""
+        """int64, the first old substate of each new one."""
         begin = np.repeat(self.level.offsets[:-1], self.level.substates)
         same = np.diff(begin, prepend=-1) == 0
         return np.flatnonzero(~same | (np.diff(self.target, prepend=-1) != 0))
@@ -158,8 +160,8 @@ class Merging:
     def counts(self, data: TreebankData, counts: ProductionCounts) -> ProductionCounts:
         """Counts of the merged productions.
 
-        Relative frequencies of these are the merged probabilities: those of children added, those
-        of parents averaged by how often each is used.
+        Their relative frequencies are the merged probabilities, which add up over merged children
+        and are averages over merged parents, weighted by their frequencies.
         """
         level = self.level
         rules, pairs = data.rules, data.pairs[:, :1]
@@ -177,18 +179,20 @@ class Merging:
         offsets: NDArray[np.int64],
         shares: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]:
-        """Blocks of rules, with what becomes one added up.
+        """Add up blocks of rules over merged substates.
 
-        rules: int32 (n, k), the symbols of the axes of each block; offsets: int64 (n + 1). shares:
-        float32 (level.size), factors of the first axis, with which its sum is a mean.
+        flat: the blocks, one after another.
+        rules: int32 (n, k), the symbols of the axes of each block.
+        offsets: int64 (n + 1), where blocks begin.
+        shares: float32 (level.size), weights of parents, so that sums over them are means.
         """
         level, begin = self.level, self.level.offsets
         blocks = [np.empty(0, np.float32)]
         for symbols, (first, last) in zip(rules.tolist(), pairwise(offsets.tolist()), strict=True):
             block = flat[first:last].reshape(level.substates[symbols])
             if shares is not None and self._starts[symbols[0]] is not None:
-                mine = shares[begin[symbols[0]] : begin[symbols[0] + 1]]
-                block = block * mine.reshape(-1, *[1] * (block.ndim - 1))
+                of_parent = shares[begin[symbols[0]] : begin[symbols[0] + 1]]
+                block = block * of_parent.reshape(-1, *[1] * (block.ndim - 1))
             for axis, symbol in enumerate(symbols):
                 starts = self._starts[symbol]
                 if starts is not None:
@@ -198,7 +202,7 @@ class Merging:
 
     @cached_property
     def _starts(self) -> list[NDArray[np.int64] | None]:
-        """For each symbol the first of what becomes one; None where nothing does."""
+        """For each symbol the first old substate of each new one; None if nothing is merged."""
         level = self.level
         starts = [
             np.unique(self.target[begin:end], return_index=True)[1]
@@ -211,10 +215,10 @@ class Merging:
 
 
 def branches(levels: Sequence[Level]) -> NDArray[np.int64]:
-    """For each substate of the last level the part of its symbol in which it is smoothed.
+    """The groups of substates of the last level that are smoothed together.
 
-    int64 (size), distinct between symbols: the substates at the first level at which the symbol has
-    several, the topmost branches of its tree of splits.
+    Returns int64 (size), distinct between symbols: for each substate its ancestor at the first
+    level at which the symbol has several substates.
     """
     last = levels[-1]
     begin = np.repeat(last.offsets[:-1], last.substates)
@@ -229,10 +233,13 @@ def branches(levels: Sequence[Level]) -> NDArray[np.int64]:
 
 
 def smooth(level: Level, groups: NDArray[np.int64], amount: float) -> Level:
-    """Each substate's rules drawn to the mean of its group: Petrov et al. (2006), section 2.4.
+    """Smooth the rules of each substate with its group: Petrov et al. (2006), section 2.4.
 
-    p'_x = (1 - amount) p_x + amount * mean of the others. groups: see `branches`. Returns a new
-    level with the same substates.
+    p'_x = (1 - amount) p_x + amount * mean of the others in the group.
+
+    groups: see `branches`.
+
+    Returns a new level with the same substates.
     """
     weights: list[NDArray[np.float32] | None] = []
     for begin, end in pairwise(level.offsets.tolist()):
@@ -268,6 +275,6 @@ def smooth(level: Level, groups: NDArray[np.int64], amount: float) -> Level:
 
 
 def _nothing(rules: Rules, substates: NDArray[np.int32]) -> list[NDArray[np.float32]]:
-    """Zero probabilities of a level with these substates."""
+    """All probabilities of a level with these substates, set to zero."""
     sizes = rules.sizes(substates).values()
     return [np.zeros(int(size.sum()), dtype=np.float32) for size in sizes]

@@ -1,8 +1,8 @@
 """Split-merge training of latent grammars.
 
-Petrov et al. (2006), as the generative grammars of Petrov & Klein (2007), section 2.1: the treebank
-grammar, then rounds of split, EM, merge, EM, and EM with smoothing. One step of the trainer is one
-whole round; every round's grammar is kept as a level, for parsing from coarse to fine.
+Petrov et al. (2006), for the generative grammars of Petrov & Klein (2007), section 2.1. After the
+treebank grammar come rounds of split, EM, merge, EM, and EM with smoothing. One step of the trainer
+is one round. The grammar of each round is a level, for parsing from coarse to fine.
 """
 
 from __future__ import annotations
@@ -18,36 +18,19 @@ from ...parallel.shards import MakeEngine, make_engine
 from ..treebank.lexicon import LexiconLearner, LexiconLevel
 from ..treebank.settings import Trees
 from ..treebank.symbols import TreebankData
-from .em import (
-    ProductionCounts,
-    TreebankDerivations,
-    grammar_of,
-    m_step,
-    treebank_level,
-)
-from .model import (
-    LatentGrammar,
-    Level,
-    dense,
-    sparse,
-)
+from .em import ProductionCounts, TreebankDerivations, grammar_of, m_step, treebank_level
+from .model import LatentGrammar, Level, dense, sparse
 from .settings import LatentGrammarSettings
-from .split_merge import (
-    Merging,
-    branches,
-    least_useful,
-    merge_losses,
-    smooth,
-    split,
-)
+from .split_merge import Merging, branches, least_useful, merge_losses, smooth, split
 
 S = TypeVar("S", bound=LatentGrammarSettings)
 PHASES = ("split", "merge", "smooth")
 
 
 class TreebankTrainer(Trainer[S]):
-    """Training on trees, which begins again if there are more: they may hold rules that the grammar
-    lacks. A subclass gives `begin` in place of `take`.
+    """Training on trees. Subclasses define `begin` instead of `take`.
+
+    Training starts again when trees are added, since they may contain new rules.
     """
 
     _data: TreebankData
@@ -57,11 +40,11 @@ class TreebankTrainer(Trainer[S]):
         self.add(data)
 
     def begin(self) -> None:
-        """Set what there is before the first step."""
+        """Set the state before the first step."""
         raise NotImplementedError
 
     def take(self, data: Trees) -> None:
-        """Extend the treebank, and begin again. Raises StructlearnError if there are no trees."""
+        """Extend the treebank, and start again. Raises StructlearnError if there are no trees."""
         before = [self._data] if hasattr(self, "_data") else []
         self._data = self.settings.encode([*before, *data])
         if not self._data.n_trees:
@@ -71,22 +54,22 @@ class TreebankTrainer(Trainer[S]):
         self.value, self.n_iterations = 0.0, 0
 
     def data_digest(self) -> bytes:
-        """Of the trees, of which the first grammar is made."""
+        """A hash of the trees."""
         return self._data.digest().encode()
 
 
 class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
-    """Split-merge rounds; a step is a round, the first one the treebank grammar itself.
+    """Split-merge training. The first step is the treebank grammar, each next one a round.
 
-    value: the negative log-likelihood of the trees under the present grammar (equation 4), in nats.
-    on_iteration: called after each E-step with round, phase (of `PHASES`), iteration (from 0) and
-    log-likelihood.
+    value: the negative log-likelihood of the trees under the current grammar (equation 4), in nats.
+    on_iteration: called after each E-step with the round, the phase (one of `PHASES`), the
+        iteration, from 0, and the log-likelihood.
     """
 
     _derivations: TreebankDerivations | None = None
 
     def begin(self) -> None:
-        """The treebank grammar."""
+        """Make the treebank grammar."""
         self._learner = LexiconLearner(self.settings, self._data)
         self._n_tags = self._data.symbols.n_tags
         level, words = treebank_level(self._data, self._learner)
@@ -94,7 +77,7 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
         self._current: _Current | None = None
 
     def iterate(self) -> bool:
-        """One round. Returns False once all are done."""
+        """Run one round. Returns False after the last one."""
         if self.n_iterations:
             self._round()
         else:
@@ -103,13 +86,13 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
         return self.n_iterations <= self.settings.rounds
 
     def close(self) -> None:
-        """End the threads and let go of the scores of nodes."""
+        """End the threads and free the scores of nodes."""
         if self._derivations is not None:
             self._derivations.close()
             self._derivations = None
 
     def parameters(self) -> LatentGrammar:
-        """The grammar of the rounds that are complete."""
+        """The grammar of the completed rounds."""
         return grammar_of(self._data, self._learner, self._levels, self._words)
 
     def _round(self) -> None:
@@ -141,7 +124,7 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
 
     def _split(self, number: int) -> _Current:
         before = self._levels[-1]
-        # A generator for each round, so that one taken up again draws the same.
+        # A generator for each round, so that a resumed round draws the same numbers.
         rng = np.random.default_rng([self.settings.seed, number])
         level = split(before, self._data.occurrences, rng)
         old = before.substates[: self._n_tags]
@@ -156,7 +139,7 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
             iteration = current.iteration
             current.iteration += 1
             if self.settings.tolerance and gain < self.settings.tolerance * abs(value):
-                # Known to a state that is saved now, too.
+                # Set before the report, which may save the state.
                 current.iteration = iterations
             self.report(number, current.phase, iteration, value)
 
@@ -185,21 +168,21 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
         current.level = level
 
     def _merge(self, current: _Current) -> None:
-        """Take back the least useful splits, and count anew."""
+        """Merge the least useful splits, and estimate the grammar again."""
         _, counts = self._e_step(current.level, current.words)
         assert self._derivations is not None
         symbols, firsts, losses = merge_losses(self._derivations, current.level)
-        chosen = least_useful(losses, self.settings.merge_fraction)
-        if not len(chosen):
+        pairs = least_useful(losses, self.settings.merge_fraction)
+        if not len(pairs):
             return
-        merging = Merging.of_pairs(current.level, symbols[chosen], firsts[chosen])
+        merging = Merging.of_pairs(current.level, symbols[pairs], firsts[pairs])
         merged = merging.counts(self._data, counts)
         current.level = m_step(self._data, merging.substates, merging.ancestors, merged)
         substates = merging.substates[: self._n_tags]
         current.words = self._learner.fit(merged.lexical, substates)
 
     def state(self) -> dict[str, Any]:
-        """The levels after the treebank grammar, and the round that is under way."""
+        """The levels after the treebank grammar, and the current round."""
         current = self._current
         return {
             "levels": list(map(_stored, self._levels[1:], self._words[1:])),
@@ -214,26 +197,26 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set what `state` gave."""
-        found, current = [self._read(part) for part in state["levels"]], None
-        under_way = state["current"]
-        if under_way is not None:
-            if under_way["phase"] not in PHASES:
-                raise ValueError(f"a phase {under_way['phase']!r}")
+        """Set what `state` returned."""
+        stored = [self._read(part) for part in state["levels"]]
+        current, fields = None, state["current"]
+        if fields is not None:
+            if fields["phase"] not in PHASES:
+                raise ValueError(f"a phase {fields['phase']!r}")
             current = _Current(
-                *self._read(under_way["level"]),
-                under_way["phase"],
-                int(under_way["iteration"]),
-                float(under_way["value"]),
+                *self._read(fields["level"]),
+                fields["phase"],
+                int(fields["iteration"]),
+                float(fields["value"]),
             )
-        self._levels = [self._levels[0], *(level for level, _ in found)]
-        self._words = [self._words[0], *(words for _, words in found)]
+        self._levels = [self._levels[0], *(level for level, _ in stored)]
+        self._words = [self._words[0], *(words for _, words in stored)]
         self._current = current
 
     def _read(self, part: dict[str, Any]) -> tuple[Level, LexiconLevel]:
         rules, substates = self._data.rules, part["substates"]
         if substates.shape != (self._data.symbols.size,) or (substates < 1).any():
-            raise ValueError("a level whose substates are not those of the symbols")
+            raise ValueError("the substates of a level do not fit the symbols")
         sizes = rules.sizes(substates)
         arrays = [dense(part[name], int(size.sum())) for name, size in sizes.items()]
         level = Level(rules, substates, part["ancestors"], *arrays)
@@ -242,7 +225,7 @@ class LatentGrammarTrainer(TreebankTrainer[LatentGrammarSettings]):
 
 @dataclass
 class _Current:
-    """A round that is under way: the grammar, the phase, and how far it has come."""
+    """The state of a round: the grammar, the phase, the next iteration and the log-likelihood."""
 
     level: Level
     words: LexiconLevel

@@ -1,28 +1,30 @@
-"""Words under refined tags: P(w | T_x) for known words, and for unknown ones by their signature.
+"""Words under refined tags: P(w | T_x) of known words, and of unknown words by their signatures.
 
-Two lexicons, estimated by `LexiconLearner` and stored in one form (`Lexicon`):
+`LexiconLearner` estimates two kinds of lexicons, which `Lexicon` stores in one form:
 
-* simple (Petrov & Klein 2007, section 4): training words seen rarely are replaced by their
-  signature, and P(w-or-signature | T_x) is the relative frequency.
-* smoothed (the generative lexicon of Petrov et al. 2006), by way of P(T_x | w). With expected
-  counts c, and U the rare words,
+* simple (Petrov & Klein 2007, section 4): rare training words are replaced by their signatures, and
+  P(w-or-signature | T_x) is a relative frequency.
+* smoothed (the generative lexicon of Petrov et al. 2006), from P(T_x | w). With expected counts c,
+  and U the rare words,
 
       P(T_x | S) = (c_U(T_x, S) + s0 P(T_x | U)) / (c(S) + s0)          S a signature
       P(T_x | w) = (c(T_x, w) + s1 P(T_x | U)) / (c(w) + s1)
       P(w | T_x) = P(T_x | w) c(w) / c(T_x),   P(S | T_x) = P(T_x | S) / c(T_x)
 
-  where a rare word's counts are tied to U: c(T_x, w) = c(T, w) P(T_x | U) / P(T | U). Our own
-  addition is to judge a known word by its signature instead, with S for U in the second line and
-  in the tie, and a signature by the next coarser one, in the first line.
+  where the counts of a rare word are tied to U: c(T_x, w) = c(T, w) P(T_x | U) / P(T | U). Our own
+  additions replace U: by the signature S of a known word, in the second line and in the tie, and by
+  the next coarser signature, in the first line.
 
-A signature function gives a chain from the finest to the coarsest class of a word; what was never
-seen is looked up further down the chain, and at its end is U itself (see `words.signatures`).
+A signature function returns a chain from the finest to the coarsest class of a word. The first
+class of the chain that occurred in training is used; after the last one comes U itself (see
+`words.signatures`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from functools import cached_property
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,18 +32,18 @@ from numpy.typing import NDArray
 
 from ...words.signatures import NORMALIZATIONS, SIGNATURES, registered
 from .settings import LexiconSettings
-from .symbols import TreebankData, cumulative
+from .symbols import TreebankData, cumulative, substate_columns
 
-UNSEEN = 0.001  # simple lexicon: what every tag gives to a signature that no word had
+UNSEEN = 0.001  # simple lexicon: probability of an unseen signature under every tag
 _CACHE_SIZE = 100_000
 
 
 class LexiconLevel(NamedTuple):
-    """The probabilities of one split round; X is the number of substates of all tags.
+    """The probabilities of one level; X is the number of substates of all tags.
 
-    own: float32, vectors of substates of the pairs that are not tied, one after another. rows:
-    float32 (n_signatures + 1, X), of each signature what it has beside its share in the next
-    coarser one's row (see `Backoff`) and, last, the row of unknown words of none.
+    own: float32, vectors of substates of the pairs that are not tied, one after another.
+    rows: float32 (n_signatures + 1, X), the own part of the row of each signature, to which a share
+        of the row of the next coarser one is added (see `Backoff`). Last, the row of U.
     """
 
     own: NDArray[np.float32]
@@ -49,16 +51,18 @@ class LexiconLevel(NamedTuple):
 
 
 class Backoff:
-    """How the rows of signatures are smoothed with one another: row = own part + weight parent row.
+    """Smoothing of the rows of signatures: row = own part + weight * row of the parent.
 
-    parents: int32 (n), the coarser signature of each; n is U, of which the row is the last one.
-    weights: float32 (n). Raises ValueError if there is a circle or a parent is none.
+    parents: int32 (n), the next coarser signature of each; n is U, whose row is the last one.
+    weights: float32 (n).
+
+    Raises ValueError for a cycle or a parent out of range.
     """
 
     def __init__(self, parents: NDArray[np.int32], weights: NDArray[np.float32]):
         n = len(parents)
         if parents.shape != weights.shape or (n and not 0 <= parents.min() <= parents.max() <= n):
-            raise ValueError("a signature is smoothed with what is none")
+            raise ValueError("a signature is smoothed with an unknown one")
         self.parents = parents
         self.weights = weights
         depth = np.zeros(n + 1, dtype=np.int64)
@@ -67,34 +71,40 @@ class Backoff:
             if np.array_equal(deeper, depth):
                 break
             if deeper.max() > n:
-                raise ValueError("signatures are smoothed in a circle")
+                raise ValueError("signatures are smoothed in a cycle")
             depth = deeper
         # From coarse to fine.
         self.by_depth = [np.flatnonzero(depth == d) for d in range(1, int(depth.max()) + 1)]
 
     def expand(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The whole rows, from their own parts."""
+        """The rows, from their own parts."""
         whole = rows.copy()
         for level in self.by_depth:
             whole[level] += self.weights[level, None] * whole[self.parents[level]]
         return whole
 
     def add_up(self, rows: NDArray[np.float64]) -> None:
-        """Add each row to its parent's, from fine to coarse."""
+        """Add each row to that of its parent, from fine to coarse."""
         for level in reversed(self.by_depth):
             np.add.at(rows, self.parents[level], rows[level])
 
 
 class Lexicon:
-    """P(w | T_x) of all levels, sparse: pairs of word and tag, beside rows that words share.
+    """P(w | T_x) of all levels: sparse pairs of a word and a tag, and rows that words share.
 
         P(w | T_x) = own(T, w)_x + (pair_weights[T, w] + backoff_weights[w]) rows[backoff_rows[w]]_x
 
-    words: the known ones. word_offsets: int64 (n_words + 1), each one's pairs in pair_tags, int32
-    (n_pairs). pair_weights: float32 (n_pairs), of tied pairs; 0: the pair has a vector of its own.
-    backoff_weights: float32 (n_words); backoff_rows: int32 (n_words). signatures: those that have a
-    row, and their backoff. signature, normalization: names of registered functions; an empty
-    normalization: none. tag_substates: int32 (n_tags) for each of `levels`.
+    words: the known words.
+    word_offsets: int64 (n_words + 1), where the pairs of each word begin.
+    pair_tags: int32 (n_pairs).
+    pair_weights: float32 (n_pairs), of tied pairs; 0: the pair has a vector of its own.
+    backoff_weights: float32 (n_words).
+    backoff_rows: int32 (n_words).
+    signatures: the signatures that have a row.
+    backoff: of their rows.
+    signature, normalization: names of registered functions; an empty string: no normalization.
+    tag_substates: int32 (n_tags), the numbers of substates, for each level.
+    levels: the probabilities.
     """
 
     def __init__(
@@ -148,21 +158,21 @@ class Lexicon:
         return {word: i for i, word in enumerate(self.words)}
 
     def encode(self, words: Sequence[str]) -> NDArray[np.int32]:
-        """The ids of the words of one sentence, a list or tuple; int32 (n).
+        """The ids of the words of one sentence, a list or tuple.
 
-        A known word's is its place; another one's is n_words and that of its signature; if none of
-        its chain has been seen, n_words + n_signatures.
+        Returns int32 (n): the index of a known word; n_words plus the index of the signature of an
+        unknown one; n_words + n_signatures if no signature of its chain was seen.
         """
         index, unknown = self.index, self._unknown
         ids = np.empty(len(words), dtype=np.int32)
         for i, word in enumerate(words):
-            found = index.get(word)
-            if found is None:
+            number = index.get(word)
+            if number is None:
                 before = words[:i].count(word) & 1
-                found = unknown.get((word, i == 0, before))
-                if found is None:
-                    found = self._look_up(word, i == 0, before)
-            ids[i] = found
+                number = unknown.get((word, i == 0, before))
+                if number is None:
+                    number = self._look_up(word, i == 0, before)
+            ids[i] = number
         return ids
 
     def scores(self, level: int, ids: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -184,33 +194,30 @@ class Lexicon:
         return scores
 
     def _look_up(self, word: str, initial: bool, before: int) -> int:
-        found = len(self.words) + len(self.signatures)
+        number = len(self.words) + len(self.signatures)
         spellings = self._normalize(word, before) if self._normalize is not None else ()
         known = next((self.index[form] for form in spellings if form in self.index), None)
         if known is not None:
-            found = known
+            number = known
         else:
             chain = self._signature(word, initial, self.index)
-            found = next((self._rows[name] for name in chain if name in self._rows), found)
+            number = next((self._rows[name] for name in chain if name in self._rows), number)
         if len(self._unknown) >= _CACHE_SIZE:
             self._unknown.clear()
-        self._unknown[word, initial, before] = found
-        return found
+        self._unknown[word, initial, before] = number
+        return number
 
     def _rows_of(self, level: int) -> NDArray[np.float32]:
-        """The whole rows of signatures, made when first asked."""
+        """The expanded rows of signatures, made on first use."""
         if level not in self._whole:
             self._whole[level] = self.backoff.expand(self.levels[level].rows)
         return self._whole[level]
 
     def _entries_of(self, level: int) -> tuple[NDArray, NDArray, NDArray]:
-        """Each word's (offsets, columns, values) other than by back-off, made when first asked."""
+        """(offsets, columns, values) of the pairs of each word, made on first use."""
         if level not in self._entries:
-            sizes = self.tag_substates[level][self.pair_tags].astype(np.int64)
-            starts = cumulative(self.tag_substates[level])
-            ends = cumulative(sizes)
-            column = np.arange(ends[-1]) + np.repeat(starts[self.pair_tags] - ends[:-1], sizes)
-            weights = np.repeat(self.pair_weights, sizes)
+            ends, column = substate_columns(self.pair_tags, self.tag_substates[level])
+            weights = np.repeat(self.pair_weights, np.diff(ends))
             words = np.repeat(np.arange(len(self.words)), np.diff(ends[self.word_offsets]))
             values = weights * self._rows_of(level)[self.backoff_rows[words], column]
             values[weights == 0] = self.levels[level].own
@@ -218,7 +225,7 @@ class Lexicon:
         return self._entries[level]
 
     def truncated(self, n_levels: int) -> Lexicon:
-        """The lexicon of the first levels only."""
+        """The lexicon with the first levels only."""
         return self.with_levels(self.tag_substates[:n_levels], self.levels[:n_levels])
 
     def rounded(self, function: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> Lexicon:
@@ -227,7 +234,7 @@ class Lexicon:
         return self.with_levels(self.tag_substates, levels)
 
     def without(self, words: Container[str]) -> Lexicon:
-        """The lexicon without these words: unknown ones, judged by their signatures."""
+        """The lexicon without these words, which become unknown words."""
         kept = np.array([word not in words for word in self.words], dtype=np.bool_)
         n_pairs = np.diff(self.word_offsets)
         kept_pairs = np.repeat(kept, n_pairs)
@@ -236,19 +243,14 @@ class Lexicon:
         for level, substates in zip(self.levels, self.tag_substates, strict=True):
             sizes = substates[self.pair_tags[own]]
             levels.append(LexiconLevel(level.own[np.repeat(kept_pairs[own], sizes)], level.rows))
-        return Lexicon(
-            [word for word in self.words if word not in words],
-            cumulative(n_pairs[kept]),
-            self.pair_tags[kept_pairs],
-            self.pair_weights[kept_pairs],
-            self.backoff_weights[kept],
-            self.backoff_rows[kept],
-            self.signatures,
-            self.backoff,
-            self.signature,
-            self.normalization,
-            self.tag_substates,
-            levels,
+        return self._replaced(
+            words=[word for word in self.words if word not in words],
+            word_offsets=cumulative(n_pairs[kept]),
+            pair_tags=self.pair_tags[kept_pairs],
+            pair_weights=self.pair_weights[kept_pairs],
+            backoff_weights=self.backoff_weights[kept],
+            backoff_rows=self.backoff_rows[kept],
+            levels=levels,
         )
 
     def with_levels(
@@ -257,27 +259,20 @@ class Lexicon:
         levels: Sequence[LexiconLevel],
         backoff: Backoff | None = None,
     ) -> Lexicon:
-        """A lexicon of the same words with other levels, of so many substates of each tag.
+        """The lexicon of the same words with other levels.
 
-        backoff: how their rows are smoothed with one another; None: as here.
+        substates: int32 (n_tags), for each level.
+        backoff: of their rows; None: as before.
         """
-        return Lexicon(
-            self.words,
-            self.word_offsets,
-            self.pair_tags,
-            self.pair_weights,
-            self.backoff_weights,
-            self.backoff_rows,
-            self.signatures,
-            self.backoff if backoff is None else backoff,
-            self.signature,
-            self.normalization,
-            substates,
-            levels,
-        )
+        backoff = self.backoff if backoff is None else backoff
+        return self._replaced(tag_substates=substates, levels=levels, backoff=backoff)
+
+    def _replaced(self, **changes: Any) -> Lexicon:
+        fields = {name: getattr(self, name) for name in signature(Lexicon).parameters}
+        return Lexicon(**fields | changes)
 
     def fields(self, sparse: Callable[[NDArray[np.float32]], Any]) -> dict[str, Any]:
-        """What is to be stored; `sparse` packs the probabilities of a level."""
+        """The fields to store; `sparse` packs the probabilities of a level."""
         return {
             "words": self.words,
             "word_pairs": np.diff(self.word_offsets).astype(np.uint16),
@@ -304,7 +299,7 @@ class Lexicon:
         tag_substates: Sequence[NDArray[np.int32]],
         dense: Callable[[dict[str, Any], int], NDArray[np.float32]],
     ) -> Lexicon:
-        """The lexicon that `fields` describes. Raises one of `DAMAGE`."""
+        """The lexicon of these fields. Raises an error in `serialization.DAMAGE` if damaged."""
         words, signatures = fields["words"], fields["signatures"]
         if not all(isinstance(text, str) for text in [*words, *signatures]):
             raise TypeError("a word or signature is not a string")
@@ -321,7 +316,7 @@ class Lexicon:
                 raise TypeError(f"{name} of the wrong type")
         tags = fields["pair_tags"].astype(np.int32)
         if len(tags) and tags.max() >= n_tags:
-            raise ValueError("a word with a tag that is none")
+            raise ValueError("a word with an unknown tag")
         weights = fields["pair_weights"]
         if weights.shape != tags.shape:
             raise ValueError("pairs of words and tags without a weight each")
@@ -351,7 +346,7 @@ class Lexicon:
         )
 
     def problem(self, tag_substates: Sequence[NDArray[np.int32]]) -> str | None:
-        """Why this cannot be the lexicon of a grammar with these substates, or None."""
+        """Why this is not a lexicon for a grammar with these substates, or None."""
         n, n_pairs = len(self.words), len(self.pair_tags)
         arrays = (self.word_offsets, self.backoff_weights, self.backoff_rows)
         if len(self.backoff.parents) != len(self.signatures):
@@ -363,29 +358,29 @@ class Lexicon:
         if self.word_offsets[0] != 0 or (np.diff(self.word_offsets) < 0).any():
             return "the pairs of words are out of order"
         if int(self.word_offsets[-1]) != n_pairs or self.pair_weights.shape != (n_pairs,):
-            return "the pairs of words are not all there"
+            return "some pairs of words are missing"
         if n and not 0 <= self.backoff_rows.min() <= self.backoff_rows.max() <= len(
             self.signatures
         ):
-            return "a word backs off to a row that is none"
+            return "a word backs off to an unknown row"
         if len(self.levels) != len(tag_substates):
             return f"{len(self.levels)} levels of the lexicon, {len(tag_substates)} of the rules"
         weights = (self.pair_weights, self.backoff_weights, self.backoff.weights)
         if n_pairs and (self.pair_tags.min() < 0 or self.pair_tags.max() >= len(tag_substates[0])):
-            return "a word has a tag that is none"
+            return "a word has an unknown tag"
         own = self.pair_tags[self.pair_weights == 0]
-        for i, (level, mine, substates) in enumerate(
+        for i, (level, expected, substates) in enumerate(
             zip(self.levels, self.tag_substates, tag_substates, strict=True)
         ):
             width = int(substates.sum())
             shapes = [(int(substates[own].sum()),), (len(self.signatures) + 1, width)]
-            if not np.array_equal(mine, substates) or [a.shape for a in level] != shapes:
+            if not np.array_equal(expected, substates) or [a.shape for a in level] != shapes:
                 return "the substates of tags are not those of the grammar"
             weights += tuple(level)
             if width and not (self._rows_of(i).max(axis=1) > 0).all():
                 return "an unknown word that no tag allows"
         if not all(np.isfinite(a).all() and (a >= 0).all() for a in weights):
-            return "a probability of a word is none"
+            return "a probability of a word is negative or not finite"
         return None
 
     def __eq__(self, other: object) -> bool:
@@ -396,15 +391,15 @@ class Lexicon:
             and len(self.levels) == len(other.levels)
             and all(
                 np.array_equal(a, b)
-                for mine, its in zip(self.levels, other.levels, strict=True)
-                for a, b in zip(mine, its, strict=True)
+                for one, another in zip(self.levels, other.levels, strict=True)
+                for a, b in zip(one, another, strict=True)
             )
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def same_words(self, other: Lexicon) -> bool:
-        """Whether all but the probabilities of the levels is equal."""
+        """Whether everything but the levels is equal."""
         names = ("words", "signatures", "signature", "normalization")
         arrays = ("word_offsets", "pair_tags", "pair_weights", "backoff_weights", "backoff_rows")
         return (
@@ -416,10 +411,10 @@ class Lexicon:
 
 
 class LexiconLearner:
-    """Estimates the lexicon of a treebank from expected counts of its pairs of tag and form.
+    """Estimates the lexicon of a treebank from expected counts of its pairs of a tag and a form.
 
-    Counts and emissions of `data.pairs` are vectors of substates one after another, pair p with as
-    many as its tag has.
+    Counts and emissions of `data.pairs` are vectors one after another, each with an entry for each
+    substate of the tag of its pair.
     """
 
     def __init__(self, settings: LexiconSettings, data: TreebankData):
@@ -438,7 +433,7 @@ class LexiconLearner:
         self._number_pairs(data, (np.cumsum(known) - 1)[word], known[word], counts[known])
 
     def _number_signatures(self, data: TreebankData, rare: NDArray[np.bool_]) -> None:
-        """Rows for the signatures of rare words; a row's parent is smoothed with."""
+        """Number the signatures of rare words; each row is smoothed with that of its parent."""
         settings = self.settings
         function = SIGNATURES.get(settings.signature)
         rows: dict[str, int] = {}
@@ -454,13 +449,12 @@ class LexiconLearner:
                 parents.append(parent)
             return rows[chain[0]] if chain else -1
 
-        kept = np.unique(data.pairs[rare, 1])
         of_form = np.full(len(data.forms), -1, dtype=np.int64)
-        for form in kept.tolist():
+        for form in np.unique(data.pairs[rare, 1]).tolist():
             of_form[form] = row(data.forms[form], bool(data.initial[form]))
         backoff = np.full(len(self.words), -1)
         if settings.word_backoff == "signature" and settings.lexicon == "smoothed":
-            # A word is judged by its class within sentences, if it was ever seen there.
+            # The signature is that of the word within sentences, if it was ever seen there.
             later = dict(sorted(zip(data.forms, data.initial.tolist(), strict=True), reverse=True))
             for i, text in enumerate(self.words):
                 chain = function(text, later[text], self._index)
@@ -485,7 +479,7 @@ class LexiconLearner:
         known: NDArray[np.bool_],
         counts: NDArray[np.int64],
     ) -> None:
-        """The pairs of (known word, tag), those of both places in the sentence together."""
+        """Number the pairs of a known word and a tag, whether or not the word begins a sentence."""
         settings = self.settings
         smoothed = settings.lexicon == "smoothed"
         keys = word[known] * max(self.n_tags, 1) + data.pairs[known, 0]
@@ -505,7 +499,7 @@ class LexiconLearner:
         tied = np.zeros(len(distinct), dtype=np.bool_)
         if smoothed and settings.tie_rare:
             tied = (counts < settings.rare_below - 1)[words]
-        # P(T | S) does not depend on substates.
+        # P(T | S), which does not depend on substates.
         cells = self._pair_rows * self.n_tags + data.pairs[:, 0]
         rows = self._add_up(cells[self._rare], data.pair_counts[self._rare], self.n_tags)
         total = np.bincount(data.pairs[:, 0], data.pair_counts, self.n_tags)
@@ -526,9 +520,10 @@ class LexiconLearner:
     ) -> LexiconLevel:
         """The M-step.
 
-        counts: of data.pairs, see above. substates: int32 (n_tags). branches: int64 (X), a number
-        for each substate of the tags, equal for those that are smoothed with one another by
-        `smoothing`: p'_x = (1 - a) p_x + a mean of the others.
+        counts: of data.pairs.
+        substates: int32 (n_tags).
+        branches: int64 (X), the group of each substate of the tags.
+        smoothing: the weight a of the others in the group, p'_x = (1 - a) p_x + a mean of others.
         """
         layout = self._layout(substates)
         width = layout.width
@@ -538,11 +533,11 @@ class LexiconLearner:
         pairs = np.bincount(
             layout.known_as, weights=counts[layout.known], minlength=len(layout.pair_column)
         )
-        # Of no pairs it counts ints.
+        # bincount returns integers if there are no pairs.
         pairs = pairs * (np.repeat(self._shrink, layout.pair_sizes) * inverse[layout.pair_column])
         own = pairs[layout.own]
         if self.settings.lexicon == "simple":
-            # Here a signature is a word like others; U, which keeps none of them, is a constant.
+            # Signatures are words like any others, and the row of U is constant.
             rows *= inverse
             rows[-1] = UNSEEN
         else:
@@ -557,17 +552,17 @@ class LexiconLearner:
     def _add_up(
         self, cells: NDArray[np.int64], counts: NDArray[np.floating], width: int
     ) -> NDArray[np.float64]:
-        """c_U, (n_signatures + 1, width), of every signature and, last, of all."""
+        """c_U, (n_signatures + 1, width), of each signature and, last, of all rare words."""
         size = (len(self.signatures) + 1) * width
-        found = np.bincount(cells, weights=counts, minlength=size)
-        rows = found.astype(np.float64, copy=False).reshape(-1, width)  # of no cells it counts ints
+        flat = np.bincount(cells, weights=counts, minlength=size)
+        rows = flat.astype(np.float64, copy=False).reshape(-1, width)  # integers without cells
         self._backoff_of_rows.add_up(rows)
         return rows
 
     def _judge(self, rows: NDArray[np.float64], total: NDArray[np.float64]) -> None:
-        """Turn c_U into the own part of P(T_x | S) and, last, P(T_x | U).
+        """Normalize c_U to the own part of P(T_x | S) and, last, P(T_x | U), in place.
 
-        total: counts of all words.
+        total: counts of all words, used if no word is rare.
         """
         unknown = rows[-1] if rows[-1].any() else total
         rows[-1] = unknown / unknown.sum()
@@ -576,9 +571,10 @@ class LexiconLearner:
     def split(
         self, level: LexiconLevel, substates: NDArray[np.int32], factor: NDArray[np.int32]
     ) -> LexiconLevel:
-        """Every part of a substate with the probabilities of the whole.
+        """Split substates; each part gets the probabilities of the whole.
 
-        substates, factor: int32 (n_tags), how many there are, and into how many parts each goes.
+        substates: int32 (n_tags), the numbers of substates.
+        factor: int32 (n_tags), the number of parts of each.
         """
         columns = np.repeat(factor, substates)
         return LexiconLevel(
@@ -587,21 +583,21 @@ class LexiconLearner:
         )
 
     def emissions(self, level: LexiconLevel, substates: NDArray[np.int32]) -> NDArray[np.float32]:
-        """P(word | T_x) of each of data.pairs, float32, as `counts` are laid out."""
+        """P(word | T_x) of each of data.pairs, float32, in the layout of the counts."""
         layout = self._layout(substates)
         words = np.repeat(self._pair_words, layout.pair_sizes)
         weights = np.repeat(self._weights, layout.pair_sizes) + self._backoff[words]
         rows = self._backoff_of_rows.expand(level.rows)
         pairs = weights * rows[self._backoff_rows[words], layout.pair_column]
         pairs[layout.own] += level.own
-        found = rows.reshape(-1)[layout.all_cell]
-        found[layout.known] = pairs[layout.known_as]
-        return found
+        emissions = rows.reshape(-1)[layout.all_cell]
+        emissions[layout.known] = pairs[layout.known_as]
+        return emissions
 
     def lexicon(
         self, tag_substates: Sequence[NDArray[np.int32]], levels: Sequence[LexiconLevel]
     ) -> Lexicon:
-        """The lexicon of these levels."""
+        """The lexicon with these levels."""
         return Lexicon(
             self.words,
             self._word_offsets,
@@ -625,24 +621,19 @@ class LexiconLearner:
         return last[1]
 
     def _new_layout(self, substates: NDArray[np.int32]) -> _PairLayout:
-        starts = cumulative(substates)
-        width = int(starts[-1])
-        sizes = substates[self._pair_tags].astype(np.int64)
-        ends = cumulative(sizes)
-        column = np.arange(ends[-1]) + np.repeat(starts[self._pair_tags] - ends[:-1], sizes)
+        width = int(substates.sum())
+        ends, column = substate_columns(self._pair_tags, substates)
+        sizes = np.diff(ends)
         rare = np.repeat(self._rare, sizes)
         cell = np.repeat(self._pair_rows, sizes) * width + column
-        pair_sizes = substates[self._tags].astype(np.int64)
-        pair_ends = cumulative(pair_sizes)
-        pair_column = np.arange(pair_ends[-1]) + np.repeat(
-            starts[self._tags] - pair_ends[:-1], pair_sizes
-        )
+        pair_ends, pair_column = substate_columns(self._tags, substates)
+        pair_sizes = np.diff(pair_ends)
         known = np.zeros(len(sizes), dtype=np.bool_)
         known[self._known_pairs] = True
         as_pair = np.zeros(len(sizes), dtype=np.int64)
         as_pair[self._known_pairs] = self._known_as
         known = np.repeat(known, sizes)
-        # One more, since of rare words alone no pair may be known.
+        # One more, since there may be no known pairs.
         shift = np.repeat(np.append(pair_ends[:-1], 0)[as_pair] - ends[:-1], sizes)
         known_as = (np.arange(ends[-1]) + shift)[known]
         own = np.repeat(self._own, pair_sizes)
@@ -664,20 +655,20 @@ class LexiconLearner:
 
 
 class _PairLayout(NamedTuple):
-    """Where entries of flat vectors of substates belong, for one number of substates."""
+    """Layout of flat vectors of substates, for given numbers of substates."""
 
     width: int
-    # Entries of data.pairs: substate of the tags; is the word rare; place in rows (rare ones, all).
+    # Entries of data.pairs: substate; whether the word is rare; cell in rows (of rare words, all).
     column: NDArray[np.int64]
     rare: NDArray[np.bool_]
     cell: NDArray[np.int64]
     all_cell: NDArray[np.int64]
-    # Pairs of known words and tags; which entries of data.pairs are theirs, and where they go.
+    # Pairs of known words and tags: their entries in data.pairs, and the entries of the pair.
     pair_sizes: NDArray[np.int64]
     pair_column: NDArray[np.int64]
     known: NDArray[np.bool_]
     known_as: NDArray[np.int64]
-    # Of those the entries that are not tied.
+    # Their entries that are not tied.
     own: NDArray[np.bool_]
     own_column: NDArray[np.int64]
     own_key: NDArray[np.int64]
@@ -686,7 +677,7 @@ class _PairLayout(NamedTuple):
 def _smooth(
     values: NDArray[np.float64], groups: NDArray[np.int64], amount: float
 ) -> NDArray[np.float64]:
-    """Smooth the last axis within runs of equal `groups`."""
+    """Smooth the last axis within runs of equal groups."""
     if not len(groups):
         return values
     starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))

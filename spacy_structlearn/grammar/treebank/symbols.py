@@ -1,11 +1,11 @@
-"""From trees to the flat arrays of an X-bar grammar, and from its brackets back to trees.
+"""Trees as the flat arrays of an X-bar grammar, and brackets of the grammar as trees.
 
-Petrov & Klein (2007), section 2 and figure 1: a phrase X with n > 2 children becomes a cascade of
-two-child nodes; those between are labelled @X and remember nothing of their neighbours. Over one
-span there is at most one unary production among phrases: of a longer chain the top and the bottom
-are kept, and the most frequent sequence of labels between the two is put back in the output
-(`restore`). The label above the tree (ROOT) is no symbol; where it has several children, a phrase
-of its name is inserted over them, which the output leaves out again.
+Petrov & Klein (2007), section 2 and figure 1. A phrase X with n > 2 children becomes a cascade of
+binary nodes; the intermediate ones are labelled @X and do not depend on their neighbours. Each span
+has at most one unary production between phrases: the top and the bottom of a longer chain are kept,
+and `restore` inserts the most frequent labels between the two in the output. The label above the
+tree (ROOT) is not a symbol. If it has several children, a phrase with its name is inserted over
+them and removed from the output.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Chains = dict[tuple[int, int], tuple[int, ...]]
 class Symbols:
     """The coarse symbols of a grammar under one index: tags, then phrases, then intermediates.
 
-    tags, phrases: labels, each ascending; a tag and a phrase of one spelling are two symbols.
-    intermediates: the symbol of the phrase X of each @X, ascending. root: the label above the tree,
-    which is no symbol unless a phrase of that name had to be inserted.
+    tags, phrases: labels, each ascending. A tag and a phrase with one name are two symbols.
+    intermediates: for each @X the symbol of X, ascending.
+    root: the label above the tree. It is a symbol only if a phrase of that name was inserted.
     """
 
     tags: tuple[str, ...] = ()
@@ -60,36 +60,37 @@ class Symbols:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What each symbol is called; an intermediate "@" and its phrase."""
+        """The name of each symbol; that of an intermediate is "@" and its phrase."""
         plain = self.tags + self.phrases
         return plain + tuple("@" + plain[phrase] for phrase in self.intermediates)
 
     @cached_property
     def phrase_index(self) -> dict[str, int]:
-        """Symbol of each phrase label."""
+        """The symbol of each phrase label."""
         return {label: self.n_tags + i for i, label in enumerate(self.phrases)}
 
     @cached_property
     def tag_index(self) -> dict[str, int]:
-        """Symbol of each tag."""
+        """The symbol of each tag."""
         return {tag: i for i, tag in enumerate(self.tags)}
 
     @property
     def inserted_root(self) -> int:
-        """The phrase inserted where the root has several children; -1 if there is none."""
+        """The phrase inserted below a root with several children; -1 if there is none."""
         return self.phrase_index.get(self.root, -1)
 
     def name(self, symbol: int) -> str:
-        """What a symbol is called."""
+        """The name of a symbol."""
         return self.names[symbol]
 
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """The coarse productions seen in training; a production's id is its place.
+    """The coarse productions seen in training; the id of a production is its index.
 
-    binary: int32 (R, 3) parent, left, right, sorted by (left, right, parent). unary: int32 (U, 2)
-    parent, child, sorted by (child, parent). root: int32 (K) children of ROOT, ascending.
+    binary: int32 (R, 3) parent, left, right, sorted by (left, right, parent).
+    unary: int32 (U, 2) parent, child, sorted by (child, parent).
+    root: int32 (K) children of ROOT, ascending.
     """
 
     binary: NDArray[np.int32]
@@ -110,7 +111,7 @@ class Rules:
     __hash__ = None  # type: ignore[assignment]
 
     def sizes(self, substates: NDArray[np.int32]) -> dict[str, NDArray[np.int64]]:
-        """Number of refinements of each binary, unary and root rule, by these names.
+        """The numbers of refinements of "binary", "unary" and "root" rules.
 
         substates: int32 (n_symbols).
         """
@@ -122,7 +123,7 @@ class Rules:
         }
 
     def problem(self, symbols: Symbols) -> str | None:
-        """Why these cannot be rules over `symbols`, or None."""
+        """Why these are not rules over `symbols`, or None."""
         n, size = symbols.n_tags, symbols.size
         arrays = (self.binary, self.unary, self.root)
         if any(a.dtype != np.int32 for a in arrays) or self.root.ndim != 1:
@@ -130,11 +131,11 @@ class Rules:
         if self.binary.shape != (len(self.binary), 3) or self.unary.shape != (len(self.unary), 2):
             return "rules of the wrong shape"
         if any(a.size and (a.min() < 0 or a.max() >= size) for a in arrays):
-            return "a rule with a symbol that is none"
+            return "a rule with an unknown symbol"
         last = n + symbols.n_phrases
         parents, children = self.unary.T
         if (self.binary[:, 0] < n).any() or (parents < n).any() or (parents >= last).any():
-            return "a rule whose parent is no phrase"
+            return "a rule whose parent is not a phrase"
         if (self.root >= last).any() or (children >= last).any() or (parents == children).any():
             return "a unary rule with an intermediate symbol, or of a symbol to itself"
         keys = (_keys(self.binary[:, [1, 2, 0]], size), _keys(self.unary[:, ::-1], size), self.root)
@@ -143,15 +144,32 @@ class Rules:
         return None
 
 
+def substate_columns(
+    symbols: NDArray[np.integer], substates: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The layout of vectors of substates, one after another, of a sequence of symbols.
+
+    Returns where the vector of each symbol begins, int64 (n + 1), and for each entry its substate
+    among those of all symbols, int64.
+    """
+    sizes = substates[symbols].astype(np.int64)
+    ends = cumulative(sizes)
+    first = cumulative(substates)[symbols] - ends[:-1]
+    return ends, np.arange(ends[-1]) + np.repeat(first, sizes)
+
+
 @dataclass(frozen=True, eq=False)
 class TreebankData:
-    """Binarised trees as flat arrays; children stand before their parents, trees in order.
+    """Binarized trees as flat arrays, one tree after another, children before their parents.
 
-    symbol: int32 (n_nodes). left, right: int32 (n_nodes), the children; right is -1 for a unary
-    production, both are for a word. production: int32 (n_nodes), id of the binary or unary rule,
-    or of the pair for a word. offsets: int64 (n_trees + 1), a tree's nodes; its top is the last.
-    roots: int32 (n_trees), id of its root rule. forms: distinct words, each with `initial`, bool
-    (n_forms), whether it stands first in its sentence. pairs: int32 (n_pairs, 2) tag, form.
+    symbol: int32 (n_nodes).
+    left, right: int32 (n_nodes), the children; right is -1 for unary productions, both for words.
+    production: int32 (n_nodes), id of the binary or unary rule or, for a word, of the pair.
+    offsets: int64 (n_trees + 1), the first node of each tree; the last node of a tree is its top.
+    roots: int32 (n_trees), id of the root rule of each tree.
+    forms: distinct words.
+    initial: bool (n_forms), whether the form is the first word of a sentence.
+    pairs: int32 (n_pairs, 2) tag, form.
     chain_counts: how often (top, bottom, labels between) was collapsed.
     """
 
@@ -180,15 +198,15 @@ class TreebankData:
         return len(self.symbol)
 
     def subset(self, trees: NDArray[np.integer]) -> TreebankData:
-        """Some of the trees, by their numbers, with the symbols, rules and pairs of all."""
+        """Some of the trees, by number, with the symbols, rules and pairs of all trees."""
         sizes = np.diff(self.offsets)[trees]
         offsets = cumulative(sizes)
         shift = np.repeat(self.offsets[:-1][trees] - offsets[:-1], sizes)
         nodes = np.arange(offsets[-1]) + shift
 
         def shifted(children: NDArray[np.int32]) -> NDArray[np.int32]:
-            mine = children[nodes]
-            return np.where(mine < 0, mine, mine - shift).astype(np.int32)
+            old = children[nodes]
+            return np.where(old < 0, old, old - shift).astype(np.int32)
 
         return replace(
             self,
@@ -240,16 +258,17 @@ class TreebankData:
 
     @cached_property
     def chains(self) -> Chains:
-        """For each (top, bottom) collapsed the labels most often found between the two."""
+        """The most frequent labels between each collapsed (top, bottom)."""
         return most_frequent_chains(self.chain_counts)
 
 
 def binarize(trees: Iterable[Tree], binarization: str = "right", root: str = ROOT) -> TreebankData:
-    """Encode normalised trees (`trees.normalize`), of which `root` is the label above.
+    """Encode normalized trees, see `trees.normalize`.
 
-    A tree that has another label on top is taken as if `root` stood above it. binarization:
-    "right" (X -> c1 @X, as in the paper) or "left" (X -> @X cn). Raises StructlearnError for any
-    other.
+    binarization: "right" (X -> c1 @X, as in the paper) or "left" (X -> @X cn).
+    root: the label above the trees. A tree with another top label is put below it.
+
+    Raises StructlearnError for an unknown binarization.
     """
     if binarization not in BINARIZATIONS:
         raise StructlearnError("SL401", value=binarization, known=", ".join(BINARIZATIONS))
@@ -260,9 +279,9 @@ def binarize(trees: Iterable[Tree], binarization: str = "right", root: str = ROO
 
 
 def concatenate(parts: Sequence[TreebankData]) -> TreebankData:
-    """All trees of `parts` as one; symbols, rules, forms and pairs are numbered anew.
+    """Join treebanks; symbols, rules, forms and pairs are renumbered.
 
-    Raises StructlearnError if the parts differ in binarisation or root, or if there are none.
+    Raises StructlearnError if the parts differ in binarization or root, or if there are none.
     """
     if len({(part.binarization, part.symbols.root) for part in parts}) != 1:
         raise StructlearnError("SL402", number=len(parts))
@@ -277,10 +296,10 @@ def concatenate(parts: Sequence[TreebankData]) -> TreebankData:
     nodes, words, counts = [], [], Counter()
     for part in parts:
         to = renumbering(part.symbols, symbols)
-        mine = [forms.setdefault(form, len(forms)) for form in _forms(part)]
+        numbers = [forms.setdefault(form, len(forms)) for form in _forms(part)]
         nodes.append(to[part.symbol])
         form = np.full(part.n_nodes, -1, dtype=np.int32)
-        form[part.is_word] = np.array(mine, dtype=np.int32)[
+        form[part.is_word] = np.array(numbers, dtype=np.int32)[
             part.pairs[part.production[part.is_word], 1]
         ]
         words.append(form)
@@ -302,7 +321,7 @@ def concatenate(parts: Sequence[TreebankData]) -> TreebankData:
 
 
 def most_frequent_chains(counts: Mapping[tuple[int, int, tuple[int, ...]], int]) -> Chains:
-    """The most frequent expansion of every collapsed (top, bottom); the shortest of equals."""
+    """The most frequent labels between each collapsed (top, bottom); ties: the shortest."""
     best: dict[tuple[int, int], tuple[int, int, tuple[int, ...]]] = {}
     for (top, bottom, between), count in counts.items():
         rank = (-count, len(between), between)
@@ -316,12 +335,13 @@ def restore(
     chains: Mapping[tuple[int, int], tuple[int, ...]],
     brackets: Iterable[tuple[int, int, int]],
 ) -> list[tuple[int, int, int, int]]:
-    """The brackets of the tree that a binarised one stands for.
+    """The brackets of the original tree of a binarized one.
 
-    brackets: (symbol, start, end) of the nodes of one tree in pre-order, tags with or without.
-    Returns (phrase, start, end, source) in pre-order: intermediates, tags and the inserted root
-    left out, collapsed chains expanded; source is the place in `brackets` that the bracket is of,
-    for the labels of an expanded chain that of its top.
+    brackets: (symbol, start, end) of the nodes of one tree in pre-order, with or without tags.
+
+    Returns (phrase, start, end, source) in pre-order, without intermediates, tags and the inserted
+    root, and with collapsed chains expanded. source is the index in `brackets`; for the labels of
+    an expanded chain, that of its top.
     """
     first, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
     inserted = symbols.inserted_root
@@ -339,7 +359,7 @@ def restore(
 def to_tree(
     data: TreebankData, index: int, chains: Mapping[tuple[int, int], tuple[int, ...]] | None = None
 ) -> Tree:
-    """One tree of `data` as it was, but for chains that are not the most frequent ones."""
+    """Restore one tree of `data`; its collapsed chains become the most frequent ones."""
     symbols = data.symbols
     begin, end = int(data.offsets[index]), int(data.offsets[index + 1])
     width = np.zeros(end - begin, dtype=np.int64)
@@ -368,7 +388,7 @@ def to_tree(
 
 
 class _Encoder:
-    """Gathers nodes of trees one after another, with labels numbered as they come."""
+    """Collects the nodes of trees, with labels numbered in order of appearance."""
 
     def __init__(self, binarization: str, root: str):
         self.right_branching = binarization == "right"
@@ -387,7 +407,7 @@ class _Encoder:
 
     def add(self, tree: Tree) -> None:
         work: list[Tree | tuple[list[str], int]] = [tree]
-        # A root with several children stays: it is then the phrase to insert.
+        # A root with several children is kept as the inserted phrase.
         if tree.label == self.root and len(tree.children) == 1:
             work = [tree.children[0]]
         done: list[int] = []  # nodes without a parent yet
@@ -413,7 +433,7 @@ class _Encoder:
         self.offsets.append(len(self.symbol))
 
     def _close(self, labels: list[str], n: int, done: list[int]) -> None:
-        """Put a phrase, with the chain of `labels` over it, above the last n of `done`."""
+        """Put a phrase, with the chain of `labels`, above the last n nodes of `done`."""
         children = done[-n:]
         del done[-n:]
         phrase = self.phrases.setdefault(labels[-1], len(self.phrases))
@@ -430,7 +450,7 @@ class _Encoder:
                 pair = (children.pop(), node)
                 node = self._node(symbol, *(pair if self.right_branching else pair[::-1]))
         if labels[0] != labels[-1]:
-            # Also those between are symbols, even if they occur nowhere else.
+            # The labels between are symbols, too, even if they occur nowhere else.
             top, *_ = (self.phrases.setdefault(name, len(self.phrases)) for name in labels)
             self.chains[labels[0], labels[-1], tuple(labels[1:-1])] += 1
             node = self._node(3 * top + 1, node, -1)
@@ -481,7 +501,7 @@ def _symbols(tags: list[str], phrases: list[str], split: set[str], root: str) ->
 
 
 def renumbering(old: Symbols, new: Symbols) -> NDArray[np.int32]:
-    """The number among new symbols, which hold all old ones, of each old one: int32 (old.size)."""
+    """The new number of each old symbol: int32 (old.size). All old symbols are among the new."""
     first = new.n_tags + new.n_phrases
     places = {new.names[phrase]: first + i for i, phrase in enumerate(new.intermediates)}
     numbers = [new.tag_index[tag] for tag in old.tags]
@@ -495,7 +515,7 @@ def _forms(data: TreebankData) -> list[tuple[str, bool]]:
 
 
 def _keys(columns: NDArray[np.integer], size: int) -> NDArray[np.int64]:
-    """One number for each row, ascending as the rows do."""
+    """One number for each row, in the order of the rows."""
     key = np.zeros(len(columns), dtype=np.int64)
     for column in columns.T:
         key = key * size + column
@@ -505,7 +525,7 @@ def _keys(columns: NDArray[np.integer], size: int) -> NDArray[np.int64]:
 def _distinct(
     columns: NDArray[np.integer], size: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The distinct rows, ascending, and for each row which of them it is."""
+    """The distinct rows, ascending, and for each row its index among them."""
     _, first, inverse = np.unique(_keys(columns, size), return_index=True, return_inverse=True)
     return columns[first].astype(np.int32), inverse.astype(np.int32)
 
@@ -521,7 +541,7 @@ def _number(
     chain_counts: Mapping[tuple[int, int, tuple[int, ...]], int],
     binarization: str,
 ) -> TreebankData:
-    """Number the productions of nodes, the rules and pairs ascending."""
+    """Number the productions of nodes, with rules and pairs in ascending order."""
     word, binary = left < 0, right >= 0
     unary = ~word & ~binary
     production = np.empty(len(symbol), dtype=np.int32)

@@ -24,14 +24,11 @@ from numpy_forest import (
 from spacy_structlearn.grammar.chart import _chart
 from spacy_structlearn.grammar.chart.decode import compile_grammar
 from spacy_structlearn.grammar.discriminative.forests import (
-    ForestStatistics,
     GoldTrees,
-    RebuiltForests,
-    Terminals,
-    _words,
     coarse_forests,
+    words_of,
 )
-from spacy_structlearn.grammar.discriminative.objective import GrammarShard, without_backoff
+from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
 from spacy_structlearn.grammar.treebank.symbols import binarize, to_tree
@@ -56,9 +53,8 @@ def tree_sizes(data):
 
 # --- trees ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize("binarization", ["right", "left"])
-@pytest.mark.parametrize("name", ["toy", "sample"])
-def test_spans_of_nodes(name, binarization):
-    data = binarize(getattr(treebanks, name)(), binarization, "R" if name == "toy" else "TOP")
+def test_spans_of_nodes(binarization):
+    data = binarize(treebanks.toy(), binarization, "R")
     gold = GoldTrees(data)
 
     def words_below(node):
@@ -101,14 +97,13 @@ def test_the_grid_of_a_tree():
 # --- the coarsest grammar ------------------------------------------------------------------------
 @pytest.mark.parametrize("binarization", ["right", "left"])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["toy", "short"])
-def test_without_pruning_forests_are_the_chart(name, kind, binarization):
-    data, grammar = learned(name, kind, 0, binarization)
+def test_without_pruning_forests_are_the_chart(kind, binarization):
+    data, grammar = learned("toy", kind, 0, binarization)
     (forests,), terminals = coarse(data, grammar)
     weights = generative_weights(grammar, 0, terminals)
     found = log_z(forests, weights)
     parser = compile_grammar(grammar)
-    rows = [word_scores(grammar, _words(data, tree), 0) for tree in range(data.n_trees)]
+    rows = [word_scores(grammar, words_of(data, tree), 0) for tree in range(data.n_trees)]
     wanted = [numpy_log_likelihood(grammar.levels[0], data.symbols.n_tags, r) for r in rows]
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
     chart = _chart.Chart()
@@ -118,28 +113,7 @@ def test_without_pruning_forests_are_the_chart(name, kind, binarization):
         assert z == pytest.approx(wanted[tree], rel=1e-6)
 
 
-def test_posteriors_are_those_of_the_chart():
-    data, grammar = learned("short", rounds=0)
-    (forests,), terminals = coarse(data, grammar)
-    weights = generative_weights(grammar, 0, terminals)
-    a = forests._arrays
-    n_tags = data.symbols.n_tags
-    for s in range(data.n_trees):
-        rows = word_scores(grammar, _words(data, s), 0)
-        q = numpy_posteriors(grammar.levels[0], n_tags, rows)
-        _, offsets, in0, in1, out0, out1, _, _ = forests.scores(s, weights)
-        items = slice(*a["cell_item"][a["sentence_cell"][s : s + 2]])
-        symbols = a["item_symbol"][items]
-        for wanted, found in ((q.lower, in0 * out0), (q.upper, in1 * out1)):
-            totals = np.bincount(symbols, weights=found, minlength=data.symbols.size)
-            own = wanted.sum(axis=(0, 1))
-            if wanted is q.lower:
-                own[:n_tags] = 0
-            np.testing.assert_allclose(totals, own, rtol=1e-4, atol=1e-5)
-        assert len(offsets) == len(symbols) + 1
-
-
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_coarse_forest_of_random_grammars(seed):
     """Without a tree; what is listed is what NumPy has."""
     grammar = random_grammar(seed, n_tags=3, n_phrases=3, n_levels=1, root_tags=True)
@@ -172,26 +146,11 @@ def test_coarse_forest_of_random_grammars(seed):
                 assert listed <= {tuple(x) for x in np.argwhere(best > keep * 0.999).tolist()}
 
 
-@pytest.mark.parametrize(
-    ("words", "gold"), [((2, 1), (2, 2, 3)), ((2, 9), (3, 4, 3)), ((2, 9), (2, 3, 2))]
-)
-def test_coarse_forest_wants_a_grid(words, gold):
-    grammar = random_grammar(0, n_levels=1)
-    with pytest.raises(ValueError, match=r"gold|scores"):
-        _chart.Chart().coarse_forest(
-            compile_grammar(grammar),
-            np.ones(words, dtype=np.float32),
-            np.full(gold, -1, dtype=np.int32),
-            0.0,
-            0.0,
-        )
-
-
 # --- trees stay ----------------------------------------------------------------------------------
-@pytest.mark.parametrize("threshold", [0.0, 1e-4, 0.1, 1.0, 2.0])
+@pytest.mark.parametrize("threshold", [0.0, 0.1, 2.0])
 @pytest.mark.parametrize("kind", KINDS)
 def test_trees_stay(kind, threshold):
-    data, grammar = learned("sample" if threshold == 0.1 else "short", kind)
+    data, grammar = learned("toy", kind)
     for number in range(3):
         (forests,), terminals, weights = at_level(data, grammar, number, threshold)
         assert forests.trees.tolist() == list(range(data.n_trees))
@@ -199,7 +158,7 @@ def test_trees_stay(kind, threshold):
         own = forests.gold_terminals()
         tags = data.symbol[data.is_word]
         np.testing.assert_array_equal(terminals.tags[own], tags)
-        words = [grammar.lexicon.encode(_words(data, tree)) for tree in range(data.n_trees)]
+        words = [grammar.lexicon.encode(words_of(data, tree)) for tree in range(data.n_trees)]
         np.testing.assert_array_equal(terminals.words[own], np.concatenate(words))
         # All refinements of the tree's symbols are allowed.
         a = forests._arrays
@@ -216,7 +175,7 @@ def test_the_score_of_a_tree_is_in_its_forest(binarization):
         (forests,), _, weights = at_level(data, grammar, number, 1e-3)
         found = log_z(forests, weights)
         for tree in range(data.n_trees):
-            rows = word_scores(grammar, _words(data, tree), number)
+            rows = word_scores(grammar, words_of(data, tree), number)
             wanted = tree_log_probability(grammar, to_tree(data, tree), rows, number)
             own = numpy_scores(of(forests, weights), tree, only_gold=True)
             assert own.log_z == pytest.approx(wanted, abs=1e-5)
@@ -225,7 +184,7 @@ def test_the_score_of_a_tree_is_in_its_forest(binarization):
 
 def test_the_tree_alone():
     """Above all posteriors nothing but the tree is left, chains under the root too."""
-    data, grammar = learned("sample")
+    data, grammar = learned("short")
     (forests,), terminals = coarse(data, grammar, 2.0, 1.0)
     weights = generative_weights(grammar, 0, terminals)
     forests.prune(weights, 2.0, 1.0)
@@ -256,16 +215,6 @@ def test_a_tree_that_the_grammar_lacks_is_left_out():
     found = log_z(forests, weights)
     assert found.shape == (7,)
     assert np.isfinite(found).all()
-    parser = compile_grammar(grammar.truncated(1))
-    anew = RebuiltForests(data, GoldTrees(data), parser, grammar.lexicon, range(8), 0.0, 0.1)
-    keys = anew.terminal_keys
-    np.testing.assert_array_equal(anew.trees, forests.trees)
-    words, tags = np.divmod(keys, data.symbols.n_tags)
-    terminals = Terminals(words.astype(np.int32), tags.astype(np.int32))
-    weights = generative_weights(grammar, 0, terminals)
-    np.testing.assert_allclose(log_z(anew, weights), found, rtol=1e-6)
-    value, _ = GrammarShard(anew, terminals).expected_counts((grammar.levels[0], weights))
-    assert np.isfinite(value)
 
 
 # --- pruning -------------------------------------------------------------------------------------
@@ -333,7 +282,7 @@ def test_what_is_left(number, threshold):
 
 def test_pruning_never_adds():
     """log Z falls, and not by more than what is left out has."""
-    data, grammar = learned("short")
+    data, grammar = learned("toy")
     for number in range(3):
         whole = at_level(data, grammar, number, 0.0)
         largest = log_z(whole[0][0], whole[2])
@@ -390,73 +339,6 @@ def test_scores_of_a_pruned_forest():
         assert len(gold) == np.diff(data.offsets)[s]
 
 
-# --- where they are kept -------------------------------------------------------------------------
-@pytest.mark.parametrize("threshold", [1e-3, 2.0])
-def test_a_folder_is_as_good_as_memory(tmp_path, threshold):
-    data, grammar = learned("toy")
-    for number in range(3):
-        folder = tmp_path / str(number)
-        (forests,), _, weights = at_level(data, grammar, number, threshold)
-        (others,), _, _ = at_level(data, grammar, number, threshold, folder=folder)
-        assert list(folder.glob("0/*.npy"))
-        for name, array in forests._arrays.items():
-            np.testing.assert_array_equal(others._arrays[name], array)
-            assert isinstance(others._arrays[name], np.memmap) == (array.size > 0)
-        assert others.statistics == forests.statistics
-        for _ in range(2):
-            (mine, counts), (its, same) = (f.expected_counts(weights) for f in (forests, others))
-            np.testing.assert_array_equal(mine, its)
-            assert all(map(np.array_equal, counts, same))
-
-
-def test_statistics():
-    data, grammar = learned("toy")
-    (forests,), _, _ = at_level(data, grammar, 2, 1e-3)
-    a = forests._arrays
-    found = forests.statistics
-    assert found == ForestStatistics(
-        data.n_trees,
-        sum(mask.bit_count() for mask in a["item_mask"].tolist()),
-        len(a["item_symbol"]),
-        len(a["edge_left"]),
-        sum(array.nbytes for array in a.values()),
-    )
-    assert found.constituents > found.items > data.n_nodes
-    assert found + found == ForestStatistics(
-        2 * found.sentences,
-        2 * found.constituents,
-        2 * found.items,
-        2 * found.edges,
-        2 * found.bytes,
-    )
-
-
-@pytest.mark.parametrize("threshold", [0.0, 1e-3])
-def test_forests_made_anew_are_those_that_are_kept(threshold):
-    data, grammar = learned("toy")
-    parser = compile_grammar(grammar.truncated(1))
-    first = (data, GoldTrees(data), parser, grammar.lexicon, range(data.n_trees), threshold, 0.1)
-    kept, anew = coarse_forests(*first), RebuiltForests(*first)
-    keys = anew.terminal_keys
-    kept.number_terminals(keys)
-    words, tags = np.divmod(keys, data.symbols.n_tags)
-    terminals = Terminals(words.astype(np.int32), tags.astype(np.int32))
-    np.testing.assert_array_equal(anew.gold_terminals(), kept.gold_terminals())
-    for number in range(3):
-        weights = generative_weights(grammar, number, terminals)
-        for mine, its in zip(
-            kept.expected_counts(weights), anew.expected_counts(weights), strict=True
-        ):
-            for a, b in zip(mine, its, strict=True):
-                np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
-        assert anew.statistics.sentences == data.n_trees
-        assert anew.statistics.items >= kept.statistics.items
-        if number < 2:
-            kept.prune(weights, threshold, 0.1)
-            kept.refine(grammar.levels[number + 1])
-            anew.refine(weights, grammar.levels[number + 1])
-
-
 # --- sizes ---------------------------------------------------------------------------------------
 def test_no_sentences():
     data, grammar = learned("toy")
@@ -490,24 +372,24 @@ def test_trees_of_one_word():
             assert found[s] == pytest.approx(numpy_scores(of(forests, weights), s).log_z, abs=1e-6)
 
 
-def test_a_sentence_of_150_words():
+def test_a_long_sentence():
     """Whose probability float32 cannot hold."""
     line = "(TOP (S (NP (D the) (N cat)) (VP (V saw) (NP (NP (D the) (N dog)) PP)) (. .)))"
     inner = "(PP (P near) (NP (D the) (N tree)))"
-    others = [line.replace("PP)", inner + ")").replace("tree", f"tree{i}") for i in range(40)]
-    for i in range(48):
-        inner = f"(PP (P near) (NP (NP (D a) (N tree{i % 40})) {inner}))"
+    others = [line.replace("PP)", inner + ")").replace("tree", f"tree{i}") for i in range(20)]
+    for i in range(28):
+        inner = f"(PP (P near) (NP (NP (D a) (N tree{i % 20})) {inner}))"
     data = binarize(treebanks.trees(line.replace("PP)", inner + ")"), *others))
     n = int(data.is_word.sum())
-    assert data.is_word[: data.offsets[1]].sum() >= 150
+    assert data.is_word[: data.offsets[1]].sum() >= 90
     grammar = without_backoff(treebank_grammar(data))
     (forests,), terminals = coarse(data, grammar, 1e-4)
     weights = generative_weights(grammar, 0, terminals)
     found, counts = forests.expected_counts(weights)
     assert np.isfinite(found).all()
-    assert found[0] < np.log(np.finfo(np.float32).tiny) - 100
+    assert found[0] < np.log(np.finfo(np.float32).tiny) - 20
     # With words so likely that float64 can hold it.
-    rows = word_scores(grammar, _words(data, 0), 0)
+    rows = word_scores(grammar, words_of(data, 0), 0)
     level, n_tags = grammar.levels[0], data.symbols.n_tags
     whole = numpy_log_likelihood(level, n_tags, 20 * rows) - len(rows) * np.log(20)
     assert whole - 0.1 < found[0] <= whole + 1e-3

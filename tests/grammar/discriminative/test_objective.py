@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy_forest import (
     at_level,
-    coarse,
     generative_weights,
     learned,
     numpy_expected_counts,
@@ -117,15 +116,6 @@ def test_counts_of_terminals(kind):
                 values.append(value(other, rows) if which == 0 else value(own, other))
             wanted = (values[0] - values[1]) / (2 * step)
             assert found[which][place] == pytest.approx(wanted, abs=1e-6)
-
-
-def test_counts_of_terminals_without_weight():
-    _, grammar = learned("toy", "simple")
-    mapped = TerminalMap(grammar.lexicon, all_terminals(grammar), tag_substates(grammar, 1))
-    level = grammar.lexicon.levels[1]
-    none = np.zeros_like(level.own), np.zeros(level.rows.size, np.float32)
-    counts = np.ones(int(mapped.offsets[-1]))
-    assert not any(part.any() for part in mapped.counts(counts, *none))
 
 
 def test_a_lexicon_without_words():
@@ -328,12 +318,12 @@ def numpy_value_and_grad(likelihood, theta):
     return value + 0.5 * likelihood.l2 * theta @ theta, gradient + likelihood.l2 * theta
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("number", [0, 2])
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_value_and_gradient_are_those_of_numpy(kind, base, number):
     likelihood = objective("toy", kind, number, base, l2=0.05)
-    for seed in range(2):
+    for seed in range(1):
         theta = theta_of(likelihood, seed)
         value, gradient = likelihood.value_and_grad(theta)
         wanted, wanted_gradient = numpy_value_and_grad(likelihood, theta)
@@ -342,11 +332,10 @@ def test_value_and_gradient_are_those_of_numpy(kind, base, number):
         assert value > 0
 
 
-@pytest.mark.parametrize("l2", [0.0, 0.5])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("base", BASES)
-def test_gradient_against_finite_differences(base, kind, l2):
-    likelihood = objective("short", kind, 1, base, threshold=1e-3, l2=l2)
+def test_gradient_against_finite_differences(base, kind):
+    likelihood = objective("short", kind, 1, base, threshold=1e-3, l2=0.5)
     parameters = likelihood.parameterization
     theta = theta_of(likelihood)
     _, gradient = likelihood.value_and_grad(theta)
@@ -368,50 +357,6 @@ def test_gradient_against_finite_differences(base, kind, l2):
         assert gradient @ direction == pytest.approx(wanted, rel=1e-3, abs=1e-2)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_tree_side(kind):
-    """Scores and counts of the trees are those of the forest's own trees, and below log Z."""
-    data, grammar = learned("toy", kind)
-    for number in range(3):
-        (forests,), terminals, weights = at_level(data, grammar, number, 1e-3)
-        shard = GrammarShard(forests, terminals)
-        value, counts = shard.expected_counts((grammar.levels[number], weights))
-        own, trees = numpy_expected_counts(of(forests, weights), only_gold=True)
-        np.testing.assert_allclose(shard.derivations.values, own, atol=1e-5)
-        log_z, full = forests.expected_counts(weights)
-        assert (shard.derivations.values <= log_z + 1e-5).all()
-        assert value == pytest.approx((own - log_z).sum(), abs=1e-4)
-        for found, mine, whole in zip(counts, trees, full, strict=True):
-            np.testing.assert_allclose(found + whole, mine, atol=1e-5)
-        assert not len(shard.lost)
-        shard.close()
-
-
-@pytest.mark.parametrize("base", BASES)
-def test_only_the_trees_are_certain(base):
-    """With all else pruned there is nothing to learn."""
-    data, grammar = learned("short")
-    (forests,), terminals = coarse(data, grammar, 2.0, 1.0)
-    forests.prune(generative_weights(grammar, 0, terminals), 2.0, 1.0)
-    forests.refine(grammar.levels[1])
-    parameters = parameterization_of(grammar, 1, base)
-    engine = ThreadEngine([GrammarShard(forests, terminals)])
-    likelihood = GrammarLikelihood(parameters, grammar.lexicon, terminals, engine)
-    value, gradient = likelihood.value_and_grad(theta_of(likelihood))
-    assert value == pytest.approx(0, abs=1e-3)
-    np.testing.assert_allclose(gradient, 0, atol=1e-4)
-
-
-def test_pruning_more_makes_the_trees_likelier():
-    theta = theta_of(objective("short", number=2))
-    values = [
-        objective("short", number=2, threshold=threshold).value_and_grad(theta)[0]
-        for threshold in (1e-7, 1e-4, 1e-2, 0.5)
-    ]
-    assert (np.diff(values) < 1e-3).all()
-    assert values[0] > values[-1] + 1
-
-
 # --- shards --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("base", BASES)
 def test_shards_agree(base):
@@ -431,23 +376,6 @@ def test_shards_agree(base):
     np.testing.assert_allclose(found[0][1], gradient, rtol=1e-4, atol=1e-4)
 
 
-def test_batches_add_up():
-    likelihood = objective("short", "simple", 1, "uniform", l2=0.1, shards=5)
-    theta = theta_of(likelihood)
-    value, gradient = likelihood.value_and_grad(theta)
-    parts = [batch(theta) for batch in likelihood.batches(likelihood.engine.shards)]
-    assert len(parts) == 5
-    assert sum(part for part, _ in parts) == pytest.approx(value, rel=1e-9)
-    np.testing.assert_allclose(sum(g for _, g in parts), gradient, rtol=1e-5, atol=1e-6)
-
-
-def test_more_shards_than_sentences():
-    one, many = objective("toy"), objective("toy", shards=12)
-    theta = theta_of(one)
-    for mine, its in zip(one.value_and_grad(theta), many.value_and_grad(theta), strict=True):
-        np.testing.assert_allclose(its, mine, rtol=1e-4, atol=1e-4)
-
-
 def test_no_sentences():
     data, grammar = learned("toy")
     parser = compile_grammar(grammar.truncated(1))
@@ -465,23 +393,6 @@ def test_no_sentences():
 
 
 # --- sentences that float32 loses ----------------------------------------------------------------
-def test_a_sentence_lost_at_first_does_not_count():
-    likelihood = objective("toy", l2=0.0, shards=2)
-    shards = likelihood.engine.shards
-    n = likelihood.parameterization.n_parameters
-    theta = np.zeros(n)
-    whole, _ = likelihood.value_and_grad(theta)
-    arrays = shards[0].forests._arrays
-    arrays["item_mask"][: arrays["cell_item"][arrays["sentence_cell"][1]]] = 0
-    for shard in shards:
-        shard.begin()
-    value, gradient = likelihood.value_and_grad(theta)
-    assert shards[0].lost.tolist() == [0]
-    assert not len(shards[1].lost)
-    assert 0 < value < whole
-    assert np.isfinite(gradient).all()
-
-
 def without_a_rule(shards=2):
     """An objective, and parameters with which float32 loses the one sentence of a rule."""
     likelihood = objective("toy", "simple", 1, "uniform", shards=shards)
@@ -516,23 +427,3 @@ def test_a_sentence_that_float32_loses_has_no_part_in_value_or_gradient():
     # Of the trees that count, those of the shards' sentences.
     for shard in likelihood.engine.shards:
         assert shard.derivations.data.n_trees == len(shard.sentences)
-
-
-def test_what_is_lost_stays_lost_at_the_next_level():
-    likelihood, theta, lost = without_a_rule(shards=1)
-    (shard,) = likelihood.engine.shards
-    value, _ = likelihood.value_and_grad(theta)
-    shard.begin()
-    # Now it could be parsed.
-    likelihood.value_and_grad(theta_of(likelihood))
-    assert shard.lost.tolist() == [lost]
-    assert likelihood.value_and_grad(theta)[0] == value
-
-
-def test_a_sentence_lost_later_is_an_overflow():
-    likelihood = objective("toy")
-    theta = np.zeros(likelihood.parameterization.n_parameters)
-    likelihood.value_and_grad(theta)
-    value, _ = likelihood.value_and_grad(theta - 200)
-    assert value == np.inf
-    assert np.isfinite(likelihood.value_and_grad(theta)[0])

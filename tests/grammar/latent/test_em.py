@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import treebanks
 
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.latent.em import (
     TreebankDerivations,
     m_step,
@@ -75,7 +74,7 @@ def test_em_never_falls():
     level, words, learner = refine(data)
     derivations = TreebankDerivations(data)
     values = []
-    for _ in range(25):
+    for _ in range(15):
         value, counts = derivations.expected_counts(
             (level, learner.emissions(words, tags(data, level)))
         )
@@ -84,16 +83,6 @@ def test_em_never_falls():
         words = learner.fit(counts.lexical, tags(data, level))
     assert (np.diff(values) > -1e-6 * abs(values[0])).all()
     assert values[-1] > values[0] + 100
-
-
-def test_counts_add_up_to_those_observed():
-    data = binarize(treebanks.sample())
-    level, words, learner = refine(data)
-    _, counts = TreebankDerivations(data).expected_counts(
-        (level, learner.emissions(words, tags(data, level)))
-    )
-    for found, observed in zip(counts, observed_counts(data), strict=True):
-        assert found.sum() == pytest.approx(observed.sum(), rel=1e-5)
 
 
 def test_the_likelihood_of_level_0_is_that_of_counting():
@@ -119,12 +108,7 @@ def test_the_likelihood_of_level_0_is_that_of_counting():
         np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
-def test_without_trees_there_is_no_grammar():
-    with pytest.raises(StructlearnError, match="SL407"):
-        treebank_grammar(binarize([]))
-
-
-@pytest.mark.parametrize("shards", [1, 2, 3, 100])
+@pytest.mark.parametrize("shards", [1, 3])
 def test_counts_of_shards_add_up(shards):
     data = binarize(treebanks.sample())
     level, words, learner = refine(data)

@@ -11,7 +11,7 @@ from spacy_structlearn.grammar.latent.model import product
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 
 SHORT = LatentGrammarSettings(
-    rounds=2, seed=3, split_iterations=4, merge_iterations=2, smooth_iterations=2
+    rounds=2, seed=3, split_iterations=2, merge_iterations=1, smooth_iterations=1
 )
 
 

@@ -47,11 +47,6 @@ def test_noise_keeps_the_sum_of_a_rule_and_its_bounds():
     assert not np.array_equal(flat.binary, noisy.binary)
 
 
-def test_a_split_is_reproducible():
-    data = binarize(treebanks.sample())
-    assert refine(data)[0] == refine(data)[0]
-
-
 def test_rare_symbols_are_not_split():
     data = binarize(treebanks.toy(), root="R")
     level, _, _ = refine(data)
@@ -157,10 +152,3 @@ def test_smoothing_draws_a_branch_together_and_keeps_sums():
     old, new = second.binary_block(rule), found.binary_block(rule)
     np.testing.assert_allclose(new[0], 0.9 * old[0] + 0.1 * old[1], rtol=1e-5)
     np.testing.assert_allclose(new[3], 0.9 * old[3] + 0.1 * old[2], rtol=1e-5)
-
-
-def test_a_first_split_is_not_smoothed():
-    data = binarize(treebanks.sample())
-    level, _, _ = refine(data)
-    groups = np.arange(level.size)
-    assert smooth(level, groups, 0.5) == level

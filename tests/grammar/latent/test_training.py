@@ -11,7 +11,7 @@ from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 
-FEW = {"split_iterations": 5, "merge_iterations": 3, "smooth_iterations": 2}
+FEW = {"split_iterations": 2, "merge_iterations": 2, "smooth_iterations": 1}
 SIMPLE = {"lexicon": "simple", "min_word_count": 2}
 
 
@@ -50,16 +50,11 @@ def test_data_may_be_trees_or_lists_or_encoded():
     assert estimator.initialize([binarize(trees[:9]), trees[9:]]).to_bytes() == wanted
 
 
-def test_another_seed_gives_another_grammar():
-    trees = treebanks.sample()
-    assert learn(trees, rounds=1, seed=0) != learn(trees, rounds=1, seed=1)
-
-
 def test_em_does_not_fall_within_a_phase():
-    settings = {"rounds": 2, "split_iterations": 12, "merge_iterations": 6, **SIMPLE}
+    settings = {"rounds": 2, "split_iterations": 8, "merge_iterations": 4, **SIMPLE}
     calls = calls_of(**settings)
     for number in (1, 2):
-        for phase, n in zip(PHASES, (12, 6, 10), strict=True):
+        for phase, n in zip(PHASES, (8, 4, 10), strict=True):
             chosen = [call for call in calls if call[:2] == (number, phase)]
             assert [call[2] for call in chosen] == list(range(n))
             if phase != "smooth":
@@ -68,9 +63,9 @@ def test_em_does_not_fall_within_a_phase():
 
 
 def test_without_merging_subcategories_double():
-    trees = treebanks.sample() * 3
-    grammar = learn(trees, rounds=3, merge_fraction=0.0)
-    often = binarize(trees).occurrences >= 8
+    trees = treebanks.sample()
+    grammar = learn(trees, rounds=2, merge_fraction=0.0)
+    often = binarize(trees).occurrences >= 4
     for k, level in enumerate(grammar.levels):
         assert (level.substates[often] == 2**k).all()
 
@@ -85,7 +80,7 @@ def test_merging_takes_back_its_share_of_the_splits():
 
 def test_without_smoothing_there_is_no_such_phase():
     calls = calls_of(rounds=1, rule_smoothing=0, lexicon_smoothing=0, **FEW)
-    assert [call[1] for call in calls] == ["split"] * 5 + ["merge"] * 3
+    assert [call[1] for call in calls] == ["split"] * 2 + ["merge"] * 2
 
 
 def test_a_tolerance_ends_a_phase_early():
@@ -100,16 +95,6 @@ def test_ancestors_are_the_tree_of_splits():
             assert (np.diff(found) >= 0).all()
             assert set(found.tolist()) == set(range(n))
             assert np.bincount(found).max() <= 2
-
-
-def test_more_trees_begin_again_with_all():
-    trees = treebanks.sample()
-    trainer = LatentGrammarSettings(rounds=1, **FEW).trainer(None, [trees[:50]])
-    trainer.step()
-    trainer.add([trees[50:]])
-    assert trainer.n_iterations == 0
-    treebanks.finish(trainer)
-    assert trainer.parameters() == learn(trees, rounds=1)
 
 
 @pytest.mark.parametrize("binarization", ["right", "left"])

@@ -4,9 +4,9 @@ import pytest
 import treebanks
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.grammar.latent.em import observed_counts, treebank_grammar
+from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank import lexicon as lexicons
-from spacy_structlearn.grammar.treebank.lexicon import Lexicon, LexiconLearner
+from spacy_structlearn.grammar.treebank.lexicon import LexiconLearner
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
 from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.words.signatures import SIGNATURES, english_signature
@@ -115,19 +115,6 @@ def test_the_simple_lexicon_is_a_distribution_and_forbids_what_it_has_not_seen()
     assert (unseen == np.float32(lexicons.UNSEEN)).all()
 
 
-def test_splitting_copies():
-    data = binarize(treebanks.sample())
-    learner = LexiconLearner(LexiconSettings(min_word_count=3), data)
-    n = data.symbols.n_tags
-    ones = np.ones(n, dtype=np.int32)
-    level = learner.fit(observed_counts(data).lexical, ones)
-    factor = (1 + np.arange(n) % 2).astype(np.int32)
-    refined = learner.split(level, ones, factor)
-    emissions = learner.emissions(refined, factor)
-    wanted = np.repeat(learner.emissions(level, ones), factor[data.pairs[:, 0]])
-    assert np.array_equal(emissions, wanted)
-
-
 def test_unknown_words_are_looked_up_by_ever_coarser_signatures():
     trees = treebanks.trees("(TOP (S (A abc) (B 12) (A xbc)))")
     lexicon = treebank_grammar(binarize(trees), LexiconSettings(signature="shape")).lexicon
@@ -167,8 +154,3 @@ def test_functions_of_others_are_known_by_name():
 def test_functions_that_are_not_registered(name):
     with pytest.raises(StructlearnError, match=f"SL043.*{name}"):
         LexiconSettings(**{name: "no such"})
-
-
-def test_the_empty_lexicon():
-    assert Lexicon.empty() == Lexicon.empty()
-    assert Lexicon.empty().encode(["a"]).tolist() == [0]

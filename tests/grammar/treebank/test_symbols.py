@@ -46,11 +46,6 @@ def test_left_binarisation_mirrors_it():
     assert binary == {("S", "@S", "D"), ("@S", "@S", "C"), ("@S", "A", "B")}
 
 
-def test_no_intermediate_where_none_is_needed():
-    data = binarize(treebanks.trees("(TOP (S (A a) (B b)))"))
-    assert data.symbols.intermediates == ()
-
-
 def test_rules_and_pairs_are_sorted_and_agree_with_the_nodes():
     data = binarize(treebanks.sample())
     assert data.rules.problem(data.symbols) is None
@@ -83,13 +78,6 @@ def test_long_chains_keep_top_and_bottom_and_the_most_frequent_labels_between():
     data = binarize(treebanks.trees(often, often, seldom))
     assert rules_by_name(data)[1] == {("A", "C"), ("C", "T")}
     assert [str(to_tree(data, i)) for i in range(3)] == [often] * 3
-
-
-def test_a_pair_more_often_direct_stays_direct():
-    direct, longer = "(TOP (A (C (T t))))", "(TOP (A (B (C (T t)))))"
-    data = binarize(treebanks.trees(direct, direct, longer))
-    assert data.chains == {}
-    assert str(to_tree(data, 2)) == direct
 
 
 def test_a_chain_that_returns_to_its_label_is_one_node():
@@ -177,7 +165,7 @@ def unaries(children):
 random_trees = st.recursive(leaves, lambda c: phrases(c) | unaries(c), max_leaves=25)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(random_trees, min_size=1, max_size=4), st.sampled_from(["right", "left"]))
 def test_round_trip_without_long_chains(trees, binarization):
     rooted = [Tree("TOP", [tree]) for tree in trees]

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from spacy_structlearn.grammar.chart.decode import THRESHOLDS, ChartParser
-from spacy_structlearn.grammar.discriminative.merging import merge_curve
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.discriminative.training import Objectives
@@ -44,6 +43,8 @@ from training.common.process import in_process
 from training.common.recording import peak_mb
 from training.common.scoring import Figures, parsed, score, scored, under
 from training.common.treebanks import TREES
+from training.papers.petrov_klein2007.merging import merge_curve
+from training.papers.petrov_klein2007.pruning import RebuiltObjective
 
 NUMBERS = tuple(2**number for number in range(TABLE1.rounds + 1))
 # Of tables 1 and 2. The strengths are compared on WSJ dev, and the same are taken on EWT: a prior
@@ -293,8 +294,8 @@ def pruning_worker(
     trained, _ = kept_grammar(work, corpora, "wsj", "train", settings)
     trees = TREES["wsj"](corpora, "train")
     part = sample(settings, trees, every)
-    own = replace(settings, pruning=regime, shards=1)
-    with closing(Conditional(own, part, trained.truncated(level + 1))) as conditional:
+    own = replace(settings, shards=1)
+    with closing(Conditional(own, part, trained.truncated(level + 1), regime)) as conditional:
         if regime != "none":
             conditional.evaluate()  # so that all memory is there
         start = time.process_time()
@@ -322,17 +323,30 @@ def sample(settings: ConditionalGrammarSettings, trees: Sequence[Tree], every: i
 
 
 class Conditional:
-    """The conditional likelihood of trees by the last level of a grammar, at its own weights."""
+    """The conditional likelihood of trees by the last level of a grammar, at its own weights.
+
+    regime: one of `REGIMES`.
+    """
 
     def __init__(
-        self, settings: ConditionalGrammarSettings, data: TreebankData, grammar: LatentGrammar
+        self,
+        settings: ConditionalGrammarSettings,
+        data: TreebankData,
+        grammar: LatentGrammar,
+        regime: str = "cached",
     ):
         # The weights are the base of parameters that are all zero.
         settings = replace(
             settings, rounds=grammar.depth, base="generative", first_level=0, l1=0.0, l2=0.0
         )
-        self.objectives = Objectives(settings, data, without_backoff(grammar), grammar.depth)
-        self._objective = self.objectives.objective(grammar.depth, {})
+        whole = without_backoff(grammar)
+        self.objectives: Objectives | RebuiltObjective
+        if regime == "cached":
+            self.objectives = Objectives(settings, data, whole, grammar.depth)
+            self._objective = self.objectives.objective(grammar.depth, {})
+        else:
+            self.objectives = RebuiltObjective(settings, data, whole, regime)
+            self._objective = self.objectives.objective
 
     def evaluate(self) -> float:
         """log P(trees | words), with the work of a gradient."""

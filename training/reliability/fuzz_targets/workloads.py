@@ -105,16 +105,6 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         conditional_iterations=2,
         l1=0.1,
     ),
-    "conditional_adagrad": _parser(
-        "ConditionalGrammar",
-        rounds=1,
-        split_iterations=2,
-        merge_iterations=1,
-        smooth_iterations=1,
-        conditional_iterations=2,
-        solver="adagrad",
-        batch_size=8,
-    ),
     "span": _parser("SpanGrammar", **FOLDED, buckets=2**10, max_iterations=2, batch_size=8),
     "neural": _parser(
         "NeuralGrammar", **FOLDED, tok2vec=TOK2VEC, hidden_width=4, max_iterations=1, batch_size=8

@@ -1,31 +1,26 @@
 """Losses of merging against merging one node and counting anew, and grammars that are merged."""
 
-from dataclasses import replace
+import sys
 from functools import cache
+from pathlib import Path
 
-import grammars
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "grammar"))
+import grammars
 import treebanks
 
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.discriminative.forests import GoldTrees
-from spacy_structlearn.grammar.discriminative.merging import (
-    conditional_merge_losses,
-    derivations,
-    merge_curve,
-    merge_losses,
-    merged,
-)
 from spacy_structlearn.grammar.discriminative.objective import with_levels, without_backoff
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
-from spacy_structlearn.grammar.discriminative.training import Objectives
 from spacy_structlearn.grammar.latent.model import Level
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.latent.split_merge import Merging, least_useful
-from spacy_structlearn.grammar.latent.split_merge import merge_losses as generative_losses
 from spacy_structlearn.grammar.treebank.lexicon import LexiconLevel
 from spacy_structlearn.grammar.treebank.symbols import binarize
+from training.papers.petrov_klein2007.merging import merge_curve, merge_losses, merged
 
 EXACT = ConditionalGrammarSettings(threshold=0.0, shards=1)
 
@@ -49,15 +44,14 @@ def toy_data():
 
 
 @cache
-def generative(rounds=1, merge_fraction=0.0, lexicon="smoothed"):
+def generative(rounds=1, merge_fraction=0.0):
     settings = LatentGrammarSettings(
         rounds=rounds,
         merge_fraction=merge_fraction,
         split_iterations=4,
         merge_iterations=1,
         smooth_iterations=1,
-        lexicon=lexicon,
-        min_word_count={"smoothed": 3, "simple": 2}[lexicon],
+        min_word_count=3,
         root="R",
     )
     return treebanks.learned(settings, toy_data())
@@ -87,8 +81,6 @@ def weighted(grammar, seed=0, scale=1.0):
 
 GRAMMARS = {
     "generative": generative,
-    "simple lexicon": lambda: generative(lexicon="simple"),
-    "weighted": lambda: weighted(generative()),
     "weighted, some merged": lambda: weighted(generative(2, 0.5), seed=1),
 }
 
@@ -175,117 +167,6 @@ def test_losses_are_those_of_merging_at_one_node(name):
     np.testing.assert_array_equal(found.conditional, found.joint - found.sentences)
 
 
-def test_the_halves_that_are_pairs_have_one_ancestor():
-    grammar, data = generative(2, 0.5), toy_data()
-    found, level = merge_losses(grammar, data, "joint"), grammar.levels[-1]
-    places = level.offsets[found.symbols] + found.firsts
-    np.testing.assert_array_equal(level.ancestors[places], level.ancestors[places + 1])
-    assert 0 < len(places) < (level.substates - 1).sum()
-    assert not found.sentences.any()
-
-
-def test_shares_are_expected_frequencies():
-    grammar, data = weighted(generative()), toy_data()
-    found = merge_losses(grammar, data, settings=EXACT)
-    shard = derivations(grammar, data)
-    for symbol, first, share in zip(found.symbols, found.firsts, found.shares, strict=True):
-        inside, outside = shard.scores_of(symbol)
-        used = (inside * outside).sum(axis=0)[first : first + 2]
-        assert share == pytest.approx(used[0] / used.sum(), rel=1e-5)
-
-
-def test_joint_losses_are_those_of_generative_training():
-    grammar, data = generative(), toy_data()
-    found = merge_losses(grammar, data, "joint")
-    shard = derivations(grammar, data)
-    symbols, firsts, losses = generative_losses(shard, grammar.levels[-1])
-    np.testing.assert_array_equal(found.symbols, symbols)
-    np.testing.assert_array_equal(found.firsts, firsts)
-    np.testing.assert_allclose(found.joint, losses, rtol=1e-4, atol=1e-5)
-    both = merge_losses(grammar, data, settings=EXACT)
-    np.testing.assert_allclose(both.joint, found.joint, rtol=1e-4, atol=1e-5)
-
-
-def test_shards_threads_and_folder_change_nothing(tmp_path):
-    grammar, data = weighted(generative()), toy_data()
-    one = merge_losses(grammar, data, settings=EXACT)
-    many = replace(EXACT, shards=3, threads=2, folder=tmp_path)
-    three = merge_losses(grammar, data, settings=many)
-    np.testing.assert_array_equal(one.symbols, three.symbols)
-    for name in ("shares", "joint", "sentences"):
-        np.testing.assert_allclose(getattr(one, name), getattr(three, name), rtol=1e-4, atol=1e-6)
-
-
-def test_pruning_that_leaves_the_tree_alone_leaves_joint_losses_alone():
-    grammar, data = weighted(generative()), toy_data()
-    found = merge_losses(grammar, data, settings=EXACT)
-    pruned = merge_losses(
-        grammar, data, settings=ConditionalGrammarSettings(threshold=1.0, edge_factor=1.0)
-    )
-    np.testing.assert_allclose(pruned.joint, found.joint, rtol=1e-4, atol=1e-5)
-    # The tree is the only parse that is left, so that nothing depends on how it is made.
-    np.testing.assert_allclose(pruned.conditional, 0, atol=1e-4)
-
-
-def test_sentences_that_are_lost_do_not_count(monkeypatch):
-    grammar, data = weighted(generative()), toy_data()
-    objectives = Objectives(
-        replace(EXACT, rounds=1),
-        data,
-        without_backoff(grammar),
-    )
-    objective = objectives.objective(1, {})
-    weights = objective.weights_at(np.zeros(objective.parameterization.n_parameters))
-    (shard,) = objectives.engine.shards
-    whole = conditional_merge_losses([shard], grammar.levels[1], weights)
-    scores, parts = shard.forests.scores, []
-    for kept in range(data.n_trees):
-        monkeypatch.setattr(
-            shard.forests, "scores", lambda s, w, kept=kept: scores(s, w) if s == kept else None
-        )
-        parts.append(conditional_merge_losses([shard], grammar.levels[1], weights))
-    objectives.engine.close()
-    for name in ("joint", "sentences"):
-        total = sum(getattr(part, name) for part in parts)
-        np.testing.assert_allclose(total, getattr(whole, name), rtol=1e-5, atol=1e-8)
-        assert not any(np.array_equal(getattr(part, name), total) for part in parts)
-
-
-def test_a_shard_that_has_lost_sentences():
-    """As if the treebank did not have them."""
-    grammar, data = weighted(generative()), toy_data()
-    settings = replace(EXACT, rounds=1, shards=2)
-    lost = [1, data.n_trees - 1]
-    rest = data.subset(np.delete(np.arange(data.n_trees), lost))
-    found = []
-    for trees, without in ((data, lost), (rest, [])):
-        objectives = Objectives(settings, trees, without_backoff(grammar), 1, lost=without)
-        assert objectives.lost.tolist() == without
-        objective = objectives.objective(1, {})
-        weights = objective.weights_at(np.zeros(objective.parameterization.n_parameters))
-        found.append(conditional_merge_losses(objectives.engine.shards, grammar.levels[1], weights))
-        objectives.close()
-    for name in ("symbols", "firsts", "shares", "joint", "sentences"):
-        mine, its = (getattr(one, name) for one in found)
-        np.testing.assert_allclose(mine, its, rtol=1e-4, atol=1e-6)
-
-
-def test_losses_do_not_depend_on_the_pruning_regime():
-    grammar, data = generative(), toy_data()
-    wanted = merge_losses(grammar, data, settings=EXACT)
-    for pruning in ("none", "coarse_to_fine"):
-        found = merge_losses(grammar, data, settings=replace(EXACT, pruning=pruning))
-        np.testing.assert_array_equal(found.conditional, wanted.conditional)
-
-
-def test_identical_halves_lose_nothing():
-    grammar, data = doubled(), toy_data()
-    found = merge_losses(grammar, data, settings=EXACT)
-    assert len(found.joint) == (grammar.levels[-1].substates == 2).sum()
-    np.testing.assert_allclose(found.joint, 0, atol=1e-5)
-    np.testing.assert_allclose(found.sentences, 0, atol=1e-5)
-
-
 # --- grammars -------------------------------------------------------------------------------------
 def doubled():
     """The treebank grammar, weighted, and a level of two identical halves of each symbol."""
@@ -363,41 +244,6 @@ def test_weights_of_parents_are_averaged_and_of_children_added(name):
     assert (found.levels[number].substates < level.substates).any()
 
 
-def test_a_level_in_the_middle_and_what_refines_it():
-    grammar, data = generative(2), toy_data()
-    chosen = merge_losses(grammar.truncated(2), data, "joint")
-    found = merged(grammar, 1, chosen.symbols, chosen.firsts, chosen.shares)
-    assert (found.levels[1].substates == 1).all()
-    assert not found.levels[2].ancestors.any()
-    np.testing.assert_array_equal(found.levels[2].binary, grammar.levels[2].binary)
-    words = [tree.words() for tree in toy()]
-    for mine, before in zip(
-        ChartParser(found).parse(words), ChartParser(grammar).parse(words), strict=True
-    ):
-        assert mine.log_likelihood == pytest.approx(before.log_likelihood, abs=1e-3)
-        assert mine.spans == before.spans
-
-
-def test_members_of_a_product_stay_as_they_are():
-    grammar = weighted(generative())
-    finer = grammar.levels[1]
-    member = Level(
-        finer.rules, finer.substates, 0 * finer.ancestors, finer.binary, finer.unary, finer.root
-    )
-    n_tags = grammar.symbols.n_tags
-    levels = [*grammar.levels, member]
-    lexicon = grammar.lexicon.with_levels(
-        [level.substates[:n_tags] for level in levels],
-        [*grammar.lexicon.levels, grammar.lexicon.levels[1]],
-    )
-    product = grammar.replaced(levels=levels, lexicon=lexicon, members=1)
-    symbols = np.array([int(finer.substates.argmax())], np.int32)
-    found = merged(product, 1, symbols, np.zeros(1, np.int64), np.ones(1))
-    assert found.members == 1
-    assert found.levels[2] == member
-    assert found.levels[1].size == finer.size - 1
-
-
 @pytest.mark.parametrize("criterion", ["joint", "conditional"])
 def test_curve(criterion):
     grammar, data = weighted(generative(), scale=0.1), toy_data()
@@ -422,34 +268,10 @@ def test_curve(criterion):
 
 
 def test_what_cannot_be_merged():
-    grammar, data = generative(), toy_data()
     with pytest.raises(ValueError, match="criterion"):
-        merge_losses(grammar, data, "marginal")
-    other = binarize(treebanks.sample())
-    for criterion in ("joint", "conditional"):
-        with pytest.raises(ValueError, match="other symbols"):
-            merge_losses(grammar, other, criterion)
-    level = grammar.levels[1]
-    split = int(np.flatnonzero(level.substates == 2)[0])
-    for number, symbols, firsts in (
-        (1, [split], [1]),
-        (1, [split], [-1]),
-        (1, [split, split], [0, 0]),
-        (0, [split], [0]),
-    ):
-        with pytest.raises(ValueError, match="pairs"):
-            merged(
-                grammar,
-                number,
-                np.array(symbols, np.int32),
-                np.array(firsts, np.int64),
-                np.full(len(firsts), 0.5),
-            )
-
-
-def test_nothing_is_split_in_the_treebank_grammar():
-    grammar, data = generative().truncated(1), toy_data()
-    found = merge_losses(grammar, data, settings=EXACT)
-    assert len(found.symbols) == len(found.conditional) == 0
-    same = merged(grammar, 0, found.symbols, found.firsts, found.shares)
-    assert same.levels[0] == grammar.levels[0]
+        merge_losses(generative(), toy_data(), "marginal")
+    with pytest.raises(ValueError, match="other symbols"):
+        merge_losses(generative(), binarize(treebanks.sample()), "joint")
+    split = np.flatnonzero(generative().levels[1].substates == 2)[:1].astype(np.int32)
+    with pytest.raises(ValueError, match="pairs"):
+        merged(generative(), 1, split, np.ones(1, np.int64), np.full(1, 0.5))

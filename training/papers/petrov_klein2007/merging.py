@@ -1,15 +1,15 @@
-"""Merging the halves of splits that a grammar hardly needs, generative or discriminative.
+"""Merging the least useful splits of a grammar, generative or discriminative: figure 3.
 
 Petrov & Klein (2007), section 4.4, after Petrov et al. (2006), section 2.3. At a node n of an
-observed tree two substates are replaced by one, with the mean of their inside scores, by their
-relative frequencies p, and the sum of their outside scores. All else stays as it is, so that
+observed tree two substates are replaced by one. It has the mean of their inside scores, weighted by
+their relative frequencies p, and the sum of their outside scores. All else stays the same:
 
     I_m = p1 I_1 + p2 I_2,   O_m = O_1 + O_2
     loss(n) = log Z - log(Z - I_1 O_1 - I_2 O_2 + I_m O_m)
 
-where Z is the score of the derivations of the tree, all of which go through n, for the loss in
-joint likelihood. The conditional likelihood loses that, less the same difference with scores of
-all derivations of the sentence, in which the same span bears the symbol in but some.
+For the loss in joint likelihood, Z is the score of the derivations of the tree, all of which go
+through n. The loss in conditional likelihood is that minus the same difference with the scores of
+all derivations of the sentence, only some of which have the symbol over the span.
 """
 
 from __future__ import annotations
@@ -21,15 +21,19 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..latent.em import TreeShard
-from ..latent.model import LatentGrammar, Level
-from ..latent.split_merge import Merging, least_useful
-from ..treebank.lexicon import LexiconLevel
-from ..treebank.symbols import TreebankData
-from .forests import GoldTrees, Terminals, Weights
-from .objective import GrammarShard, TerminalMap, without_backoff
-from .settings import ConditionalGrammarSettings
-from .training import Objectives
+from spacy_structlearn.grammar.discriminative.forests import GoldTrees, Terminals, Weights
+from spacy_structlearn.grammar.discriminative.objective import (
+    GrammarShard,
+    TerminalMap,
+    without_backoff,
+)
+from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.discriminative.training import Objectives
+from spacy_structlearn.grammar.latent.em import TreeShard
+from spacy_structlearn.grammar.latent.model import LatentGrammar, Level
+from spacy_structlearn.grammar.latent.split_merge import Merging, least_useful
+from spacy_structlearn.grammar.treebank.lexicon import LexiconLevel
+from spacy_structlearn.grammar.treebank.symbols import TreebankData
 
 CRITERIA = ("joint", "conditional")
 FRACTIONS = tuple(tenths / 10 for tenths in range(11))
@@ -255,7 +259,6 @@ def merge_losses(
         binarization=grammar.binarization,
         base="generative",
         first_level=grammar.depth,
-        pruning="cached",
     )
     whole = without_backoff(grammar)
     # In this process, since scores of all nodes are wanted.

@@ -1,0 +1,198 @@
+"""Forests that are made anew in each evaluation: figure 2 of Petrov & Klein (2007).
+
+The package prunes the forests of the training sentences once for a level and caches them. Here the
+conditional likelihood is evaluated with the whole coarse-to-fine cascade in each evaluation, or
+without any pruning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_structlearn.grammar.chart import _chart
+from spacy_structlearn.grammar.chart.decode import compile_grammar
+from spacy_structlearn.grammar.discriminative.forests import (
+    ForestCounts,
+    ForestStatistics,
+    GoldTrees,
+    Weights,
+    coarse_forests,
+    words_of,
+)
+from spacy_structlearn.grammar.discriminative.objective import (
+    GrammarLikelihood,
+    GrammarShard,
+    TerminalMap,
+    level_weights,
+    parameterization_of,
+    terminals_of,
+)
+from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
+from spacy_structlearn.grammar.latent.model import LatentGrammar, Level
+from spacy_structlearn.grammar.treebank.lexicon import Lexicon
+from spacy_structlearn.grammar.treebank.symbols import TreebankData
+from spacy_structlearn.parallel.shards import ThreadEngine
+
+REGIMES = ("coarse_to_fine", "none")
+
+
+class RebuiltForests:
+    """Forests that are made anew in each evaluation; they stand in for `forests.Forests`.
+
+    threshold, edge_factor: as of `coarse_forests`; a threshold of 0 means no pruning.
+
+    terminal_keys: of every word under every tag that it can have.
+    statistics: of the last evaluation: what was made at all levels or, without pruning, the chart
+        of the last level.
+    """
+
+    def __init__(
+        self,
+        data: TreebankData,
+        grammar: LatentGrammar,
+        threshold: float,
+        edge_factor: float,
+    ):
+        self.data = data
+        lexicon, n_tags = grammar.lexicon, data.symbols.n_tags
+        keys = _all_terminals(data, lexicon)
+        # A tree with a tag that its word cannot have is left out.
+        self._gold_keys = {}
+        for tree in range(data.n_trees):
+            gold = lexicon.encode(words_of(data, tree)).astype(np.int64) * n_tags + _tags(
+                data, tree
+            )
+            if np.isin(gold, keys).all():
+                self._gold_keys[tree] = gold
+        self.trees = np.array(list(self._gold_keys), dtype=np.int64)
+        self.statistics = ForestStatistics(0, 0, 0, 0, 0)
+        self.terminal_keys = keys
+        self._chart = _CountingChart()
+        self._first = (data, GoldTrees(data), compile_grammar(grammar.truncated(1)), lexicon)
+        self._limits = (threshold, edge_factor)
+        self._cascade: list[tuple[Weights, Level]] = []
+        self._counted = np.arange(len(self.trees))
+
+    @property
+    def n_sentences(self) -> int:
+        return len(self.trees)
+
+    def gold_terminals(self) -> NDArray[np.int32]:
+        gold = np.concatenate([np.empty(0, np.int64), *self._gold_keys.values()])
+        return np.searchsorted(self.terminal_keys, gold).astype(np.int32)
+
+    def number_terminals(self, keys: NDArray[np.int64]) -> None:
+        self.terminal_keys = keys
+
+    def count_only(self, sentences: NDArray[np.int64]) -> None:
+        self._counted = sentences
+
+    def refine(self, weights: Weights, level: Level) -> None:
+        """Add a level to the cascade: prune with these weights, then refine to this level."""
+        self._cascade.append((weights, level))
+
+    def expected_counts(self, weights: Weights) -> tuple[NDArray[np.float64], ForestCounts]:
+        threshold, edge_factor = self._limits
+        arrays = (weights.binary, weights.unary, weights.root, weights.terminal)
+        sums = tuple(np.zeros(len(array), dtype=np.float32) for array in arrays)
+        totals = ForestCounts(*(np.zeros(len(array)) for array in arrays))
+        log_z = np.full(self.n_sentences, -np.inf)
+        made = ForestStatistics(self.n_sentences, 0, 0, 0, 0)
+        for place in self._counted.tolist():
+            self._chart.n_made = 0
+            tree = [int(self.trees[place])]
+            forests = coarse_forests(*self._first, tree, *self._limits, chart=self._chart)
+            if not forests.n_sentences:
+                continue
+            if threshold > 0 or not self._cascade:
+                made += ForestStatistics(0, self._chart.n_made, self._chart.n_made, 0, 0)
+            forests.number_terminals(self.terminal_keys)
+            for before, level in self._cascade:
+                if threshold > 0:
+                    forests.prune(before, threshold, edge_factor)
+                forests.refine(level)
+                if threshold > 0:
+                    made += forests.statistics
+            if self._cascade and threshold == 0:
+                made += forests.statistics
+            forests.add_counts(weights, 0, 1, sums, log_z[place : place + 1])
+        for total, part in zip(totals, sums, strict=True):
+            total += part
+        self.statistics = replace(made, sentences=self.n_sentences)
+        return log_z, totals
+
+
+class _CountingChart:
+    """A chart that counts the pairs of a span and a symbol that it makes."""
+
+    def __init__(self) -> None:
+        self._chart = _chart.Chart()
+        self.n_made = 0
+
+    def coarse_forest(self, *arguments: Any) -> Any:
+        forest = self._chart.coarse_forest(*arguments)
+        self.n_made += 0 if forest is None else forest[1]
+        return forest
+
+
+class RebuiltObjective:
+    """The conditional likelihood of trees by the last level of a grammar, see `RebuiltForests`.
+
+    grammar: with expanded rows, see `without_backoff`; its weights are those of parameters of 0.
+    regime: one of `REGIMES`.
+    """
+
+    def __init__(
+        self,
+        settings: ConditionalGrammarSettings,
+        data: TreebankData,
+        grammar: LatentGrammar,
+        regime: str,
+    ):
+        threshold = 0.0 if regime == "none" else settings.threshold
+        forests = RebuiltForests(data, grammar, threshold, settings.edge_factor)
+        terminals = terminals_of(forests.terminal_keys, grammar.symbols.n_tags)
+        for number in range(grammar.depth):
+            parameters = parameterization_of(grammar, number, "generative")
+            parts = parameters.finite_weights(np.zeros(parameters.n_parameters))
+            substates = parameters.level.substates[: grammar.symbols.n_tags]
+            lexical = TerminalMap(grammar.lexicon, terminals, substates)
+            weights = level_weights(parameters.level, parts, lexical)
+            forests.refine(weights, grammar.levels[number + 1])
+        self._forests: Any = forests
+        self._shard = GrammarShard(self._forests, terminals)
+        self._n_trees = data.n_trees
+        self.objective = GrammarLikelihood(
+            parameterization_of(grammar, grammar.depth, "generative"),
+            grammar.lexicon,
+            terminals,
+            ThreadEngine([self._shard]),
+        )
+
+    @property
+    def statistics(self) -> ForestStatistics:
+        return self._forests.statistics
+
+    @property
+    def left_out(self) -> int:
+        return self._n_trees - len(self._shard.sentences)
+
+    def close(self) -> None:
+        self.objective.engine.close()
+
+
+def _all_terminals(data: TreebankData, lexicon: Lexicon) -> NDArray[np.int64]:
+    """word * n_tags + tag of every word under every tag that it can have."""
+    sentences = [lexicon.encode(words_of(data, tree)) for tree in range(data.n_trees)]
+    ids = np.unique(np.concatenate([np.empty(0, np.int32), *sentences]))
+    words, tags = np.nonzero(lexicon.scores(0, ids))
+    return np.sort(ids[words].astype(np.int64) * data.symbols.n_tags + tags)
+
+
+def _tags(data: TreebankData, tree: int) -> NDArray[np.int32]:
+    nodes = slice(data.offsets[tree], data.offsets[tree + 1])
+    return data.symbol[nodes][data.is_word[nodes]]
