@@ -13,11 +13,11 @@ made of the lower one of the same symbol or by a unary production.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -232,6 +232,7 @@ class Hypergraphs:
         decoder: str,
         symbols: Symbols | None = None,
         sources: NDArray[np.integer] | None = None,
+        logs: Floats | None = None,
     ) -> Floats:
         """What each edge adds to the sum that a decoder makes the largest, float64 (E).
 
@@ -252,7 +253,7 @@ class Hypergraphs:
             return np.where(np.isneginf(scores), -np.inf, gain)
         gain = posteriors
         if decoder == "max_rule_product":
-            gain = np.log(np.maximum(posteriors, FLOOR))
+            gain = np.log(np.maximum(posteriors, FLOOR)) if logs is None else logs
         production = self.made >= 0
         # The root's edges are productions too.
         last = self.node_offsets[1:] + np.arange(len(self))
@@ -385,94 +386,33 @@ def _doubles(scores: NDArray[Any]) -> Floats:
     return np.ascontiguousarray(scores, dtype=np.float64)
 
 
+class Refinement(NamedTuple):
+    """Forests with several copies of some nodes, which features tell apart, and their scores.
+
+    graphs: the refined forests, with the same items. edges: int64 (E), the edge that each of their
+    edges is a copy of. scores: float64 (E), of their edges, in nats.
+    """
+
+    graphs: Hypergraphs
+    edges: NDArray[np.int64]
+    scores: Floats
+
+
 class Scorer(Protocol):
-    """What gives scores to symbols over spans."""
+    """Scores the trees of forests, such as linear features, a network, features of fragments."""
 
     def scores(
         self, sentences: Sequence[Sequence[str]], tokens: Sequence[Any] | None, graphs: Hypergraphs
-    ) -> Floats:
-        """A score for each item of `graphs`, in nats: float64 (I).
+    ) -> Floats | Refinement:
+        """Return a score for each item of the forests, in nats, float64 (I), or refined forests.
 
-        sentences: the words of each. tokens: what else there is to know of those of each sentence,
-        of whatever type the scorer reads; None for one that reads words only. Several threads may
-        call it at once.
+        sentences: the words of each sentence.
+        tokens: what else the scorer reads of each sentence. None if it reads words only.
+        graphs: the forests of the sentences.
+
+        Several threads may call it at the same time.
         """
         ...
-
-
-def from_forest(forest: Mapping[str, Any], n_tags: int) -> tuple[Hypergraphs, NDArray[np.int64]]:
-    """One forest of `Chart.forest`, and where the edges come from.
-
-    The second counts, int64 (E), the items that are tags, then the `edges`, then the `unaries`,
-    then the items that are phrases, each taken over, and last the `roots` of the forest.
-    """
-    items = forest["items"]
-    n = len(items)
-    is_tag = items[:, 0] < n_tags
-    index = np.arange(n)
-    tag, phrase = index[is_tag], index[~is_tag]
-    # Of each cell: tags, the lower nodes of phrases, the upper ones; at the end the root.
-    cell = np.cumsum((np.diff(items[:, 1:], axis=0, prepend=-1) != 0).any(axis=1))
-    order = np.argsort(
-        np.concatenate([3 * cell + np.where(is_tag, 0, 2), 3 * cell[phrase] + 1]), kind="stable"
-    )
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    upper, lower = rank[:n], np.full(n, -1)
-    lower[phrase] = rank[n:]
-    root = len(order)
-    edges, unaries, roots = forest["edges"], forest["unaries"], forest["roots"]
-    over_tag = is_tag[unaries[:, 1]]
-    parent, child = unaries.T
-    none = np.full(n + len(edges) + len(unaries) + len(roots), -1)
-    heads = np.concatenate(
-        [
-            upper[tag],
-            lower[edges[:, 0]],
-            np.where(over_tag, lower[parent], upper[parent]),
-            upper[phrase],
-            np.full(len(roots), root),
-        ]
-    )
-    first = np.concatenate(
-        [
-            none[: len(tag)],
-            upper[edges[:, 1]],
-            np.where(over_tag, upper[child], lower[child]),
-            lower[phrase],
-            upper[roots],
-        ]
-    )
-    second = none.copy()
-    second[len(tag) : len(tag) + len(edges)] = upper[edges[:, 2]]
-    made = none.copy()
-    makes = np.concatenate([tag, edges[:, 0], parent])
-    made[: len(makes)] = makes
-    chain = none.copy()
-    chain[len(makes) - len(unaries) : len(makes)] = forest["unary_rules"]
-    scores = np.concatenate(
-        [
-            forest["tag_score"][tag],
-            forest["edge_score"],
-            forest["unary_score"],
-            forest["same_score"][phrase],
-            forest["root_score"],
-        ]
-    )
-    order = np.argsort(heads, kind="stable")
-    graphs = Hypergraphs(
-        items=items,
-        item_offsets=np.array([0, n]),
-        node_offsets=np.array([0, root + 1]),
-        edge_offsets=np.array([0, len(heads)]),
-        begins=np.searchsorted(heads[order], np.arange(root + 2)).astype(np.int32),
-        tails=np.stack([first, second], axis=1)[order].astype(np.int32),
-        scores=scores[order],
-        made=made[order].astype(np.int32),
-        n_words=items[:, 2].max(keepdims=True),
-        chain=chain[order].astype(np.int32),
-    )
-    return graphs, order
 
 
 _EMPTY = Hypergraphs(

@@ -1,24 +1,28 @@
-"""Weights of features of fragments (see `fragments`), and the scores that they give to trees."""
+"""Weights of features of fragments (see `features`), and the grammars whose trees they score."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import StructlearnError
 from ...learning.stored import Stored
-from ..chart.hypergraph import Floats, Hypergraphs, Mask
+from ..chart.hypergraph import Floats, Hypergraphs, Mask, Refinement, Scorer
 from ..latent.model import (
     STORAGES,
     Entries,
+    LatentGrammar,
     check_storage,
     from_signed,
     signed,
 )
 from ..spans import _features as _span_features
+from ..spans.features import SpanWeights
+from ..spans.model import SpanGrammar
 from ..spans.word_attributes import are_hashes, hashes_of, without
 from ..treebank.symbols import BINARIZATIONS, Symbols
 from . import _features as _fragments
@@ -164,10 +168,13 @@ class FragmentScorer:
             above[making[own], column] = self._table.find(keys)
         return FragmentPlaces(forests, local, above)
 
-    def scores(self, sentences: Sentences, graphs: Hypergraphs) -> tuple[FragmentForests, Floats]:
-        """The forests, refined as the features ask, and the score of each edge, float64 (E)."""
+    def scores(
+        self, sentences: Sentences, tokens: Sequence[Any] | None, graphs: Hypergraphs
+    ) -> Refinement:
+        """Refine the forests as the features ask, and score their edges. tokens: not read."""
         places = self.places(sentences, graphs)
-        return places.forests, places.scores(self.weights.values)
+        forests = places.forests
+        return Refinement(forests.graphs, forests.edges, places.scores(self.weights.values))
 
 
 @dataclass
@@ -195,3 +202,45 @@ class FragmentPlaces:
         by_site = np.bincount(rows[has], by_edge[has], len(self.local)).astype(np.float64)
         found = _span_features.scattered(self.local, by_site, size)
         return found + _span_features.scattered(self.above, by_edge, size)
+
+
+class FragmentGrammar(SpanGrammar):
+    """A span grammar whose trees are also scored by features of fragments.
+
+    fragments: weights of these features. None: no such features. For the rest see `SpanGrammar`.
+    Raises StructlearnError as `SpanGrammar`, and for features of trees binarised differently.
+    """
+
+    parts: ClassVar[dict[str, Any]] = {"features": SpanWeights, "fragments": FragmentWeights}
+
+    def __init__(
+        self,
+        grammar: LatentGrammar,
+        weight: float = 1.0,
+        features: SpanWeights | None = None,
+        temperature: float = 1.0,
+        fragments: FragmentWeights | None = None,
+    ):
+        self.fragments = fragments
+        super().__init__(grammar, weight, features, temperature)
+        if fragments is not None and fragments.binarization != self.binarization:
+            problem = f"features of trees binarised to the {fragments.binarization}"
+            raise StructlearnError("SL433", problem=problem)
+
+    def scorers(self) -> list[Scorer]:
+        fragments = [] if self.fragments is None else [FragmentScorer(self.fragments, self.symbols)]
+        return [*super().scorers(), *fragments]
+
+    def description(self) -> list[str]:
+        lines = super().description()
+        if self.fragments is not None:
+            known = f"{len(self.fragments.vocabulary):,} words known"
+            n_weights = f"{self.fragments.n_weights:,} of them with weights other than zero"
+            lines.append(f"  {len(self.fragments):,} features of fragments, {n_weights}, {known}")
+        return lines
+
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
+        version, fields = super().to_fields()
+        if self.fragments is not None:
+            fields["fragments"] = self.fragments.to_fields()[1]
+        return version, fields

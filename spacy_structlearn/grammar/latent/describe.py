@@ -11,14 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import nlargest
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spans.model import SpanGrammar
+from ..treebank.symbols import Symbols
 from .model import LatentGrammar, Level
 
-Grammar = LatentGrammar | SpanGrammar
+
+class ScoredGrammar(Protocol):
+    """A latent grammar whose trees are scored again, such as `spans.model.SpanGrammar`."""
+
+    grammar: LatentGrammar
+
+    @property
+    def is_empty(self) -> bool: ...
+
+    @property
+    def symbols(self) -> Symbols: ...
+
+    def description(self) -> list[str]: ...
+
+
+Grammar = LatentGrammar | ScoredGrammar
 SMALLEST = 1e-4  # words that are less probable are not shown, unless all are
 _LARGEST = 1.001  # of probabilities, with what float32 has added to them
 _ROUNDED = 0.1  # what storage, and leaving out what is small, can change of a sum of probabilities
@@ -43,17 +59,8 @@ def describe(grammar: Grammar) -> str:
     ]
     if is_conditional(base):
         lines.append("conditional: beside words and productions are weights, no probabilities")
-    if isinstance(grammar, SpanGrammar):
-        own = f"{grammar.weight:.3g} times the score of the grammar"
-        lines.append(f"span scores: trees are scored again, and {own} is added")
-        if grammar.features is not None:
-            known = f"{len(grammar.features.vocabulary):,} words known"
-            lines.append(f"  {grammar.features.n_weights:,} weights of span features, {known}")
-        if grammar.fragments is not None:
-            fragments = grammar.fragments
-            known = f"{len(fragments.vocabulary):,} words known"
-            counts = f"{len(fragments):,} features of fragments, {fragments.n_weights:,} of them"
-            lines.append(f"  {counts} with weights other than zero, {known}")
+    if not isinstance(grammar, LatentGrammar):
+        lines += grammar.description()
     for what, names, first in (
         ("tags", symbols.tags, 0),
         ("phrases", symbols.phrases, symbols.n_tags),
@@ -66,7 +73,7 @@ def describe(grammar: Grammar) -> str:
 
 def _base(grammar: Grammar) -> LatentGrammar:
     """The latent grammar in it."""
-    return grammar.grammar if isinstance(grammar, SpanGrammar) else grammar
+    return grammar if isinstance(grammar, LatentGrammar) else grammar.grammar
 
 
 def is_conditional(grammar: Grammar) -> bool:

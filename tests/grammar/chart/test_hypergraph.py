@@ -1,6 +1,6 @@
 """Hypergraphs: the kernel against enumeration, forests as hypergraphs, and the closest trees."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import pairwise, product
 
 import numpy as np
@@ -27,7 +27,6 @@ from spacy_structlearn.grammar.chart.hypergraph import (
     BRACKET_COST,
     LIKELIER,
     Hypergraphs,
-    from_forest,
 )
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank.symbols import binarize
@@ -103,8 +102,8 @@ def equal(a, b):
 
 
 # --- kernel --------------------------------------------------------------------------------------
-@settings(max_examples=100, deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 7), st.sampled_from([0.0, 0.3]))
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([0.0, 0.3]))
 def test_inside_outside_and_best_are_those_of_all_trees(seed, n_nodes, impossible):
     rng = np.random.default_rng(seed)
     parts = [random_graph(rng, n_nodes, 2), random_graph(rng, 4), random_graph(rng, 1)]
@@ -183,13 +182,13 @@ def chain_graph(n):
 
 
 def test_large_hypergraphs():
-    graph = chain_graph(200_000)
+    graph = chain_graph(20_000)
     log_z, posteriors = graph.inside_outside(graph.scores)
-    assert log_z[0] == pytest.approx(200_000 * np.log(2))
+    assert log_z[0] == pytest.approx(20_000 * np.log(2))
     np.testing.assert_allclose(posteriors, 0.5, rtol=1e-9)
     value, mask = graph.best(graph.scores)
     assert value[0] == 0
-    assert mask.sum() == 200_000
+    assert mask.sum() == 20_000
     [(score, edges)] = graph.k_best(graph.scores, 1)[0]
     assert score == 0
     np.testing.assert_array_equal(edges, np.flatnonzero(mask))
@@ -319,27 +318,6 @@ def test_the_layout():
         elif made >= 0:
             assert (tails == [-1, -1]) == is_tag[made]
     assert (graphs.chain >= 0).any()
-
-
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_forests_of_the_kernel_are_those_of_numpy(shape, several):
-    grammar, _, _ = forests(shape=shape)
-    grammars = [grammar, grammar] if several else [grammar]
-    parser = ChartParser(grammars, decoder="variational", thresholds=NEVER)
-    sentences = [["w0", "w1", "w2"], ["w3"], [], ["w1"] * 9, ["w5", "w4"]]
-    graphs, numbers = parser.forests(sentences)
-    expected = []
-    with parser._charts.borrowed() as chart:
-        for number in numbers:
-            words = [sentences[number]]
-            scores = parser._scores(words, [None], np.inf)
-            expected.append(chart.forest(parser._parser, *scores))
-    parts = Hypergraphs.joined(
-        [from_forest(forest, grammar.symbols.n_tags)[0] for forest in expected]
-    )
-    scale = 1 / len(grammars)
-    equal(graphs, replace(parts, scores=scale * parts.scores))
 
 
 def test_forests_are_joined_and_selected():

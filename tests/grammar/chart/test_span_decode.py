@@ -30,6 +30,7 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart import decode
 from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.latent.em import treebank_grammar
+from spacy_structlearn.grammar.spans import model
 from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.trees.parse import calibrate
@@ -59,7 +60,11 @@ class Toy:
 
 def span_parser(grammar, network=None, weight=1.0, temperature=1.0, **settings):
     span_grammar = SpanGrammar(grammar, weight, None, temperature)
-    return ChartParser(span_grammar, network=network, **{"thresholds": NEVER, **settings})
+    return ChartParser(
+        span_grammar,
+        scorers=[] if network is None else [network],
+        **{"thresholds": NEVER, **settings},
+    )
 
 
 def same(a, b, atol=1e-6):
@@ -550,10 +555,6 @@ def test_one_parser_in_several_threads(any_parser):
 def test_what_cannot_parse_together():
     grammar = random_grammar(0)
     span_grammar = SpanGrammar(grammar)
-    for grammars in (grammar, [grammar, grammar]):
-        for decoder in DECODERS:
-            with pytest.raises(StructlearnError, match="SL426"):
-                ChartParser(grammars, network=Toy(), decoder=decoder)
     for grammars in ([span_grammar], [span_grammar, grammar], [grammar, span_grammar]):
         with pytest.raises(StructlearnError, match="SL426"):
             ChartParser(grammars)
@@ -565,10 +566,10 @@ def test_what_cannot_parse_together():
 
 def test_linear_scores_of_the_grammar_and_of_a_network_are_added(monkeypatch):
     grammar, words, _ = few_trees(4, 30, **SMALL)
-    monkeypatch.setattr(decode, "LinearScorer", lambda features: features)
+    monkeypatch.setattr(model, "LinearScorer", lambda features: features)
     span_grammar = SpanGrammar(grammar)
     span_grammar.features = Toy(seed=7)
-    parser = ChartParser(span_grammar, network=Toy(seed=8), thresholds=NEVER)
+    parser = ChartParser(span_grammar, scorers=[Toy(seed=8)], thresholds=NEVER)
 
     class Sum(Toy):
         def score(self, *item):
