@@ -578,7 +578,7 @@ cdef int read_tree(const Coarse* c, Work* w, const int32_t* items, const int32_t
     cdef Forest* f = &w.f
     cdef Packed* p = &w.packed
     cdef Py_ssize_t v, e
-    cdef int cell = -1, item, left, right, x, symbol
+    cdef int cell = -1, item, left, right, pair, x, symbol
     cdef const int32_t* own
     f.n_cells = f.n_items = f.n_groups = f.n_edges = f.n_unaries = f.n_roots = 0
     for v in range(n_nodes):
@@ -620,8 +620,8 @@ cdef int read_tree(const Coarse* c, Work* w, const int32_t* items, const int32_t
             f.item_cell[item] = cell
             f.n_items += 1
             if right >= 0:
-                x = f.item_symbol[left] * c.n_symbols + f.item_symbol[right]
-                for x in range(c.pairs[x], c.pairs[x + 1]):
+                pair = f.item_symbol[left] * c.n_symbols + f.item_symbol[right]
+                for x in range(c.pairs[pair], c.pairs[pair + 1]):
                     if c.rules[3 * x] == symbol:
                         f.group_rule[f.n_groups] = x
                 f.group_parent[f.n_groups] = item

@@ -1,13 +1,13 @@
-"""Forests of sentences as hypergraphs, over which log-linear models of trees are computed.
+"""Packed forests of sentences as hypergraphs, and log-linear models of their trees.
 
-Huang & Chiang (2005), section 2, and Li & Eisner (2009): a node stands for a symbol over a span, an
-edge for a production that makes it, and a tree is a derivation of the last node. What the cascade
-of a latent grammar leaves of a sentence is such a forest, without substates; over its trees,
+Huang & Chiang (2005), section 2, and Li & Eisner (2009): a node is a symbol over a span, an edge is
+a production that makes it, and a tree is a derivation of the last node. What the cascade of a
+latent grammar leaves of a sentence is such a forest, without substates. Over its trees,
 
     log P(tree | words) = sum of the scores of its edges - log Z
 
-Over each span stand a lower and an upper node of each phrase (see `_chart.pyx`): the upper one is
-made of the lower one of the same symbol or by a unary production.
+Each span has a lower and an upper node of each phrase (see `_chart.pyx`). The upper node is made of
+the lower node of the same symbol, or by a unary production.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from . import _hypergraph
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 FLOOR = 1e-30  # of posteriors, before their logarithm is taken
-# What a bracket must gain to be worth it. Those that are likelier than not never cross each other,
-# so that all of them are in the tree; with less, some come together that hardly any tree has.
+# The cost of a bracket. Brackets with a posterior above one half never cross each other, so all of
+# them are in the tree. With a lower cost, brackets would be combined that hardly any tree has.
 BRACKET_COST = 0.5
-LIKELIER = 1e-3  # times the posterior of an edge: which of two trees with the same brackets it is
-# What the tree closest to a gold tree is to have, and what not.
+LIKELIER = 1e-3  # times the posterior of an edge: breaks ties of trees with the same brackets
+# Gains of brackets and tags in the search for the tree closest to a gold tree.
 GOLD_BRACKET, WRONG_BRACKET, GOLD_TAG, TIE = 1.0, -0.6, 0.1, 1e-4
 
 
@@ -42,14 +42,17 @@ GOLD_BRACKET, WRONG_BRACKET, GOLD_TAG, TIE = 1.0, -0.6, 0.1, 1e-4
 class Hypergraphs:
     """Forests of several sentences, one after another; nodes and edges are numbered in each.
 
-    items: int32 (I, 3), symbol, start and end of each tag and phrase, of narrow spans first.
-    item_offsets, node_offsets, edge_offsets: int64 (s + 1), where those of each sentence begin.
-    begins: int32 (nodes + s), of each sentence the first edge of each node and, once more, their
-    end. tails: int32 (E, 2), the nodes below each edge, -1 for none; they come before its head.
-    scores: float64 (E), of the edges, by the grammar, in nats. made: int32 (E), the item, of all,
-    that an edge makes: a tag, the lower node of a phrase, or the upper one by a unary production;
-    -1 where a node is only taken over, or is the root. n_words: int32 (s). chain: int32 (E), the
-    place of a unary production in `Rules.unary`, -1 of other edges.
+    items: symbol, start and end of each tag and phrase, narrow spans first, int32 (I, 3).
+    item_offsets, node_offsets, edge_offsets: where those of each sentence begin, int64 (s + 1).
+    begins: of each sentence the first edge of each node, and the end of its edges,
+        int32 (nodes + s).
+    tails: the nodes below each edge, -1 for none, int32 (E, 2). They precede its head.
+    scores: of the edges by the grammar, in nats, float64 (E).
+    made: the item, counted over all sentences, that an edge makes, int32 (E): a tag, the lower node
+        of a phrase, or the upper node by a unary production; -1 for the edge from the lower to the
+        upper node of a phrase, and for edges of the root.
+    n_words: int32 (s).
+    chain: the place of a unary production in `Rules.unary`, -1 for other edges, int32 (E).
     """
 
     items: NDArray[np.int32]
@@ -68,7 +71,7 @@ class Hypergraphs:
 
     @classmethod
     def joined(cls, parts: Sequence[Hypergraphs]) -> Hypergraphs:
-        """All in one, in this order."""
+        """Concatenate forests."""
         if not parts:
             return _EMPTY
 
@@ -89,7 +92,7 @@ class Hypergraphs:
         )
 
     def select(self, sentences: Sequence[int] | NDArray[np.integer]) -> Hypergraphs:
-        """Those of these sentences, in this order."""
+        """Return the forests of some sentences, in this order."""
         return Hypergraphs.joined([self._one(int(sentence)) for sentence in sentences])
 
     def _one(self, x: int) -> Hypergraphs:
@@ -122,19 +125,18 @@ class Hypergraphs:
 
     @cached_property
     def heads(self) -> NDArray[np.int64]:
-        """The node that each edge makes, counted through all sentences, int64 (E)."""
-        # Between two sentences stands the end of one and the begin of the next.
+        """The node that each edge makes, counted over all sentences, int64 (E)."""
+        # Between two sentences are the end of one and the begin of the next.
         between = self.node_offsets[1:-1] + np.arange(len(self) - 1)
         sizes = np.delete(np.diff(self.begins), between)
         return np.repeat(np.arange(len(sizes)), sizes)
 
     @cached_property
     def node_items(self) -> NDArray[np.int32]:
-        """The item of each node, of all, int32 (N); -1 for roots.
+        """The item of each node, counted over all sentences, int32 (N); -1 for roots.
 
-        It is what the edges of the node make; the upper node of a phrase that only takes over the
-        lower one has the item of that, and a lower node that nothing makes has the item of the
-        upper one.
+        This is the item that the edges of the node make. An upper node that is only made of its
+        lower node has the item of the latter, and a lower node without edges that of the upper one.
         """
         lasts = self.node_offsets[1:] - 1
         n_nodes, heads = int(self.node_offsets[-1]), self.heads
@@ -153,7 +155,7 @@ class Hypergraphs:
         return items
 
     def thinned(self, kept: Mask) -> Hypergraphs:
-        """The same nodes with some of the edges. kept: which, a mask (E)."""
+        """Return the same nodes with some of the edges. kept: a mask (E)."""
         ends = np.zeros(int(self.node_offsets[-1]) + 1, dtype=np.int64)
         np.cumsum(np.bincount(self.heads[kept], minlength=len(ends) - 1), out=ends[1:])
         sizes = np.diff(self.node_offsets) + 1
@@ -170,20 +172,20 @@ class Hypergraphs:
         )
 
     def edge_scores(self, item_scores: Floats, weight: float) -> Floats:
-        """weight times the grammar's score of an edge, and the score of the item that it makes.
+        """Add the scores of the items that edges make to the grammar's scores times the weight.
 
-        item_scores: float64 (I). RETURNS: float64 (E). Raises StructlearnError unless there
-        is a score for each item, each of them a number or -inf.
+        item_scores: float64 (I). Returns float64 (E). Raises StructlearnError unless there is a
+        score for each item, and each is a number or -inf.
         """
         item_scores = np.asarray(item_scores, dtype=np.float64)
         sound = item_scores.shape == (len(self.items),)
         if not sound or not (item_scores < np.inf).all():
             raise StructlearnError("SL425", shape=item_scores.shape, wanted=(len(self.items),))
-        # The last one, of an edge that makes nothing, is 0.
+        # The last score, 0, is that of edges that make nothing.
         return weight * self.scores + np.append(item_scores, 0.0)[self.made]
 
     def inside_outside(self, scores: Floats) -> tuple[Floats, Floats]:
-        """log Z of each sentence and the posterior of each edge: float64 (s) and (E).
+        """Return log Z of each sentence and the posterior of each edge, float64 (s) and (E).
 
         scores: float64 (E), of the edges. Where no tree has a score above -inf, log Z is -inf and
         the posteriors are 0.
@@ -191,39 +193,18 @@ class Hypergraphs:
         return _hypergraph.inside_outside(*self._structure, _doubles(scores))
 
     def item_posteriors(self, posteriors: Floats) -> Floats:
-        """The expected number of each item, float64 (I). posteriors: float64 (E), of the edges."""
+        """Return the expected number of each item, float64 (I). posteriors: (E)."""
         own = self.made >= 0
-        # Of nothing NumPy counts integers.
+        # NumPy counts integers if there is nothing to count.
         return np.bincount(self.made[own], posteriors[own], len(self.items)).astype(np.float64)
 
     def best(self, scores: Floats) -> tuple[Floats, Mask]:
-        """The score of the best tree of each sentence, float64 (s), and its edges, a mask (E).
+        """Return the score of the best tree of each sentence, float64 (s), and its edges, a mask.
 
-        scores: float64 (E), of the edges. Of equally good edges the first one is taken; where the
-        score is -inf no edge is marked.
+        scores: of the edges, float64 (E). The first of equally good edges is taken. Where the score
+        is -inf no edge is marked.
         """
         return _hypergraph.best(*self._structure, _doubles(scores))
-
-    def decode(
-        self,
-        scores: Floats,
-        decoder: str,
-        symbols: Symbols | None = None,
-        sources: NDArray[np.integer] | None = None,
-    ) -> tuple[Mask, Floats, Floats]:
-        """The edges of the best trees, a mask (E), and what `inside_outside` gives for `scores`.
-
-        decoder: "viterbi", the tree of highest probability; as there are no substates this is also
-        "variational", the largest product of the posteriors of edges over those of their heads.
-        "max_rule_sum", the largest sum of the posteriors of productions; "max_rule_product", the
-        largest product of them. "labelled_recall", the largest sum of the posteriors of tags and
-        brackets (Goodman 1996), of which each costs one half, so that precision counts too; for it
-        alone, symbols: those of the grammar. sources: of forests whose nodes were split (see
-        `annotation`), (E), of what each edge is a copy: a production is then all copies of one.
-        """
-        log_z, posteriors = self.inside_outside(scores)
-        gains = self.gains(scores, posteriors, decoder, symbols, sources)
-        return self.best(gains)[1], log_z, posteriors
 
     def gains(
         self,
@@ -234,9 +215,21 @@ class Hypergraphs:
         sources: NDArray[np.integer] | None = None,
         logs: Floats | None = None,
     ) -> Floats:
-        """What each edge adds to the sum that a decoder makes the largest, float64 (E).
+        """Return what each edge adds to the sum that a decoder maximizes, float64 (E).
 
-        scores, posteriors: float64 (E), of the edges. decoder, symbols, sources: see `decode`.
+        scores: of the edges, float64 (E).
+        posteriors: of the edges, float64 (E).
+        decoder: one of
+            "viterbi", the most probable tree. As there are no substates this is also
+            "variational", the largest product of the posteriors of edges given their heads;
+            "max_rule_sum", the largest sum of the posteriors of productions;
+            "max_rule_product", the largest product of the posteriors of productions;
+            "labelled_recall", the largest sum of the posteriors of tags and brackets (Goodman
+            1996), each bracket less one half, so that precision counts too.
+        symbols: of the grammar, for labelled recall.
+        sources: the edge that each edge is a copy of, (E), in forests whose nodes were split (see
+            `fragments.annotation`). A production is then all copies of an edge together.
+        logs: logarithms of the posteriors. None: computed.
         """
         if decoder in ("viterbi", "variational"):
             return scores
@@ -246,7 +239,7 @@ class Hypergraphs:
                 raise ValueError("labelled recall asks which symbols are phrases")
             symbol, gain = self.items[:, 0], self.item_posteriors(own)
             gain[symbol >= symbols.n_tags] -= BRACKET_COST
-            # What is left out of the trees that come back.
+            # These symbols are not brackets of the trees that the parser returns.
             last = symbols.n_tags + symbols.n_phrases
             gain[(symbol >= last) | (symbol == symbols.inserted_root)] = 0.0
             gain = np.append(gain, 0.0)[self.made] + LIKELIER * posteriors
@@ -255,20 +248,20 @@ class Hypergraphs:
         if decoder == "max_rule_product":
             gain = np.log(np.maximum(posteriors, FLOOR)) if logs is None else logs
         production = self.made >= 0
-        # The root's edges are productions too.
+        # The edges of the root are productions too.
         last = self.node_offsets[1:] + np.arange(len(self))
         for begin, end in zip(
             self.edge_offsets[:-1] + self.begins[last - 1], self.edge_offsets[1:], strict=True
         ):
             production[begin:end] = True
-        # What is in no tree is to be in none still.
+        # Edges that are in no tree stay out.
         return np.where(np.isneginf(scores), -np.inf, np.where(production, gain, 0.0))
 
     def k_best(self, scores: Floats, k: int) -> list[list[tuple[float, NDArray[np.int64]]]]:
-        """The score of each of the k best trees of each sentence and its edges, best first.
+        """Return the scores and edges of the k best trees of each sentence, best first.
 
-        scores: float64 (E), of the edges. There are fewer if there are no more trees with a score
-        above -inf. Huang & Chiang (2005), algorithm 2.
+        scores: of the edges, float64 (E). There may be fewer trees with a score above -inf. Huang &
+        Chiang (2005), algorithm 2.
         """
         return [
             [(score, edges + first) for score, edges in _KBest(part, own, k).trees()]
@@ -279,12 +272,12 @@ class Hypergraphs:
         ]
 
     def closest(self, gold: Sequence[Tree], symbols: Symbols) -> Mask:
-        """The edges of the tree of each forest that is closest to its gold tree, a mask (E).
+        """Return the edges of the tree of each forest that is closest to its gold tree, a mask (E).
 
-        As in reranking (Charniak & Johnson 2005): the tree with the largest sum of 1 for a gold
-        bracket, -0.6 for a wrong one, and 0.1 for a gold tag; of equally good ones the likeliest.
-        A label counts once a span, and the root not at all. Raises ValueError unless there is a
-        tree for each forest.
+        As in reranking (Charniak & Johnson 2005). The closest tree has the largest sum of 1 for
+        each gold bracket, -0.6 for each wrong one, and 0.1 for each gold tag; ties are broken by
+        probability. A label counts once a span, and the root does not count. Raises ValueError
+        unless there is a tree for each forest.
         """
         if len(gold) != len(self):
             raise ValueError(f"{len(gold)} trees for {len(self)} forests")
@@ -297,7 +290,7 @@ class Hypergraphs:
         n_tags, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
         right: list[int] = []
         for x, tree in enumerate(gold):
-            # A phrase was inserted below the root only where it has several children.
+            # A phrase is inserted below the root only if the root has several children.
             spans = tree.spans()[len(tree.children) < 2 :]
             own = [(symbols.phrase_index.get(label, -1), i, j) for label, i, j in spans]
             tags = enumerate(tree.tags())
@@ -323,8 +316,8 @@ class Hypergraphs:
 class _KBest:
     """The k best derivations of one hypergraph.
 
-    Bottom up each node gets its k best, of which each is known by an edge and the ranks of the
-    derivations of its tails (Huang & Chiang 2005, algorithm 2).
+    The k best derivations of each node are found bottom up. Each is stored as an edge and the ranks
+    of the derivations of its tails (Huang & Chiang 2005, algorithm 2).
     """
 
     def __init__(self, graph: Hypergraphs, scores: Floats, k: int):
@@ -339,7 +332,7 @@ class _KBest:
             self.best.append(self._rank(first, end))
 
     def trees(self) -> Iterator[tuple[float, NDArray[np.int64]]]:
-        """The score and the edges of each derivation of the last node, best first."""
+        """Yield the score and the edges of each derivation of the last node, best first."""
         for score, edge, ranks in self.best[-1]:
             edges = []
             stack = [(edge, ranks)]
@@ -378,7 +371,10 @@ class _KBest:
 
 
 def together(posteriors: Floats, sources: NDArray[np.integer] | None) -> Floats:
-    """The posteriors of productions, float64 (E). posteriors: of edges; sources: see `decode`."""
+    """Return the posteriors of productions, float64 (E), from those of edges.
+
+    sources: see `Hypergraphs.gains`.
+    """
     return posteriors if sources is None else np.bincount(sources, posteriors)[sources]
 
 
