@@ -51,6 +51,7 @@ from spacy_structlearn.grammar.chart._structures cimport (
     Fine,
     Forest,
     Packed,
+    TagRules,
     Work,
     by_start,
 )
@@ -314,29 +315,17 @@ cdef class Grammar:
         c.place_begin = self._ints(np.append(begin, len(order)))
         c.place_parent = self._ints(a[order])
         c.place_value = self._floats(value[order])
-        tags = np.arange(n_tags + 1)
-        for which in range(3):
-            if which == 0:
-                chosen, key, other = (left < n_tags) & (d >= 0), left, d
-            elif which == 1:
-                chosen, key, other = (b >= 0) & (right < n_tags), right, b
-            else:
-                chosen, key, other = (left < n_tags) & (right < n_tags), left, right
-            order = np.flatnonzero(chosen)[np.argsort(key[chosen], kind="stable")]
-            begin = np.searchsorted(key[order], tags)
-            pairs = np.column_stack([a[order], other[order]])
-            if which == 0:
-                c.tag_nt_begin = self._ints(begin)
-                c.tag_nt = self._ints(pairs)
-                c.tag_nt_value = self._floats(value[order])
-            elif which == 1:
-                c.nt_tag_begin = self._ints(begin)
-                c.nt_tag = self._ints(pairs)
-                c.nt_tag_value = self._floats(value[order])
-            else:
-                c.tag_tag_begin = self._ints(begin)
-                c.tag_tag = self._ints(pairs)
-                c.tag_tag_value = self._floats(value[order])
+        left_tag, right_tag = left < n_tags, right < n_tags
+        self._set_tag_rules(&c.tag_nt, left_tag & ~right_tag, left, a, d, value)
+        self._set_tag_rules(&c.nt_tag, ~left_tag & right_tag, right, a, b, value)
+        self._set_tag_rules(&c.tag_tag, left_tag & right_tag, left, a, right, value)
+
+    cdef _set_tag_rules(self, TagRules* rules, mask, tag, parent, other, value):
+        """Sort the rules of a mask by their tag."""
+        order = np.flatnonzero(mask)[np.argsort(tag[mask], kind="stable")]
+        rules.begins = self._ints(np.searchsorted(tag[order], np.arange(self.coarse.n_tags + 1)))
+        rules.pairs = self._ints(np.column_stack([parent[order], other[order]]))
+        rules.values = self._floats(value[order])
 
 
 def _check_symbols(n_tags, n_phrases, n_symbols, binary, unary, root):

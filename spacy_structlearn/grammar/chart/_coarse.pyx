@@ -15,6 +15,7 @@ from spacy_structlearn.grammar.chart._structures cimport (
     UNPARSED,
     Coarse,
     Forest,
+    TagRules,
     Work,
     by_end,
     by_start,
@@ -35,7 +36,7 @@ from spacy_structlearn.kernels.vectors cimport (
 
 
 cdef int reserve_chart(Work* w, const Coarse* g, int n) noexcept nogil:
-    """Room for a sentence of n words."""
+    """Allocate the chart of a sentence of n words."""
     cdef size_t cells = <size_t>n * (n + 1) // 2
     cdef int size
     if n > w.chart_words:
@@ -81,13 +82,46 @@ cdef int reserve_chart(Work* w, const Coarse* g, int n) noexcept nogil:
     return 0
 
 
+cdef inline void add_tags(const TagRules* r, const Work* w, int n_tags, int i, float factor,
+                          const float* child, float* lower) noexcept nogil:
+    """Add the rules with a tag of word i to the inside scores. child: scores of the other child."""
+    cdef int u, t, x
+    cdef float f
+    for u in range(w.n_tags[i]):
+        t = w.tags[i * n_tags + u]
+        f = w.tag_value[i * n_tags + t] * factor
+        for x in range(r.begins[t], r.begins[t + 1]):
+            lower[r.pairs[2 * x]] += f * r.values[x] * child[r.pairs[2 * x + 1]]
+
+
+cdef inline void push_tags(const TagRules* r, Work* w, int n_tags, int i, float factor, const float* lower,
+                           const float* child, float* out) noexcept nogil:
+    """Add the rules with a tag of word i to the outside scores of the tag and of the other child.
+
+    lower: outside scores of the parents. child, out: inside and outside scores of the other child.
+    """
+    cdef int u, t, x
+    cdef float tag, value, f
+    for u in range(w.n_tags[i]):
+        t = w.tags[i * n_tags + u]
+        tag = w.tag_value[i * n_tags + t]
+        value = 0.0
+        for x in range(r.begins[t], r.begins[t + 1]):
+            f = factor * r.values[x] * lower[r.pairs[2 * x]]
+            value += f * child[r.pairs[2 * x + 1]]
+            out[r.pairs[2 * x + 1]] += f * tag
+        w.tag_outside[i * n_tags + t] += value
+
+
 cdef int inside_coarse(const Coarse* g, Work* w, int n, const float* lexicon, int stride) noexcept nogil:
-    """Fill `lower`, `upper`, `exponent` for a sentence; lexicon: (n, >= n_tags), `stride` apart."""
-    cdef int i, j, k, a, b, t, u, x, r, e, best, pad = g.n_pad, n_nts = g.n_nts
+    """Compute the inside scores `lower`, `upper` and their `exponent`.
+
+    lexicon: scores of n words with all tags, in rows that are `stride` apart.
+    """
+    cdef int i, j, k, a, t, x, e, best, pad = g.n_pad, n_nts = g.n_nts
     cdef Py_ssize_t row
     cdef float* lower
     cdef float* upper
-    cdef const float* child
     cdef float value, largest, f
     for j in range(1, n + 1):
         for i in range(j - 1, -1, -1):
@@ -132,27 +166,13 @@ cdef int inside_coarse(const Coarse* g, Work* w, int n, const float* lexicon, in
                         value += g.parent_value[x] * w.m[g.parent_place[x]]
                     lower[a] = value
                 # a tag on the left, on the right, on both sides
-                child = w.upper_by_end + by_end(i + 1, j) * pad
-                for u in range(w.n_tags[i]):
-                    t = w.tags[i * g.n_tags + u]
-                    f = w.tag_value[i * g.n_tags + t] * w.factor[0]
-                    for x in range(g.tag_nt_begin[t], g.tag_nt_begin[t + 1]):
-                        lower[g.tag_nt[2 * x]] += f * g.tag_nt_value[x] * child[g.tag_nt[2 * x + 1]]
-                child = w.upper + by_start(n, i, j - 1) * pad
-                for u in range(w.n_tags[j - 1]):
-                    t = w.tags[(j - 1) * g.n_tags + u]
-                    f = w.tag_value[(j - 1) * g.n_tags + t] * w.factor[j - i - 2]
-                    for x in range(g.nt_tag_begin[t], g.nt_tag_begin[t + 1]):
-                        lower[g.nt_tag[2 * x]] += f * g.nt_tag_value[x] * child[g.nt_tag[2 * x + 1]]
+                add_tags(&g.tag_nt, w, g.n_tags, i, w.factor[0],
+                         w.upper_by_end + by_end(i + 1, j) * pad, lower)
+                add_tags(&g.nt_tag, w, g.n_tags, j - 1, w.factor[j - i - 2],
+                         w.upper + by_start(n, i, j - 1) * pad, lower)
                 if j == i + 2:
-                    child = w.tag_value + (j - 1) * g.n_tags
-                    for u in range(w.n_tags[i]):
-                        t = w.tags[i * g.n_tags + u]
-                        f = w.tag_value[i * g.n_tags + t] * w.factor[0]
-                        for x in range(g.tag_tag_begin[t], g.tag_tag_begin[t + 1]):
-                            lower[g.tag_tag[2 * x]] += (
-                                f * g.tag_tag_value[x] * child[g.tag_tag[2 * x + 1]]
-                            )
+                    add_tags(&g.tag_tag, w, g.n_tags, i, w.factor[0],
+                             w.tag_value + (j - 1) * g.n_tags, lower)
             memcpy(upper, lower, pad * 4)
             for x in range(g.unary_by_child[g.n_tags], g.n_unary):
                 upper[g.unary_rules[2 * x] - g.n_tags] += (
@@ -180,13 +200,12 @@ cdef float sentence_score_coarse(const Coarse* g, Work* w, int n) noexcept nogil
 
 
 cdef void outside_coarse(const Coarse* g, Work* w, int n) noexcept nogil:
-    """Leave O1 in `outside`, O0 in `outside_by_end` and the tags' in `tag_outside`."""
+    """Compute the outside scores O1 (`outside`), O0 (`outside_by_end`) and `tag_outside`."""
     cdef int i, j, k, a, t, u, x, s, length, pad = g.n_pad, n_nts = g.n_nts
     cdef float* upper  # O1
     cdef float* lower  # O0
-    cdef float* out
     cdef const float* child
-    cdef float value, f, tag
+    cdef float value
     cdef Py_ssize_t cells = <Py_ssize_t>n * (n + 1) // 2
     memset(w.outside, 0, <size_t>cells * pad * 4)
     memset(w.outside_by_end, 0, <size_t>cells * pad * 4)
@@ -244,48 +263,23 @@ cdef void outside_coarse(const Coarse* g, Work* w, int n) noexcept nogil:
             add_products(w.outside_by_end + by_end(i + 1, j) * pad, pad,
                          w.upper + by_start(n, i, i + 1) * pad, pad, w.w, g.n_right_pad,
                          w.factor, length - 1, g.n_left, g.n_right_pad)
-            child = w.upper_by_end + by_end(i + 1, j) * pad
-            out = w.outside_by_end + by_end(i + 1, j) * pad
-            for u in range(w.n_tags[i]):
-                t = w.tags[i * g.n_tags + u]
-                tag = w.tag_value[i * g.n_tags + t]
-                value = 0.0
-                for x in range(g.tag_nt_begin[t], g.tag_nt_begin[t + 1]):
-                    f = w.factor[0] * g.tag_nt_value[x] * lower[g.tag_nt[2 * x]]
-                    value += f * child[g.tag_nt[2 * x + 1]]
-                    out[g.tag_nt[2 * x + 1]] += f * tag
-                w.tag_outside[i * g.n_tags + t] += value
-            child = w.upper + by_start(n, i, j - 1) * pad
-            out = w.outside + by_start(n, i, j - 1) * pad
-            for u in range(w.n_tags[j - 1]):
-                t = w.tags[(j - 1) * g.n_tags + u]
-                tag = w.tag_value[(j - 1) * g.n_tags + t]
-                value = 0.0
-                for x in range(g.nt_tag_begin[t], g.nt_tag_begin[t + 1]):
-                    f = w.factor[length - 2] * g.nt_tag_value[x] * lower[g.nt_tag[2 * x]]
-                    value += f * child[g.nt_tag[2 * x + 1]]
-                    out[g.nt_tag[2 * x + 1]] += f * tag
-                w.tag_outside[(j - 1) * g.n_tags + t] += value
+            push_tags(&g.tag_nt, w, g.n_tags, i, w.factor[0], lower,
+                      w.upper_by_end + by_end(i + 1, j) * pad,
+                      w.outside_by_end + by_end(i + 1, j) * pad)
+            push_tags(&g.nt_tag, w, g.n_tags, j - 1, w.factor[length - 2], lower,
+                      w.upper + by_start(n, i, j - 1) * pad,
+                      w.outside + by_start(n, i, j - 1) * pad)
             if length == 2:
-                child = w.tag_value + (j - 1) * g.n_tags
-                out = w.tag_outside + (j - 1) * g.n_tags
-                for u in range(w.n_tags[i]):
-                    t = w.tags[i * g.n_tags + u]
-                    tag = w.tag_value[i * g.n_tags + t]
-                    value = 0.0
-                    for x in range(g.tag_tag_begin[t], g.tag_tag_begin[t + 1]):
-                        f = w.factor[0] * g.tag_tag_value[x] * lower[g.tag_tag[2 * x]]
-                        value += f * child[g.tag_tag[2 * x + 1]]
-                        out[g.tag_tag[2 * x + 1]] += f * tag
-                    w.tag_outside[i * g.n_tags + t] += value
+                push_tags(&g.tag_tag, w, g.n_tags, i, w.factor[0], lower,
+                          w.tag_value + (j - 1) * g.n_tags, w.tag_outside + (j - 1) * g.n_tags)
 
 
 cdef int build_forest(const Coarse* g, Work* w, int n, float z, float keep, float keep_edge,
                       const int32_t* gold) noexcept nogil:
     """List the items with a posterior of `keep` or more, and the edges with `keep_edge`.
 
-    gold: NULL, or for each (i, j) the topmost symbol of the tree that is to stay, the one that has
-    two children or a tag, and where these meet or, of one word, its tag; -1 for none.
+    gold: NULL, or for each (i, j) of the gold tree, which is kept: the topmost symbol, the symbol
+    that has two children or a tag, and where its children meet or the tag of the word; -1: none.
     """
     cdef Forest* f = &w.f
     cdef const int32_t* own = NULL

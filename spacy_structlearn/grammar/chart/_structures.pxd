@@ -36,6 +36,13 @@ cdef struct Fine:
     int widest  # the largest number of substates of a symbol
 
 
+cdef struct TagRules:
+    # Rules with a tag as a child, and probabilities of level 0.
+    const int32_t* begins  # (n_tags + 1), where those of each tag begin
+    const int32_t* pairs  # (.., 2), the parent and the other child
+    const float* values
+
+
 cdef struct Coarse:
     # Rules, and the grammar of level 0 by the kind of the children: nt a nonterminal, tag a tag.
     int n_symbols, n_tags, n_phrases, n_nts, n_pad  # n_pad: n_nts, as a multiple of 8
@@ -55,15 +62,8 @@ cdef struct Coarse:
     const int32_t* place_begin
     const int32_t* place_parent
     const float* place_value
-    const int32_t* tag_nt_begin  # by the tag, left: parent, right, value
-    const int32_t* tag_nt  # (.., 2)
-    const float* tag_nt_value
-    const int32_t* nt_tag_begin  # by the tag, right: parent, left, value
-    const int32_t* nt_tag
-    const float* nt_tag_value
-    const int32_t* tag_tag_begin  # by the left tag: parent, right tag, value
-    const int32_t* tag_tag
-    const float* tag_tag_value
+    TagRules tag_nt, nt_tag
+    TagRules tag_tag  # by the left tag
     const float* unary_value  # of unary_rules, level 0
     const float* root_value
     const float* binary_value
