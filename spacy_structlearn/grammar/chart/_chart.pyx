@@ -98,12 +98,15 @@ cdef struct Task:
 
 cdef int cascade(const Task* t, Work* w, int n, const float** lexicon, const int* strides,
                  int n_levels, float relax, float* z) noexcept nogil:
-    """Inside and outside of the last of `n_levels` levels. lexicon: one a level of `t.levels`."""
+    """Run the first `n_levels` levels; lexicon: word scores at each level of `t.levels`.
+
+    relax: times all thresholds.
+    """
     cdef int k, status
     cdef float keep
     if reserve_chart(w, t.coarse, n):
         return OUT_OF_MEMORY
-    if relax == 1.0:  # otherwise the chart is still there
+    if relax == 1.0:  # otherwise the chart is filled already
         inside_coarse(t.coarse, w, n, lexicon[0], strides[0])
         z[0] = sentence_score_coarse(t.coarse, w, n)
         w.z = z[0]
@@ -132,9 +135,9 @@ cdef int cascade(const Task* t, Work* w, int n, const float** lexicon, const int
 
 cdef int search(const Task* t, Work* w, int n, const float** lexicon, const int* strides,
                 float* z, int* n_levels) noexcept nogil:
-    """The cascade; with lower thresholds where nothing is left, then with fewer levels.
+    """Run the cascade; if nothing is left, with lower thresholds, then with fewer levels.
 
-    n_levels: of the cascade that went through.
+    n_levels: set to the number of levels that parsed the sentence.
     """
     cdef int status, levels
     n_levels[0] = t.n_levels
@@ -197,13 +200,14 @@ cdef int pack_sentence(const Task* t, Work* w, int n, const float** lexicon, con
 # for Python
 # ---------------------------------------------------------------------------------------------
 cdef class Grammar:
-    """A latent grammar, laid out for the kernel.
+    """A latent grammar as the kernel reads it, made by `decode.compile_grammar`.
 
-    symbols: (tags, phrases, all); rules: int32 (R, 3), (U, 2), (K,), see `symbols.Rules`; levels:
-    tuples of contiguous arrays (substates, offsets, binary, binary_offsets, unary, unary_offsets,
-    root, root_offsets, entries, entry_parent, entry_pair, entry_value), see `model.Level` and
-    `Fine`; coarse: the binary probabilities of level 0. `decode.compile_grammar` makes
-    it.
+    n_tags, n_phrases, n_symbols: numbers of symbols.
+    binary, unary, root: int32 (R, 3), (U, 2) and (K,), see `symbols.Rules`.
+    levels: tuples of contiguous arrays: substates, offsets, binary, binary_offsets, unary,
+        unary_offsets, root, root_offsets, entries, entry_parent, entry_pair, entry_value; see
+        `model.Level` and `Fine`.
+    coarse: the binary probabilities of level 0.
     """
 
     cdef Coarse coarse
@@ -338,7 +342,7 @@ def _check_symbols(n_tags, n_phrases, n_symbols, binary, unary, root):
         raise ValueError("rules of the wrong shape")
     for rules in (binary, unary, root):
         if rules.size and not 0 <= rules.min() <= rules.max() < n_symbols:
-            raise ValueError("a rule with a symbol that is none")
+            raise ValueError("a rule with an unknown symbol")
     for rules in (binary, unary):
         if len(rules) and rules[:, 0].min() < n_tags:
             raise ValueError("a tag has a rule")
@@ -387,18 +391,20 @@ def _check_begins(begins, parts, total):
 
 
 def _some(values):
-    """float32, contiguous, and not empty, so that a pointer can be taken; no copy if need be."""
+    """Return the values as contiguous float32, not empty, so that a pointer can be taken."""
     values = np.ascontiguousarray(values, dtype=np.float32)
     return values if len(values) else np.zeros(1, dtype=np.float32)
 
 
 cdef class Parser:
-    """Grammars with one set of symbols and rules, and how to parse with them; shared by threads.
+    """Grammars with the same symbols and rules, and settings of the cascade; threads share it.
 
-    grammars: the first runs the cascade over its `levels`, ascending, from 0; level `last` of each
-    scores the forest. keep: posteriors below which an item is left out after each level but
-    the last; edge_factor: productions, below keep * edge_factor. derivations: whether the edges of the
-    best derivation of each sentence are marked.
+    grammars: the first one runs the cascade, and all score its last forest.
+    levels: of the cascade, ascending from 0.
+    last: the level of each grammar that scores the forest.
+    keep: posteriors below which items are pruned after each level but the last.
+    edge_factor: productions are pruned below keep * edge_factor.
+    derivations: whether the edges of the best derivation of each sentence are marked.
     """
 
     cdef Task task
@@ -444,7 +450,7 @@ cdef class Parser:
             t.keep[k] = keep[k] if k < t.n_levels - 1 or k == 0 else 0.0
 
     cdef int check(self, list lexicon, list others, const int64_t[::1] offsets) except -1:
-        """Raise ValueError unless these are scores of the words of some sentences."""
+        """Raise ValueError unless there are scores of all words at all levels."""
         cdef Task* t = &self.task
         cdef Py_ssize_t k, rows, s, columns
         cdef const Fine* g
@@ -640,14 +646,18 @@ cdef class Chart:
 
     def coarse_forest(self, Grammar grammar not None, const float[:, ::1] lexicon,
                       const int32_t[:, :, ::1] gold, float keep, float keep_edge):
-        """The forest that the grammar of level 0 leaves of one sentence, as arrays.
+        """Return the forest that the grammar of level 0 leaves of one sentence, as arrays.
 
-        lexicon: float32 (n, tags or more). gold: int32 (n, n + 1, 3), see `build_forest`. keep,
-        keep_edge: posteriors below which items and edges are left out, those of the gold tree not.
-        RETURNS: log P(words), how many pairs of a span and a symbol have a score, and int32 arrays: cells (n, 5), each one's i, j and first item, group
-        and unary, with one more row for the ends; symbols of items; groups (n + 1, 3), parent,
-        rule, first edge, with one more row for the end; edges (n, 2); unaries (n, 3), parent,
-        child, rule; roots (n, 2), item and rule. None if the sentence has no parse.
+        lexicon: float32 (n, tags or more).
+        gold: int32 (n, n + 1, 3), see `build_forest`.
+        keep, keep_edge: posteriors below which items and edges are pruned, except those of the gold
+            tree.
+
+        Returns log P(words), the number of pairs of a span and a symbol that have a score, and
+        int32 arrays: cells (n + 1, 5): i, j, first item, group and unary, and a row for the ends;
+        symbols of items; groups (n + 1, 3): parent, rule, first edge, and a row for the end; edges
+        (n, 2); unaries (n, 3): parent, child, rule; roots (n, 2): item, rule. Returns None if the
+        sentence has no parse.
         """
         cdef const Coarse* c = &grammar.coarse
         cdef Work* w = &self.work

@@ -224,7 +224,7 @@ cdef void outside_coarse(const Coarse* g, Work* w, int n) noexcept nogil:
                         upper[s - g.n_tags] += g.root_value[x]
                     elif n == 1:
                         w.tag_outside[s] += g.root_value[x]
-            # Only of states without an inside score may the outside score be beyond all bounds.
+            # Outside scores are unbounded only for states whose inside score is zero.
             child = w.upper + by_start(n, i, j) * pad
             for a in range(n_nts):
                 upper[a] = upper[a] if child[a] > 0.0 else 0.0

@@ -61,7 +61,7 @@ cdef int reserve_numbers(Work* w, int n) noexcept nogil:
 
 
 cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
-    """Give every item its substates."""
+    """Allocate the scores of the substates of every item."""
     cdef Forest* f = &w.f
     cdef int item, size = g.widest * g.widest
     cdef Py_ssize_t n = 0
@@ -80,7 +80,7 @@ cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
 
 
 cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept nogil:
-    """Leave out what has less posterior in the pass before; everything moves down in place."""
+    """Remove items and edges with lower posteriors in the pass before, in place."""
     cdef Forest* f = &w.f
     cdef int cell, item, x, e, n_cells = 0, n_items = 0, n_groups = 0, n_edges = 0, n_unaries = 0
     cdef int begin_item, begin_group, begin_unary, begin_edge, item_from, item_to
@@ -132,7 +132,7 @@ cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept 
                 f.group_rule[n_groups] = f.group_rule[x]
                 f.group_edge[n_groups] = begin_edge
                 n_groups += 1
-                # Not before the bound at x + 1 has been read: n_groups <= x + 1.
+                # The bound at x + 1 has been read before, as n_groups <= x + 1.
                 f.group_edge[n_groups] = n_edges
         if n_items > begin_item:
             f.cell_i[n_cells] = f.cell_i[cell]
@@ -208,7 +208,7 @@ cdef inline void rule_outside(const Fine* g, int rule, float* block, const float
 
 
 cdef inline const float* rule_row(const Fine* g, int rule, int x, int n, float* block) noexcept nogil:
-    """P(x -> pair) for all pairs, in `block` if it is not there already."""
+    """Return P(x -> pair) of all pairs; those of a sparse block are written to `block`."""
     cdef int e
     if g.binary_offsets[rule] >= 0:
         return g.binary + g.binary_offsets[rule] + <int64_t>x * n
@@ -221,7 +221,7 @@ cdef inline const float* rule_row(const Fine* g, int rule, int x, int n, float* 
 
 cdef void enter_words(const Coarse* c, const Fine* g, Work* w, int cell, const float* lexicon,
                       int stride) noexcept nogil:
-    """The tags of a one-word cell get the scores of their word."""
+    """Set the inside scores of the tags of a one-word cell to those of the word."""
     cdef Forest* f = &w.f
     cdef int item, t, x, e, i = f.cell_i[cell]
     cdef float largest = 0.0, scale
@@ -319,7 +319,7 @@ cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lex
 
 
 cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcept nogil:
-    """Outside scores, and the posteriors of items, edges and unaries."""
+    """Compute outside scores, and the posteriors of items, edges and unaries."""
     cdef Forest* f = &w.f
     cdef int cell, x, y, e, parent, child, rule, nb, nc, n, item, first
     cdef float value, factor, q, inverse = 1.0 / z
@@ -337,12 +337,12 @@ cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcep
         first = f.cell_item[cell]
         while first < f.cell_item[cell + 1] and f.item_symbol[first] < c.n_tags:
             first += 1
-        # Only of states without an inside score may the outside score be beyond all bounds.
+        # Outside scores are unbounded only for states whose inside score is zero.
         for x in range(f.item_offset[f.cell_item[cell]], f.item_offset[f.cell_item[cell + 1]]):
             w.outside1[x] = w.outside1[x] if w.inside1[x] > 0.0 else 0.0
         e = f.item_offset[first]
         memcpy(w.outside0 + e, w.outside1 + e, (f.item_offset[f.cell_item[cell + 1]] - e) * 4)
-        # from above: phrases, then tags
+        # unaries from above: those over phrases, then those over tags
         for x in range(f.cell_unary[cell + 1] - 1, f.cell_unary[cell] - 1, -1):
             parent = f.unary_parent[x]
             child = f.unary_child[x]
@@ -522,7 +522,7 @@ cdef int pack_forest(const Coarse* c, Work* w) noexcept nogil:
         out[3 * item] = f.item_symbol[item]
         out[3 * item + 1] = f.cell_i[f.item_cell[item]]
         out[3 * item + 2] = f.cell_j[f.item_cell[item]]
-    # Numbers of edges two places behind their heads; summed up, each node's next place one behind.
+    # Counts of edges, two places after their heads; their sums are the next free places.
     begins = p.begins + p.n_begins
     memset(begins, 0, <size_t>(n_nodes + 2) * 4)
     for item in range(f.n_items):

@@ -224,19 +224,19 @@ cdef inline int reserve_unaries(Forest* f, int n) noexcept nogil:
 
 
 cdef inline Py_ssize_t by_start(int n, int i, int j) noexcept nogil:
-    """The row of (i, j), beside that of (i, j + 1)."""
+    """Return the row of (i, j), which is next to that of (i, j + 1)."""
     return <Py_ssize_t>i * n - <Py_ssize_t>i * (i - 1) // 2 + (j - i - 1)
 
 
 cdef inline Py_ssize_t by_end(int i, int j) noexcept nogil:
-    """The row of (i, j), beside that of (i + 1, j)."""
+    """Return the row of (i, j), which is next to that of (i + 1, j)."""
     return <Py_ssize_t>j * (j - 1) // 2 + i
 
 
 cdef inline int scale_cell(float* lower, float* upper, int n, int before) noexcept nogil:
-    """Let the largest be between 1 and 2. Returns the power of two of the cell.
+    """Scale the largest score to between 1 and 2. Return the power of two of the cell.
 
-    before: its power until now. A cell of zeros has NOTHING, so that no other is scaled by it.
+    before: its present power. A cell of zeros has NOTHING, so that no other cell is scaled by it.
     """
     cdef float largest = 0.0, x
     cdef int a, e

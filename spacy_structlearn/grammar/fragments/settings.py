@@ -22,7 +22,8 @@ class FragmentFeaturesSettings(Settings):
     templates: Sequence[str] | None = setting(
         None,
         help='Features, such as "RULE|PARENT" or "LABEL|WORD[first]", in the notation of '
-        "`grammar.fragments.features`. None: local substructures and the words at the ends of spans.",
+        "`grammar.fragments.features`. None: local substructures and the words at the ends of "
+        "spans.",
     )
     min_count: int = setting(
         2, ge=1, help="Features seen less often in the training data are left out."
