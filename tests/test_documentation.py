@@ -83,7 +83,8 @@ def test_everything_public_of_a_kernel_is_documented(path):
         for name, value in vars(module).items()
         if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
     }
-    assert own
+    # Those with declarations are for other kernels alone.
+    assert own or (PACKAGE / path).with_suffix(".pxd").exists()
     assert [name for name, value in own.items() if not value.__doc__] == []
 
 

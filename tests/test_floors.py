@@ -36,6 +36,15 @@ FLOORS = {
     "cli": 8,
     "__main__": 9,
 }
+# The same inside grammar.
+GRAMMAR = {
+    "treebank": 0,
+    "latent": 1,
+    "chart": 2,
+    "discriminative": 3,
+    "spans": 3,
+    "fragments": 4,
+}
 NO_SPACY = {room for room, floor in FLOORS.items() if floor < FLOORS["pipeline"]}
 LAYERS = {
     "spacy_structlearn.grammar.spans.bilstm",
@@ -97,6 +106,24 @@ def test_no_import_runs_upstairs(name):
             continue
         here, there = room(name), room(imported)
         assert there == here or FLOORS[there] < FLOORS[here], f"{name} imports {imported}"
+
+
+def grammar_room(name: str) -> str:
+    parts = name.split(".")
+    return parts[2] if len(parts) > 2 and parts[1] == "grammar" else ""
+
+
+def test_every_room_of_grammar_has_a_floor():
+    assert {grammar_room(name) for name in MODULES} - {""} == set(GRAMMAR)
+
+
+@pytest.mark.parametrize("name", [name for name in PYTHON if grammar_room(name)])
+def test_no_import_runs_upstairs_in_grammar(name):
+    here = grammar_room(name)
+    for imported in IMPORTS[name]:
+        there = grammar_room(imported)
+        if there in GRAMMAR:
+            assert there == here or GRAMMAR[there] < GRAMMAR[here], f"{name} imports {imported}"
 
 
 @pytest.mark.parametrize("name", [name for name in PYTHON if room(name) in NO_SPACY])

@@ -98,16 +98,25 @@ def test_every_kernel_is_built_and_again_when_its_header_changes():
     assert modules.keys() == kernels.keys()
     for source, path in kernels.items():
         assert modules[source]["name"] == source.removesuffix(".pyx").replace("/", ".")
-        assert modules[source].get("depends", []) == depends(path)
+        assert sorted(modules[source].get("depends", [])) == depends(path)
 
 
 def depends(path: Path) -> list[str]:
-    """The declarations and headers that a kernel includes."""
-    text = path.read_text(encoding="utf8")
-    found = []
-    for name in re.findall(r"^from spacy_structlearn\.kernels\.(\w+) cimport", text, re.MULTILINE):
-        found += [KERNELS / f"{name}.pxd", *headers(KERNELS / f"{name}.pxd")]
-    return [item.relative_to(ROOT).as_posix() for item in [*found, *headers(path)]]
+    """The declarations and headers that a kernel includes, its own first, in alphabetical order."""
+    declarations: set[Path] = set()
+    waiting = [path, path.with_suffix(".pxd")]
+    while waiting:
+        module = waiting.pop()
+        if module.suffix == ".pxd" and module.exists():
+            declarations.add(module)
+        if module.exists():
+            names = re.findall(
+                r"^from (spacy_structlearn\.[\w.]+) cimport", module.read_text("utf8"), re.M
+            )
+            found = {ROOT / f"{name.replace('.', '/')}.pxd" for name in names}
+            waiting += found - declarations
+    found = {header for declared in [path, *declarations] for header in headers(declared)}
+    return sorted(item.relative_to(ROOT).as_posix() for item in declarations | found)
 
 
 def headers(path: Path) -> list[Path]:

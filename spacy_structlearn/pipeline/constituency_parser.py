@@ -421,22 +421,24 @@ class ConstituencyParser(BatchTrainable):
 
                 held.parser = DerivationParser(parameters, **settings)
             else:
-                held.parser = ChartParser(parameters, network=self._scorer(), **settings)
+                held.parser = ChartParser(parameters, scorers=self._scorers(), **settings)
             held.parameters, held.settings = parameters, known
         return held.parser
 
-    def _scorer(self) -> Any | None:
-        """The network; None until it is one of the symbols of the grammar.
+    def _scorers(self) -> list[Any]:
+        """The network, if there is one; not until it is one of the symbols of the grammar.
 
         When training begins anew the grammar has other symbols at once, the network only when there
         are forests to learn from. RAISES: SL439 if it will not be trained.
         """
         network, symbols = self.network, self.parameters.symbols
-        if network is None or network.fits(symbols):
-            return network
+        if network is None:
+            return []
+        if network.fits(symbols):
+            return [network]
         if self._training.trainer is None and not network.is_silent:
             raise StructlearnError("SL439", wanted="other", found=symbols.size)
-        return None
+        return []
 
 
 def cut(words: Sequence[str], max_length: int) -> list[int]:

@@ -237,7 +237,10 @@ class Model:
                 weight = float(np.mean([own.grammar.weight for own in members]))
                 grammar = grammar.replaced(features=None, weight=weight)
                 network = Mean([own.scorers for own in members])
-        return Reader(ChartParser(grammar, network=network, **settings), network is not None)
+        return Reader(
+            ChartParser(grammar, scorers=[] if network is None else [network], **settings),
+            network is not None,
+        )
 
     @property
     def scorers(self) -> list[Scorer]:
@@ -556,7 +559,7 @@ def oracle(grammar: LatentGrammar, gold: Sequence[Tree], corpus: str) -> Figures
     """The best that can be made of the forests, and how large they are."""
     closest = Closest(grammar)
     parser = ChartParser(
-        SpanGrammar(grammar), decoder="viterbi", thresholds=THRESHOLDS, network=closest
+        SpanGrammar(grammar), decoder="viterbi", thresholds=THRESHOLDS, scorers=[closest]
     )
     parses = parser.parse([tree.words() for tree in gold], tokens=gold)
     result = scored(parses, gold, PUNCTUATION[corpus])

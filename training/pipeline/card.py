@@ -149,7 +149,7 @@ def _(grammar: LatentGrammar) -> int:
 
 @n_weights.register
 def _(span_grammar: SpanGrammar) -> int:
-    scored = (span_grammar.features, span_grammar.fragments)
+    scored = (span_grammar.features, getattr(span_grammar, "fragments", None))
     own = sum(weights.n_weights for weights in scored if weights is not None)
     return n_weights(span_grammar.grammar) + own
 

@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of hypergraphs: inside and outside scores, and the best derivation.
+"""Kernel of hypergraphs: inside and outside scores, and best derivations.
 
-Huang & Chiang (2005), section 2; Li & Eisner (2009), figures 2 and 3, in the logarithm. A
-hypergraph is a list of nodes in topological order, parts before wholes, the last of which is the
-root. Node v has the edges begins[v] up to begins[v + 1]; each has up to two tails, nodes before v,
-and a score, which is added to those of its tails. Several hypergraphs lie one after another: the
-nodes, edges and tails of each are numbered by themselves.
+Huang & Chiang (2005), section 2; Li & Eisner (2009), figures 2 and 3, in the log domain. A
+hypergraph is a list of nodes in topological order, children first; the last node is the root. Node
+v has the edges from begins[v] to begins[v + 1]. An edge has up to two tails, which precede v, and a
+score, which is added to those of its tails. Several hypergraphs follow each other, and the nodes
+and edges of each are numbered from 0.
 """
 
 from libc.math cimport INFINITY, exp, isnan, log
@@ -15,7 +15,7 @@ import numpy as np
 
 
 cdef inline double total(const int32_t* tails, double score, const double* below) noexcept nogil:
-    """The score of an edge and what is below it. tails: its two."""
+    """Return the score of an edge plus those of its two tails."""
     if tails[0] >= 0:
         score = score + below[tails[0]]
     if tails[1] >= 0:
@@ -25,9 +25,9 @@ cdef inline double total(const int32_t* tails, double score, const double* below
 
 cdef double inside(const int32_t* begins, const int32_t* tails, const double* scores,
                    Py_ssize_t n_nodes, double* beta, double* given) noexcept nogil:
-    """log of the sum over the derivations of each node into `beta`; returns that of the root.
+    """Compute log of the sum over the derivations of each node (`beta`); return that of the root.
 
-    given: the probability of each edge, given its head.
+    given: set to the probability of each edge given its head.
     """
     cdef Py_ssize_t v, e
     cdef double best, share
@@ -55,9 +55,9 @@ cdef double inside(const int32_t* begins, const int32_t* tails, const double* sc
 
 cdef void outside(const int32_t* begins, const int32_t* tails, Py_ssize_t n_nodes, double root,
                   double* reach, double* posteriors) noexcept nogil:
-    """Posteriors of edges from their probabilities given their heads, in place.
+    """Turn the probabilities of edges given their heads into posteriors, in place.
 
-    root: the posterior of the last node. reach: room for that of each node.
+    root: the posterior of the last node. reach: workspace for that of each node.
     """
     cdef Py_ssize_t v, e
     for v in range(n_nodes):
@@ -75,9 +75,9 @@ cdef void outside(const int32_t* begins, const int32_t* tails, Py_ssize_t n_node
 cdef double viterbi(const int32_t* begins, const int32_t* tails, const double* scores,
                     Py_ssize_t n_nodes, double* best, int32_t* back,
                     uint8_t* mask) noexcept nogil:
-    """Marks the edges of the best derivation in `mask`, of zeros, and returns its score.
+    """Mark the edges of the best derivation in `mask`, which is all zeros, and return its score.
 
-    Of equally good edges the first one is taken; none is marked if the score is -inf.
+    The first of equally good edges is taken. Nothing is marked if the score is -inf.
     """
     cdef Py_ssize_t v, e
     cdef double score
@@ -89,7 +89,7 @@ cdef double viterbi(const int32_t* begins, const int32_t* tails, const double* s
             if score > best[v]:
                 best[v] = score
                 back[v] = <int32_t>e
-    # A node is reached from above before its turn comes: mark its best edge then.
+    # The edge above a node is visited first, and marks the best edge of the node.
     if back[n_nodes - 1] >= 0:
         mask[back[n_nodes - 1]] = 1
     for v in range(n_nodes - 1, -1, -1):
@@ -106,10 +106,10 @@ def inside_outside(
     const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
     const int32_t[:, ::1] tails, const double[::1] scores,
 ):
-    """log Z, float64 (s), and the posterior of each edge, float64 (E): 0 where log Z is -inf.
+    """Return log Z, float64 (s), and the posteriors of edges, float64 (E): 0 where log Z is -inf.
 
     node_offsets, edge_offsets: int64 (s + 1). begins: int32 (nodes + s), tails: int32 (E, 2),
-    scores: float64 (E), see the module. Raises ValueError for arrays that are no hypergraphs, and
+    scores: float64 (E), see the module. Raises ValueError for arrays that are not hypergraphs, and
     for scores that are NaN or +inf.
     """
     cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, most, e
@@ -133,10 +133,9 @@ def best(
     const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
     const int32_t[:, ::1] tails, const double[::1] scores,
 ):
-    """The score of the best derivation of each, float64 (s), and its edges, a mask (E).
+    """Return the score of the best derivation of each, float64 (s), and its edges, a mask (E).
 
-    The arguments and errors are those of `inside_outside`. Where the score is -inf no edge is
-    marked.
+    For the arguments see `inside_outside`. Where the score is -inf no edge is marked.
     """
     cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, most, e
     most = _check(node_offsets, edge_offsets, begins, tails, scores)
@@ -157,7 +156,7 @@ cdef Py_ssize_t _check(
     const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
     const int32_t[:, ::1] tails, const double[::1] scores,
 ) except -1:
-    """The number of nodes of the largest; ValueError where an array would be left."""
+    """Return the number of nodes of the largest hypergraph. Raise ValueError for bad indices."""
     cdef Py_ssize_t n = node_offsets.shape[0] - 1, n_edges = scores.shape[0], x, v, e, nodes, most = 1
     cdef const int32_t* begin
     cdef const int32_t* tail

@@ -1,114 +1,111 @@
-"""Sentences to trees: the cascade of a latent grammar, and what to make of its posteriors.
+"""The chart parser: from sentences to packed forests, and from these to trees.
 
-Petrov & Klein (2007), sections 2 and 3.2, and Petrov & Klein (2007b) for the decoders, which choose
-among trees without substates by the posterior q of each production over its span:
+A latent grammar runs as a coarse-to-fine cascade (Petrov & Klein 2007, sections 2 and 3.2). What is
+left of a sentence is one packed forest (see `hypergraph`), in which each production over a span has
+a posterior q. All decoders choose a tree from this forest:
 
-    viterbi            the tree of the best derivation, substates and all
-    max_rule_sum       the largest sum of q: the expected number of right productions
+    viterbi            the tree of the best derivation, substates included
+    max_rule_sum       the largest sum of q: the expected number of correct productions
     max_rule_product   the largest product of q (Petrov & Klein 2007b): the default
-    variational        the largest product of q given its parent (Matsuzaki et al. 2005)
+    variational        the largest product of q given the parent (Matsuzaki et al. 2005)
     labelled_recall    the largest sum of the posteriors of brackets (Goodman 1996), each less one
-                       half, so that precision counts too: all that are likelier than not
+                       half so that precision counts too: only brackets likelier than not gain
 
-With several grammars of one treebank, members of one model or models of their own, the scores of
-all are added up (Petrov 2010). With span scores (see `span_grammar`) what is left is scored anew,
-and q is of that model. A tree always comes back: where nothing survives the thresholds they are
-lowered, then levels are left out; a sentence that not even the coarsest grammar can parse gets a
-flat tree, marked as failed.
+With several grammars of one treebank, members of one model or separate models, the forest has the
+scores of all of them (Petrov 2010). With scorers (see `hypergraph.Scorer`) the trees of the forest
+are scored again, and q is the posterior under that log-linear model. There "viterbi" is the most
+probable tree, as the model has no substates.
+
+Every sentence gets a tree. If nothing survives the thresholds, the thresholds are lowered, then
+levels are left out. A sentence that not even the coarsest grammar can parse gets a flat fallback
+tree, marked as failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StructlearnError
 from ...parallel.batches import Rooms, in_batches
-from ...trees.parse import (
-    GivenTag,
-    Parse,
-    calibrate,
-    tag_shares,
-)
-from ..fragments.weights import FragmentScorer
+from ...trees.parse import GivenTag, Parse, calibrate, tag_shares
 from ..latent.model import LatentGrammar, Level
-from ..spans.features import LinearScorer
-from ..spans.model import SpanGrammar
 from . import _chart
-from .hypergraph import (
-    Floats,
-    Hypergraphs,
-    Scorer,
-    from_forest,
-    together,
-)
+from .hypergraph import Floats, Hypergraphs, Refinement, Scorer, together
 
 LABELLED_RECALL = "labelled_recall"
-DECODERS = (*_chart.DECODERS, LABELLED_RECALL)
-# Posteriors below these are left out after each level of the cascade. The grammar of level 0 knows
-# little, so that much must pass it; the others are nearly always right about what is impossible.
+DECODERS = ("viterbi", "max_rule_sum", "max_rule_product", "variational", LABELLED_RECALL)
+# Items with lower posteriors are pruned after each level of the cascade. The grammar of level 0 is
+# a weak model, so its threshold must be low; the others are nearly always right about what is
+# impossible.
 THRESHOLDS = (1e-4,) * 8
 EDGE_FACTOR = 0.1
 _BATCH_WORDS = 500
-# An entry by itself takes the time of about so many in a row: blocks with fewer are kept as lists.
+# An entry of a sparse block takes as long as this many entries of a dense one.
 DENSE = 16
 
 
-class ChartParser:
-    """Parses with one latent grammar, or with several that are of one treebank.
+class ScoredGrammar(Protocol):
+    """A latent grammar and the scorers of its trees, such as `spans.model.SpanGrammar`."""
 
-    grammars: LatentGrammar, or several of them, or one SpanGrammar. decoder: one of `DECODERS`.
-    levels: those of the (first) grammar that make the cascade, from 0 to its depth; None: all.
-    thresholds: of posteriors, one for each level but the last. threads: so many share the sentences
-    of a batch. network: adds its scores to those of an SpanGrammar.
-    Memory grows with the square of the longest sentence and its time faster: 250 words take 40 MB,
-    5,000 would take 16 GB.
-    Raises StructlearnError for an empty grammar, for settings out of range, for grammars of
-    different symbols or rules, and for a network, or several grammars, that do not go with what is
-    given.
+    grammar: LatentGrammar
+    weight: float
+    temperature: float
+
+    def scorers(self) -> list[Scorer]:
+        """The scorers that are stored with the grammar."""
+        ...
+
+
+class ChartParser:
+    """Parses with latent grammars of one treebank.
+
+    grammars: a LatentGrammar, several of them, or a ScoredGrammar, which brings its scorers, its
+        weight and its temperature along.
+    decoder: one of `DECODERS`.
+    levels: levels of the (first) grammar that make the cascade, from 0 to its depth. None: all.
+    thresholds: posteriors below which items are pruned, one for each level but the last.
+    edge_factor: times the threshold, the posterior below which productions are pruned.
+    threads: number of threads that share the sentences of a batch.
+    scorers: further scorers of trees.
+
+    Memory grows with the square of the longest sentence, and time faster: 250 words take 40 MB,
+    5,000 words would take 16 GB.
+
+    Raises StructlearnError for an empty grammar, for settings out of range, and for grammars of
+    different symbols or rules.
     """
 
     def __init__(
         self,
-        grammars: LatentGrammar | SpanGrammar | Sequence[LatentGrammar],
+        grammars: LatentGrammar | ScoredGrammar | Sequence[LatentGrammar],
         *,
         decoder: str = "max_rule_product",
         levels: Sequence[int] | None = None,
         thresholds: Sequence[float] = THRESHOLDS,
         edge_factor: float = EDGE_FACTOR,
         threads: int = 1,
-        network: Scorer | None = None,
+        scorers: Sequence[Scorer] = (),
     ):
-        self.weight: float | None = None  # of the grammar's scores, where there are others
-        self.scorers: list[Scorer] = []
-        self.fragments: FragmentScorer | None = None
-        if isinstance(grammars, SpanGrammar):
-            span_grammar, grammars = grammars, grammars.grammar
-            self.weight = span_grammar.weight
-            self.temperature = span_grammar.temperature
-            if span_grammar.features is not None:
-                self.scorers.append(LinearScorer(span_grammar.features))
-            if network is not None:
-                self.scorers.append(network)
-            if span_grammar.fragments is not None:
-                self.fragments = FragmentScorer(span_grammar.fragments, grammars.symbols)
-        elif network is not None:
+        self.scorers = list(scorers)
+        # The log-linear model of trees that the decoder reads, if there is one.
+        self.rescores = bool(scorers) or decoder == LABELLED_RECALL
+        self.weight, temperature = 1.0, None
+        if hasattr(grammars, "scorers"):
+            self.scorers = [*grammars.scorers(), *scorers]
+            self.rescores = True
+            self.weight, temperature = grammars.weight, grammars.temperature
+            grammars = grammars.grammar
+        self.grammars = [grammars] if isinstance(grammars, LatentGrammar) else list(grammars)
+        if not all(isinstance(grammar, LatentGrammar) for grammar in self.grammars):
             raise StructlearnError("SL426")
-        if isinstance(grammars, LatentGrammar):
-            grammars = [grammars]
-        if not all(isinstance(grammar, LatentGrammar) for grammar in grammars):
-            raise StructlearnError("SL426")
-        if not grammars or any(grammar.is_empty for grammar in grammars):
+        if not self.grammars or any(grammar.is_empty for grammar in self.grammars):
             raise StructlearnError("SL420")
-        if self.weight is None:
-            self.temperature = grammars[0].temperature
-            if decoder == LABELLED_RECALL:
-                self.weight = 1.0  # the kernel does not have it
-        self.grammar = grammars[0]
-        self.grammars = list(grammars)
+        self.grammar = self.grammars[0]
+        self.temperature = self.grammar.temperature if temperature is None else temperature
         last = self.grammar.depth
         self.levels = tuple(range(last + 1) if levels is None else levels)
         thresholds = tuple(thresholds)
@@ -134,32 +131,26 @@ class ChartParser:
                 raise StructlearnError("SL422")
         self.decoder = decoder
         self.threads = threads
-        # What scores the last forest: (grammar, level), first the end of the cascade.
+        # The (grammar, level) pairs that score the last forest; the first ends the cascade.
         self._finals = [
             (grammar, level)
             for grammar in self.grammars
             for level in range(grammar.depth, len(grammar.levels))
         ]
         compiled = {id(grammar): compile_grammar(grammar) for grammar in self.grammars}
-
-        def parser(decoder: str) -> _chart.Parser:
-            return _chart.Parser(
-                [compiled[id(grammar)] for grammar, _ in self._finals],
-                self.levels,
-                [level for _, level in self._finals],
-                thresholds,
-                edge_factor,
-                decoder,
-            )
-
-        self._parser = parser("variational" if decoder == LABELLED_RECALL else decoder)
-        self._variational = parser("variational")  # its scores are those of forests
-        # What a chart needs grows with the square of the longest sentence; it is used again.
+        self._parser = _chart.Parser(
+            [compiled[id(grammar)] for grammar, _ in self._finals],
+            self.levels,
+            [level for _, level in self._finals],
+            thresholds,
+            edge_factor,
+            decoder == "viterbi" and not self.rescores,
+        )
+        # The workspace of a chart grows with the square of the longest sentence, so it is reused.
         self._charts = Rooms(_chart.Chart, threads)
-        names = self.grammar.symbols.names
-        self._names = np.array(names, dtype=object)
+        self._names = np.array(self.grammar.symbols.names, dtype=object)
         chains, unary = self.grammar.chains, self.grammar.rules.unary.tolist()
-        # The last one is of edges that are no unary productions.
+        # The last chain is that of edges that are not unary productions.
         between = [*(chains.get((top, bottom), ()) for top, bottom in unary), ()]
         self._chain_lengths = np.array([len(chain) for chain in between], dtype=np.int64)
         self._chain_begins = np.cumsum(self._chain_lengths) - self._chain_lengths
@@ -175,47 +166,49 @@ class ChartParser:
     ) -> list[Parse]:
         """Parse sentences.
 
-        sentences: the words of each. tags: a tag for each word, "" for none, or its tags and their
-        probabilities; tags that the grammar does not know are ignored. tag_weight: the score of a
-        word with its given tag is raised by that many nats, by less if the tag is not certain
-        (`tag_shares`), at every level of the cascade; with infinity its most probable tag is
-        certain. tokens: for each sentence what the network reads; None if it reads words only.
-        Raises StructlearnError if there is not one tag for each word, or not one list of tokens for
-        each sentence, or if a scorer gives something other than scores.
+        sentences: the words of each sentence.
+        tags: a tag for each word ("" for none), or its possible tags with their probabilities. Tags
+            that the grammar does not know are ignored.
+        tag_weight: number of nats by which the score of a word with its given tag is raised at
+            every level of the cascade, less if the tag is uncertain (`tag_shares`). With infinity
+            the most probable tag is required.
+        tokens: what the scorers read of each sentence. None if they only read words.
+
+        Raises StructlearnError unless there is one tag for each word and one list of tokens for
+        each sentence, and if a scorer returns something other than scores.
         """
-        own = [list(sentence) for sentence in sentences]
-        given: list[Sequence[GivenTag] | None] = [None] * len(own)
+        words = [list(sentence) for sentence in sentences]
+        given: list[Sequence[GivenTag] | None] = [None] * len(words)
         if tags is not None:
             given = [list(row) for row in tags]
-            if [len(row) for row in given] != [len(sentence) for sentence in own]:
+            if [len(row) for row in given] != [len(sentence) for sentence in words]:
                 raise StructlearnError("SL423")
         read = None if tokens is None else list(tokens)
-        if read is not None and len(read) != len(own):
-            raise StructlearnError("SL427", number=len(read), of=len(own))
+        if read is not None and len(read) != len(words):
+            raise StructlearnError("SL427", number=len(read), of=len(words))
 
         def run(batch: slice) -> list[Parse]:
-            more = None if read is None else read[batch]
-            return self._parse_batch(own[batch], given[batch], tag_weight, more)
+            some_tokens = None if read is None else read[batch]
+            return self._parse_batch(words[batch], given[batch], tag_weight, some_tokens)
 
-        batches = in_batches(own, run, words=_BATCH_WORDS, threads=self.threads)
+        batches = in_batches(words, run, words=_BATCH_WORDS, threads=self.threads)
         return [parse for parses in batches for parse in parses]
 
     def forests(self, sentences: Iterable[Sequence[str]]) -> tuple[Hypergraphs, NDArray[np.int64]]:
-        """The forests that the cascade leaves of those sentences that it can parse.
+        """Return the forests of the sentences that can be parsed, and the numbers of these, int64.
 
-        Their scores are by the variational distribution of the grammar, log q of a production given
-        its parent; of several grammars the mean. RETURNS: the forests, and the numbers of their
-        sentences, int64.
+        The scores are those of the grammar's variational distribution, log q of a production given
+        its parent, or their means over several grammars.
         """
-        own = [list(sentence) for sentence in sentences]
-        filled = [i for i, sentence in enumerate(own) if sentence]
-        words = [own[i] for i in filled]
+        every = [list(sentence) for sentence in sentences]
+        filled = [i for i, sentence in enumerate(every) if sentence]
+        words = [every[i] for i in filled]
 
         def run(batch: slice) -> tuple[Hypergraphs, NDArray[np.int64]]:
             part = words[batch]
-            offsets = np.cumsum([0, *map(len, part)])
-            found = self._forests(*self._scores(part, [None] * len(part), np.inf), offsets)
-            return found.graphs, found.numbers + batch.start
+            with self._charts.borrowed() as chart:
+                forests = self._forests(chart, part, [None] * len(part), np.inf)
+            return forests.graphs, forests.numbers + batch.start
 
         parts = list(in_batches(words, run, words=_BATCH_WORDS, threads=self.threads))
         numbers = np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in parts)])
@@ -231,69 +224,30 @@ class ChartParser:
         tag_weight: float = np.inf,
         tokens: Any | None = None,
     ) -> list[Parse]:
-        """The k trees that the decoder likes best, best first; fewer if there are no more.
+        """Return the k best trees of the decoder, best first, or fewer if there are no more.
 
-        With the decoder "viterbi" the trees are ranked as by "max_rule_product", but with span
-        scores by their probability; so they are with "labelled_recall", since a tree that has most
-        brackets of the best one may have next to no probability. The arguments are as in `parse`.
+        The decoder "viterbi" ranks trees like "max_rule_product", or with scorers by their
+        probability. So does "labelled_recall", since a tree with most brackets of the best one may
+        have next to no probability. For the arguments see `parse`.
         """
-        sentence = list(sentence)
+        words = list(sentence)
         parses: list[Parse] = []
-        if sentence:
-            lexicon, others = self._scores([sentence], [tags], tag_weight)
-            if self.weight is None:
-                parses = self._k_best(lexicon, others, k)
-            else:
-                own = None if tokens is None else [tokens]
-                parses = self._k_best_rescored(sentence, own, lexicon, others, k)
+        read = None if tokens is None else [tokens]
+        if words:
+            ranking = self.decoder
+            if ranking in ("viterbi", LABELLED_RECALL):
+                ranking = "variational" if self.rescores else "max_rule_product"
+            with self._charts.borrowed() as chart:
+                forests = self._forests(chart, [words], [tags], tag_weight)
+                if len(forests.numbers):
+                    trees = self._scored(forests, [words], read, ranking)
+                    parses = [
+                        self._read(chart, forests, trees, edges)[0]
+                        for _, edges in trees.graphs.k_best(trees.gains, k)[0]
+                    ]
         if not parses:
             given = None if tags is None else [tags]
-            read = None if tokens is None else [tokens]
-            parses = self.parse([sentence], given, tag_weight=tag_weight, tokens=read)[:k]
-        return parses
-
-    def _k_best(
-        self, lexicon: list[NDArray[np.float32]], others: list[NDArray[np.float32]], k: int
-    ) -> list[Parse]:
-        parses = []
-        with self._charts.borrowed() as chart:
-            forest = chart.forest(self._parser, lexicon, others)
-            if forest is None:
-                return []
-            n_tags = self.grammar.symbols.n_tags
-            graphs, origins = from_forest(forest, n_tags)
-            for _, edges in graphs.k_best(graphs.scores, k)[0]:
-                root, choices = _choices(forest, n_tags, origins[edges])
-                *arrays, log_probability = chart.read(self._parser, root, choices)
-                parse = self._parses(*arrays, np.array([0, len(arrays[0])]))[0]
-                parse.log_likelihood = forest["log_likelihood"]
-                parse.log_probability = log_probability
-                parse.levels = forest["levels"]
-                parses.append(parse)
-        return parses
-
-    def _k_best_rescored(
-        self,
-        sentence: list[str],
-        tokens: list[Any] | None,
-        lexicon: list[NDArray[np.float32]],
-        others: list[NDArray[np.float32]],
-        k: int,
-    ) -> list[Parse]:
-        found = self._forests(lexicon, others, np.array([0, len(sentence)]))
-        if not len(found.numbers):
-            return []
-        graphs, scores, sources = self._scored(found, [sentence], tokens)
-        log_z, posteriors = graphs.inside_outside(scores)
-        decoder = "viterbi" if self.decoder == LABELLED_RECALL else self.decoder
-        gains = graphs.gains(scores, posteriors, decoder, sources=sources)
-        parses = []
-        for _, edges in graphs.k_best(gains, k)[0]:
-            parse = self._parses(*self._brackets(graphs, edges, posteriors, sources))[0]
-            parse.log_likelihood = float(found.log_likelihoods[0])
-            parse.log_probability = float(scores[edges].sum() - log_z[0])
-            parse.levels = int(found.levels[0])
-            parses.append(parse)
+            parses = self.parse([words], given, tag_weight=tag_weight, tokens=read)[:k]
         return parses
 
     def _parse_batch(
@@ -303,146 +257,129 @@ class ChartParser:
         tag_weight: float,
         tokens: list[Any] | None,
     ) -> list[Parse]:
+        root = self.grammar.symbols.root
+        parses = [Parse([], [], [], np.empty(0, np.float32), [], root=root) for _ in sentences]
         filled = [i for i, sentence in enumerate(sentences) if sentence]
+        if not filled:
+            return parses
         words = [sentences[i] for i in filled]
-        offsets = np.cumsum([0, *(len(sentence) for sentence in words)])
-        parses: dict[int, Parse] = {}
-        if filled:
-            lexicon, others = self._scores(words, [tags[i] for i in filled], tag_weight)
-            if self.weight is None:
-                with self._charts.borrowed() as chart:
-                    found = chart.parse(self._parser, lexicon, others, offsets)
-            else:
-                own = None if tokens is None else [tokens[i] for i in filled]
-                found = self._rescored(words, own, lexicon, others, offsets)
-            *arrays, levels, logs = found
-            for number, (parse, level, log) in enumerate(
-                zip(self._parses(*arrays), levels.tolist(), logs.tolist(), strict=True)
-            ):
-                parse.levels = level
-                parse.log_likelihood, parse.log_probability = log
-                if not level:
-                    parse = self._makeshift(lexicon[0][offsets[number] : offsets[number + 1]])
-                parses[filled[number]] = parse
-        for i in range(len(sentences)):
-            if i not in parses:
-                nothing = np.empty(0, np.float32)
-                parses[i] = Parse([], [], [], nothing, [], root=self.grammar.symbols.root)
-        return [parses[i] for i in range(len(sentences))]
-
-    def _rescored(
-        self,
-        words: list[list[str]],
-        tokens: list[Any] | None,
-        lexicon: list[NDArray[np.float32]],
-        others: list[NDArray[np.float32]],
-        offsets: NDArray[np.int64],
-    ) -> tuple[NDArray[Any], ...]:
-        """As `Chart.parse`, with span scores."""
-        found = self._forests(lexicon, others, offsets)
-        numbers = found.numbers
-        graphs, scores, sources = self._scored(found, words, tokens)
-        symbols = self.grammar.symbols
-        mask, log_z, posteriors = graphs.decode(scores, self.decoder, symbols, sources)
-        edges = np.flatnonzero(mask)
-        *brackets, begins = self._brackets(graphs, edges, posteriors, sources)
-        owner = np.searchsorted(graphs.edge_offsets, edges, side="right") - 1
-        # Where the scorers forbid every tree there is as little of a parse as without a forest.
-        possible = log_z > -np.inf
-        levels = np.where(possible, found.levels[numbers], 0)
-        logs = np.full((len(words), 2), -np.inf)
-        logs[numbers, 0] = found.log_likelihoods[numbers]
-        logs[numbers[possible], 1] = (
-            np.bincount(owner, scores[edges], len(graphs))[possible] - log_z[possible]
-        )
-        sizes = np.zeros(len(words) + 1, dtype=np.int64)
-        sizes[numbers + 1] = np.diff(begins)
-        through = np.zeros(len(words), dtype=np.int32)
-        through[numbers] = levels
-        return (*brackets, np.cumsum(sizes), through, logs)
+        read = None if tokens is None else [tokens[i] for i in filled]
+        with self._charts.borrowed() as chart:
+            forests = self._forests(chart, words, [tags[i] for i in filled], tag_weight)
+            trees = self._scored(forests, words, read, self.decoder)
+            values, mask = trees.graphs.best(trees.gains)
+            found = self._read(chart, forests, trees, np.flatnonzero(mask))
+        parsed = dict(zip(forests.numbers.tolist(), zip(found, values, strict=True), strict=True))
+        for number, place in enumerate(filled):
+            parse, value = parsed.get(number, (None, -np.inf))
+            # Where the scorers forbid every tree there is no parse either.
+            if value == -np.inf:
+                parse = self._fallback(forests.word_scores[slice(*forests.offsets[number:][:2])])
+            parses[place] = parse
+        return parses
 
     def _forests(
         self,
-        lexicon: list[NDArray[np.float32]],
-        others: list[NDArray[np.float32]],
-        offsets: NDArray[np.int64],
+        chart: _chart.Chart,
+        words: list[list[str]],
+        tags: list[Sequence[GivenTag] | None],
+        tag_weight: float,
     ) -> _Forests:
-        """The forests of a batch of sentences, none of which is empty."""
-        if len(offsets) == 1:
-            return _Forests(Hypergraphs.joined([]), offsets[:0], np.empty(0, np.int32), np.empty(0))
-        with self._charts.borrowed() as chart:
-            items, begins, tails, scores, made, chain, places, levels, logs = chart.hypergraphs(
-                self._variational, lexicon, others, offsets
-            )
-        numbers = np.flatnonzero(levels)
-        item_offsets, begin_offsets, edge_offsets = places[np.append(0, numbers + 1)].T
+        """Run the cascade over a batch of sentences, none of which is empty."""
+        offsets = np.cumsum([0, *map(len, words)])
+        lexicon, others = self._scores(words, tags, tag_weight)
+        arrays = chart.hypergraphs(self._parser, lexicon, others, offsets)
+        numbers = np.flatnonzero(arrays["levels"])
+        items, begins, edges = arrays["places"][np.append(0, numbers + 1)].T
+        names = ("items", "begins", "tails", "scores", "made", "chain")
         graphs = Hypergraphs(
-            items,
-            np.ascontiguousarray(item_offsets),
-            begin_offsets - np.arange(len(numbers) + 1),
-            np.ascontiguousarray(edge_offsets),
-            begins,
-            tails,
-            scores,
-            made,
-            np.diff(offsets)[numbers].astype(np.int32),
-            chain,
+            item_offsets=np.ascontiguousarray(items),
+            node_offsets=begins - np.arange(len(numbers) + 1),
+            edge_offsets=np.ascontiguousarray(edges),
+            n_words=np.diff(offsets)[numbers].astype(np.int32),
+            **{name: arrays[name] for name in names},
         )
-        return _Forests(graphs, numbers, levels, logs)
+        return _Forests(graphs, numbers, arrays, offsets, lexicon[0])
 
     def _scored(
-        self, forests: _Forests, words: list[list[str]], tokens: list[Any] | None
-    ) -> tuple[Hypergraphs, Floats, NDArray[np.int64] | None]:
-        """The forests, with the scores of their edges by the grammar and all scorers.
-
-        Where there are features of fragments the forests are refined as these ask; the third tells
-        of what each edge is then a copy.
-        """
-        graphs = forests.graphs
+        self, forests: _Forests, words: list[list[str]], tokens: list[Any] | None, decoder: str
+    ) -> _ScoredTrees:
+        """Score the trees of the forests, by the scorers if there are any, and for the decoder."""
+        graphs, arrays = forests.graphs, forests.arrays
+        if not self.rescores:
+            gains = np.where(arrays["best"], 0.0, -np.inf)
+            if decoder != "viterbi":
+                gains = graphs.gains(
+                    graphs.scores, arrays["posteriors"], decoder, logs=arrays["logs"]
+                )
+            return _ScoredTrees(graphs, None, None, None, arrays["posteriors"], gains)
         sentences = [words[i] for i in forests.numbers]
         read = None if tokens is None else [tokens[i] for i in forests.numbers]
         total = np.zeros(len(graphs.items))
-        if len(graphs):
-            for scorer in self.scorers:
-                scores = scorer.scores(sentences, read, graphs)
-                if np.shape(scores) != total.shape:
-                    raise StructlearnError("SL425", shape=np.shape(scores), wanted=total.shape)
-                total += scores
-        assert self.weight is not None
-        scores = graphs.edge_scores(total, self.weight)
-        if self.fragments is None or not len(graphs):
-            return graphs, scores, None
-        refined, own = self.fragments.scores(sentences, graphs)
-        return refined.graphs, scores[refined.edges] + own, refined.edges
+        of_edges, sources = np.zeros(len(graphs.scores)), None
+        for scorer in self.scorers if len(graphs) else ():
+            change = scorer.scores(sentences, read, graphs)
+            if isinstance(change, Refinement):
+                graphs = change.graphs
+                of_edges = of_edges[change.edges] + change.scores
+                sources = change.edges if sources is None else sources[change.edges]
+            elif np.shape(change) != total.shape:
+                raise StructlearnError("SL425", shape=np.shape(change), wanted=total.shape)
+            else:
+                total += change
+        scores = graphs.edge_scores(total, self.weight) + of_edges
+        log_z, posteriors = graphs.inside_outside(scores)
+        gains = graphs.gains(scores, posteriors, decoder, self.grammar.symbols, sources)
+        return _ScoredTrees(graphs, scores, sources, log_z, posteriors, gains)
 
-    def _brackets(
+    def _read(
         self,
-        graphs: Hypergraphs,
+        chart: _chart.Chart,
+        forests: _Forests,
+        trees: _ScoredTrees,
         edges: NDArray[np.int64],
-        posteriors: Floats,
-        sources: NDArray[np.int64] | None,
-    ) -> tuple[NDArray[Any], ...]:
-        """The brackets and tags of one tree of each forest, as `Chart.parse` gives them.
+    ) -> list[Parse]:
+        """Return one tree of each forest as a parse. edges: of all trees, int64, ascending."""
+        graphs, arrays = trees.graphs, forests.arrays
+        parses = self._parses(*self._brackets(trees, edges))
+        if trees.scores is None:
+            mask = np.zeros(len(graphs.scores), dtype=bool)
+            mask[edges] = True
+            logs = chart.log_probabilities(self._parser, mask)[forests.numbers]
+        else:
+            owner = np.searchsorted(graphs.edge_offsets, edges, side="right") - 1
+            with np.errstate(invalid="ignore"):  # -inf - -inf where there is no tree
+                logs = np.bincount(owner, trees.scores[edges], len(graphs)) - trees.log_z
+        for parse, number, log in zip(parses, forests.numbers, logs.tolist(), strict=True):
+            parse.levels = int(arrays["levels"][number])
+            parse.log_likelihood = float(arrays["log_likelihoods"][number])
+            parse.log_probability = log
+        return parses
 
-        edges: int64, ascending, of all trees. posteriors: float64 (E), of the edges. sources: see
-        `Hypergraphs.decode`.
+    def _brackets(self, trees: _ScoredTrees, edges: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+        """Read the brackets and tags of one tree of each forest from its edges.
+
+        Returns symbols, starts, ends, and probabilities, float32, in pre-order, one sentence after
+        another, and where each sentence begins, int64 (s + 1).
         """
+        graphs = trees.graphs
         edges = edges[graphs.made[edges] >= 0]
         made, rules = graphs.made[edges], graphs.chain[edges]
-        # The labels that a chain has left out, below the symbol of its edge.
+        # The labels of a collapsed unary chain, below the symbol of its edge.
         lengths = self._chain_lengths[rules]
         above = np.repeat(np.arange(len(edges)), lengths)
         depth = np.arange(len(above)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         symbols = np.append(
             graphs.items[made, 0], self._chain_symbols[self._chain_begins[rules[above]] + depth]
         )
-        own = graphs.item_posteriors(posteriors)[made]
-        probabilities = np.append(own, together(posteriors, sources)[edges[above]])
+        of_items = graphs.item_posteriors(trees.posteriors)[made]
+        of_chains = together(trees.posteriors, trees.sources)[edges[above]]
+        probabilities = np.append(of_items, of_chains)
         place = np.append(np.arange(len(edges)), above)
         depth = np.append(np.zeros(len(edges), dtype=np.int64), depth + 1)
         starts, ends = graphs.items[made[place], 1:].T
         owner = np.searchsorted(graphs.edge_offsets, edges[place], side="right") - 1
-        # Over one span the node that is later in the hypergraph is the higher one.
+        # Of the nodes over one span the later one in the hypergraph is the higher one.
         order = np.lexsort((depth, -place, -ends, starts, owner))
         order = order[symbols[order] < self.grammar.symbols.n_tags + self.grammar.symbols.n_phrases]
         begins = np.searchsorted(owner[order], np.arange(len(graphs) + 1))
@@ -460,7 +397,7 @@ class ChartParser:
         tags: list[Sequence[GivenTag] | None],
         tag_weight: float,
     ) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
-        """Word scores for each level of the cascade, and for the last of each other grammar."""
+        """Return word scores for each level of the cascade, and for those of further grammars."""
         scores = []
         wanted = [(self.grammar, level) for level in self.levels] + self._finals[1:]
         shares = None
@@ -493,7 +430,7 @@ class ChartParser:
         probabilities: NDArray[np.float32],
         begins: NDArray[np.int64],
     ) -> list[Parse]:
-        """The kernel's output as parses."""
+        """Make parses of what `_brackets` returns."""
         own = self.grammar.symbols
         is_tag = symbols < own.n_tags
         bracket = ~is_tag
@@ -521,8 +458,8 @@ class ChartParser:
             )
         ]
 
-    def _makeshift(self, scores: NDArray[np.float32]) -> Parse:
-        """A flat tree: the likeliest tag of each word under the likeliest phrase."""
+    def _fallback(self, scores: NDArray[np.float32]) -> Parse:
+        """Return a flat tree: the likeliest tag of each word under the likeliest phrase."""
         symbols, label = self.grammar.symbols, self.grammar.top_label
         tags = [symbols.names[tag] for tag in scores[:, : symbols.n_tags].argmax(axis=1)]
         probability = np.zeros(1, np.float32)
@@ -530,18 +467,37 @@ class ChartParser:
 
 
 class _Forests(NamedTuple):
-    """Forests of a batch: of the sentences `numbers`, int64; levels and log P(words) of all."""
+    """The forests of a batch.
+
+    numbers: of the sentences that have one, int64. arrays: see `Chart.hypergraphs`. offsets: where
+    the words of each sentence begin. word_scores: of all words at level 0.
+    """
 
     graphs: Hypergraphs
     numbers: NDArray[np.int64]
-    levels: NDArray[np.int32]
-    log_likelihoods: Floats
+    arrays: dict[str, NDArray[Any]]
+    offsets: NDArray[np.int64]
+    word_scores: NDArray[np.float32]
+
+
+class _ScoredTrees(NamedTuple):
+    """Forests whose trees are scored.
+
+    scores: of the edges, and log_z, under a log-linear model; None without one. sources: the edge
+    that each edge of a refined forest is a copy of, or None. posteriors, gains: of the edges.
+    """
+
+    graphs: Hypergraphs
+    scores: Floats | None
+    sources: NDArray[np.int64] | None
+    log_z: Floats | None
+    posteriors: Floats
+    gains: Floats
 
 
 def compile_grammar(grammar: LatentGrammar) -> _chart.Grammar:
-    """The grammar as the kernel takes it."""
+    """Convert a grammar to what the kernel reads."""
     symbols, rules = grammar.symbols, grammar.rules
-    chains = [grammar.chains.get((top, bottom), ()) for top, bottom in rules.unary.tolist()]
     levels = []
     for level in grammar.levels:
         dense, dense_offsets, *entries = _blocks(level)
@@ -559,8 +515,6 @@ def compile_grammar(grammar: LatentGrammar) -> _chart.Grammar:
         rules.root,
         levels,
         grammar.levels[0].binary,
-        np.cumsum([0, *map(len, chains)], dtype=np.int32),
-        np.array([symbol for chain in chains for symbol in chain], dtype=np.int32),
     )
 
 
@@ -618,36 +572,3 @@ def _with_tags(
         best = np.where(seen, shares, 0.0).max(axis=1, keepdims=True)
         factors = np.exp(weight * np.where(seen, shares - best, 0.0))
     return rows * np.repeat(factors.astype(np.float32), substates, axis=1)
-
-
-def _choices(
-    forest: Mapping[str, Any], n_tags: int, origins: NDArray[np.int64]
-) -> tuple[int, list[tuple[int, int, int]]]:
-    """The root and the choices of a tree, as `Chart.read` takes them, from its `origins`.
-
-    origins: of its edges, as `from_forest` numbers them.
-    """
-    is_tag = forest["items"][:, 0] < n_tags
-    phrases = np.flatnonzero(~is_tag)
-    sizes = [int(is_tag.sum()), len(forest["edges"]), len(forest["unaries"]), len(phrases)]
-    first_edge, first_unary, first_same, first_root = np.cumsum(sizes).tolist()
-    root = -1
-    lower: dict[int, int] = {}
-    upper: dict[int, int] = {}
-    for x in origins.tolist():
-        if x >= first_root:
-            root = x - first_root
-        elif x >= first_same:
-            upper[int(phrases[x - first_same])] = -1
-        elif x >= first_unary:
-            x -= first_unary
-            parent, child = forest["unaries"][x].tolist()
-            if is_tag[child]:
-                lower[parent] = -2 - x
-            else:
-                upper[parent] = x
-        elif x >= first_edge:
-            x -= first_edge
-            lower[int(forest["edges"][x, 0])] = x
-    items = sorted(lower.keys() | upper.keys())
-    return root, [(item, lower.get(item, -1), upper.get(item, -1)) for item in items]

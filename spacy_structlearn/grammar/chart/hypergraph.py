@@ -1,23 +1,23 @@
-"""Forests of sentences as hypergraphs, over which log-linear models of trees are computed.
+"""Packed forests of sentences as hypergraphs, and log-linear models of their trees.
 
-Huang & Chiang (2005), section 2, and Li & Eisner (2009): a node stands for a symbol over a span, an
-edge for a production that makes it, and a tree is a derivation of the last node. What the cascade
-of a latent grammar leaves of a sentence is such a forest, without substates; over its trees,
+Huang & Chiang (2005), section 2, and Li & Eisner (2009): a node is a symbol over a span, an edge is
+a production that makes it, and a tree is a derivation of the last node. What the cascade of a
+latent grammar leaves of a sentence is such a forest, without substates. Over its trees,
 
     log P(tree | words) = sum of the scores of its edges - log Z
 
-Over each span stand a lower and an upper node of each phrase (see `_chart.pyx`): the upper one is
-made of the lower one of the same symbol or by a unary production.
+Each span has a lower and an upper node of each phrase (see `_chart.pyx`). The upper node is made of
+the lower node of the same symbol, or by a unary production.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,11 @@ from . import _hypergraph
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 FLOOR = 1e-30  # of posteriors, before their logarithm is taken
-# What a bracket must gain to be worth it. Those that are likelier than not never cross each other,
-# so that all of them are in the tree; with less, some come together that hardly any tree has.
+# The cost of a bracket. Brackets with a posterior above one half never cross each other, so all of
+# them are in the tree. With a lower cost, brackets would be combined that hardly any tree has.
 BRACKET_COST = 0.5
-LIKELIER = 1e-3  # times the posterior of an edge: which of two trees with the same brackets it is
-# What the tree closest to a gold tree is to have, and what not.
+LIKELIER = 1e-3  # times the posterior of an edge: breaks ties of trees with the same brackets
+# Gains of brackets and tags in the search for the tree closest to a gold tree.
 GOLD_BRACKET, WRONG_BRACKET, GOLD_TAG, TIE = 1.0, -0.6, 0.1, 1e-4
 
 
@@ -42,14 +42,17 @@ GOLD_BRACKET, WRONG_BRACKET, GOLD_TAG, TIE = 1.0, -0.6, 0.1, 1e-4
 class Hypergraphs:
     """Forests of several sentences, one after another; nodes and edges are numbered in each.
 
-    items: int32 (I, 3), symbol, start and end of each tag and phrase, of narrow spans first.
-    item_offsets, node_offsets, edge_offsets: int64 (s + 1), where those of each sentence begin.
-    begins: int32 (nodes + s), of each sentence the first edge of each node and, once more, their
-    end. tails: int32 (E, 2), the nodes below each edge, -1 for none; they come before its head.
-    scores: float64 (E), of the edges, by the grammar, in nats. made: int32 (E), the item, of all,
-    that an edge makes: a tag, the lower node of a phrase, or the upper one by a unary production;
-    -1 where a node is only taken over, or is the root. n_words: int32 (s). chain: int32 (E), the
-    place of a unary production in `Rules.unary`, -1 of other edges.
+    items: symbol, start and end of each tag and phrase, narrow spans first, int32 (I, 3).
+    item_offsets, node_offsets, edge_offsets: where those of each sentence begin, int64 (s + 1).
+    begins: of each sentence the first edge of each node, and the end of its edges,
+        int32 (nodes + s).
+    tails: the nodes below each edge, -1 for none, int32 (E, 2). They precede its head.
+    scores: of the edges by the grammar, in nats, float64 (E).
+    made: the item, counted over all sentences, that an edge makes, int32 (E): a tag, the lower node
+        of a phrase, or the upper node by a unary production; -1 for the edge from the lower to the
+        upper node of a phrase, and for edges of the root.
+    n_words: int32 (s).
+    chain: the place of a unary production in `Rules.unary`, -1 for other edges, int32 (E).
     """
 
     items: NDArray[np.int32]
@@ -68,7 +71,7 @@ class Hypergraphs:
 
     @classmethod
     def joined(cls, parts: Sequence[Hypergraphs]) -> Hypergraphs:
-        """All in one, in this order."""
+        """Concatenate forests."""
         if not parts:
             return _EMPTY
 
@@ -89,7 +92,7 @@ class Hypergraphs:
         )
 
     def select(self, sentences: Sequence[int] | NDArray[np.integer]) -> Hypergraphs:
-        """Those of these sentences, in this order."""
+        """Return the forests of some sentences, in this order."""
         return Hypergraphs.joined([self._one(int(sentence)) for sentence in sentences])
 
     def _one(self, x: int) -> Hypergraphs:
@@ -122,19 +125,18 @@ class Hypergraphs:
 
     @cached_property
     def heads(self) -> NDArray[np.int64]:
-        """The node that each edge makes, counted through all sentences, int64 (E)."""
-        # Between two sentences stands the end of one and the begin of the next.
+        """The node that each edge makes, counted over all sentences, int64 (E)."""
+        # Between two sentences are the end of one and the begin of the next.
         between = self.node_offsets[1:-1] + np.arange(len(self) - 1)
         sizes = np.delete(np.diff(self.begins), between)
         return np.repeat(np.arange(len(sizes)), sizes)
 
     @cached_property
     def node_items(self) -> NDArray[np.int32]:
-        """The item of each node, of all, int32 (N); -1 for roots.
+        """The item of each node, counted over all sentences, int32 (N); -1 for roots.
 
-        It is what the edges of the node make; the upper node of a phrase that only takes over the
-        lower one has the item of that, and a lower node that nothing makes has the item of the
-        upper one.
+        This is the item that the edges of the node make. An upper node that is only made of its
+        lower node has the item of the latter, and a lower node without edges that of the upper one.
         """
         lasts = self.node_offsets[1:] - 1
         n_nodes, heads = int(self.node_offsets[-1]), self.heads
@@ -153,7 +155,7 @@ class Hypergraphs:
         return items
 
     def thinned(self, kept: Mask) -> Hypergraphs:
-        """The same nodes with some of the edges. kept: which, a mask (E)."""
+        """Return the same nodes with some of the edges. kept: a mask (E)."""
         ends = np.zeros(int(self.node_offsets[-1]) + 1, dtype=np.int64)
         np.cumsum(np.bincount(self.heads[kept], minlength=len(ends) - 1), out=ends[1:])
         sizes = np.diff(self.node_offsets) + 1
@@ -170,20 +172,20 @@ class Hypergraphs:
         )
 
     def edge_scores(self, item_scores: Floats, weight: float) -> Floats:
-        """weight times the grammar's score of an edge, and the score of the item that it makes.
+        """Add the scores of the items that edges make to the grammar's scores times the weight.
 
-        item_scores: float64 (I). RETURNS: float64 (E). Raises StructlearnError unless there
-        is a score for each item, each of them a number or -inf.
+        item_scores: float64 (I). Returns float64 (E). Raises StructlearnError unless there is a
+        score for each item, and each is a number or -inf.
         """
         item_scores = np.asarray(item_scores, dtype=np.float64)
         sound = item_scores.shape == (len(self.items),)
         if not sound or not (item_scores < np.inf).all():
             raise StructlearnError("SL425", shape=item_scores.shape, wanted=(len(self.items),))
-        # The last one, of an edge that makes nothing, is 0.
+        # The last score, 0, is that of edges that make nothing.
         return weight * self.scores + np.append(item_scores, 0.0)[self.made]
 
     def inside_outside(self, scores: Floats) -> tuple[Floats, Floats]:
-        """log Z of each sentence and the posterior of each edge: float64 (s) and (E).
+        """Return log Z of each sentence and the posterior of each edge, float64 (s) and (E).
 
         scores: float64 (E), of the edges. Where no tree has a score above -inf, log Z is -inf and
         the posteriors are 0.
@@ -191,39 +193,18 @@ class Hypergraphs:
         return _hypergraph.inside_outside(*self._structure, _doubles(scores))
 
     def item_posteriors(self, posteriors: Floats) -> Floats:
-        """The expected number of each item, float64 (I). posteriors: float64 (E), of the edges."""
+        """Return the expected number of each item, float64 (I). posteriors: (E)."""
         own = self.made >= 0
-        # Of nothing NumPy counts integers.
+        # NumPy counts integers if there is nothing to count.
         return np.bincount(self.made[own], posteriors[own], len(self.items)).astype(np.float64)
 
     def best(self, scores: Floats) -> tuple[Floats, Mask]:
-        """The score of the best tree of each sentence, float64 (s), and its edges, a mask (E).
+        """Return the score of the best tree of each sentence, float64 (s), and its edges, a mask.
 
-        scores: float64 (E), of the edges. Of equally good edges the first one is taken; where the
-        score is -inf no edge is marked.
+        scores: of the edges, float64 (E). The first of equally good edges is taken. Where the score
+        is -inf no edge is marked.
         """
         return _hypergraph.best(*self._structure, _doubles(scores))
-
-    def decode(
-        self,
-        scores: Floats,
-        decoder: str,
-        symbols: Symbols | None = None,
-        sources: NDArray[np.integer] | None = None,
-    ) -> tuple[Mask, Floats, Floats]:
-        """The edges of the best trees, a mask (E), and what `inside_outside` gives for `scores`.
-
-        decoder: "viterbi", the tree of highest probability; as there are no substates this is also
-        "variational", the largest product of the posteriors of edges over those of their heads.
-        "max_rule_sum", the largest sum of the posteriors of productions; "max_rule_product", the
-        largest product of them. "labelled_recall", the largest sum of the posteriors of tags and
-        brackets (Goodman 1996), of which each costs one half, so that precision counts too; for it
-        alone, symbols: those of the grammar. sources: of forests whose nodes were split (see
-        `annotation`), (E), of what each edge is a copy: a production is then all copies of one.
-        """
-        log_z, posteriors = self.inside_outside(scores)
-        gains = self.gains(scores, posteriors, decoder, symbols, sources)
-        return self.best(gains)[1], log_z, posteriors
 
     def gains(
         self,
@@ -232,10 +213,23 @@ class Hypergraphs:
         decoder: str,
         symbols: Symbols | None = None,
         sources: NDArray[np.integer] | None = None,
+        logs: Floats | None = None,
     ) -> Floats:
-        """What each edge adds to the sum that a decoder makes the largest, float64 (E).
+        """Return what each edge adds to the sum that a decoder maximizes, float64 (E).
 
-        scores, posteriors: float64 (E), of the edges. decoder, symbols, sources: see `decode`.
+        scores: of the edges, float64 (E).
+        posteriors: of the edges, float64 (E).
+        decoder: one of
+            "viterbi", the most probable tree. As there are no substates this is also
+            "variational", the largest product of the posteriors of edges given their heads;
+            "max_rule_sum", the largest sum of the posteriors of productions;
+            "max_rule_product", the largest product of the posteriors of productions;
+            "labelled_recall", the largest sum of the posteriors of tags and brackets (Goodman
+            1996), each bracket less one half, so that precision counts too.
+        symbols: of the grammar, for labelled recall.
+        sources: the edge that each edge is a copy of, (E), in forests whose nodes were split (see
+            `fragments.annotation`). A production is then all copies of an edge together.
+        logs: logarithms of the posteriors. None: computed.
         """
         if decoder in ("viterbi", "variational"):
             return scores
@@ -245,29 +239,29 @@ class Hypergraphs:
                 raise ValueError("labelled recall asks which symbols are phrases")
             symbol, gain = self.items[:, 0], self.item_posteriors(own)
             gain[symbol >= symbols.n_tags] -= BRACKET_COST
-            # What is left out of the trees that come back.
+            # These symbols are not brackets of the trees that the parser returns.
             last = symbols.n_tags + symbols.n_phrases
             gain[(symbol >= last) | (symbol == symbols.inserted_root)] = 0.0
             gain = np.append(gain, 0.0)[self.made] + LIKELIER * posteriors
             return np.where(np.isneginf(scores), -np.inf, gain)
         gain = posteriors
         if decoder == "max_rule_product":
-            gain = np.log(np.maximum(posteriors, FLOOR))
+            gain = np.log(np.maximum(posteriors, FLOOR)) if logs is None else logs
         production = self.made >= 0
-        # The root's edges are productions too.
+        # The edges of the root are productions too.
         last = self.node_offsets[1:] + np.arange(len(self))
         for begin, end in zip(
             self.edge_offsets[:-1] + self.begins[last - 1], self.edge_offsets[1:], strict=True
         ):
             production[begin:end] = True
-        # What is in no tree is to be in none still.
+        # Edges that are in no tree stay out.
         return np.where(np.isneginf(scores), -np.inf, np.where(production, gain, 0.0))
 
     def k_best(self, scores: Floats, k: int) -> list[list[tuple[float, NDArray[np.int64]]]]:
-        """The score of each of the k best trees of each sentence and its edges, best first.
+        """Return the scores and edges of the k best trees of each sentence, best first.
 
-        scores: float64 (E), of the edges. There are fewer if there are no more trees with a score
-        above -inf. Huang & Chiang (2005), algorithm 2.
+        scores: of the edges, float64 (E). There may be fewer trees with a score above -inf. Huang &
+        Chiang (2005), algorithm 2.
         """
         return [
             [(score, edges + first) for score, edges in _KBest(part, own, k).trees()]
@@ -278,12 +272,12 @@ class Hypergraphs:
         ]
 
     def closest(self, gold: Sequence[Tree], symbols: Symbols) -> Mask:
-        """The edges of the tree of each forest that is closest to its gold tree, a mask (E).
+        """Return the edges of the tree of each forest that is closest to its gold tree, a mask (E).
 
-        As in reranking (Charniak & Johnson 2005): the tree with the largest sum of 1 for a gold
-        bracket, -0.6 for a wrong one, and 0.1 for a gold tag; of equally good ones the likeliest.
-        A label counts once a span, and the root not at all. Raises ValueError unless there is a
-        tree for each forest.
+        As in reranking (Charniak & Johnson 2005). The closest tree has the largest sum of 1 for
+        each gold bracket, -0.6 for each wrong one, and 0.1 for each gold tag; ties are broken by
+        probability. A label counts once a span, and the root does not count. Raises ValueError
+        unless there is a tree for each forest.
         """
         if len(gold) != len(self):
             raise ValueError(f"{len(gold)} trees for {len(self)} forests")
@@ -296,7 +290,7 @@ class Hypergraphs:
         n_tags, last = symbols.n_tags, symbols.n_tags + symbols.n_phrases
         right: list[int] = []
         for x, tree in enumerate(gold):
-            # A phrase was inserted below the root only where it has several children.
+            # A phrase is inserted below the root only if the root has several children.
             spans = tree.spans()[len(tree.children) < 2 :]
             own = [(symbols.phrase_index.get(label, -1), i, j) for label, i, j in spans]
             tags = enumerate(tree.tags())
@@ -322,8 +316,8 @@ class Hypergraphs:
 class _KBest:
     """The k best derivations of one hypergraph.
 
-    Bottom up each node gets its k best, of which each is known by an edge and the ranks of the
-    derivations of its tails (Huang & Chiang 2005, algorithm 2).
+    The k best derivations of each node are found bottom up. Each is stored as an edge and the ranks
+    of the derivations of its tails (Huang & Chiang 2005, algorithm 2).
     """
 
     def __init__(self, graph: Hypergraphs, scores: Floats, k: int):
@@ -338,7 +332,7 @@ class _KBest:
             self.best.append(self._rank(first, end))
 
     def trees(self) -> Iterator[tuple[float, NDArray[np.int64]]]:
-        """The score and the edges of each derivation of the last node, best first."""
+        """Yield the score and the edges of each derivation of the last node, best first."""
         for score, edge, ranks in self.best[-1]:
             edges = []
             stack = [(edge, ranks)]
@@ -377,7 +371,10 @@ class _KBest:
 
 
 def together(posteriors: Floats, sources: NDArray[np.integer] | None) -> Floats:
-    """The posteriors of productions, float64 (E). posteriors: of edges; sources: see `decode`."""
+    """Return the posteriors of productions, float64 (E), from those of edges.
+
+    sources: see `Hypergraphs.gains`.
+    """
     return posteriors if sources is None else np.bincount(sources, posteriors)[sources]
 
 
@@ -385,94 +382,33 @@ def _doubles(scores: NDArray[Any]) -> Floats:
     return np.ascontiguousarray(scores, dtype=np.float64)
 
 
+class Refinement(NamedTuple):
+    """Forests with several copies of some nodes, which features tell apart, and their scores.
+
+    graphs: the refined forests, with the same items. edges: int64 (E), the edge that each of their
+    edges is a copy of. scores: float64 (E), of their edges, in nats.
+    """
+
+    graphs: Hypergraphs
+    edges: NDArray[np.int64]
+    scores: Floats
+
+
 class Scorer(Protocol):
-    """What gives scores to symbols over spans."""
+    """Scores the trees of forests, such as linear features, a network, features of fragments."""
 
     def scores(
         self, sentences: Sequence[Sequence[str]], tokens: Sequence[Any] | None, graphs: Hypergraphs
-    ) -> Floats:
-        """A score for each item of `graphs`, in nats: float64 (I).
+    ) -> Floats | Refinement:
+        """Return a score for each item of the forests, in nats, float64 (I), or refined forests.
 
-        sentences: the words of each. tokens: what else there is to know of those of each sentence,
-        of whatever type the scorer reads; None for one that reads words only. Several threads may
-        call it at once.
+        sentences: the words of each sentence.
+        tokens: what else the scorer reads of each sentence. None if it reads words only.
+        graphs: the forests of the sentences.
+
+        Several threads may call it at the same time.
         """
         ...
-
-
-def from_forest(forest: Mapping[str, Any], n_tags: int) -> tuple[Hypergraphs, NDArray[np.int64]]:
-    """One forest of `Chart.forest`, and where the edges come from.
-
-    The second counts, int64 (E), the items that are tags, then the `edges`, then the `unaries`,
-    then the items that are phrases, each taken over, and last the `roots` of the forest.
-    """
-    items = forest["items"]
-    n = len(items)
-    is_tag = items[:, 0] < n_tags
-    index = np.arange(n)
-    tag, phrase = index[is_tag], index[~is_tag]
-    # Of each cell: tags, the lower nodes of phrases, the upper ones; at the end the root.
-    cell = np.cumsum((np.diff(items[:, 1:], axis=0, prepend=-1) != 0).any(axis=1))
-    order = np.argsort(
-        np.concatenate([3 * cell + np.where(is_tag, 0, 2), 3 * cell[phrase] + 1]), kind="stable"
-    )
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    upper, lower = rank[:n], np.full(n, -1)
-    lower[phrase] = rank[n:]
-    root = len(order)
-    edges, unaries, roots = forest["edges"], forest["unaries"], forest["roots"]
-    over_tag = is_tag[unaries[:, 1]]
-    parent, child = unaries.T
-    none = np.full(n + len(edges) + len(unaries) + len(roots), -1)
-    heads = np.concatenate(
-        [
-            upper[tag],
-            lower[edges[:, 0]],
-            np.where(over_tag, lower[parent], upper[parent]),
-            upper[phrase],
-            np.full(len(roots), root),
-        ]
-    )
-    first = np.concatenate(
-        [
-            none[: len(tag)],
-            upper[edges[:, 1]],
-            np.where(over_tag, upper[child], lower[child]),
-            lower[phrase],
-            upper[roots],
-        ]
-    )
-    second = none.copy()
-    second[len(tag) : len(tag) + len(edges)] = upper[edges[:, 2]]
-    made = none.copy()
-    makes = np.concatenate([tag, edges[:, 0], parent])
-    made[: len(makes)] = makes
-    chain = none.copy()
-    chain[len(makes) - len(unaries) : len(makes)] = forest["unary_rules"]
-    scores = np.concatenate(
-        [
-            forest["tag_score"][tag],
-            forest["edge_score"],
-            forest["unary_score"],
-            forest["same_score"][phrase],
-            forest["root_score"],
-        ]
-    )
-    order = np.argsort(heads, kind="stable")
-    graphs = Hypergraphs(
-        items=items,
-        item_offsets=np.array([0, n]),
-        node_offsets=np.array([0, root + 1]),
-        edge_offsets=np.array([0, len(heads)]),
-        begins=np.searchsorted(heads[order], np.arange(root + 2)).astype(np.int32),
-        tails=np.stack([first, second], axis=1)[order].astype(np.int32),
-        scores=scores[order],
-        made=made[order].astype(np.int32),
-        n_words=items[:, 2].max(keepdims=True),
-        chain=chain[order].astype(np.int32),
-    )
-    return graphs, order
 
 
 _EMPTY = Hypergraphs(

@@ -106,6 +106,18 @@ class MEstimatedGrammarSettings(ForestSettings, FragmentFeaturesSettings):
             found += self.folds * fold + 2 * self.conditional_iterations
         return found
 
+    def empty(self) -> Any:
+        """Return a grammar without symbols."""
+        from .weights import FragmentGrammar
+
+        return FragmentGrammar.empty()
+
+    def initialize(self, data: Any, labels: Sequence[str] = (), previous: Any = None) -> Any:
+        """Return the treebank grammar, without features."""
+        from .weights import FragmentGrammar
+
+        return FragmentGrammar(self.base.initialize(data, labels))
+
     def trainer(
         self, parameters: Any, data: Trees, *, make_engine: MakeEngine = make_engine
     ) -> Trainer[Any]:

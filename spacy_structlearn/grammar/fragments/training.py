@@ -29,7 +29,6 @@ from ...trees.tree import Tree
 from ..chart.hypergraph import Floats
 from ..latent.model import LatentGrammar
 from ..latent.training import TreebankTrainer
-from ..spans.model import SpanGrammar
 from ..spans.training import TrainingForests, fold_bounds, training_forests
 from ..spans.word_attributes import vocabulary
 from ..treebank.settings import Trees
@@ -43,7 +42,7 @@ from .features import (
 )
 from .objective import FragmentObjective, shrunk
 from .settings import FragmentFeaturesSettings, MEstimatedGrammarSettings
-from .weights import FragmentScorer, FragmentWeights
+from .weights import FragmentGrammar, FragmentScorer, FragmentWeights
 
 PASSES = 10  # through the trees in a step
 ITERATIONS = 10  # of L-BFGS in a step
@@ -193,13 +192,13 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
             return True
         return bool(self.settings.conditional_iterations) and not self._climbed
 
-    def parameters(self) -> SpanGrammar:
+    def parameters(self) -> FragmentGrammar:
         """The grammar so far."""
         grammar = self._grammar
         if grammar is None:
             assert self._base is not None
-            return SpanGrammar(self._base.parameters())
-        return SpanGrammar(grammar, fragments=self._current_weights())
+            return FragmentGrammar(self._base.parameters())
+        return FragmentGrammar(grammar, fragments=self._current_weights())
 
     def _current_weights(self) -> FragmentWeights | None:
         if self._dual is not None:

@@ -1,24 +1,28 @@
-"""Weights of features of fragments (see `fragments`), and the scores that they give to trees."""
+"""Weights of features of fragments (see `features`), and the grammars whose trees they score."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import StructlearnError
 from ...learning.stored import Stored
-from ..chart.hypergraph import Floats, Hypergraphs, Mask
+from ..chart.hypergraph import Floats, Hypergraphs, Mask, Refinement, Scorer
 from ..latent.model import (
     STORAGES,
     Entries,
+    LatentGrammar,
     check_storage,
     from_signed,
     signed,
 )
 from ..spans import _features as _span_features
+from ..spans.features import SpanWeights
+from ..spans.model import SpanGrammar
 from ..spans.word_attributes import are_hashes, hashes_of, without
 from ..treebank.symbols import BINARIZATIONS, Symbols
 from . import _features as _fragments
@@ -32,7 +36,7 @@ from .features import (
 
 
 class FragmentWeights(Stored):
-    """What is learned: the features, as hashes, and their weights.
+    """Features, as hashes, and their weights.
 
     templates: texts. n_tags, n_symbols: of the symbols, tags first. binarization: "right" or
     "left". vocabulary: uint64, ascending, hashes of the known words. keys: uint64 (n), ascending;
@@ -70,15 +74,15 @@ class FragmentWeights(Stored):
         return int(np.count_nonzero(self.values))
 
     def with_weights(self, values: NDArray[np.floating]) -> FragmentWeights:
-        """The same features with other weights, (n)."""
+        """Return the same features with other weights, (n)."""
         return self.replaced(values=np.asarray(values, dtype=np.float32))
 
     def without_words(self, words: Iterable[str]) -> FragmentWeights:
-        """Weights that do not know these words, which are then judged as rare ones."""
+        """Return weights that do not know these words, which are then treated as rare words."""
         return self.replaced(vocabulary=without(self.vocabulary, words))
 
     def compact(self, threshold: float = 1e-2, storage: str = "float16") -> FragmentWeights:
-        """Fewer and rounder weights: features whose weights are smaller in magnitude are left out.
+        """Return fewer and rounded weights, without features whose weights are below a threshold.
 
         Raises StructlearnError for an unknown storage.
         """
@@ -121,9 +125,9 @@ class FragmentWeights(Stored):
 
 
 class FragmentScorer:
-    """Scores the trees of forests.
+    """Scores the trees of forests. Several threads may use it at the same time.
 
-    weights: of the features. symbols: those of the grammar. Several threads may ask at once.
+    weights: of the features. symbols: of the grammar.
     """
 
     def __init__(self, weights: FragmentWeights, symbols: Symbols):
@@ -135,10 +139,10 @@ class FragmentScorer:
     def places(
         self, sentences: Sentences, graphs: Hypergraphs, kept: Mask | None = None
     ) -> FragmentPlaces:
-        """The features of all productions of forests.
+        """Return the features of all productions of forests.
 
         sentences: the words of each. kept: edges of trees that must stay, see `FragmentForests`.
-        Raises ValueError if the forests are not theirs.
+        Raises ValueError if the forests are not those of the sentences.
         """
         if [len(sentence) for sentence in sentences] != graphs.n_words.tolist():
             raise ValueError("the forests are not those of the sentences")
@@ -159,23 +163,26 @@ class FragmentScorer:
         for column, template in enumerate(templates.above):
             own = np.flatnonzero(sites.of(template, relations, rows))
             part = parts[template.part][rows[own]]
-            # What looks up looks at no words, so that the sites themselves are not needed.
+            # Features that look at ancestors look at no words, so the sites are not needed.
             keys = hasher.keys(template, sites, part, relations[own], attributes)
             above[making[own], column] = self._table.find(keys)
         return FragmentPlaces(forests, local, above)
 
-    def scores(self, sentences: Sentences, graphs: Hypergraphs) -> tuple[FragmentForests, Floats]:
-        """The forests, refined as the features ask, and the score of each edge, float64 (E)."""
+    def scores(
+        self, sentences: Sentences, tokens: Sequence[Any] | None, graphs: Hypergraphs
+    ) -> Refinement:
+        """Refine the forests as the features ask, and score their edges. tokens: not read."""
         places = self.places(sentences, graphs)
-        return places.forests, places.scores(self.weights.values)
+        forests = places.forests
+        return Refinement(forests.graphs, forests.edges, places.scores(self.weights.values))
 
 
 @dataclass
 class FragmentPlaces:
-    """Where the features of forests are among the weights.
+    """The places of the features of forests among the weights.
 
-    forests: refined. local: int32 (sites, n), features of `forests.sites`; above: int32 (E, m),
-    features of edges that look at what is above; -1 for none.
+    forests: refined forests. local: features of `forests.sites`, int32 (sites, n). above: features
+    of edges that look at ancestors, int32 (E, m). -1 is for no feature.
     """
 
     forests: FragmentForests
@@ -183,15 +190,57 @@ class FragmentPlaces:
     above: NDArray[np.int32]
 
     def scores(self, weights: NDArray[Any]) -> Floats:
-        """The sum of the weights of each edge, float64 (E)."""
-        # The last one is of edges that make nothing.
+        """Return the sum of the weights of each edge, float64 (E)."""
+        # The last score is that of edges that make nothing.
         own = np.append(_span_features.sums(self.local, weights), 0.0)
         return own[self.forests.local] + _span_features.sums(self.above, weights)
 
     def gradient(self, by_edge: Floats, size: int) -> Floats:
-        """From the derivatives by the scores of edges those by the weights, float64 (size)."""
+        """Convert derivatives by scores of edges to derivatives by weights, float64 (size)."""
         rows = self.forests.local
         has = rows >= 0
         by_site = np.bincount(rows[has], by_edge[has], len(self.local)).astype(np.float64)
         found = _span_features.scattered(self.local, by_site, size)
         return found + _span_features.scattered(self.above, by_edge, size)
+
+
+class FragmentGrammar(SpanGrammar):
+    """A span grammar whose trees are also scored by features of fragments.
+
+    fragments: weights of these features. None: no such features. For the rest see `SpanGrammar`.
+    Raises StructlearnError as `SpanGrammar`, and for features of trees binarised differently.
+    """
+
+    parts: ClassVar[dict[str, Any]] = {"features": SpanWeights, "fragments": FragmentWeights}
+
+    def __init__(
+        self,
+        grammar: LatentGrammar,
+        weight: float = 1.0,
+        features: SpanWeights | None = None,
+        temperature: float = 1.0,
+        fragments: FragmentWeights | None = None,
+    ):
+        self.fragments = fragments
+        super().__init__(grammar, weight, features, temperature)
+        if fragments is not None and fragments.binarization != self.binarization:
+            problem = f"features of trees binarised to the {fragments.binarization}"
+            raise StructlearnError("SL433", problem=problem)
+
+    def scorers(self) -> list[Scorer]:
+        fragments = [] if self.fragments is None else [FragmentScorer(self.fragments, self.symbols)]
+        return [*super().scorers(), *fragments]
+
+    def description(self) -> list[str]:
+        lines = super().description()
+        if self.fragments is not None:
+            known = f"{len(self.fragments.vocabulary):,} words known"
+            n_weights = f"{self.fragments.n_weights:,} of them with weights other than zero"
+            lines.append(f"  {len(self.fragments):,} features of fragments, {n_weights}, {known}")
+        return lines
+
+    def to_fields(self) -> tuple[int, dict[str, Any]]:
+        version, fields = super().to_fields()
+        if self.fragments is not None:
+            fields["fragments"] = self.fragments.to_fields()[1]
+        return version, fields

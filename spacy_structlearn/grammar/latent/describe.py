@@ -1,34 +1,48 @@
-"""What a latent grammar has learned, to be read: its subcategories with their words and rules.
+"""Descriptions of what a latent grammar has learned: its subcategories, their words and rules.
 
-As in tables 1 and 2 of Petrov et al. (2006): of a tag's subcategories the words that are likeliest
-under each, of a phrase's the productions. Subcategories are those of the last level of the cascade,
-numbered from 0; of a product of grammars those of the first. Of a conditional grammar (Petrov &
-Klein 2007) what is shown are weights: no probabilities, and not bounded by 1. Of a span grammar it
-is what the latent grammar in it has.
+As in tables 1 and 2 of Petrov et al. (2006): the likeliest words of each subcategory of a tag, and
+the likeliest productions of each subcategory of a phrase. Subcategories are those of the last level
+of the cascade, of the first grammar of a product, numbered from 0. The numbers of a conditional
+grammar (Petrov & Klein 2007) are weights: not probabilities, and not bounded by 1. For a span
+grammar the latent grammar in it is described.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import nlargest
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spans.model import SpanGrammar
+from ..treebank.symbols import Symbols
 from .model import LatentGrammar, Level
 
-Grammar = LatentGrammar | SpanGrammar
-SMALLEST = 1e-4  # words that are less probable are not shown, unless all are
-_LARGEST = 1.001  # of probabilities, with what float32 has added to them
-_ROUNDED = 0.1  # what storage, and leaving out what is small, can change of a sum of probabilities
 
-# A subcategory ("NN-3"), and what it becomes, likeliest first: ((probability or weight, text), ...)
+class ScoredGrammar(Protocol):
+    """A latent grammar whose trees are scored again, such as `spans.model.SpanGrammar`."""
+
+    grammar: LatentGrammar
+    is_empty: bool
+    symbols: Symbols
+
+    def description(self) -> list[str]:
+        """Return lines on what scores the trees."""
+        ...
+
+
+Grammar = LatentGrammar | ScoredGrammar
+SMALLEST = 1e-4  # less probable words are not shown, unless all words are
+_LARGEST = 1.001  # of probabilities, with rounding errors of float32
+_ROUNDED = 0.1  # by which storage and pruning may change a sum of probabilities
+
+# A subcategory ("NN-3") and its words or productions, likeliest first: (weight, text)
 Subcategory = tuple[str, list[tuple[float, str]]]
 
 
 def describe(grammar: Grammar) -> str:
-    """The sizes of a grammar, and how many subcategories each symbol has."""
+    """Describe the size of a grammar and the number of subcategories of each symbol."""
     if grammar.is_empty:
         return "latent grammar, empty"
     base = _base(grammar)
@@ -43,17 +57,8 @@ def describe(grammar: Grammar) -> str:
     ]
     if is_conditional(base):
         lines.append("conditional: beside words and productions are weights, no probabilities")
-    if isinstance(grammar, SpanGrammar):
-        own = f"{grammar.weight:.3g} times the score of the grammar"
-        lines.append(f"span scores: trees are scored again, and {own} is added")
-        if grammar.features is not None:
-            known = f"{len(grammar.features.vocabulary):,} words known"
-            lines.append(f"  {grammar.features.n_weights:,} weights of span features, {known}")
-        if grammar.fragments is not None:
-            fragments = grammar.fragments
-            known = f"{len(fragments.vocabulary):,} words known"
-            counts = f"{len(fragments):,} features of fragments, {fragments.n_weights:,} of them"
-            lines.append(f"  {counts} with weights other than zero, {known}")
+    if not isinstance(grammar, LatentGrammar):
+        lines += grammar.description()
     for what, names, first in (
         ("tags", symbols.tags, 0),
         ("phrases", symbols.phrases, symbols.n_tags),
@@ -65,14 +70,15 @@ def describe(grammar: Grammar) -> str:
 
 
 def _base(grammar: Grammar) -> LatentGrammar:
-    """The latent grammar in it."""
-    return grammar.grammar if isinstance(grammar, SpanGrammar) else grammar
+    """Return the latent grammar of a scored grammar."""
+    return grammar if isinstance(grammar, LatentGrammar) else grammar.grammar
 
 
 def is_conditional(grammar: Grammar) -> bool:
-    """Whether the weights of the last level are visibly no probabilities.
+    """Return whether the weights of the last level are clearly not probabilities.
 
-    One is above 1, or those of the productions of a subcategory do not sum to 1.
+    This is so if a weight is above 1, or if those of the productions of a subcategory do not sum
+    to 1.
     """
     if grammar.is_empty:
         return False
@@ -86,7 +92,7 @@ def is_conditional(grammar: Grammar) -> bool:
 
 
 def _sums(level: Level) -> NDArray[np.float64]:
-    """Of the weights of the productions of each subcategory, float64 (level.size)."""
+    """Return the sums of the weights of productions by subcategory, float64 (level.size)."""
     sums = np.zeros(level.size)
     for number, (parent, *_) in enumerate(level.rules.binary.tolist()):
         own = slice(*level.offsets[parent : parent + 2])
@@ -98,14 +104,14 @@ def _sums(level: Level) -> NDArray[np.float64]:
 
 
 def labels(grammar: Grammar) -> tuple[str, ...]:
-    """The tags, then the phrases."""
+    """Return the tags, then the phrases."""
     return grammar.symbols.tags + grammar.symbols.phrases
 
 
 def subcategories(grammar: Grammar, label: str, top: int) -> Iterator[Subcategory]:
-    """The subcategories of a tag or a phrase, of both if there are two of this name.
+    """Yield the subcategories of a tag or a phrase, or of both if a tag and a phrase share a name.
 
-    top: so many words, or productions, of each.
+    top: number of words or productions of each.
     """
     base = _base(grammar)
     symbols = base.symbols
@@ -116,11 +122,11 @@ def subcategories(grammar: Grammar, label: str, top: int) -> Iterator[Subcategor
 
 
 def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
-    """P(word | subcategory) of known words, or their weights."""
+    """Yield P(word | subcategory) of known words, or their weights."""
     number, lexicon = grammar.depth, grammar.lexicon
     sizes = lexicon.tag_substates[number]
     first = int(sizes[:tag].sum())
-    # Words by the thousand: a column for each subcategory of all tags is wide.
+    # A thousand words at a time, as rows are wide: they have all subcategories of all tags.
     columns = [
         lexicon.scores(number, np.arange(start, min(start + 1000, len(lexicon.words))))[
             :, first : first + int(sizes[tag])
@@ -130,7 +136,7 @@ def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
     for index, probabilities in enumerate(np.concatenate(columns).T):
         likeliest = np.argsort(-probabilities, kind="stable")[:top]
         found = [(float(probabilities[i]), lexicon.words[i]) for i in likeliest]
-        # All weights of a tag may be small, where those of the rules that lead to it are large.
+        # All weights of a tag may be small if those of the rules that lead to it are large.
         most = found[0][0] if found else 0.0
         least = SMALLEST if most >= SMALLEST else SMALLEST * most
         yield (
@@ -140,7 +146,7 @@ def _words(grammar: LatentGrammar, tag: int, top: int) -> Iterator[Subcategory]:
 
 
 def _productions(grammar: LatentGrammar, phrase: int, top: int) -> Iterator[Subcategory]:
-    """P(production | subcategory), or weights, binary and unary; @ is of an intermediate node."""
+    """Yield P(production | subcategory), or weights; @ marks an intermediate symbol."""
     level, rules, names = grammar.levels[grammar.depth], grammar.rules, grammar.symbols.names
     found: list[list[tuple[float, str]]] = [[] for _ in range(int(level.substates[phrase]))]
     blocks = [

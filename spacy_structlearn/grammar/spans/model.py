@@ -1,38 +1,43 @@
-"""The model of span scores: a latent grammar, and what its trees are scored with beside it.
+"""The model of span scores: a latent grammar, and the features that score its trees.
 
-Which model it is, and how it is learned, see `span_grammar`.
+For the model itself and how it is trained see `training`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ... import serialization
 from ...errors import StructlearnError
 from ...learning.stored import Stored
-from ..fragments.weights import FragmentWeights
+from ..chart.hypergraph import Scorer
 from ..latent.model import LatentGrammar
 from ..treebank.lexicon import Lexicon
 from ..treebank.symbols import Symbols
-from .features import SpanWeights
+from .features import LinearScorer, SpanWeights
 
 
 class SpanGrammar(Stored):
-    """A latent grammar, or a product, and what its trees are scored with beside it.
+    """A latent grammar, or a product, and linear scores of its trees.
 
-    grammar: parses first. weight: of the logarithm of its variational distribution. features:
-    linear scores; None: none. What a network scores with is no part of it. temperature: posteriors
-    of brackets are raised to the power of one over it, a calibration, in place of the grammar's.
-    fragments: scores of more than symbols over spans, see `fragments`; None: none.
+    grammar: parses first.
+    weight: of the logarithm of the grammar's variational distribution.
+    features: weights of features of spans. None: no such features. A network that scores spans is
+        not stored here.
+    temperature: posteriors of brackets are raised to the power of one over it, as a calibration, in
+        place of the grammar's temperature.
+
     Raises StructlearnError for a weight or a temperature out of range, or if the features are
     of other symbols.
     """
 
     kind = "anchored_grammar"
     passed = ("SL405",)
+    # What scores trees and is stored, by the name of the field.
+    parts: ClassVar[dict[str, Any]] = {"features": SpanWeights}
 
     def __init__(
         self,
@@ -40,27 +45,38 @@ class SpanGrammar(Stored):
         weight: float = 1.0,
         features: SpanWeights | None = None,
         temperature: float = 1.0,
-        fragments: FragmentWeights | None = None,
     ):
-        self.grammar, self.features, self.fragments = grammar, features, fragments
+        self.grammar, self.features = grammar, features
         self.weight, self.temperature = float(weight), float(temperature)
         problem = None
         if not 0 <= self.weight < np.inf:
             problem = f"a weight of {self.weight}"
         elif not 0 < self.temperature < np.inf:
             problem = f"a temperature of {self.temperature}"
-        for own in (self.features, self.fragments):
-            if own is not None and (own.n_tags, own.n_symbols) != self._sizes:
-                problem = f"features of {own.n_tags} tags of {own.n_symbols} symbols"
-        if self.fragments is not None and self.fragments.binarization != self.binarization:
-            problem = f"features of trees binarised to the {self.fragments.binarization}"
+        sizes = self.symbols.n_tags, self.symbols.size
+        for part in self._stored.values():
+            if part is not None and (part.n_tags, part.n_symbols) != sizes:
+                problem = f"features of {part.n_tags} tags of {part.n_symbols} symbols"
         if problem:
             raise StructlearnError("SL433", problem=problem)
 
     @classmethod
     def empty(cls) -> SpanGrammar:
-        """A grammar without symbols: what an untrained component holds."""
+        """Return a grammar without symbols, which an untrained component holds."""
         return cls(LatentGrammar.empty())
+
+    def scorers(self) -> list[Scorer]:
+        """Return what scores the trees of the grammar."""
+        return [] if self.features is None else [LinearScorer(self.features)]
+
+    def description(self) -> list[str]:
+        """Return lines on what scores the trees of the grammar."""
+        weight = f"{self.weight:.3g} times the score of the grammar"
+        lines = [f"span scores: trees are scored again, and {weight} is added"]
+        if self.features is not None:
+            known = f"{len(self.features.vocabulary):,} words known"
+            lines.append(f"  {self.features.n_weights:,} weights of span features, {known}")
+        return lines
 
     @property
     def is_empty(self) -> bool:
@@ -68,22 +84,18 @@ class SpanGrammar(Stored):
         return self.grammar.is_empty
 
     @property
-    def _sizes(self) -> tuple[int, int]:
-        return self.symbols.n_tags, self.symbols.size
-
-    @property
     def symbols(self) -> Symbols:
-        """Those of the grammar."""
+        """The symbols of the grammar."""
         return self.grammar.symbols
 
     @property
     def lexicon(self) -> Lexicon:
-        """That of the grammar."""
+        """The lexicon of the grammar."""
         return self.grammar.lexicon
 
     @property
     def binarization(self) -> str:
-        """That of the grammar."""
+        """The binarisation of the grammar."""
         return self.grammar.binarization
 
     @property
@@ -92,13 +104,12 @@ class SpanGrammar(Stored):
         return self.grammar.top_label
 
     def without_words(self, words: Collection[str]) -> SpanGrammar:
-        """A grammar that does not know these words; see `LatentGrammar.without_words`."""
-        features, fragments = self.features, self.fragments
-        return self.replaced(
-            grammar=self.grammar.without_words(words),
-            features=None if features is None else features.without_words(words),
-            fragments=None if fragments is None else fragments.without_words(words),
-        )
+        """Return a grammar that does not know these words; see `LatentGrammar.without_words`."""
+        parts = {
+            name: None if part is None else part.without_words(words)
+            for name, part in self._stored.items()
+        }
+        return self.replaced(grammar=self.grammar.without_words(words), **parts)
 
     def compact(
         self,
@@ -107,32 +118,32 @@ class SpanGrammar(Stored):
         *,
         feature_threshold: float = 1e-2,
     ) -> SpanGrammar:
-        """A smaller one that parses (almost) as this one does.
+        """Return a smaller grammar that parses (almost) like this one.
 
-        threshold, storage: see `LatentGrammar.compact`. feature_threshold: weights of features
-        that are smaller become zero.
+        threshold, storage: see `LatentGrammar.compact`.
+        feature_threshold: weights of features that are smaller become zero.
         """
-        features, fragments = (
-            None if own is None else own.compact(feature_threshold, storage)
-            for own in (self.features, self.fragments)
-        )
-        grammar = self.grammar.compact(threshold, storage)
-        return self.replaced(grammar=grammar, features=features, fragments=fragments)
+        parts = {
+            name: None if part is None else part.compact(feature_threshold, storage)
+            for name, part in self._stored.items()
+        }
+        return self.replaced(grammar=self.grammar.compact(threshold, storage), **parts)
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
-        own: dict[str, Any] = {
+        return self.version, {
             "grammar": serialization.nested(self.grammar.to_bytes()),
             "weight": self.weight,
             "features": None if self.features is None else self.features.to_fields()[1],
             "temperature": self.temperature,
         }
-        if self.fragments is not None:
-            own["fragments"] = self.fragments.to_fields()[1]
-        return self.version, own
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> SpanGrammar:
-        for name, kind in (("features", SpanWeights), ("fragments", FragmentWeights)):
+        for name, kind in cls.parts.items():
             if fields.get(name) is not None:
                 fields[name] = kind.from_fields(version, fields[name])
         return super().from_fields(version, fields)
+
+    @property
+    def _stored(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.parts}

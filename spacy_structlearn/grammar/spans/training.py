@@ -1,15 +1,16 @@
-"""Scores of spans: a log-linear model of the trees that a latent grammar leaves of a sentence.
+"""Training of span scores: a log-linear model of the trees that a latent grammar leaves.
 
-The grammar parses, and each production of the forest that is left has a posterior, of which the
-variational distribution of Matsuzaki et al. (2005) is made. With scores s of symbols over spans,
+The grammar parses a sentence into a forest. The posteriors of its productions define the
+variational distribution of Matsuzaki et al. (2005). With scores s of symbols over spans,
 
     log P(tree | words) = weight * log P_variational(tree | words) + sum of s(X, i, j) - log Z
 
-over the trees of the forest, a CRF as in Hall, Durrett & Klein (2014), whose scores are linear in
-features of the span, and Durrett & Klein (2015), where a network gives them. It is trained by
-conditional likelihood. Sentences that a grammar has seen have other forests than those that are to
-be parsed, so grammars of the other folds parse the training data; where the gold tree is not in the
-forest, the tree closest to it stands for it, as in reranking (Charniak & Johnson 2005).
+over the trees of the forest. This is a CRF, as in Hall, Durrett & Klein (2014), where scores are
+linear in features of the span, and Durrett & Klein (2015), where they are the output of a network.
+It is trained by conditional likelihood. A grammar leaves other forests of sentences that it was
+trained on than of new ones, so each fold of the training data is parsed by a grammar trained on the
+other folds. If the gold tree is not in the forest, the tree closest to it replaces it, as in
+reranking (Charniak & Johnson 2005).
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ from .features import LinearScorer, SpanWeights
 from .model import SpanGrammar
 from .settings import SpanScoreSettings
 
-REPORTS = 20  # reports in an epoch or for the forests of a fold, at most
-WARM_UP = 100  # updates in which the learning rate rises, but at most a tenth of all
-LEAST_RATE = 0.02  # of the learning rate, at the end of its fall
-NEGLIGIBLE = 1e-5  # gradients below are taken for 0: subnormal numbers take ten times as long
+REPORTS = 20  # largest number of reports in an epoch or for the forests of a fold
+WARM_UP = 100  # updates in which the learning rate rises; at most a tenth of all updates
+LEAST_RATE = 0.02  # times the learning rate: its final value
+NEGLIGIBLE = 1e-5  # smaller gradients are set to 0: subnormal numbers take ten times as long
 _POOL = 16  # batches whose sentences are sorted by length together
 
-# A tree of the treebank, or what a network reads of its tokens, and the tree.
+# A tree of the treebank, or a pair of what a network reads of its tokens and the tree.
 Sentence = Tree | tuple[Any, Tree]
 Data = Sequence[Sentence | Sequence[Sentence] | TreebankData]
 
@@ -61,33 +62,33 @@ class TrainedScorer(Scorer, Protocol):
     def begin_update(
         self, sentences: Sequence[Sequence[str]], tokens: Sequence[Any] | None, graphs: Hypergraphs
     ) -> tuple[Floats, Callable[[Floats], None]]:
-        """Scores as of `scores`, and a function that takes the gradient of the loss at them."""
+        """Return what `scores` returns, and a function that takes the gradient of the loss."""
         ...
 
     def finish_update(self, learn_rate_factor: float) -> None:
-        """One step of the optimiser. learn_rate_factor: from 0 to 1, of the learning rate."""
+        """Take a step of the optimiser. learn_rate_factor: times the learning rate, from 0 to 1."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """Parameters and optimiser, of what `serialization.pack` can store; a copy."""
+        """Return a copy of the parameters and the optimiser that `serialization.pack` can store."""
         ...
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from `state`, bit for bit."""
+        """Continue from `state`, bit for bit."""
         ...
 
 
 class NetworkScorer(TrainedScorer, Protocol):
-    """A trained scorer that reads tokens, and that more than one training may have; see `neural`.
+    """A trained scorer that reads tokens, and that several trainings may share; see `network`.
 
-    layers: all that its training follows from beside data and settings; `repr` tells all of it.
+    layers: what its training depends on besides data and settings. `repr` shows all of it.
     """
 
     @property
     def layers(self) -> Any: ...
 
     def prepare(self, tokens: Sequence[Any], symbols: Symbols, settings: SpanScoreSettings) -> None:
-        """Begin a training; what an earlier one has changed is set back."""
+        """Begin a training, and undo what an earlier one has changed."""
         ...
 
     def finish(self) -> None:
@@ -98,8 +99,9 @@ class NetworkScorer(TrainedScorer, Protocol):
 class ForestLoss(NamedTuple):
     """- log P(tree | words), and its gradient.
 
-    losses: float64 (s), of each sentence, in nats. items: float64 (I), the derivatives of their sum
-    by the scores of the items; weight: by the weight of the grammar.
+    losses: of each sentence, in nats, float64 (s).
+    items: the derivatives of their sum with respect to the scores of items, float64 (I).
+    weight: the derivative with respect to the weight of the grammar.
     """
 
     losses: Floats
@@ -110,7 +112,7 @@ class ForestLoss(NamedTuple):
 def conditional_loss(
     graphs: Hypergraphs, target: Mask, item_scores: Floats, weight: float
 ) -> ForestLoss:
-    """The loss of trees in forests, and its gradient: expected minus observed numbers of items.
+    """Return the loss of trees, and its gradient: expected minus observed counts of items.
 
     target: the edges of the trees, a mask (E). item_scores: float64 (I). weight: of the grammar.
     """
@@ -119,27 +121,27 @@ def conditional_loss(
     owner = graphs.edge_sentences
     reached = np.bincount(owner[target], scores[target], len(graphs))
     difference = posteriors - target
-    # An edge of score -inf is in no tree.
+    # An edge with score -inf is in no tree.
     moved = difference != 0
     by_weight = float(difference[moved] @ graphs.scores[moved])
     return ForestLoss(log_z - reached, graphs.item_posteriors(difference), by_weight)
 
 
 def renumbered(graphs: Hypergraphs, old: LatentGrammar, new: LatentGrammar) -> Hypergraphs:
-    """Forests by one grammar with the symbols and rules of another, which has all of them."""
+    """Renumber the symbols and rules of forests as in another grammar, which has all of them."""
     to = renumbering(old.symbols, new.symbols)
     items = graphs.items.copy()
     items[:, 0] = to[items[:, 0]]
     rules = {pair: rule for rule, pair in enumerate(map(tuple, new.rules.unary.tolist()))}
-    # The last one is of edges without a rule.
+    # The last place is that of edges without a rule.
     places = [*(rules[pair] for pair in map(tuple, to[old.rules.unary].tolist())), -1]
     return replace(graphs, items=items, chain=np.array(places, dtype=np.int32)[graphs.chain])
 
 
 @dataclass
 class TrainingForests:
-    """Parsed sentences: their forests and numbers, the edges that make their trees, and the loss
-    of these, summed, if all scores are 0."""
+    """Parsed sentences: their forests and numbers, the edges of their trees, and the sum of the
+    losses of these trees if all scores are 0."""
 
     graphs: Hypergraphs
     numbers: NDArray[np.int64]
@@ -148,7 +150,7 @@ class TrainingForests:
 
     @classmethod
     def joined(cls, parts: Sequence[TrainingForests]) -> TrainingForests:
-        """All in one, in this order."""
+        """Concatenate forests."""
         return cls(
             Hypergraphs.joined([part.graphs for part in parts]),
             np.concatenate([part.numbers for part in parts]),
@@ -157,14 +159,14 @@ class TrainingForests:
         )
 
     def select(self, chosen: NDArray[np.int64]) -> tuple[Hypergraphs, Mask]:
-        """Some of the forests, by their places, and the edges of their trees."""
+        """Return some of the forests, by their places, and the edges of their trees."""
         offsets = self.graphs.edge_offsets
         own = [self.target[slice(*offsets[x : x + 2].tolist())] for x in chosen.tolist()]
         return self.graphs.select(chosen), np.concatenate(own)
 
 
 def fold_bounds(n: int, folds: int) -> list[int]:
-    """Where each fold of n sentences begins, and the last one ends; there are n folds at most."""
+    """Return where each fold of n sentences begins, and the end. There are at most n folds."""
     folds = min(folds, n)
     return [n * fold // max(folds, 1) for fold in range(folds + 1)]
 
@@ -180,12 +182,15 @@ def training_forests(
     threads: int = 1,
     report: Callable[[int, float], None] | None = None,
 ) -> TrainingForests:
-    """The forests that a grammar leaves of sentences, and in each the tree closest to the gold one.
+    """Parse sentences, and find the tree of each forest that is closest to the gold tree.
 
-    grammar: parses; full: whose symbols and rules the forests are to have, all of those of
-    `grammar` and maybe more. words, trees: of all sentences; numbers: which of these to parse, in
-    ascending order. threshold: of posteriors. report: called now and then with how many are done,
-    and the mean loss of these if all scores were 0.
+    grammar: parses.
+    full: the grammar whose symbols and rules the forests get; it has all those of `grammar`.
+    words, trees: of all sentences.
+    numbers: of the sentences to parse, in ascending order.
+    threshold: of posteriors.
+    report: called from time to time with the number of sentences parsed, and their mean loss if all
+        scores are 0.
     """
     thresholds = (threshold,) * max(grammar.depth, 1)
     parser = ChartParser(SpanGrammar(grammar), thresholds=thresholds, threads=threads)
@@ -208,9 +213,9 @@ def training_forests(
 def batches(
     lengths: NDArray[np.integer], batch_size: int, rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Numbers of sentences, in random order, in batches of such that are about equally long.
+    """Return the numbers of sentences in random batches of about equally long sentences.
 
-    lengths: (n), of the sentences.
+    lengths: of the sentences, (n).
     """
     order = rng.permutation(len(lengths))
     found: list[NDArray[np.int64]] = []
@@ -222,20 +227,24 @@ def batches(
 
 
 def learn_rate_factor(update: int, total: int) -> float:
-    """Of the learning rate, in an update, from 1, of `total`: it rises, stays, and falls."""
+    """Return the factor of the learning rate in an update from 1 to `total`."""
     rise = update / min(WARM_UP, max(total // 10, 1))
     return min(1.0, rise) * min(1.0, max(LEAST_RATE, 2 * (1 - update / total)))
 
 
 class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
-    """The grammar, those of the folds, the forests of each fold, then epochs.
+    """Trains the grammar, the grammars of the folds, the forests of each fold, then epochs.
 
-    A step is a round of a grammar, the forests of a fold, or an epoch. value: of a grammar, see its
-    own trainer; then the mean loss of the last epoch, in nats a sentence, or of the forests so far
-    if all scores were 0. losses: the value of each epoch. left_out: sentences without a forest.
-    Reports: in the phases of the grammars' own trainers the number is that of the fold, from 1, or
-    0 for the grammar of all sentences; in "forests" that of the fold and how many sentences are
-    done, in "network" that of the epoch, from 1, and of the update.
+    A step is a round of a grammar, the forests of a fold, or an epoch.
+
+    value: the value of the grammar's trainer, then the mean loss of the forests if all scores are
+        0, then that of the last epoch, in nats a sentence.
+    losses: the value of each epoch.
+    left_out: number of sentences without a forest.
+
+    In reports from the trainers of grammars the number is that of the fold, from 1, or 0 for the
+    grammar of all sentences. In "forests" it is that of the fold, with the number of sentences
+    parsed, and in "network" that of the epoch, from 1, with that of the update.
     """
 
     def __init__(
@@ -246,13 +255,13 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         self.add(data)
 
     def take(self, data: Data) -> None:
-        """More trees may hold rules that the grammar lacks, so that training begins again."""
+        """Take trees. These may have rules that the grammar lacks, so training begins again."""
         self._data += TrainingSentences.of(data)
         self._bounds = fold_bounds(len(self._data.trees), self.settings.folds)
         self._grammars: list[NDArray[np.uint8]] = []
         self._full: LatentGrammar | None = None
         self._current: Trainer[Any] | None = self._grammar_trainer(0)
-        self._n_forests = 0  # folds that have had theirs; after `resume` they are made again
+        self._n_forests = 0  # number of folds parsed; after `resume` they are parsed again
         self._parts: list[TrainingForests] = []
         self._forests: TrainingForests | None = None
         self._scorers: list[TrainedScorer] | None = None
@@ -264,10 +273,10 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         self.n_iterations = 0
 
     def iterate(self) -> bool:
-        """A round of a grammar, a fold's forests, or an epoch.
+        """Train a round of a grammar, parse a fold, or train an epoch.
 
-        Raises StructlearnError if there is only one tree, of which no fold can be made, or if
-        sentences have no tokens and a network is to be trained.
+        Raises StructlearnError if there is only one tree, which makes no folds, or if sentences
+        have no tokens although a network is to be trained.
         """
         if len(self._grammars) <= self._n_folds:
             self._round()
@@ -279,7 +288,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         return not self._done
 
     def parameters(self) -> SpanGrammar:
-        """The grammar so far."""
+        """Return the present grammar."""
         grammar = self._full
         if grammar is None:
             assert self._current is not None
@@ -302,7 +311,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
 
     # --- grammars and forests -----------------------------------------------------------------
     def _grammar_trainer(self, number: int) -> Trainer[Any]:
-        """Of the grammar of all sentences, 0, or of those that are not in a fold, from 1."""
+        """Return the trainer of the grammar of all sentences (0), or of all but a fold (from 1)."""
         trees = self._data.trees
         if not number:
             return self.settings.base.trainer(None, [trees], make_engine=self.make_engine)
@@ -332,7 +341,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
             self._current = None
 
     def _make_forests(self, folds: int) -> None:
-        """Those of so many folds that are not there yet."""
+        """Parse the first folds, up to this number, unless they are parsed already."""
         if self._forests is not None:
             return
         while len(self._parts) < folds:
@@ -346,7 +355,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
             self._forests, self._parts = TrainingForests.joined(self._parts), []
 
     def _held_out(self, fold: int) -> TrainingForests:
-        """The sentences of a fold, parsed by the grammar of the others."""
+        """Parse the sentences of a fold by the grammar of the other folds."""
         assert self._full is not None
         begin, end = self._bounds[fold : fold + 2]
 
@@ -391,12 +400,12 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         self.losses.append(self.value)
         self._batch, self._loss = 0, 0.0
         if self._done:
-            self._forests = None  # of all sentences: too much to be kept as long as the trainer
+            self._forests = None  # too large to be kept as long as the trainer
             if settings.network is not None:
                 settings.network.finish()
 
     def _update(self, forests: TrainingForests, chosen: NDArray[np.int64], factor: float) -> None:
-        """One step of all that is trained, towards the trees of some sentences."""
+        """Take a step of all scorers towards the trees of some sentences."""
         assert self._scorers is not None
         settings, data = self.settings, self._data
         graphs, target = forests.select(chosen)
@@ -421,7 +430,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         self._loss += float(losses.sum())
 
     def _new_scorers(self, full: LatentGrammar | None) -> list[TrainedScorer]:
-        """Those of the settings, the linear one first. full: the grammar of all sentences."""
+        """Return the scorers of the settings, the linear one first. full: of all sentences."""
         settings, data = self.settings, self._data
         assert full is not None
         scorers: list[TrainedScorer] = []
@@ -441,7 +450,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
         return array_digest(layers, *(f"{tree}\n" for tree in self._data.trees))
 
     def state(self) -> dict[str, Any]:
-        """Forests are no part of it: the grammars of the folds make them again."""
+        """Return the state. It has no forests: the grammars of the folds make them again."""
         current, scorers = self._current, self._scorers
         return {
             "grammars": self._grammars,
@@ -479,7 +488,7 @@ class SpanGrammarTrainer(Trainer[SpanScoreSettings]):
 
 @dataclass
 class TrainingSentences:
-    """Trees, the words of each, and their tokens, unless there are sentences without."""
+    """Trees, their words, and their tokens, unless some sentences have none."""
 
     trees: list[Tree]
     parts: list[Any]
@@ -489,17 +498,17 @@ class TrainingSentences:
 
     @property
     def tokens(self) -> list[Any] | None:
-        """Those of each tree; None if some have none."""
+        """The tokens of each tree; None if some trees have none."""
         return None if self.without_tokens else self.parts
 
     @property
     def without_tokens(self) -> int:
-        """Number of trees that have none."""
+        """Number of trees without tokens."""
         return sum(part is None for part in self.parts)
 
     @classmethod
     def of(cls, data: Iterable[Any]) -> TrainingSentences:
-        """What a trainer is given."""
+        """Collect the sentences of training data."""
         trees: list[Tree] = []
         parts: list[Any] = []
         for item in data:

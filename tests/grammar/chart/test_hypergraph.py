@@ -1,6 +1,6 @@
 """Hypergraphs: the kernel against enumeration, forests as hypergraphs, and the closest trees."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import pairwise, product
 
 import numpy as np
@@ -13,7 +13,6 @@ from grammars import (
     few_trees,
     flat_trees,
     grammar_from,
-    in_threads,
     sample_grammar,
     sample_trees,
 )
@@ -27,7 +26,6 @@ from spacy_structlearn.grammar.chart.hypergraph import (
     BRACKET_COST,
     LIKELIER,
     Hypergraphs,
-    from_forest,
 )
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.treebank.symbols import binarize
@@ -102,9 +100,16 @@ def equal(a, b):
         np.testing.assert_array_equal(mine, its, err_msg=field.name)
 
 
+def decoded(graphs, scores, decoder, symbols=None):
+    """The edges of the best trees, and what `inside_outside` returns."""
+    log_z, posteriors = graphs.inside_outside(scores)
+    mask = graphs.best(graphs.gains(scores, posteriors, decoder, symbols))[1]
+    return mask, log_z, posteriors
+
+
 # --- kernel --------------------------------------------------------------------------------------
-@settings(max_examples=100, deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 7), st.sampled_from([0.0, 0.3]))
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([0.0, 0.3]))
 def test_inside_outside_and_best_are_those_of_all_trees(seed, n_nodes, impossible):
     rng = np.random.default_rng(seed)
     parts = [random_graph(rng, n_nodes, 2), random_graph(rng, 4), random_graph(rng, 1)]
@@ -127,30 +132,6 @@ def test_inside_outside_and_best_are_those_of_all_trees(seed, n_nodes, impossibl
             assert tuple(np.flatnonzero(mask[edges]) + edges.start) in chosen
         else:
             assert not mask[edges].any()
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_posteriors_are_the_gradient_of_log_z(seed):
-    graph = random_graph(np.random.default_rng(seed), 8)
-    scores = graph.scores
-    _, posteriors = graph.inside_outside(scores)
-    for edge in range(len(scores)):
-        step = np.zeros(len(scores))
-        step[edge] = 1e-6
-        up, down = (graph.inside_outside(scores + sign * step)[0][0] for sign in (1, -1))
-        assert posteriors[edge] == pytest.approx((up - down) / 2e-6, abs=1e-6)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.integers(0, 10_000), st.floats(-1e6, 1e6))
-def test_a_constant_for_the_root_shifts_log_z_alone(seed, shift):
-    graph = random_graph(np.random.default_rng(seed), 7)
-    log_z, posteriors = graph.inside_outside(graph.scores)
-    moved = graph.scores.copy()
-    moved[graph.begins[-2] :] += shift
-    shifted, same = graph.inside_outside(moved)
-    np.testing.assert_allclose(shifted, log_z + shift, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(same, posteriors, atol=1e-8)
 
 
 def test_scores_may_be_far_apart():
@@ -183,13 +164,13 @@ def chain_graph(n):
 
 
 def test_large_hypergraphs():
-    graph = chain_graph(200_000)
+    graph = chain_graph(20_000)
     log_z, posteriors = graph.inside_outside(graph.scores)
-    assert log_z[0] == pytest.approx(200_000 * np.log(2))
+    assert log_z[0] == pytest.approx(20_000 * np.log(2))
     np.testing.assert_allclose(posteriors, 0.5, rtol=1e-9)
     value, mask = graph.best(graph.scores)
     assert value[0] == 0
-    assert mask.sum() == 200_000
+    assert mask.sum() == 20_000
     [(score, edges)] = graph.k_best(graph.scores, 1)[0]
     assert score == 0
     np.testing.assert_array_equal(edges, np.flatnonzero(mask))
@@ -201,7 +182,7 @@ def test_no_sentences():
     assert [len(part) for part in nothing.inside_outside(nothing.scores)] == [0, 0]
     for decoder in DECODERS:
         scores = nothing.edge_scores(np.empty(0), 1.0)
-        mask, log_z, posteriors = nothing.decode(scores, decoder, sample_grammar().symbols)
+        mask, log_z, posteriors = decoded(nothing, scores, decoder, sample_grammar().symbols)
         assert not len(mask) + len(log_z) + len(posteriors)
         assert mask.dtype == bool
     assert nothing.k_best(nothing.scores, 3) == []
@@ -211,20 +192,6 @@ def test_no_sentences():
     graph = random_graph(np.random.default_rng(0))
     equal(graph.select([]), nothing)
     equal(Hypergraphs.joined([nothing, graph, nothing]), graph)
-
-
-def test_several_threads():
-    rng = np.random.default_rng(0)
-    graphs = Hypergraphs.joined([random_graph(rng, 30, 5) for _ in range(50)])
-    expected = graphs.inside_outside(graphs.scores)
-
-    def work():
-        found = [graphs.inside_outside(graphs.scores) for _ in range(20)]
-        return all(
-            np.array_equal(*pair) for own in found for pair in zip(own, expected, strict=True)
-        )
-
-    assert in_threads(work)
 
 
 @pytest.mark.parametrize(
@@ -321,27 +288,6 @@ def test_the_layout():
     assert (graphs.chain >= 0).any()
 
 
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_forests_of_the_kernel_are_those_of_numpy(shape, several):
-    grammar, _, _ = forests(shape=shape)
-    grammars = [grammar, grammar] if several else [grammar]
-    parser = ChartParser(grammars, decoder="variational", thresholds=NEVER)
-    sentences = [["w0", "w1", "w2"], ["w3"], [], ["w1"] * 9, ["w5", "w4"]]
-    graphs, numbers = parser.forests(sentences)
-    expected = []
-    with parser._charts.borrowed() as chart:
-        for number in numbers:
-            words = [sentences[number]]
-            scores = parser._scores(words, [None], np.inf)
-            expected.append(chart.forest(parser._parser, *scores))
-    parts = Hypergraphs.joined(
-        [from_forest(forest, grammar.symbols.n_tags)[0] for forest in expected]
-    )
-    scale = 1 / len(grammars)
-    equal(graphs, replace(parts, scores=scale * parts.scores))
-
-
 def test_forests_are_joined_and_selected():
     _, graphs, _ = forests()
     parts = [graphs.select([x]) for x in range(len(graphs))]
@@ -356,7 +302,7 @@ def test_forests_are_joined_and_selected():
     np.testing.assert_array_equal(found, log_z[[2, 0, 2]])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 1000))
 def test_thinned_forests_have_the_trees_of_the_edges_that_are_left(seed):
     _, graphs, _ = forests()
@@ -409,7 +355,7 @@ def test_decoders(shape, decoder):
     for seed in (0, 50):
         grammar, graphs, _ = forests(seed, shape=shape)
         scores = graphs.edge_scores(2 * rng.normal(size=len(graphs.items)), 0.8)
-        mask, log_z, posteriors = graphs.decode(scores, decoder, grammar.symbols)
+        mask, log_z, posteriors = decoded(graphs, scores, decoder, grammar.symbols)
         for x in range(len(graphs)):
             expected, marginals, values = brute_force(graphs, scores, x)
             edges = slice(*graphs.edge_offsets[x : x + 2])
@@ -454,7 +400,7 @@ def test_an_inserted_phrase_is_no_bracket():
     assert (graphs.items[:, 0] >= symbols.n_tags + symbols.n_phrases).any()
     for _ in range(10):
         scores = graphs.edge_scores(2 * rng.normal(size=len(graphs.items)), 0.8)
-        mask, _, posteriors = graphs.decode(scores, "labelled_recall", symbols)
+        mask, _, posteriors = decoded(graphs, scores, "labelled_recall", symbols)
         _, marginals, values = brute_force(graphs, scores)
         trees = [np.array(tree) for tree in derivations(graphs)]
         worth = labelled_recall(graphs, trees, values, marginals, symbols)
@@ -468,7 +414,7 @@ def test_an_inserted_phrase_is_no_bracket():
 def test_labelled_recall_asks_for_symbols():
     _, graphs, _ = forests()
     with pytest.raises(ValueError, match="phrases"):
-        graphs.decode(graphs.scores, "labelled_recall")
+        decoded(graphs, graphs.scores, "labelled_recall")
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -476,18 +422,18 @@ def test_forbidden_items_are_in_no_tree(decoder):
     grammar, graphs, _ = forests()
     symbols = grammar.symbols
     scores = np.zeros(len(graphs.items))
-    first, *_ = graphs.decode(graphs.edge_scores(scores, 1.0), decoder, symbols)
+    first, *_ = decoded(graphs, graphs.edge_scores(scores, 1.0), decoder, symbols)
     items = graphs.made[first & (graphs.made >= 0)]
     inner = [x for x in items if graphs.items[x, 2] - graphs.items[x, 1] > 1]
     scores[inner[0]] = -np.inf
     edges = graphs.edge_scores(scores, 1.0)
-    mask, log_z, posteriors = graphs.decode(edges, decoder, symbols)
+    mask, log_z, posteriors = decoded(graphs, edges, decoder, symbols)
     assert inner[0] not in graphs.made[mask]
     assert (edges[mask] > -np.inf).all()
     assert graphs.item_posteriors(posteriors)[inner[0]] == 0
     assert np.isfinite(log_z).all()
     scores[:] = -np.inf
-    mask, log_z, posteriors = graphs.decode(graphs.edge_scores(scores, 1.0), decoder, symbols)
+    mask, log_z, posteriors = decoded(graphs, graphs.edge_scores(scores, 1.0), decoder, symbols)
     assert not mask.any()
     assert not posteriors.any()
     assert np.isneginf(log_z).all()

@@ -26,8 +26,8 @@ from spacy_structlearn.grammar.fragments.features import (
 )
 from spacy_structlearn.grammar.fragments.settings import FragmentFeaturesSettings
 from spacy_structlearn.grammar.fragments.training import FragmentStatistics, words_of
+from spacy_structlearn.grammar.fragments.weights import FragmentGrammar
 from spacy_structlearn.grammar.latent.em import treebank_grammar
-from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.spans.word_attributes import word_hash
 from spacy_structlearn.grammar.treebank.symbols import BINARIZATIONS, binarize
 
@@ -330,7 +330,7 @@ def test_keys_that_are_there_twice(keys):
 
 # --- sites of forests ----------------------------------------------------------------------------
 def forests_of(data, sentences, threshold=0.0):
-    parser = ChartParser(SpanGrammar(treebank_grammar(data)), thresholds=(threshold,))
+    parser = ChartParser(FragmentGrammar(treebank_grammar(data)), thresholds=(threshold,))
     graphs, numbers = parser.forests(sentences)
     assert len(numbers) == len(sentences)
     return graphs
@@ -475,7 +475,7 @@ def test_sentences_of_unknown_words_are_parsed(monkeypatch):
     grammar = treebank_grammar(data)
     weights = FragmentStatistics(FragmentFeaturesSettings(), grammar, data).weights
     parser = ChartParser(
-        SpanGrammar(grammar, fragments=weights), decoder="labelled_recall", thresholds=(1e-2,)
+        FragmentGrammar(grammar, fragments=weights), decoder="labelled_recall", thresholds=(1e-2,)
     )
     for words in (["xqj"] * 12, [f"q{i}" for i in range(30)]):
         parse = parser.parse([words])[0]

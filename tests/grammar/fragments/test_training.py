@@ -18,9 +18,9 @@ from spacy_structlearn.grammar.fragments.training import (
     FragmentStatistics,
     words_of,
 )
+from spacy_structlearn.grammar.fragments.weights import FragmentGrammar
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.treebank.symbols import binarize
 
 BASE = LatentGrammarSettings(rounds=0, root="R")
@@ -116,7 +116,7 @@ def test_without_features():
     assert own.optimizer(1.0, scaling=0.5).run(5).converged
     trainer, _ = run(settings(templates=["RULE"], min_count=1000))
     assert len(trainer.parameters().fragments) == 0
-    bare = ChartParser(SpanGrammar(trainer.parameters().grammar)).parse([["tora", "naita"]])
+    bare = ChartParser(FragmentGrammar(trainer.parameters().grammar)).parse([["tora", "naita"]])
     found = ChartParser(trainer.parameters()).parse([["tora", "naita"]])
     assert found[0].spans == bare[0].spans
 
@@ -192,7 +192,7 @@ def test_values_of_the_phases():
     assert trainer.parameters().fragments is None
     trainer.step()
     grammar = trainer.parameters()
-    assert grammar == SpanGrammar(treebank_grammar(binarize(toy() + ODD, root="R")))
+    assert grammar == FragmentGrammar(treebank_grammar(binarize(toy() + ODD, root="R")))
     own = FragmentStatistics(FEW, grammar.grammar, binarize(toy() + ODD, root="R"))
     dual = own.optimizer(1 / 50, scaling=0.75, tolerance=0.0)
     for step in range(3):
@@ -234,7 +234,7 @@ def test_one_fold_is_parsed_by_the_grammar_itself():
     assert trainer.left_out == 0
     gold = toy() + ODD
     parser = ChartParser(trainer.parameters(), decoder="labelled_recall", thresholds=(1e-3,))
-    bare = ChartParser(SpanGrammar(trainer.parameters().grammar), decoder="labelled_recall")
+    bare = ChartParser(FragmentGrammar(trainer.parameters().grammar), decoder="labelled_recall")
     right = [
         sum(parse.spans == tree.spans()[len(tree.children) < 2 :] for parse, tree in pairs)
         for pairs in (
@@ -295,4 +295,4 @@ def test_a_grammar_that_improves():
             for parse, tree in zip(parses, gold, strict=True)
         )
 
-    assert right(grammar) > right(SpanGrammar(grammar.grammar))
+    assert right(grammar) > right(FragmentGrammar(grammar.grammar))

@@ -17,9 +17,12 @@ from spacy_structlearn.grammar.fragments.features import (
 )
 from spacy_structlearn.grammar.fragments.settings import FragmentFeaturesSettings
 from spacy_structlearn.grammar.fragments.training import FragmentStatistics
-from spacy_structlearn.grammar.fragments.weights import FragmentScorer, FragmentWeights
+from spacy_structlearn.grammar.fragments.weights import (
+    FragmentGrammar,
+    FragmentScorer,
+    FragmentWeights,
+)
 from spacy_structlearn.grammar.latent.em import treebank_grammar
-from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.spans.word_attributes import word_hash
 from spacy_structlearn.grammar.treebank.symbols import BINARIZATIONS, binarize, restore
 from spacy_structlearn.trees.brackets import load_trees
@@ -97,9 +100,9 @@ def test_words_that_are_not_to_be_known():
     assert word_hash("tora") not in fewer.vocabulary
     np.testing.assert_array_equal(fewer.values, weights.values)
     assert weights.without_words([]) == weights
-    own = SpanGrammar(grammar, fragments=weights)
+    own = FragmentGrammar(grammar, fragments=weights)
     assert own.without_words(["tora", "neko"]).fragments == fewer
-    assert SpanGrammar(grammar).without_words(["tora"]).fragments is None
+    assert FragmentGrammar(grammar).without_words(["tora"]).fragments is None
 
 
 @pytest.mark.parametrize(
@@ -135,17 +138,17 @@ def test_weights_that_are_no_numbers():
 
 def test_grammars_with_weights():
     grammar, statistics, *_ = learned()
-    own = SpanGrammar(grammar, fragments=random_weights(statistics.weights))
-    assert b"fragments" not in SpanGrammar(grammar).to_bytes()
+    own = FragmentGrammar(grammar, fragments=random_weights(statistics.weights))
+    assert b"fragments" not in FragmentGrammar(grammar).to_bytes()
     assert own.compact(feature_threshold=0.3).fragments == own.fragments.compact(0.3)
     for changes in ({"n_symbols": 99}, {"n_tags": 1}, {"binarization": "left"}):
         with pytest.raises(StructlearnError, match="SL433"):
-            SpanGrammar(grammar, fragments=statistics.weights.replaced(**changes))
+            FragmentGrammar(grammar, fragments=statistics.weights.replaced(**changes))
 
 
 # --- features of forests -------------------------------------------------------------------------
 def forests_of(grammar, sentences, threshold=0.0):
-    return ChartParser(SpanGrammar(grammar), thresholds=(threshold,)).forests(sentences)
+    return ChartParser(FragmentGrammar(grammar), thresholds=(threshold,)).forests(sentences)
 
 
 def places_of(places, edges):
@@ -220,16 +223,17 @@ def test_scores_of_all_trees(name, binarization):
     weights = random_weights(statistics.weights)
     sentences = [tree.words() for tree in gold]
     graphs, _ = forests_of(grammar, sentences)
-    forests, scores = FragmentScorer(weights, data.symbols).scores(sentences, graphs)
+    scorer = FragmentScorer(weights, data.symbols)
+    refinement = scorer.scores(sentences, None, graphs)
     of_key = dict(zip(weights.keys.tolist(), weights.values.tolist(), strict=True))
     known = set(weights.vocabulary.tolist())
-    refined = forests.graphs
+    refined = refinement.graphs
     for x, found in enumerate(refined.k_best(refined.scores, 60)):
         for _, edges in found:
             tree = plain.tree_of_edges(refined, x, edges, sentences[x])
             features = plain.features_of(tree, data.symbols, ALL, known)
             wanted = sum(of_key.get(key, 0.0) * n for key, n in features.items())
-            assert scores[edges].sum() == pytest.approx(wanted, abs=1e-4)
+            assert refinement.scores[edges].sum() == pytest.approx(wanted, abs=1e-4)
 
 
 def test_the_gradient_is_that_of_the_scores():
@@ -253,8 +257,8 @@ def test_the_wrong_sentences():
     for wrong in (sentences[1:], sentences[::-1], []):
         with pytest.raises(ValueError, match="not those of the sentences"):
             scorer.places(wrong, graphs)
-    forests, scores = scorer.scores([], Hypergraphs.joined([]))
-    assert len(forests.graphs) == len(scores) == 0
+    refinement = scorer.scores([], None, Hypergraphs.joined([]))
+    assert len(refinement.graphs) == len(refinement.scores) == 0
 
 
 # --- decoding ------------------------------------------------------------------------------------
@@ -272,7 +276,7 @@ def test_weights_of_zero_change_nothing(name, binarization, decoder):
     grammar, statistics, _, gold = learned(name, binarization, EVERY)
     sentences = [*(tree.words() for tree in gold[:12]), [], ["nothing", "like", "it"]]
     plain_one, refined = (
-        ChartParser(SpanGrammar(grammar, fragments=own), decoder=decoder, thresholds=(1e-3,))
+        ChartParser(FragmentGrammar(grammar, fragments=own), decoder=decoder, thresholds=(1e-3,))
         for own in (None, statistics.weights)
     )
     for a, b in zip(plain_one.parse(sentences), refined.parse(sentences), strict=True):
@@ -347,7 +351,7 @@ def test_the_best_of_all_trees(name, binarization, decoder):
     for seed in range(3):
         weights = random_weights(statistics.weights, seed, scale=0.5)
         parser = ChartParser(
-            SpanGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
+            FragmentGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
         )
         for words in (gold[0].words(), gold[1].words()[:4]):
             model = Model(grammar, weights, words)
@@ -369,7 +373,7 @@ def test_k_best(decoder):
     words = gold[0].words()
     model = Model(grammar, weights, words)
     parser = ChartParser(
-        SpanGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
+        FragmentGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
     )
     found = parser.k_best(words, 7)
     everything = parser.k_best(words, 10_000)
@@ -394,7 +398,7 @@ def test_labels_between_have_the_posterior_of_all_copies_of_a_chain():
     features = FragmentFeaturesSettings(templates=["RULE|PARENT"], min_count=1)
     weights = FragmentStatistics(features, grammar, data).weights
     for fragments in (None, weights):
-        parser = ChartParser(SpanGrammar(grammar, fragments=fragments))
+        parser = ChartParser(FragmentGrammar(grammar, fragments=fragments))
         for parse in (*parser.parse([["a", "b"]]), *parser.k_best(["a", "b"], 1)):
             assert parse.labels[1:] == ["X", "Y", "Z"]
             np.testing.assert_allclose(parse.probabilities, [0.5, 1, 1, 1], atol=1e-5)
@@ -403,7 +407,7 @@ def test_labels_between_have_the_posterior_of_all_copies_of_a_chain():
 def test_weights_choose():
     grammar, statistics, data, gold = learned("toy", "right", EVERY)
     words = gold[0].words()
-    parser = ChartParser(SpanGrammar(grammar), decoder="viterbi", thresholds=(0.0,))
+    parser = ChartParser(FragmentGrammar(grammar), decoder="viterbi", thresholds=(0.0,))
     last = parser.k_best(words, 10_000)[-1]
     model = Model(grammar, statistics.weights, words)
     wanted = model.keys.index((tuple(last.spans), tuple(last.tags)))
@@ -414,7 +418,7 @@ def test_weights_choose():
         np.where(np.isin(statistics.weights.keys, list(map(np.uint64, features))), 9.0, -9.0)
     )
     parse = ChartParser(
-        SpanGrammar(grammar, fragments=weights), decoder="viterbi", thresholds=(0.0,)
+        FragmentGrammar(grammar, fragments=weights), decoder="viterbi", thresholds=(0.0,)
     ).parse([words])[0]
     assert (parse.spans, parse.tags) == (last.spans, last.tags)
     assert parse.log_probability > -1e-3

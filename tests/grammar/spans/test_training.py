@@ -531,7 +531,7 @@ def test_a_network_and_features_learn_together():
     assert trainer.parameters().features.n_weights
     own = trainer.settings.network
     words = [tree.words() for tree in sample()]
-    found = right_brackets(ChartParser(trainer.parameters(), network=own), words)
+    found = right_brackets(ChartParser(trainer.parameters(), scorers=[own]), words)
     assert found > right_brackets(ChartParser(SpanGrammar(grammar())))
 
 

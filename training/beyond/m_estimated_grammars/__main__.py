@@ -55,10 +55,13 @@ from spacy_structlearn.grammar.fragments.settings import (
     MEstimatedGrammarSettings,
 )
 from spacy_structlearn.grammar.fragments.training import FragmentStatistics, words_of
-from spacy_structlearn.grammar.fragments.weights import FragmentScorer, FragmentWeights
+from spacy_structlearn.grammar.fragments.weights import (
+    FragmentGrammar,
+    FragmentScorer,
+    FragmentWeights,
+)
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.grammar.spans.model import SpanGrammar
 from spacy_structlearn.grammar.spans.training import TrainingForests, training_forests
 from spacy_structlearn.grammar.treebank.symbols import TreebankData, to_tree
 from spacy_structlearn.optimize.lbfgs import LBFGS
@@ -229,7 +232,7 @@ class Part:
         return {k: v for split in splits for k, v in self.score(weights, split).items()}
 
     def score(self, weights: FragmentWeights | None, split: str) -> Figures:
-        grammar = SpanGrammar(self.grammar, fragments=weights)
+        grammar = FragmentGrammar(self.grammar, fragments=weights)
         thresholds = (THRESHOLDS[self.base],) * max(self.grammar.depth, 1)
         gold = self.run.trees(self.corpus, split)
         parser = ChartParser(grammar, decoder=DECODER, thresholds=thresholds)

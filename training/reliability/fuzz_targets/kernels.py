@@ -45,7 +45,7 @@ MOST_CALLS = 5  # of one entry point with arguments of the same kinds
 MOST_BYTES = 400_000  # of a call: small ones are fast, and as telling
 FUNCTIONS = ("cython_function_or_method", "fused_cython_function")
 # Calls that read what another one left in their object.
-BEFORE = {"Chart.read": "forest", "Chart.counts": "forest"}
+BEFORE = {"Chart.log_probabilities": "hypergraphs"}
 
 
 class Made(NamedTuple):
@@ -106,9 +106,6 @@ def others(calls: list[Call]) -> list[Call]:
             found.append(call._replace(name="current_sums", args=(places, *shared)))
             args = (places, np.array([1.0, -0.5]), shared[0])
             found.append(call._replace(name="accumulate", args=args))
-        elif call.name == "Chart.parse":
-            parser, lexicon, *_ = call.args
-            found.append(call._replace(name="Chart.posteriors", args=(parser, lexicon[0])))
         elif call.name == "expected_counts" and call.module == "grammar.discriminative._forest":
             forests, workspace, begin, _, weights, *_ = call.args
             args = (forests, workspace, begin, weights)

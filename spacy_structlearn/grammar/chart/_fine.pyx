@@ -1,0 +1,769 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
+"""The passes of the other levels, which go through the forest of the pass before, and packing.
+
+See `_chart` for the layout of nodes and the scales of scores.
+"""
+
+from libc.math cimport log
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
+
+from spacy_structlearn.grammar.chart._structures cimport (
+    NOTHING,
+    OUT_OF_MEMORY,
+    PARSED,
+    UNPARSED,
+    Coarse,
+    Fine,
+    Forest,
+    Packed,
+    Work,
+    reserve_cells,
+    reserve_edges,
+    reserve_groups,
+    reserve_items,
+    reserve_unaries,
+    scale_cell,
+)
+from spacy_structlearn.kernels.arrays cimport grow
+from spacy_structlearn.kernels.vectors cimport (
+    add_matvec,
+    add_outer,
+    dot,
+    exponent_of,
+    power_of_two,
+    push_edge,
+    vecmat,
+)
+
+cdef double FLOOR = 1e-30  # of posteriors, before their logarithm is taken
+
+
+cdef int reserve_values(Work* w, Py_ssize_t n) noexcept nogil:
+    if n <= w.values_size:
+        return 0
+    n += n // 2 + 1024
+    if (grow(<void**>&w.inside0, n, 4) or grow(<void**>&w.inside1, n, 4)
+            or grow(<void**>&w.outside0, n, 4) or grow(<void**>&w.outside1, n, 4)):
+        return -1
+    w.values_size = n
+    return 0
+
+
+cdef int reserve_numbers(Work* w, int n) noexcept nogil:
+    if n <= w.numbers_size:
+        return 0
+    n += n // 2 + 256
+    if grow(<void**>&w.lower_number, n, 4) or grow(<void**>&w.upper_number, n, 4):
+        return -1
+    w.numbers_size = n
+    return 0
+
+
+cdef int lay_out(const Fine* g, Work* w) noexcept nogil:
+    """Allocate the scores of the substates of every item."""
+    cdef Forest* f = &w.f
+    cdef int item, size = g.widest * g.widest
+    cdef Py_ssize_t n = 0
+    for item in range(f.n_items):
+        f.item_offset[item] = <int32_t>n
+        n += g.n[f.item_symbol[item]]
+    f.item_offset[f.n_items] = <int32_t>n
+    w.n_values = n
+    if reserve_values(w, n) or reserve_numbers(w, f.n_items + 1):
+        return OUT_OF_MEMORY
+    if size > w.block_size:
+        if grow(<void**>&w.block, size, 4):
+            return OUT_OF_MEMORY
+        w.block_size = size
+    return PARSED
+
+
+cdef void prune(const Coarse* g, Work* w, float keep, float keep_edge) noexcept nogil:
+    """Remove items and edges with lower posteriors in the pass before, in place."""
+    cdef Forest* f = &w.f
+    cdef int cell, item, x, e, n_cells = 0, n_items = 0, n_groups = 0, n_edges = 0, n_unaries = 0
+    cdef int begin_item, begin_group, begin_unary, begin_edge, item_from, item_to
+    cdef int group_from, group_to, unary_from, unary_to, edge_from, edge_to, n_roots = 0
+    cdef int32_t* place = w.lower_number  # new number of an item, or -1; reserved by the pass
+    item_to = f.cell_item[0]
+    group_to = f.cell_group[0]
+    unary_to = f.cell_unary[0]
+    edge_to = f.group_edge[0] if f.n_groups else 0
+    for cell in range(f.n_cells):
+        item_from = item_to
+        item_to = f.cell_item[cell + 1]
+        group_from = group_to
+        group_to = f.cell_group[cell + 1]
+        unary_from = unary_to
+        unary_to = f.cell_unary[cell + 1]
+        begin_item = n_items
+        begin_group = n_groups
+        begin_unary = n_unaries
+        for item in range(item_from, item_to):
+            if f.item_lower[item] >= keep or f.item_upper[item] >= keep:
+                place[item] = n_items
+                f.item_symbol[n_items] = f.item_symbol[item]
+                f.item_cell[n_items] = n_cells
+                n_items += 1
+            else:
+                place[item] = -1
+        for x in range(unary_from, unary_to):
+            if (f.unary_q[x] >= keep_edge and place[f.unary_parent[x]] >= 0
+                    and place[f.unary_child[x]] >= 0):
+                f.unary_parent[n_unaries] = place[f.unary_parent[x]]
+                f.unary_child[n_unaries] = place[f.unary_child[x]]
+                f.unary_rule[n_unaries] = f.unary_rule[x]
+                n_unaries += 1
+        for x in range(group_from, group_to):
+            edge_from = edge_to
+            edge_to = f.group_edge[x + 1]
+            if place[f.group_parent[x]] < 0:
+                continue
+            begin_edge = n_edges
+            for e in range(edge_from, edge_to):
+                if (f.edge_q[e] >= keep_edge and place[f.edge_left[e]] >= 0
+                        and place[f.edge_right[e]] >= 0):
+                    f.edge_left[n_edges] = place[f.edge_left[e]]
+                    f.edge_right[n_edges] = place[f.edge_right[e]]
+                    n_edges += 1
+            if n_edges > begin_edge:
+                f.group_parent[n_groups] = place[f.group_parent[x]]
+                f.group_rule[n_groups] = f.group_rule[x]
+                f.group_edge[n_groups] = begin_edge
+                n_groups += 1
+                # The bound at x + 1 has been read before, as n_groups <= x + 1.
+                f.group_edge[n_groups] = n_edges
+        if n_items > begin_item:
+            f.cell_i[n_cells] = f.cell_i[cell]
+            f.cell_j[n_cells] = f.cell_j[cell]
+            f.cell_item[n_cells] = begin_item
+            f.cell_group[n_cells] = begin_group
+            f.cell_unary[n_cells] = begin_unary
+            n_cells += 1
+            f.cell_item[n_cells] = n_items
+            f.cell_group[n_cells] = n_groups
+            f.cell_unary[n_cells] = n_unaries
+    for x in range(f.n_roots):
+        if place[f.root_item[x]] >= 0:
+            f.root_item[n_roots] = place[f.root_item[x]]
+            f.root_rule[n_roots] = f.root_rule[x]
+            n_roots += 1
+    f.n_cells = n_cells
+    f.n_items = n_items
+    f.n_groups = n_groups
+    f.n_edges = n_edges
+    f.n_unaries = n_unaries
+    f.n_roots = n_roots
+
+
+cdef inline void combine(float* out, const float* p, const float* x, int rows, int n, bint best) noexcept nogil:
+    """out[r] += sum over k of p[r, k] x[k], or their maximum if that is larger."""
+    cdef int r, k
+    if not best:
+        add_matvec(out, p, x, rows, n, 1.0)
+        return
+    for r in range(rows):
+        for k in range(n):
+            out[r] = max(out[r], p[r * n + k] * x[k])
+
+
+cdef inline void combine_outer(float* out, const float* b, const float* d, int nb, int nd, float factor,
+                               bint best) noexcept nogil:
+    """out[u, v] += factor b[u] d[v], or that if it is larger."""
+    cdef int u, v
+    if not best:
+        add_outer(out, b, d, nb, nd, factor)
+        return
+    for u in range(nb):
+        for v in range(nd):
+            out[u * nd + v] = max(out[u * nd + v], factor * b[u] * d[v])
+
+
+cdef inline void rule_inside(const Fine* g, int rule, float* out, const float* block, int na, int n,
+                             bint best) noexcept nogil:
+    """Combine P(x -> pair) block[pair] over the pairs of children into out[x]."""
+    cdef int e
+    cdef float value
+    if g.binary_offsets[rule] >= 0:
+        combine(out, g.binary + g.binary_offsets[rule], block, na, n, best)
+        return
+    for e in range(g.entries[rule], g.entries[rule + 1]):
+        value = g.entry_value[e] * block[g.entry_pair[e]]
+        if best:
+            out[g.entry_parent[e]] = max(out[g.entry_parent[e]], value)
+        else:
+            out[g.entry_parent[e]] += value
+
+
+cdef inline void rule_outside(const Fine* g, int rule, float* block, const float* w, int na, int n) noexcept nogil:
+    """block[pair] = sum_x w[x] P(x -> pair)"""
+    cdef int e
+    if g.binary_offsets[rule] >= 0:
+        vecmat(block, g.binary + g.binary_offsets[rule], w, na, n)
+        return
+    memset(block, 0, n * 4)
+    for e in range(g.entries[rule], g.entries[rule + 1]):
+        block[g.entry_pair[e]] += g.entry_value[e] * w[g.entry_parent[e]]
+
+
+cdef inline const float* rule_row(const Fine* g, int rule, int x, int n, float* block) noexcept nogil:
+    """Return P(x -> pair) of all pairs; those of a sparse block are written to `block`."""
+    cdef int e
+    if g.binary_offsets[rule] >= 0:
+        return g.binary + g.binary_offsets[rule] + <int64_t>x * n
+    memset(block, 0, n * 4)
+    for e in range(g.entries[rule], g.entries[rule + 1]):
+        if g.entry_parent[e] == x:
+            block[g.entry_pair[e]] = g.entry_value[e]
+    return block
+
+
+cdef void enter_words(const Coarse* c, const Fine* g, Work* w, int cell, const float* lexicon,
+                      int stride) noexcept nogil:
+    """Set the inside scores of the tags of a one-word cell to those of the word."""
+    cdef Forest* f = &w.f
+    cdef int item, t, x, e, i = f.cell_i[cell]
+    cdef float largest = 0.0, scale
+    cdef const float* row = lexicon + <Py_ssize_t>i * stride
+    cdef float* out
+    for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
+        t = f.item_symbol[item]
+        if t >= c.n_tags:
+            break
+        for x in range(g.n[t]):
+            if row[g.offsets[t] + x] > largest:
+                largest = row[g.offsets[t] + x]
+    e = exponent_of(largest) if largest > 0 else 0
+    f.cell_e[cell] = e
+    scale = power_of_two(-e)
+    for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
+        t = f.item_symbol[item]
+        if t >= c.n_tags:
+            break
+        out = w.inside1 + f.item_offset[item]
+        for x in range(g.n[t]):
+            out[x] = row[g.offsets[t] + x] * scale
+
+
+cdef float inside_fine(const Coarse* c, const Fine* g, Work* w, const float* lexicon, int stride,
+                       bint best) noexcept nogil:
+    """Compute the inside scores of all items, or with `best` those of their best derivations.
+
+    Returns the score of the sentence, 0 if there is no parse.
+    """
+    cdef Forest* f = &w.f
+    cdef int cell, x, e, power, parent, child, rule, nb, nc, here, item
+    cdef float z = 0.0
+    cdef const float* b
+    cdef const float* d
+    memset(w.inside0, 0, w.n_values * 4)
+    for cell in range(f.n_cells):
+        if f.cell_j[cell] == f.cell_i[cell] + 1:
+            enter_words(c, g, w, cell, lexicon, stride)
+        else:
+            power = -(1 << 30)
+            for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
+                for e in range(f.group_edge[x], f.group_edge[x + 1]):
+                    here = (f.cell_e[f.item_cell[f.edge_left[e]]]
+                            + f.cell_e[f.item_cell[f.edge_right[e]]])
+                    power = here if here > power else power
+            f.cell_e[cell] = power
+            for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
+                parent = f.group_parent[x]
+                rule = f.group_rule[x]
+                nb = g.n[c.rules[3 * rule + 1]]
+                nc = g.n[c.rules[3 * rule + 2]]
+                memset(w.block, 0, nb * nc * 4)
+                for e in range(f.group_edge[x], f.group_edge[x + 1]):
+                    here = (f.cell_e[f.item_cell[f.edge_left[e]]]
+                            + f.cell_e[f.item_cell[f.edge_right[e]]])
+                    b = w.inside1 + f.item_offset[f.edge_left[e]]
+                    d = w.inside1 + f.item_offset[f.edge_right[e]]
+                    combine_outer(w.block, b, d, nb, nc, power_of_two(here - power), best)
+                rule_inside(g, rule, w.inside0 + f.item_offset[parent], w.block,
+                            g.n[c.rules[3 * rule]], nb * nc, best)
+        # unaries over tags, then those among phrases
+        x = f.cell_unary[cell]
+        while x < f.cell_unary[cell + 1]:
+            child = f.unary_child[x]
+            if f.item_symbol[child] >= c.n_tags:
+                break
+            parent = f.unary_parent[x]
+            combine(w.inside0 + f.item_offset[parent],
+                    g.unary + g.unary_offsets[f.unary_rule[x]],
+                    w.inside1 + f.item_offset[child], g.n[f.item_symbol[parent]],
+                    g.n[f.item_symbol[child]], best)
+            x += 1
+        item = f.cell_item[cell]
+        while item < f.cell_item[cell + 1] and f.item_symbol[item] < c.n_tags:
+            item += 1
+        here = f.item_offset[f.cell_item[cell + 1]]
+        e = f.item_offset[item]
+        memcpy(w.inside1 + e, w.inside0 + e, (here - e) * 4)
+        while x < f.cell_unary[cell + 1]:
+            child = f.unary_child[x]
+            parent = f.unary_parent[x]
+            combine(w.inside1 + f.item_offset[parent],
+                    g.unary + g.unary_offsets[f.unary_rule[x]],
+                    w.inside0 + f.item_offset[child], g.n[f.item_symbol[parent]],
+                    g.n[f.item_symbol[child]], best)
+            x += 1
+        if f.cell_j[cell] > f.cell_i[cell] + 1:
+            f.cell_e[cell] = scale_cell(w.inside0 + e, w.inside1 + e, here - e, f.cell_e[cell])
+    for x in range(f.n_roots):
+        item = f.root_item[x]
+        z += dot(g.root + g.root_offsets[f.root_rule[x]], w.inside1 + f.item_offset[item],
+                 g.n[f.item_symbol[item]])
+    return z
+
+
+cdef void outside_fine(const Coarse* c, const Fine* g, Work* w, float z) noexcept nogil:
+    """Compute outside scores, and the posteriors of items, edges and unaries."""
+    cdef Forest* f = &w.f
+    cdef int cell, x, y, e, parent, child, rule, nb, nc, n, item, first
+    cdef float value, factor, q, inverse = 1.0 / z
+    cdef const float* p
+    cdef float* out
+    memset(w.outside1, 0, w.n_values * 4)
+    for x in range(f.n_roots):
+        item = f.root_item[x]
+        p = g.root + g.root_offsets[f.root_rule[x]]
+        out = w.outside1 + f.item_offset[item]
+        for y in range(g.n[f.item_symbol[item]]):
+            out[y] += p[y]
+        f.root_q[x] = inverse * dot(p, w.inside1 + f.item_offset[item], g.n[f.item_symbol[item]])
+    for cell in range(f.n_cells - 1, -1, -1):
+        first = f.cell_item[cell]
+        while first < f.cell_item[cell + 1] and f.item_symbol[first] < c.n_tags:
+            first += 1
+        # Outside scores are unbounded only for states whose inside score is zero.
+        for x in range(f.item_offset[f.cell_item[cell]], f.item_offset[f.cell_item[cell + 1]]):
+            w.outside1[x] = w.outside1[x] if w.inside1[x] > 0.0 else 0.0
+        e = f.item_offset[first]
+        memcpy(w.outside0 + e, w.outside1 + e, (f.item_offset[f.cell_item[cell + 1]] - e) * 4)
+        # unaries from above: those over phrases, then those over tags
+        for x in range(f.cell_unary[cell + 1] - 1, f.cell_unary[cell] - 1, -1):
+            parent = f.unary_parent[x]
+            child = f.unary_child[x]
+            n = g.n[f.item_symbol[child]]
+            p = g.unary + g.unary_offsets[f.unary_rule[x]]
+            if f.item_symbol[child] < c.n_tags:
+                # The lower nodes of the phrases here are complete: tags come last.
+                vecmat(w.block, p, w.outside0 + f.item_offset[parent],
+                       g.n[f.item_symbol[parent]], n)
+                out = w.outside1 + f.item_offset[child]
+                f.unary_q[x] = inverse * dot(w.block, w.inside1 + f.item_offset[child], n)
+            else:
+                vecmat(w.block, p, w.outside1 + f.item_offset[parent],
+                       g.n[f.item_symbol[parent]], n)
+                out = w.outside0 + f.item_offset[child]
+                f.unary_q[x] = inverse * dot(w.block, w.inside0 + f.item_offset[child], n)
+            for y in range(n):
+                out[y] += w.block[y]
+        for x in range(e, f.item_offset[f.cell_item[cell + 1]]):
+            w.outside0[x] = w.outside0[x] if w.inside0[x] > 0.0 else 0.0
+        for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
+            if f.cell_e[cell] == NOTHING:
+                for y in range(f.group_edge[x], f.group_edge[x + 1]):
+                    f.edge_q[y] = 0.0
+                continue
+            parent = f.group_parent[x]
+            rule = f.group_rule[x]
+            nb = g.n[c.rules[3 * rule + 1]]
+            nc = g.n[c.rules[3 * rule + 2]]
+            rule_outside(g, rule, w.block, w.outside0 + f.item_offset[parent],
+                         g.n[c.rules[3 * rule]], nb * nc)
+            for y in range(f.group_edge[x], f.group_edge[x + 1]):
+                e = (f.cell_e[f.item_cell[f.edge_left[y]]]
+                     + f.cell_e[f.item_cell[f.edge_right[y]]] - f.cell_e[cell])
+                q = push_edge(w.block, w.inside1 + f.item_offset[f.edge_left[y]],
+                              w.inside1 + f.item_offset[f.edge_right[y]], nb, nc,
+                              power_of_two(e), w.outside1 + f.item_offset[f.edge_left[y]],
+                              w.outside1 + f.item_offset[f.edge_right[y]])
+                f.edge_q[y] = q * inverse
+        for item in range(f.cell_item[cell], f.cell_item[cell + 1]):
+            n = g.n[f.item_symbol[item]]
+            e = f.item_offset[item]
+            f.item_upper[item] = inverse * dot(w.inside1 + e, w.outside1 + e, n)
+            if item < first:
+                f.item_lower[item] = f.item_upper[item]
+                f.item_same[item] = 0.0
+            else:
+                f.item_lower[item] = inverse * dot(w.inside0 + e, w.outside0 + e, n)
+                f.item_same[item] = inverse * dot(w.inside0 + e, w.outside1 + e, n)
+
+
+# ---------------------------------------------------------------------------------------------
+# the packed forest
+# ---------------------------------------------------------------------------------------------
+cdef int reserve_packed(Work* w, Py_ssize_t items, Py_ssize_t begins, Py_ssize_t edges) noexcept nogil:
+    """Make room for more items, begins and edges."""
+    cdef Packed* p = &w.packed
+    if edges > w.places_size:
+        if grow(<void**>&w.place, edges + edges // 2, sizeof(Py_ssize_t)):
+            return -1
+        w.places_size = edges + edges // 2
+    items += p.n_items
+    begins += p.n_begins
+    edges += p.n_edges
+    if items > p.items_size:
+        items += items // 2 + 256
+        if grow(<void**>&p.items, 3 * items, 4):
+            return -1
+        p.items_size = items
+    if begins > p.begins_size:
+        begins += begins // 2 + 256
+        if grow(<void**>&p.begins, begins, 4):
+            return -1
+        p.begins_size = begins
+    if edges > p.edges_size:
+        edges += edges // 2 + 1024
+        if (grow(<void**>&p.tails, 2 * edges, 4) or grow(<void**>&p.made, edges, 4)
+                or grow(<void**>&p.chain, edges, 4) or grow(<void**>&p.scores, edges, 8)
+                or grow(<void**>&p.posteriors, edges, 8) or grow(<void**>&p.logs, edges, 8)
+                or grow(<void**>&p.best, edges, 1)):
+            return -1
+        p.edges_size = edges
+    return 0
+
+
+cdef inline double floored_log(double q) noexcept nogil:
+    return log(q) if q > FLOOR else log(FLOOR)
+
+
+cdef inline void add_edge(Packed* p, Py_ssize_t e, double q, double log_q, double log_head) noexcept nogil:
+    p.scores[e] += log_q - log_head
+    p.posteriors[e] += q
+    p.logs[e] += log_q
+
+
+cdef void add_scores(const Coarse* c, Work* w) noexcept nogil:
+    """Add the posteriors of the last pass to those of the packed edges."""
+    cdef Forest* f = &w.f
+    cdef Packed* p = &w.packed
+    cdef const Py_ssize_t* place = w.place
+    cdef int x, e, item
+    cdef double head
+    for x in range(f.n_groups):
+        head = floored_log(f.item_lower[f.group_parent[x]])
+        for e in range(f.group_edge[x], f.group_edge[x + 1]):
+            add_edge(p, place[e], f.edge_q[e], floored_log(f.edge_q[e]), head)
+    place += f.n_edges
+    for x in range(f.n_unaries):
+        item = f.unary_parent[x]
+        head = floored_log(f.item_lower[item] if f.item_symbol[f.unary_child[x]] < c.n_tags
+                           else f.item_upper[item])
+        add_edge(p, place[x], f.unary_q[x], floored_log(f.unary_q[x]), 0.0)
+        p.scores[place[x]] -= head
+    place += f.n_unaries
+    for item in range(f.n_items):
+        head = floored_log(f.item_upper[item])
+        if f.item_symbol[item] < c.n_tags:
+            add_edge(p, place[item], f.item_upper[item], head, head)
+        else:
+            add_edge(p, place[item], f.item_same[item], floored_log(f.item_same[item]), head)
+    place += f.n_items
+    for x in range(f.n_roots):
+        add_edge(p, place[x], f.root_q[x], floored_log(f.root_q[x]), 0.0)
+
+
+cdef inline Py_ssize_t pack_edge(Packed* p, int32_t* begins, int head, int first, int second, Py_ssize_t made,
+                                 int chain) noexcept nogil:
+    """Put an edge without a score at the next free place of its head, begins[head + 1]; return it."""
+    cdef Py_ssize_t e = p.n_edges + begins[head + 1]
+    begins[head + 1] += 1
+    p.tails[2 * e] = first
+    p.tails[2 * e + 1] = second
+    p.made[e] = <int32_t>made
+    p.chain[e] = chain
+    return e
+
+
+cdef int pack_forest(const Coarse* c, Work* w) noexcept nogil:
+    """Append the forest as a hypergraph without scores, and keep the place of each edge.
+
+    The nodes of a cell are its tags, the lower nodes of its phrases, and their upper nodes; the
+    last node is the root. A node has its binary edges first, then unary ones, then the one that
+    takes over the lower node.
+    """
+    cdef Forest* f = &w.f
+    cdef Packed* p = &w.packed
+    cdef int cell, item, x, e, first, child, n_nodes = 0, n_edges
+    cdef int32_t* lower
+    cdef int32_t* upper
+    cdef int32_t* begins
+    cdef int32_t* out
+    cdef Py_ssize_t* place
+    cdef bint tag
+    if reserve_numbers(w, f.n_items + 1):
+        return OUT_OF_MEMORY
+    lower = w.lower_number
+    upper = w.upper_number
+    for cell in range(f.n_cells):
+        item = f.cell_item[cell]
+        while item < f.cell_item[cell + 1] and f.item_symbol[item] < c.n_tags:
+            upper[item] = n_nodes
+            n_nodes += 1
+            item += 1
+        first = item
+        for item in range(first, f.cell_item[cell + 1]):
+            lower[item] = n_nodes
+            n_nodes += 1
+        for item in range(first, f.cell_item[cell + 1]):
+            upper[item] = n_nodes
+            n_nodes += 1
+    n_nodes += 1
+    n_edges = f.n_edges + f.n_unaries + f.n_items + f.n_roots
+    if reserve_packed(w, f.n_items, n_nodes + 2, n_edges):
+        return OUT_OF_MEMORY
+    out = p.items + 3 * p.n_items
+    for item in range(f.n_items):
+        out[3 * item] = f.item_symbol[item]
+        out[3 * item + 1] = f.cell_i[f.item_cell[item]]
+        out[3 * item + 2] = f.cell_j[f.item_cell[item]]
+    # Counts of edges, two places after their heads; their sums are the next free places.
+    begins = p.begins + p.n_begins
+    memset(begins, 0, <size_t>(n_nodes + 2) * 4)
+    for item in range(f.n_items):
+        begins[upper[item] + 2] += 1
+    for x in range(f.n_groups):
+        begins[lower[f.group_parent[x]] + 2] += f.group_edge[x + 1] - f.group_edge[x]
+    for x in range(f.n_unaries):
+        tag = f.item_symbol[f.unary_child[x]] < c.n_tags
+        begins[(lower if tag else upper)[f.unary_parent[x]] + 2] += 1
+    begins[n_nodes + 1] += f.n_roots
+    for x in range(n_nodes):
+        begins[x + 2] += begins[x + 1]
+    memset(p.scores + p.n_edges, 0, n_edges * sizeof(double))
+    memset(p.posteriors + p.n_edges, 0, n_edges * sizeof(double))
+    memset(p.logs + p.n_edges, 0, n_edges * sizeof(double))
+    memset(p.best + p.n_edges, 0, n_edges)
+    place = w.place
+    for x in range(f.n_groups):
+        item = f.group_parent[x]
+        for e in range(f.group_edge[x], f.group_edge[x + 1]):
+            place[e] = pack_edge(p, begins, lower[item], upper[f.edge_left[e]],
+                                 upper[f.edge_right[e]], p.n_items + item, -1)
+    place += f.n_edges
+    for x in range(f.n_unaries):
+        item = f.unary_parent[x]
+        child = f.unary_child[x]
+        tag = f.item_symbol[child] < c.n_tags
+        place[x] = pack_edge(p, begins, (lower if tag else upper)[item],
+                             (upper if tag else lower)[child], -1, p.n_items + item,
+                             f.unary_rule[x])
+    place += f.n_unaries
+    for item in range(f.n_items):
+        if f.item_symbol[item] < c.n_tags:
+            place[item] = pack_edge(p, begins, upper[item], -1, -1, p.n_items + item, -1)
+        else:
+            place[item] = pack_edge(p, begins, upper[item], lower[item], -1, -1, -1)
+    place += f.n_items
+    for x in range(f.n_roots):
+        place[x] = pack_edge(p, begins, n_nodes - 1, upper[f.root_item[x]], -1, -1, -1)
+    p.n_items += f.n_items
+    p.n_begins += n_nodes + 1
+    p.n_edges += n_edges
+    return PARSED
+
+
+cdef int read_tree(const Coarse* c, Work* w, const int32_t* items, const int32_t* begins, Py_ssize_t n_nodes,
+                   Py_ssize_t first, const uint8_t* kept, int32_t* item_of) noexcept nogil:
+    """Make one tree of a packed forest the forest. Returns UNPARSED for edges that are not a tree.
+
+    items: of all sentences. first: the first edge of the sentence. kept: which edges are in the
+    tree, beginning with that one. item_of: workspace (n_nodes).
+    """
+    cdef Forest* f = &w.f
+    cdef Packed* p = &w.packed
+    cdef Py_ssize_t v, e
+    cdef int cell = -1, item, left, right, pair, x, symbol
+    cdef const int32_t* own
+    f.n_cells = f.n_items = f.n_groups = f.n_edges = f.n_unaries = f.n_roots = 0
+    for v in range(n_nodes):
+        item_of[v] = -1
+        for e in range(begins[v], begins[v + 1]):
+            if not kept[e]:
+                continue
+            left = right = -1
+            if p.tails[2 * (first + e)] >= 0:
+                left = item_of[p.tails[2 * (first + e)]]
+                if left < 0:
+                    return UNPARSED
+            if p.tails[2 * (first + e) + 1] >= 0:
+                right = item_of[p.tails[2 * (first + e) + 1]]
+                if right < 0:
+                    return UNPARSED
+            if item_of[v] >= 0:
+                return UNPARSED
+            item_of[v] = left
+            if p.made[first + e] < 0:
+                continue
+            own = items + 3 * p.made[first + e]
+            symbol = own[0]
+            if (reserve_cells(f, f.n_cells + 2) or reserve_items(f, f.n_items + 2)
+                    or reserve_groups(f, f.n_groups + 2) or reserve_edges(f, f.n_edges + 1)
+                    or reserve_unaries(f, f.n_unaries + 1)):
+                return OUT_OF_MEMORY
+            if cell < 0 or f.cell_i[cell] != own[1] or f.cell_j[cell] != own[2]:
+                cell += 1
+                f.cell_i[cell] = own[1]
+                f.cell_j[cell] = own[2]
+                f.cell_item[cell] = f.n_items
+                f.cell_group[cell] = f.n_groups
+                f.cell_unary[cell] = f.n_unaries
+                f.n_cells = cell + 1
+            item = f.n_items
+            item_of[v] = item
+            f.item_symbol[item] = symbol
+            f.item_cell[item] = cell
+            f.n_items += 1
+            if right >= 0:
+                pair = f.item_symbol[left] * c.n_symbols + f.item_symbol[right]
+                for x in range(c.pairs[pair], c.pairs[pair + 1]):
+                    if c.rules[3 * x] == symbol:
+                        f.group_rule[f.n_groups] = x
+                f.group_parent[f.n_groups] = item
+                f.group_edge[f.n_groups] = f.n_edges
+                f.edge_left[f.n_edges] = left
+                f.edge_right[f.n_edges] = right
+                f.n_edges += 1
+                f.n_groups += 1
+                f.group_edge[f.n_groups] = f.n_edges
+            elif left >= 0:
+                f.unary_parent[f.n_unaries] = item
+                f.unary_child[f.n_unaries] = left
+                f.unary_rule[f.n_unaries] = p.chain[first + e]
+                f.n_unaries += 1
+            f.cell_item[cell + 1] = f.n_items
+            f.cell_group[cell + 1] = f.n_groups
+            f.cell_unary[cell + 1] = f.n_unaries
+    item = item_of[n_nodes - 1]
+    if item < 0:
+        return UNPARSED
+    for x in range(c.n_root):
+        if c.root_rules[x] == f.item_symbol[item]:
+            f.root_item[0] = item
+            f.root_rule[0] = x
+            f.n_roots = 1
+    return PARSED
+
+
+cdef inline int push(Work* w, int* n, int value) noexcept nogil:
+    if n[0] >= w.stack_size:
+        if grow(<void**>&w.stack, 2 * w.stack_size + 256, 4):
+            return OUT_OF_MEMORY
+        w.stack_size = 2 * w.stack_size + 256
+    w.stack[n[0]] = value
+    n[0] += 1
+    return PARSED
+
+
+cdef inline void mark(Work* w, Py_ssize_t number) noexcept nogil:
+    """Mark an edge of the packed forest as part of the best derivation."""
+    w.packed.best[w.place[number]] = 1
+
+
+cdef int best_derivation(const Coarse* c, const Fine* g, Work* w, const float* lexicon, int stride) noexcept nogil:
+    """Mark the edges of the derivation of highest probability, substates and all.
+
+    The forest must be packed. Overwrites the inside scores.
+    """
+    cdef Forest* f = &w.f
+    cdef int cell, x, y, u, v, e, parent, child, rule, nb, nc, left, right, item, n = 0, s = 0
+    cdef int root = -1, chosen
+    cdef float value, top = 0.0, factor
+    cdef const float* b
+    cdef const float* d
+    cdef const float* p
+    inside_fine(c, g, w, lexicon, stride, True)
+    for x in range(f.n_roots):
+        item = f.root_item[x]
+        p = g.root + g.root_offsets[f.root_rule[x]]
+        for y in range(g.n[f.item_symbol[item]]):
+            value = p[y] * w.inside1[f.item_offset[item] + y]
+            if value > top:
+                top = value
+                root = x
+                s = y
+    if root < 0:
+        return UNPARSED
+    mark(w, f.n_edges + f.n_unaries + f.n_items + root)
+    # From the top: pairs of an item and a substate of its upper node.
+    if push(w, &n, f.root_item[root]) or push(w, &n, s):
+        return OUT_OF_MEMORY
+    while n:
+        s = w.stack[n - 1]
+        item = w.stack[n - 2]
+        n -= 2
+        cell = f.item_cell[item]
+        # The number of the packed edge: first that of the upper node, or of the tag.
+        chosen = f.n_edges + f.n_unaries + item
+        if f.item_symbol[item] < c.n_tags:
+            mark(w, chosen)
+            continue
+        parent = item
+        top = w.inside0[f.item_offset[item] + s]
+        y = s
+        for x in range(f.cell_unary[cell], f.cell_unary[cell + 1]):
+            child = f.unary_child[x]
+            if f.unary_parent[x] != item or f.item_symbol[child] < c.n_tags:
+                continue
+            nc = g.n[f.item_symbol[child]]
+            p = g.unary + g.unary_offsets[f.unary_rule[x]] + s * nc
+            for v in range(nc):
+                value = p[v] * w.inside0[f.item_offset[child] + v]
+                if value > top:
+                    top = value
+                    parent = child
+                    y = v
+                    chosen = f.n_edges + x
+        mark(w, chosen)
+        # Then that of the lower node, and the substates below it.
+        s = y
+        top = -1.0
+        chosen = -1
+        nb = nc = 0
+        for x in range(f.cell_unary[cell], f.cell_unary[cell + 1]):
+            child = f.unary_child[x]
+            if f.unary_parent[x] != parent or f.item_symbol[child] >= c.n_tags:
+                continue
+            e = g.n[f.item_symbol[child]]
+            p = g.unary + g.unary_offsets[f.unary_rule[x]] + s * e
+            for v in range(e):
+                value = p[v] * w.inside1[f.item_offset[child] + v]
+                if value > top:
+                    top = value
+                    chosen = f.n_edges + x
+                    nb = v
+        for x in range(f.cell_group[cell], f.cell_group[cell + 1]):
+            if f.group_parent[x] != parent:
+                continue
+            rule = f.group_rule[x]
+            left = g.n[c.rules[3 * rule + 1]]
+            right = g.n[c.rules[3 * rule + 2]]
+            p = rule_row(g, rule, s, left * right, w.block)
+            for e in range(f.group_edge[x], f.group_edge[x + 1]):
+                factor = power_of_two(f.cell_e[f.item_cell[f.edge_left[e]]]
+                                      + f.cell_e[f.item_cell[f.edge_right[e]]] - f.cell_e[cell])
+                b = w.inside1 + f.item_offset[f.edge_left[e]]
+                d = w.inside1 + f.item_offset[f.edge_right[e]]
+                for u in range(left):
+                    for v in range(right):
+                        value = factor * p[u * right + v] * b[u] * d[v]
+                        if value > top:
+                            top = value
+                            chosen = e
+                            nb = u
+                            nc = v
+        if chosen < 0:  # of scores that are not numbers none is greater
+            return UNPARSED
+        mark(w, chosen)
+        if chosen >= f.n_edges:
+            if push(w, &n, f.unary_child[chosen - f.n_edges]) or push(w, &n, nb):
+                return OUT_OF_MEMORY
+        elif (push(w, &n, f.edge_right[chosen]) or push(w, &n, nc)
+                or push(w, &n, f.edge_left[chosen]) or push(w, &n, nb)):
+            return OUT_OF_MEMORY
+    return PARSED

@@ -1,0 +1,252 @@
+"""What the passes over the chart of a sentence share: grammars, forests, workspaces."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from spacy_structlearn.kernels.arrays cimport grow
+from spacy_structlearn.kernels.vectors cimport exponent_of, power_of_two
+
+cdef enum:
+    PARSED = 0
+    UNPARSED = 1
+    OUT_OF_MEMORY = 2
+    NOTHING = -268435456  # -2**28, the power of two of a cell of zeros
+
+cdef extern from *:
+    """
+    #define TINY 8.271806125530277e-25f  /* 2**-80 */
+    """
+    const float TINY
+
+
+cdef struct Fine:
+    # One level of a grammar; offsets as in `model.Level`. The block of a binary rule is dense, or,
+    # where its offset is -1, a list of entries: parent substate, pair of children, probability.
+    const int32_t* n
+    const int64_t* offsets
+    const float* binary
+    const int64_t* binary_offsets
+    const int32_t* entries  # (n_rules + 1), where those of each rule begin
+    const int32_t* entry_parent
+    const int32_t* entry_pair
+    const float* entry_value
+    const float* unary
+    const int64_t* unary_offsets
+    const float* root
+    const int64_t* root_offsets
+    int widest  # the largest number of substates of a symbol
+
+
+cdef struct TagRules:
+    # Rules with a tag as a child, and probabilities of level 0.
+    const int32_t* begins  # (n_tags + 1), where those of each tag begin
+    const int32_t* pairs  # (.., 2), the parent and the other child
+    const float* values
+
+
+cdef struct Coarse:
+    # Rules, and the grammar of level 0 by the kind of the children: nt a nonterminal, tag a tag.
+    int n_symbols, n_tags, n_phrases, n_nts, n_pad  # n_pad: n_nts, as a multiple of 8
+    int n_left, n_right, n_left_pad, n_right_pad  # nts up to the last that may be a left child...
+    int n_rules, n_unary, n_root
+    const int32_t* rules  # (n_rules, 3), by (left, right, parent)
+    const int32_t* unary_rules  # (n_unary, 2), by (child, parent)
+    const int32_t* root_rules
+    const int32_t* pairs  # (n_symbols**2 + 1), where the rules of a (left, right) begin
+    const int32_t* unary_by_child  # (n_symbols + 1)
+    const int32_t* parent_begin  # (n_nts + 1), nt-nt rules by parent
+    const int32_t* parent_place  # left * n_right_pad + right
+    const float* parent_value
+    int n_places
+    const int32_t* place  # the places that occur, and transposed
+    const int32_t* place_transposed
+    const int32_t* place_begin
+    const int32_t* place_parent
+    const float* place_value
+    TagRules tag_nt, nt_tag
+    TagRules tag_tag  # by the left tag
+    const float* unary_value  # of unary_rules, level 0
+    const float* root_value
+    const float* binary_value
+
+
+cdef struct Forest:
+    # What a pass leaves of the chart of a sentence.
+    int n_words
+    int n_cells, n_items, n_groups, n_edges, n_unaries, n_roots
+    int cells_size, items_size, groups_size, edges_size, unaries_size, root_size
+    # cells, narrow ones first; the last is that of the sentence
+    int32_t* cell_i
+    int32_t* cell_j
+    int32_t* cell_e  # power of two
+    int32_t* cell_item
+    int32_t* cell_group
+    int32_t* cell_unary
+    # items: a symbol in a cell
+    int32_t* item_symbol
+    int32_t* item_cell
+    int32_t* item_offset
+    float* item_lower  # posterior of the lower node, or of the tag
+    float* item_upper
+    float* item_same  # of both being one
+    # binary edges of one rule in one cell
+    int32_t* group_parent
+    int32_t* group_rule
+    int32_t* group_edge
+    int32_t* edge_left
+    int32_t* edge_right
+    float* edge_q
+    int32_t* unary_parent
+    int32_t* unary_child
+    int32_t* unary_rule
+    float* unary_q
+    int32_t* root_item
+    int32_t* root_rule
+    float* root_q
+
+
+cdef struct Packed:
+    # The scored forests of several sentences, laid out as in `hypergraph.Hypergraphs`.
+    Py_ssize_t n_items, n_begins, n_edges
+    Py_ssize_t items_size, begins_size, edges_size
+    int32_t* items  # (.., 3)
+    int32_t* begins
+    int32_t* tails  # (.., 2)
+    int32_t* made
+    int32_t* chain
+    double* scores  # log of the posterior of an edge given its head
+    double* posteriors
+    double* logs  # of posteriors
+    uint8_t* best  # whether the edge is part of the best derivation
+
+
+cdef struct Work:
+    # The workspace of one thread.
+    Forest f
+    Packed packed
+    # the chart of level 0: rows of n_pad floats; (i, j) by start or, transposed, by end
+    int chart_words
+    float* lower
+    float* upper
+    float* upper_by_end
+    float* outside  # by start: pushes from parents of which the cell is the left child, then O1
+    float* outside_by_end  # ... the right child, then O0
+    int32_t* exponent
+    float* tag_value
+    float* tag_outside
+    int32_t* tags
+    int32_t* n_tags
+    float* m
+    float* w
+    float* wt
+    float* factor
+    int matrix_size
+    int32_t* grid  # (n, n + 1): number of the cell, or -1
+    int32_t* slot  # by symbol
+    int32_t* first  # by rule: its newest edge in the cell
+    int32_t* next
+    int32_t* touched
+    int symbols_size, rules_size, next_size
+    float z  # score of the sentence at level 0
+    # the substates of the items
+    Py_ssize_t n_values, values_size
+    float* inside0
+    float* inside1
+    float* outside0
+    float* outside1
+    float* block
+    int block_size
+    # numbers of items in another list, or of their lower and upper nodes in the packed forest
+    int numbers_size
+    int32_t* lower_number
+    int32_t* upper_number
+    # the packed edges of: edges, unaries, items (a tag, or an upper node that is the lower one), roots
+    Py_ssize_t places_size
+    Py_ssize_t* place
+    int32_t* stack
+    int stack_size
+
+
+cdef inline int reserve_cells(Forest* f, int n) noexcept nogil:
+    if n <= f.cells_size:
+        return 0
+    n += n // 2 + 64
+    if (grow(<void**>&f.cell_i, n, 4) or grow(<void**>&f.cell_j, n, 4)
+            or grow(<void**>&f.cell_e, n, 4) or grow(<void**>&f.cell_item, n + 1, 4)
+            or grow(<void**>&f.cell_group, n + 1, 4) or grow(<void**>&f.cell_unary, n + 1, 4)):
+        return -1
+    f.cells_size = n
+    return 0
+
+
+cdef inline int reserve_items(Forest* f, int n) noexcept nogil:
+    if n <= f.items_size:
+        return 0
+    n += n // 2 + 256
+    if (grow(<void**>&f.item_symbol, n, 4) or grow(<void**>&f.item_cell, n, 4)
+            or grow(<void**>&f.item_offset, n + 1, 4) or grow(<void**>&f.item_lower, n, 4)
+            or grow(<void**>&f.item_upper, n, 4) or grow(<void**>&f.item_same, n, 4)):
+        return -1
+    f.items_size = n
+    return 0
+
+
+cdef inline int reserve_groups(Forest* f, int n) noexcept nogil:
+    if n <= f.groups_size:
+        return 0
+    n += n // 2 + 256
+    if (grow(<void**>&f.group_parent, n, 4) or grow(<void**>&f.group_rule, n, 4)
+            or grow(<void**>&f.group_edge, n + 1, 4)):
+        return -1
+    f.groups_size = n
+    return 0
+
+
+cdef inline int reserve_edges(Forest* f, int n) noexcept nogil:
+    if n <= f.edges_size:
+        return 0
+    n += n // 2 + 1024
+    if (grow(<void**>&f.edge_left, n, 4) or grow(<void**>&f.edge_right, n, 4)
+            or grow(<void**>&f.edge_q, n, 4)):
+        return -1
+    f.edges_size = n
+    return 0
+
+
+cdef inline int reserve_unaries(Forest* f, int n) noexcept nogil:
+    if n <= f.unaries_size:
+        return 0
+    n += n // 2 + 256
+    if (grow(<void**>&f.unary_parent, n, 4) or grow(<void**>&f.unary_child, n, 4)
+            or grow(<void**>&f.unary_rule, n, 4) or grow(<void**>&f.unary_q, n, 4)):
+        return -1
+    f.unaries_size = n
+    return 0
+
+
+cdef inline Py_ssize_t by_start(int n, int i, int j) noexcept nogil:
+    """Return the row of (i, j), which is next to that of (i, j + 1)."""
+    return <Py_ssize_t>i * n - <Py_ssize_t>i * (i - 1) // 2 + (j - i - 1)
+
+
+cdef inline Py_ssize_t by_end(int i, int j) noexcept nogil:
+    """Return the row of (i, j), which is next to that of (i + 1, j)."""
+    return <Py_ssize_t>j * (j - 1) // 2 + i
+
+
+cdef inline int scale_cell(float* lower, float* upper, int n, int before) noexcept nogil:
+    """Scale the largest score to between 1 and 2. Return the power of two of the cell.
+
+    before: its present power. A cell of zeros has NOTHING, so that no other cell is scaled by it.
+    """
+    cdef float largest = 0.0, x
+    cdef int a, e
+    for a in range(n):
+        largest = upper[a] if upper[a] > largest else largest
+    if largest == 0.0:
+        return NOTHING
+    e = exponent_of(largest)
+    x = power_of_two(-e)
+    for a in range(n):
+        lower[a] = lower[a] * x if lower[a] * x >= TINY else 0.0
+        upper[a] = upper[a] * x if upper[a] * x >= TINY else 0.0
+    return before + e
