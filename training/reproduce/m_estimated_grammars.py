@@ -65,13 +65,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from recording import CORPORA, RESULTS, WORK, record
 
 from spacy_structlearn.grammar.chart.decode import ChartParser
-from spacy_structlearn.grammar.fragments.objective import FragmentObjective, shrunk
 from spacy_structlearn.grammar.fragments.pcfg import PCFG, Expectations
 from spacy_structlearn.grammar.fragments.settings import (
     FragmentFeaturesSettings,
     MEstimatedGrammarSettings,
 )
-from spacy_structlearn.grammar.fragments.training import FragmentStatistics, words_of
+from spacy_structlearn.grammar.fragments.training import (
+    FragmentObjective,
+    FragmentStatistics,
+    shrunk,
+    words_of,
+)
 from spacy_structlearn.grammar.fragments.weights import FragmentScorer, FragmentWeights
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings

@@ -13,7 +13,6 @@ from treebanks import finish
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
-from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans import training as span_grammar
@@ -29,9 +28,7 @@ from spacy_structlearn.grammar.spans.training import (
     batches,
     conditional_loss,
     learn_rate_factor,
-    renumbered,
 )
-from spacy_structlearn.trees.tree import Tree
 
 SHORT = LatentGrammarSettings(
     rounds=1, split_iterations=3, merge_iterations=2, smooth_iterations=2, min_word_count=3
@@ -133,18 +130,6 @@ def forests(number=6):
 
 
 # --- the model ------------------------------------------------------------------------------------
-def test_it_answers_for_its_grammar():
-    own = SpanGrammar(grammar(), 0.7, None, 1.3)
-    for name in ("symbols", "lexicon", "binarization", "top_label", "is_empty"):
-        assert getattr(own, name) == getattr(grammar(), name)
-    assert own.temperature == 1.3
-    assert SpanGrammar.empty().is_empty
-
-
-def test_smaller_ones():
-    own = SpanGrammar(grammar(), 0.7, None, 1.3)
-    assert own.compact(1e-4, "log8") == own.replaced(grammar=grammar().compact(1e-4, "log8"))
-    assert own.without_words({"the"}) == own.replaced(grammar=grammar().without_words({"the"}))
 
 
 def test_with_features():
@@ -224,12 +209,6 @@ def test_each_sentence_is_in_one_batch(lengths, batch_size, seed):
     assert all(map(np.array_equal, found, again))
 
 
-def test_sentences_of_a_batch_are_about_equally_long():
-    lengths = np.random.default_rng(1).integers(1, 50, 3000)
-    spread = [np.ptp(lengths[batch]) for batch in batches(lengths, 32, np.random.default_rng(0))]
-    assert np.mean(spread) < 8
-
-
 def test_learning_rate():
     rates = [learn_rate_factor(update, 1000) for update in range(1, 1001)]
     assert rates[0] == 0.01
@@ -243,24 +222,6 @@ def test_learning_rate():
 
 
 # --- forests of the folds -------------------------------------------------------------------------
-def test_symbols_and_rules_of_another_grammar():
-    some = SHORT.trainer(None, [list(sample()[:15])]).parameters()
-    whole = grammar()
-    assert some.symbols != whole.symbols
-    graphs, _ = ChartParser(SpanGrammar(some)).forests([t.words() for t in sample()[:15]])
-    found = renumbered(graphs, some, whole)
-    names = np.array(some.symbols.names)[graphs.items[:, 0]]
-    assert (np.array(whole.symbols.names)[found.items[:, 0]] == names).all()
-    is_tag = graphs.items[:, 0] < some.symbols.n_tags
-    assert ((found.items[:, 0] < whole.symbols.n_tags) == is_tag).all()
-    unary = graphs.chain >= 0
-    assert ((found.chain >= 0) == unary).all()
-    assert unary.any()
-    for old, new in zip(graphs.chain[unary], found.chain[unary], strict=True):
-        pair = [whole.symbols.names[x] for x in whole.rules.unary[new]]
-        assert pair == [some.symbols.names[x] for x in some.rules.unary[old]]
-    for name in ("tails", "scores", "made", "begins"):
-        assert getattr(found, name) is getattr(graphs, name)
 
 
 def test_no_grammar_has_seen_what_it_parses(monkeypatch):
@@ -323,15 +284,6 @@ def test_the_grammar_is_that_of_all_sentences():
     assert trainer.parameters() == SpanGrammar(grammar())
 
 
-def test_epochs_see_all_sentences_in_another_order():
-    table = Table()
-    run(settings(network=table))
-    epochs = [table.seen[begin : begin + 5] for begin in (0, 5, 10)]
-    flat = [[words for batch in epoch for words in batch] for epoch in epochs]
-    assert sorted(flat[0]) == sorted(flat[1]) == sorted(tuple(t.words()) for t in sample())
-    assert flat[0] != flat[1]
-
-
 def test_states_of_other_layers():
     state = settings().trainer(None, pairs(sample())).to_bytes()
     other = Table()
@@ -347,11 +299,6 @@ def test_data_may_be_added():
     finish(trainer)
     assert trainer.losses == done()[0].losses
     np.testing.assert_array_equal(weights(trainer), weights(done()[0]))
-
-
-def test_the_weight_is_trained():
-    found, _ = run(settings(network=None, fit_weight=True), data=list(sample()))
-    assert found.parameters().weight != 1.0
 
 
 def test_data_of_all_kinds():
@@ -419,14 +366,6 @@ def test_no_forest_at_all(monkeypatch):
     assert trainer.losses == [0.0] * 3
 
 
-def test_short_and_long_sentences():
-    tree = sample()[0]
-    leaf = Tree("TOP", [Tree("X", [Tree.leaf(*pair)]) for pair in [("NN", "dog")]])
-    long = Tree("TOP", [Tree("S", [child for _ in range(12) for child in tree.children])])
-    trainer, _ = run(settings(), data=pairs([*sample()[:8], leaf, long]))
-    assert np.isfinite(trainer.losses).all()
-
-
 # --- products and conditional grammars ------------------------------------------------------------
 def test_a_product():
     base = replace(SHORT, grammars=2)
@@ -439,23 +378,6 @@ def test_a_product():
     assert len(calls) + trainer.n_iterations - 1 <= estimator.n_reports
     # The folds are those of a single grammar.
     assert trainer.losses == done()[0].losses
-
-
-def test_folds_of_products():
-    trainer, calls = run(settings(fold_grammars=2, max_iterations=1))
-    assert trainer.losses[0] != done()[0].losses[0]
-    assert trainer.parameters().grammar.members == 0
-    assert len(calls) + trainer.n_iterations - 1 <= trainer.settings.n_reports
-    folds = [LatentGrammar.from_bytes(part.tobytes()) for part in trainer._grammars[1:]]
-    assert [fold.members for fold in folds] == [1, 1, 1]
-
-
-def test_a_conditional_grammar():
-    base = SHORT.part(ConditionalGrammarSettings, l2=0.2, conditional_iterations=3, shards=1)
-    estimator = settings(grammar=base, folds=2, max_iterations=1)
-    trainer, calls = run(estimator)
-    assert {"conditional", "forests", "network"} <= {call[1] for call in calls}
-    assert len(calls) + trainer.n_iterations - 1 <= estimator.n_reports
 
 
 # --- with the scorers of the package --------------------------------------------------------------
