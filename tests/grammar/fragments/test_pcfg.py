@@ -420,12 +420,6 @@ def test_trees_without_a_finite_size():
     assert Expectations(branching(0.4999)).outside[1] == pytest.approx(5000, rel=1e-7)
 
 
-@pytest.mark.parametrize(("depth", "sibling"), [(2, True), (3, False), (-1, False)])
-def test_annotations_that_there_are_not(depth, sibling):
-    with pytest.raises(ValueError, match="depth"):
-        Expectations(finite("right")).annotated(depth, sibling)
-
-
 @pytest.mark.corpus
 def test_the_wsj_sample_is_expected_as_counted(corpora):
     trees = [normalize(tree) for tree in load_trees(corpora / "wsj_sample" / "trees.mrg.gz")[:600]]
