@@ -279,9 +279,9 @@ def from_edges(
     symbol: int32 (nodes), the symbol of the item of each node, -1 for none.
     n_tags: number of tags, the first symbols.
 
-    Returns two structured arrays in order of creation. Copies: the source `node`, the `key` of the
-    state and `next`, the next copy of that node. Edges: the `source`, and `head`, `left` and
-    `right`, which are copies or -1. The state of a root is (0, 0).
+    Returns node_offsets, edge_offsets, begins and tails of the refined hypergraphs, the source of
+    each edge, int64 (edges), the source of each node, int64 (nodes), and its state, int32
+    (nodes, 2). The state of a root is (0, 0).
     Raises ValueError for arrays that are not forests, OverflowError for more than int32 nodes or
     edges.
     """
@@ -294,7 +294,7 @@ def from_ancestors(
     const int32_t[:, ::1] tails, const int32_t[::1] made, const int32_t[::1] symbol,
     const int32_t[::1] above, int first_inner, int place, int depth, bint sibling,
 ):
-    """Split nodes by parent, grandparent and sibling; see `from_edges`.
+    """Split nodes by parent, grandparent and sibling; see `from_edges`. States are int32 (nodes, 3).
 
     above: int32 (symbols), 1 + the phrase of each symbol, 0 for tags.
     first_inner: the first intermediate symbol.
@@ -304,18 +304,6 @@ def from_ancestors(
     """
     return _refine(node_offsets, edge_offsets, begins, tails, made, symbol, 0, above, first_inner,
                    place, depth, sibling)
-
-
-def unpacked(const int64_t[::1] keys, int width):
-    """Return the numbers that make each key, int32 (n, width)."""
-    states = np.empty((keys.shape[0], width), dtype=np.int32)
-    cdef int32_t[:, ::1] out = states
-    cdef Py_ssize_t x
-    cdef int t
-    for x in range(keys.shape[0]):
-        for t in range(width):
-            out[x, t] = <int32_t>(keys[x] >> (BITS * (width - 1 - t)) & MASK)
-    return states
 
 
 cdef _refine(
@@ -328,22 +316,23 @@ cdef _refine(
     cdef bint down = above is not None
     cdef Graph g
     cdef Refinement c = Refinement()
-    _check(*map(np.asarray, (node_offsets, edge_offsets, begins, tails, made, symbol)))
+    _check(node_offsets, edge_offsets, begins, tails, made, symbol)
     if np.min(symbol, initial=-1) < -1 or n_tags > MASK or (down and (
             above.shape[0] > MASK or np.max(symbol, initial=-1) >= above.shape[0]
             or np.min(above, initial=0) < 0 or np.max(above, initial=0) > MASK)):
         raise ValueError("there are other symbols than those given, or too many")
-    cdef uint8_t[::1] kept = np.empty(np.max(np.diff(edge_offsets), initial=1), dtype=np.uint8)
-    nodes = np.max(np.diff(node_offsets), initial=1)
-    cdef uint8_t[::1] reached = np.empty(nodes, dtype=np.uint8)
-    cdef int32_t[:, ::1] ends = np.empty((2, nodes), dtype=np.int32)
-    g.kept, g.reached, g.first, g.last = &kept[0], &reached[0], &ends[0, 0], &ends[1, 0]
+    cdef uint8_t[::1] kept = np.empty(made.shape[0] + 1, dtype=np.uint8)
+    cdef uint8_t[::1] reached = np.empty(symbol.shape[0] + 1, dtype=np.uint8)
+    cdef int32_t[:, ::1] ends = np.empty((2, symbol.shape[0] + 1), dtype=np.int32)
+    new_nodes, new_edges = np.zeros((2, n + 1), dtype=np.int64)
+    cdef int64_t[::1] node_ends = new_nodes, edge_ends = new_edges
     with nogil:
         for x in range(n):
             v, e = node_offsets[x], edge_offsets[x]
             g.n_nodes, g.first_node, g.first_edge = node_offsets[x + 1] - v, v, e
             g.begins, g.symbol = &begins[0] + v + x, &symbol[0] + v
             g.tails, g.made = &tails[0, 0] + 2 * e, &made[0] + e
+            g.kept, g.reached, g.first, g.last = &kept[e], &reached[v], &ends[0, v], &ends[1, v]
             keep(&g)
             status = c.start(&g)
             if status == DONE:
@@ -353,46 +342,101 @@ cdef _refine(
                     status = from_below(&g, c, n_tags)
             if status:
                 break
+            node_ends[x + 1], edge_ends[x + 1] = c.n, c.n_edges
     if status == OUT_OF_MEMORY:
         raise MemoryError
     if status == TOO_LARGE:
         raise OverflowError("refined forests have more nodes or edges than int32 can number")
     if status == NO_FOREST:
         raise ValueError("edges without tails must make tags, others phrases or intermediates")
-    copies = np.empty(c.n, dtype=[("node", "i8"), ("key", "i8"), ("next", "i4")])
-    edges = np.empty(
-        c.n_edges, dtype=[("source", "i8"), ("head", "i4"), ("left", "i4"), ("right", "i4")]
-    )
-    if c.n:
-        copies[:] = np.asarray(<Copy[:c.n]>c.copies)
-    if c.n_edges:
-        edges[:] = np.asarray(<Edge[:c.n_edges]>c.edges)
-    return copies, edges
+    arrays = _sorted(c, node_offsets, node_ends, edge_ends, ends[0], 3 if down else 2)
+    return new_nodes, new_edges, *arrays
 
 
-def _check(node_offsets, edge_offsets, begins, tails, made, symbol):
+cdef _sorted(
+    Refinement c, const int64_t[::1] node_offsets, const int64_t[::1] node_ends,
+    const int64_t[::1] edge_ends, const int32_t[::1] first, int width,
+):
+    """Sort the copies by their nodes and the edges by their heads, see `from_edges`."""
+    cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, v, e, place, rank
+    cdef int32_t copy
+    cdef int t
+    cdef const Edge* edge
+    begins = np.zeros(c.n + n, dtype=np.int32)
+    tails, sources = np.empty((c.n_edges, 2), dtype=np.int32), np.empty(c.n_edges, dtype=np.int64)
+    nodes, states = np.empty(c.n, dtype=np.int64), np.empty((c.n, width), dtype=np.int32)
+    cdef int32_t[::1] begin = begins, ranks = np.empty(c.n + 1, dtype=np.int32)
+    cdef int32_t[::1] places = np.zeros(c.n + 1, dtype=np.int32)  # of the next edge of each node
+    cdef int32_t[:, ::1] tail = tails, state = states
+    cdef int64_t[::1] source = sources, node = nodes
+    with nogil:
+        for x in range(n):
+            rank = node_ends[x]
+            for v in range(node_offsets[x], node_offsets[x + 1]):
+                copy = first[v]
+                while copy >= 0:
+                    ranks[copy] = <int32_t>rank
+                    node[rank] = v
+                    for t in range(width):
+                        state[rank, t] = <int32_t>(
+                            c.copies[copy].key >> (BITS * (width - 1 - t)) & MASK
+                        )
+                    rank += 1
+                    copy = c.copies[copy].next
+            for e in range(edge_ends[x], edge_ends[x + 1]):
+                places[ranks[c.edges[e].head]] += 1
+            for rank in range(node_ends[x], node_ends[x + 1]):
+                begin[rank + x + 1] = begin[rank + x] + places[rank]
+                places[rank] = begin[rank + x]
+            for e in range(edge_ends[x], edge_ends[x + 1]):
+                edge = &c.edges[e]
+                place = edge_ends[x] + places[ranks[edge.head]]
+                places[ranks[edge.head]] += 1
+                source[place] = edge.source
+                tail[place, 0] = tail[place, 1] = -1
+                if edge.left >= 0:
+                    tail[place, 0] = <int32_t>(ranks[edge.left] - node_ends[x])
+                if edge.right >= 0:
+                    tail[place, 1] = <int32_t>(ranks[edge.right] - node_ends[x])
+    return begins, tails, sources, nodes, states
+
+
+cdef int _check(
+    const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
+    const int32_t[:, ::1] tails, const int32_t[::1] made, const int32_t[::1] symbol,
+) except -1:
     """Raise ValueError for arrays whose indices are out of range."""
-    n, n_nodes, n_edges = len(node_offsets) - 1, len(symbol), len(made)
-    if n < 0 or len(edge_offsets) != n + 1 or tails.shape != (n_edges, 2) or (
-        len(begins) != n_nodes + n
-    ) or any(
-        offsets[0] != 0 or offsets[n] != size or (offsets[1:] < offsets[:n]).any()
-        for offsets, size in ((node_offsets, n_nodes), (edge_offsets, n_edges))
-    ) or (node_offsets[1:] == node_offsets[:n]).any():
+    cdef Py_ssize_t n = node_offsets.shape[0] - 1, n_edges = made.shape[0], x, v, e, nodes
+    cdef const int32_t* begin
+    cdef const int32_t* tail
+    cdef bint sound
+    sound = (n >= 0 and edge_offsets.shape[0] == n + 1 and tails.shape[0] == n_edges
+             and tails.shape[1] == 2 and symbol.shape[0] == begins.shape[0] - n)
+    sound = sound and node_offsets[0] == 0 and edge_offsets[0] == 0
+    sound = sound and node_offsets[n] == symbol.shape[0] and edge_offsets[n] == n_edges
+    if sound:
+        for x in range(n):
+            sound = (sound and node_offsets[x] < node_offsets[x + 1] <= node_offsets[n]
+                     and edge_offsets[x] <= edge_offsets[x + 1])
+    if not sound:
         raise ValueError("offsets must ascend from 0 to the number of nodes and of edges")
-    nodes, edges = np.diff(node_offsets), np.diff(edge_offsets)
-    last = np.cumsum(nodes + 1) - 1  # in begins, of each hypergraph
-    inside = np.ones(len(begins), dtype=bool)
-    inside[last] = False
-    steps = np.append(begins[1:], begins[:1]).astype(np.int64) - begins
-    sound = not begins[last - nodes].any() and np.array_equal(begins[last], edges)
-    if sound and (steps[inside] >= 0).all():
-        heads = np.arange(n_nodes) - np.repeat(node_offsets[:n], nodes)
-        heads = np.repeat(heads, steps[inside])[:, None]
-        sound = ((-1 <= tails) & (tails < heads)).all() and not (
-            (tails[:, 0] < 0) & (tails[:, 1] >= 0)
-        ).any()
-    else:
-        sound = False
+    with nogil:
+        for x in range(n):
+            nodes = node_offsets[x + 1] - node_offsets[x]
+            begin = &begins[0] + node_offsets[x] + x
+            tail = &tails[0, 0] + 2 * edge_offsets[x]
+            if begin[0] != 0 or begin[nodes] != edge_offsets[x + 1] - edge_offsets[x]:
+                sound = False
+            for v in range(nodes):
+                if begin[v] > begin[v + 1]:
+                    sound = False
+            if not sound:
+                break
+            for v in range(nodes):
+                for e in range(begin[v], begin[v + 1]):
+                    if not (-1 <= tail[2 * e] < v and -1 <= tail[2 * e + 1] < v
+                            and (tail[2 * e] >= 0 or tail[2 * e + 1] < 0)):
+                        sound = False
     if not sound:
         raise ValueError("tails must be nodes before their heads, and the only one the first")
+    return 0

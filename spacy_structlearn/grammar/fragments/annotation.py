@@ -44,7 +44,7 @@ def with_edge_tags(graphs: Hypergraphs, n_tags: int) -> Refined:
     Raises ValueError if the symbol of a word is not a tag, OverflowError if a sentence has too many
     nodes or edges for int32.
     """
-    refined = _refined(graphs, 2, *_annotation.from_edges(*_structure(graphs), n_tags))
+    refined = _refined(graphs, _annotation.from_edges(*_structure(graphs), n_tags))
     refined.states[refined.graphs.node_offsets[1:] - 1] = -1
     return refined
 
@@ -74,7 +74,7 @@ def with_ancestors(
     above[last:] = 1 + np.array(symbols.intermediates, dtype=np.int32) - symbols.n_tags
     place = int(binarization == "right")
     arrays = _annotation.from_ancestors(*_structure(graphs), above, last, place, depth, sibling)
-    return _refined(graphs, 3, *arrays)
+    return _refined(graphs, arrays)
 
 
 def _structure(graphs: Hypergraphs) -> tuple[NDArray[np.int64] | NDArray[np.int32], ...]:
@@ -90,36 +90,16 @@ def _structure(graphs: Hypergraphs) -> tuple[NDArray[np.int64] | NDArray[np.int3
     )
 
 
-def _refined(
-    graphs: Hypergraphs, width: int, copies: NDArray[np.void], links: NDArray[np.void]
-) -> Refined:
-    """Sort the copies by their nodes and the edges by their heads."""
-    order = np.argsort(copies["node"], kind="stable")
-    rank = np.empty(len(order) + 1, dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    rank[-1] = -1  # of tails that are not there
-    nodes = copies["node"][order]
-    node_offsets = np.searchsorted(nodes, graphs.node_offsets)
-    heads = rank[links["head"]]
-    order_of_edges = np.argsort(heads, kind="stable")
-    links, heads = links[order_of_edges], heads[order_of_edges]
-    edges = links["source"]
-    edge_offsets = np.searchsorted(heads, node_offsets)
-    tails = np.stack([rank[links["left"]], rank[links["right"]]], axis=1)
-    first = np.repeat(node_offsets[:-1], np.diff(edge_offsets))[:, None]
-    # The edges before each node, and at the end of each sentence.
-    sizes = np.diff(node_offsets) + 1
-    places = np.arange(sizes.sum()) - np.repeat(np.arange(len(sizes)), sizes)
-    before = np.searchsorted(heads, places) - np.repeat(edge_offsets[:-1], sizes)
+def _refined(graphs: Hypergraphs, arrays: tuple) -> Refined:
+    node_offsets, edge_offsets, begins, tails, edges, nodes, states = arrays
     refined = replace(
         graphs,
         node_offsets=node_offsets,
         edge_offsets=edge_offsets,
-        begins=before.astype(np.int32),
-        tails=np.where(tails < 0, -1, tails - first).astype(np.int32),
+        begins=begins,
+        tails=tails,
         scores=graphs.scores[edges],
         made=graphs.made[edges],
         chain=graphs.chain[edges],
     )
-    states = _annotation.unpacked(copies["key"][order], width)
-    return Refined(refined, np.ascontiguousarray(edges), nodes, states)
+    return Refined(refined, edges, nodes, states)
