@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from damaged_arrays import CHANGES, changed, cut
 from grammars import NEVER, SHAPES, few_trees, sample_grammar, sample_trees
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from treebanks import trees
 
 from spacy_structlearn.grammar.chart.decode import ChartParser
@@ -192,26 +190,6 @@ def keeps(graphs, refined):
     assert (posteriors > 0).all()
 
 
-def same_trees(graphs, refined, seed=0):
-    """Scores of trees, log Z and posteriors of items are those of the source."""
-    scores = np.random.default_rng(seed).normal(size=len(graphs.scores))
-    new = refined.graphs
-    log_z, posteriors = graphs.inside_outside(scores)
-    found, of_copies = new.inside_outside(scores[refined.edges])
-    np.testing.assert_allclose(found, log_z, atol=1e-10)
-    of_edges = np.bincount(refined.edges, of_copies, len(scores))
-    np.testing.assert_allclose(of_edges, posteriors, atol=1e-10)
-    np.testing.assert_allclose(
-        new.item_posteriors(of_copies), graphs.item_posteriors(posteriors), atol=1e-10
-    )
-    # Each tree has one derivation: as many of them, with the same edges.
-    kept = graphs.k_best(scores, 300)
-    for own, copies in zip(kept, new.k_best(scores[refined.edges], 300), strict=True):
-        np.testing.assert_allclose([s for s, _ in copies], [s for s, _ in own], atol=1e-10)
-        sources = [sorted(refined.edges[edges].tolist()) for _, edges in copies]
-        assert sorted(sources) == sorted(edges.tolist() for _, edges in own)
-
-
 # --- against all trees ---------------------------------------------------------------------------
 @pytest.mark.parametrize(("depth", "sibling"), ANCESTORS)
 @pytest.mark.parametrize("binarization", ["right", "left"])
@@ -234,27 +212,6 @@ def test_edge_tags_are_those_of_all_trees(shape):
         grammar, graphs = random_forests(seed, shape)
         refined = with_edge_tags(graphs, grammar.symbols.n_tags)
         check(graphs, refined, lambda tree, graphs=graphs: tag_states(graphs, tree))
-
-
-@settings(max_examples=15, deadline=None)
-@given(
-    st.integers(0, 2000),
-    st.sampled_from(SHAPES),
-    st.integers(1, 5),
-    st.sampled_from(["right", "left"]),
-    st.sampled_from(ANCESTORS),
-)
-def test_trees_stay_as_they_are(seed, shape, n, binarization, options):
-    small = {"density": 0.2, "unary": 0.4}
-    grammar, words, _ = few_trees(n, 1, 1500, first_seed=seed, shape=shape, **small)
-    graphs = forests_of(grammar, [words])
-    symbols, (depth, sibling) = grammar.symbols, options
-    tags = with_edge_tags(graphs, symbols.n_tags)
-    both = with_ancestors(tags.graphs, symbols, binarization, depth=depth, sibling=sibling)
-    alone = with_ancestors(graphs, symbols, binarization, depth=depth, sibling=sibling)
-    for source, refined in ((graphs, tags), (tags.graphs, both), (graphs, alone)):
-        same_trees(source, refined, seed)
-        keeps(source, refined)
 
 
 # --- against trees of a treebank -----------------------------------------------------------------
@@ -360,17 +317,6 @@ def test_states_by_hand():
     ]
     tags = with_edge_tags(by_hand(), 2)
     assert tags.states.tolist() == [[B, B]] * 4 + [[-1, -1]]
-
-
-def test_a_root_that_nothing_makes_stays():
-    nothing = graph([[A, 0, 1], [X, 0, 1]], [(0, [], 0), (2, [1], -1)], 1)
-    for refined in (
-        with_edge_tags(nothing, 2),
-        with_ancestors(nothing, SYMBOLS, "right", depth=2, sibling=False),
-    ):
-        assert refined.nodes.tolist() == [2]
-        assert len(refined.edges) == 0
-        assert np.isneginf(refined.graphs.inside_outside(refined.graphs.scores)[0]).all()
 
 
 def test_no_sentences():

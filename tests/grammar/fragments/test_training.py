@@ -188,22 +188,6 @@ def test_the_start_makes_a_difference():
     assert alone.parameters().fragments is None
 
 
-def test_data_may_be_added():
-    trainer = settings().trainer(None, [toy()])
-    for _ in range(3):
-        trainer.step()
-    trainer.add([ODD])
-    assert trainer.n_iterations == 0
-    finish(trainer)
-    assert trainer.parameters() == done()[0].parameters()
-    assert trainer.value == done()[0].value
-
-
-def test_no_trees():
-    with pytest.raises(StructlearnError, match="SL407"):
-        settings().trainer(None, [[]])
-
-
 def test_products_have_no_expectations():
     with pytest.raises(StructlearnError, match=r"SL043.*grammar is .*not a product"):
         settings(grammar=LatentGrammarSettings(grammars=3))

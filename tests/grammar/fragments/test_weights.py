@@ -56,12 +56,6 @@ def test_bad_templates(templates, code):
 
 
 # --- fields --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("part", [slice(0), slice(1), slice(None)])
-def test_as_many_weights_can_be_stored(part):
-    full = random_weights(learned()[1].weights)
-    weights = full.replaced(keys=full.keys[part], values=full.values[part])
-    assert FragmentWeights.from_bytes(weights.to_bytes()) == weights
-    assert repr(weights) == f"<FragmentWeights: {len(weights)} features, 15 words>"
 
 
 @pytest.mark.parametrize(("storage", "error"), [("float32", 0.0), ("float16", 2e-3), ("log8", 0.2)])
@@ -230,28 +224,6 @@ def test_the_wrong_sentences():
 
 
 # --- decoding ------------------------------------------------------------------------------------
-def same_parses(a, b):
-    assert (a.spans, a.tags, a.failed, a.levels) == (b.spans, b.tags, b.failed, b.levels)
-    np.testing.assert_allclose(a.probabilities, b.probabilities, atol=1e-5)
-    assert a.log_probability == pytest.approx(b.log_probability, abs=1e-5)
-    assert a.log_likelihood == b.log_likelihood
-
-
-@pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize(("name", "binarization"), [("toy", "left"), ("sample", "right")])
-def test_weights_of_zero_change_nothing(name, binarization, decoder):
-    grammar, statistics, _, gold = learned(name, binarization, EVERY)
-    sentences = [*(tree.words() for tree in gold[:12]), [], ["nothing", "like", "it"]]
-    plain_one, refined = (
-        ChartParser(SpanGrammar(grammar, fragments=own), decoder=decoder, thresholds=(1e-3,))
-        for own in (None, statistics.weights)
-    )
-    for a, b in zip(plain_one.parse(sentences), refined.parse(sentences), strict=True):
-        same_parses(a, b)
-    one, other = (parser.k_best(sentences[1], 5) for parser in (plain_one, refined))
-    np.testing.assert_allclose(
-        [p.log_probability for p in one], [p.log_probability for p in other], atol=1e-5
-    )
 
 
 class Model:

@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from thinc.api import Model
 
 from spacy_structlearn.grammar.spans.bilstm import bilstm
 
@@ -153,21 +152,17 @@ def test_widths_that_cannot_be_halved(width):
 
 
 # --- storing --------------------------------------------------------------------------------------
-def test_it_can_be_stored(tmp_path):
+def test_it_can_be_stored():
     layer, rows = random_layer(np.float32), random_rows((3, 5), np.float32)
     data = layer.to_bytes()
-    layer.to_disk(tmp_path / "layer")
     others = [
         # Without a width of what it reads, and not initialized.
         bilstm(WIDTH).from_bytes(data),
         bilstm(WIDTH, N_IN, seed=9).initialize().from_bytes(data),
-        bilstm(WIDTH).from_disk(tmp_path / "layer"),
         pickle.loads(pickle.dumps(layer)),
-        layer.copy(),
     ]
     expected = layer.predict(rows)
     for other in others:
-        assert isinstance(other, Model)
         assert other.get_dim("nI") == N_IN
         assert other.attrs["seed"] == layer.attrs["seed"]
         assert other.to_bytes() == data

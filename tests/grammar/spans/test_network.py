@@ -372,18 +372,6 @@ def test_a_grammar_of_other_symbols_has_a_new_last_layer():
     assert net.scorer.get_param("b_span").shape == (HIDDEN + 2,)
 
 
-def test_which_symbols_it_is_for():
-    net = network()
-    assert net.fits(SYMBOLS)
-    assert not net.fits(Symbols(("A", "B", "C", "D"), ("L", "P"), (3,), "R"))
-    assert net.is_silent
-    step(net)
-    assert not net.is_silent
-    untrained = SpanNetwork(tok2vec(), span_scorer(HIDDEN))
-    assert untrained.is_silent
-    assert not untrained.fits(SYMBOLS)
-
-
 @pytest.mark.parametrize("name", ["W_span", "edges", "lengths", "b_phrase", "W_tag"])
 def test_parameters_that_cannot_be(name):
     net = network()

@@ -13,7 +13,6 @@ from treebanks import finish
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
-from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans import training as span_grammar
 from spacy_structlearn.grammar.spans.model import SpanGrammar
@@ -130,21 +129,6 @@ def forests(number=6):
 
 
 # --- the model ------------------------------------------------------------------------------------
-
-
-def test_with_features():
-    own = linear()[0].parameters()
-    assert own.features.n_weights > 100
-    small = own.compact(1e-4, "float16", feature_threshold=0.01)
-    assert small.grammar == own.grammar.compact(1e-4, "float16")
-    assert small.features == own.features.compact(0.01, "float16")
-    assert 0 < small.features.n_weights < own.features.n_weights
-    unknowing = own.without_words({"the", "of"})
-    assert len(unknowing.features.vocabulary) == len(own.features.vocabulary) - 2
-    other = SpanGrammar(grammar().truncated(1))
-    assert other.replaced(features=own.features).features is own.features
-    with pytest.raises(StructlearnError, match=r"SL433.*symbols"):
-        SpanGrammar(LatentGrammar.empty(), 1.0, own.features)
 
 
 @pytest.mark.parametrize(
@@ -293,14 +277,6 @@ def test_states_of_other_layers():
     assert threads.trainer(None, pairs(sample())).resume(state)
 
 
-def test_data_may_be_added():
-    trainer, _ = run(settings(), pairs(sample()[:10]))
-    trainer.add(pairs(sample()[10:]))
-    finish(trainer)
-    assert trainer.losses == done()[0].losses
-    np.testing.assert_array_equal(weights(trainer), weights(done()[0]))
-
-
 def test_data_of_all_kinds():
     trees = list(sample()[:6])
     estimator = settings(network=None, fit_weight=True)
@@ -355,29 +331,7 @@ def test_sentences_without_a_forest(monkeypatch):
     assert sum(map(len, table.seen)) == 3 * (len(sample()) - trainer.left_out)
 
 
-def test_no_forest_at_all(monkeypatch):
-    class Parser(ChartParser):
-        def forests(self, sentences):
-            return super().forests([])
-
-    monkeypatch.setattr(span_grammar, "ChartParser", Parser)
-    trainer, _ = run(settings())
-    assert trainer.left_out == len(sample())
-    assert trainer.losses == [0.0] * 3
-
-
 # --- products and conditional grammars ------------------------------------------------------------
-def test_a_product():
-    base = replace(SHORT, grammars=2)
-    estimator = settings(grammar=base)
-    assert estimator.fold_base == SHORT
-    assert settings(fold_grammars=2).fold_base == base
-    trainer, calls = run(estimator)
-    assert trainer.parameters().grammar.members == 1
-    assert trainer.n_iterations == 2 * 2 + 3 * 2 + 3 + 3
-    assert len(calls) + trainer.n_iterations - 1 <= estimator.n_reports
-    # The folds are those of a single grammar.
-    assert trainer.losses == done()[0].losses
 
 
 # --- with the scorers of the package --------------------------------------------------------------
