@@ -27,6 +27,7 @@ from spacy_structlearn.grammar.spans.training import (
     batches,
     conditional_loss,
     learn_rate_factor,
+    renumbered,
 )
 
 SHORT = LatentGrammarSettings(
@@ -36,52 +37,38 @@ SIZE = 512
 
 
 class Table:
-    """A scorer with a weight for each symbol, length and word; SGD with momentum."""
+    """A scorer with a weight for each symbol, length and word, trained by gradient descent."""
 
     layers = ("table", SIZE)
 
     def __init__(self):
         self.seen = []
-        self.prepare([], None, None)
+        self.prepare()
 
-    def prepare(self, tokens, symbols, settings):
-        self.weights, self.speed = np.zeros(SIZE), np.zeros(SIZE)
-        self.gradient = np.zeros(SIZE)
+    def prepare(self, *_):
+        self.weights, self.gradient = np.zeros((2, SIZE))
         self.finished = False
-
-    def places(self, tokens, graphs):
-        first = np.repeat(np.arange(len(graphs)), np.diff(graphs.item_offsets)).tolist()
-        return np.array(
-            [
-                (31 * symbol + 7 * (end - start) + sum(map(ord, tokens[x][start]))) % SIZE
-                for x, (symbol, start, end) in zip(first, graphs.items.tolist(), strict=True)
-            ]
-        )
-
-    def scores(self, sentences, tokens, graphs):
-        return self.weights[self.places(tokens, graphs)]
 
     def begin_update(self, sentences, tokens, graphs):
         assert [list(words) for words in sentences] == [list(own) for own in tokens]
         assert [len(words) for words in sentences] == graphs.n_words.tolist()
         self.seen.append([tuple(words) for words in sentences])
-        places = self.places(tokens, graphs)
-
-        def backprop(gradient):
-            np.add.at(self.gradient, places, gradient)
-
-        return self.weights[places], backprop
+        items = zip(graphs.item_sentences.tolist(), graphs.items.tolist(), strict=True)
+        places = [
+            (31 * symbol + 7 * (end - start) + sum(map(ord, tokens[x][start]))) % SIZE
+            for x, (symbol, start, end) in items
+        ]
+        return self.weights[places], lambda d: np.add.at(self.gradient, places, d)
 
     def finish_update(self, learn_rate_factor):
-        self.speed = 0.9 * self.speed - 0.1 * learn_rate_factor * self.gradient
-        self.weights = self.weights + self.speed
+        self.weights = self.weights - 0.5 * learn_rate_factor * self.gradient
         self.gradient = np.zeros(SIZE)
 
     def state(self):
-        return {"weights": self.weights.copy(), "speed": self.speed.copy()}
+        return {"weights": self.weights}
 
     def load(self, state):
-        self.weights, self.speed = state["weights"].copy(), state["speed"].copy()
+        self.weights = state["weights"]
 
     def finish(self):
         self.finished = True
@@ -109,10 +96,6 @@ def run(estimator, data=None):
 @cache
 def done():
     return run(settings())
-
-
-def weights(trainer):
-    return trainer.settings.network.weights
 
 
 @cache
@@ -206,6 +189,26 @@ def test_learning_rate():
 
 
 # --- forests of the folds -------------------------------------------------------------------------
+
+
+def test_symbols_and_rules_of_another_grammar():
+    some = SHORT.trainer(None, [list(sample()[:15])]).parameters()
+    whole = grammar()
+    assert some.symbols != whole.symbols
+    graphs, _ = ChartParser(SpanGrammar(some)).forests([t.words() for t in sample()[:15]])
+    found = renumbered(graphs, some, whole)
+    names = np.array(some.symbols.names)[graphs.items[:, 0]]
+    assert (np.array(whole.symbols.names)[found.items[:, 0]] == names).all()
+    is_tag = graphs.items[:, 0] < some.symbols.n_tags
+    assert ((found.items[:, 0] < whole.symbols.n_tags) == is_tag).all()
+    unary = graphs.chain >= 0
+    assert ((found.chain >= 0) == unary).all()
+    assert unary.any()
+    for old, new in zip(graphs.chain[unary], found.chain[unary], strict=True):
+        pair = [whole.symbols.names[x] for x in whole.rules.unary[new]]
+        assert pair == [some.symbols.names[x] for x in some.rules.unary[old]]
+    for name in ("tails", "scores", "made", "begins"):
+        assert getattr(found, name) is getattr(graphs, name)
 
 
 def test_no_grammar_has_seen_what_it_parses(monkeypatch):
