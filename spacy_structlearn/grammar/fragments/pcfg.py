@@ -298,10 +298,10 @@ class Expectations:
             reached[child[reached[parent]]] = True
         # States that are never reached may have trees of infinite size; ignore them.
         matrix = _matrix(pcfg.size, child, parent, weight * reached[parent])
-        found = _solve(matrix, pcfg.root)
-        if found is None or not ((found > -1e-9).all() and found.sum() < _MOST_NODES):
+        outside = _solve(matrix, pcfg.root)
+        if outside is None or not ((outside > -1e-9).all() and outside.sum() < _MOST_NODES):
             raise StructlearnError("SL440", problem="its trees have no finite expected size")
-        return np.where(reached, np.maximum(found, 0), 0.0)
+        return np.where(reached, np.maximum(outside, 0), 0.0)
 
     @cached_property
     def _plain_and_inner(self) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
@@ -342,9 +342,9 @@ class Expectations:
         """Divide (P, n) expected nodes by their siblings, to (P, 1 + n_symbols, n)."""
         pcfg = self.pcfg
         n_symbols = pcfg.symbols.size
-        found = np.zeros((len(nodes), 1 + n_symbols, pcfg.size))
+        divided = np.zeros((len(nodes), 1 + n_symbols, pcfg.size))
         plain = ~pcfg.is_intermediate
-        found[:, 0, plain] = nodes[:, plain]
+        divided[:, 0, plain] = nodes[:, plain]
         parents, columns, weights = [], [], []
         for side in (1, 2):
             child, sister = pcfg.binary[:, side], pcfg.symbol[pcfg.binary[:, 3 - side]]
@@ -357,8 +357,8 @@ class Expectations:
             (np.concatenate(weights), (np.concatenate(parents), column)),
             shape=(pcfg.size, len(cells)),
         )
-        found.reshape(len(nodes), -1)[:, cells] = nodes @ rules
-        return found
+        divided.reshape(len(nodes), -1)[:, cells] = nodes @ rules
+        return divided
 
     def _along(self, side: int) -> scipy.sparse.csr_array:
         """Return the expected first (side 1) or last (side 2) children, (n, n)."""

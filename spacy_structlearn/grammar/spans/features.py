@@ -280,11 +280,11 @@ class SpanWeights(Stored):
             return "hashes of words that are not ascending"
         places, values = self.entries
         if places.shape != values.shape or places.ndim != 1 or not np.isfinite(values).all():
-            return "weights that are no numbers, or in no places"
+            return "weights that are not finite, or in no places"
         if len(places) and not (
             (np.diff(places) > 0).all() and places[0] >= 0 and places[-1] < self.buckets
         ):
-            return "weights in places that are none"
+            return "weights in places out of range"
         return None
 
 

@@ -335,7 +335,7 @@ class SpanNetwork:
         """Raise ValueError if loaded parameters are not finite or do not fit the layers."""
         for name, array in self._parameters().items():
             if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise ValueError(f"parameters {name} that are no numbers")
+                raise ValueError(f"parameters {name} that are not finite numbers")
         dims = {name: self.scorer.maybe_get_dim(name) for name in ("nI", "nH", "nT", "nO")}
         width = self.tok2vec.maybe_get_dim("nO")
         if None in dims.values() or width not in (None, dims["nI"]):
@@ -484,12 +484,12 @@ class SpanNetwork:
     @contextmanager
     def _seeded(self, *numbers: int) -> Iterator[None]:
         """Seed NumPy's global generator, from which thinc draws, and restore it at the end."""
-        kept = np.random.get_state()
+        state = np.random.get_state()
         np.random.seed([self._settings.seed, *numbers])
         try:
             yield
         finally:
-            np.random.set_state(kept)
+            np.random.set_state(state)
 
     # --- state --------------------------------------------------------------------------------
     def state(self) -> dict[str, Any]:

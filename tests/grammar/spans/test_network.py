@@ -384,7 +384,7 @@ def test_parameters_that_cannot_be(name):
     net.scorer.set_param(name, sound)
     embed = next(node for node in net.tok2vec.walk() if node.has_param("E"))
     embed.get_param("E")[0] = np.inf
-    with pytest.raises(ValueError, match="no numbers"):
+    with pytest.raises(ValueError, match="not finite numbers"):
         net.check()
     with pytest.raises(ValueError, match="sizes"):
         SpanNetwork(tok2vec(), span_scorer(HIDDEN)).check()
