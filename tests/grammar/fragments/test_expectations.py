@@ -106,24 +106,29 @@ def sampled(grammar, data, expected, n, seed):
     )
 
 
+def features_of(weights, data):
+    """Of each template the tree and the key of each of its features."""
+    hasher = FeatureHasher(weights.templates, weights.vocabulary)
+    sites, tree = sites_of_trees(data)
+    attributes, parts = hasher.attributes(words_of(data)), hasher.parts(sites)
+    for template in weights.templates.all:
+        rows = np.flatnonzero(sites.of(template, sites.relations))
+        some, part = sites.select(rows), parts[template.part][rows]
+        yield template, tree[rows], hasher.keys(template, some, part, some.relations, attributes)
+
+
 @pytest.mark.parametrize(("rounds", "binarization"), [(0, "right"), (2, "left")])
 def test_expectations_are_those_of_random_trees(rounds, binarization):
     grammar, data, statistics = learned(rounds, binarization)
     trees = sampled(grammar, data, statistics.expected.expected, N_SAMPLES, seed=rounds)
-    weights = statistics.weights
-    hasher = FeatureHasher(weights.templates, weights.vocabulary)
-    sites, tree = sites_of_trees(trees)
-    attributes, parts = hasher.attributes(words_of(trees)), hasher.parts(sites)
-    compared = 0
-    for template in weights.templates.all:
-        own = np.flatnonzero(sites.of(template, sites.relations))
-        chosen, part = sites.select(own), parts[template.part][own]
-        keys = hasher.keys(template, chosen, part, chosen.relations, attributes)
+    weights, compared = statistics.weights, 0
+    pairs = zip(features_of(weights, trees), features_of(weights, data), strict=True)
+    for (template, tree, keys), (_, _, gold_keys) in pairs:
         places = np.searchsorted(weights.keys, keys)
         places[places == len(weights.keys)] = 0
         found = weights.keys[places] == keys
         pairs, counts = np.unique(
-            tree[own[found]] * np.int64(len(weights)) + places[found], return_counts=True
+            tree[found] * np.int64(len(weights)) + places[found], return_counts=True
         )
         sums, squares = (
             np.bincount(pairs % len(weights), counts.astype(float) ** power, len(weights))
@@ -132,31 +137,12 @@ def test_expectations_are_those_of_random_trees(rounds, binarization):
         mean = sums / N_SAMPLES
         error = np.sqrt(np.maximum(squares / N_SAMPLES - mean**2, 0) / N_SAMPLES)
         there = np.flatnonzero(statistics.expectations * N_SAMPLES >= 25)
-        there = there[np.isin(weights.keys[there], keys_of(statistics, data, template))]
+        there = there[np.isin(weights.keys[there], gold_keys)]
         assert len(there), template.text
         gap = np.abs(mean[there] - statistics.expectations[there])
         assert (gap <= 5 * error[there] + 1e-9).all(), template.text
         compared += len(there)
     assert compared > 400
-
-
-@cache
-def keys_by_template(statistics, data):
-    weights = statistics.weights
-    hasher = FeatureHasher(weights.templates, weights.vocabulary)
-    sites, _ = sites_of_trees(data)
-    attributes, parts = hasher.attributes(words_of(data)), hasher.parts(sites)
-    found = {}
-    for template in weights.templates.all:
-        own = np.flatnonzero(sites.of(template, sites.relations))
-        chosen, part = sites.select(own), parts[template.part][own]
-        keys = hasher.keys(template, chosen, part, chosen.relations, attributes)
-        found[template.text] = np.unique(keys)
-    return found
-
-
-def keys_of(statistics, data, template):
-    return keys_by_template(statistics, data)[template.text]
 
 
 @pytest.mark.parametrize("binarization", BINARIZATIONS)
