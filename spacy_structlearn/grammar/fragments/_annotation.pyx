@@ -1,24 +1,24 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
 """Kernel of refined forests: a copy of each node for each state that it can have.
 
-A state says what a feature of a larger fragment of a tree asks for: what stands at the edges of the
-span below a node, as in bottom-up finite tree automata, or what stands above it, as the annotations
-of Johnson (1998). Edges are copied with their heads (top down) or for each choice of copies of
+A state is the context that a feature of a larger fragment looks at: the tags at the ends of the
+span below a node, as in bottom-up finite tree automata, or its ancestors, as in the annotations of
+Johnson (1998). Edges are copied with their heads (top down) or for each combination of copies of
 their tails (bottom up). This is the intersection of a hypergraph with a deterministic automaton, so
-that derivations correspond one to one. Hypergraphs are as in `_hypergraph`. Up to three numbers
-make a state, packed into one key.
+that derivations correspond one to one. Hypergraphs are as in `_hypergraph`. A state consists of up
+to three numbers, packed into one key.
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 import numpy as np
 
 from spacy_structlearn.kernels.arrays cimport grow
 
 cdef enum:
-    BITS = 20  # of each of the numbers in a key
+    BITS = 20  # of each number in a key
     MASK = (1 << 20) - 1
     DONE = 0
     OUT_OF_MEMORY = 1
@@ -26,184 +26,120 @@ cdef enum:
     NO_FOREST = 3
 
 
-# One hypergraph: what is left of it, and the place of each node's first and last copy.
+# One hypergraph.
 cdef struct Graph:
     const int32_t* begins
     const int32_t* tails
     const int32_t* made
     const int32_t* symbol
-    uint8_t* kept  # by edge
-    uint8_t* reached  # by node
-    int32_t* first
+    uint8_t* kept  # of each edge: whether a derivation of the root has it
+    uint8_t* reached  # of each node
+    int32_t* first  # the first and the last copy of each node, -1 for none
     int32_t* last
     Py_ssize_t n_nodes
+    int64_t first_node, first_edge  # among those of all hypergraphs
 
 
-cdef struct Copies:
-    # Of nodes, as they are found; table: their places, by hash, -1 for none.
-    int32_t* node
-    int64_t* key
-    int32_t* next  # of the same node, -1 for none
-    int32_t* rank  # among all, of nodes in order
-    int32_t* table
-    Py_ssize_t n, size, slots, table_size
-    int shift
-    # Of edges, as they are found; copies of their heads and tails.
-    int32_t* head
-    int32_t* tails
-    int32_t* source
-    Py_ssize_t n_edges, edges_size
+cdef struct Copy:
+    int64_t node
+    int64_t key
+    int32_t next  # copy of the same node, -1 for none
 
 
-cdef struct Packed:
-    # What is found of all hypergraphs.
-    int32_t* begins
-    int64_t* nodes
-    int64_t* keys
-    int32_t* tails
-    int64_t* edges
-    Py_ssize_t n_begins, n_nodes, n_edges, nodes_size, edges_size
+cdef struct Edge:
+    int64_t source
+    int32_t head, left, right  # copies, -1 for no tail
 
 
-cdef class AnnotationRoom:
-    """Memory of one call."""
+cdef class Refinement:
+    """The copies of nodes and edges of all hypergraphs, in the order in which they are made."""
 
-    cdef Copies copies
-    cdef Packed packed
-
-    def __cinit__(self):
-        memset(&self.copies, 0, sizeof(Copies))
-        memset(&self.packed, 0, sizeof(Packed))
+    cdef Copy* copies
+    cdef Edge* edges
+    cdef int32_t* table  # hash table of the copies of the present hypergraph, -1 for empty slots
+    cdef Py_ssize_t n, size, n_edges, edges_size, begin, slots, table_size
+    cdef int shift
 
     def __dealloc__(self):
-        cdef Copies* c = &self.copies
-        cdef Packed* p = &self.packed
-        free(c.node); free(c.key); free(c.next); free(c.rank); free(c.table)
-        free(c.head); free(c.tails); free(c.source)
-        free(p.begins); free(p.nodes); free(p.keys); free(p.tails); free(p.edges)
+        free(self.copies); free(self.edges); free(self.table)
 
+    cdef inline Py_ssize_t slot_of(self, int64_t node, int64_t key) noexcept nogil:
+        """The slot of a copy, or the empty slot where it belongs."""
+        cdef uint64_t mixed = <uint64_t>key * <uint64_t>0x9E3779B97F4A7C15 + <uint64_t>node
+        cdef Py_ssize_t slot
+        cdef const Copy* copy
+        mixed = (mixed ^ (mixed >> 32)) * <uint64_t>0xBF58476D1CE4E5B9
+        slot = <Py_ssize_t>(mixed >> self.shift)
+        while self.table[slot] >= 0:
+            copy = &self.copies[self.table[slot]]
+            if copy.node == node and copy.key == key:
+                break
+            slot = (slot + 1) & (self.slots - 1)
+        return slot
 
-cdef int reserve_nodes(Copies* c) noexcept nogil:
-    cdef Py_ssize_t n = c.size + c.size // 2 + 1024
-    if n > INT32_MAX:
-        return TOO_LARGE
-    if (grow(<void**>&c.node, n, 4) or grow(<void**>&c.key, n, 8) or grow(<void**>&c.next, n, 4)
-            or grow(<void**>&c.rank, n, 4)):
-        return OUT_OF_MEMORY
-    c.size = n
-    return DONE
-
-
-cdef int reserve_edges(Copies* c) noexcept nogil:
-    cdef Py_ssize_t n = c.edges_size + c.edges_size // 2 + 1024
-    if n > INT32_MAX:
-        return TOO_LARGE
-    if (grow(<void**>&c.head, n, 4) or grow(<void**>&c.tails, 2 * n, 4)
-            or grow(<void**>&c.source, n, 4)):
-        return OUT_OF_MEMORY
-    c.edges_size = n
-    return DONE
-
-
-cdef int reserve_packed(Packed* p, Py_ssize_t nodes, Py_ssize_t edges) noexcept nogil:
-    """Make room for more nodes and edges. Nodes are counted with one more for the end."""
-    nodes += p.n_begins
-    edges += p.n_edges
-    if nodes > p.nodes_size:
-        nodes += nodes // 2 + 256
-        if (grow(<void**>&p.begins, nodes, 4) or grow(<void**>&p.nodes, nodes, 8)
-                or grow(<void**>&p.keys, nodes, 8)):
-            return OUT_OF_MEMORY
-        p.nodes_size = nodes
-    if edges > p.edges_size:
-        edges += edges // 2 + 1024
-        if grow(<void**>&p.tails, 2 * edges, 4) or grow(<void**>&p.edges, edges, 8):
-            return OUT_OF_MEMORY
-        p.edges_size = edges
-    return DONE
-
-
-# --- copies of nodes and edges -------------------------------------------------------------------
-cdef inline Py_ssize_t slot_of(const Copies* c, int32_t node, int64_t key) noexcept nogil:
-    """Where a copy stands in the table, or the free place where it is to stand."""
-    cdef uint64_t mixed = <uint64_t>key * <uint64_t>0x9E3779B97F4A7C15 + <uint64_t>node
-    cdef Py_ssize_t slot
-    mixed = (mixed ^ (mixed >> 32)) * <uint64_t>0xBF58476D1CE4E5B9
-    slot = <Py_ssize_t>(mixed >> c.shift)
-    while c.table[slot] >= 0 and (c.node[c.table[slot]] != node or c.key[c.table[slot]] != key):
-        slot = (slot + 1) & (c.slots - 1)
-    return slot
-
-
-cdef int resize(Copies* c, Py_ssize_t slots) noexcept nogil:
-    """Make the table of this size, a power of two, for the copies that there are."""
-    cdef Py_ssize_t x
-    if slots > c.table_size:
-        if grow(<void**>&c.table, slots, 4):
-            return OUT_OF_MEMORY
-        c.table_size = slots
-    memset(c.table, 0xFF, <size_t>slots * 4)
-    c.slots = slots
-    c.shift = 64
-    while slots > 1:
-        slots >>= 1
-        c.shift -= 1
-    for x in range(c.n):
-        c.table[slot_of(c, c.node[x], c.key[x])] = <int32_t>x
-    return DONE
-
-
-cdef int clear(Graph* g, Copies* c) noexcept nogil:
-    """No copies, but a table of about the size that is needed."""
-    cdef Py_ssize_t v, slots = 64
-    while slots < 2 * g.n_nodes:
-        slots *= 2
-    c.n = c.n_edges = 0
-    for v in range(g.n_nodes):
-        g.first[v] = -1
-    return resize(c, slots)
-
-
-cdef inline int copy_node(Graph* g, Copies* c, int32_t node, int64_t key,
-                          int32_t* copy) noexcept nogil:
-    """Find the copy of a node with this key, or make it."""
-    cdef Py_ssize_t slot = slot_of(c, node, key), x = c.n
-    cdef int status
-    if c.table[slot] >= 0:
-        copy[0] = c.table[slot]
+    cdef int resize(self, Py_ssize_t slots) noexcept nogil:
+        """Set the size of the table, a power of two, and fill it."""
+        cdef Py_ssize_t x
+        if slots > self.table_size:
+            if grow(<void**>&self.table, slots, 4):
+                return OUT_OF_MEMORY
+            self.table_size = slots
+        memset(self.table, 0xFF, <size_t>slots * 4)
+        self.slots = slots
+        self.shift = 64
+        while slots > 1:
+            slots >>= 1
+            self.shift -= 1
+        for x in range(self.begin, self.n):
+            self.table[self.slot_of(self.copies[x].node, self.copies[x].key)] = <int32_t>x
         return DONE
-    if x >= c.size:
-        status = reserve_nodes(c)
-        if status:
-            return status
-    c.node[x] = node
-    c.key[x] = key
-    c.next[x] = -1
-    if g.first[node] < 0:
-        g.first[node] = <int32_t>x
-    else:
-        c.next[g.last[node]] = <int32_t>x
-    g.last[node] = <int32_t>x
-    c.table[slot] = copy[0] = <int32_t>x
-    c.n += 1
-    if 2 * c.n > c.slots:
-        return resize(c, 2 * c.slots)
-    return DONE
 
+    cdef int start(self, Graph* g) noexcept nogil:
+        """Begin another hypergraph."""
+        cdef Py_ssize_t v, slots = 64
+        while slots < 2 * g.n_nodes:
+            slots *= 2
+        self.begin = self.n
+        for v in range(g.n_nodes):
+            g.first[v] = -1
+        return self.resize(slots)
 
-cdef inline int copy_edge(Copies* c, int32_t head, int32_t left, int32_t right,
-                          int32_t source) noexcept nogil:
-    cdef int status
-    if c.n_edges >= c.edges_size:
-        status = reserve_edges(c)
-        if status:
-            return status
-    c.head[c.n_edges] = head
-    c.tails[2 * c.n_edges] = left
-    c.tails[2 * c.n_edges + 1] = right
-    c.source[c.n_edges] = source
-    c.n_edges += 1
-    return DONE
+    cdef inline int copy_node(self, Graph* g, int32_t node, int64_t key,
+                              int32_t* copy) noexcept nogil:
+        """Find the copy of a node with this key, or make it."""
+        cdef Py_ssize_t slot = self.slot_of(g.first_node + node, key), x = self.n
+        if self.table[slot] >= 0:
+            copy[0] = self.table[slot]
+            return DONE
+        if x >= self.size:
+            self.size += self.size // 2 + 1024
+            if self.size > INT32_MAX:
+                return TOO_LARGE
+            if grow(<void**>&self.copies, self.size, sizeof(Copy)):
+                return OUT_OF_MEMORY
+        self.copies[x] = Copy(g.first_node + node, key, -1)
+        if g.first[node] < 0:
+            g.first[node] = <int32_t>x
+        else:
+            self.copies[g.last[node]].next = <int32_t>x
+        g.last[node] = <int32_t>x
+        self.table[slot] = copy[0] = <int32_t>x
+        self.n += 1
+        if 2 * (self.n - self.begin) > self.slots:
+            return self.resize(2 * self.slots)
+        return DONE
+
+    cdef inline int copy_edge(self, int64_t source, int32_t head, int32_t left,
+                              int32_t right) noexcept nogil:
+        if self.n_edges >= self.edges_size:
+            self.edges_size += self.edges_size // 2 + 1024
+            if self.edges_size > INT32_MAX:
+                return TOO_LARGE
+            if grow(<void**>&self.edges, self.edges_size, sizeof(Edge)):
+                return OUT_OF_MEMORY
+        self.edges[self.n_edges] = Edge(source, head, left, right)
+        self.n_edges += 1
+        return DONE
 
 
 cdef void keep(Graph* g) noexcept nogil:
@@ -230,51 +166,8 @@ cdef void keep(Graph* g) noexcept nogil:
                     g.reached[tail[1]] = 1
 
 
-cdef int pack(Graph* g, Copies* c, Packed* p, int64_t first_node,
-              int64_t first_edge) noexcept nogil:
-    """Append the copies in the order of their nodes, edges in that of their heads.
-
-    first_node, first_edge: of the source, among all.
-    """
-    cdef Py_ssize_t v, x, e, place
-    cdef int32_t copy, tail
-    cdef int32_t* begins
-    if reserve_packed(p, c.n + 2, c.n_edges):
-        return OUT_OF_MEMORY
-    x = 0
-    for v in range(g.n_nodes):
-        copy = g.first[v]
-        while copy >= 0:
-            c.rank[copy] = <int32_t>x
-            p.nodes[p.n_nodes + x] = first_node + v
-            p.keys[p.n_nodes + x] = c.key[copy]
-            x += 1
-            copy = c.next[copy]
-    # Numbers of edges two places behind their heads; summed up, each head's next place one behind.
-    begins = p.begins + p.n_begins
-    memset(begins, 0, <size_t>(x + 2) * 4)
-    for e in range(c.n_edges):
-        begins[c.rank[c.head[e]] + 2] += 1
-    for v in range(x):
-        begins[v + 2] += begins[v + 1]
-    for e in range(c.n_edges):
-        v = c.rank[c.head[e]] + 1
-        place = p.n_edges + begins[v]
-        begins[v] += 1
-        p.edges[place] = first_edge + c.source[e]
-        tail = c.tails[2 * e]
-        p.tails[2 * place] = c.rank[tail] if tail >= 0 else -1
-        tail = c.tails[2 * e + 1]
-        p.tails[2 * place + 1] = c.rank[tail] if tail >= 0 else -1
-    p.n_begins += x + 1
-    p.n_nodes += x
-    p.n_edges += c.n_edges
-    return DONE
-
-
-# --- states --------------------------------------------------------------------------------------
-cdef int from_below(Graph* g, Copies* c, int32_t n_tags) noexcept nogil:
-    """States are the first and the last tag below a node; the root has one copy, of key 0."""
+cdef int from_below(Graph* g, Refinement c, int32_t n_tags) noexcept nogil:
+    """Split nodes by the first and the last tag below them; the root has one copy, of key 0."""
     cdef Py_ssize_t v, e
     cdef int32_t left, right, copy
     cdef int64_t key
@@ -284,8 +177,8 @@ cdef int from_below(Graph* g, Copies* c, int32_t n_tags) noexcept nogil:
     for v in range(g.n_nodes):
         root = v == g.n_nodes - 1
         if root:
-            # It stays, even if nothing makes it.
-            status = copy_node(g, c, <int32_t>v, 0, &copy)
+            # It stays, even if it has no derivation.
+            status = c.copy_node(g, <int32_t>v, 0, &copy)
             if status:
                 return status
         for e in range(g.begins[v], g.begins[v + 1]):
@@ -296,8 +189,8 @@ cdef int from_below(Graph* g, Copies* c, int32_t n_tags) noexcept nogil:
                 if not 0 <= g.symbol[v] < n_tags:
                     return NO_FOREST
                 key = <int64_t>g.symbol[v] << BITS | g.symbol[v]
-                status = (copy_node(g, c, <int32_t>v, key, &copy)
-                          or copy_edge(c, copy, -1, -1, <int32_t>e))
+                status = (c.copy_node(g, <int32_t>v, key, &copy)
+                          or c.copy_edge(g.first_edge + e, copy, -1, -1))
                 if status:
                     return status
                 continue
@@ -305,49 +198,35 @@ cdef int from_below(Graph* g, Copies* c, int32_t n_tags) noexcept nogil:
             while left >= 0:
                 right = g.first[tail[1]] if tail[1] >= 0 else -1
                 while True:
-                    key = c.key[left]
+                    key = c.copies[left].key
                     if right >= 0:
-                        key = key & ~<int64_t>MASK | c.key[right] & MASK
+                        key = key & ~<int64_t>MASK | c.copies[right].key & MASK
                     if not root:
-                        status = copy_node(g, c, <int32_t>v, key, &copy)
+                        status = c.copy_node(g, <int32_t>v, key, &copy)
                         if status:
                             return status
-                    status = copy_edge(c, copy, left, right, <int32_t>e)
+                    status = c.copy_edge(g.first_edge + e, copy, left, right)
                     if status:
                         return status
                     if right >= 0:
-                        right = c.next[right]
+                        right = c.copies[right].next
                     if right < 0:
                         break
-                left = c.next[left]
+                left = c.copies[left].next
     return DONE
 
 
-cdef inline int64_t key_below(int64_t key, int32_t above, int depth) noexcept nogil:
-    """The key of a child that begins a phrase or is a tag, under the phrase `above`."""
-    cdef int64_t parent = key >> 2 * BITS, below = 0
-    if depth >= 1:
-        below = <int64_t>above << 2 * BITS
-    if depth >= 2:
-        below |= parent << BITS
-    return below
-
-
-cdef int from_above(Graph* g, Copies* c, const int32_t* above, int32_t first_inner, int place,
+cdef int from_above(Graph* g, Refinement c, const int32_t* above, int32_t first_inner, int place,
                     int depth, bint sibling) noexcept nogil:
-    """States are parent, grandparent and sibling; see `annotation.with_ancestors`.
-
-    above: 1 + the phrase of each symbol, 0 for tags. first_inner: the first intermediate symbol.
-    place: the tail of a binary edge, 0 or 1, that goes on with the phrase of its head.
-    """
+    """Split nodes by parent, grandparent and sibling; see `from_ancestors`."""
     cdef Py_ssize_t v, e
     cdef int32_t head, phrase, symbol, other
     cdef int32_t[2] below
-    cdef int64_t key, own
+    cdef int64_t key, above_key
     cdef int status, t
     cdef const int32_t* tail
     cdef bint root, same
-    status = copy_node(g, c, <int32_t>(g.n_nodes - 1), 0, &head)
+    status = c.copy_node(g, <int32_t>(g.n_nodes - 1), 0, &head)
     if status:
         return status
     for v in range(g.n_nodes - 1, -1, -1):
@@ -355,7 +234,7 @@ cdef int from_above(Graph* g, Copies* c, const int32_t* above, int32_t first_inn
         root = v == g.n_nodes - 1
         phrase = above[g.symbol[v]] if g.symbol[v] >= 0 else 0
         while head >= 0:
-            own = c.key[head]
+            above_key = c.copies[head].key
             for e in range(g.begins[v], g.begins[v + 1]):
                 if not g.kept[e]:
                     continue
@@ -369,36 +248,42 @@ cdef int from_above(Graph* g, Copies* c, const int32_t* above, int32_t first_inn
                         break
                     symbol = g.symbol[tail[t]]
                     if same:
-                        key = own
+                        key = above_key
                     elif symbol >= first_inner:
-                        key = own & ~<int64_t>MASK
+                        key = above_key & ~<int64_t>MASK
                         other = tail[1 - t]
                         if sibling and t == place and other >= 0:
                             key |= 1 + g.symbol[other]
                     else:
-                        key = key_below(own, phrase, depth)
-                    status = copy_node(g, c, tail[t], key, &below[t])
+                        # The child begins a phrase or is a tag.
+                        key = <int64_t>phrase << 2 * BITS if depth >= 1 else 0
+                        if depth >= 2:
+                            key |= (above_key >> 2 * BITS) << BITS
+                    status = c.copy_node(g, tail[t], key, &below[t])
                     if status:
                         return status
-                status = copy_edge(c, head, below[0], below[1], <int32_t>e)
+                status = c.copy_edge(g.first_edge + e, head, below[0], below[1])
                 if status:
                     return status
-            head = c.next[head]
+            head = c.copies[head].next
     return DONE
 
 
-# --- calls ---------------------------------------------------------------------------------------
 def from_edges(
     const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
     const int32_t[:, ::1] tails, const int32_t[::1] made, const int32_t[::1] symbol, int n_tags,
 ):
-    """Hypergraphs with a copy of each node for each pair of a first and a last tag below it.
+    """Split nodes by the first and the last tag below them.
 
-    The arrays are those of `Hypergraphs`; symbol: int32 (nodes), of the item of each node, -1 for
-    none. RETURNS: node_offsets, edge_offsets, begins and tails of the refined ones, int64 (edges)
-    the source of each edge, int64 (nodes) that of each node, and int64 (nodes, 2) its state; that
-    of a root is (0, 0). Raises ValueError for what is no forest, OverflowError if the nodes or the
-    edges of one are too many for int32.
+    The arrays are those of `Hypergraphs`.
+    symbol: int32 (nodes), the symbol of the item of each node, -1 for none.
+    n_tags: number of tags, the first symbols.
+
+    Returns node_offsets, edge_offsets, begins and tails of the refined hypergraphs, the source of
+    each edge, int64 (edges), the source of each node, int64 (nodes), and its state, int32
+    (nodes, 2). The state of a root is (0, 0).
+    Raises ValueError for arrays that are not forests, OverflowError for more than int32 nodes or
+    edges.
     """
     return _refine(node_offsets, edge_offsets, begins, tails, made, symbol, n_tags,
                    None, 0, 0, 0, False)
@@ -409,11 +294,13 @@ def from_ancestors(
     const int32_t[:, ::1] tails, const int32_t[::1] made, const int32_t[::1] symbol,
     const int32_t[::1] above, int first_inner, int place, int depth, bint sibling,
 ):
-    """Hypergraphs with a copy of each node for each parent, grandparent and sibling it can have.
+    """Split nodes by parent, grandparent and sibling; see `from_edges`. States are int32 (nodes, 3).
 
-    As `from_edges`, with int64 (nodes, 3) states. above: int32 (symbols), 1 + the phrase of each, 0
-    for tags. first_inner: the first intermediate symbol. place: 0 or 1, which tail of a binary edge
-    goes on with the phrase of its head. depth: 0 to 2. sibling: whether siblings are asked for.
+    above: int32 (symbols), 1 + the phrase of each symbol, 0 for tags.
+    first_inner: the first intermediate symbol.
+    place: 0 or 1, the tail of a binary edge that continues the phrase of its head.
+    depth: 0 to 2, the number of ancestors.
+    sibling: whether to split by siblings.
     """
     return _refine(node_offsets, edge_offsets, begins, tails, made, symbol, 0, above, first_inner,
                    place, depth, sibling)
@@ -425,85 +312,100 @@ cdef _refine(
     const int32_t[::1] above, int first_inner, int place, int depth, bint sibling,
 ):
     cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, e, v
-    cdef Py_ssize_t nodes = 1, edges = 1
     cdef int status = DONE
     cdef bint down = above is not None
     cdef Graph g
-    cdef AnnotationRoom room = AnnotationRoom()
+    cdef Refinement c = Refinement()
     _check(node_offsets, edge_offsets, begins, tails, made, symbol)
     if np.min(symbol, initial=-1) < -1 or n_tags > MASK or (down and (
             above.shape[0] > MASK or np.max(symbol, initial=-1) >= above.shape[0]
             or np.min(above, initial=0) < 0 or np.max(above, initial=0) > MASK)):
         raise ValueError("there are other symbols than those given, or too many")
-    for x in range(n):
-        nodes = max(nodes, node_offsets[x + 1] - node_offsets[x])
-        edges = max(edges, edge_offsets[x + 1] - edge_offsets[x])
+    cdef uint8_t[::1] kept = np.empty(made.shape[0] + 1, dtype=np.uint8)
+    cdef uint8_t[::1] reached = np.empty(symbol.shape[0] + 1, dtype=np.uint8)
+    cdef int32_t[:, ::1] ends = np.empty((2, symbol.shape[0] + 1), dtype=np.int32)
     new_nodes, new_edges = np.zeros((2, n + 1), dtype=np.int64)
     cdef int64_t[::1] node_ends = new_nodes, edge_ends = new_edges
-    cdef uint8_t[::1] kept = np.empty(edges, dtype=np.uint8)
-    cdef uint8_t[::1] reached = np.empty(nodes, dtype=np.uint8)
-    cdef int32_t[:, ::1] ends = np.empty((2, nodes), dtype=np.int32)
-    g.kept, g.reached, g.first, g.last = &kept[0], &reached[0], &ends[0, 0], &ends[1, 0]
     with nogil:
         for x in range(n):
             v, e = node_offsets[x], edge_offsets[x]
-            g.n_nodes = node_offsets[x + 1] - v
+            g.n_nodes, g.first_node, g.first_edge = node_offsets[x + 1] - v, v, e
             g.begins, g.symbol = &begins[0] + v + x, &symbol[0] + v
             g.tails, g.made = &tails[0, 0] + 2 * e, &made[0] + e
+            g.kept, g.reached, g.first, g.last = &kept[e], &reached[v], &ends[0, v], &ends[1, v]
             keep(&g)
-            status = clear(&g, &room.copies)
+            status = c.start(&g)
             if status == DONE:
                 if down:
-                    status = from_above(&g, &room.copies, &above[0], first_inner, place, depth,
-                                        sibling)
+                    status = from_above(&g, c, &above[0], first_inner, place, depth, sibling)
                 else:
-                    status = from_below(&g, &room.copies, n_tags)
-            if status == DONE:
-                status = pack(&g, &room.copies, &room.packed, v, e)
+                    status = from_below(&g, c, n_tags)
             if status:
                 break
-            node_ends[x + 1] = room.packed.n_nodes
-            edge_ends[x + 1] = room.packed.n_edges
+            node_ends[x + 1], edge_ends[x + 1] = c.n, c.n_edges
     if status == OUT_OF_MEMORY:
         raise MemoryError
     if status == TOO_LARGE:
-        raise OverflowError("a refined forest has more nodes or edges than int32 can number")
+        raise OverflowError("refined forests have more nodes or edges than int32 can number")
     if status == NO_FOREST:
         raise ValueError("edges without tails must make tags, others phrases or intermediates")
-    return (new_nodes, new_edges, *_arrays(room, 3 if down else 2))
+    arrays = _sorted(c, node_offsets, node_ends, edge_ends, ends[0], 3 if down else 2)
+    return new_nodes, new_edges, *arrays
 
 
-cdef _arrays(AnnotationRoom room, int width):
-    """What is packed: begins, tails, sources of edges and of nodes, and states."""
-    cdef Packed* p = &room.packed
-    begins = np.empty(p.n_begins, dtype=np.int32)
-    tails = np.empty((p.n_edges, 2), dtype=np.int32)
-    edges = np.empty(p.n_edges, dtype=np.int64)
-    nodes = np.empty(p.n_nodes, dtype=np.int64)
-    states = np.empty((p.n_nodes, width), dtype=np.int32)
-    cdef int32_t[::1] single = begins
-    cdef int32_t[:, ::1] several = tails
-    cdef int64_t[::1] wide = edges
-    cdef Py_ssize_t v
+cdef _sorted(
+    Refinement c, const int64_t[::1] node_offsets, const int64_t[::1] node_ends,
+    const int64_t[::1] edge_ends, const int32_t[::1] first, int width,
+):
+    """Sort the copies by their nodes and the edges by their heads, see `from_edges`."""
+    cdef Py_ssize_t n = node_offsets.shape[0] - 1, x, v, e, place, rank
+    cdef int32_t copy
     cdef int t
-    if p.n_begins:
-        memcpy(&single[0], p.begins, p.n_begins * 4)
-    if p.n_edges:
-        memcpy(&several[0, 0], p.tails, p.n_edges * 8)
-        memcpy(&wide[0], p.edges, p.n_edges * 8)
-    wide, several = nodes, states
-    for v in range(p.n_nodes):
-        wide[v] = p.nodes[v]
-        for t in range(width):
-            several[v, t] = <int32_t>(p.keys[v] >> (BITS * (width - 1 - t)) & MASK)
-    return begins, tails, edges, nodes, states
+    cdef const Edge* edge
+    begins = np.zeros(c.n + n, dtype=np.int32)
+    tails, sources = np.empty((c.n_edges, 2), dtype=np.int32), np.empty(c.n_edges, dtype=np.int64)
+    nodes, states = np.empty(c.n, dtype=np.int64), np.empty((c.n, width), dtype=np.int32)
+    cdef int32_t[::1] begin = begins, ranks = np.empty(c.n + 1, dtype=np.int32)
+    cdef int32_t[::1] places = np.zeros(c.n + 1, dtype=np.int32)  # of the next edge of each node
+    cdef int32_t[:, ::1] tail = tails, state = states
+    cdef int64_t[::1] source = sources, node = nodes
+    with nogil:
+        for x in range(n):
+            rank = node_ends[x]
+            for v in range(node_offsets[x], node_offsets[x + 1]):
+                copy = first[v]
+                while copy >= 0:
+                    ranks[copy] = <int32_t>rank
+                    node[rank] = v
+                    for t in range(width):
+                        state[rank, t] = <int32_t>(
+                            c.copies[copy].key >> (BITS * (width - 1 - t)) & MASK
+                        )
+                    rank += 1
+                    copy = c.copies[copy].next
+            for e in range(edge_ends[x], edge_ends[x + 1]):
+                places[ranks[c.edges[e].head]] += 1
+            for rank in range(node_ends[x], node_ends[x + 1]):
+                begin[rank + x + 1] = begin[rank + x] + places[rank]
+                places[rank] = begin[rank + x]
+            for e in range(edge_ends[x], edge_ends[x + 1]):
+                edge = &c.edges[e]
+                place = edge_ends[x] + places[ranks[edge.head]]
+                places[ranks[edge.head]] += 1
+                source[place] = edge.source
+                tail[place, 0] = tail[place, 1] = -1
+                if edge.left >= 0:
+                    tail[place, 0] = <int32_t>(ranks[edge.left] - node_ends[x])
+                if edge.right >= 0:
+                    tail[place, 1] = <int32_t>(ranks[edge.right] - node_ends[x])
+    return begins, tails, sources, nodes, states
 
 
 cdef int _check(
     const int64_t[::1] node_offsets, const int64_t[::1] edge_offsets, const int32_t[::1] begins,
     const int32_t[:, ::1] tails, const int32_t[::1] made, const int32_t[::1] symbol,
 ) except -1:
-    """ValueError where an array would be left."""
+    """Raise ValueError for arrays whose indices are out of range."""
     cdef Py_ssize_t n = node_offsets.shape[0] - 1, n_edges = made.shape[0], x, v, e, nodes
     cdef const int32_t* begin
     cdef const int32_t* tail

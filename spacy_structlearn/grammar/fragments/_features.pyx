@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of features known by their hashes: mixing two hashes into one, and finding places.
+"""Kernel of features that are known by hashes: mixing two hashes, and finding places of keys.
 
-Places are found in a table with open addressing (Knuth 1998, algorithm 6.4L): a key is looked for
-from where its upper bits point to, one slot after another, up to an empty one.
+Places are found in a hash table with linear probing (Knuth 1998, algorithm 6.4L), which starts at
+the slot of the upper bits of the key. A binary search is more than ten times as slow.
 """
 
 from libc.stdint cimport int32_t, uint64_t
@@ -17,9 +17,10 @@ cdef inline uint64_t mixed(uint64_t state, uint64_t value) noexcept nogil:
 
 
 def mix_pairs(const uint64_t[::1] keys, const uint64_t[::1] values):
-    """A hash of each pair, uint64 (n); the order of the two matters.
+    """Return a hash of each ordered pair, uint64 (n).
 
-    keys, values: uint64 (n). Raises ValueError if there are not as many of both.
+    keys, values: uint64 (n).
+    Raises ValueError if their lengths differ.
     """
     cdef Py_ssize_t i, n = keys.shape[0]
     if values.shape[0] != n:
@@ -35,7 +36,8 @@ def mix_pairs(const uint64_t[::1] keys, const uint64_t[::1] values):
 cdef class FragmentTable:
     """Finds the places of keys.
 
-    keys: uint64 (n), distinct. Raises ValueError if they are not.
+    keys: uint64 (n), distinct.
+    Raises ValueError for duplicates.
     """
 
     cdef uint64_t[::1] slots
@@ -63,7 +65,7 @@ cdef class FragmentTable:
             raise ValueError("a key is there twice")
 
     cdef inline Py_ssize_t slot(self, uint64_t key) noexcept nogil:
-        """Where a key is, or the empty slot where it would be."""
+        """The slot of a key, or the empty slot where it belongs."""
         cdef Py_ssize_t last = self.slots.shape[0] - 1
         cdef Py_ssize_t slot = <Py_ssize_t>(key >> self.shift)
         while self.places[slot] >= 0 and self.slots[slot] != key:
@@ -71,7 +73,7 @@ cdef class FragmentTable:
         return slot
 
     def find(self, const uint64_t[::1] keys):
-        """The place of each of other keys, int32 (m); -1 for one that is not there."""
+        """Return the place of each key, int32 (m); -1 for unknown keys."""
         cdef Py_ssize_t i, m = keys.shape[0]
         found = np.empty(m, dtype=np.int32)
         cdef int32_t[::1] out = found

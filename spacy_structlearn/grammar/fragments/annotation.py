@@ -1,9 +1,9 @@
-"""Forests whose nodes tell what stands at the edges of their spans, or above them.
+"""Forests whose nodes are split by their ancestors or by the tags at the ends of their spans.
 
-Features of a fragment of a tree larger than a production (Smith, Vail & Lafferty 2007, section
-4.1.2, have parents and grandparents, as Johnson 1998) depend on one edge of a hypergraph only once
-its nodes are split by what the fragment asks for. A tree has one derivation in the refined forest
-as it has one in the source, so that each derivation keeps its score and log Z its value.
+A feature of a fragment larger than a production, such as one with a parent or grandparent (Johnson
+1998; Smith, Vail & Lafferty 2007, section 4.1.2), belongs to a single edge of a hypergraph only
+after its nodes are split by the context. Each derivation of the source has exactly one derivation
+in the refined forest, with the same score, so log Z stays the same.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ DEPTHS = (0, 1, 2)
 
 
 class Refined(NamedTuple):
-    """Forests with several copies of the nodes of others, and where they come from.
+    """Refined forests and their sources.
 
-    graphs: of the same items, with the scores of the source; copies of a node stand together, nodes
-    in the order of the source, without those that are in no tree. edges: int64 (E), the source of
-    each edge, nodes: int64 (N), of each node, both counted through all sentences. states: int32
-    (N, k), what tells the copies of a node apart.
+    graphs: the refined forests, with the items and scores of the source. Copies of a node are
+    consecutive, in the order of the source. Nodes that are part of no tree are dropped.
+    edges, nodes: int64 (E) and (N), the source of each edge and node, numbered across sentences.
+    states: int32 (N, k), the context of each node.
     """
 
     graphs: Hypergraphs
@@ -37,14 +37,14 @@ class Refined(NamedTuple):
 
 
 def with_edge_tags(graphs: Hypergraphs, n_tags: int) -> Refined:
-    """A copy of each node for each pair of a first and a last tag below it.
+    """Split nodes by the first and the last tag below them.
 
-    states: (N, 2), these two tags; -1 for roots, of which there is one copy. n_tags: the symbols
-    before are tags. Raises ValueError if a word has another symbol, OverflowError if the nodes or
-    edges of a sentence are too many for int32.
+    n_tags: number of tags, the first symbols.
+    The states, (N, 2), are these two tags, or -1 for roots.
+    Raises ValueError if the symbol of a word is not a tag, OverflowError if a sentence has too many
+    nodes or edges for int32.
     """
-    found = _annotation.from_edges(*_structure(graphs), n_tags)
-    refined = _refined(graphs, found)
+    refined = _refined(graphs, _annotation.from_edges(*_structure(graphs), n_tags))
     refined.states[refined.graphs.node_offsets[1:] - 1] = -1
     return refined
 
@@ -52,14 +52,19 @@ def with_edge_tags(graphs: Hypergraphs, n_tags: int) -> Refined:
 def with_ancestors(
     graphs: Hypergraphs, symbols: Symbols, binarization: str, *, depth: int, sibling: bool
 ) -> Refined:
-    """A copy of each node for each parent, grandparent and sibling that it can have.
+    """Split nodes by their parent, grandparent and sibling.
 
-    states: (N, 3). Parent: 0 for ROOT, 1 + k for the k-th phrase label; of an intermediate @X that
-    of X itself. Grandparent: the parent of that phrase. Sibling: of an intermediate 1 + the symbol
-    of its sister, 0 of all others. depth: 0, 1 (parents) or 2 (grandparents too); what is not asked
-    for is 0, and so are the states of roots. binarization: "right", in which intermediates are the
-    second of two children, or "left". Raises ValueError for another one, another depth, or a tag
-    with children; OverflowError as `with_edge_tags`.
+    binarization: "right", where intermediate symbols are the second of two children, or "left".
+    depth: 0, 1 (parents) or 2 (grandparents, too).
+    sibling: whether to split by siblings.
+
+    The states, (N, 3), are parent, grandparent and sibling. The parent is 0 for ROOT and 1 + k for
+    the k-th phrase label; @X has the parent of X. The grandparent is the parent of that phrase. The
+    sibling of an intermediate symbol is 1 + the symbol of its sister; that of others is 0. States
+    of roots and those that are not asked for are 0.
+
+    Raises ValueError for another binarization or depth or if a tag has children, OverflowError as
+    `with_edge_tags` does.
     """
     if binarization not in BINARIZATIONS or depth not in DEPTHS:
         raise ValueError(f"ancestors of depth {depth}, binarization {binarization!r}")
@@ -68,14 +73,12 @@ def with_ancestors(
     above[symbols.n_tags : last] = 1 + np.arange(symbols.n_phrases)
     above[last:] = 1 + np.array(symbols.intermediates, dtype=np.int32) - symbols.n_tags
     place = int(binarization == "right")
-    return _refined(
-        graphs,
-        _annotation.from_ancestors(*_structure(graphs), above, last, place, depth, sibling),
-    )
+    arrays = _annotation.from_ancestors(*_structure(graphs), above, last, place, depth, sibling)
+    return _refined(graphs, arrays)
 
 
 def _structure(graphs: Hypergraphs) -> tuple[NDArray[np.int64] | NDArray[np.int32], ...]:
-    # The last one is of nodes without an item.
+    # The last one is for nodes without an item.
     symbol = np.append(graphs.items[:, 0], np.int32(-1))[graphs.node_items]
     return (
         graphs.node_offsets,
@@ -87,8 +90,8 @@ def _structure(graphs: Hypergraphs) -> tuple[NDArray[np.int64] | NDArray[np.int3
     )
 
 
-def _refined(graphs: Hypergraphs, found: tuple) -> Refined:
-    node_offsets, edge_offsets, begins, tails, edges, nodes, states = found
+def _refined(graphs: Hypergraphs, arrays: tuple) -> Refined:
+    node_offsets, edge_offsets, begins, tails, edges, nodes, states = arrays
     refined = replace(
         graphs,
         node_offsets=node_offsets,

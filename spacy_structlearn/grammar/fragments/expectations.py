@@ -1,11 +1,11 @@
-"""How often a base grammar expects features of fragments: E of M-estimation, in closed form.
+"""Expectations of features of fragments under a base grammar, in closed form: E of M-estimation.
 
-Smith, Vail & Lafferty (2007), section 4.1.2: the outside quantity of the top of a fragment, times
-the probabilities of its productions, times the inside quantities of its leaves. What stands above a
-node divides its outside quantity (`Expectations.annotated`); what word stands at an end of a span,
-or beside it, is a left or right corner, summed over all paths that lead there (`Expectations.first`
-and so on). All of this is a few linear systems; no sentence is ever parsed. The distribution is
-that of the grammar by itself, with chains of unary productions that the parser would not build.
+Smith, Vail & Lafferty (2007), section 4.1.2: the expected number of a fragment is the outside
+quantity of its top, times the probabilities of its productions, times the inside quantities of its
+leaves. Ancestors divide the outside quantity (`Expectations.annotated`). Words at or next to an end
+of a span are left or right corners, summed over all paths to them (`Expectations.first` and so
+on). All of this takes a few linear systems; no sentence is parsed. The distribution is that of the
+grammar itself, including chains of unary productions that the parser would not build.
 """
 
 from __future__ import annotations
@@ -21,40 +21,34 @@ from numpy.typing import NDArray
 from ...errors import StructlearnError
 from ..chart.hypergraph import Floats
 from ..latent.model import LatentGrammar
-from .features import (
-    POSITIONS,
-    RULE,
-    TAG,
-    Hashes,
-    Sites,
-    Template,
-)
+from .features import POSITIONS, RULE, TAG, Hashes, Sites, Template
 from .pcfg import PCFG, Expectations
 
-_CHUNK = 1 << 22  # products of one site and one refined production that are computed together
+_CHUNK = 1 << 22  # pairs of a site and a refined production that are computed together
 
 
 class Words(NamedTuple):
     """The distinct words of training data.
 
-    texts; counts: int64 (n), how often each is there; names: of attributes; hashes: uint64
-    (n, n_attributes).
+    counts: int64 (n), the number of occurrences of each of the texts.
+    names: the attributes.
+    hashes: uint64 (n, n_attributes).
     """
 
     texts: Sequence[str]
     counts: NDArray[np.int64]
-    names: Sequence[str]
+    names: tuple[str, ...]
     hashes: Hashes
 
 
 class FragmentExpectations:
-    """How often features of fragments are expected in a tree of the base distribution.
+    """Expected numbers of features in a tree of the base distribution.
 
-    grammar: of which the last level of the cascade is the base, each substate a nonterminal. Words
-    are distributed as its lexicon says, but for unknown ones: probabilities are divided by their
-    sum over the words of the training data, `lexical_mass`, float64 (substates of tags). boundary:
-    the hash of what stands outside of a sentence.
-    Raises StructlearnError if it never ends a tree, or for a product of grammars.
+    grammar: its last level is the base distribution, with each substate as a nonterminal.
+    words: the words of the training data. Their probabilities by the lexicon are normalised, so
+    that there are no unknown words.
+    boundary: the hash that stands for the outside of a sentence.
+    Raises StructlearnError if the grammar never ends a tree, or for a product of grammars.
     """
 
     def __init__(self, grammar: LatentGrammar, words: Words, boundary: int):
@@ -66,16 +60,10 @@ class FragmentExpectations:
         self._offsets = level.offsets
         self.expected = Expectations(PCFG.of(grammar, grammar.depth))
         emissions = _emissions(grammar, words)
-        self.lexical_mass = emissions.sum(axis=1)
-        self._emissions = emissions / np.maximum(self.lexical_mass, 1e-300)[:, None]
+        self._emissions = emissions / np.maximum(emissions.sum(axis=1), 1e-300)[:, None]
         rules = grammar.rules
         size = grammar.symbols.size
-        codes = np.concatenate(
-            [
-                _code(rules.binary[:, 0], rules.binary[:, 1], rules.binary[:, 2], size),
-                _code(rules.unary[:, 0], rules.unary[:, 1], np.int64(-1), size),
-            ]
-        )
+        codes = np.append(_code(*rules.binary.T, size), _code(*rules.unary.T, np.int64(-1), size))
         self._order = np.argsort(codes)
         self._codes = codes[self._order]
         self._size, self._n_binary = size, len(rules.binary)
@@ -85,9 +73,10 @@ class FragmentExpectations:
         self._productions = cache(self._productions_of)
 
     def of(self, template: Template, sites: Sites, attributes: Hashes) -> Floats:
-        """The expected number of each feature of a template, float64 (n).
+        """Return the expected number of features of a template, float64 (n).
 
-        sites: one of each feature. attributes: of the words around these; see `Sites`.
+        sites: a site of each feature.
+        attributes: those of the words that the sites refer to.
         """
         above = None
         if template.depth or template.sibling:
@@ -98,30 +87,29 @@ class FragmentExpectations:
             if name == TAG:
                 values = sites.tags[:, place].astype(np.uint64)
             else:
-                column = list(self._words.names).index(name)
-                values = attributes[sites.words[:, place], column]
+                values = attributes[sites.words[:, place], self._words.names.index(name)]
             side = 0
             if position not in ("before", "after"):
-                # Of a label or a tag it is the corner of its own span.
+                # The word at an end of a label or tag is a corner of its own span.
                 side = 1 if template.part != RULE or position in ("first", "left") else 2
                 position = "first" if position in ("first", "right") else "last"
             terms[side] = self._factor(name, position, values)
         if template.part != RULE:
             return self._of_labels(sites, terms)
-        found = np.zeros(len(sites))
+        expected = np.zeros(len(sites))
         for unary in (False, True):
-            # Both ends of what has one child are ends of that.
-            own = np.flatnonzero((sites.right < 0) == unary)
-            if not len(own):
+            rows = np.flatnonzero((sites.right < 0) == unary)
+            if not len(rows):
                 continue
-            chosen = [None if term is None else term.select(own) for term in terms]
-            if unary and chosen[1] is None:
-                chosen[1:] = chosen[2], None
-            found[own] = self._of_rules(sites.select(own), chosen)
-        return found
+            factors = [None if term is None else term.select(rows) for term in terms]
+            if unary and factors[1] is None:
+                # Both ends of the span are ends of the only child.
+                factors[1:] = factors[2], None
+            expected[rows] = self._of_rules(sites.select(rows), factors)
+        return expected
 
     def _above(self, template: Template, relations: NDArray[np.int32]) -> _Factor:
-        """The outside quantities of states below what is above them."""
+        """Return the outside quantities of states with these ancestors."""
         table = self._annotated(template.depth, template.sibling)
         columns = [*range(template.depth), *([2] if template.sibling else ())]
         rows = np.zeros(len(relations), dtype=np.int64)
@@ -137,7 +125,7 @@ class FragmentExpectations:
         return _Factor(self._corner(name, position), places, by_state=True)
 
     def _classes_of(self, name: str) -> tuple[Hashes, Floats]:
-        """The values of an attribute, ascending, and P(value | state), float64 (n, V)."""
+        """Return the values of an attribute, ascending, and P(value | state), float64 (n, V)."""
         n_states = int(self._offsets[-1])
         if name == TAG:
             known = np.arange(self._n_tags, dtype=np.uint64)
@@ -145,7 +133,7 @@ class FragmentExpectations:
             sizes = np.diff(self._offsets[: self._n_tags + 1])
             table[np.arange(int(sizes.sum())), np.repeat(np.arange(self._n_tags), sizes)] = 1.0
             return known, table
-        hashes = self._words.hashes[:, list(self._words.names).index(name)]
+        hashes = self._words.hashes[:, self._words.names.index(name)]
         known, classes = np.unique(hashes, return_inverse=True)
         n = len(classes)
         to = scipy.sparse.csr_array((np.ones(n), (np.arange(n), classes)), (n, len(known)))
@@ -154,23 +142,23 @@ class FragmentExpectations:
         return known, table
 
     def _corner_of(self, name: str, position: str) -> Floats:
-        """float64 (n, V), or (n, V + 1) outside of the span; see `pcfg.Expectations`."""
+        """Return float64 (n, V), or (n, V + 1) for words outside the span; see `Expectations`."""
         if position in ("before", "after"):
             other = self._corner(name, "last" if position == "before" else "first")
             return getattr(self.expected, position)(other)
         return getattr(self.expected, position)(self._classes(name)[1])
 
     def _of_labels(self, sites: Sites, terms: list[_Factor | None]) -> Floats:
-        """Of sites whose production makes no difference."""
+        """Return the expected numbers of sites whatever their production."""
         sizes = np.diff(self._offsets)[sites.symbol]
         owner = np.repeat(np.arange(len(sites)), sizes)
         begins = np.cumsum(sizes) - sizes
         states = np.arange(len(owner)) + np.repeat(self._offsets[sites.symbol] - begins, sizes)
         above, inside, _ = terms
-        found = self.expected.outside[states] if above is None else above.at(owner, states)
+        values = self.expected.outside[states] if above is None else above.at(owner, states)
         if inside is not None:
-            found = found * inside.at(owner, states)
-        return np.bincount(owner, found, len(sites))
+            values = values * inside.at(owner, states)
+        return np.bincount(owner, values, len(sites))
 
     def _of_rules(self, sites: Sites, terms: list[_Factor | None]) -> Floats:
         asked = tuple(term is not None for term in terms)
@@ -178,31 +166,32 @@ class FragmentExpectations:
         code = _code(sites.symbol, sites.left, sites.right, self._size)
         rule = self._order[np.searchsorted(self._codes, code)]
         sizes = np.diff(begins)[rule]
-        found = np.zeros(len(sites))
+        expected = np.zeros(len(sites))
         ends = np.cumsum(sizes)
         cuts = np.searchsorted(ends, np.arange(_CHUNK, int(ends[-1]) + _CHUNK, _CHUNK)) + 1
         for first, last in zip([0, *cuts], cuts, strict=False):
             last = min(int(last), len(sites))
-            own = sizes[first:last]
-            owner = np.repeat(np.arange(first, last), own)
-            before = np.cumsum(own) - own
-            entries = np.arange(len(owner)) + np.repeat(begins[rule[first:last]] - before, own)
+            counts = sizes[first:last]
+            owner = np.repeat(np.arange(first, last), counts)
+            before = np.cumsum(counts) - counts
+            entries = np.arange(len(owner)) + np.repeat(begins[rule[first:last]] - before, counts)
             values = weights[entries]
             for term, column in zip(terms, states.T, strict=True):
                 if term is not None:
                     values = values * term.at(owner, column[entries])
-            found += np.bincount(owner, values, len(sites))
-        return found
+            expected += np.bincount(owner, values, len(sites))
+        return expected
 
     def _productions_of(
         self, asked: tuple[bool, ...]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-        """The refined productions of each coarse one, those alike in what is asked added up.
+        """Return the refined productions of each rule, summed over states that do not matter.
 
-        asked: whether there are factors of the states of the parent, the left and the right child;
-        without one of the parent the weights hold its outside quantities.
-        RETURNS: where those of each rule begin, binary ones first, int64; their states, int64
-        (n, 3), 0 where not asked; and their weights, float64 (n).
+        asked: whether there is a factor for the state of the parent, the left and the right child.
+        Without one for the parent, the weights include its outside quantity.
+
+        Returns the first entry of each rule, int64, binary rules first; the states of each entry,
+        int64 (n, 3), 0 where not asked; and its weight, float64 (n).
         """
         pcfg = self.expected.pcfg
         none = np.zeros(len(pcfg.unary), dtype=np.int64)
@@ -223,36 +212,36 @@ class FragmentExpectations:
 
 
 class _Factor(NamedTuple):
-    """What a product over states has for each site: table[row, state], or table[state, row]."""
+    """A factor of each site and state: table[row, state], or table[state, row] if `by_state`."""
 
     table: Floats
     rows: NDArray[np.int64]
     by_state: bool
 
     def at(self, owner: NDArray[np.int64], states: NDArray[np.int64]) -> Floats:
-        """For the sites `owner` with these states."""
+        """Return the factors of the sites `owner` in these states."""
         rows = self.rows[owner]
         return self.table[states, rows] if self.by_state else self.table[rows, states]
 
     def select(self, sites: NDArray[np.int64]) -> _Factor:
-        """That of some of the sites."""
+        """Return the factor of some of the sites."""
         return self._replace(rows=self.rows[sites])
 
 
 def _code(
     parent: NDArray[np.int32], left: NDArray[np.int32], right: NDArray[np.int32] | np.int64, n: int
 ) -> NDArray[np.int64]:
-    """A number for each production of coarse symbols; right is -1 for a unary one."""
+    """Number the productions of coarse symbols; right is -1 for a unary one."""
     return (parent.astype(np.int64) * n + left) * (n + 1) + right + 1
 
 
 def _emissions(grammar: LatentGrammar, words: Words) -> Floats:
-    """P(word | state) of the tags, float64 (states, n_words), before it is made to sum to 1."""
+    """Return P(word | state) for the states of tags, float64 (states, n_words), not normalised."""
     lexicon = grammar.lexicon
-    # In a place that is not the first of its sentence.
+    # Not as the first word of a sentence.
     ids = np.array([lexicon.encode(("", text))[1] for text in words.texts], dtype=np.int32)
     scores = lexicon.scores(grammar.depth, ids).astype(np.float64)
-    # Words that the lexicon does not tell apart share what it gives them.
+    # Words that are the same to the lexicon share its probability.
     _, groups = np.unique(ids, return_inverse=True)
     share = words.counts / np.bincount(groups, words.counts)[groups]
     return scores.T * share

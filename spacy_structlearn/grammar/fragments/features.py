@@ -1,26 +1,26 @@
-"""Features of contiguous fragments of trees: productions, what stands above them, and their words.
+"""Features of contiguous fragments of trees: productions with their context and their words.
 
-Smith, Vail & Lafferty (2007), section 4.1.2: how often a PCFG expects a contiguous fragment has a
-closed form (see `pcfg`), so that a model of such features can be trained without parsing. A
-template names a part of the tree and what is looked at from there:
+Smith, Vail & Lafferty (2007), section 4.1.2: the expectation of a contiguous fragment under a PCFG
+has a closed form (see `pcfg`), so a model of such features can be trained without parsing. A
+template names a part of the tree and its context:
 
-    RULE, LABEL, TAG        a production of phrases; the label of a phrase, or the @X between; a tag
-    PARENT, GRANDPARENT     the phrases above (those of X for @X)
-    SIBLING                 inside a binarised phrase the label of the child before (X -> c @X)
-    WORD[first] ...         an attribute of a word at an end of the span ("first", "last"), beside
+    RULE, LABEL, TAG        a production of phrases; the label of a phrase or intermediate; a tag
+    PARENT, GRANDPARENT     the phrases above (those above X for @X)
+    SIBLING                 the label of the previous child in a binarised phrase (X -> c @X)
+    WORD[first] ...         an attribute of a word at an end of the span ("first", "last"), next to
                             its split ("left", "right") or just outside ("before", "after")
 
-Attributes are those of `word_attributes`, and TAG, the tag over the word. All that a template looks
-at is joined to the part by a path in the tree, so the fragment is contiguous once the productions
-on that path are summed out. A feature is known by a 64-bit hash of its template, its symbols, as
-numbers, and the hashes of its attributes; the hashes are part of the model format.
+Attributes are those of `word_attributes` and TAG, the tag of the word. A path in the tree joins the
+context to the part, so the fragment is contiguous once the productions on that path are summed out.
+The key of a feature is a 64-bit hash of its template, the numbers of its symbols and the hashes of
+its attributes. These hashes are part of the model format.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -53,24 +53,26 @@ FRAGMENT_TEMPLATES: tuple[str, ...] = (
     "TAG|WORD[before]",
     "TAG|WORD[after]",
 )
-"""Local substructures, as the paper has them, and ends of spans (Hall, Durrett & Klein 2014)."""
+"""Local substructures as in the paper, and words around spans (Hall, Durrett & Klein 2014)."""
 
 POSITIONS = ("first", "last", "left", "right", "before", "after")
 RULE, LABEL, TAG = "RULE", "LABEL", "TAG"
 _RELATIONS = ("PARENT", "GRANDPARENT", "SIBLING")
 _TERM = re.compile(rf"({WORD_ATTRIBUTE}|{TAG})\[({'|'.join(POSITIONS)})\]")
-# Which child of a binary production a position belongs to; those outside belong to neither.
+# The child of a binary production that each position inside the span belongs to.
 _CHILD = {"first": 0, "left": 0, "last": 1, "right": 1}
 BOUNDARY = hash_of("BOUNDARY")
-MOST_EDGES = 200_000  # of a sentence, told apart by tags; what is above makes several times as many
+MOST_EDGES = 200_000  # of a sentence, split by tags; ancestors multiply them by a small factor
 
 
 @dataclass(frozen=True)
 class Template:
-    """What one template asks for.
+    """A parsed template.
 
-    part: "RULE", "LABEL" or "TAG". depth: how many phrases above, 0 to 2; sibling: whether the
-    child before. words: attribute and position of each term.
+    part: "RULE", "LABEL" or "TAG".
+    depth: number of phrases above that it looks at, 0 to 2.
+    sibling: whether it looks at the sibling.
+    words: attribute and position of each word.
     """
 
     text: str
@@ -81,10 +83,10 @@ class Template:
 
     @classmethod
     def parse(cls, text: str) -> Template:
-        """The template that a text describes.
+        """Parse the text of a template.
 
-        Raises StructlearnError for one that is malformed, has relations beside words, or two
-        words of one child, or of one span that is not split, whose expectation does not factorise.
+        Raises StructlearnError if it is malformed, combines relations with words, or has two words
+        in the same child or unsplit span, since then the expectation does not factorise.
         """
         part, *terms = str(text).split("|")
         relations = [term for term in terms if term in _RELATIONS]
@@ -121,59 +123,51 @@ class Template:
 
     @property
     def binary_only(self) -> bool:
-        """Whether unary productions have no such feature."""
+        """Whether only binary productions have such a feature."""
         inside = {position for _, position in self.words} - {"before", "after"}
         return bool(inside & {"left", "right"}) or len(inside) > 1
 
 
 class FragmentTemplates:
-    """Several templates, in order.
+    """A list of templates.
 
-    Raises StructlearnError as `Template.parse`, and for one given twice.
+    Raises StructlearnError as `Template.parse` does, and for duplicates.
     """
 
     def __init__(self, texts: Iterable[str]):
         self.texts = tuple(str(text) for text in texts)
         self.all = tuple(Template.parse(text) for text in self.texts)
-        asked = [replace(template, text="") for template in self.all]
-        for i, text in enumerate(self.texts):
-            if asked[i] in asked[:i]:
-                raise StructlearnError("SL431", text=text)
+        seen = set()
+        for template in self.all:
+            content = replace(template, text="")
+            if content in seen:
+                raise StructlearnError("SL431", text=template.text)
+            seen.add(content)
         names = [name for template in self.all for name, _ in template.words if name != TAG]
         self.attributes = tuple(dict.fromkeys(names))
         self.local = tuple(t for t in self.all if not t.depth and not t.sibling)
         self.above = tuple(t for t in self.all if t.depth or t.sibling)
+        # The context that any of them looks at.
+        self.depth = max((template.depth for template in self.all), default=0)
+        self.sibling = any(template.sibling for template in self.all)
+        self.tags = any(name == TAG for template in self.all for name, _ in template.words)
 
     @classmethod
     def of(cls, settings: FragmentFeaturesSettings) -> FragmentTemplates:
-        """The templates of the settings, or the usual ones if there are none."""
+        """Return the templates of the settings, or the default ones."""
         return cls(FRAGMENT_TEMPLATES if settings.templates is None else settings.templates)
-
-    @property
-    def depth(self) -> int:
-        """How many phrases above are looked at."""
-        return max((template.depth for template in self.all), default=0)
-
-    @property
-    def sibling(self) -> bool:
-        """Whether siblings are looked at."""
-        return any(template.sibling for template in self.all)
-
-    @property
-    def tags(self) -> bool:
-        """Whether tags of words inside are looked at."""
-        return any(name == TAG for template in self.all for name, _ in template.words)
 
 
 @dataclass(frozen=True, eq=False)
 class Sites:
-    """Where features may be: the productions of trees or forests, as columns of one table.
+    """The productions of trees or forests, where features may occur, as columns of a table.
 
-    symbol, left, right: int32 (n), of the production; left is -1 for a tag, right unless there are
-    two children. relations: int32 (n, 3), parent, grandparent and sibling as in
-    `pcfg.Expectations.annotated`. words: int64 (n, 6), the rows of the words at `POSITIONS` in a
-    table that has a row for the boundary before each sentence and one at the end; -1 for none.
-    tags: int32 (n, 4), the tags over the first four of these; -1 for none.
+    symbol, left, right: int32 (n), the symbols of the production. left is -1 for tags, right unless
+    there are two children.
+    relations: int32 (n, 3), parent, grandparent and sibling as in `pcfg.Expectations.annotated`.
+    words: int64 (n, 6), the rows of the words at `POSITIONS` in a table of the words of all
+    sentences with a boundary before each sentence and one at the end; -1 for none.
+    tags: int32 (n, 4), the tags of the first four of these words; -1 for none.
     """
 
     symbol: NDArray[np.int32]
@@ -192,29 +186,28 @@ class Sites:
         relations: NDArray[np.int32],
         rows: NDArray[np.int64] | slice = slice(None),
     ) -> NDArray[np.bool_]:
-        """Which of them have a feature of the template, bool (n).
+        """Return whether each site has a feature of the template, bool (n).
 
-        rows: those that are asked about, maybe some of them more than once. relations: int32
-        (n, 3), what stands above each.
+        relations: int32 (n, 3), the relations of each.
+        rows: the sites, which may repeat.
         """
         if template.part == TAG:
             return self.left[rows] < 0
-        found = (self.right if template.binary_only else self.left)[rows] >= 0
-        return found & (relations[:, 2] > 0) if template.sibling else found
+        has = (self.right if template.binary_only else self.left)[rows] >= 0
+        return has & (relations[:, 2] > 0) if template.sibling else has
 
-    def select(self, chosen: NDArray[Any]) -> Sites:
-        """Some of them."""
-        names = ("symbol", "left", "right", "relations", "words", "tags")
-        return Sites(*(getattr(self, name)[chosen] for name in names))
+    def select(self, rows: NDArray[Any]) -> Sites:
+        """Return some of the sites."""
+        return Sites(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 def sites_of_trees(data: TreebankData) -> tuple[Sites, NDArray[np.int64]]:
-    """The productions of binarised trees, one for each node, and the tree of each, int64 (n)."""
+    """Return the productions of all nodes of binarised trees, and the tree of each, int64 (n)."""
     n = data.n_nodes
     tree = np.repeat(np.arange(data.n_trees), np.diff(data.offsets))
     is_word = data.is_word
     nodes = np.arange(n)
-    # The word at the end of each path down the left, or down the right, by doubling its steps.
+    # The first and the last word below each node.
     first = _ends(np.where(is_word, nodes, data.left))
     last = _ends(np.where(is_word, nodes, np.where(data.right >= 0, data.right, data.left)))
     rows = np.full(n, -1, dtype=np.int64)
@@ -225,17 +218,16 @@ def sites_of_trees(data: TreebankData) -> tuple[Sites, NDArray[np.int64]]:
     places = np.stack([first, last, left_end, split, first - 1, last + 1], axis=1)
     tag_of_row = np.full(int(is_word.sum()) + data.n_trees + 1, -1, dtype=np.int32)
     tag_of_row[rows[is_word]] = data.symbol[is_word]
-    # The last row is a boundary, without a tag, and so is what is nowhere.
+    # -1 is the row of the last boundary, which has no tag either.
     tags = tag_of_row[places[:, :4]]
     symbol = data.symbol
-    own = np.where(is_word, -1, symbol[data.left]).astype(np.int32)
-    other = np.where(data.is_binary, symbol[data.right], -1).astype(np.int32)
-    relations = _relations(data, nodes)
-    return Sites(symbol, own, other, relations, places, tags), tree
+    left = np.where(is_word, -1, symbol[data.left]).astype(np.int32)
+    right = np.where(data.is_binary, symbol[data.right], -1).astype(np.int32)
+    return Sites(symbol, left, right, _relations(data, nodes), places, tags), tree
 
 
 def _ends(step: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where one stands after as many steps as can be made; an end leads to itself."""
+    """Follow pointers to the end of each path, which points to itself, by pointer doubling."""
     while True:
         further = step[step]
         if np.array_equal(further, step):
@@ -254,28 +246,28 @@ def _relations(data: TreebankData, nodes: NDArray[np.int64]) -> NDArray[np.int32
         both = has & (other >= 0)
         sister[child[both]] = data.symbol[other[both]]
     between = data.symbol >= last
-    # The phrase that an intermediate is part of; others are that themselves.
+    # The top of the phrase that a node is part of.
     phrase = _ends(np.where(between, above, nodes))
-    # Over the top stands the root, as a node beyond the last one.
-    over = phrase[np.append(above, -1)[phrase]]
+    over = phrase[above[phrase]]  # meaningless for the top of a tree, see `root`
     root = above[phrase] < 0
-    own = np.where(data.symbol[phrase] < n_tags, 0, data.symbol[phrase] - n_tags + 1)
-    parent = np.where(root, 0, own[over])
+    label = np.where(data.symbol[phrase] < n_tags, 0, data.symbol[phrase] - n_tags + 1)
+    parent = np.where(root, 0, label[over])
     grandparent = np.where(root, 0, parent[over])
     sibling = np.where(between, sister + 1, 0)
     return np.stack([parent, grandparent, sibling], axis=1).astype(np.int32)
 
 
 class FragmentForests:
-    """Forests in which each feature belongs to an edge, and the productions of these.
+    """Forests refined so that each feature belongs to an edge, and their productions.
 
-    graphs: the forests refined: nodes are told apart by the tags at the ends of their spans and by
-    what stands above them, as far as templates ask. local: int64 (E), for each edge of `graphs`
-    its row in `sites`, for features that do not look up, -1 for an edge that makes nothing.
-    relations: int32 (E, 3), what stands above it. edges: int64 (E), the edge of the forests given.
+    graphs: the refined forests. Nodes are split by the tags at the ends of their spans and by their
+    ancestors, as far as the templates look at these.
+    sites: the productions, before they are split by ancestors.
+    local: int64 (E), the row in `sites` of each edge of `graphs`; -1 if it makes no constituent.
+    relations: int32 (E, 3), the relations of each edge.
+    edges: int64 (E), the edge of the original forests.
 
-    kept: a mask of the edges given, of trees that must stay where a forest is too large: see
-    `bounded`.
+    kept: mask of original edges that must not be pruned, see `bounded`.
     """
 
     def __init__(
@@ -286,7 +278,7 @@ class FragmentForests:
         binarization: str,
         kept: Mask | None = None,
     ):
-        graphs, chosen = bounded(graphs, templates, symbols.n_tags, kept)
+        graphs, sources = bounded(graphs, templates, symbols.n_tags, kept)
         edges, tags = np.arange(len(graphs.scores)), None
         if templates.tags:
             tagged = with_edge_tags(graphs, symbols.n_tags)
@@ -304,40 +296,43 @@ class FragmentForests:
             self.relations = refined.states[graphs.heads]
         else:
             self.relations = np.zeros((len(edges), 3), dtype=np.int32)
-        self.graphs, self.edges, self.local = graphs, chosen[edges], rows
+        self.graphs, self.edges, self.local = graphs, sources[edges], rows
 
 
 def bounded(
     graphs: Hypergraphs, templates: FragmentTemplates, n_tags: int, kept: Mask | None = None
 ) -> tuple[Hypergraphs, NDArray[np.int64]]:
-    """Forests of which none is too large to be refined, and the edges that these have, int64.
+    """Prune forests that are too large to be refined.
 
-    Where a sentence might have more than `MOST_EDGES` edges once the tags at the ends of spans tell
-    them apart, as one of fifty unknown words has, those of the lowest posteriors by the scores of
-    the forest are left out, until it has not; the best tree always stays. kept: edges that must
-    stay, too, a mask (E).
+    A sentence, such as one of fifty unknown words, may have more than `MOST_EDGES` edges once they
+    are split by the tags at the ends of spans. Then the edges with the lowest posteriors by the
+    scores of the forest are pruned. The best tree always stays.
+
+    kept: mask (E) of other edges that must stay.
+    Returns the forests and their edges among those of `graphs`, int64.
     """
-    chosen = np.arange(len(graphs.scores))
-    weights = _copies(graphs, n_tags) if templates.tags else np.ones(len(chosen))
+    edges = np.arange(len(graphs.scores))
+    weights = _copies(graphs, n_tags) if templates.tags else np.ones(len(edges))
     owner = graphs.edge_sentences
     large = np.bincount(owner, weights, len(graphs)) > MOST_EDGES
     if not large.any():
-        return graphs, chosen
+        return graphs, edges
     posteriors = graphs.inside_outside(graphs.scores)[1]
     stay = ~large[owner] | graphs.best(graphs.scores)[1]
     if kept is not None:
         stay |= kept
-    # The likeliest first, as long as there is room.
+    # The likeliest edges stay, up to the limit.
     order = np.lexsort((-posteriors, owner))
     totals = np.cumsum(weights[order])
     before = np.append(0.0, totals)[graphs.edge_offsets[:-1]]
     stay[order[totals - before[owner[order]] <= MOST_EDGES]] = True
-    return graphs.thinned(stay), chosen[stay]
+    return graphs.thinned(stay), edges[stay]
 
 
 def _copies(graphs: Hypergraphs, n_tags: int) -> NDArray[np.float64]:
-    """How many copies of each edge tags can make at most, float64 (E): the product of the numbers
-    of tags of the words at the ends and the split of its span.
+    """Bound the number of copies of each edge that `with_edge_tags` makes, float64 (E).
+
+    The bound is the product of the numbers of tags of the words at the ends and the split.
     """
     offsets = cumulative(graphs.n_words)
     symbol, start, end = graphs.items.T.astype(np.int64)
@@ -354,44 +349,45 @@ def _copies(graphs: Hypergraphs, n_tags: int) -> NDArray[np.float64]:
 def _sites_of_edges(
     graphs: Hypergraphs, edges: NDArray[np.int64], tags: NDArray[np.int32] | None
 ) -> Sites:
-    """The productions of edges. tags: int32 (N, 2), the first and the last of each node."""
+    """Return the productions of edges. tags: int32 (N, 2), first and last tag of each node."""
     sentence = graphs.edge_sentences[edges]
     tails = graphs.tails[edges].astype(np.int64)
     has = tails >= 0
     tails = np.where(has, tails + graphs.node_offsets[sentence][:, None], 0)
     items = graphs.items
-    own = items[graphs.made[edges]]
+    made = items[graphs.made[edges]]
     below = items[graphs.node_items[tails]] if len(tails) else np.zeros((0, 2, 3), np.int32)
-    # Each sentence follows a boundary.
+    # There is a boundary before each sentence.
     base = (cumulative(graphs.n_words)[:-1] + np.arange(len(graphs)) + 1)[sentence]
-    first, last = base + own[:, 1], base + own[:, 2] - 1
+    first, last = base + made[:, 1], base + made[:, 2] - 1
     split = np.where(has[:, 1], base + below[:, 1, 1], -1)
     left_end = np.where(has[:, 1], split - 1, -1)
     words = np.stack([first, last, left_end, split, first - 1, last + 1], axis=1)
-    found = np.full((len(edges), 4), -1, dtype=np.int32)
+    tags_at = np.full((len(edges), 4), -1, dtype=np.int32)
     if tags is not None:
         two = has[:, 1]
         lower = tags[tails]
         is_tag = ~has[:, 0]
-        found[:, 0] = np.where(is_tag, own[:, 0], lower[:, 0, 0])
-        found[:, 1] = np.where(is_tag, own[:, 0], np.where(two, lower[:, 1, 1], lower[:, 0, 1]))
-        found[two, 2] = lower[two, 0, 1]
-        found[two, 3] = lower[two, 1, 0]
+        last_tag = np.where(two, lower[:, 1, 1], lower[:, 0, 1])
+        tags_at[:, 0] = np.where(is_tag, made[:, 0], lower[:, 0, 0])
+        tags_at[:, 1] = np.where(is_tag, made[:, 0], last_tag)
+        tags_at[two, 2] = lower[two, 0, 1]
+        tags_at[two, 3] = lower[two, 1, 0]
     return Sites(
-        np.ascontiguousarray(own[:, 0]),
+        np.ascontiguousarray(made[:, 0]),
         np.where(has[:, 0], below[:, 0, 0], -1).astype(np.int32),
         np.where(has[:, 1], below[:, 1, 0], -1).astype(np.int32),
         np.zeros((len(edges), 3), dtype=np.int32),
         words,
-        found,
+        tags_at,
     )
 
 
 class FeatureHasher:
-    """From productions to the hashes of their features.
+    """Computes the keys of features of productions; thread-safe.
 
-    templates: those of the features. vocabulary: uint64, hashes of the known words. Several threads
-    may ask at once.
+    templates: the templates.
+    vocabulary: uint64, hashes of the known words.
     """
 
     def __init__(self, templates: FragmentTemplates, vocabulary: Hashes):
@@ -401,7 +397,7 @@ class FeatureHasher:
         self._seeds = {t.text: np.uint64(hash_of(f"fragment:{t.text}")) for t in templates.all}
 
     def attributes(self, sentences: Sentences) -> Hashes:
-        """Those of the words, uint64 (n_words + n_sentences + 1, n); see `Sites`."""
+        """Return the attributes of words, uint64 (n_words + n_sentences + 1, n), see `Sites`."""
         hashes = self._words.hashes(sentences)
         sizes = [len(sentence) for sentence in sentences]
         rows = np.full((len(hashes) + len(sizes) + 1, hashes.shape[1]), BOUNDARY, np.uint64)
@@ -410,7 +406,7 @@ class FeatureHasher:
         return rows
 
     def parts(self, sites: Sites) -> dict[str, Hashes]:
-        """The hash of the production and of the label of each site, as `keys` takes them."""
+        """Return the hash of the production and of the label of each site, for `keys`."""
         label = _mixed(np.uint64(0), sites.symbol)
         return {LABEL: label, TAG: label, RULE: _mixed(_mixed(label, sites.left), sites.right)}
 
@@ -422,9 +418,12 @@ class FeatureHasher:
         relations: NDArray[np.int32],
         attributes: Hashes,
     ) -> Hashes:
-        """The feature of a template at each site, all of which have one: uint64 (n).
+        """Return the key of the template's feature at each site, uint64 (n).
 
-        part: of each, see `parts`. relations: int32 (n, 3). attributes: see `attributes`.
+        sites: sites that have such a feature.
+        part: the hashes from `parts`.
+        relations: int32 (n, 3).
+        attributes: the result of `attributes`.
         """
         keys = part ^ self._seeds[template.text]
         for column in range(template.depth):
@@ -442,7 +441,7 @@ class FeatureHasher:
 
 
 def _mixed(keys: Any, numbers: NDArray[np.int32]) -> Hashes:
-    """Keys that depend on small numbers from -1 on, too."""
+    """Mix keys with small numbers, which may be -1."""
     keys = np.broadcast_to(keys, numbers.shape)
     return _fragments.mix_pairs(
         np.ascontiguousarray(keys), (numbers + np.int32(2)).astype(np.uint64)

@@ -17,19 +17,18 @@ from ..treebank.settings import Trees
 
 @dataclass(frozen=True, kw_only=True)
 class FragmentFeaturesSettings(Settings):
-    """Which features of fragments of trees there are."""
+    """Features of fragments of trees."""
 
     templates: Sequence[str] | None = setting(
         None,
-        help='Features, such as "RULE|PARENT" or "LABEL|WORD[first]", in the notation of '
-        "`grammar.fragments.features`. None: local substructures and the words at the ends of "
-        "spans.",
+        help='Feature templates such as "RULE|PARENT" or "LABEL|WORD[first]", see '
+        "`grammar.fragments.features`. None: local substructures and the words around spans.",
     )
     min_count: int = setting(
-        2, ge=1, help="Features seen less often in the training data are left out."
+        2, ge=1, help="Least number of occurrences of a feature in the training data."
     )
     min_word_count: int = setting(
-        2, ge=1, help="Words seen less often in the training data are unknown words."
+        2, ge=1, help="Least number of occurrences of a known word in the training data."
     )
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
@@ -45,10 +44,10 @@ class FragmentFeaturesSettings(Settings):
 class MEstimatedGrammarSettings(ForestSettings, FragmentFeaturesSettings):
     """Grammar corrected by features of fragments of trees (Smith, Vail & Lafferty 2007).
 
-    M-estimation: how often the grammar expects each feature has a closed form, and the treebank is
-    counted once, so that no sentence is parsed in training. The settings `folds`, `threshold`,
-    `start` and those called conditional are of what may follow: maximizing the conditional
-    likelihood of the trees, which is more accurate, but parses the training sentences.
+    M-estimation parses no sentences in training: the expectations of the features have a closed
+    form. It can be followed by maximizing the conditional likelihood of the trees, which is more
+    accurate but parses the training sentences. The settings `folds`, `threshold`, `start` and
+    `conditional_*` are for this second phase.
     """
 
     name: ClassVar[str] = "MEstimatedGrammar"
@@ -59,29 +58,29 @@ class MEstimatedGrammarSettings(ForestSettings, FragmentFeaturesSettings):
     l2: float = setting(
         1.0,
         gt=0,
-        help="Strength of the Gaussian prior on the weight of a feature that occurs once in a tree "
-        f"on average, {core.L2}; on one that occurs m times it is l2 m^scaling.",
+        help="Strength of the Gaussian prior on the weight of a feature that occurs once per tree "
+        f"on average, {core.L2}. For a feature that occurs m times it is l2 m^scaling.",
     )
     scaling: float = setting(
         0.75,
         ge=0,
-        help="How much weaker the prior on rare features is. 0: one for all, as in the paper.",
+        help="How much weaker the prior on rare features is. 0: the same for all, as in the paper.",
     )
     tolerance: float = setting(
-        1e-4, ge=0, help="Training ends when the duality gap is at most this."
+        1e-4, ge=0, help="M-estimation ends when the duality gap is at most this."
     )
     max_iterations: int = core.max_iterations(50, ge=0)
     conditional_iterations: int = setting(
         0,
         ge=0,
-        help="Largest number of iterations of L-BFGS on the conditional likelihood. 0: none.",
+        help="Largest number of L-BFGS iterations on the conditional likelihood. 0: skip it.",
     )
     conditional_l2: float = core.l2(2.0)
     start: str = setting(
         "m_estimate",
         choices=("m_estimate", "zero"),
-        help="First weights of these iterations: a fraction of the M-estimate, or zero, without "
-        "M-estimation before.",
+        help="Where this maximization starts: at a fraction of the M-estimate, or at zero, without "
+        "M-estimation.",
     )
     threshold: float = threshold_setting(1e-2)
 
@@ -96,15 +95,15 @@ class MEstimatedGrammarSettings(ForestSettings, FragmentFeaturesSettings):
 
     @property
     def n_reports(self) -> int:
-        """Calls of `on_iteration` and steps, at most."""
+        """The largest number of reports and steps."""
         from ..spans.training import REPORTS
         from .training import PASSES
 
-        found = self.base.n_reports + 1 + self.max_iterations + self.max_iterations // PASSES + 1
+        most = self.base.n_reports + 1 + self.max_iterations + self.max_iterations // PASSES + 1
         if self.conditional_iterations:
             fold = self.base.n_reports + REPORTS + 2
-            found += self.folds * fold + 2 * self.conditional_iterations
-        return found
+            most += self.folds * fold + 2 * self.conditional_iterations
+        return most
 
     def empty(self) -> Any:
         """Return a grammar without symbols."""
@@ -121,7 +120,7 @@ class MEstimatedGrammarSettings(ForestSettings, FragmentFeaturesSettings):
     def trainer(
         self, parameters: Any, data: Trees, *, make_engine: MakeEngine = make_engine
     ) -> Trainer[Any]:
-        """Training from the treebank grammar on; it follows from the data alone."""
+        """Return a trainer that starts from scratch, whatever `parameters` are."""
         from .training import MEstimatedGrammarTrainer
 
         return MEstimatedGrammarTrainer(self, data, make_engine=make_engine)

@@ -1,32 +1,41 @@
 """M-estimation of grammars: a log-linear model of trees, trained without parsing a sentence.
 
-Smith, Vail & Lafferty (2007), section 4.1.2, which describes it for PCFGs: the model is a base
+Smith, Vail & Lafferty (2007), section 4.1.2, describe the method for PCFGs. The model is a base
 grammar q0, corrected by features of fragments of trees (equation 2),
 
     p_w(x, y) = q0(x, y) exp(w.f(x, y)) / Z(w)
 
-and w minimises the objective of `optimize.m_estimation` (equation 3), for which two things are
-gathered once: how often each feature is in each tree of the treebank (`counts` of
-`FragmentStatistics`), and how often q0 expects it (`expectations`). From there on an iteration is
-one pass over sparse counts. To parse, the forest that q0 leaves is scored anew by q0, of a grammar
-with substates its variational distribution, and the features (`fragment_weights`).
+and w minimises the objective of `optimize.m_estimation` (equation 3). This needs two statistics,
+which are computed once: the features of each tree of the treebank and their expectations under q0.
+Each iteration is then a pass over sparse counts. To parse, the forest that q0 leaves of a sentence
+is rescored by the variational distribution of q0 and the features (`weights`).
+
+The M-estimate may be followed by maximising the conditional likelihood of the trees in the forests
+that q0 leaves of the training sentences (Petrov & Klein 2007, section 3, without substates):
+
+    log P(tree | words) = log q0(tree | words) + w.f - log Z
+
+Each evaluation of it runs inside-outside over all forests, which M-estimation avoids.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike
 
 from ... import serialization
 from ...learning.training import Trainer
 from ...optimize.lbfgs import LBFGS, Vector
 from ...optimize.m_estimation import DualCoordinateDescent
+from ...parallel.shards import ThreadEngine
 from ...trees.tree import Tree
-from ..chart.hypergraph import Floats
+from ..chart.hypergraph import Floats, Mask
 from ..latent.model import LatentGrammar
 from ..latent.training import TreebankTrainer
 from ..spans.training import TrainingForests, fold_bounds, training_forests
@@ -34,27 +43,29 @@ from ..spans.word_attributes import vocabulary
 from ..treebank.settings import Trees
 from ..treebank.symbols import TreebankData, to_tree
 from .expectations import FragmentExpectations, Words
-from .features import (
-    BOUNDARY,
-    FeatureHasher,
-    FragmentTemplates,
-    sites_of_trees,
-)
-from .objective import FragmentObjective, shrunk
+from .features import BOUNDARY, FeatureHasher, FragmentTemplates, sites_of_trees
 from .settings import FragmentFeaturesSettings, MEstimatedGrammarSettings
-from .weights import FragmentGrammar, FragmentScorer, FragmentWeights
+from .weights import FragmentGrammar, FragmentPlaces, FragmentScorer, FragmentWeights
 
-PASSES = 10  # through the trees in a step
+PASSES = 10  # over the trees in a step
 ITERATIONS = 10  # of L-BFGS in a step
+_BATCH = 50  # sentences whose forests are refined together
+_MOST_SHARDS = 16
+_MOST_HALVINGS = 10
 
 
 class FragmentStatistics:
-    """What M-estimation needs of a treebank, for every strength of the regulariser.
+    """The statistics of a treebank that M-estimation needs, whatever the penalty.
 
-    features: which there are. grammar: q0, learned of the same trees. data: these.
-    Attributes: weights, all 0; counts, F, float64 (n_trees, n_features), in SciPy's CSR format;
-    expectations, E, float64 (n_features); expected: what they come from.
-    Raises StructlearnError, see `FragmentExpectations`.
+    features: settings of the features.
+    grammar: q0, trained on the same trees.
+    data: the trees.
+
+    weights: the features, with weights of 0.
+    counts: F, float64 (n_trees, n_features), a SciPy CSR array.
+    expectations: E, float64 (n_features); `expected` computed them.
+
+    Raises StructlearnError as `FragmentExpectations` does.
     """
 
     def __init__(
@@ -72,23 +83,25 @@ class FragmentStatistics:
         rows, columns, keys, expectations = [], [], [], []
         n = 0
         for template in templates.all:
-            own = np.flatnonzero(sites.of(template, sites.relations))
-            chosen = sites.select(own)
-            part = parts[template.part][own]
-            found = hasher.keys(template, chosen, part, chosen.relations, attributes)
+            having = np.flatnonzero(sites.of(template, sites.relations))
+            selected = sites.select(having)
+            part = parts[template.part][having]
             distinct, first, which, counts = np.unique(
-                found, return_index=True, return_inverse=True, return_counts=True
+                hasher.keys(template, selected, part, selected.relations, attributes),
+                return_index=True,
+                return_inverse=True,
+                return_counts=True,
             )
             frequent = counts >= features.min_count
             number = np.cumsum(frequent) - 1 + n
-            kept = frequent[which]
-            rows.append(tree[own[kept]])
-            columns.append(number[which[kept]])
+            is_frequent = frequent[which]
+            rows.append(tree[having[is_frequent]])
+            columns.append(number[which[is_frequent]])
             keys.append(distinct[frequent])
-            examples = sites.select(own[first[frequent]])
+            examples = sites.select(having[first[frequent]])
             expectations.append(self.expected.of(template, examples, attributes))
             n += len(keys[-1])
-        # The keys of all templates ascending.
+        # Sort the keys of all templates together.
         order = np.argsort(np.concatenate(keys))
         rank = np.empty(n, dtype=np.int32)
         rank[order] = np.arange(n, dtype=np.int32)
@@ -109,9 +122,9 @@ class FragmentStatistics:
     def optimizer(
         self, l2: float, *, scaling: float = 0.0, tolerance: float = 1e-4, seed: int = 0
     ) -> DualCoordinateDescent:
-        """The minimisation of the objective with this penalty; for `estimate`.
+        """Return the optimiser of the objective; pass its weights to `estimate`.
 
-        On a feature that is in a tree m times on the average its strength is l2 m^scaling.
+        The penalty on a feature that occurs m times in a tree on average is l2 m^scaling.
         """
         scales = self._scales(scaling)
         counts = self.counts if not scaling else (self.counts * scales).tocsr()
@@ -121,48 +134,143 @@ class FragmentStatistics:
         )
 
     def estimate(self, w: Vector, scaling: float = 0.0) -> FragmentWeights:
-        """The weights of features from those of an `optimizer` with the same scaling."""
+        """Convert the weights w of an `optimizer` with this scaling to weights of features."""
         return self.weights.with_weights(w * self._scales(scaling))
 
     def _scales(self, scaling: float) -> Vector:
-        """What features are multiplied by, so that one prior is right for all: float64 (n)."""
+        """Factors of the features, float64 (n), with which one penalty suits all."""
         means = np.asarray(self.counts.sum(axis=0)) / self.counts.shape[0]
         return means ** (-scaling / 2.0)
 
 
 def words_of(data: TreebankData) -> list[list[str]]:
-    """The words of each tree."""
+    """Return the words of each tree."""
     forms = [data.forms[form] for form in data.pairs[data.production[data.is_word], 1].tolist()]
     ends = np.append(0, np.cumsum(data.is_word))[data.offsets].tolist()
     return [forms[begin:end] for begin, end in pairwise(ends)]
 
 
 def _distinct(sentences: Sequence[Sequence[str]], hasher: FeatureHasher) -> Words:
-    counts: dict[str, int] = {}
-    for sentence in sentences:
-        for word in sentence:
-            counts[word] = counts.get(word, 0) + 1
+    counts = Counter(word for sentence in sentences for word in sentence)
     texts = list(counts)
-    # Of one sentence, the boundaries at both ends left out.
+    # As one sentence, without the boundaries at both ends.
     hashes = hasher.attributes([texts])[1:-1]
     return Words(texts, np.array(list(counts.values())), hasher.templates.attributes, hashes)
 
 
-class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
-    """q0, then the M-estimate, then what may follow: forests, and conditional likelihood.
+# --- conditional likelihood -----------------------------------------------------------------------
+class FragmentObjective:
+    """The mean loss of n sentences in nats, plus the penalty l2 |w|^2 / 2 divided by n.
 
-    A step is a round of q0, some passes through the trees, the forests of a fold, or some
-    iterations of L-BFGS. value: of a grammar, see its own trainer; then the objective of
-    M-estimation; of forests the mean loss in nats a sentence if all weights were 0; then the
-    conditional objective. left_out: sentences without a forest. Reports: in the phases of the
-    grammars' own trainers the number is that of the fold, from 1, or 0 for q0, in "m_estimation" 0,
-    in "forests" that of the fold, and in "conditional" 0.
+    forests: the forests of the sentences and the trees to learn.
+    sentences: the words of all sentences that `forests.numbers` refers to.
+    scorer: the features.
+    l2: strength of the penalty.
+    threads: number of threads. It does not change the result.
+    """
+
+    def __init__(
+        self,
+        forests: TrainingForests,
+        sentences: Sequence[Sequence[str]],
+        scorer: FragmentScorer,
+        *,
+        l2: float,
+        threads: int = 1,
+    ):
+        n = len(forests.numbers)
+        self._l2 = l2 / max(n, 1)
+        size = len(scorer.weights)
+        parts = []
+        for first in range(0, n, _BATCH):
+            batch = np.arange(n)[first : first + _BATCH]
+            graphs, target = forests.select(batch)
+            words = [sentences[number] for number in forests.numbers[batch].tolist()]
+            places = scorer.places(words, graphs, target)
+            refined = places.forests
+            # The context of each node follows from the tree: it is one tree after refining, too.
+            reached = np.where(target[refined.edges], 0.0, -np.inf)
+            parts.append(_RefinedBatch(places, refined.graphs.best(reached)[1]))
+        self.n_edges = sum(len(part.target) for part in parts)
+        groups = np.array_split(np.arange(len(parts)), min(_MOST_SHARDS, max(len(parts), 1)))
+        shards = [
+            _FragmentShard([parts[i] for i in group], size, 1.0 / max(n, 1)) for group in groups
+        ]
+        self._engine = ThreadEngine(shards, threads)
+
+    def value_and_grad(self, w: Vector) -> tuple[float, Vector]:
+        """Return the objective at w, float64 (n_features), and its gradient of the same shape."""
+        value, gradient = self._engine.value_and_grad(w)
+        return value + 0.5 * self._l2 * float(w @ w), gradient + self._l2 * w
+
+    def close(self) -> None:
+        """Free the forests and the threads."""
+        self._engine.close()
+
+
+class _RefinedBatch(NamedTuple):
+    """Features of the refined forests of some sentences, and the edges of the right trees."""
+
+    places: FragmentPlaces
+    target: Mask
+
+
+class _FragmentShard:
+    """Some of the batches; see `parallel.shards`."""
+
+    def __init__(self, parts: Sequence[_RefinedBatch], size: int, share: float):
+        self._parts, self._size, self._share = parts, size, share
+
+    def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
+        value, gradient = 0.0, np.zeros(self._size)
+        for places, target in self._parts:
+            graphs = places.forests.graphs
+            scores: Floats = graphs.scores + places.scores(x)
+            log_z, posteriors = graphs.inside_outside(scores)
+            value += float(log_z.sum() - scores[target].sum())
+            gradient += places.gradient(posteriors - target, self._size)
+        gradient *= self._share
+        return value * self._share, gradient
+
+    def close(self) -> None:
+        self._parts = []
+
+
+def shrunk(objective: FragmentObjective, weights: ArrayLike) -> Vector:
+    """Scale weights, (n_features), to a good starting point for an objective.
+
+    The weights are halved as long as the objective falls. The result is 0 if none of these points
+    is better than 0.
+    """
+    best = np.array(weights, dtype=np.float64)
+    least = objective.value_and_grad(best)[0]
+    for _ in range(_MOST_HALVINGS):
+        value = objective.value_and_grad(best / 2.0)[0]
+        if not value < least:
+            break
+        best, least = best / 2.0, value
+    return best if least < objective.value_and_grad(np.zeros_like(best))[0] else np.zeros_like(best)
+
+
+# --- the trainer ----------------------------------------------------------------------------------
+class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
+    """Trains q0, then the M-estimate, then, if asked for, the conditional likelihood.
+
+    A step is a round of q0, `PASSES` passes over the trees, the forests of one fold, or
+    `ITERATIONS` iterations of L-BFGS.
+
+    `value` is that of the grammar's own trainer, then the objective of M-estimation, then the mean
+    loss of the forests in nats per sentence with weights of 0, then the conditional objective.
+    `left_out` is the number of sentences without a forest.
+
+    Reports are numbered by the fold, from 1, during the training of its grammar and its phase
+    "forests", and by 0 for q0 and in the phases "m_estimation" and "conditional".
     """
 
     _objective: FragmentObjective | None = None
 
     def begin(self) -> None:
-        """The training of q0."""
+        """Begin with the training of q0."""
         self._trees: list[Tree] = []
         self._words: list[list[str]] = []
         self._base: Trainer[Any] | None = self._grammar_trainer([self._data])
@@ -173,12 +281,12 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         self._estimated = self.settings.start == "zero"
         self._bounds = fold_bounds(self._data.n_trees, self.settings.folds)
         self._forests: list[TrainingForests] = []
-        self._n_forests = 0  # folds that have had theirs; after `resume` they are made again
+        self._n_forests = 0  # folds that have been parsed; after `resume` they are parsed again
         self._optimizer: LBFGS | None = None
         self.left_out = 0
 
     def iterate(self) -> bool:
-        """A part of the training. Raises StructlearnError if the base is no distribution."""
+        """Do one step. Raises StructlearnError if q0 is not a proper distribution."""
         if self._grammar is None:
             self._round()
         elif not self._estimated:
@@ -193,19 +301,16 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         return bool(self.settings.conditional_iterations) and not self._climbed
 
     def parameters(self) -> FragmentGrammar:
-        """The grammar so far."""
-        grammar = self._grammar
-        if grammar is None:
+        """Return the present grammar."""
+        if self._grammar is None:
             assert self._base is not None
             return FragmentGrammar(self._base.parameters())
-        return FragmentGrammar(grammar, fragments=self._current_weights())
-
-    def _current_weights(self) -> FragmentWeights | None:
+        weights = self._weights
         if self._dual is not None:
-            return self._gather().estimate(self._dual.w, self.settings.scaling)
-        if self._optimizer is not None and self._weights is not None:
-            return self._weights.with_weights(self._optimizer.x)
-        return self._weights
+            weights = self._gather().estimate(self._dual.w, self.settings.scaling)
+        elif self._optimizer is not None and weights is not None:
+            weights = weights.with_weights(self._optimizer.x)
+        return FragmentGrammar(self._grammar, fragments=weights)
 
     # --- steps --------------------------------------------------------------------------------
     @property
@@ -214,25 +319,24 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
 
     @property
     def _climbed(self) -> bool:
-        """Whether conditional likelihood is as high as it is to get."""
+        """Whether the maximisation of the conditional likelihood is over."""
         optimizer = self._optimizer
-        if optimizer is None:
-            return False
-        most = self.settings.conditional_iterations
-        return optimizer.status != "running" or optimizer.n_iterations >= most
+        return optimizer is not None and (
+            optimizer.status != "running"
+            or optimizer.n_iterations >= self.settings.conditional_iterations
+        )
 
     def _grammar_trainer(self, data: Trees) -> Trainer[Any]:
         return self.settings.base.trainer(None, data, make_engine=self.make_engine)
 
     def _round(self) -> None:
-        assert self._base is not None
         base = self._base
+        assert base is not None
         base.on_iteration = lambda _, phase, i, value: self.report(0, phase, i, value)
         more = base.step()
         self.value = base.value
         if not more:
-            self._grammar = base.parameters()
-            self._base = None
+            self._grammar, self._base = base.parameters(), None
 
     def _gather(self) -> FragmentStatistics:
         if self._statistics is None:
@@ -241,10 +345,9 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         return self._statistics
 
     def _estimate(self) -> None:
-        settings = self.settings
-        statistics = self._gather()
+        settings, statistics = self.settings, self._gather()
         if self._dual is None:
-            self._dual = self._new_dual(statistics)
+            self._dual = self._new_dual()
         dual = self._dual
         for _ in range(PASSES):
             more = dual.n_iterations < settings.max_iterations and dual.step()
@@ -256,9 +359,9 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
                 self._dual = self._statistics = None
                 break
 
-    def _new_dual(self, statistics: FragmentStatistics) -> DualCoordinateDescent:
+    def _new_dual(self) -> DualCoordinateDescent:
         settings = self.settings
-        return statistics.optimizer(
+        return self._gather().optimizer(
             settings.l2,
             scaling=settings.scaling,
             tolerance=settings.tolerance,
@@ -266,7 +369,7 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         )
 
     def _make_forests(self, folds: int) -> None:
-        """Those of so many folds that are not there yet."""
+        """Parse the first `folds` folds, except those that have been parsed."""
         if not self._trees:
             self._trees = [to_tree(self._data, number) for number in range(self._data.n_trees)]
             self._words = words_of(self._data)
@@ -329,7 +432,7 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
                 break
 
     def close(self) -> None:
-        """Let go of what only training needs."""
+        """Free what only training needs."""
         self._statistics, self._trees, self._words = None, [], []
         if self._objective is not None:
             self._objective.close()
@@ -337,12 +440,17 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
 
     # --- state --------------------------------------------------------------------------------
     def state(self) -> dict[str, Any]:
-        """Counts, expectations and forests are no part of it: they are made again."""
+        """Return the state, without statistics and forests, which are computed again."""
+        parts = {
+            "base": self._base,
+            "grammar": self._grammar,
+            "dual": self._dual,
+            "optimizer": self._optimizer,
+        }
         return {
-            "base": _nested(self._base),
-            "grammar": _nested(self._grammar),
-            "dual": _nested(self._dual),
-            "optimizer": _nested(self._optimizer),
+            name: None if part is None else serialization.nested(part.to_bytes())
+            for name, part in parts.items()
+        } | {
             "weights": None if self._weights is None else self._weights.values,
             "estimated": self._estimated,
             "n_forests": self._n_forests,
@@ -362,7 +470,7 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         else:
             self._grammar, self._base = LatentGrammar.from_bytes(grammar), None
         if dual is not None:
-            new = self._new_dual(self._gather()).objective
+            new = self._new_dual().objective
             self._dual = DualCoordinateDescent.from_bytes(dual, new.counts, new.expectations)
         if state["weights"] is not None:
             self._weights = self._gather().weights.with_weights(state["weights"])
@@ -372,7 +480,3 @@ class MEstimatedGrammarTrainer(TreebankTrainer[MEstimatedGrammarSettings]):
         self._estimated = serialization.flag(state["estimated"])
         self._n_forests = int(state["n_forests"])
         return None
-
-
-def _nested(part: Any) -> Any:
-    return None if part is None else serialization.nested(part.to_bytes())

@@ -1,16 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
 """Kernel of linear scores of symbols over spans: hashed features, sums of weights, AdaGrad with L1.
 
-The weight of a feature of a span with a symbol stands at a place of one vector that is a hash of
-both (Weinberger et al. 2009). A word's symbols are read from a table of attributes; a template
-mixes those at some positions, relative to the first or the last word of the span, into one key.
+The weight of a feature and the symbol over its span is at a place in one vector that is a hash of
+both (Weinberger et al. 2009). A template mixes the attributes of words at some positions, relative
+to the first or the last word of the span, to one key.
 
-AdaGrad is that of Duchi, Hazan & Singer (2011), composite mirror descent with an L1 penalty, their
-section 5.1: with H = epsilon + sqrt(sum of squared gradients), a weight moves by - rate g / H and
-then towards 0 by rate l1 / H. Where there is no gradient H stays, so that the penalty of many steps
-is caught up with in one when a weight is next looked at; `rates` has the sums of the rates before
-each step. The table of a weight has four numbers side by side: the weight, the sum of squared
-gradients, the gradient of the present step, and the step up to which the penalty is in the weight.
+AdaGrad with an L1 penalty is composite mirror descent (Duchi, Hazan & Singer 2011, section 5.1):
+with H = epsilon + sqrt(sum of squared gradients), a weight moves by - rate g / H and then towards 0
+by rate l1 / H. H does not change without a gradient, so the penalties of many steps are applied at
+once when the weight is next read; `rates` has the sum of the rates before each step. A row of the
+table has four numbers: the weight, the sum of squared gradients, the gradient of the present step,
+and the step up to which the penalty has been applied.
 """
 
 from libc.math cimport NAN, fabs, sqrt
@@ -25,23 +25,27 @@ ctypedef fused real:
     double
 
 cdef enum:
-    LENGTH = -1  # codes of terms that are no attribute of a word
+    LENGTH = -1  # codes of terms that are not attributes of a word
     SHAPE = -2
-    MOST_RUNS = 8  # of the shape of a span; longer ones have none
+    MOST_RUNS = 8  # in the shape of a span
     FIELDS = 4  # of the table
 
 LENGTH_TERM, SHAPE_TERM = <int>LENGTH, <int>SHAPE
 
 
 cdef class SpanHasher:
-    """The places of the weights of a span's features, as described in `span_features`.
+    """Hashes the features of spans to places, see `features`.
 
-    seeds: uint64 (n), of the templates, those of tags after those of spans. n_span: number of the
-    latter. starts: int32 (n + 1), where the terms of each begin. terms: int32 (m, 3): the column of
-    an attribute, or a code; 0 for a position relative to the first word and 1 for the last; how
-    many words further right. lengths: int32, ascending, the greatest length of each class but the
-    last. shape_column: the attribute of which the shape of a span is made. symbols: uint64, hashes
-    of the symbols; n_tags: so many of them are tags. bits: binary logarithm of the number of places.
+    seeds: uint64 (n), hashes of the templates, those of spans first.
+    n_span: number of templates of spans.
+    starts: int32 (n + 1), the first term of each template.
+    terms: int32 (m, 3), the column of an attribute, or a code; 0 for a position relative to the
+    first word and 1 for the last; the offset to the right.
+    lengths: int32, ascending, the greatest length of each class but the last.
+    shape_column: the attribute that makes the shape of a span.
+    symbols: uint64, hashes of the symbols, tags first.
+    n_tags: number of tags.
+    bits: binary logarithm of the number of places.
     """
 
     cdef readonly object arrays
@@ -79,11 +83,12 @@ cdef class SpanHasher:
         self, const uint64_t[:, ::1] words, const int64_t[::1] word_offsets,
         const int32_t[:, ::1] items, const int64_t[::1] item_offsets,
     ):
-        """The places of the weights of each item's features, int32 (n_items, width); -1 for none.
+        """Return the places of each item's features, int32 (n_items, width); -1 for none.
 
-        words: uint64 (n_words, n_columns), the attributes of the words. items: int32 (n_items, 3),
-        symbol, start and end; those over one span should stand together. word_offsets,
-        item_offsets: int64 (s + 1), where those of each sentence begin.
+        words: uint64 (n_words, n_columns), the attributes of the words.
+        items: int32 (n_items, 3), symbol, start and end. Items over the same span should be
+        consecutive, for speed.
+        word_offsets, item_offsets: int64 (s + 1), the first word and item of each sentence.
         """
         cdef Py_ssize_t n_sentences = word_offsets.shape[0] - 1, n_items = items.shape[0]
         cdef Py_ssize_t s, i, t, begin, length, kind, first, n_templates
@@ -138,7 +143,7 @@ cdef class SpanHasher:
         self, const uint64_t[:, ::1] words, Py_ssize_t begin, Py_ssize_t length, Py_ssize_t start,
         Py_ssize_t end, Py_ssize_t template, uint64_t* key,
     ) noexcept nogil:
-        """The key of a template at a span; returns whether it has one."""
+        """Compute the key of a template at a span; return whether it has one."""
         cdef Py_ssize_t j, k, at
         cdef int32_t column
         cdef uint64_t state = self.seeds[template], value, previous
@@ -161,7 +166,7 @@ cdef class SpanHasher:
             else:
                 at = end - 1 if self.terms[j, 1] else start
                 at += self.terms[j, 2]
-                # Outside of the sentence there is one symbol for each distance.
+                # Outside the sentence there is a symbol for each distance.
                 if at < 0:
                     value = mix(<uint64_t>at)
                 elif at >= length:
@@ -174,7 +179,7 @@ cdef class SpanHasher:
 
 
 def sums(const int32_t[:, ::1] places, const real[::1] weights):
-    """The sum of the weights at the places of each row, float64 (n). Places below 0 have none."""
+    """Return the sum of the weights at the places of each row, float64 (n); -1 is no place."""
     cdef Py_ssize_t i, t
     cdef double total
     _check_places(places, weights.shape[0])
@@ -191,7 +196,7 @@ def sums(const int32_t[:, ::1] places, const real[::1] weights):
 
 
 def scattered(const int32_t[:, ::1] places, const double[::1] values, Py_ssize_t size):
-    """The opposite of `sums`: at each place the sum of the values of its rows, float64 (size)."""
+    """Return the sum of the values of the rows with each place, float64 (size)."""
     cdef Py_ssize_t i, t
     _check_places(places, size)
     if values.shape[0] != places.shape[0]:
@@ -214,7 +219,7 @@ def scattered(const int32_t[:, ::1] places, const double[::1] values, Py_ssize_t
 cdef inline double current(
     const float* slot, const double* rates, Py_ssize_t now, double l1, double epsilon
 ) noexcept nogil:
-    """A weight with the penalty of the steps since it was last changed; NaN for a wrong step."""
+    """Apply the penalty of the steps since the last change; NaN for an invalid step."""
     cdef double weight = slot[0], penalty
     if weight == 0.0:
         return 0.0
@@ -229,7 +234,7 @@ cdef inline double current(
 def current_weights(
     const float[:, ::1] table, const double[::1] rates, double l1, double epsilon
 ):
-    """All weights as they are after len(rates) - 1 steps, float32 (n)."""
+    """Return all weights after len(rates) - 1 steps, float32 (n)."""
     cdef Py_ssize_t i, now = rates.shape[0] - 1
     _check_table(table, rates)
     found = np.empty(table.shape[0], dtype=np.float32)
@@ -244,7 +249,7 @@ def current_sums(
     const int32_t[:, ::1] places, const float[:, ::1] table, const double[::1] rates, double l1,
     double epsilon,
 ):
-    """`sums` of the weights as they are after len(rates) - 1 steps."""
+    """Return `sums` of the weights after len(rates) - 1 steps."""
     cdef Py_ssize_t i, t, now = rates.shape[0] - 1
     cdef double total
     _check_table(table, rates)
@@ -266,8 +271,9 @@ def current_sums(
 def accumulate(
     const int32_t[:, ::1] places, const double[::1] gradient, float[:, ::1] table
 ):
-    """Add the gradient of each row to those of its places; returns the places, int32, each once
-    unless its gradient was 0 in between.
+    """Add the gradient of each row to its places in the table; return these places, int32.
+
+    A place is returned once unless its gradient was 0 in between.
     """
     cdef Py_ssize_t i, t, n = 0
     cdef float* slot
@@ -295,9 +301,9 @@ def step(
     const int32_t[::1] touched, float[:, ::1] table, const double[::1] rates, double l1,
     double epsilon,
 ):
-    """Change the weights at some places by their gradients, which become 0.
+    """Update the weights at some places by their gradients, and set these to 0.
 
-    rates: float64 (steps + 1), with the sum of the rates after this step, the last one.
+    rates: float64 (steps + 1); the last is the sum after this step.
     """
     cdef Py_ssize_t i, after = rates.shape[0] - 1
     cdef double rate, weight, width, penalty

@@ -1,14 +1,14 @@
-"""A layer that reads a sentence in both directions: long short-term memory, on NumPy alone.
+"""A bidirectional LSTM layer in NumPy.
 
 Hochreiter & Schmidhuber (1997) with forget gates (Gers et al. 2000), forwards and backwards (Graves
-& Schmidhuber 2005). For each word x, of one direction with the state h of the word before,
+& Schmidhuber 2005). For each word x, with the state h of the previous word in the same direction,
 
     i, f, o = sigmoid(x W + h U + b)    g = tanh(x W + h U + b)
     c = f c + i g                       h = o tanh(c)
 
-(thinc's own layer of this kind has, without torch, gradients that are not those of its output.)
-Both directions and the sentences of a batch go together, long sentences first, so that at each step
-those that are not yet at their end are the first ones, and no padding is computed.
+`thinc.api.LSTM` cannot be used: without torch, its gradients differ from finite differences (as of
+thinc 8.3). Both directions and all sentences of a batch are computed together. Sentences are sorted
+by length, so that those that reach a step come first and there is no padding.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from thinc.api import Model
 
 Floats = NDArray[np.float32]
 
-FORGET_BIAS = 1.0  # of the gates that forget, in the beginning: to keep is the rule
+FORGET_BIAS = 1.0  # initial bias of the forget gates: cells keep their values at first
 
 
 class _Order(NamedTuple):
-    """The words of a batch by their step, at each step long sentences first.
+    """The words of a batch in the order of the steps, at each step long sentences first.
 
-    words: int64 (2, words), of each the number in the batch, in order of the steps forwards and
-    backwards. begins: where each step begins, and the end. before: int64, of each word after the
-    first step, that of the step before.
+    words: int64 (2, n_words), the numbers of the words in the batch, forwards and backwards.
+    begins: the first word of each step, and the end.
+    before: int64, the previous word of each word after the first step, in this order.
     """
 
     words: NDArray[np.int64]
@@ -40,11 +40,12 @@ class _Order(NamedTuple):
 
 
 def bilstm(width: int, n_in: int | None = None, *, seed: int = 0) -> Model:
-    """A layer from the rows of sentences to rows of both directions, one beside the other.
+    """Make a layer from lists of float32 (n_words, n_in) to lists of float32 (n_words, width).
 
-    width: of its output, an even number; n_in: of its input. seed: of its first weights. It takes
-    and gives a list of arrays, float32 (words, n_in) and (words, width), one a sentence. Raises
-    ValueError for an odd width.
+    width: the width of the output, an even number, half for each direction.
+    n_in: the width of the input.
+    seed: of the initial parameters.
+    Raises ValueError for an odd width.
     """
     if width < 2 or width % 2:
         raise ValueError(f"a width of {width}, which is to be even")
@@ -65,7 +66,7 @@ def _initialize(model: Model, X: list[Floats] | None = None, Y: Any = None) -> M
     rng = np.random.default_rng(model.attrs["seed"])
 
     def uniform(n: int) -> Floats:
-        # Each gate by itself (Glorot & Bengio 2010).
+        # As for a separate matrix for each gate (Glorot & Bengio 2010).
         most = np.sqrt(6.0 / (n + half))
         return rng.uniform(-most, most, (2, n, 4 * half)).astype(np.float32)
 
@@ -87,11 +88,12 @@ def _forward(
     gates = inputs @ W
     gates += b[:, None]
     states, cells, squashed = _run(gates, U, order.begins)
+    half = U.shape[1]
+    halves = slice(half), slice(half, 2 * half)  # of the columns of the output
 
     def backprop(gradients: list[Floats]) -> list[Floats]:
-        half = U.shape[1]
         d_out = _joined(gradients, 2 * half)
-        d_states = np.stack([d_out[words, way] for words, way in _ways(order, half)])
+        d_states = np.stack([d_out[order.words[k], halves[k]] for k in (0, 1)])
         d_gates = _run_back(d_states, gates, cells, squashed, U, order.begins)
         d_later, before = d_gates[:, order.begins[1] :], states[:, order.before]
         model.inc_grad("W", inputs.transpose(0, 2, 1) @ d_gates)
@@ -103,16 +105,10 @@ def _forward(
         d_joined[order.words[1]] += d_inputs[1]
         return _split(d_joined, lengths)
 
-    half = U.shape[1]
     out = np.empty((states.shape[1], 2 * half), dtype=states.dtype)
-    for (words, way), own in zip(_ways(order, half), states, strict=True):
-        out[words, way] = own
+    for k in (0, 1):
+        out[order.words[k], halves[k]] = states[k]
     return _split(out, lengths), backprop
-
-
-def _ways(order: _Order, half: int) -> list[tuple[NDArray[np.int64], slice]]:
-    """Of both directions, the order of the words and their columns of the output."""
-    return [(order.words[0], slice(half)), (order.words[1], slice(half, 2 * half))]
 
 
 def _joined(rows: list[Floats], width: int) -> Floats:
@@ -126,7 +122,7 @@ def _split(rows: Floats, lengths: NDArray[np.int64]) -> list[Floats]:
 def _order(lengths: NDArray[np.int64]) -> _Order:
     long_first = np.argsort(-lengths, kind="stable")
     ends = np.cumsum(lengths)[long_first]
-    # One step at least, so that there is a first one.
+    # At least one step, even without words.
     numbers = np.arange(lengths.max(initial=1))
     going = (lengths > numbers[:, None]).sum(axis=1)
     begins = np.cumsum(going) - going
@@ -142,9 +138,9 @@ def _order(lengths: NDArray[np.int64]) -> _Order:
 
 
 def _run(gates: Floats, U: Floats, begins: list[int]) -> tuple[Floats, Floats, Floats]:
-    """h, c and tanh(c) of all words, in order of their steps: each float32 (2, words, half).
+    """Return h, c and tanh(c) of all words in the order of steps, each float32 (2, n_words, half).
 
-    gates: x W + b, float32 (2, words, 4 half); the gates i, f, o, g take their place.
+    gates: x W + b, float32 (2, n_words, 4 half); overwritten by the gates i, f, o, g.
     """
     half = U.shape[1]
     states, cells, squashed = np.empty((3, *gates.shape[:2], half), dtype=gates.dtype)
@@ -178,9 +174,9 @@ def _run_back(
     U: Floats,
     begins: list[int],
 ) -> Floats:
-    """The gradient at x W + h U + b of all words, float32 (2, words, 4 half).
+    """Return the gradient with respect to x W + h U + b, float32 (2, n_words, 4 half).
 
-    d_states: that at h, which is overwritten.
+    d_states: the gradient with respect to h; overwritten.
     """
     half = U.shape[1]
     d_gates = np.empty_like(gates)

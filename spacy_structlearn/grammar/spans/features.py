@@ -1,19 +1,20 @@
-"""Scores of symbols over spans that are linear in features of the words at the ends of the span.
+"""Scores of symbols over spans that are linear in features of the words around each span.
 
-Hall, Durrett & Klein (2014), "Less grammar, more features", section 5: a span is described by the
-words, suffixes and shapes at both ends, inside and outside, by its length and by the shape of the
-whole; each of these together with the symbol over it is a feature. As in Petrov & Klein (2008),
-"Sparse multi-scale grammars", section 3, an L1 penalty keeps few of the weights. Features at the
-split of a binary production are not among them, since what is scored is a symbol over a span.
+Hall, Durrett & Klein (2014), "Less grammar, more features", section 5: the features of a span are
+the words, suffixes and shapes at both of its ends, inside and outside, its length and its overall
+shape, each together with the symbol over the span. There are no features at the split of a binary
+production, since only symbols over spans are scored. As in Petrov & Klein (2008), "Sparse
+multi-scale grammars", section 3, an L1 penalty makes most weights zero.
 
-A feature has no name, only a place in one vector of weights, a hash of its template, of the symbols
-of its words and of the symbol over the span, so that a model holds no words, not even those it
-knows: these are hashes too. The hashes are part of the model format and must never change.
+A feature is a place in one vector of weights: a hash of its template, the attributes of its words
+and the symbol over the span. A model contains no words; known words are hashes, too. The hashes are
+part of the model format and must never change.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -23,13 +24,7 @@ from numpy.typing import NDArray
 from ...errors import StructlearnError
 from ...learning.stored import Stored
 from ..chart.hypergraph import Floats, Hypergraphs
-from ..latent.model import (
-    STORAGES,
-    Entries,
-    check_storage,
-    from_signed,
-    signed,
-)
+from ..latent.model import STORAGES, Entries, check_storage, from_signed, signed
 from ..treebank.symbols import Symbols, cumulative
 from . import _features as _span_features
 from .settings import SpanFeaturesSettings
@@ -65,7 +60,7 @@ SPAN_TEMPLATES: tuple[str, ...] = (
     "TAG[before]|TAG[first]",
     "TAG[last]|TAG[after]",
 )
-"""The features of a span in Hall, Durrett & Klein (2014), but for those of its split, and tags."""
+"""The features of a span in Hall, Durrett & Klein (2014), without those of its split, and tags."""
 
 TAG_TEMPLATES: tuple[str, ...] = (
     "WORD[0]",
@@ -80,7 +75,7 @@ TAG_TEMPLATES: tuple[str, ...] = (
     "WORD[-1]|WORD[0]",
     "WORD[0]|WORD[1]",
 )
-"""Features of a word and its neighbours for the tag above it."""
+"""Features of a word and its neighbours, for its tag."""
 
 LENGTHS = (1, 2, 3, 4, 5, 7, 10, 15, 25, 40)
 """The greatest length of each class of lengths but the last."""
@@ -89,22 +84,29 @@ _BIAS, _TAG = "bias", "TAG"
 _ATTRIBUTE = rf"{WORD_ATTRIBUTE}|{_TAG}"
 _SPAN_TERM = re.compile(rf"({_ATTRIBUTE})\[(first|last|before|after)([+-][1-9]\d?)?\]")
 _TAG_TERM = re.compile(rf"({_ATTRIBUTE})\[(0|-?[1-9]\d?)\]")
-# Each name's end of the span, and how many words further right it is.
+# The end of the span (0: first, 1: last) and the offset to the right of each position.
 _POSITIONS = {"first": (0, 0), "last": (1, 0), "before": (0, -1), "after": (1, 1)}
 
 
 class SpanTemplates:
     """Templates of the features of spans and of tags.
 
-    spans: texts like "WORD[first]|SUFFIX3[after]", "LENGTH" or "bias". A term is an attribute of a
-    word at "first", "last", "before" or "after" the span, or so many words further: "WORD[last-1]".
-    Attributes are WORD (for rare words their SHAPE and SUFFIX3), SUFFIX1 to SUFFIX9 and PREFIX1 to
-    PREFIX9 (lower case, digits as 0), SHAPE, and TAG, the likeliest one by the grammar. LENGTH is
-    the class of the length of the span, see `LENGTHS`, SPAN its shape: a letter for each run of
-    words that begin with a capital, with another letter or with a digit, and each mark; spans of
-    more than 8 runs have none. tags: positions count from the word: "WORD[-1]". Outside of the
-    sentence stands a symbol of its own at each distance.
-    Raises StructlearnError for a template that is malformed or given twice.
+    spans: texts such as "WORD[first]|SUFFIX3[after]", "LENGTH" or "bias". A term is an attribute of
+    the word at a position: "first", "last", "before" or "after", with an offset as in
+    "WORD[last-1]".
+    tags: likewise, with positions relative to the word, as in "WORD[-1]".
+
+    WORD: the word; for rare words their shape and last three letters.
+    SUFFIX1 to SUFFIX9, PREFIX1 to PREFIX9: in lower case with digits as 0.
+    SHAPE: the shape of the word.
+    TAG: the likeliest tag by the grammar.
+    LENGTH: the length class of the span, see `LENGTHS`.
+    SPAN: the shape of the span, with a symbol for each run of words whose first characters are of
+    one class (capital, other letter, digit, or the character itself). Spans of more than 8 runs
+    have no such feature.
+
+    Positions outside the sentence have a symbol for each distance.
+    Raises StructlearnError for templates that are malformed or duplicates.
     """
 
     def __init__(self, spans: Iterable[str], tags: Iterable[str]):
@@ -114,21 +116,21 @@ class SpanTemplates:
             *(_parsed(text, "tag") for text in self.tags),
         ]
         for texts in (self.spans, self.tags):
-            for i, text in enumerate(texts):
-                if text in texts[:i]:
+            for text, count in Counter(texts).items():
+                if count > 1:
                     raise StructlearnError("SL431", text=text)
         names = [name for terms in self._terms for name, _, _ in terms if isinstance(name, str)]
         self.attributes: tuple[str, ...] = tuple(dict.fromkeys([CLASS, *names]))
 
     @classmethod
     def of(cls, settings: SpanFeaturesSettings) -> SpanTemplates:
-        """The templates of the settings, or the usual ones if there are none."""
+        """Return the templates of the settings, or the default ones."""
         spans = SPAN_TEMPLATES if settings.templates is None else settings.templates
         tags = TAG_TEMPLATES if settings.tag_templates is None else settings.tag_templates
         return cls(spans, tags)
 
     def hasher(self, n_tags: int, n_symbols: int, bits: int) -> _span_features.SpanHasher:
-        """What finds the places of features. bits: binary logarithm of the number of places."""
+        """Make the kernel that hashes features. bits: binary logarithm of the number of weights."""
         texts = [*(f"span:{text}" for text in self.spans), *(f"tag:{text}" for text in self.tags)]
         columns = {name: i for i, name in enumerate(self.attributes)}
         terms = [
@@ -150,7 +152,7 @@ class SpanTemplates:
 
 
 def _parsed(text: str, kind: str) -> list[tuple[str | int, int, int]]:
-    """The terms of a template: attribute or code, end of the span, and offset from there."""
+    """Parse a template to terms of an attribute or code, an end of the span, and an offset."""
     terms: list[tuple[str | int, int, int]] = []
     whole = {"LENGTH": _span_features.LENGTH_TERM, "SPAN": _span_features.SHAPE_TERM}
     for term in [] if text == _BIAS else str(text).split("|"):
@@ -169,12 +171,15 @@ def _parsed(text: str, kind: str) -> list[tuple[str | int, int, int]]:
 
 
 class SpanWeights(Stored):
-    """What is learned: the weights other than zero, and which words are known.
+    """The parameters: sparse weights, and hashes of the known words.
 
-    spans, tags: templates. n_tags, n_symbols: of the symbols that are scored, tags first. buckets:
-    number of weights. vocabulary: uint64, ascending, hashes of the known words. entries: weights
-    other than zero, either sign. storage: how they are written; see `LatentGrammar`.
-    Raises ValueError if the parts do not fit together, and StructlearnError as `SpanTemplates`.
+    spans, tags: the templates.
+    n_tags, n_symbols: numbers of tags and of symbols, tags first.
+    buckets: number of weights.
+    vocabulary: uint64, ascending, hashes of the known words.
+    entries: the weights other than zero.
+    storage: how weights are stored; see `LatentGrammar`.
+    Raises ValueError if the parts do not fit together, StructlearnError as `SpanTemplates` does.
     """
 
     kind = "span_weights"
@@ -207,7 +212,7 @@ class SpanWeights(Stored):
         sentences: Iterable[Sequence[str]],
         symbols: Symbols,
     ) -> SpanWeights:
-        """Weights of zero. sentences: the words of the training data, of which it knows some."""
+        """Return weights of zero. sentences: the words of the training data."""
         templates = SpanTemplates.of(settings)
         return cls(
             templates.spans,
@@ -221,25 +226,25 @@ class SpanWeights(Stored):
 
     @property
     def n_weights(self) -> int:
-        """Number of weights other than zero."""
+        """The number of weights other than zero."""
         return len(self.entries.places)
 
     def dense(self) -> NDArray[np.float32]:
-        """All weights, float32 (buckets)."""
-        full = np.zeros(self.buckets, dtype=np.float32)
-        full[self.entries.places] = self.entries.values
-        return full
+        """Return all weights, float32 (buckets)."""
+        weights = np.zeros(self.buckets, dtype=np.float32)
+        weights[self.entries.places] = self.entries.values
+        return weights
 
     def with_weights(self, weights: NDArray[np.floating]) -> SpanWeights:
-        """The same with other weights, (buckets)."""
+        """Return a copy with other weights, (buckets)."""
         return self.replaced(entries=Entries.of(np.asarray(weights, dtype=np.float32)))
 
     def without_words(self, words: Iterable[str]) -> SpanWeights:
-        """Weights that do not know these words, which are then judged as rare ones."""
+        """Return a copy to which these words are unknown."""
         return self.replaced(vocabulary=without(self.vocabulary, words))
 
     def compact(self, threshold: float = 1e-2, storage: str = "float16") -> SpanWeights:
-        """Fewer and rounder weights: those below the threshold in magnitude become zero.
+        """Round the weights as `storage` does, and set those below `threshold` in magnitude to 0.
 
         Raises StructlearnError for an unknown storage.
         """
@@ -275,19 +280,16 @@ class SpanWeights(Stored):
             return "hashes of words that are not ascending"
         places, values = self.entries
         if places.shape != values.shape or places.ndim != 1 or not np.isfinite(values).all():
-            return "weights that are no numbers, or in no places"
+            return "weights that are not finite, or in no places"
         if len(places) and not (
             (np.diff(places) > 0).all() and places[0] >= 0 and places[-1] < self.buckets
         ):
-            return "weights in places that are none"
+            return "weights in places out of range"
         return None
 
 
 class Featurizer:
-    """From words and items to the places of weights, for one set of `SpanWeights`.
-
-    Several threads may ask.
-    """
+    """Finds the weights of the features of items, for one set of `SpanWeights`; thread-safe."""
 
     def __init__(self, weights: SpanWeights):
         templates = weights.templates
@@ -296,14 +298,15 @@ class Featurizer:
         bits = weights.buckets.bit_length() - 1
         self._hasher = templates.hasher(weights.n_tags, weights.n_symbols, bits)
         self._n_tags = weights.n_tags
-        # The last one is of words without a tag, in forests that have lost it.
+        # The last one is for words whose tags have been pruned from the forest.
         tags = [*range(weights.n_tags), -1]
         self._tags = np.array([hash_of(f"{_TAG}={tag}") for tag in tags], dtype=np.uint64)
 
     def places(self, sentences: Sentences, graphs: Hypergraphs) -> NDArray[np.int32]:
-        """Of each item the places of the weights of its features, int32 (I, n); -1 for none.
+        """Return the places of the weights of each item's features, int32 (I, n); -1 for none.
 
-        sentences: the words of each. Raises ValueError if the forests are not theirs.
+        sentences: the words of the sentences of `graphs`.
+        Raises ValueError if their lengths differ.
         """
         offsets = cumulative(np.array([len(sentence) for sentence in sentences], dtype=np.int64))
         if not np.array_equal(np.diff(offsets), graphs.n_words):
@@ -311,7 +314,6 @@ class Featurizer:
         items = np.ascontiguousarray(graphs.items, dtype=np.int32)
         words = self._words.hashes(sentences)
         if _TAG in self._attributes:
-            # The symbols of words are kept, and those of their tags are of this sentence.
             words[:, self._attributes.index(_TAG)] = self._tags[
                 likeliest_tags(graphs, self._n_tags)
             ]
@@ -319,29 +321,30 @@ class Featurizer:
 
 
 def likeliest_tags(graphs: Hypergraphs, n_tags: int) -> NDArray[np.int64]:
-    """The tag of each word that has the highest posterior by the grammar, int64 (n_words).
+    """Return the tag of each word with the highest posterior by the grammar, int64 (n_words).
 
-    n_tags: number of tags among the symbols. A word without any has -1.
+    n_tags: number of tags among the symbols.
+    The tag is -1 for a word without tags.
     """
-    # Without edges nothing is known of any tag.
     posteriors = graphs.inside_outside(graphs.scores)[1] if len(graphs.scores) else graphs.scores
     offsets = cumulative(graphs.n_words)
     sentence = graphs.item_sentences
     symbol, start, _ = graphs.items.T
-    own = np.flatnonzero(symbol < n_tags)
-    word = offsets[sentence[own]] + start[own]
-    order = np.lexsort((graphs.item_posteriors(posteriors)[own], word))
-    found = np.full(int(offsets[-1]), -1, dtype=np.int64)
-    # Of several values for one place the last one stays.
-    found[word[order]] = symbol[own[order]]
-    return found
+    items = np.flatnonzero(symbol < n_tags)
+    word = offsets[sentence[items]] + start[items]
+    order = np.lexsort((graphs.item_posteriors(posteriors)[items], word))
+    tags = np.full(int(offsets[-1]), -1, dtype=np.int64)
+    # The last assignment to a place wins: that of the highest posterior.
+    tags[word[order]] = symbol[items[order]]
+    return tags
 
 
 class LinearScorer:
-    """Scores by `SpanWeights`, and their training.
+    """Scores items by `SpanWeights` and trains these by AdaGrad.
 
-    weights: with which it begins. features: how to train them; None: only to score with them.
-    support: bool (buckets), which weights may be other than zero; None: all.
+    weights: the initial weights.
+    features: settings of the training.
+    support: bool (buckets), the weights that may differ from zero; None: all.
     """
 
     def __init__(
@@ -355,7 +358,7 @@ class LinearScorer:
         self._support = support
         self._featurizer = Featurizer(weights)
         self._dense = weights.dense()
-        # In training: see `_span_features`, and the sums of the rates before and after each step.
+        # In training: the table of `_features`, and the sum of the rates before each step.
         self._table: NDArray[np.float32] | None = None
         self._rates = np.zeros(1)
         self._n_steps = 0
@@ -363,22 +366,22 @@ class LinearScorer:
 
     @property
     def weights(self) -> SpanWeights:
-        """The present weights."""
+        """The current weights."""
         if self._table is None:
             return self._model
-        found = _span_features.current_weights(self._table, *self._schedule())
-        return self._model.with_weights(found)
+        weights = _span_features.current_weights(self._table, *self._schedule())
+        return self._model.with_weights(weights)
 
     def scores(
         self, sentences: Sentences, tokens: Sequence[Any] | None, graphs: Hypergraphs
     ) -> Floats:
-        """The score of each item, float64 (I). tokens: not looked at."""
+        """Return the score of each item, float64 (I). tokens: not used."""
         return self._sums(self._places(sentences, graphs))
 
     def begin_update(
         self, sentences: Sentences, tokens: Sequence[Any] | None, graphs: Hypergraphs
     ) -> tuple[Floats, Callable[[Floats], None]]:
-        """`scores`, and what adds the gradient of a loss in respect of them, float64 (I)."""
+        """Return scores, and a function that takes the gradient of the loss, float64 (I)."""
         if self._table is None:
             self._table = np.zeros((self._model.buckets, 4), dtype=np.float32)
             self._table[:, 0] = self._dense
@@ -392,7 +395,7 @@ class LinearScorer:
         return self._sums(places), backprop
 
     def finish_update(self, learn_rate_factor: float = 1.0) -> None:
-        """One step by the gradients that came since the last one; the rate is times the factor."""
+        """Do one step of AdaGrad. learn_rate_factor: multiplies the learning rate."""
         if self._table is None:
             return
         n = self._n_steps
@@ -406,7 +409,7 @@ class LinearScorer:
         self._touched = []
 
     def state(self) -> dict[str, Any]:
-        """Weights and what AdaGrad knows of them, between two steps; for `load`."""
+        """Return the weights and the state of AdaGrad between two steps."""
         if self._table is None:
             return {}
         places = np.flatnonzero((self._table != 0).any(axis=1))
@@ -417,7 +420,7 @@ class LinearScorer:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from a `state`. Raises ValueError, TypeError or LookupError if it is none."""
+        """Continue from a `state`. Raises ValueError, TypeError or LookupError if it is invalid."""
         self._touched = []
         if not state:
             self._table, self._n_steps = None, 0

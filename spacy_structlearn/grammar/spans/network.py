@@ -1,20 +1,20 @@
 """A small network that scores symbols over spans: the layers of a neural CRF over trees.
 
-Durrett & Klein (2015), "Neural CRF parsing", and Stern, Andreas & Klein (2017): a symbol over a
-span is scored from vectors of the words at both ends, inside and outside, by one hidden layer, and
-a tag from that of its word. A word is the row that other layers give for it and the posteriors of
-its tags by the grammar, which are inputs only. What is linear in the words is computed once a word,
-and the hidden layer once for each span that the forests have.
+Durrett & Klein (2015), "Neural CRF parsing", and Stern, Andreas & Klein (2017): one hidden layer
+scores the symbols over a span from vectors of the words at both of its ends, inside and outside; a
+tag is scored from the vector of its word. The vector of a word is the row that other layers give
+for it and the posteriors of its tags by the grammar, which are inputs without a gradient. Linear
+functions of words are computed once per word, the hidden layer once per span of the forests.
 
-The last layers begin with zeros, so that the trees are those of the grammar until something is
-learned.
+The output layers start with zeros, so that an untrained network leaves the trees of the grammar as
+they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
 
@@ -34,7 +34,7 @@ from thinc.types import Floats1d, Floats2d
 from ... import serialization
 from ...errors import StructlearnError
 from ..chart.hypergraph import Floats, Hypergraphs
-from ..treebank.symbols import Symbols
+from ..treebank.symbols import Symbols, cumulative
 from . import features as span_features
 from .settings import NeuralGrammarSettings, SpanScoreSettings
 
@@ -42,8 +42,8 @@ InT = tuple[list[Floats2d], Hypergraphs]
 
 # The first length of each class but the first, in words.
 LENGTHS = tuple(longest + 1 for longest in span_features.LENGTHS)
-# The words that a span is scored by, as blocks of the columns of "W_span": the one before it, its
-# first and last, the one after it, and the mean of those in it.
+# The words that score a span, as blocks of the columns of "W_span": the word before it, its last
+# and first word, the word after it, and the mean of its words.
 BEFORE, LAST, FIRST, AFTER, MEAN = range(5)
 
 
@@ -56,17 +56,20 @@ def span_scorer(
     n_symbols: int | None = None,
     dropout: float = 0.0,
 ) -> Model[InT, Floats1d]:
-    """A layer that gives a score for each item of forests, in nats.
+    """Make a layer that scores each item of forests, in nats.
 
-    Its input are rows, for each sentence an array of a row a word, and the forests. With x a word's
-    row and posteriors, the span from word i to word j, exclusive, and its symbol X have the score
+    Its input is an array for each sentence, with a row for each word, and the forests. With x the
+    row and the tag posteriors of a word, the symbol X over the words i to j (exclusive) scores
 
         h = relu(A x[i] + B x[j-1] + C x[i-1] + D x[j] + E mean(x[i:j]) + length(j - i) + b)
         s(X, i, j) = (W h)_X + b_X        s(T, i) = (U x[i])_T for tags
 
-    Before the first word and after the last one stand trained rows.
-    hidden_width: of h. width: of the rows. n_tags, n_symbols: of the grammar. What is None is known
-    when the layer is initialized. dropout: of h, in training.
+    There are trained rows for the outside of the sentence.
+
+    hidden_width: the width of h.
+    width: the width of the rows. This and the next two may be set before initialization.
+    n_tags, n_symbols: the numbers of symbols of the grammar.
+    dropout: the dropout rate of h.
     """
     return Model(
         "span_scorer",
@@ -104,36 +107,40 @@ def _initialize(model: Model[InT, Floats1d], X: Any = None, Y: Any = None) -> No
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the items of some forests are in the text of their sentences, put end to end.
+    """Where the items of forests are in their sentences.
 
-    There is a boundary before and after each word: one more than words in each sentence, and with
-    a word more at both its ends it stands between two. words: int64 (n), among these padded words.
-    left, right: int64 (n_boundaries), padded words too. sentences: int64 (s + 1), the first
-    boundary of each sentence. starts, ends: int32 (c), the boundaries of each span; widths: (c), in
-    words, and lengths: int32 (c), their classes. phrases: int64 (p), those of the items that are
-    phrases, with their spans (0 to c) and symbols (0 for the first phrase); tags: int64 (t), those
-    that are tags, with their words and symbols.
+    A sentence of n words has n + 1 boundaries. It is padded by a word at both ends, so that each
+    boundary is between two words.
+
+    sentences: the first boundary of each sentence, and the end, as a list.
+    words: int64 (n_words), the number of each word among the padded ones.
+    left: int64 (n_boundaries), the padded word to the left of each boundary.
+    starts, ends: int32 (n_spans), the boundaries of the spans of phrases.
+    lengths: int32 (n_spans), the length classes of these spans.
+    phrases: int64 (p), the items that are phrases.
+    span_of, phrase_symbols: int64 (p), the span and symbol of each phrase, symbols from 0.
+    tags: int64 (t), the items that are tags.
+    word_of, tag_symbols: int64 (t), the word and symbol of each tag.
     """
 
-    n_words: int
-    words: NDArray[np.int64]
-    left: NDArray[np.int64]
-    sentences: NDArray[np.int64]
-    starts: NDArray[np.int32]
-    ends: NDArray[np.int32]
-    lengths: NDArray[np.int32]
-    phrases: NDArray[np.int64]
-    span_of: NDArray[np.int64]
-    phrase_symbols: NDArray[np.int64]
-    tags: NDArray[np.int64]
-    word_of: NDArray[np.int64]
-    tag_symbols: NDArray[np.int64]
+    sentences: list[int]
+    words: Any
+    left: Any
+    starts: Any
+    ends: Any
+    lengths: Any
+    phrases: Any
+    span_of: Any
+    phrase_symbols: Any
+    tags: Any
+    word_of: Any
+    tag_symbols: Any
 
     @classmethod
-    def of(cls, graphs: Hypergraphs, n_tags: int) -> _Places:
+    def of(cls, graphs: Hypergraphs, n_tags: int, ops: Ops) -> _Places:
         n_words = graphs.n_words.astype(np.int64)
         sentence = np.arange(len(graphs))
-        boundaries = np.concatenate([np.zeros(1, np.int64), np.cumsum(n_words + 1)])
+        boundaries = cumulative(n_words + 1)
         of_word = np.repeat(sentence, n_words)
         symbol, start, end = graphs.items.astype(np.int64).T
         of_item = graphs.item_sentences
@@ -143,11 +150,9 @@ class _Places:
         n = int(boundaries[-1]) + 1
         spans, span_of = np.unique(start[phrases] * n + end[phrases], return_inverse=True)
         starts, ends = spans // n, spans % n
-        return cls(
-            len(of_word),
+        arrays = (
             np.arange(len(of_word)) + 2 * of_word + 1,
             np.arange(n - 1) + np.repeat(sentence, n_words + 1),
-            boundaries,
             starts.astype(np.int32),
             ends.astype(np.int32),
             np.digitize(ends - starts, LENGTHS).astype(np.int32),
@@ -158,33 +163,17 @@ class _Places:
             start[tags] - of_item[tags],
             symbol[tags],
         )
-
-    @property
-    def right(self) -> NDArray[np.int64]:
-        """See above."""
-        return self.left + 1
-
-    @property
-    def widths(self) -> NDArray[np.int32]:
-        """See above."""
-        return self.ends - self.starts
-
-    def on(self, ops: Ops) -> _Places:
-        """The same on the device of the layer."""
-        arrays = {part.name: getattr(self, part.name) for part in fields(self)}
-        del arrays["n_words"]
-        return replace(self, **{name: ops.asarray(array) for name, array in arrays.items()})
+        return cls(boundaries.tolist(), *map(ops.asarray, arrays))
 
 
-def tag_posteriors(graphs: Hypergraphs, n_tags: int, places: _Places | None = None) -> Floats:
-    """P(tag | words) of each word by the grammar alone: float64 (words of all, n_tags).
-
-    places: of the forests, if they are known.
-    """
-    places = places or _Places.of(graphs, n_tags)
+def tag_posteriors(graphs: Hypergraphs, n_tags: int) -> Floats:
+    """Return P(tag | words) by the grammar alone, float64 (n_words, n_tags)."""
     posteriors = graphs.item_posteriors(graphs.inside_outside(graphs.scores)[1])
-    table = np.zeros((places.n_words, n_tags))
-    table[places.word_of, places.tag_symbols] = posteriors[places.tags]
+    offsets = cumulative(graphs.n_words)
+    tags = np.flatnonzero(graphs.items[:, 0] < n_tags)
+    symbol, start, _ = graphs.items[tags].T
+    table = np.zeros((int(offsets[-1]), n_tags))
+    table[offsets[graphs.item_sentences[tags]] + start, symbol] = posteriors[tags]
     return table
 
 
@@ -192,35 +181,32 @@ def _forward(
     model: Model[InT, Floats1d], inputs: InT, is_train: bool
 ) -> tuple[Floats1d, Callable[[Floats1d], InT]]:
     rows, graphs = inputs
-    ops = model.ops
+    ops, get = model.ops, model.get_param
     hidden, width, n_tags = (model.get_dim(name) for name in ("nH", "nI", "nT"))
     _check(rows, graphs, width, n_tags, model.get_dim("nO"))
-    get = model.get_param
-    at = _Places.of(graphs, n_tags)
-    n_sentences = len(graphs)
     edges = get("edges")
-    posteriors = ops.asarray(tag_posteriors(graphs, n_tags, at), dtype=edges.dtype)
-    at = at.on(ops)
+    at = _Places.of(graphs, n_tags, ops)
+    left, right = at.left, at.left + 1
 
-    # Each word, and what stands before and after each sentence.
-    padded = ops.alloc((at.n_words + 2 * n_sentences, width + n_tags), dtype=edges.dtype)
-    before, after = at.left[at.sentences[:-1]], at.right[at.sentences[1:] - 1]
-    if n_sentences:
+    # The input of each word, padded by what is outside each sentence.
+    padded = ops.alloc((len(at.words) + 2 * len(graphs), width + n_tags), dtype=edges.dtype)
+    before, after = left[at.sentences[:-1]], right[[end - 1 for end in at.sentences[1:]]]
+    if len(graphs):
         padded[at.words, :width] = ops.xp.concatenate(rows)
-        padded[at.words, width:] = posteriors
+        padded[at.words, width:] = ops.asarray(tag_posteriors(graphs, n_tags), dtype=edges.dtype)
         padded[before], padded[after] = edges[0], edges[1]
     parts = ops.gemm(padded, get("W_span"))
     blocks = [slice(i * hidden, (i + 1) * hidden) for i in range(5)]
-    # What a boundary gives to the spans that begin there, and to those that end there.
-    first = parts[at.left, blocks[BEFORE]] + parts[at.right, blocks[FIRST]]
-    last = parts[at.left, blocks[LAST]] + parts[at.right, blocks[AFTER]]
-    # The words before a boundary, added up in each sentence by itself: its scores are the same
-    # whatever the others are.
+    # What a boundary adds to the spans that start there, and to those that end there.
+    first = parts[left, blocks[BEFORE]] + parts[right, blocks[FIRST]]
+    last = parts[left, blocks[LAST]] + parts[right, blocks[AFTER]]
+    # The sum of the words before each boundary. Each sentence has a sum of its own, so that its
+    # scores do not depend on the other sentences.
     sums = ops.alloc(first.shape, dtype=first.dtype)
-    for begin, end in pairwise(at.sentences.tolist()):
-        inside = parts[at.right[begin : end - 1], blocks[MEAN]]
+    for begin, end in pairwise(at.sentences):
+        inside = parts[right[begin : end - 1], blocks[MEAN]]
         sums[begin + 1 : end] = inside.cumsum(axis=0)
-    per_word = ops.asarray(1.0 / at.widths[:, None], dtype=edges.dtype)
+    per_word = ops.asarray(1.0 / (at.ends - at.starts)[:, None], dtype=edges.dtype)
     h = first[at.starts] + last[at.ends] + (sums[at.ends] - sums[at.starts]) * per_word
     h += get("lengths")[at.lengths] + get("b_span")
     relu = ops.relu(h, inplace=True)
@@ -235,6 +221,11 @@ def _forward(
     scores[at.phrases] = phrase[at.span_of, at.phrase_symbols]
     scores[at.tags] = tag[at.word_of, at.tag_symbols]
 
+    def added(n: int, places: Any, rows: Floats2d) -> Floats2d:
+        table = ops.alloc((n, rows.shape[1]), dtype=rows.dtype)
+        ops.scatter_add(table, places, rows)
+        return table
+
     def backprop(d_scores: Floats1d) -> InT:
         d_phrase = ops.alloc(phrase.shape, dtype=edges.dtype)
         d_phrase[at.span_of, at.phrase_symbols] = d_scores[at.phrases]
@@ -248,24 +239,20 @@ def _forward(
             d_h *= mask
         d_h *= relu > 0
         model.inc_grad("b_span", d_h.sum(axis=0))
-        model.inc_grad("lengths", _added(ops, len(LENGTHS) + 1, at.lengths, d_h))
-        d_first = _added(ops, len(first), at.starts, d_h)
-        d_last = _added(ops, len(first), at.ends, d_h)
+        model.inc_grad("lengths", added(len(LENGTHS) + 1, at.lengths, d_h))
+        d_first, d_last = (added(len(left), places, d_h) for places in (at.starts, at.ends))
         d_mean = d_h * per_word
-        d_sums = _added(ops, len(first), at.ends, d_mean)
-        d_sums -= _added(ops, len(first), at.starts, d_mean)
+        d_sums = added(len(left), at.ends, d_mean)
+        d_sums -= added(len(left), at.starts, d_mean)
         d_parts = ops.alloc(parts.shape, dtype=edges.dtype)
-        # No two boundaries have one padded word to their left, nor to their right.
-        for block, word, gradient in (
-            (BEFORE, at.left, d_first),
-            (FIRST, at.right, d_first),
-            (LAST, at.left, d_last),
-            (AFTER, at.right, d_last),
-        ):
-            d_parts[word, blocks[block]] = gradient
-        for begin, end in pairwise(at.sentences.tolist()):
+        # Each padded word is to the left of at most one boundary, and to the right of one.
+        d_parts[left, blocks[BEFORE]] = d_first
+        d_parts[right, blocks[FIRST]] = d_first
+        d_parts[left, blocks[LAST]] = d_last
+        d_parts[right, blocks[AFTER]] = d_last
+        for begin, end in pairwise(at.sentences):
             later = d_sums[begin + 1 : end][::-1].cumsum(axis=0)[::-1]
-            d_parts[at.right[begin : end - 1], blocks[MEAN]] = later
+            d_parts[right[begin : end - 1], blocks[MEAN]] = later
         model.inc_grad("W_span", ops.gemm(padded, d_parts, trans1=True))
         d_padded = ops.gemm(d_parts, get("W_span"), trans2=True)
         d_padded += ops.gemm(d_tag, get("W_tag"), trans2=True)
@@ -273,22 +260,15 @@ def _forward(
         model.inc_grad("edges", ops.xp.stack(ends))
         d_rows = d_padded[at.words, :width]
         counts = np.cumsum(graphs.n_words)[:-1].tolist()
-        return (list(ops.xp.split(d_rows, counts)) if n_sentences else []), graphs
+        return (list(ops.xp.split(d_rows, counts)) if len(graphs) else []), graphs
 
     return cast(Floats1d, scores), backprop
-
-
-def _added(ops: Ops, n: int, places: NDArray[np.int32], rows: Floats2d) -> Floats2d:
-    """(n, width), at each place the sum of the rows that belong there."""
-    table = ops.alloc((n, rows.shape[1]), dtype=rows.dtype)
-    ops.scatter_add(table, ops.asarray(places), rows)
-    return table
 
 
 def _check(
     rows: Sequence[Floats2d], graphs: Hypergraphs, width: int, n_tags: int, n_symbols: int
 ) -> None:
-    """Raise StructlearnError for what is not of the sizes of the layer."""
+    """Raise StructlearnError if the input does not have the sizes of the layer."""
     found, wanted = [row.shape for row in rows], [(n, width) for n in graphs.n_words.tolist()]
     if found != wanted:
         raise StructlearnError("SL438", found=str(found[:5]), wanted=str(wanted[:5]))
@@ -299,35 +279,35 @@ def _check(
 
 # --- the network in training ----------------------------------------------------------------------
 class SpanNetwork:
-    """A scorer of symbols over spans, to be trained: layers that make rows of tokens, and a layer
-    that makes scores of these. See `NetworkScorer` in `span_grammar.py`.
+    """A scorer of symbols over spans and its training; see `training.NetworkScorer`.
 
-    tok2vec: any thinc layers from a list of tokens, a sentence each, to a list of arrays with a row
-    for each word. scorer: a `span_scorer`. Both are changed in place; where they draw random
-    numbers of NumPy, training is deterministic. After it they have the moving averages of their
-    parameters.
+    tok2vec: thinc layers from a list of sentences to a list of arrays with a row for each word.
+    scorer: a `span_scorer`.
+
+    Both are trained in place. Training is deterministic if they draw random numbers from NumPy.
+    Afterwards they have the moving averages of their parameters.
     """
 
     def __init__(self, tok2vec: Model[list[Any], list[Floats2d]], scorer: Model[InT, Floats1d]):
         self.tok2vec = tok2vec
         self.scorer = scorer
-        self._forget()
+        self._begin(NeuralGrammarSettings())
 
-    def _forget(self) -> None:
-        """Leave the training that was under way."""
-        self._settings = NeuralGrammarSettings()
+    def _begin(self, settings: SpanScoreSettings) -> None:
+        """Forget an earlier training."""
+        assert isinstance(settings, NeuralGrammarSettings)
+        self._settings = settings
         self._optimizer: Optimizer | None = None
         self._n_updates = 0
         self._start: dict[str, Any] | None = None
-        self._ops: list[tuple[Model, Ops]] | None = None
+        self._ops: list[tuple[Model, Ops]] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        # Training never travels.
+        # Without the state of a training.
         return {"tok2vec": self.tok2vec, "scorer": self.scorer}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._forget()
+        self.__init__(**state)  # type: ignore[misc]
 
     @property
     def layers(self) -> list[tuple[str, list[str]]]:
@@ -336,7 +316,7 @@ class SpanNetwork:
 
     @property
     def n_parameters(self) -> int:
-        """Numbers in all layers."""
+        """The number of parameters of all layers."""
         return sum(array.size for array in self._parameters().values())
 
     # --- parameters ---------------------------------------------------------------------------
@@ -347,15 +327,15 @@ class SpanNetwork:
         return not any(self.scorer.has_param(n) and self.scorer.get_param(n).any() for n in last)
 
     def fits(self, symbols: Symbols) -> bool:
-        """Whether forests of these symbols can be scored."""
-        found = tuple(self.scorer.maybe_get_dim(name) for name in ("nT", "nO"))
-        return found == (symbols.n_tags, symbols.size)
+        """Return whether the network can score forests with these symbols."""
+        sizes = tuple(self.scorer.maybe_get_dim(name) for name in ("nT", "nO"))
+        return sizes == (symbols.n_tags, symbols.size)
 
     def check(self) -> None:
-        """Raise ValueError if parameters, which were loaded, cannot be those of the layers."""
+        """Raise ValueError if loaded parameters are not finite or do not fit the layers."""
         for name, array in self._parameters().items():
             if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise ValueError(f"parameters {name} that are no numbers")
+                raise ValueError(f"parameters {name} that are not finite numbers")
         dims = {name: self.scorer.maybe_get_dim(name) for name in ("nI", "nH", "nT", "nO")}
         width = self.tok2vec.maybe_get_dim("nO")
         if None in dims.values() or width not in (None, dims["nI"]):
@@ -368,10 +348,9 @@ class SpanNetwork:
     def initialize(
         self, tokens: Sequence[Any], symbols: Symbols, settings: SpanScoreSettings
     ) -> None:
-        """New parameters, the same for the same seed. tokens: of some sentences with words."""
+        """Set new random parameters. tokens: some sentences that have words."""
         self._restore_ops()
-        self._forget()
-        self._take(settings)
+        self._begin(settings)
         with self._seeded():
             self.tok2vec.initialize(X=list(tokens))
         self._new_scorer(tokens, symbols)
@@ -379,22 +358,17 @@ class SpanNetwork:
     def prepare(self, tokens: Sequence[Any], symbols: Symbols, settings: SpanScoreSettings) -> None:
         """Begin a training on forests of these symbols.
 
-        What an earlier one has changed is set back, so that each begins alike; parameters from
-        elsewhere stay.
+        The changes of an earlier training are undone, so that all trainings start alike. Parameters
+        that were loaded or initialized stay.
         """
         start = self._start
         self._restore_ops()
-        self._forget()
-        self._take(settings)
+        self._begin(settings)
         if start is not None:
             self._set(start)
         if not self.fits(symbols) or self.scorer.get_dim("nH") != self._settings.hidden_width:
             self._new_scorer(tokens, symbols)
         self._drop_gradients()
-
-    def _take(self, settings: SpanScoreSettings) -> None:
-        assert isinstance(settings, NeuralGrammarSettings)
-        self._settings = settings
 
     def _new_scorer(self, tokens: Sequence[Any], symbols: Symbols) -> None:
         width = self.tok2vec.maybe_get_dim("nO")
@@ -410,7 +384,7 @@ class SpanNetwork:
         self._drop_gradients()
 
     def _drop_gradients(self) -> None:
-        """Those that no step was made with, because training was interrupted."""
+        """Clear gradients that an interrupted training has left."""
         for node in self._nodes:
             for name in node.grad_names:
                 node.set_grad(name, node.ops.xp.zeros_like(node.get_param(name)))
@@ -419,28 +393,28 @@ class SpanNetwork:
     def scores(
         self, sentences: Sequence[Sequence[str]], tokens: Sequence[Any] | None, graphs: Hypergraphs
     ) -> Floats:
-        """A score for each item of `graphs`, in nats: float64 (I).
+        """Return the score of each item of `graphs` in nats, float64 (I).
 
-        Raises StructlearnError if the tokens are not those of the sentences, or if the
-        forests are of another grammar than that of the training.
+        Raises StructlearnError if the tokens do not belong to the sentences or if the grammar of
+        the forests has other symbols than that of the training.
         """
         if not len(graphs):
             return np.zeros(0)
         rows = self.tok2vec.predict(self._tokens(tokens, graphs))
-        return _doubles(self.scorer, self.scorer.predict((rows, graphs)))
+        return self._doubles(self.scorer.predict((rows, graphs)))
 
     def begin_update(
         self, sentences: Sequence[Sequence[str]], tokens: Sequence[Any] | None, graphs: Hypergraphs
     ) -> tuple[Floats, Callable[[Floats], None]]:
-        """Scores with dropout, and a function that takes the gradient of the loss at them."""
-        known = self._tokens(tokens, graphs)
+        """Return scores with dropout, and a function that takes the gradient of the loss."""
+        tokens = self._tokens(tokens, graphs)
         if self._start is None:
             self._start = self._parameters(copy=True)
         self._use_all_cores()
         for layers in (self.tok2vec, self.scorer):
             set_dropout_rate(layers, self._settings.dropout)
         with self._seeded(2, self._n_updates):
-            rows, back_rows = self.tok2vec.begin_update(known)
+            rows, back_rows = self.tok2vec.begin_update(tokens)
             scores, back_scores = self.scorer.begin_update((rows, graphs))
         for layers in (self.tok2vec, self.scorer):
             set_dropout_rate(layers, 0.0)
@@ -450,10 +424,10 @@ class SpanNetwork:
             d_rows, _ = back_scores(ops.asarray1f(np.asarray(gradient), dtype=scores.dtype))
             back_rows(d_rows)
 
-        return _doubles(self.scorer, scores), backprop
+        return self._doubles(scores), backprop
 
     def finish_update(self, learn_rate_factor: float = 1.0) -> None:
-        """One step of Adam. learn_rate_factor: from 0 to 1, of the learning rate."""
+        """Do one step of Adam. learn_rate_factor: multiplies the learning rate."""
         if self._optimizer is None:
             self._optimizer = self._new_optimizer()
         self._optimizer.learn_rate = self._settings.learn_rate * learn_rate_factor
@@ -463,37 +437,40 @@ class SpanNetwork:
         self._n_updates += 1
 
     def finish(self) -> None:
-        """End the training: the moving averages of the parameters take their place."""
+        """End the training: replace the parameters by their moving averages."""
         if self._optimizer is not None and self._optimizer.averages is not None:
             averages = self._optimizer.averages
             self._set({name: averages[key] for name, key in self._keys() if key in averages})
         self._optimizer = None
 
     def _use_all_cores(self) -> None:
-        """Take NumPy's products of matrices in place of those of thinc, until the step is done.
+        """Use NumPy's matrix products instead of thinc's until the end of the update.
 
-        These are faster, by a factor of three to five on one core too, but take all cores: where
-        processes share them, as in parsing, they get in each other's way.
+        They are three to five times as fast, even on one core, but they use all cores, which slows
+        down processes that parse at the same time.
         """
-        if self._ops is None:
+        if not self._ops:
             self._ops = [(node, node.ops) for node in self._nodes]
             for node, ops in self._ops:
                 if type(ops) is NumpyOps:
                     node.ops = NumpyOps(use_blis=False)
 
     def _restore_ops(self) -> None:
-        for node, ops in self._ops or ():
+        for node, ops in self._ops:
             node.ops = ops
-        self._ops = None
+        self._ops = []
 
     @staticmethod
     def _tokens(tokens: Sequence[Any] | None, graphs: Hypergraphs) -> list[Any]:
-        known = [] if tokens is None else list(tokens)
-        found = [None if part is None else len(part) for part in known]
+        tokens = list(tokens or ())
+        found = [None if part is None else len(part) for part in tokens]
         if found != graphs.n_words.tolist():
             wanted = f"{len(graphs)} with {graphs.n_words[:5].tolist()}"
             raise StructlearnError("SL438", found=f"{len(found)} with {found[:5]}", wanted=wanted)
-        return known
+        return tokens
+
+    def _doubles(self, scores: Floats1d) -> Floats:
+        return np.asarray(self.scorer.ops.to_numpy(scores), dtype=np.float64)
 
     def _new_optimizer(self) -> Optimizer:
         return Adam(
@@ -506,17 +483,17 @@ class SpanNetwork:
 
     @contextmanager
     def _seeded(self, *numbers: int) -> Iterator[None]:
-        """thinc draws from the generator of NumPy that all share: lend it a state of our own."""
-        kept = np.random.get_state()
+        """Seed NumPy's global generator, from which thinc draws, and restore it at the end."""
+        state = np.random.get_state()
         np.random.seed([self._settings.seed, *numbers])
         try:
             yield
         finally:
-            np.random.set_state(kept)
+            np.random.set_state(state)
 
     # --- state --------------------------------------------------------------------------------
     def state(self) -> dict[str, Any]:
-        """Parameters and optimiser: arrays, numbers and strings."""
+        """Return parameters and optimiser as arrays, numbers and strings."""
         optimizer = self._optimizer
         state: dict[str, Any] = {
             "n_updates": self._n_updates,
@@ -538,12 +515,13 @@ class SpanNetwork:
         return state
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from `state`, bit for bit. Raises ValueError for one of other layers."""
+        """Continue from a `state`. Raises ValueError if it is of other layers."""
         parameters = state["parameters"]
-        now = self._parameters()
-        if {name: array.shape for name, array in now.items()} != {
-            name: array.shape for name, array in parameters.items()
-        } or len(state["shims"]) != len(self._shims):
+        shapes, wanted = (
+            {name: array.shape for name, array in arrays.items()}
+            for arrays in (parameters, self._parameters())
+        )
+        if shapes != wanted or len(state["shims"]) != len(self._shims):
             raise ValueError("the parameters are those of other layers")
         if self._start is None:
             self._start = self._parameters(copy=True)
@@ -553,15 +531,15 @@ class SpanNetwork:
         self._drop_gradients()
         self._n_updates = state["n_updates"]
         self._optimizer = None
-        if state["optimizer"] is not None:
+        stored = state["optimizer"]
+        if stored is not None:
             self._optimizer = optimizer = self._new_optimizer()
-            ops = self.scorer.ops
             for name, key in self._keys():
-                optimizer.nr_update[key] = state["optimizer"]["updates"][name]
+                optimizer.nr_update[key] = stored["updates"][name]
                 for kind in ("mom1", "mom2", "averages"):
-                    if name in state["optimizer"][kind]:
-                        held = ops.asarray(state["optimizer"][kind][name].copy())
-                        getattr(optimizer, kind)[key] = held
+                    if name in stored[kind]:
+                        array = self.scorer.ops.asarray(stored[kind][name].copy())
+                        getattr(optimizer, kind)[key] = array
 
     @property
     def _nodes(self) -> list[Model]:
@@ -572,19 +550,19 @@ class SpanNetwork:
         return [shim for node in self._nodes for shim in node.shims]
 
     def _keys(self) -> Iterator[tuple[str, tuple[int, str]]]:
-        """A name for each parameter that is the same in every process, and the optimiser's key."""
+        """Yield a name for each parameter, the same in all processes, and its optimiser key."""
         for number, node in enumerate(self._nodes):
             for name in node.param_names:
                 yield f"{number}.{name}", (node.id, name)
 
     def _parameters(self, copy: bool = False) -> dict[str, Any]:
-        held = {
+        arrays = {
             f"{number}.{name}": _numpy(node.get_param(name))
             for number, node in enumerate(self._nodes)
             for name in node.param_names
             if node.has_param(name)
         }
-        return {name: array.copy() for name, array in held.items()} if copy else held
+        return {name: array.copy() for name, array in arrays.items()} if copy else arrays
 
     def _set(self, parameters: dict[str, Any]) -> None:
         for number, node in enumerate(self._nodes):
@@ -596,7 +574,3 @@ class SpanNetwork:
 
 def _numpy(array: Any) -> NDArray[Any]:
     return array if isinstance(array, np.ndarray) else array.get()
-
-
-def _doubles(model: Model, scores: Floats1d) -> Floats:
-    return np.asarray(model.ops.to_numpy(scores), dtype=np.float64)

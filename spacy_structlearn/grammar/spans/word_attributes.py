@@ -1,10 +1,15 @@
-"""What features see of words: hashes of the word itself, of its ends and of its shape.
+"""Attributes of words for features: hashes of the word, its ends and its shape.
 
-Attributes as in Hall, Durrett & Klein (2014), section 4: WORD is the word where it is known, in
-lower case if only that is, and for others their shape with the last three letters; SUFFIXn and
-PREFIXn are its ends, in lower case and with digits as 0; SHAPE has a letter for each run of
-characters of one class, and CLASS the class of the first. A model that keeps hashes alone holds no
-words. They are part of the model format and must never change.
+The attributes follow Hall, Durrett & Klein (2014), section 4:
+
+    WORD                the word if it is known, else its lower case if that is known, else its
+                        shape with the last three letters
+    SUFFIXn, PREFIXn    the last or first n letters, in lower case and with digits as 0
+    SHAPE               a letter for each run of characters of one class
+    CLASS               the class of the first character
+
+A model that stores only hashes contains no words. The hashes are part of the model format and must
+never change.
 """
 
 from __future__ import annotations
@@ -24,10 +29,10 @@ _LONGEST_SHAPE = 12
 
 
 class WordAttributes:
-    """The hashes of attributes of words, each kept for as many words as a text may have.
+    """Computes and caches the hashes of attributes of words; thread-safe.
 
-    names: of the attributes; what is none of those above has 0, for others to fill in. known:
-    hashes of the words that are known, see `word_hash`. Several threads may ask at once.
+    names: the attributes. Other names than those above have 0, for the caller to fill in.
+    known: the hashes of known words, see `word_hash`.
     """
 
     def __init__(self, names: Sequence[str], known: Collection[int]):
@@ -37,7 +42,7 @@ class WordAttributes:
         self._forget()
 
     def hashes(self, sentences: Sequence[Sequence[str]]) -> NDArray[np.uint64]:
-        """Those of all words, uint64 (n_words, n_attributes); a new array."""
+        """Return the hashes of all words, uint64 (n_words, n_attributes), in a new array."""
         with self._lock:
             if len(self._index) > _CACHE_SIZE:
                 self._forget()
@@ -78,51 +83,51 @@ class WordAttributes:
         return values
 
     def _identity(self, word: str, signature: str) -> int:
-        """The hash of a known word, of its lower case if that is known, or of its signature."""
+        """Return the hash of the word or of its lower case if known, else of its signature."""
         for form in (word, word.lower()):
-            if (found := word_hash(form)) in self._known:
-                return found
+            if (number := word_hash(form)) in self._known:
+                return number
         return hash_of(f"SIGNATURE={signature}")
 
 
 def hash_of(text: str) -> int:
-    """64 bits of a text."""
+    """Return a 64-bit hash of a text."""
     data = text.encode("utf8", "surrogatepass")
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
 
 
 def word_hash(word: str) -> int:
-    """By which a word is known."""
+    """Return the hash by which a word is known."""
     return hash_of(f"WORD={word}")
 
 
 def vocabulary(sentences: Iterable[Sequence[str]], least: int) -> NDArray[np.uint64]:
-    """The hashes of words that are in the training data so often, uint64, ascending."""
+    """Return the hashes of words with at least `least` occurrences, uint64, ascending."""
     counts = Counter(word for sentence in sentences for word in sentence)
     known = [word_hash(word) for word, count in counts.items() if count >= least]
     return np.unique(np.array(known, dtype=np.uint64))
 
 
 def without(known: NDArray[np.uint64], words: Iterable[str]) -> NDArray[np.uint64]:
-    """The hashes of known words that are none of these."""
+    """Return the hashes of known words except these."""
     gone = np.array([word_hash(word) for word in words], dtype=np.uint64)
     return known[~np.isin(known, gone)]
 
 
 def are_hashes(hashes: NDArray[np.uint64]) -> bool:
-    """Whether these are hashes, ascending, each once."""
+    """Return whether an array holds strictly ascending hashes."""
     return bool(hashes.dtype == np.uint64 and hashes.ndim == 1 and (hashes[1:] > hashes[:-1]).all())
 
 
 def hashes_of(stored: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Hashes as they are stored. Raises ValueError if these are none."""
+    """Convert stored hashes. Raises ValueError for another type."""
     if stored.dtype != np.int64:
         raise ValueError("features or words that are no hashes")
     return stored.view(np.uint64)
 
 
 def _letter(character: str) -> str:
-    """The class of a character: X, x or d, or the character itself."""
+    """Return the class of a character: X, x, d, or the character itself."""
     if character.isdigit():
         return "d"
     if character.isalpha():
@@ -131,7 +136,7 @@ def _letter(character: str) -> str:
 
 
 def _shape(word: str) -> str:
-    """A letter for each run of characters of one class, 12 at most."""
+    """Return the class of each run of characters of one class, at most 12 of them."""
     runs: list[str] = []
     for letter in map(_letter, word):
         if not runs or letter != runs[-1]:

@@ -6,23 +6,18 @@ import numpy as np
 import pytest
 from damaged_arrays import CHANGES, changed, cut
 from grammars import NEVER, SHAPES, few_trees, sample_grammar, sample_trees
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from treebanks import toy, trees
+from treebanks import trees
 
 from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
-from spacy_structlearn.grammar.discriminative.forests import GoldTrees
 from spacy_structlearn.grammar.fragments import _annotation
 from spacy_structlearn.grammar.fragments.annotation import (
     DEPTHS,
-    Refined,
     with_ancestors,
     with_edge_tags,
 )
-from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.spans.model import SpanGrammar
-from spacy_structlearn.grammar.treebank.symbols import Symbols, binarize
+from spacy_structlearn.grammar.treebank.symbols import Symbols
 
 ANCESTORS = list(product(DEPTHS, (False, True)))
 SYMBOLS = Symbols(("a", "b"), ("X", "Y"), (2, 3))
@@ -195,26 +190,6 @@ def keeps(graphs, refined):
     assert (posteriors > 0).all()
 
 
-def same_trees(graphs, refined, seed=0):
-    """Scores of trees, log Z and posteriors of items are those of the source."""
-    scores = np.random.default_rng(seed).normal(size=len(graphs.scores))
-    new = refined.graphs
-    log_z, posteriors = graphs.inside_outside(scores)
-    found, of_copies = new.inside_outside(scores[refined.edges])
-    np.testing.assert_allclose(found, log_z, atol=1e-10)
-    of_edges = np.bincount(refined.edges, of_copies, len(scores))
-    np.testing.assert_allclose(of_edges, posteriors, atol=1e-10)
-    np.testing.assert_allclose(
-        new.item_posteriors(of_copies), graphs.item_posteriors(posteriors), atol=1e-10
-    )
-    # Each tree has one derivation: as many of them, with the same edges.
-    kept = graphs.k_best(scores, 300)
-    for own, copies in zip(kept, new.k_best(scores[refined.edges], 300), strict=True):
-        np.testing.assert_allclose([s for s, _ in copies], [s for s, _ in own], atol=1e-10)
-        sources = [sorted(refined.edges[edges].tolist()) for _, edges in copies]
-        assert sorted(sources) == sorted(edges.tolist() for _, edges in own)
-
-
 # --- against all trees ---------------------------------------------------------------------------
 @pytest.mark.parametrize(("depth", "sibling"), ANCESTORS)
 @pytest.mark.parametrize("binarization", ["right", "left"])
@@ -239,124 +214,7 @@ def test_edge_tags_are_those_of_all_trees(shape):
         check(graphs, refined, lambda tree, graphs=graphs: tag_states(graphs, tree))
 
 
-@settings(max_examples=15, deadline=None)
-@given(
-    st.integers(0, 2000),
-    st.sampled_from(SHAPES),
-    st.integers(1, 5),
-    st.sampled_from(["right", "left"]),
-    st.sampled_from(ANCESTORS),
-)
-def test_trees_stay_as_they_are(seed, shape, n, binarization, options):
-    small = {"density": 0.2, "unary": 0.4}
-    grammar, words, _ = few_trees(n, 1, 1500, first_seed=seed, shape=shape, **small)
-    graphs = forests_of(grammar, [words])
-    symbols, (depth, sibling) = grammar.symbols, options
-    tags = with_edge_tags(graphs, symbols.n_tags)
-    both = with_ancestors(tags.graphs, symbols, binarization, depth=depth, sibling=sibling)
-    alone = with_ancestors(graphs, symbols, binarization, depth=depth, sibling=sibling)
-    for source, refined in ((graphs, tags), (tags.graphs, both), (graphs, alone)):
-        same_trees(source, refined, seed)
-        keeps(source, refined)
-
-
-@pytest.mark.parametrize("binarization", ["right", "left"])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_one_refinement_of_another(shape, binarization):
-    """States are those of either alone, and in which order they are made does not matter."""
-    grammar, graphs = random_forests(7, shape)
-    symbols = grammar.symbols
-    options = {"depth": 2, "sibling": True}
-
-    def together(first, second):
-        nodes = first.nodes[second.nodes]
-        states = (first.states[second.nodes], second.states)
-        edges = first.edges[second.edges]
-        return Refined(second.graphs, edges, nodes, np.concatenate(states, axis=1))
-
-    tags = with_edge_tags(graphs, symbols.n_tags)
-    above = with_ancestors(graphs, symbols, binarization, **options)
-    one = together(tags, with_ancestors(tags.graphs, symbols, binarization, **options))
-    other = together(above, with_edge_tags(above.graphs, symbols.n_tags))
-    other = other._replace(states=np.roll(other.states, 2, axis=1))
-    assert set(refined_links(one)) == set(refined_links(other))
-
-    def states(tree):
-        below = tag_states(graphs, tree)
-        ancestors = ancestor_states(graphs, symbols, binarization, 2, True, tree)
-        return [(e, (*t, *a)) for (e, t), (_, a) in zip(below, ancestors, strict=True)]
-
-    check(graphs, one, states)
-
-
 # --- against trees of a treebank -----------------------------------------------------------------
-def states_of_tree(data, tree, depth, sibling):
-    """By (symbol, start, end) of each node of a binarised tree: ancestors, and edge tags."""
-    symbols, gold = data.symbols, GoldTrees(data)
-    last = symbols.n_tags + symbols.n_phrases
-    begin, top = int(data.offsets[tree]), int(data.offsets[tree + 1]) - 1
-    words = [x for x in range(begin, top + 1) if data.left[x] < 0]
-    found = {}
-
-    def visit(node, parent, grandparent, sister):
-        symbol, start, end = (int(a[node]) for a in (data.symbol, gold.starts, gold.ends))
-        state = (parent * (depth > 0), grandparent * (depth > 1), sister * sibling)
-        tags = tuple(int(data.symbol[words[i]]) for i in (start, end - 1))
-        found[symbol, start, end] = state, tags
-        children = [int(x[node]) for x in (data.left, data.right) if x[node] >= 0]
-        for i, child in enumerate(children):
-            if data.symbol[child] >= last:
-                visit(child, parent, grandparent, 1 + int(data.symbol[children[1 - i]]))
-            else:
-                phrase = symbol if symbol < last else symbols.intermediates[symbol - last]
-                visit(child, 1 + phrase - symbols.n_tags, parent, 0)
-
-    visit(top, 0, 0, 0)
-    return found
-
-
-@pytest.mark.parametrize(("depth", "sibling"), ANCESTORS)
-@pytest.mark.parametrize("binarization", ["right", "left"])
-@pytest.mark.parametrize("treebank", [toy, lambda: FLAT])
-def test_states_of_the_trees_of_a_treebank(treebank, binarization, depth, sibling):
-    gold = treebank()
-    data = binarize(gold, binarization, "R")
-    grammar = treebank_grammar(data)
-    assert grammar.symbols == data.symbols
-    graphs = forests_of(grammar, [tree.words() for tree in gold])
-    ancestors = with_ancestors(graphs, data.symbols, binarization, depth=depth, sibling=sibling)
-    tags = with_edge_tags(graphs, data.symbols.n_tags)
-    found = []
-    for refined in (ancestors, tags):
-        new, nodes = refined.graphs, heads(refined.graphs)
-        mask = new.closest(gold, data.symbols) & (new.made >= 0)
-        owner = np.repeat(np.arange(len(new)), np.diff(new.edge_offsets))
-        found.append(
-            {
-                (int(owner[edge]), *new.items[new.made[edge]].tolist()): tuple(
-                    refined.states[nodes[edge]].tolist()
-                )
-                for edge in np.flatnonzero(mask)
-            }
-        )
-    expected = {
-        (tree, *node): states
-        for tree in range(data.n_trees)
-        for node, states in states_of_tree(data, tree, depth, sibling).items()
-    }
-    assert found[0] == {node: states[0] for node, states in expected.items()}
-    assert found[1] == {node: states[1] for node, states in expected.items()}
-
-
-def test_an_inserted_root_is_a_phrase():
-    data = binarize(FLAT, "right", "R")
-    symbols = data.symbols
-    assert symbols.inserted_root >= 0
-    graphs = forests_of(treebank_grammar(data), [FLAT[2].words()])
-    new, _, _, states = with_ancestors(graphs, symbols, "right", depth=1, sibling=False)
-    symbol = np.append(new.items[:, 0], -1)[new.node_items]
-    assert set(states[symbol == symbols.inserted_root, 0]) == {0}
-    assert 1 + symbols.inserted_root - symbols.n_tags in states[symbol < symbols.n_tags, 0]
 
 
 @pytest.mark.parametrize("binarization", ["right", "left"])
@@ -433,16 +291,6 @@ def by_hand():
     return graph(items, edges, 1)
 
 
-def test_items_of_nodes():
-    assert by_hand().node_items.tolist() == [0, 1, 2, 1, 2, 1, 3, -1]
-    twice = Hypergraphs.joined([by_hand(), by_hand()])
-    assert twice.node_items.tolist() == [0, 1, 2, 1, 2, 1, 3, -1, 4, 5, 6, 5, 6, 5, 7, -1]
-    assert twice.node_items.dtype == np.int32
-    # Neither the lower node nor the upper one is made of anything.
-    nothing = graph([[X, 0, 1]], [(1, [0], -1), (2, [1], -1)], 1)
-    assert nothing.node_items.tolist() == [-1, -1, -1]
-
-
 def test_what_is_in_no_tree_is_left_out():
     source = by_hand()
     for depth, sibling in ANCESTORS:
@@ -471,41 +319,6 @@ def test_states_by_hand():
     assert tags.states.tolist() == [[B, B]] * 4 + [[-1, -1]]
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_intermediates_by_hand(place):
-    """a (a b), of which the last two are @Y, or the other way round."""
-    binarization = ("left", "right")[place]
-    items = [[A, 0, 1], [A, 1, 2], [B, 2, 3], [INNER_Y, 1, 3], [Y, 0, 3]]
-    order = [[0, 3], [3, 0]][1 - place]
-    edges = [
-        (0, [], 0),
-        (1, [], 1),
-        (2, [], 2),
-        (3, [1, 2], 3),
-        (4, order, 4),
-        (5, [4], -1),
-        (6, [5], -1),
-    ]
-    y = 1 + Y - SYMBOLS.n_tags
-    refined = with_ancestors(graph(items, edges, 3), SYMBOLS, binarization, depth=2, sibling=True)
-    assert refined.states.tolist() == [*[[y, 0, 0]] * 3, [0, 0, 1 + A], *[[0, 0, 0]] * 3]
-    # On the other side there is no sibling.
-    other = ("right", "left")[place]
-    refined = with_ancestors(graph(items, edges, 3), SYMBOLS, other, depth=1, sibling=True)
-    assert refined.states[3].tolist() == [0, 0, 0]
-
-
-def test_a_root_that_nothing_makes_stays():
-    nothing = graph([[A, 0, 1], [X, 0, 1]], [(0, [], 0), (2, [1], -1)], 1)
-    for refined in (
-        with_edge_tags(nothing, 2),
-        with_ancestors(nothing, SYMBOLS, "right", depth=2, sibling=False),
-    ):
-        assert refined.nodes.tolist() == [2]
-        assert len(refined.edges) == 0
-        assert np.isneginf(refined.graphs.inside_outside(refined.graphs.scores)[0]).all()
-
-
 def test_no_sentences():
     nothing = Hypergraphs.joined([])
     assert len(nothing.node_items) == 0
@@ -517,18 +330,6 @@ def test_no_sentences():
         assert refined.states.shape == (0, width)
         assert refined.graphs.begins.dtype == np.int32
         assert len(Hypergraphs.joined([refined.graphs, by_hand()])) == 1
-
-
-@pytest.mark.parametrize("binarization", ["right", "left"])
-def test_sentences_of_one_word(binarization):
-    grammar = treebank_grammar(binarize(FLAT, binarization, "R"))
-    graphs = forests_of(grammar, [["naita"], ["mori"]])
-    for depth, sibling in ANCESTORS:
-        refined = with_ancestors(
-            graphs, grammar.symbols, binarization, depth=depth, sibling=sibling
-        )
-        same_trees(graphs, refined)
-    same_trees(graphs, with_edge_tags(graphs, grammar.symbols.n_tags))
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -585,21 +386,3 @@ def test_the_kernel_checks_its_arrays(change):
         _annotation.from_edges(**change(arrays), n_tags=2)
     with pytest.raises(ValueError, match=r"must|symbols"):
         _annotation.from_ancestors(**change(arrays), **options)
-
-
-def test_the_source_stays_as_it_is():
-    source, copy = by_hand(), by_hand()
-    refined = with_edge_tags(source, 2)
-    refined.graphs.scores[:] = 0
-    refined.graphs.made[:] = 0
-    np.testing.assert_array_equal(source.scores, copy.scores)
-    np.testing.assert_array_equal(source.made, copy.made)
-
-
-def test_phrases_that_are_none():
-    arrays = kernel_arrays()
-    options = {"first_inner": 4, "place": 1, "depth": 2, "sibling": True}
-    for bad in (-1, 1 << 20, 2**31 - 1):
-        above = np.array([0, 0, 1, bad, 1, 2], np.int32)
-        with pytest.raises(ValueError, match="symbols"):
-            _annotation.from_ancestors(**arrays, above=above, **options)

@@ -15,11 +15,7 @@ from spacy_structlearn.grammar.fragments import expectations
 from spacy_structlearn.grammar.fragments.expectations import FragmentExpectations, Words
 from spacy_structlearn.grammar.fragments.features import (
     BOUNDARY,
-    POSITIONS,
     FeatureHasher,
-    FragmentTemplates,
-    Sites,
-    Template,
     sites_of_trees,
 )
 from spacy_structlearn.grammar.fragments.pcfg import PCFG
@@ -28,7 +24,6 @@ from spacy_structlearn.grammar.fragments.training import FragmentStatistics, wor
 from spacy_structlearn.grammar.latent.em import treebank_grammar
 from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
-from spacy_structlearn.grammar.spans.word_attributes import vocabulary
 from spacy_structlearn.grammar.treebank.symbols import (
     BINARIZATIONS,
     Rules,
@@ -37,6 +32,7 @@ from spacy_structlearn.grammar.treebank.symbols import (
 )
 
 N_SAMPLES = 3_000
+NO_WORDS = Words([], np.empty(0, np.int64), (), np.empty((0, 0), np.uint64))
 FEATURES = FragmentFeaturesSettings(templates=ALL, min_count=1)
 
 
@@ -52,15 +48,6 @@ def learned(rounds=0, binarization="right"):
         grammar = treebanks.learned(settings, data)
         assert grammar.levels[grammar.depth].size > grammar.symbols.size
     return grammar, data, FragmentStatistics(FEATURES, grammar, data)
-
-
-def distinct(data, names):
-    """The words of a treebank, in another order."""
-    texts = sorted(set(data.forms), reverse=True)
-    counts = [sum(s.count(text) for s in words_of(data)) for text in texts]
-    hasher = FeatureHasher(FragmentTemplates(ALL), vocabulary(words_of(data), 2))
-    columns = [hasher.templates.attributes.index(name) for name in names]
-    return Words(texts, np.array(counts), names, hasher.attributes([texts])[1:-1][:, columns])
 
 
 def emissions_of(grammar, data):
@@ -119,25 +106,29 @@ def sampled(grammar, data, expected, n, seed):
     )
 
 
-@pytest.mark.parametrize("rounds", [0, 2])
-@pytest.mark.parametrize("binarization", BINARIZATIONS)
+def features_of(weights, data):
+    """Of each template the tree and the key of each of its features."""
+    hasher = FeatureHasher(weights.templates, weights.vocabulary)
+    sites, tree = sites_of_trees(data)
+    attributes, parts = hasher.attributes(words_of(data)), hasher.parts(sites)
+    for template in weights.templates.all:
+        rows = np.flatnonzero(sites.of(template, sites.relations))
+        some, part = sites.select(rows), parts[template.part][rows]
+        yield template, tree[rows], hasher.keys(template, some, part, some.relations, attributes)
+
+
+@pytest.mark.parametrize(("rounds", "binarization"), [(0, "right"), (2, "left")])
 def test_expectations_are_those_of_random_trees(rounds, binarization):
     grammar, data, statistics = learned(rounds, binarization)
     trees = sampled(grammar, data, statistics.expected.expected, N_SAMPLES, seed=rounds)
-    weights = statistics.weights
-    hasher = FeatureHasher(weights.templates, weights.vocabulary)
-    sites, tree = sites_of_trees(trees)
-    attributes, parts = hasher.attributes(words_of(trees)), hasher.parts(sites)
-    compared = 0
-    for template in weights.templates.all:
-        own = np.flatnonzero(sites.of(template, sites.relations))
-        chosen, part = sites.select(own), parts[template.part][own]
-        keys = hasher.keys(template, chosen, part, chosen.relations, attributes)
+    weights, compared = statistics.weights, 0
+    pairs = zip(features_of(weights, trees), features_of(weights, data), strict=True)
+    for (template, tree, keys), (_, _, gold_keys) in pairs:
         places = np.searchsorted(weights.keys, keys)
         places[places == len(weights.keys)] = 0
         found = weights.keys[places] == keys
         pairs, counts = np.unique(
-            tree[own[found]] * np.int64(len(weights)) + places[found], return_counts=True
+            tree[found] * np.int64(len(weights)) + places[found], return_counts=True
         )
         sums, squares = (
             np.bincount(pairs % len(weights), counts.astype(float) ** power, len(weights))
@@ -146,93 +137,12 @@ def test_expectations_are_those_of_random_trees(rounds, binarization):
         mean = sums / N_SAMPLES
         error = np.sqrt(np.maximum(squares / N_SAMPLES - mean**2, 0) / N_SAMPLES)
         there = np.flatnonzero(statistics.expectations * N_SAMPLES >= 25)
-        there = there[np.isin(weights.keys[there], keys_of(statistics, data, template))]
+        there = there[np.isin(weights.keys[there], gold_keys)]
         assert len(there), template.text
         gap = np.abs(mean[there] - statistics.expectations[there])
         assert (gap <= 5 * error[there] + 1e-9).all(), template.text
         compared += len(there)
     assert compared > 400
-
-
-@cache
-def keys_by_template(statistics, data):
-    weights = statistics.weights
-    hasher = FeatureHasher(weights.templates, weights.vocabulary)
-    sites, _ = sites_of_trees(data)
-    attributes, parts = hasher.attributes(words_of(data)), hasher.parts(sites)
-    found = {}
-    for template in weights.templates.all:
-        own = np.flatnonzero(sites.of(template, sites.relations))
-        chosen, part = sites.select(own), parts[template.part][own]
-        keys = hasher.keys(template, chosen, part, chosen.relations, attributes)
-        found[template.text] = np.unique(keys)
-    return found
-
-
-def keys_of(statistics, data, template):
-    return keys_by_template(statistics, data)[template.text]
-
-
-def every_site(template, grammar, words):
-    """A site of each feature that a template may have, and the attributes of what is there."""
-    symbols, rules = grammar.symbols, grammar.rules
-    if template.part == "RULE":
-        unary = np.column_stack([rules.unary, np.full(len(rules.unary), -1)])
-        parts = rules.binary if template.binary_only else np.concatenate([rules.binary, unary])
-    else:
-        tags, n = symbols.n_tags, symbols.size
-        own = np.arange(tags) if template.part == "TAG" else np.arange(tags, n)
-        parts = np.column_stack([own, np.full((len(own), 2), -1)])
-    sizes = [len(parts)]
-    sizes += [1 + symbols.n_phrases] * template.depth
-    sizes += [symbols.size] * template.sibling
-    values = []
-    for name, position in template.words:
-        if name == "TAG":
-            values.append(np.arange(symbols.n_tags))
-        else:
-            column = words.hashes[:, words.names.index(name)]
-            rows = np.unique(column, return_index=True)[1]
-            # The last row is of the boundary.
-            outside = position in ("before", "after")
-            values.append(np.append(rows, len(column)) if outside else rows)
-    grid = [x.ravel() for x in np.indices([*sizes, *map(len, values)])]
-    n = len(grid[0])
-    relations = np.zeros((n, 3), np.int32)
-    for axis in range(template.depth):
-        relations[:, axis] = grid[1 + axis]
-    if template.sibling:
-        relations[:, 2] = 1 + grid[1 + template.depth]
-    places, tags = np.full((n, 6), -1), np.full((n, 4), -1, np.int32)
-    for (name, position), own, of in zip(template.words, grid[len(sizes) :], values, strict=True):
-        to = tags if name == "TAG" else places
-        to[:, POSITIONS.index(position)] = of[own]
-    sites = Sites(*parts[grid[0]].T.astype(np.int32).copy(), relations, places, tags)
-    boundary = np.full((1, words.hashes.shape[1]), BOUNDARY, np.uint64)
-    return sites, np.concatenate([words.hashes, boundary])
-
-
-@pytest.mark.parametrize("rounds", [0, 2])
-@pytest.mark.parametrize("binarization", BINARIZATIONS)
-def test_sums_are_expected_numbers_of_sites(rounds, binarization):
-    grammar, data, _ = learned(rounds, binarization)
-    words = distinct(data, FragmentTemplates(ALL).attributes)
-    fragments = FragmentExpectations(grammar, words, BOUNDARY)
-    expected, n_tags = fragments.expected, grammar.symbols.n_tags
-    pcfg = expected.pcfg
-    binary, unary = expected.binary().sum(), expected.unary().sum()
-    for text in ALL:
-        template = Template.parse(text)
-        sites, attributes = every_site(template, grammar, words)
-        found = fragments.of(template, sites, attributes)
-        assert (found >= 0).all()
-        if template.sibling:
-            wanted = expected.outside[pcfg.is_intermediate].sum()
-        elif template.part == "TAG":
-            wanted = expected.outside[pcfg.symbol < n_tags].sum()
-        else:
-            wanted = binary if template.binary_only else binary + unary
-        assert found.sum() == pytest.approx(wanted, rel=1e-9), text
 
 
 @pytest.mark.parametrize("binarization", BINARIZATIONS)
@@ -245,59 +155,17 @@ def test_rules_of_the_treebank_grammar_are_expected_as_counted(binarization):
     np.testing.assert_allclose(statistics.expectations, mean, rtol=2e-6)
 
 
-def test_labels_of_the_treebank_grammar_are_expected_as_counted():
-    grammar, data, _ = learned()
-    features = FragmentFeaturesSettings(templates=["LABEL", "TAG"], min_count=1)
-    statistics = FragmentStatistics(features, grammar, data)
-    assert len(statistics.weights) == grammar.symbols.size
-    np.testing.assert_allclose(statistics.expectations, statistics.counts.mean(axis=0), rtol=1e-5)
-
-
-@pytest.mark.parametrize("rounds", [0, 2])
-def test_products_are_computed_in_parts(monkeypatch, rounds):
-    grammar, data, statistics = learned(rounds)
-    for size in (1, 7, 100):
+def test_products_are_computed_in_parts(monkeypatch):
+    grammar, data, statistics = learned(2)
+    for size in (7, 100):
         monkeypatch.setattr(expectations, "_CHUNK", size)
         again = FragmentStatistics(FEATURES, grammar, data)
         np.testing.assert_allclose(again.expectations, statistics.expectations, rtol=1e-12)
 
 
-def test_productions_that_nothing_is_expected_of():
-    grammar, data, _ = learned()
-    level = grammar.levels[0]
-    gone = int(level.binary.argmin())
-    assert level.binary[gone] < 0.5
-    binary = level.binary.copy()
-    binary[gone] = 0.0
-    fewer = LatentGrammar(
-        grammar.symbols, grammar.rules, [changed(level, binary)], grammar.lexicon, grammar.chains
-    )
-    statistics = FragmentStatistics(
-        FragmentFeaturesSettings(templates=["RULE"], min_count=1), fewer, data
-    )
-    assert (statistics.expectations == 0).sum() >= 1
-    only = Sites(
-        *(np.array([x], np.int32) for x in grammar.rules.binary[gone]),
-        np.zeros((1, 3), np.int32),
-        np.full((1, 6), -1),
-        np.full((1, 4), -1, np.int32),
-    )
-    none = np.empty((1, 0), np.uint64)
-    assert statistics.expected.of(Template.parse("RULE"), only, none) == [0.0]
-
-
 def changed(level, binary):
     arguments = (level.rules, level.substates, level.ancestors, binary, level.unary, level.root)
     return type(level)(*arguments)
-
-
-def test_what_words_have_of_the_lexicon():
-    grammar, _, statistics = learned(2)
-    mass = statistics.expected.lexical_mass
-    n_tags = grammar.symbols.n_tags
-    assert mass.shape == (grammar.levels[grammar.depth].offsets[n_tags],)
-    # The lexicon smooths, so that sums are about 1.
-    np.testing.assert_allclose(mass, 1, atol=0.05)
 
 
 def test_a_grammar_that_never_ends():
@@ -313,14 +181,14 @@ def test_a_grammar_that_never_ends():
     )
     never.levels[0].root[:] = 0.0
     with pytest.raises(StructlearnError, match=r"SL440.*never ends"):
-        FragmentExpectations(never, distinct(data, ()), BOUNDARY)
+        FragmentExpectations(never, NO_WORDS, BOUNDARY)
 
 
 def test_a_product_of_grammars():
     grammar = treebanks.learned(LatentGrammarSettings(rounds=0, root="R", grammars=2), toy())
     assert grammar.members
     with pytest.raises(StructlearnError, match=r"SL443.*2 grammars"):
-        FragmentExpectations(grammar, distinct(binarize(toy(), root="R"), ()), BOUNDARY)
+        FragmentExpectations(grammar, NO_WORDS, BOUNDARY)
 
 
 def test_a_grammar_that_loses_trees():
@@ -336,9 +204,6 @@ def test_a_grammar_that_loses_trees():
     assert PCFG.of(grammar).inside()[1] == pytest.approx(1 / 3)
     words = Words(["tora", "inu"], np.array([3, 2]), (), np.empty((2, 0), np.uint64))
     fragments = FragmentExpectations(grammar, words, BOUNDARY)
-    template = Template.parse("RULE|PARENT")
-    sites, attributes = every_site(template, grammar, words)
-    found = fragments.of(template, sites, attributes)
-    # There are 2 phrases in a tree, of which one has a phrase above.
-    np.testing.assert_allclose(found, np.where(sites.right >= 0, 0.25, 0.75))
-    assert found.sum() == pytest.approx(2)
+    binary, unary = fragments.expected.binary(), fragments.expected.unary()
+    # A tree has 2 phrases on average.
+    np.testing.assert_allclose([*binary, *unary], [0.5, 1.5])

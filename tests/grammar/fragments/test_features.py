@@ -12,9 +12,7 @@ from spacy_structlearn.grammar.chart.decode import ChartParser
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
 from spacy_structlearn.grammar.fragments import _features as _fragments
 from spacy_structlearn.grammar.fragments import features as fragments
-from spacy_structlearn.grammar.fragments.annotation import with_edge_tags
 from spacy_structlearn.grammar.fragments.features import (
-    BOUNDARY,
     FRAGMENT_TEMPLATES,
     POSITIONS,
     FeatureHasher,
@@ -63,31 +61,6 @@ TREEBANKS = [toy, lambda: ODD, sample]
 
 
 # --- templates -----------------------------------------------------------------------------------
-def test_what_a_template_asks_for():
-    assert Template.parse("RULE") == Template("RULE", "RULE")
-    assert Template.parse("RULE|SIBLING|PARENT") == Template(
-        "RULE|SIBLING|PARENT", "RULE", depth=1, sibling=True
-    )
-    assert Template.parse("TAG|PARENT|GRANDPARENT").depth == 2
-    found = Template.parse("RULE|TAG[first]|SUFFIX3[right]|WORD[after]")
-    assert found.words == (("TAG", "first"), ("SUFFIX3", "right"), ("WORD", "after"))
-    assert found.depth == 0
-    assert not found.sibling
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("RULE|WORD[first]", False),
-        ("RULE|WORD[last]|WORD[before]", False),
-        ("RULE|WORD[left]", True),
-        ("RULE|TAG[right]", True),
-        ("RULE|WORD[first]|TAG[last]", True),
-        ("LABEL|WORD[before]|WORD[last]", False),
-    ],
-)
-def test_which_templates_need_two_children(text, wanted):
-    assert Template.parse(text).binary_only is wanted
 
 
 @pytest.mark.parametrize(
@@ -95,36 +68,23 @@ def test_which_templates_need_two_children(text, wanted):
     [
         ("", "malformed"),
         ("RULES", "malformed"),
-        ("rule", "malformed"),
-        ("PARENT", "malformed"),
         ("RULE|", "malformed"),
-        ("RULE|CHILD", "malformed"),
         ("RULE|WORD", "malformed"),
-        ("RULE|WORD[middle]", "malformed"),
         ("RULE|WORD[first", "malformed"),
-        ("RULE|SUFFIX0[first]", "malformed"),
         ("RULE|SUFFIX10[first]", "malformed"),
-        ("RULE|CLASS[first]", "malformed"),
-        ("RULE|WORD[first] ", "malformed"),
         ("RULE|GRANDPARENT", "PARENT comes before"),
-        ("RULE|GRANDPARENT|PARENT", "PARENT comes before"),
         ("RULE|PARENT|PARENT", "PARENT comes before"),
         ("RULE|SIBLING|SIBLING", "each once"),
         ("TAG|SIBLING", "no SIBLING"),
-        ("TAG|PARENT|SIBLING", "no SIBLING"),
         ("RULE|PARENT|GRANDPARENT|SIBLING", "SIBLING goes with PARENT"),
         ("RULE|PARENT|WORD[first]", "relations and words"),
-        ("LABEL|SIBLING|WORD[after]", "relations and words"),
         ("LABEL|WORD[left]", "only a RULE"),
-        ("TAG|TAG[right]", "only a RULE"),
         ("RULE|WORD[first]|WORD[left]", "not independent"),
-        ("RULE|WORD[right]|TAG[last]", "not independent"),
         ("RULE|WORD[first]|SHAPE[first]", "not independent"),
         ("RULE|WORD[before]|WORD[after]", "not independent"),
         ("LABEL|WORD[first]|WORD[last]", "not independent"),
         ("TAG|WORD[last]", "first one"),
         ("RULE|TAG[before]", "inside"),
-        ("TAG|TAG[after]", "inside"),
     ],
 )
 def test_what_is_no_template(text, problem):
@@ -199,25 +159,6 @@ def test_sites_of_trees_against_recursion(treebank, binarization):
     assert sites.relations.dtype == sites.tags.dtype == sites.symbol.dtype == np.int32
 
 
-def test_of_which_sites_a_template_is():
-    data = binarize(ODD, root="R")
-    sites, _ = sites_of_trees(data)
-    last = data.symbols.n_tags + data.symbols.n_phrases
-    for text, wanted in (
-        ("RULE", ~data.is_word),
-        ("LABEL|WORD[before]|WORD[first]", ~data.is_word),
-        ("TAG|PARENT", data.is_word),
-        ("RULE|WORD[left]", data.is_binary),
-        ("RULE|SIBLING", data.symbol >= last),
-    ):
-        found = sites.of(Template.parse(text), sites.relations)
-        np.testing.assert_array_equal(found, wanted, text)
-    some = sites.select(data.is_binary)
-    assert [row_of(some, i) for i in range(len(some))] == [
-        row_of(sites, i) for i in np.flatnonzero(data.is_binary)
-    ]
-
-
 # --- hashes --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("binarization", BINARIZATIONS)
 def test_keys_against_python(binarization):
@@ -241,16 +182,6 @@ def test_keys_against_python(binarization):
         wanted = {x: plain.key_of(template.text, *site, known) for x, site in spelt.items()}
         wanted = {x: key for x, key in wanted.items() if key is not None}
         assert dict(zip(own.tolist(), keys.tolist(), strict=True)) == wanted, template.text
-
-
-def test_rows_of_attributes():
-    hasher = FeatureHasher(FragmentTemplates(["LABEL|WORD[first]"]), np.empty(0, np.uint64))
-    rows = hasher.attributes([["a", "b"], ["a"]])[:, 0].tolist()
-    assert [row == BOUNDARY for row in rows] == [True, False, False, True, False, True]
-    assert rows[1] == rows[4]
-    assert hasher.attributes([]).tolist() == [[BOUNDARY]]
-    bare = FeatureHasher(FragmentTemplates(["RULE"]), np.empty(0, np.uint64))
-    assert bare.attributes([["a", "b"], ["a"]]).shape == (6, 0)
 
 
 def test_hashes_are_part_of_the_model_format():
@@ -295,11 +226,6 @@ def test_mixing_against_python(pairs):
     assert found.tolist() == [plain.mix(*pair) for pair in pairs]
 
 
-def test_mixing_needs_as_many_values():
-    with pytest.raises(ValueError, match="not as many"):
-        _fragments.mix_pairs(np.zeros(2, np.uint64), np.zeros(3, np.uint64))
-
-
 # Keys whose upper bits are alike stand side by side in a table.
 close = st.integers(0, 40).map(lambda n: (2**64 - 1 - n) if n % 2 else n)
 
@@ -313,13 +239,6 @@ def test_a_table_against_a_dict(keys, others):
     found = table.find(np.array(asked, dtype=np.uint64))
     assert found.dtype == np.int32
     assert found.tolist() == [places.get(key, -1) for key in asked]
-
-
-def test_a_large_table():
-    keys = np.random.default_rng(0).integers(0, 2**64, 50_000, dtype=np.uint64)
-    table = _fragments.FragmentTable(keys)
-    np.testing.assert_array_equal(table.find(keys), np.arange(len(keys)))
-    assert (table.find(keys + np.uint64(1)) == -1).all()
 
 
 @pytest.mark.parametrize("keys", [[0, 0], [5, 2**63, 5], [*range(30), 7]])
@@ -385,23 +304,6 @@ def test_forests_of_no_sentences():
         assert forests.relations.shape == (0, 3)
 
 
-def test_forests_are_refined_no_more_than_is_asked():
-    data = binarize(toy(), root="R")
-    graphs = forests_of(data, [tree.words() for tree in toy()])
-    sizes = [
-        len(FragmentForests(graphs, FragmentTemplates(texts), data.symbols, "right").edges)
-        for texts in (
-            ["RULE|WORD[first]"],
-            ["LABEL|PARENT"],
-            ["LABEL|PARENT|GRANDPARENT"],
-            ["LABEL|PARENT|GRANDPARENT", "RULE|TAG[first]"],
-        )
-    ]
-    assert sizes[0] == len(graphs.scores)
-    # What no tree has is left out on the way.
-    assert sizes[1:] == sorted(set(sizes[1:]))
-
-
 # --- forests that are too large ------------------------------------------------------------------
 def batch_of(treebank):
     gold = treebank()[:12]
@@ -439,14 +341,6 @@ def test_large_forests_lose_what_is_least_likely(monkeypatch, texts, most):
             assert left[edges].sum() <= most + best[1][edges].sum()
 
 
-def test_forests_that_are_not_too_large_stay_as_they_are(monkeypatch):
-    monkeypatch.setattr(fragments, "MOST_EDGES", 10**9)
-    data, _, graphs = batch_of(toy)
-    same, chosen = bounded(graphs, FragmentTemplates(FRAGMENT_TEMPLATES), data.symbols.n_tags)
-    assert same is graphs
-    np.testing.assert_array_equal(chosen, np.arange(len(graphs.scores)))
-
-
 def test_trees_that_must_stay_do(monkeypatch):
     monkeypatch.setattr(fragments, "MOST_EDGES", 1)
     data, gold, graphs = batch_of(toy)
@@ -457,14 +351,6 @@ def test_trees_that_must_stay_do(monkeypatch):
     assert set(np.flatnonzero(target)) <= set(found.edges.tolist())
     reached = np.where(target[found.edges], 0.0, -np.inf)
     assert (found.graphs.best(reached)[0] == 0).all()
-
-
-def test_how_many_copies_there_can_be_is_a_bound():
-    data, _, graphs = batch_of(lambda: ODD)
-    n_tags = data.symbols.n_tags
-    copies = np.bincount(with_edge_tags(graphs, n_tags).edges, minlength=len(graphs.scores))
-    assert (copies <= fragments._copies(graphs, n_tags)).all()
-    assert copies.max() > 1
 
 
 def test_sentences_of_unknown_words_are_parsed(monkeypatch):

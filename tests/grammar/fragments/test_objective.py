@@ -9,11 +9,10 @@ from test_features import ALL
 from test_weights import EVERY, learned
 
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
-from spacy_structlearn.grammar.fragments import objective as fragment_objective
-from spacy_structlearn.grammar.fragments.objective import FragmentObjective, shrunk
+from spacy_structlearn.grammar.fragments import training as fragment_objective
+from spacy_structlearn.grammar.fragments.training import FragmentObjective, shrunk
 from spacy_structlearn.grammar.fragments.weights import FragmentScorer
 from spacy_structlearn.grammar.spans.training import TrainingForests, training_forests
-from spacy_structlearn.optimize.lbfgs import minimize
 
 
 @cache
@@ -35,8 +34,7 @@ def vector(n, seed=0):
     return np.random.default_rng(seed).normal(scale=0.3, size=n)
 
 
-@pytest.mark.parametrize("binarization", ["right", "left"])
-@pytest.mark.parametrize("name", ["toy", "odd"])
+@pytest.mark.parametrize(("name", "binarization"), [("toy", "left"), ("odd", "right")])
 def test_value_against_all_trees(name, binarization):
     parsed, sentences, scorer = forests(name, binarization)
     graphs, target = parsed.graphs, parsed.target
@@ -51,10 +49,10 @@ def test_value_against_all_trees(name, binarization):
         own = sum(of_key.get(key, 0.0) * n for key, n in features.items())
         return graphs.scores[edges].sum() + own
 
-    chosen = [x for x, found in enumerate(graphs.k_best(graphs.scores, 501)) if len(found) <= 500]
+    chosen = [x for x, found in enumerate(graphs.k_best(graphs.scores, 101)) if len(found) <= 100]
     assert len(chosen) >= 4
     for x in chosen:
-        scores = [score(x, edges) for _, edges in graphs.k_best(graphs.scores, 501)[x]]
+        scores = [score(x, edges) for _, edges in graphs.k_best(graphs.scores, 101)[x]]
         own = np.flatnonzero(target)
         first, end = graphs.edge_offsets[x : x + 2]
         losses.append(np.logaddexp.reduce(scores) - score(x, own[(own >= first) & (own < end)]))
@@ -108,15 +106,6 @@ def test_threads_and_batches(monkeypatch):
     value, gradient = whole.value_and_grad(w)
     assert value == pytest.approx(wanted[0], rel=1e-12)
     np.testing.assert_allclose(gradient, wanted[1], atol=1e-12)
-
-
-def test_lbfgs_lowers_it():
-    found = objective(l2=0.02)
-    n = len(forests()[2].weights)
-    start, _ = found.value_and_grad(np.zeros(n))
-    done = minimize(found.value_and_grad, np.zeros(n), max_iterations=30)
-    assert done.value < 0.3 * start
-    assert np.abs(found.value_and_grad(done.x)[1]).max() < 0.1
 
 
 @pytest.mark.parametrize("factor", [1.0, 30.0])

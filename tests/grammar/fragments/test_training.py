@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from test_features import ALL, ODD
-from treebanks import finish, learned, sample, toy
+from treebanks import finish, sample, toy
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
@@ -16,7 +16,6 @@ from spacy_structlearn.grammar.fragments.settings import (
 from spacy_structlearn.grammar.fragments.training import (
     PASSES,
     FragmentStatistics,
-    words_of,
 )
 from spacy_structlearn.grammar.fragments.weights import FragmentGrammar
 from spacy_structlearn.grammar.latent.em import treebank_grammar
@@ -87,18 +86,6 @@ def test_rules_alone_leave_the_treebank_grammar_as_it_is(scaling):
     assert dual.value == pytest.approx(1, abs=1e-9)
 
 
-def test_substates_tell_more_than_rules():
-    data = binarize(toy() + ODD, root="R")
-    grown = learned(LatentGrammarSettings(rounds=1, split_iterations=4, root="R"), data)
-    features = FragmentFeaturesSettings(templates=["RULE|PARENT"], min_count=1)
-    own = FragmentStatistics(features, grown, data)
-    plain = statistics(("RULE|PARENT",))
-    np.testing.assert_array_equal(own.weights.keys, plain.weights.keys)
-    np.testing.assert_array_equal(own.counts.toarray(), plain.counts.toarray())
-    gaps = [np.abs(x.expectations - x.counts.mean(axis=0)).sum() for x in (own, plain)]
-    assert gaps[0] < gaps[1]
-
-
 def test_rare_features_are_left_out():
     every, some = statistics(), statistics(min_count=3)
     total = np.asarray(every.counts.sum(axis=0)).ravel()
@@ -119,12 +106,6 @@ def test_without_features():
     bare = ChartParser(FragmentGrammar(trainer.parameters().grammar)).parse([["tora", "naita"]])
     found = ChartParser(trainer.parameters()).parse([["tora", "naita"]])
     assert found[0].spans == bare[0].spans
-
-
-def test_words():
-    gold = toy() + ODD
-    assert words_of(binarize(gold, root="R")) == [tree.words() for tree in gold]
-    assert words_of(binarize(gold, "left", root="R")) == [tree.words() for tree in gold]
 
 
 # --- the trainer ---------------------------------------------------------------------------------
@@ -166,27 +147,6 @@ def test_phases_and_steps():
     assert len(calls) + trainer.n_iterations - 1 <= settings().n_reports
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"conditional_iterations": 0},
-        {"conditional_iterations": 0, "max_iterations": 0},
-        {"conditional_iterations": 1, "max_iterations": 0, "folds": 1},
-        {"conditional_iterations": 20, "start": "zero"},
-        {
-            "grammar": LatentGrammarSettings(
-                rounds=1, split_iterations=2, merge_iterations=1, root="R"
-            )
-        },
-    ],
-)
-def test_the_most_iterations(changes):
-    estimator = settings(**changes)
-    trainer, calls = run(estimator)
-    assert len(calls) + trainer.n_iterations - 1 <= estimator.n_reports
-    assert not trainer.step()
-
-
 def test_values_of_the_phases():
     trainer = settings().trainer(None, [toy() + ODD])
     assert trainer.parameters().fragments is None
@@ -226,54 +186,6 @@ def test_the_start_makes_a_difference():
     assert trainer.parameters().fragments is None
     alone, _ = run(settings(start="zero", conditional_iterations=0))
     assert alone.parameters().fragments is None
-
-
-def test_one_fold_is_parsed_by_the_grammar_itself():
-    trainer, calls = run(settings(folds=1))
-    assert {call[0] for call in calls if call[1] == "forests"} == {1}
-    assert trainer.left_out == 0
-    gold = toy() + ODD
-    parser = ChartParser(trainer.parameters(), decoder="labelled_recall", thresholds=(1e-3,))
-    bare = ChartParser(FragmentGrammar(trainer.parameters().grammar), decoder="labelled_recall")
-    right = [
-        sum(parse.spans == tree.spans()[len(tree.children) < 2 :] for parse, tree in pairs)
-        for pairs in (
-            list(zip(p.parse([tree.words() for tree in gold]), gold, strict=True))
-            for p in (parser, bare)
-        )
-    ]
-    assert right[0] >= right[1]
-
-
-def test_more_folds_than_trees():
-    trainer, calls = run(settings(folds=100))
-    numbers = [call[0] for call in calls if call[1] == "forests"]
-    assert sorted(set(numbers)) == list(range(1, len(toy() + ODD) + 1))
-    assert trainer.left_out >= 0
-    alone, _ = run(settings(folds=5), data=toy()[:1])
-    assert alone.parameters().fragments is not None
-
-
-def test_data_may_be_added():
-    trainer = settings().trainer(None, [toy()])
-    for _ in range(3):
-        trainer.step()
-    trainer.add([ODD])
-    assert trainer.n_iterations == 0
-    finish(trainer)
-    assert trainer.parameters() == done()[0].parameters()
-    assert trainer.value == done()[0].value
-
-
-def test_the_grammar_without_training():
-    found = settings().initialize([toy() + ODD])
-    assert found.fragments is None
-    assert found.grammar == BASE.initialize([toy() + ODD])
-
-
-def test_no_trees():
-    with pytest.raises(StructlearnError, match="SL407"):
-        settings().trainer(None, [[]])
 
 
 def test_products_have_no_expectations():

@@ -11,10 +11,6 @@ from treebanks import sample, toy, trees
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import DECODERS, ChartParser
 from spacy_structlearn.grammar.chart.hypergraph import Hypergraphs
-from spacy_structlearn.grammar.fragments.features import (
-    FRAGMENT_TEMPLATES,
-    FragmentTemplates,
-)
 from spacy_structlearn.grammar.fragments.settings import FragmentFeaturesSettings
 from spacy_structlearn.grammar.fragments.training import FragmentStatistics
 from spacy_structlearn.grammar.fragments.weights import (
@@ -52,10 +48,6 @@ def random_weights(weights, seed=0, scale=1.0):
 
 
 # --- settings ------------------------------------------------------------------------------------
-def test_templates():
-    assert FragmentTemplates.of(FragmentFeaturesSettings()).texts == FRAGMENT_TEMPLATES
-    one = FragmentFeaturesSettings(templates=["RULE"])
-    assert FragmentTemplates.of(one).texts == ("RULE",)
 
 
 @pytest.mark.parametrize(
@@ -67,12 +59,6 @@ def test_bad_templates(templates, code):
 
 
 # --- fields --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("part", [slice(0), slice(1), slice(None)])
-def test_as_many_weights_can_be_stored(part):
-    full = random_weights(learned()[1].weights)
-    weights = full.replaced(keys=full.keys[part], values=full.values[part])
-    assert FragmentWeights.from_bytes(weights.to_bytes()) == weights
-    assert repr(weights) == f"<FragmentWeights: {len(weights)} features, 15 words>"
 
 
 @pytest.mark.parametrize(("storage", "error"), [("float32", 0.0), ("float16", 2e-3), ("log8", 0.2)])
@@ -207,33 +193,12 @@ def test_features_of_gold_trees_are_those_counted(name, binarization):
 
 @pytest.mark.corpus
 def test_features_of_the_wsj_sample_are_those_counted(corpora):
-    gold = [normalize(tree) for tree in load_trees(corpora / "wsj_sample" / "trees.mrg.gz")]
-    gold = gold[:1000]
+    gold = [normalize(tree) for tree in load_trees(corpora / "wsj_sample" / "trees.mrg.gz")[:300]]
     data = binarize(gold)
     grammar = treebank_grammar(data)
     statistics = FragmentStatistics(FragmentFeaturesSettings(), grammar, data)
-    chosen = [x for x, tree in enumerate(gold) if len(tree.words()) <= 15][:50]
-    assert compare_gold(grammar, statistics, data, gold, chosen, 1e-3) > 20
-
-
-@pytest.mark.parametrize("binarization", BINARIZATIONS)
-@pytest.mark.parametrize("name", ["toy", "odd"])
-def test_scores_of_all_trees(name, binarization):
-    grammar, statistics, data, gold = learned(name, binarization, EVERY)
-    weights = random_weights(statistics.weights)
-    sentences = [tree.words() for tree in gold]
-    graphs, _ = forests_of(grammar, sentences)
-    scorer = FragmentScorer(weights, data.symbols)
-    refinement = scorer.scores(sentences, None, graphs)
-    of_key = dict(zip(weights.keys.tolist(), weights.values.tolist(), strict=True))
-    known = set(weights.vocabulary.tolist())
-    refined = refinement.graphs
-    for x, found in enumerate(refined.k_best(refined.scores, 60)):
-        for _, edges in found:
-            tree = plain.tree_of_edges(refined, x, edges, sentences[x])
-            features = plain.features_of(tree, data.symbols, ALL, known)
-            wanted = sum(of_key.get(key, 0.0) * n for key, n in features.items())
-            assert refinement.scores[edges].sum() == pytest.approx(wanted, abs=1e-4)
+    chosen = [x for x, tree in enumerate(gold) if len(tree.words()) <= 15][:30]
+    assert compare_gold(grammar, statistics, data, gold, chosen, 1e-3) > 10
 
 
 def test_the_gradient_is_that_of_the_scores():
@@ -262,29 +227,6 @@ def test_the_wrong_sentences():
 
 
 # --- decoding ------------------------------------------------------------------------------------
-def same_parses(a, b):
-    assert (a.spans, a.tags, a.failed, a.levels) == (b.spans, b.tags, b.failed, b.levels)
-    np.testing.assert_allclose(a.probabilities, b.probabilities, atol=1e-5)
-    assert a.log_probability == pytest.approx(b.log_probability, abs=1e-5)
-    assert a.log_likelihood == b.log_likelihood
-
-
-@pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize("binarization", BINARIZATIONS)
-@pytest.mark.parametrize("name", ["toy", "odd", "sample"])
-def test_weights_of_zero_change_nothing(name, binarization, decoder):
-    grammar, statistics, _, gold = learned(name, binarization, EVERY)
-    sentences = [*(tree.words() for tree in gold[:12]), [], ["nothing", "like", "it"]]
-    plain_one, refined = (
-        ChartParser(FragmentGrammar(grammar, fragments=own), decoder=decoder, thresholds=(1e-3,))
-        for own in (None, statistics.weights)
-    )
-    for a, b in zip(plain_one.parse(sentences), refined.parse(sentences), strict=True):
-        same_parses(a, b)
-    one, other = (parser.k_best(sentences[1], 5) for parser in (plain_one, refined))
-    np.testing.assert_allclose(
-        [p.log_probability for p in one], [p.log_probability for p in other], atol=1e-5
-    )
 
 
 class Model:
@@ -344,26 +286,24 @@ class Model:
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize("binarization", BINARIZATIONS)
-@pytest.mark.parametrize("name", ["toy", "odd"])
+@pytest.mark.parametrize(("name", "binarization"), [("toy", "right"), ("odd", "left")])
 def test_the_best_of_all_trees(name, binarization, decoder):
     grammar, statistics, _, gold = learned(name, binarization, EVERY)
-    for seed in range(3):
-        weights = random_weights(statistics.weights, seed, scale=0.5)
-        parser = ChartParser(
-            FragmentGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
-        )
-        for words in (gold[0].words(), gold[1].words()[:4]):
-            model = Model(grammar, weights, words)
-            parse = parser.parse([words])[0]
-            key = tuple(parse.spans), tuple(parse.tags)
-            mine = [x for x, own in enumerate(model.keys) if own == key]
-            values = model.values(decoder)
-            # How likely productions are decides between trees of the same brackets.
-            tie = 0.05 if decoder == "labelled_recall" else 1e-4
-            assert max(values[mine]) >= values.max() - tie
-            logs = np.log(model.p[mine])
-            assert np.abs(logs - parse.log_probability).min() < 1e-4
+    weights = random_weights(statistics.weights, scale=0.5)
+    parser = ChartParser(
+        FragmentGrammar(grammar, fragments=weights), decoder=decoder, thresholds=(0.0,)
+    )
+    for words in (gold[0].words(), gold[1].words()[:4]):
+        model = Model(grammar, weights, words)
+        parse = parser.parse([words])[0]
+        key = tuple(parse.spans), tuple(parse.tags)
+        mine = [x for x, own in enumerate(model.keys) if own == key]
+        values = model.values(decoder)
+        # How likely productions are decides between trees of the same brackets.
+        tie = 0.05 if decoder == "labelled_recall" else 1e-4
+        assert max(values[mine]) >= values.max() - tie
+        logs = np.log(model.p[mine])
+        assert np.abs(logs - parse.log_probability).min() < 1e-4
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -402,23 +342,3 @@ def test_labels_between_have_the_posterior_of_all_copies_of_a_chain():
         for parse in (*parser.parse([["a", "b"]]), *parser.k_best(["a", "b"], 1)):
             assert parse.labels[1:] == ["X", "Y", "Z"]
             np.testing.assert_allclose(parse.probabilities, [0.5, 1, 1, 1], atol=1e-5)
-
-
-def test_weights_choose():
-    grammar, statistics, data, gold = learned("toy", "right", EVERY)
-    words = gold[0].words()
-    parser = ChartParser(FragmentGrammar(grammar), decoder="viterbi", thresholds=(0.0,))
-    last = parser.k_best(words, 10_000)[-1]
-    model = Model(grammar, statistics.weights, words)
-    wanted = model.keys.index((tuple(last.spans), tuple(last.tags)))
-    tree = plain.tree_of_edges(model.graphs, 0, model.edges[wanted], words)
-    known = set(statistics.weights.vocabulary.tolist())
-    features = plain.features_of(tree, data.symbols, ALL, known)
-    weights = statistics.weights.with_weights(
-        np.where(np.isin(statistics.weights.keys, list(map(np.uint64, features))), 9.0, -9.0)
-    )
-    parse = ChartParser(
-        FragmentGrammar(grammar, fragments=weights), decoder="viterbi", thresholds=(0.0,)
-    ).parse([words])[0]
-    assert (parse.spans, parse.tags) == (last.spans, last.tags)
-    assert parse.log_probability > -1e-3

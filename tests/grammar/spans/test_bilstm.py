@@ -1,16 +1,11 @@
 """The layer that reads in both directions: its equations, its gradients, and how it is stored."""
 
 import pickle
-from copy import deepcopy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from thinc.api import Adam, Model, chain, with_array
-from thinc.api import Linear as LinearLayer
 
-from spacy_structlearn.grammar.spans.bilstm import FORGET_BIAS, bilstm
+from spacy_structlearn.grammar.spans.bilstm import bilstm
 
 WIDTH, N_IN = 6, 4
 BATCHES = [(1,), (5,), (3, 5), (5, 3), (4, 4), (5, 1, 0, 3, 5), (0, 2), (2, 0), (1, 1, 1)]
@@ -63,53 +58,6 @@ def test_the_equations(lengths, dtype, tolerance):
         np.testing.assert_allclose(own, word_by_word(layer, row), atol=tolerance)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(0, 9), max_size=7), st.integers(0, 1000))
-def test_a_sentence_is_read_as_if_it_were_alone(lengths, seed):
-    layer, rows = random_layer(seed=seed), random_rows(lengths, seed=seed)
-    for own, row in zip(layer.predict(rows), rows, strict=True):
-        np.testing.assert_allclose(own, layer.predict([row])[0], atol=1e-12)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(0, 9), max_size=7), st.randoms(use_true_random=False))
-def test_the_order_of_sentences_makes_no_difference(lengths, random):
-    order = list(range(len(lengths)))
-    random.shuffle(order)
-    rows, gradients = random_rows(lengths), random_rows(lengths, seed=2, width=WIDTH)
-    results = []
-    for places in (range(len(lengths)), order):
-        layer = random_layer()
-        out, backprop = layer([rows[x] for x in places], is_train=True)
-        back = backprop([gradients[x] for x in places])
-        by_place = {x: (out[n], back[n]) for n, x in enumerate(places)}
-        arrays = [array for x in range(len(lengths)) for array in by_place[x]]
-        results.append([*arrays, *(layer.get_grad(name) for name in "WUb")])
-    for mine, its in zip(*results, strict=True):
-        np.testing.assert_allclose(mine, its, atol=1e-10)
-
-
-def test_backwards_is_forwards_in_other_order():
-    layer = random_layer()
-    mirror = layer.copy()
-    for name in "WUb":
-        mirror.set_param(name, layer.get_param(name)[::-1].copy())
-    (row,) = random_rows([7])
-    expected = layer.predict([row])[0]
-    found = mirror.predict([row[::-1].copy()])[0][::-1]
-    np.testing.assert_allclose(np.roll(found, WIDTH // 2, axis=1), expected, atol=1e-12)
-
-
-def test_a_word_is_known_at_both_ends():
-    layer = random_layer()
-    (row,) = random_rows([8])
-    other = row.copy()
-    other[4] += 1
-    changed = (layer.predict([row])[0] != layer.predict([other])[0]).reshape(8, 2, -1).any(axis=2)
-    assert changed[:, 0].tolist() == [False] * 4 + [True] * 4
-    assert changed[:, 1].tolist() == [True] * 5 + [False] * 3
-
-
 def test_what_is_large():
     layer = random_layer(np.float32)
     rows = [1e4 * row for row in random_rows([300, 3], np.float32)]
@@ -153,21 +101,6 @@ def test_gradients_are_those_of_finite_differences(lengths):
         check(row, gradient)
 
 
-def test_gradients_of_several_batches_are_added():
-    layer, rows = random_layer(), random_rows((4, 2))
-    weights = random_rows((4, 2), seed=2, width=WIDTH)
-    _, backprop = layer(rows, is_train=True)
-    kept = deepcopy((rows, weights))
-    first = backprop(weights)
-    once = {name: layer.get_grad(name).copy() for name in "WUb"}
-    # What is called again begins anew, and what it was given is as it was.
-    second = backprop(weights)
-    for mine, its in zip([*first, *rows, *weights], [*second, *kept[0], *kept[1]], strict=True):
-        np.testing.assert_array_equal(mine, its)
-    for name in "WUb":
-        np.testing.assert_allclose(layer.get_grad(name), 2 * once[name])
-
-
 @pytest.mark.parametrize("lengths", [(), (0,), (0, 0)])
 def test_nothing_to_read(lengths):
     layer = random_layer(np.float32)
@@ -179,43 +112,7 @@ def test_nothing_to_read(lengths):
         assert not layer.get_grad(name).any()
 
 
-def test_it_learns():
-    """To say of each word what is first and last in its sentence, which takes both directions."""
-    rng = np.random.default_rng(0)
-    batches = []
-    for _ in range(100):
-        rows = [rng.choice([-1.0, 1.0], (n, 1)).astype(np.float32) for n in rng.integers(1, 7, 8)]
-        batches.append((rows, [np.full_like(row, row[0, 0] + row[-1, 0]) for row in rows]))
-    layers = chain(bilstm(16, 1), with_array(LinearLayer(1, 16))).initialize()
-    optimizer = Adam(0.01)
-    losses = []
-    for _ in range(4):
-        for rows, wanted in batches:
-            out, backprop = layers(rows, is_train=True)
-            errors = [own - gold for own, gold in zip(out, wanted, strict=True)]
-            backprop(errors)
-            layers.finish_update(optimizer)
-            losses.append(np.mean(np.concatenate(errors) ** 2))
-    assert np.mean(losses[-50:]) < 0.05 < 0.5 < np.mean(losses[:10])
-
-
 # --- parameters -----------------------------------------------------------------------------------
-def test_the_first_parameters():
-    layer = bilstm(WIDTH, N_IN, seed=3).initialize()
-    half = WIDTH // 2
-    assert {name: layer.get_param(name).shape for name in "WUb"} == {
-        "W": (2, N_IN, 4 * half),
-        "U": (2, half, 4 * half),
-        "b": (2, 4 * half),
-    }
-    for name in "WUb":
-        assert layer.get_param(name).dtype == np.float32
-    np.testing.assert_array_equal(layer.get_param("b")[:, half : 2 * half], FORGET_BIAS)
-    assert layer.get_param("b").sum() == WIDTH * FORGET_BIAS
-    for name, n in (("W", N_IN), ("U", half)):
-        array, most = layer.get_param(name), np.sqrt(6 / (n + half))
-        assert 0.8 * most < abs(array).max() <= most
-        assert abs(array.mean()) < 0.2 * most
 
 
 def test_the_seed_decides():
@@ -255,21 +152,17 @@ def test_widths_that_cannot_be_halved(width):
 
 
 # --- storing --------------------------------------------------------------------------------------
-def test_it_can_be_stored(tmp_path):
+def test_it_can_be_stored():
     layer, rows = random_layer(np.float32), random_rows((3, 5), np.float32)
     data = layer.to_bytes()
-    layer.to_disk(tmp_path / "layer")
     others = [
         # Without a width of what it reads, and not initialized.
         bilstm(WIDTH).from_bytes(data),
         bilstm(WIDTH, N_IN, seed=9).initialize().from_bytes(data),
-        bilstm(WIDTH).from_disk(tmp_path / "layer"),
         pickle.loads(pickle.dumps(layer)),
-        layer.copy(),
     ]
     expected = layer.predict(rows)
     for other in others:
-        assert isinstance(other, Model)
         assert other.get_dim("nI") == N_IN
         assert other.attrs["seed"] == layer.attrs["seed"]
         assert other.to_bytes() == data

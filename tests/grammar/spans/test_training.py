@@ -13,8 +13,6 @@ from treebanks import finish
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.chart.decode import ChartParser
-from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
-from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.spans import training as span_grammar
 from spacy_structlearn.grammar.spans.model import SpanGrammar
@@ -31,7 +29,6 @@ from spacy_structlearn.grammar.spans.training import (
     learn_rate_factor,
     renumbered,
 )
-from spacy_structlearn.trees.tree import Tree
 
 SHORT = LatentGrammarSettings(
     rounds=1, split_iterations=3, merge_iterations=2, smooth_iterations=2, min_word_count=3
@@ -40,52 +37,38 @@ SIZE = 512
 
 
 class Table:
-    """A scorer with a weight for each symbol, length and word; SGD with momentum."""
+    """A scorer with a weight for each symbol, length and word, trained by gradient descent."""
 
     layers = ("table", SIZE)
 
     def __init__(self):
         self.seen = []
-        self.prepare([], None, None)
+        self.prepare()
 
-    def prepare(self, tokens, symbols, settings):
-        self.weights, self.speed = np.zeros(SIZE), np.zeros(SIZE)
-        self.gradient = np.zeros(SIZE)
+    def prepare(self, *_):
+        self.weights, self.gradient = np.zeros((2, SIZE))
         self.finished = False
-
-    def places(self, tokens, graphs):
-        first = np.repeat(np.arange(len(graphs)), np.diff(graphs.item_offsets)).tolist()
-        return np.array(
-            [
-                (31 * symbol + 7 * (end - start) + sum(map(ord, tokens[x][start]))) % SIZE
-                for x, (symbol, start, end) in zip(first, graphs.items.tolist(), strict=True)
-            ]
-        )
-
-    def scores(self, sentences, tokens, graphs):
-        return self.weights[self.places(tokens, graphs)]
 
     def begin_update(self, sentences, tokens, graphs):
         assert [list(words) for words in sentences] == [list(own) for own in tokens]
         assert [len(words) for words in sentences] == graphs.n_words.tolist()
         self.seen.append([tuple(words) for words in sentences])
-        places = self.places(tokens, graphs)
-
-        def backprop(gradient):
-            np.add.at(self.gradient, places, gradient)
-
-        return self.weights[places], backprop
+        items = zip(graphs.item_sentences.tolist(), graphs.items.tolist(), strict=True)
+        places = [
+            (31 * symbol + 7 * (end - start) + sum(map(ord, tokens[x][start]))) % SIZE
+            for x, (symbol, start, end) in items
+        ]
+        return self.weights[places], lambda d: np.add.at(self.gradient, places, d)
 
     def finish_update(self, learn_rate_factor):
-        self.speed = 0.9 * self.speed - 0.1 * learn_rate_factor * self.gradient
-        self.weights = self.weights + self.speed
+        self.weights = self.weights - 0.5 * learn_rate_factor * self.gradient
         self.gradient = np.zeros(SIZE)
 
     def state(self):
-        return {"weights": self.weights.copy(), "speed": self.speed.copy()}
+        return {"weights": self.weights}
 
     def load(self, state):
-        self.weights, self.speed = state["weights"].copy(), state["speed"].copy()
+        self.weights = state["weights"]
 
     def finish(self):
         self.finished = True
@@ -115,10 +98,6 @@ def done():
     return run(settings())
 
 
-def weights(trainer):
-    return trainer.settings.network.weights
-
-
 @cache
 def grammar():
     return treebanks.learned(SHORT, list(sample()))
@@ -133,33 +112,6 @@ def forests(number=6):
 
 
 # --- the model ------------------------------------------------------------------------------------
-def test_it_answers_for_its_grammar():
-    own = SpanGrammar(grammar(), 0.7, None, 1.3)
-    for name in ("symbols", "lexicon", "binarization", "top_label", "is_empty"):
-        assert getattr(own, name) == getattr(grammar(), name)
-    assert own.temperature == 1.3
-    assert SpanGrammar.empty().is_empty
-
-
-def test_smaller_ones():
-    own = SpanGrammar(grammar(), 0.7, None, 1.3)
-    assert own.compact(1e-4, "log8") == own.replaced(grammar=grammar().compact(1e-4, "log8"))
-    assert own.without_words({"the"}) == own.replaced(grammar=grammar().without_words({"the"}))
-
-
-def test_with_features():
-    own = linear()[0].parameters()
-    assert own.features.n_weights > 100
-    small = own.compact(1e-4, "float16", feature_threshold=0.01)
-    assert small.grammar == own.grammar.compact(1e-4, "float16")
-    assert small.features == own.features.compact(0.01, "float16")
-    assert 0 < small.features.n_weights < own.features.n_weights
-    unknowing = own.without_words({"the", "of"})
-    assert len(unknowing.features.vocabulary) == len(own.features.vocabulary) - 2
-    other = SpanGrammar(grammar().truncated(1))
-    assert other.replaced(features=own.features).features is own.features
-    with pytest.raises(StructlearnError, match=r"SL433.*symbols"):
-        SpanGrammar(LatentGrammar.empty(), 1.0, own.features)
 
 
 @pytest.mark.parametrize(
@@ -224,12 +176,6 @@ def test_each_sentence_is_in_one_batch(lengths, batch_size, seed):
     assert all(map(np.array_equal, found, again))
 
 
-def test_sentences_of_a_batch_are_about_equally_long():
-    lengths = np.random.default_rng(1).integers(1, 50, 3000)
-    spread = [np.ptp(lengths[batch]) for batch in batches(lengths, 32, np.random.default_rng(0))]
-    assert np.mean(spread) < 8
-
-
 def test_learning_rate():
     rates = [learn_rate_factor(update, 1000) for update in range(1, 1001)]
     assert rates[0] == 0.01
@@ -243,6 +189,8 @@ def test_learning_rate():
 
 
 # --- forests of the folds -------------------------------------------------------------------------
+
+
 def test_symbols_and_rules_of_another_grammar():
     some = SHORT.trainer(None, [list(sample()[:15])]).parameters()
     whole = grammar()
@@ -323,15 +271,6 @@ def test_the_grammar_is_that_of_all_sentences():
     assert trainer.parameters() == SpanGrammar(grammar())
 
 
-def test_epochs_see_all_sentences_in_another_order():
-    table = Table()
-    run(settings(network=table))
-    epochs = [table.seen[begin : begin + 5] for begin in (0, 5, 10)]
-    flat = [[words for batch in epoch for words in batch] for epoch in epochs]
-    assert sorted(flat[0]) == sorted(flat[1]) == sorted(tuple(t.words()) for t in sample())
-    assert flat[0] != flat[1]
-
-
 def test_states_of_other_layers():
     state = settings().trainer(None, pairs(sample())).to_bytes()
     other = Table()
@@ -339,19 +278,6 @@ def test_states_of_other_layers():
     assert not settings(network=other).trainer(None, pairs(sample())).resume(state)
     threads = settings(threads=2, grammar=replace(SHORT, threads=2))
     assert threads.trainer(None, pairs(sample())).resume(state)
-
-
-def test_data_may_be_added():
-    trainer, _ = run(settings(), pairs(sample()[:10]))
-    trainer.add(pairs(sample()[10:]))
-    finish(trainer)
-    assert trainer.losses == done()[0].losses
-    np.testing.assert_array_equal(weights(trainer), weights(done()[0]))
-
-
-def test_the_weight_is_trained():
-    found, _ = run(settings(network=None, fit_weight=True), data=list(sample()))
-    assert found.parameters().weight != 1.0
 
 
 def test_data_of_all_kinds():
@@ -408,54 +334,7 @@ def test_sentences_without_a_forest(monkeypatch):
     assert sum(map(len, table.seen)) == 3 * (len(sample()) - trainer.left_out)
 
 
-def test_no_forest_at_all(monkeypatch):
-    class Parser(ChartParser):
-        def forests(self, sentences):
-            return super().forests([])
-
-    monkeypatch.setattr(span_grammar, "ChartParser", Parser)
-    trainer, _ = run(settings())
-    assert trainer.left_out == len(sample())
-    assert trainer.losses == [0.0] * 3
-
-
-def test_short_and_long_sentences():
-    tree = sample()[0]
-    leaf = Tree("TOP", [Tree("X", [Tree.leaf(*pair)]) for pair in [("NN", "dog")]])
-    long = Tree("TOP", [Tree("S", [child for _ in range(12) for child in tree.children])])
-    trainer, _ = run(settings(), data=pairs([*sample()[:8], leaf, long]))
-    assert np.isfinite(trainer.losses).all()
-
-
 # --- products and conditional grammars ------------------------------------------------------------
-def test_a_product():
-    base = replace(SHORT, grammars=2)
-    estimator = settings(grammar=base)
-    assert estimator.fold_base == SHORT
-    assert settings(fold_grammars=2).fold_base == base
-    trainer, calls = run(estimator)
-    assert trainer.parameters().grammar.members == 1
-    assert trainer.n_iterations == 2 * 2 + 3 * 2 + 3 + 3
-    assert len(calls) + trainer.n_iterations - 1 <= estimator.n_reports
-    # The folds are those of a single grammar.
-    assert trainer.losses == done()[0].losses
-
-
-def test_folds_of_products():
-    trainer, calls = run(settings(fold_grammars=2, max_iterations=1))
-    assert trainer.losses[0] != done()[0].losses[0]
-    assert trainer.parameters().grammar.members == 0
-    assert len(calls) + trainer.n_iterations - 1 <= trainer.settings.n_reports
-    folds = [LatentGrammar.from_bytes(part.tobytes()) for part in trainer._grammars[1:]]
-    assert [fold.members for fold in folds] == [1, 1, 1]
-
-
-def test_a_conditional_grammar():
-    base = SHORT.part(ConditionalGrammarSettings, l2=0.2, conditional_iterations=3, shards=1)
-    estimator = settings(grammar=base, folds=2, max_iterations=1)
-    trainer, calls = run(estimator)
-    assert {"conditional", "forests", "network"} <= {call[1] for call in calls}
-    assert len(calls) + trainer.n_iterations - 1 <= estimator.n_reports
 
 
 # --- with the scorers of the package --------------------------------------------------------------

@@ -48,13 +48,17 @@ from scipy.stats import spearmanr
 from tqdm import tqdm
 
 from spacy_structlearn.grammar.chart.decode import ChartParser
-from spacy_structlearn.grammar.fragments.objective import FragmentObjective, shrunk
 from spacy_structlearn.grammar.fragments.pcfg import PCFG, Expectations
 from spacy_structlearn.grammar.fragments.settings import (
     FragmentFeaturesSettings,
     MEstimatedGrammarSettings,
 )
-from spacy_structlearn.grammar.fragments.training import FragmentStatistics, words_of
+from spacy_structlearn.grammar.fragments.training import (
+    FragmentObjective,
+    FragmentStatistics,
+    shrunk,
+    words_of,
+)
 from spacy_structlearn.grammar.fragments.weights import (
     FragmentGrammar,
     FragmentScorer,
