@@ -183,21 +183,6 @@ class Templates:
         )
 
 
-def state_templates(names: tuple[str, str]) -> Templates:
-    """The predicates of `specialized`. names: of the columns of words and tags."""
-    word, tag = names
-    return Templates(
-        (
-            f"{word}[0]|{tag}[0]",
-            f"{tag}[0]",
-            f"{tag}[-1]|{tag}[0]",
-            f"{tag}[-2]|{tag}[-1]|{tag}[0]",
-            f"{tag}[-1]",
-            f"{tag}[-2]|{tag}[-1]",
-        )
-    )
-
-
 def check_offsets(offsets: NDArray[np.int64], n_tokens: int) -> NDArray[np.int64]:
     """`offsets` as contiguous int64, if they delimit `n_tokens` tokens (else SL203)."""
     offsets = np.ascontiguousarray(offsets, dtype=np.int64)

@@ -37,7 +37,6 @@ from .data import SequenceData, arranged, concatenate
 from .features import UNKNOWN, Templates, find_symbols
 from .hmm import close_columns
 from .model import ChainModel, check_label_ids
-from .specialized import CentredCounts, SpecializedHMM
 from .states import START
 from .training import LBFGS_MEMORY
 
@@ -269,7 +268,7 @@ class ChainStatistics:
         columns, found = close_columns(columns)
         # What q0 has not seen here is unknown to it, even if it is in the vocabularies given.
         self._vocabularies = dict(zip(names, found, strict=True))
-        closed = columns
+        closed = columns  # with all columns
         templates = settings.own_templates
         columns = np.ascontiguousarray(
             columns[:, [names.index(name) for name in templates.columns]]
@@ -285,34 +284,13 @@ class ChainStatistics:
             pair_features=settings.pair_features,
             encoding=settings.encoding,
         )
-        self.base: BaseDistribution | SpecializedHMM
-        self.counts: GoldCounts | CentredCounts
-        if settings.base == "specialized":
-            own = [names.index(name) for name in settings.words_and_tags]
-            self.base = SpecializedHMM(
-                closed[:, own],
-                offsets,
-                label_ids,
-                labels,
-                settings.words_and_tags,
-                encoding=settings.encoding,
-            )
-            self.counts = CentredCounts(self.model, columns, offsets, self.base.residuals())
-            self.expectations = np.zeros(self.counts.shape[1])
-        else:
-            sentences = (closed, offsets, label_ids, labels, names)
-            self.base = _base_distribution(settings, *sentences)
-            self.counts = GoldCounts(
-                self.model, columns, offsets, label_ids, input_only=settings.input_only
-            )
-            self.expectations = self.counts.vector(
-                *_expectations(settings, self.base, self.model, columns, offsets)
-            )
-
-    @property
-    def scale(self) -> float:
-        """What c is multiplied by: of tokens the objective is the sum, and not the mean."""
-        return float(self.counts.shape[0]) if self.settings.base == "specialized" else 1.0
+        self.base = _base_distribution(settings, closed, offsets, label_ids, labels, names)
+        self.counts = GoldCounts(
+            self.model, columns, offsets, label_ids, input_only=settings.input_only
+        )
+        self.expectations = self.counts.vector(
+            *_expectations(settings, self.base, self.model, columns, offsets)
+        )
 
     @cached_property
     def distinct(self) -> tuple[scipy.sparse.csr_array, NDArray[np.float64]]:
@@ -330,7 +308,7 @@ class ChainStatistics:
         return corrected
 
 
-def correct(base: BaseDistribution | SpecializedHMM, model: ChainModel) -> ChainModel:
+def correct(base: BaseDistribution, model: ChainModel) -> ChainModel:
     """q0 times exp(w.f) (equation 2), with the weights w of a chain of second order.
 
     Its states are those of q0; the pairs that may be first have START before them. Templates of q0
@@ -409,7 +387,7 @@ class Minimization:
 
     def __init__(self, statistics: ChainStatistics, l2: float):
         settings = statistics.settings
-        c = statistics.scale / l2 if l2 else None
+        c = 1.0 / l2 if l2 else None
         self._statistics = statistics
         self._max_iterations = settings.max_iterations
         self._objective = MEstimationObjective(statistics.counts, statistics.expectations, c=c)

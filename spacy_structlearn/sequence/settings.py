@@ -21,7 +21,7 @@ from ..parallel.shards import MakeEngine, make_engine
 from .classes import WordClasses, derive_columns, read_classes, source_columns
 from .data import SequenceData, arranged, concatenate
 from .encoding import PLAIN, SCHEMES, tag_set
-from .features import SHA_PEREIRA, Templates, state_templates
+from .features import SHA_PEREIRA, Templates
 from .model import ChainModel
 
 if TYPE_CHECKING:
@@ -402,25 +402,22 @@ class MEstimationSettings(ChainSettings):
     )
     base: str = setting(
         "hmm",
-        choices=("hmm", "locally_uniform", "empirical", "specialized"),
-        help='Base distribution. The first three are those of the paper; "specialized", with'
-        " features that are centred, makes a far better chunker.",
+        choices=("hmm", "locally_uniform", "empirical"),
+        help="Base distribution: the HMM of the paper, its locally uniform distribution, or the"
+        " empirical distribution of the sentences with the labels that the HMM expects.",
     )
     emitted: Sequence[Sequence[str]] | None = setting(
         None,
-        help="Columns that the base distribution emits, each by itself or, where one follows from"
-        ' another, together, such as [["ORTH", "SUFFIX"], ["TAG"]]. None stands for those of the'
-        ' templates, each by itself, or for [["ORTH"], ["TAG"]] if it is "specialized", which'
-        " emits words and tags.",
+        help="Groups of columns that the base distribution emits. Columns of one group are emitted"
+        ' together: [["ORTH", "SUFFIX"], ["TAG"]]. None: each column of the templates by itself.',
     )
     smoothing: float = _smoothing()
     l2: float = setting(
         1.0,
         ge=0,
-        help=f"Strength of the Gaussian prior on the weights w, {settings.L2}, beside the mean over"
-        ' the sentences or, if base is "specialized", for which about 4 is good, the sum over the'
-        " tokens. With 0 there is mostly no minimum; training then ends when that is known, and no"
-        " weight exceeds 20.",
+        help=f"Strength of the Gaussian prior on the weights w, {settings.L2}, next to the mean"
+        " over the sentences. With 0 there is usually no minimum; training then stops as soon as"
+        " this is certain, and no weight exceeds 20.",
     )
     max_iterations: int = settings.max_iterations(100)
     tolerance: float = setting(
@@ -443,31 +440,18 @@ class MEstimationSettings(ChainSettings):
     )
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
-        specialized = self.base == "specialized"
-        conditional = specialized or self.base == "empirical"
-        groups = self.emitted
-        two = groups is None or [len(group) for group in groups] == [1, 1]
-        emits = specialized or (self.own_templates.columns if groups is None else groups)
+        conditional = self.base == "empirical"
+        emits = self.own_templates.columns if self.emitted is None else self.emitted
         yield "samples", f"0 for {self.base}", not (self.samples and conditional)
         yield "input_only", f"false for {self.base}", not (self.input_only and conditional)
-        yield "emitted", "two columns for specialized", two or not specialized
         yield "emitted", "at least one group of columns, if templates read none", emits
-
-    @property
-    def words_and_tags(self) -> tuple[str, str]:
-        """The two columns of "specialized"."""
-        ((words,), (tags,)) = self.emitted or (("ORTH",), ("TAG",))
-        return words, tags
 
     @property
     def all_templates(self) -> Templates:
         """The templates of the features, then those of the base distribution."""
         own = self.own_templates
-        if self.base == "specialized":
-            further = state_templates(self.words_and_tags).texts
-        else:
-            groups = self.emitted or [(name,) for name in own.columns]
-            further = tuple("|".join(f"{name}[0]" for name in group) for group in groups)
+        groups = self.emitted or [(name,) for name in own.columns]
+        further = ("|".join(f"{name}[0]" for name in group) for group in groups)
         return Templates(tuple(dict.fromkeys([*own.texts, *further])))
 
     def initialize(
