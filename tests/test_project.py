@@ -107,6 +107,8 @@ def depends(path: Path) -> list[str]:
     found = []
     for name in re.findall(r"^from spacy_structlearn\.kernels\.(\w+) cimport", text, re.MULTILINE):
         found += [KERNELS / f"{name}.pxd", *headers(KERNELS / f"{name}.pxd")]
+    if path.with_suffix(".pxd").exists():
+        found.append(path.with_suffix(".pxd"))
     return [item.relative_to(ROOT).as_posix() for item in [*found, *headers(path)]]
 
 

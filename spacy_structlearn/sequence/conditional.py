@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..kernels.index import number_keys
 from ..learning.training import array_digest
 from ..optimize.lbfgs import dot
 from ..parallel.shards import (
@@ -493,10 +494,9 @@ class Folding:
         firsts, owners = [], []
         for place, template in enumerate(maximal):
             keys = templates.keys(columns, offsets, [template])[:, 0]
-            ids = np.empty(len(keys), dtype=np.int32)
-            firsts.append(_chain.number_keys(keys, ids))
-            self.cells[:, place] = ids
-            owners.append(model.rows(keys[firsts[-1]]))
+            first, self.cells[:, place] = number_keys(keys)
+            firsts.append(first)
+            owners.append(model.rows(keys[first]))
         implied: list[list[NDArray[np.int32]]] = [[] for _ in maximal]
         for template, candidates in implying.items():
             # Where it has to be looked up for the fewest values.
@@ -540,8 +540,7 @@ def _number(rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int3
     """The distinct rows that are not -1, by first occurrence; and for each its place, or -1."""
     flat = np.ascontiguousarray(rows).reshape(-1)
     known = np.flatnonzero(flat >= 0)
-    ids = np.empty(len(known), dtype=np.int32)
-    firsts = _chain.number_keys(flat[known].astype(np.uint64), ids)
+    firsts, ids = number_keys(flat[known].astype(np.uint64))
     numbers = np.full(len(flat), -1, dtype=np.int32)
     numbers[known] = ids
     return flat[known[firsts]], numbers.reshape(rows.shape)

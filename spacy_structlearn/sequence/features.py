@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..errors import StructlearnError
+from ..kernels.index import KeyIndex
 from . import _chain
 
 _TERM = re.compile(r"([^\W\d]\w*)\[(0|-?[1-9]\d{0,2})\]")
@@ -111,7 +112,7 @@ class Templates:
 
     def scores(
         self,
-        index: _chain.Index,
+        index: KeyIndex,
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         weights: NDArray[np.floating],

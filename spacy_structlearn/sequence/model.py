@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..errors import StructlearnError
+from ..kernels.index import KeyIndex, number_keys
 from ..learning.annotations import fitting
 from ..learning.stored import Stored
 from ..serialization import nested
-from . import _chain
 from . import encoding as encodings
 from .classes import WordClasses, derive_columns
 from .features import UNKNOWN, Templates, check_offsets, find_symbols
@@ -123,7 +123,7 @@ class ChainModel(Stored):
         self.supported: NDArray[np.bool_] | None = None
         self.supported_transitions: NDArray[np.bool_] | None = None
         self._check()
-        self.index = _chain.Index(self.keys)
+        self.index = KeyIndex(self.keys)
 
     @classmethod
     def empty(cls) -> ChainModel:
@@ -254,10 +254,7 @@ class ChainModel(Stored):
 
         keys: uint64 of any shape. Returns int32 of the same shape.
         """
-        keys = np.ascontiguousarray(keys, dtype=np.uint64)
-        rows = np.empty(keys.shape, dtype=np.int32)
-        self.index.rows(keys.reshape(-1), rows.reshape(-1))
-        return rows
+        return self.index.find(keys)
 
     def support(
         self,
@@ -624,8 +621,8 @@ def _frequent_keys(
     # A template at a time: its keys alone take 8 bytes a token.
     for template in range(len(templates)):
         keys = templates.keys(columns, offsets, [template])[:, 0]
-        ids = np.empty(len(keys), dtype=np.int32)
-        distinct = keys[_chain.number_keys(keys, ids)]
+        firsts, ids = number_keys(keys)
+        distinct = keys[firsts]
         found.append(distinct[np.bincount(ids, minlength=len(distinct)) >= min_count])
     return np.unique(np.concatenate(found))
 

@@ -14,6 +14,7 @@ from chains import (
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
+from spacy_structlearn.kernels.index import KeyIndex
 
 from spacy_structlearn.sequence import _chain
 
@@ -235,27 +236,15 @@ def test_predicate_scores(lengths, width, dtype, with_unknown, seed):
     unknown = rng.normal(size=(3, width)) if with_unknown else None
     out = np.full((len(columns), width), np.nan)
     for h in (hasher, pickle.loads(pickle.dumps(hasher))):
-        index = pickle.loads(pickle.dumps(_chain.Index(known)))
+        index = KeyIndex(known)
         _chain.predicate_scores(h, index, columns, offsets, weights, unknown, out)
-        rows = np.empty(keys.size, dtype=np.int32)
-        index.rows(keys.reshape(-1), rows)
-        rows = rows.reshape(keys.shape)
+        rows = index.find(keys)
         place = {key: i for i, key in enumerate(known.tolist())}
         assert rows.tolist() == [[place.get(key, -1) for key in row] for row in keys.tolist()]
         expected = numpy_scores(rows, weights) if len(rows) else np.zeros((0, width))
         if with_unknown:
             expected += ((rows < 0)[:, :, None] * unknown).sum(axis=1)
         np.testing.assert_allclose(out, expected, atol=1e-12)
-
-
-@given(st.lists(st.sampled_from([0, 1, 5, 2**63, 2**64 - 1, 16, 32])))
-def test_number_keys(keys):
-    ids = np.empty(len(keys), dtype=np.int32)
-    firsts = _chain.number_keys(np.array(keys, dtype=np.uint64), ids)
-    distinct = list(dict.fromkeys(keys))
-    assert [keys[i] for i in firsts] == distinct
-    assert firsts.tolist() == [keys.index(key) for key in distinct]
-    assert ids.tolist() == [distinct.index(key) for key in keys]
 
 
 def test_shapes_are_checked():
@@ -291,8 +280,6 @@ def test_shapes_are_checked():
             _chain.expected_counts(chain, cells, offsets, weights, None, weights.copy(), pairs)
         with pytest.raises(ValueError, match="cell"):
             _chain.count_cells(cells, labels, weights)
-    with pytest.raises(ValueError, match="ascending"):
-        _chain.Index(np.array([1, 1], dtype=np.uint64))
 
 
 @pytest.mark.parametrize(
