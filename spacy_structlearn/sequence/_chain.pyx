@@ -876,7 +876,7 @@ cdef void _merge(
 
 # --- training -------------------------------------------------------------------------------------
 #
-# See `conditional` for what slots, cells and links are.
+# See `crf` for what slots, cells and links are.
 
 
 cdef struct Layout:

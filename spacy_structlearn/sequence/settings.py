@@ -27,7 +27,7 @@ from .model import ChainModel
 
 if TYPE_CHECKING:
     from ..learning.training import Trainer
-    from .conditional import ChainObjective
+    from .crf import ChainObjective
 
 
 def _smoothing() -> Any:
@@ -216,7 +216,7 @@ class CRFSettings(LikelihoodSettings):
     @property
     def objective_kind(self) -> type[ChainObjective]:
         """See `LikelihoodSettings`."""
-        from .conditional import ChainLikelihood
+        from .crf import ChainLikelihood
 
         return ChainLikelihood
 
@@ -234,7 +234,7 @@ class MEMMSettings(LikelihoodSettings):
     @property
     def objective_kind(self) -> type[ChainObjective]:
         """See `LikelihoodSettings`."""
-        from .local import LocalLikelihood
+        from .memm import LocalLikelihood
 
         return LocalLikelihood
 
@@ -352,7 +352,7 @@ class StochasticCRFSettings(ChainSettings):
         return model
 
     def _trainer(self) -> Callable[..., Trainer]:
-        from .pruned import StochasticCRFTrainer
+        from .stochastic_crf import StochasticCRFTrainer
 
         return StochasticCRFTrainer
 

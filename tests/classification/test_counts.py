@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from nets import LABELS, VARIABLES, joint_counts, tables
 from spacy_structlearn.classification._counts import BayesNetKernel
 
@@ -26,6 +26,7 @@ def values(row, subset):
     return tuple(row[i] for i in subset)
 
 
+@settings(max_examples=30)
 @given(tables())
 def test_counts_of_all_sets(table):
     rows, labels = table
@@ -89,6 +90,7 @@ def check_levels(instances, rows, data_of):
                 assert uniform[i, j] == pytest.approx(1 / (n_values + 1))
 
 
+@settings(max_examples=30)
 @given(tables(max_size=8), tables(max_size=4))
 def test_levels(table, others):
     data = [(*row, label) for row, label in zip(*table, strict=True)]
@@ -97,6 +99,7 @@ def test_levels(table, others):
     check_levels(CountedInstances(counts, symbols), others[0], lambda i: data)
 
 
+@settings(max_examples=30)
 @given(tables(max_size=8))
 def test_levels_of_what_is_left_out(table):
     """The closed form of C - 1, f - 1, T and V is what counting without the row gives."""

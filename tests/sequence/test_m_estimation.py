@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.m_estimation import MEstimationObjective
-from spacy_structlearn.sequence.base import hidden_markov, locally_uniform
+from spacy_structlearn.sequence.base_distribution import hidden_markov, locally_uniform
 from spacy_structlearn.sequence.classes import learn
 from spacy_structlearn.sequence.data import SequenceData, arranged, concatenate
 from spacy_structlearn.sequence.decode import marginals, viterbi

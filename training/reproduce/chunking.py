@@ -34,7 +34,7 @@ from train_classes import FILES, sentences, train_classes
 
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.readers import create_conll_chunks_reader, to_example
-from spacy_structlearn.sequence.conditional import ChainLikelihood
+from spacy_structlearn.sequence.crf import ChainLikelihood
 from spacy_structlearn.sequence.data import concatenate
 
 N_TRAIN = 7936

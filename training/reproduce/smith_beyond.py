@@ -32,8 +32,8 @@ from smith_models import LABELS, Data
 from spacy.lang.lex_attrs import word_shape
 
 from spacy_structlearn.optimize.lbfgs import LBFGS
-from spacy_structlearn.sequence.base import BaseDistribution
-from spacy_structlearn.sequence.conditional import ChainLikelihood
+from spacy_structlearn.sequence.base_distribution import BaseDistribution
+from spacy_structlearn.sequence.crf import ChainLikelihood
 from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.sequence.features import SHA_PEREIRA, Templates
 from spacy_structlearn.sequence.hmm import close_columns

@@ -33,7 +33,7 @@ from chunker import Sentence, attributes
 from recording import peak_mb
 
 from spacy_structlearn.optimize.m_estimation import MEstimationObjective
-from spacy_structlearn.sequence.base import BaseDistribution
+from spacy_structlearn.sequence.base_distribution import BaseDistribution
 from spacy_structlearn.sequence.m_estimation import ChainStatistics, Minimization
 from spacy_structlearn.sequence.settings import MEstimationSettings
 
