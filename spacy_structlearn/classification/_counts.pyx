@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of sparse counts: grouping of 64-bit keys, their places, and log P(x, y) of a Bayes net.
+"""Kernel of Bayesian networks: log P(x, y) from sparse counts.
 
 Keys are those of `features.tuple_keys`. `BayesNetKernel` holds what a trained net needs and goes
 through the recursion of interpolated Witten-Bell smoothing (Toutanova 2006, section 2.1) for one
@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 import numpy as np
 
 from spacy_structlearn.kernels.hashing cimport finalize
+from spacy_structlearn.kernels.index cimport KeyIndex
 
 cdef uint64_t SEED = <uint64_t>0x9E3779B97F4A7C15
 cdef double LEAST = 1e-300  # as in `witten_bell`
@@ -20,101 +21,6 @@ cdef double LEAST = 1e-300  # as in `witten_bell`
 cdef inline uint64_t extend(uint64_t key, uint64_t symbol) noexcept nogil:
     """The key of a tuple with one more value."""
     return finalize(finalize(key + 1) ^ symbol)
-
-
-cdef Py_ssize_t slots_for(Py_ssize_t n) noexcept nogil:
-    """A power of two that is at least twice as much."""
-    cdef Py_ssize_t size = 16
-    while size < 2 * n:
-        size *= 2
-    return size
-
-
-def group(const uint64_t[::1] keys):
-    """Number the distinct keys in ascending order.
-
-    keys: uint64 (n), n < 2**31. Returns uint64 (k), the distinct ones, ascending; int32 (n), the
-    number of each key; int64 (k), how often each occurs.
-    """
-    cdef Py_ssize_t i, n = keys.shape[0], size = slots_for(n)
-    cdef int32_t n_distinct = 0
-    cdef uint64_t slot, mask = <uint64_t>(size - 1)
-    if n >= 2**31 - 1:
-        raise ValueError("there are too many keys")
-    firsts, ids = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
-    cdef int32_t[::1] first = firsts, numbers = ids, slots = np.full(size, -1, dtype=np.int32)
-    with nogil:
-        for i in range(n):
-            slot = finalize(keys[i]) & mask
-            while slots[slot] >= 0 and keys[first[slots[slot]]] != keys[i]:
-                slot = (slot + 1) & mask
-            if slots[slot] < 0:
-                slots[slot] = n_distinct
-                first[n_distinct] = <int32_t>i
-                n_distinct += 1
-            numbers[i] = slots[slot]
-    distinct = np.asarray(keys)[firsts[:n_distinct]]
-    order = np.argsort(distinct)
-    places = np.empty(n_distinct, dtype=np.int32)
-    places[order] = np.arange(n_distinct, dtype=np.int32)
-    ids = places[ids]
-    return distinct[order], ids, np.bincount(ids, minlength=n_distinct)
-
-
-cdef class KeyIndex:
-    """From keys to their places, by hashing.
-
-    keys: uint64 (k), each once, k < 2**31; in any order.
-    """
-
-    cdef readonly object keys
-    cdef const uint64_t[::1] known
-    cdef int32_t[::1] slots
-    cdef uint64_t mask
-
-    def __init__(self, const uint64_t[::1] keys):
-        cdef Py_ssize_t i, n = keys.shape[0], size = slots_for(n)
-        cdef uint64_t slot
-        cdef bint repeated = False
-        if n >= 2**31 - 1:
-            raise ValueError("there are too many keys")
-        self.keys = np.asarray(keys)
-        self.known = keys
-        self.mask = <uint64_t>(size - 1)
-        self.slots = np.full(size, -1, dtype=np.int32)
-        with nogil:
-            for i in range(n):
-                slot = finalize(keys[i]) & self.mask
-                while self.slots[slot] >= 0:
-                    repeated = repeated or keys[self.slots[slot]] == keys[i]
-                    slot = (slot + 1) & self.mask
-                self.slots[slot] = <int32_t>i
-        if repeated:
-            raise ValueError("a key occurs twice")
-
-    def __reduce__(self):
-        return KeyIndex, (self.keys,)
-
-    def __len__(self):
-        return self.known.shape[0]
-
-    def find(self, wanted):
-        """The place of each wanted key, or -1: int32 of the shape of `wanted`, uint64."""
-        wanted = np.ascontiguousarray(wanted, dtype=np.uint64)
-        out = np.empty(wanted.shape, dtype=np.int32)
-        cdef const uint64_t[::1] keys = wanted.reshape(-1)
-        cdef int32_t[::1] places = out.reshape(-1)
-        cdef Py_ssize_t i
-        with nogil:
-            for i in range(keys.shape[0]):
-                places[i] = self.place(keys[i])
-        return out
-
-    cdef inline int32_t place(self, uint64_t key) noexcept nogil:
-        cdef uint64_t slot = finalize(key) & self.mask
-        while self.slots[slot] >= 0 and self.known[self.slots[slot]] != key:
-            slot = (slot + 1) & self.mask
-        return self.slots[slot]
 
 
 cdef class BayesNetKernel:

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels.index import KeyIndex, group
 from ..optimize.lbfgs import LBFGS
-from ._counts import KeyIndex, group
 from ._log_linear import Instances, add_scores
 from .bayes_net import BayesNet
 from .features import SET_SEPARATOR, LabelledTable, Table, row_keys, symbol, tuple_keys

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from ._counts import KeyIndex, group
+from ..kernels.index import KeyIndex, group
 from .features import CLASS_NAME, SET_SEPARATOR, Table, symbol, tuple_keys
 
 Subset: TypeAlias = "tuple[int, ...]"

@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..errors import StructlearnError
+from ..kernels.index import KeyIndex
 from ..learning.stored import Stored
 from ..serialization import nested
-from ._counts import KeyIndex
 from ._log_linear import add_scores
 from .bayes_net import BayesNet
 from .conditional import Template, base_scores, feature_keys, log_softmax

@@ -1,4 +1,4 @@
-"""Settings of classifiers; see the modules of the same names for what they set."""
+"""Settings of the classifiers, one class for each registered architecture."""
 
 from __future__ import annotations
 
@@ -22,49 +22,50 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound="ClassifierSettings")
 
 VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Of the prior, of which l2 "search" takes the best on development data."""
+"""Prior variances that l2 "search" compares on development data."""
 SEARCH_L2 = 1.0
-"""Where l2 is to be chosen, it is this while templates are searched for."""
+"""The value of l2 during a template search, if l2 is still to be chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierSettings(Settings):
-    """What the settings of all classifiers have."""
+    """Settings that all classifiers share."""
 
     min_gain: float = setting(
-        0.0, help="Accuracy, as a share, that a step of the search must gain more than."
+        0.0, help="Minimum gain in accuracy (0 to 1) for a step of the search."
     )
     recount: bool = setting(
-        False, exposed=False, help="Learn again with the development data, once all is chosen."
+        False,
+        exposed=False,
+        help="Train again on all data, development data included, after selection.",
     )
     classes: Path | None = setting(
         None,
         identity=False,
-        help="File of word classes (`WordClasses.to_bytes`), needed in training only. Components "
-        "make variables of them.",
+        help="File of word classes (`WordClasses.to_bytes`), needed in training only.",
     )
 
     def stored(self) -> dict[str, Any]:
-        """What a model stores of its settings; mappings as pairs, since their order counts."""
+        """Return the fields to store; mappings become pairs, because their order matters."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         del values["classes"]
         return values
 
     @classmethod
     def of(cls: type[C], stored: Mapping[str, Any]) -> C:
-        """The settings that `stored` gave."""
+        """Return the settings from what `stored` returned."""
         return cls(**stored)
 
     def kept(self: C) -> C:
-        """The settings that a model holds: all but the file of word classes."""
+        """Return the settings without the file of word classes, as a model holds them."""
         return self.part(type(self), classes=None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BayesNetSettings(ClassifierSettings):
-    """Bayesian network over nominal variables (Toutanova 2006): the whole training in a second.
+    """Bayesian network over nominal variables (Toutanova 2006): trains in a second.
 
-    Structure and smoothing are chosen by leave-one-out on the training data.
+    Structure and smoothing are selected by leave-one-out on the training data.
     """
 
     name = "BayesNet"
@@ -72,26 +73,27 @@ class BayesNetSettings(ClassifierSettings):
     structure: str | Mapping[str, Sequence[str]] = setting(
         "search",
         choices=("naive", "search", "exhaustive"),
-        help="No parents but the label, a greedy search, a search for few variables, or the "
-        "parents of each variable that is used; the label is a parent of all and not named.",
+        help='"naive": the label is the only parent. "search": greedy search. "exhaustive": all '
+        "structures, for few variables. Or the parents of each variable; the label is always "
+        "a parent and not listed.",
     )
     fit_d: str | None = setting(
         "conditional",
         choices=("conditional", "joint"),
-        help="Likelihood that the parameters d of Witten-Bell smoothing are fitted to. None: all "
-        "are 1.",
+        help="Likelihood that the parameters d of Witten-Bell smoothing maximise. None: all d are "
+        "1.",
     )
     n_d: str = setting(
-        "many", choices=("one", "many"), help="One d for all, or one for each type of context."
+        "many", choices=("one", "many"), help="One d for all contexts, or one for each type."
     )
     smoothing: str = setting(
         "witten_bell",
         choices=("witten_bell", "uniform"),
-        help="Interpolated Witten-Bell, or for comparison 0.9 of the relative frequency and 0.1 of "
-        "the uniform distribution.",
+        help="Interpolated Witten-Bell smoothing, or (for comparison) 0.9 times the relative "
+        "frequency plus 0.1 times the uniform distribution.",
     )
     max_parents: int = setting(
-        3, ge=1, help="Parents of a variable in a search, the label counted."
+        3, ge=1, help="Maximum number of parents of a variable in a search, including the label."
     )
     l2: float = core.l2(1.0, "logarithms of d,")
 
@@ -114,7 +116,7 @@ class BayesNetSettings(ClassifierSettings):
         return cls(**values)
 
     def empty(self) -> BayesNet:
-        """A network without labels."""
+        """Return a network without labels."""
         from .bayes_net import BayesNet
 
         return BayesNet()
@@ -125,8 +127,9 @@ class BayesNetSettings(ClassifierSettings):
         labels: Sequence[str],
         previous: BayesNet | None = None,
     ) -> BayesNet:
-        """A network without variables in its structure, which knows the labels and the variables of
-        `data`; what was learned before has no part in it.
+        """Return a network of the labels and the variables of `data`, without structure.
+
+        previous: not used.
         """
         from .bayes_net import BayesNet
 
@@ -140,7 +143,7 @@ class BayesNetSettings(ClassifierSettings):
         *,
         make_engine: MakeEngine = make_engine,
     ) -> BayesNetTrainer:
-        """Training, which follows from the data and the labels alone."""
+        """Return a trainer; the result depends only on the data and the labels."""
         from .training import BayesNetTrainer
 
         return BayesNetTrainer(self, parameters, data, make_engine=make_engine)
@@ -150,7 +153,7 @@ class BayesNetSettings(ClassifierSettings):
 class LogLinearSettings(ClassifierSettings):
     """Conditional log-linear model of conjunctions of nominal variables (Toutanova 2006).
 
-    What is to be chosen is chosen on a tenth of the training data.
+    Templates and l2 are selected on a tenth of the training data, held out.
     """
 
     name = "LogLinear"
@@ -158,47 +161,51 @@ class LogLinearSettings(ClassifierSettings):
     templates: str | Sequence[Sequence[str]] = setting(
         "search",
         choices=("single", "pairs", "search"),
-        help="A feature for each value of each variable, also for each pair of values, a search "
-        "for the conjunctions that are worth it, or a list of lists of variables.",
+        help='"single": a feature for each value of each variable. "pairs": for pairs of values, '
+        'too. "search": greedy search for conjunctions. Or a list of lists of variables.',
     )
     l2: float | str | Sequence[float] = core.l2(
-        1.0, more='A list to choose from, or "search" for the usual ones.', choices=("search",)
+        1.0,
+        more='A list of values to select from, or "search" for the usual values.',
+        choices=("search",),
     )
     l2_per_label: Mapping[str, float] | None = setting(
-        None, ge=0, help="Another strength of the prior for the weights of some labels."
+        None, ge=0, help="Values of l2 for the weights of some labels."
     )
-    max_conjunction: int = setting(3, ge=1, help="Variables of a template in a search, at most.")
+    max_conjunction: int = setting(
+        3, ge=1, help="Maximum number of variables of a template in a search."
+    )
     max_templates: int | None = setting(
-        None, ge=0, help="Steps of the search, at most. None: no limit."
+        None, ge=0, help="Maximum number of templates in a search. None: no limit."
     )
-    min_count: int = setting(
-        1, ge=1, help="Features seen less often in the training data are left out."
-    )
+    min_count: int = setting(1, ge=1, help="Minimum number of training instances with a feature.")
     nested: bool = setting(
         True,
         exposed=False,
-        help="False in the ablation of section 4 of the paper, with a search and l2 1e-4: the "
-        "structure has to be that of a Bayesian network without features for subsets of "
-        "conjunctions. A step places a variable with a set of variables placed before, and the "
-        "template is that of all these together alone.",
+        help="False for the ablation in section 4 of the paper (with a search and l2 = 1e-4): each "
+        "step of the search adds the conjunction of a new variable and some variables already "
+        "used, as in a Bayesian network, without the subsets of the conjunction.",
     )
     base: BayesNetSettings | None = setting(
         None,
-        help="A Bayesian network, in a block of its own, whose probabilities are features too: "
-        "those of the training data by leave-one-out. The prior of its coefficient has the mean 1.",
+        help="Settings of a Bayesian network (a block of its own) whose log-probabilities are a "
+        "feature; in training they are leave-one-out estimates. The prior on the coefficient has "
+        "mean 1.",
     )
-    max_iterations: int = setting(200, ge=1, help="Iterations of L-BFGS for one model, at most.")
+    max_iterations: int = setting(
+        200, ge=1, help="Maximum number of L-BFGS iterations for a model."
+    )
     tolerance: float = setting(
         1e-5,
         ge=0,
-        help="Training ends when no derivative, in the units of estimation, is above it (times the "
-        "largest parameter, if that is above 1).",
+        help="Training ends when no scaled derivative exceeds this (times the largest parameter if "
+        "that is above 1).",
     )
     search_tolerance: float | None = setting(
         None,
         ge=0,
-        help="Tolerance for the models that a search compares; 1e-3 makes it several times faster. "
-        "None: tolerance.",
+        help="Tolerance for models compared in a search; 1e-3 is several times faster. None: the "
+        "same as tolerance.",
     )
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
@@ -226,7 +233,7 @@ class LogLinearSettings(ClassifierSettings):
 
     @property
     def l2_values(self) -> tuple[float, ...]:
-        """The values of l2 among which is chosen; the strongest first."""
+        """The values of l2 to select from, the strongest first."""
         if self.l2 == "search":
             return tuple(1.0 / variance for variance in VARIANCES)
         values = self.l2 if isinstance(self.l2, tuple) else (self.l2,)
@@ -234,7 +241,7 @@ class LogLinearSettings(ClassifierSettings):
 
     @property
     def search_l2(self) -> float:
-        """The value of l2 while templates are searched for."""
+        """The value of l2 during a template search."""
         return self.l2_values[0] if len(self.l2_values) == 1 else SEARCH_L2
 
     @property
@@ -243,7 +250,7 @@ class LogLinearSettings(ClassifierSettings):
         return self.templates == "search" or len(self.l2_values) > 1
 
     def empty(self) -> LogLinear:
-        """A model without labels."""
+        """Return a model without labels."""
         from .log_linear import LogLinear
 
         return LogLinear()
@@ -254,8 +261,9 @@ class LogLinearSettings(ClassifierSettings):
         labels: Sequence[str],
         previous: LogLinear | None = None,
     ) -> LogLinear:
-        """A model without features, which knows the labels and the variables of `data`; what was
-        learned before has no part in it.
+        """Return a model of the labels and the variables of `data`, without features.
+
+        previous: not used.
         """
         from .log_linear import LogLinear
 
@@ -268,7 +276,7 @@ class LogLinearSettings(ClassifierSettings):
         *,
         make_engine: MakeEngine = make_engine,
     ) -> LogLinearTrainer:
-        """Training, which follows from the data and the labels alone."""
+        """Return a trainer; the result depends only on the data and the labels."""
         from .training import LogLinearTrainer
 
         return LogLinearTrainer(self, parameters, data, make_engine=make_engine)
@@ -276,17 +284,17 @@ class LogLinearSettings(ClassifierSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class StagesSettings(Settings):
-    """Several classifiers, learned one after another and stored as one model."""
+    """Several classifiers, trained one after another and stored as one model."""
 
     name = "Stages"
 
     stages: Mapping[str, Any] = setting(
-        help="An architecture for each stage, LogLinear or BayesNet, without word classes: in a "
-        "config a section, with a section for each stage in it. Those that `order` does not name "
-        "are left out."
+        help="A LogLinear or BayesNet architecture for each stage, without word classes; in a "
+        "config, a section with a section for each stage. Stages that `order` does not name are "
+        "ignored."
     )
     order: Sequence[str] = setting(
-        help="Names of the stages in the order of learning; the last is the main stage."
+        help="Names of the stages in training order; the last stage is the main one."
     )
 
     def __post_init__(self) -> None:
@@ -304,7 +312,7 @@ class StagesSettings(Settings):
         object.__setattr__(self, "stages", {stage: self.stages[stage] for stage in self.order})
 
     def empty(self) -> Stages:
-        """A model whose stages are empty."""
+        """Return a model with empty stages."""
         from .stages import Stages
 
         return Stages({stage: settings.empty() for stage, settings in self.stages.items()})
@@ -315,11 +323,11 @@ class StagesSettings(Settings):
         labels: Sequence[str],
         previous: Stages | None = None,
     ) -> Stages:
-        """Classifiers that know the variables and the labels of `data`, and nothing else.
+        """Return untrained classifiers of the variables and labels of `data`.
 
-        labels: of the main stage; every other one has those of its instances. A stage without
-        instances stays empty; the main one knows its labels then. What `data` has of other stages
-        is passed over, and what was learned before has no part in it.
+        labels: labels of the main stage; other stages have the labels of their instances. A stage
+            without instances stays empty, except for the labels of the main stage.
+        previous: not used.
         """
         from .stages import Stages, initialized, instances_of
 
@@ -339,7 +347,7 @@ class StagesSettings(Settings):
         *,
         make_engine: MakeEngine = make_engine,
     ) -> StagesTrainer:
-        """Training, which follows from the data and the labels alone."""
+        """Return a trainer; the result depends only on the data and the labels."""
         from .stages import StagesTrainer
 
         return StagesTrainer(self, parameters, data, make_engine=make_engine)

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels.index import KeyIndex
 from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS
 from ..parallel.shards import MakeEngine, make_engine
 from ..serialization import nested
-from ._counts import KeyIndex
 from .bayes_net import BayesNet
 from .conditional import BIAS, Estimate, LogLinearLikelihood, Template, Workshop
 from .features import (

@@ -23,7 +23,7 @@ from spacy.training import Example
 
 from ..groups import TAG_CANDIDATES
 from ..sequence.data import SequenceData
-from ..sequence.pruned import candidates
+from ..sequence.stochastic_crf import candidates
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
 from .tokens import check_attributes, read_tokens, template_columns

@@ -18,7 +18,7 @@ from spacy.attrs import IDS, IS_SPACE, SENT_START
 from spacy.tokens import Doc
 
 from ..errors import StructlearnError
-from ..sequence._chain import number_keys
+from ..kernels.index import number_keys
 from ..sequence.words import is_word_column, word_columns
 
 # Attributes that a pipeline component before ours has to set; the others are lexical.
@@ -121,8 +121,8 @@ def distinct_words(
     orth: uint64 (n), of tokens of the Docs. Returns int32 (n) beside the strings.
     """
     orth = np.ascontiguousarray(orth)
-    numbers = np.empty(len(orth), dtype=np.int32)
-    keys = orth[number_keys(orth, numbers)].tolist()
+    firsts, numbers = number_keys(orth)
+    keys = orth[firsts].tolist()
     stores = list({id(doc.vocab): doc.vocab.strings for doc in docs}.values())
     if len(stores) == 1:
         return [stores[0][key] for key in keys], numbers

@@ -18,6 +18,7 @@ from libc.string cimport memset
 import numpy as np
 
 from spacy_structlearn.kernels.hashing cimport mix
+from spacy_structlearn.kernels.index cimport KeyIndex
 
 cdef extern from *:
     """
@@ -161,91 +162,8 @@ cdef class Hasher:
             out[k] = state & self.mask
 
 
-def number_keys(const uint64_t[::1] keys, int32_t[::1] ids):
-    """Number the distinct keys from 0 in order of first occurrence; the number of each, into ids.
-
-    Returns int32 (n_distinct), where each occurs first.
-    """
-    cdef Py_ssize_t i, n = keys.shape[0], n_slots = 16
-    cdef int32_t n_distinct = 0
-    cdef uint64_t slot, mask
-    if ids.shape[0] != n:
-        raise ValueError("ids must be as long as keys")
-    while n_slots < 2 * n:
-        n_slots *= 2
-    mask = <uint64_t>(n_slots - 1)
-    firsts = np.empty(n, dtype=np.int32)
-    cdef int32_t[::1] first = firsts
-    cdef int32_t[::1] table = np.full(n_slots, -1, dtype=np.int32)
-    with nogil:
-        for i in range(n):
-            slot = mix(keys[i]) & mask
-            while table[slot] >= 0 and keys[first[table[slot]]] != keys[i]:
-                slot = (slot + 1) & mask
-            if table[slot] < 0:
-                table[slot] = n_distinct
-                first[n_distinct] = <int32_t>i
-                n_distinct += 1
-            ids[i] = table[slot]
-    return firsts[:n_distinct].copy()
-
-
-cdef class Index:
-    """From the keys of predicates to their places.
-
-    keys: uint64 (n), ascending and unique, at most 2**31 - 1. They are hashes: with about as many
-    buckets, by their upper bits, as there are keys, a look-up takes a step or two.
-    """
-
-    cdef const uint64_t[::1] keys
-    cdef int32_t[::1] buckets
-    cdef int shift
-
-    def __init__(self, const uint64_t[::1] keys):
-        cdef Py_ssize_t i, n = keys.shape[0]
-        cdef int bits = max(1, (n - 1).bit_length())
-        self.keys = keys
-        self.shift = 64 - bits
-        self.buckets = np.zeros((1 << bits) + 1, dtype=np.int32)
-        for i in range(1, n):
-            if keys[i] <= keys[i - 1]:
-                raise ValueError("the keys are not ascending and unique")
-        with nogil:
-            for i in range(n):
-                self.buckets[(keys[i] >> self.shift) + 1] += 1
-            for i in range(1, self.buckets.shape[0]):
-                self.buckets[i] += self.buckets[i - 1]
-
-    def __reduce__(self):
-        return Index, (np.asarray(self.keys),)
-
-    def rows(self, const uint64_t[::1] wanted, int32_t[::1] out):
-        """The place of each wanted key, or -1, into `out`."""
-        cdef Py_ssize_t i
-        if out.shape[0] != wanted.shape[0]:
-            raise ValueError("out must be as long as wanted")
-        with nogil:
-            for i in range(wanted.shape[0]):
-                out[i] = self.find(wanted[i], self.buckets[wanted[i] >> self.shift])
-
-    cdef inline int32_t find(self, uint64_t key, int32_t low) noexcept nogil:
-        """The place of a key, or -1; low: the start of its bucket."""
-        cdef Py_ssize_t middle, high = self.buckets[(key >> self.shift) + 1]
-        while high - low > 4:  # hashes never get here
-            middle = (low + high) // 2
-            if self.keys[middle] < key:
-                low = <int32_t>(middle + 1)
-            else:
-                high = middle + 1
-        while low < high:
-            if self.keys[low] == key:
-                return low
-            low += 1
-        return -1
-
-
 def predicate_scores(
-    Hasher hasher not None, Index index not None, const uint64_t[:, ::1] columns,
+    Hasher hasher not None, KeyIndex index not None, const uint64_t[:, ::1] columns,
     const int64_t[::1] offsets, const real[:, ::1] weights, const double[:, ::1] unknown, sum_of_reals[:, ::1] out,
 ):
     """out[t, c] = sum of weights[row, c] over the predicates of token t.
@@ -258,8 +176,10 @@ def predicate_scores(
     cdef Py_ssize_t n_templates = hasher.n_templates
     cdef bint with_unknown = unknown is not None
     hasher.check(columns, offsets)
-    if weights.shape[0] != index.keys.shape[0]:
+    if weights.shape[0] != index.known.shape[0]:
         raise ValueError("there must be a row of weights for each key")
+    if not index.is_sorted:
+        raise ValueError("the keys are not ascending")
     if out.shape[0] != n or out.shape[1] != width:
         raise ValueError("out must have the shape (n_tokens, n_columns)")
     if with_unknown and (unknown.shape[0] != n_templates or unknown.shape[1] != width):
@@ -289,9 +209,9 @@ def predicate_scores(
                 PREFETCH(&index.buckets[keys[j] >> index.shift])
             for j in range(n_tokens * n_templates):
                 rows[j] = index.buckets[keys[j] >> index.shift]
-                PREFETCH(&index.keys[0] + rows[j])
+                PREFETCH(&index.known[0] + rows[j])
             for j in range(n_tokens * n_templates):
-                rows[j] = index.find(keys[j], rows[j])
+                rows[j] = index.row(keys[j], rows[j])
                 if rows[j] >= 0:
                     PREFETCH(&weights[rows[j], 0])
             for t in range(block, block + n_tokens):
@@ -956,7 +876,7 @@ cdef void _merge(
 
 # --- training -------------------------------------------------------------------------------------
 #
-# See `conditional` for what slots, cells and links are.
+# See `crf` for what slots, cells and links are.
 
 
 cdef struct Layout:

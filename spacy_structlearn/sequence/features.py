@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..errors import StructlearnError
+from ..kernels.index import KeyIndex
 from . import _chain
 
 _TERM = re.compile(r"([^\W\d]\w*)\[(0|-?[1-9]\d{0,2})\]")
@@ -111,7 +112,7 @@ class Templates:
 
     def scores(
         self,
-        index: _chain.Index,
+        index: KeyIndex,
         columns: NDArray[np.uint64],
         offsets: NDArray[np.int64],
         weights: NDArray[np.floating],
@@ -181,21 +182,6 @@ class Templates:
             np.array([_hash(f"padding[+{k}]") for k in distances], dtype=np.uint64),
             2**64 - 2 ** (64 - self.key_bits),
         )
-
-
-def state_templates(names: tuple[str, str]) -> Templates:
-    """The predicates of `specialized`. names: of the columns of words and tags."""
-    word, tag = names
-    return Templates(
-        (
-            f"{word}[0]|{tag}[0]",
-            f"{tag}[0]",
-            f"{tag}[-1]|{tag}[0]",
-            f"{tag}[-2]|{tag}[-1]|{tag}[0]",
-            f"{tag}[-1]",
-            f"{tag}[-2]|{tag}[-1]",
-        )
-    )
 
 
 def check_offsets(offsets: NDArray[np.int64], n_tokens: int) -> NDArray[np.int64]:

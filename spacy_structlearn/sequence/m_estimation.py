@@ -4,13 +4,13 @@ The model is a base distribution q0, corrected by features (equation 2):
 
     p_w(x, y) = q0(x, y) exp(w.f(x, y)) / Z(w)
 
-and w minimises the objective of `optimize.m_estimation` (equation 3), for which two things are
-gathered once: how often each feature is on in each labelled sentence, and how often q0 expects it
-to be. From then on an iteration is two sparse products; Z is needed neither there nor in decoding.
+where w minimises the objective of `optimize.m_estimation` (equation 3). This objective needs two
+statistics, computed once: the counts of each feature in each labelled sentence, and the expected
+counts under q0. An iteration is then two sparse products; neither training nor decoding needs Z.
 
-What is learned is one chain of second order with q0 as a factor: log t + w between the pairs of
-labels of q0, and log e + w of predicates. The label before the first is ^ for q0 and O for features
-(Sha & Pereira 2003, section 4.1), so that the pair (^, c) has the features of (O, c).
+The result is one chain of second order that includes q0: transitions log t + w, and predicates with
+weights log e + w. The label before the first token is ^ for q0 and O for features (Sha & Pereira
+2003, section 4.1), so the pair (^, c) has the features of (O, c).
 """
 
 from __future__ import annotations
@@ -31,40 +31,38 @@ from ..optimize.lbfgs import LBFGS, norm
 from ..optimize.m_estimation import DualCoordinateDescent, MEstimationObjective
 from ..parallel.shards import Pool, ThreadEngine
 from ..serialization import nested
-from .base import BaseDistribution, hidden_markov, locally_uniform, number_codes
-from .conditional import Folding
+from .base_distribution import BaseDistribution, hidden_markov, locally_uniform, number_codes
+from .crf import Folding
 from .data import SequenceData, arranged, concatenate
 from .features import UNKNOWN, Templates, find_symbols
 from .hmm import close_columns
 from .model import ChainModel, check_label_ids
-from .specialized import CentredCounts, SpecializedHMM
 from .states import START
 from .training import LBFGS_MEMORY
 
 _LARGEST_WEIGHT = 20.0
-"""Where there is no regulariser: e^20, 5e8, is more than counts of tokens can bear out."""
+"""Bound without a regulariser: e^20 = 5e8 is more than counts of tokens can support."""
 _SAMPLE_SMOOTHING = 0.5
-"""Added to the count of each feature in samples, many of which are never drawn."""
+"""Added to the count of each feature in samples, because many features are never drawn."""
 
 
 class GoldCounts(LinearOperator):
-    """F: how often each feature is on in each labelled sentence, as a linear operator.
+    """F, the count of each feature in each labelled sentence, as a linear operator.
 
-    model: whose features are counted: the `supported` ones or, if there is no telling, all.
+    model: its `supported` features are counted or, if they are not known, all features.
     columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
-    label_ids: integers (n_tokens), the right labels.
-    input_only: count the predicates too, whatever the labels are (section 5.2).
-    Its shape is (n_sentences, n_parameters): F w are the scores of the right labels, and F'a is the
-    sum over sentences of their features times a. A parameter vector has the features that are on in
-    these data, in the order in which the data bring them.
+    label_ids: integers (n_tokens), the gold labels.
+    input_only: whether to count predicates without labels, too (section 5.2).
+    The shape is (n_sentences, n_parameters): F w are the scores of the gold labels, and F'a is the
+    sum over sentences of their features times a. A parameter vector has the features that occur in
+    the data, in order of first occurrence.
     Attributes: places, int64 (n_parameters), of the features in the model's flattened weights,
     then its transitions, then its predicates.
-    Raises StructlearnError SL203, SL204 or SL207.
+    Raises StructlearnError if the arrays do not fit together.
 
-    Most predicates follow from others, as `conditional` says, so F is the product of two matrices:
-    which cells each sentence has, a cell being a value of a maximal template with the right state,
-    or a transition; and which features each cell has. Together they have two fifths of the numbers
-    that F has.
+    Most predicates follow from others (see `crf`), so F is the product of two matrices: the cells
+    of each sentence (a cell is a value of a maximal template with the gold state, or a transition),
+    and the features of each cell. Together they have two fifths of the nonzeros of F.
     """
 
     def __init__(
@@ -233,17 +231,18 @@ def _small(places: NDArray[np.int64]) -> NDArray[np.integer]:
 
 
 class ChainStatistics:
-    """What M-estimation needs of labelled sentences, for every strength of the regulariser.
+    """The statistics of labelled sentences that M-estimation needs, for any regulariser.
 
     settings: `MEstimationSettings`. columns: uint64 (n_tokens, n_columns), `settings.columns`, with
-        vocabularies that are not closed; offsets, label_ids: as in `ChainModel.build`.
-    labels: the model's labels. vocabularies: as in `ChainModel`, what else is unknown everywhere;
-        None: those that the data have by the rule.
-    Attributes: base, q0; counts, F, without empty sentences, which q0 does not have; expectations,
-    E[f], float64 (n_parameters).
-    Which token of a type is an unknown one depends on the order of the sentences, which is kept.
-    Raises StructlearnError SL203, SL204 or SL207, SL226 if there is no token, and what
-    `BaseDistribution` raises: SL246 or SL247.
+        vocabularies not closed yet; offsets, label_ids: as in `ChainModel.build`.
+    labels: the labels of the model.
+    vocabularies: as in `ChainModel`; symbols outside them are unknown. None: close the vocabularies
+        of the data.
+    Attributes: base, q0; counts, F, without empty sentences; expectations, E[f], float64
+    (n_parameters).
+    The order of the sentences decides which token of a type counts as unknown.
+    Raises StructlearnError if the arrays do not fit together or have no token, and as
+    `BaseDistribution`.
     """
 
     def __init__(
@@ -269,7 +268,7 @@ class ChainStatistics:
         columns, found = close_columns(columns)
         # What q0 has not seen here is unknown to it, even if it is in the vocabularies given.
         self._vocabularies = dict(zip(names, found, strict=True))
-        closed = columns
+        closed = columns  # with all columns
         templates = settings.own_templates
         columns = np.ascontiguousarray(
             columns[:, [names.index(name) for name in templates.columns]]
@@ -285,34 +284,13 @@ class ChainStatistics:
             pair_features=settings.pair_features,
             encoding=settings.encoding,
         )
-        self.base: BaseDistribution | SpecializedHMM
-        self.counts: GoldCounts | CentredCounts
-        if settings.base == "specialized":
-            own = [names.index(name) for name in settings.words_and_tags]
-            self.base = SpecializedHMM(
-                closed[:, own],
-                offsets,
-                label_ids,
-                labels,
-                settings.words_and_tags,
-                encoding=settings.encoding,
-            )
-            self.counts = CentredCounts(self.model, columns, offsets, self.base.residuals())
-            self.expectations = np.zeros(self.counts.shape[1])
-        else:
-            sentences = (closed, offsets, label_ids, labels, names)
-            self.base = _base_distribution(settings, *sentences)
-            self.counts = GoldCounts(
-                self.model, columns, offsets, label_ids, input_only=settings.input_only
-            )
-            self.expectations = self.counts.vector(
-                *_expectations(settings, self.base, self.model, columns, offsets)
-            )
-
-    @property
-    def scale(self) -> float:
-        """What c is multiplied by: of tokens the objective is the sum, and not the mean."""
-        return float(self.counts.shape[0]) if self.settings.base == "specialized" else 1.0
+        self.base = _base_distribution(settings, closed, offsets, label_ids, labels, names)
+        self.counts = GoldCounts(
+            self.model, columns, offsets, label_ids, input_only=settings.input_only
+        )
+        self.expectations = self.counts.vector(
+            *_expectations(settings, self.base, self.model, columns, offsets)
+        )
 
     @cached_property
     def distinct(self) -> tuple[scipy.sparse.csr_array, NDArray[np.float64]]:
@@ -330,7 +308,7 @@ class ChainStatistics:
         return corrected
 
 
-def correct(base: BaseDistribution | SpecializedHMM, model: ChainModel) -> ChainModel:
+def correct(base: BaseDistribution, model: ChainModel) -> ChainModel:
     """q0 times exp(w.f) (equation 2), with the weights w of a chain of second order.
 
     Its states are those of q0; the pairs that may be first have START before them. Templates of q0
@@ -402,14 +380,15 @@ def _expectations(
 
 
 class Minimization:
-    """The search for the weights, by the dual or, without regulariser, by L-BFGS.
+    """Minimisation of the objective: of its dual or, without a regulariser, by L-BFGS.
 
-    l2: of the regulariser l2 |w|^2 / 2; 0: there is none. Settings: those of `statistics`.
+    statistics: with the settings.
+    l2: strength of the regulariser l2 |w|^2 / 2; 0: no regulariser.
     """
 
     def __init__(self, statistics: ChainStatistics, l2: float):
         settings = statistics.settings
-        c = statistics.scale / l2 if l2 else None
+        c = 1.0 / l2 if l2 else None
         self._statistics = statistics
         self._max_iterations = settings.max_iterations
         self._objective = MEstimationObjective(statistics.counts, statistics.expectations, c=c)
@@ -438,9 +417,9 @@ class Minimization:
         return self._objective.value(self.weights())
 
     def step(self) -> bool:
-        """One iteration; true while more can be done.
+        """Make one iteration; returns whether more can be made.
 
-        Without regulariser none is made from where the objective is known to have no lower bound.
+        Without a regulariser, stop as soon as the objective is known to have no lower bound.
         """
         if isinstance(self._optimizer, LBFGS):
             if self._objective.is_recession_direction(self._optimizer.x):
@@ -451,16 +430,16 @@ class Minimization:
         return more and self.n_iterations < self._max_iterations
 
     def _within_bounds(self, w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """The objective and its gradient; infinite, a step too long, where a weight is too large.
+        """Return the objective and its gradient; infinite where a weight is too large.
 
-        Along a direction without lower bound a line search takes steps that are longer and longer.
+        Otherwise the line search would take ever longer steps in a direction without lower bound.
         """
         if norm(w) > _LARGEST_WEIGHT:
             return np.inf, np.full(len(w), np.nan)
         return self._engine.value_and_grad(w)
 
     def run(self) -> NDArray[np.float64]:
-        """All iterations that are left; returns the weights."""
+        """Make all remaining iterations; returns the weights."""
         while self.step():
             pass
         return self.weights()
@@ -478,7 +457,7 @@ class Minimization:
         return self._optimizer.to_bytes()
 
     def resumed(self, state: bytes) -> Minimization:
-        """The same, gone on from `to_bytes`. Raises StructlearnError if it is no such state."""
+        """Return a copy in the state that `to_bytes` gave, else raise StructlearnError."""
         resumed = copy(self)
         if isinstance(self._optimizer, LBFGS):
             resumed._optimizer = LBFGS.from_bytes(state)
@@ -489,9 +468,9 @@ class Minimization:
 
 
 class MEstimationTrainer(Trainer[Any]):
-    """Gathers statistics, then minimises the objective.
+    """Computes the statistics, then minimises the objective.
 
-    With more data q0 and the features are other ones, so that training begins anew.
+    More data change q0 and the features, so training starts again.
     """
 
     def __init__(
@@ -551,10 +530,9 @@ class MEstimationTrainer(Trainer[Any]):
 def grid(
     statistics: ChainStatistics, strengths: Sequence[float], *, threads: int = 1
 ) -> list[ChainModel]:
-    """The model of each l2 in `strengths`, float64, in that order, from one featurisation.
+    """Return the model of each l2 in `strengths`, float64, in that order.
 
-    threads: so many strengths are trained at a time (one alone is trained by one thread), which
-    takes as many cores, and memory for as many searches; the results are the same.
+    threads: number of models to train in parallel; the results do not depend on it.
     """
     minimizations = [Minimization(statistics, l2) for l2 in strengths]
     pool = Pool(threads)

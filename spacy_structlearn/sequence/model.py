@@ -1,16 +1,16 @@
-"""What is learned of a linear chain: one row of weights for each predicate, and transitions.
+"""The parameters of a linear chain: a row of weights for each predicate, and transitions.
 
 The model is log-linear (Lafferty, McCallum & Pereira 2001, equation 1): a sequence of states has
 the score
 
     i(y_1) + sum_t sum_k w(k-th predicate at t, y_t) + sum_t a(y_{t-1}, y_t) + f(y_n)
 
-A state is a label or, in a chain of second order, a pair of labels (see `states`). A weight
-belongs to a predicate and a column: a column for each label and, where predicates are crossed with
-pairs too (Sha & Pereira 2003, section 4.1), one for each state; w(k, y) is the sum of the columns
-of y. All estimators of this package fill the same arrays, and all decoders read them. Predicates
-are known by 64-bit keys only (see `features`), and the row of weights of a predicate is
-contiguous, so that scoring a token is a handful of look-ups and additions.
+A state is a label or, in a chain of second order, a pair of labels (see `states`). The weights of a
+predicate are a row with a column for each label and, if predicates are also combined with pairs of
+labels (Sha & Pereira 2003, section 4.1), a column for each state; w(k, y) is the sum of the columns
+of y. All sequence learners produce this model, and all decoders read it. Predicates are identified
+by 64-bit keys (see `features`). Rows are contiguous, so scoring a token takes a few look-ups and
+additions.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..errors import StructlearnError
+from ..kernels.index import KeyIndex, number_keys
 from ..learning.annotations import fitting
 from ..learning.stored import Stored
 from ..serialization import nested
-from . import _chain
 from . import encoding as encodings
 from .classes import WordClasses, derive_columns
 from .features import UNKNOWN, Templates, check_offsets, find_symbols
@@ -43,32 +43,32 @@ class ChainModel(Stored):
     """A linear-chain log-linear model of first or second order.
 
     labels: the label strings; a label's id is its place.
-    templates: how predicates are made of the input.
+    templates: the feature templates, which make predicates of the input.
     keys: uint64 (n_predicates), ascending and unique: the known predicates.
     weights: float32 or float64 (n_predicates, n_columns); zero where a feature is not supported.
-        A column for each label, then, if wanted in a chain of second order, one for each state.
+        A column for each label, then (optional, second order only) a column for each state.
     transitions: float64 (n_states, n_states), from row to column; -inf forbids.
     states: int32 (n_states, 1), the labels in order, for a chain of first order, or (n_states, 2),
         the pairs (label before, label) in ascending order; the label before may be `states.START`.
         None: first order.
-    unknown: float64 (n_templates, n_columns), weights of a template's predicate where it is not
-        known; None: zero.
+    unknown: float64 (n_templates, n_columns), weights of unknown predicates of a template; None:
+        zero.
     initial, final: float64 (n_states), scores of the first and last state; -inf forbids. None:
-        zero. In a chain of second order the pairs that may be first have one label before.
-    encoding: how labels stand for chunks (see `encoding`).
-    names: what the predicates with these keys are called, where that is to be readable.
-    classes: word classes, of which some columns are made.
-    vocabularies: for columns with a closed vocabulary its symbols, uint64, ascending; all others
-        are one symbol, `features.UNKNOWN`.
-    locally_normalized: whether the score is that of a product of p(state | state before, input),
-        each normalised by itself (McCallum, Freitag & Pereira 2000), not normalised as a whole.
-    margin: labels whose score at a token is lower than the best one's by more than this are not
-        looked at (see `pruned`); None: all are. Of first order only, with all transitions allowed.
-    index: from keys to rows of `weights`, made of them.
-    storage: the floating type in which `to_bytes` writes the weights; that of `weights` if None.
-    supported: bool (n_predicates, n_columns) and `supported_transitions`: bool (n_states,
-        n_states), the features that may be trained; set by `build`, not stored, else None.
-    Raises StructlearnError SL206 if the parts do not fit together.
+        zero. In a chain of second order, all allowed first pairs begin with the same label.
+    encoding: the scheme that encodes chunks as labels (see `encoding`).
+    names: readable names of predicates, by key.
+    classes: word classes, from which some columns are derived.
+    vocabularies: uint64, ascending: the symbols of each column with a closed vocabulary; all other
+        symbols become `features.UNKNOWN`.
+    locally_normalized: whether the model is a product of p(state | state before, input), each
+        normalised locally (McCallum, Freitag & Pereira 2000), instead of globally normalised.
+    margin: labels whose score at a token is lower than the best score by more than this are pruned
+        (see `stochastic_crf`); None: no pruning. For first order, with all transitions allowed.
+    index: from keys to rows of `weights`.
+    storage: floating type in which `to_bytes` writes the weights; None: the type of `weights`.
+    supported, supported_transitions: bool (n_predicates, n_columns) and bool (n_states, n_states):
+        the features to train. Set by `build`, not stored; else None.
+    Raises StructlearnError if the parts do not fit together.
     """
 
     kind = "chain_model"
@@ -123,11 +123,11 @@ class ChainModel(Stored):
         self.supported: NDArray[np.bool_] | None = None
         self.supported_transitions: NDArray[np.bool_] | None = None
         self._check()
-        self.index = _chain.Index(self.keys)
+        self.index = KeyIndex(self.keys)
 
     @classmethod
     def empty(cls) -> ChainModel:
-        """A model without labels and predicates: what an untrained component holds."""
+        """Return a model without labels and predicates, as an untrained component holds it."""
         return cls(
             (),
             Templates(()),
@@ -150,14 +150,14 @@ class ChainModel(Stored):
         pair_features: bool,
         encoding: str,
     ) -> ChainModel:
-        """An untrained (all zero) float64 model of the predicates and labels in labelled data.
+        """Return a float64 model of the predicates and labels in labelled data, all weights zero.
 
         columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
         label_ids: integers (n_tokens), places in `labels`.
-        min_count: a predicate is known if it is true at so many tokens or more.
-        order: 1 or 2; for 2 the states are those of `states.pair_states`.
-        pair_features: whether predicates are crossed with the pairs of labels too, if order is 2.
-        Supported are the pairs (predicate, column) and (state, next state) that the data hold.
+        min_count: minimum number of tokens with a predicate.
+        order: 1 or 2; with 2 the states are `states.pair_states`.
+        pair_features: whether predicates are also combined with pairs of labels, if order is 2.
+        The pairs (predicate, column) and (state, next state) in the data are supported.
         Raises StructlearnError if the arrays do not fit together.
         """
         if not isinstance(templates, Templates):
@@ -188,12 +188,12 @@ class ChainModel(Stored):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no labels, so that nothing can be decoded."""
+        """Whether the model has no labels and cannot decode."""
         return not self.labels
 
     @property
     def n_features(self) -> int:
-        """Number of weights that are not zero, those of the allowed transitions included."""
+        """Number of nonzero weights, including transitions."""
         allowed = np.isfinite(self.transitions) & (self.transitions != 0)
         return int(np.count_nonzero(self.weights) + np.count_nonzero(allowed))
 
@@ -204,7 +204,7 @@ class ChainModel(Stored):
 
     @property
     def has_pair_features(self) -> bool:
-        """Whether there are columns for the states of a chain of second order too."""
+        """Whether predicates have weights for pairs of labels."""
         return self.weights.shape[1] > len(self.labels)
 
     @property
@@ -213,9 +213,9 @@ class ChainModel(Stored):
         return int(self.states[self.initial > -np.inf, 0][0]) if self.order == 2 else START
 
     def state_table(self) -> NDArray[np.int32]:
-        """int32 (L + 1, L): the state of each label after each other, -1 where there is none.
+        """Return int32 (L + 1, L): the state of each label (column) after each label (row), or -1.
 
-        The last row is of what stands before the first token, where that is no label.
+        The last row is the start symbol.
         """
         n = len(self.labels)
         if self.order == 1:
@@ -227,7 +227,7 @@ class ChainModel(Stored):
     def state_ids(
         self, label_ids: NDArray[np.int32], offsets: NDArray[np.int64]
     ) -> NDArray[np.int32]:
-        """The states of label sequences, int32 (n_tokens); SL207 for a pair that is no state."""
+        """Return the states of label sequences, int32 (n_tokens); SL207 for an unknown pair."""
         if self.order == 1:
             return label_ids
         ids = self.state_table()[previous_labels(label_ids, offsets, self.start), label_ids]
@@ -240,7 +240,7 @@ class ChainModel(Stored):
         return ids
 
     def state_weights(self, weights: NDArray[np.floating]) -> NDArray[np.floating]:
-        """For each state the sum of its columns: from (n, n_columns) to (n, n_states)."""
+        """Sum the columns of each state: from (n, n_columns) to (n, n_states)."""
         if self.order == 1:
             return weights
         n_labels = len(self.labels)
@@ -250,14 +250,11 @@ class ChainModel(Stored):
         return total
 
     def rows(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """Row of each predicate in `weights`, -1 if it is unknown.
+        """Return the row of each predicate in `weights`, or -1 if it is unknown.
 
         keys: uint64 of any shape. Returns int32 of the same shape.
         """
-        keys = np.ascontiguousarray(keys, dtype=np.uint64)
-        rows = np.empty(keys.shape, dtype=np.int32)
-        self.index.rows(keys.reshape(-1), rows.reshape(-1))
-        return rows
+        return self.index.find(keys)
 
     def support(
         self,
@@ -265,7 +262,7 @@ class ChainModel(Stored):
         offsets: NDArray[np.int64],
         label_ids: NDArray[np.int32],
     ) -> None:
-        """Let the features seen in this data, and those that have a weight, be trained.
+        """Mark features that occur in the data, or have a weight, as trainable.
 
         columns, offsets: see `Templates`. label_ids: int32 (n_tokens).
         """
@@ -287,10 +284,10 @@ class ChainModel(Stored):
     def strongest(
         self, n: int, label: str | None = None, *, named: bool = False
     ) -> list[tuple[str, int, str, float]]:
-        """The n features of greatest weight, by magnitude: (name, key, label, weight).
+        """Return the n features with the largest absolute weights: (name, key, label, weight).
 
-        label: those of one label (for pair features: "before label", with a space) only. named:
-        of predicates that have a name only; the name of others is empty.
+        label: only features of this label (for pair features: "before label", with a space).
+        named: only predicates with a name; other predicates have an empty name.
         """
         columns = self._column_names()
         chosen = [i for i, column in enumerate(columns) if label in (None, column)]
@@ -306,7 +303,7 @@ class ChainModel(Stored):
         return [(self.names.get(key, ""), key, name, w) for key, name, w in found if w]
 
     def compact(self, dtype: DTypeLike = "float16", threshold: float = 0.0) -> ChainModel:
-        """A smaller model that answers (almost) as this one does.
+        """Return a smaller model with (almost) the same predictions.
 
         dtype: "float16", "float32" or "float64", the precision to which weights are rounded and
             with which `to_bytes` stores them; in memory float16 is float32.
@@ -624,8 +621,8 @@ def _frequent_keys(
     # A template at a time: its keys alone take 8 bytes a token.
     for template in range(len(templates)):
         keys = templates.keys(columns, offsets, [template])[:, 0]
-        ids = np.empty(len(keys), dtype=np.int32)
-        distinct = keys[_chain.number_keys(keys, ids)]
+        firsts, ids = number_keys(keys)
+        distinct = keys[firsts]
         found.append(distinct[np.bincount(ids, minlength=len(distinct)) >= min_count])
     return np.unique(np.concatenate(found))
 

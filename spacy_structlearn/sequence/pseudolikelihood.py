@@ -34,9 +34,9 @@ from ..errors import StructlearnError
 from ..optimize.lbfgs import dot
 from . import _local
 from .classes import source_columns
-from .conditional import ChainObjective, ChainShard, LabelledSentences, Numbering, Part
+from .crf import ChainObjective, ChainShard, LabelledSentences, Numbering, Part
 from .features import UNKNOWN, Templates, find_symbols
-from .local import state_lists
+from .memm import state_lists
 from .model import ChainModel
 from .states import START
 

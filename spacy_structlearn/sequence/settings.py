@@ -1,7 +1,8 @@
-"""Settings of the learners of chains: what a registered architecture names.
+"""Settings of the sequence learners, one class for each registered architecture.
 
-They fix what there is to learn (`initialize`) and give a trainer, which can take in more data
-between steps. What trains is imported when it is needed: who loads a pipeline pays for none of it.
+Settings make a model of the features in the data (`initialize`) and a trainer, which accepts more
+data between steps. Trainers are imported when they are needed, so that loading a pipeline stays
+fast.
 """
 
 from __future__ import annotations
@@ -21,36 +22,36 @@ from ..parallel.shards import MakeEngine, make_engine
 from .classes import WordClasses, derive_columns, read_classes, source_columns
 from .data import SequenceData, arranged, concatenate
 from .encoding import PLAIN, SCHEMES, tag_set
-from .features import SHA_PEREIRA, Templates, state_templates
+from .features import SHA_PEREIRA, Templates
 from .model import ChainModel
 
 if TYPE_CHECKING:
     from ..learning.training import Trainer
-    from .conditional import ChainObjective
+    from .crf import ChainObjective
 
 
 def _smoothing() -> Any:
-    text = "Added to the count of each label trigram that the encoding allows. The paper has 0, "
-    text += "which leaves sentences of which some trigram was never seen without an answer."
+    text = "Added to the count of each label trigram that the encoding allows. The paper uses 0; "
+    text += "a sentence that needs a trigram never seen then has no analysis."
     return setting(1e-3, ge=0, help=text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceSettings(Settings):
-    """What all learners of chains have in common."""
+    """Settings that all sequence learners share."""
 
     encoding: str = setting(
         "IOB2",
         choices=(*SCHEMES, PLAIN),
-        help='How chunks become labels; "none" for labels of tokens, without chunks.',
+        help='Scheme that encodes chunks as tags. "none": each token has a label of its own.',
     )
 
     def _trainer(self) -> Callable[..., Trainer]:
-        """What trains: a class."""
+        """Return the class of the trainer."""
         raise NotImplementedError
 
     def empty(self) -> ChainModel:
-        """What an untrained component holds."""
+        """Return the model of an untrained component."""
         return ChainModel.empty()
 
     def trainer(
@@ -60,11 +61,11 @@ class SequenceSettings(Settings):
         *,
         make_engine: MakeEngine = make_engine,
     ) -> Trainer:
-        """Training on `data` that goes on from `parameters`, if it needs a place to begin."""
+        """Return a trainer on `data`; it starts from `parameters` if the learner needs it."""
         return self._trainer()(self, parameters, data, make_engine=make_engine)
 
     def _unknowing(self, labels: Sequence[str], templates: Templates) -> ChainModel:
-        """A model of labels, without any predicate."""
+        """Return a model of the labels, without predicates."""
         tags = tag_set(labels, self.encoding)
         n = len(tags)
         keys, weights = np.empty(0, dtype=np.uint64), np.empty((0, n))
@@ -73,68 +74,72 @@ class SequenceSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class ChainSettings(SequenceSettings):
-    """What all learners of chains with templates have in common."""
+    """Settings that all sequence learners with feature templates share."""
 
     templates: Sequence[str] | None = setting(
         None,
-        help='Predicates on the tokens around a position, such as "ORTH[-1]|ORTH[0]". Names are'
-        " the token attributes of spaCy, CLASS and CLASS8 (the first eight turns of the path) for"
-        " word classes, or PREFIX2, SUFFIX4, FLAGS for the spelling. None stands for the predicates"
-        " of Sha and Pereira (2003), on ORTH and TAG.",
+        help='Feature templates over the tokens around a position, such as "ORTH[-1]|ORTH[0]".'
+        " They combine token attributes of spaCy, word classes (CLASS, or CLASS8 for the first 8"
+        " bits of the path) and spelling (PREFIX2, SUFFIX4, FLAGS). None: the templates of Sha and"
+        " Pereira (2003) over ORTH and TAG.",
     )
-    min_count: int = setting(1, ge=1, help="Predicates seen less often in training are left out.")
-    order: int = setting(1, choices=(1, 2), help="1 for labels as states, 2 for pairs of labels.")
+    min_count: int = setting(
+        1, ge=1, help="Minimum number of tokens with a predicate; rarer predicates are ignored."
+    )
+    order: int = setting(
+        1, choices=(1, 2), help="1: states are labels. 2: states are pairs of labels."
+    )
     pair_features: bool = setting(
-        True, help="Whether predicates are crossed with the pairs of labels too, if order is 2."
+        True, help="Whether predicates are also combined with pairs of labels, if order is 2."
     )
     classes: Path | WordClasses | None = setting(
-        None, help="File of word classes, which is read in training only."
+        None, help="File of word classes, needed in training only."
     )
     warm_start: bool = setting(
-        False, help="Whether training a component anew begins with the weights that it had."
+        False, help="Whether retraining a component starts from its previous weights."
     )
 
     key_bits: ClassVar[int] = 64
-    """Of the keys of predicates; fewer make a smaller model (see `Templates`)."""
+    """Bits of the keys of predicates; fewer bits make a smaller model (see `Templates`)."""
     supported_only: ClassVar[bool] = True
-    """Whether weights are of features that were seen with the right labels alone."""
+    """Whether only features that occur with gold labels have a weight."""
 
     @property
     def own_templates(self) -> Templates:
-        """The templates of the features."""
+        """The feature templates."""
         texts = SHA_PEREIRA if self.templates is None else self.templates
         return Templates(texts, self.key_bits)
 
     @property
     def all_templates(self) -> Templates:
-        """The templates of all that is read."""
+        """All templates that read the columns."""
         return self.own_templates
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns that all templates read."""
+        """The columns that the templates read."""
         return self.all_templates.columns
 
     @cached_property
     def attributes(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The columns that are read from the text, in order."""
+        """The columns to read from the text, in order."""
         return source_columns(self.columns)
 
     @cached_property
     def word_classes(self) -> WordClasses | None:
-        """The word classes. Raises StructlearnError SL010 if there is no such file."""
+        """The word classes. Raises StructlearnError if the file does not exist."""
         return read_classes(self.classes) if isinstance(self.classes, Path) else self.classes
 
     def derive(self, columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """`columns` from those of the text. Raises an error if classes are missing."""
+        """Compute `columns` from those of the text, with the word classes if needed."""
         return derive_columns(columns, self.columns, self.word_classes)
 
     def close_vocabularies(
         self, columns: NDArray[np.uint64]
     ) -> tuple[NDArray[np.uint64], dict[str, NDArray[np.uint64]]]:
-        """The columns of training data as they are learned from, and `ChainModel.vocabularies`.
+        """Return the columns to train on and `ChainModel.vocabularies`.
 
-        All symbols are taken as they are, unless a learner needs closed vocabularies.
+        Only learners that need closed vocabularies replace symbols.
         """
         return columns, {}
 
@@ -144,11 +149,11 @@ class ChainSettings(SequenceSettings):
         labels: Sequence[str],
         previous: ChainModel | None = None,
     ) -> ChainModel:
-        """A model whose features are those of `data`.
+        """Return an untrained model with the features of `data`.
 
-        labels: of chunks; the model's own are their tags in the encoding. previous: what was
-        learned before, of which word classes stay if there are no others, and weights in a warm
-        start.
+        labels: chunk labels; the labels of the model are their tags in the encoding.
+        previous: the model before, whose word classes are kept if the settings have none, and whose
+            weights are kept in a warm start.
         """
         tags = tag_set(labels, self.encoding)
         columns, offsets, label_ids = concatenate(data, tags)
@@ -177,7 +182,7 @@ class ChainSettings(SequenceSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodSettings(ChainSettings):
-    """What all learners have in common that minimise a loss and a penalty, by L-BFGS, or OWL-QN."""
+    """Settings of learners that minimise a penalised loss with L-BFGS, or OWL-QN if l1 is set."""
 
     l2: float = settings.l2(2.0)
     l1: float = settings.l1()
@@ -185,15 +190,15 @@ class LikelihoodSettings(ChainSettings):
     tolerance: float = setting(
         1e-5,
         ge=0,
-        help="Training ends when the objective falls by less than this, in relation to itself, in"
-        " the mean of ten iterations.",
+        help="Training ends when the mean relative decrease of the objective over ten iterations is"
+        " below this.",
     )
     threads: int = settings.threads()
     shards: int = settings.shards()
 
     @property
     def objective_kind(self) -> type[ChainObjective]:
-        """What is minimised."""
+        """The class of the objective."""
         raise NotImplementedError
 
     def _trainer(self) -> Callable[..., Trainer]:
@@ -211,7 +216,7 @@ class CRFSettings(LikelihoodSettings):
     @property
     def objective_kind(self) -> type[ChainObjective]:
         """See `LikelihoodSettings`."""
-        from .conditional import ChainLikelihood
+        from .crf import ChainLikelihood
 
         return ChainLikelihood
 
@@ -220,8 +225,8 @@ class CRFSettings(LikelihoodSettings):
 class MEMMSettings(LikelihoodSettings):
     """Maximum entropy Markov model (McCallum, Freitag & Pereira 2000).
 
-    Each label is predicted from the labels before, right ones in training: faster than a CRF, and
-    less accurate.
+    Predicts each label from the labels before it, which are gold labels in training. Faster than a
+    CRF, and less accurate.
     """
 
     name: ClassVar[str] = "MEMM"
@@ -229,7 +234,7 @@ class MEMMSettings(LikelihoodSettings):
     @property
     def objective_kind(self) -> type[ChainObjective]:
         """See `LikelihoodSettings`."""
-        from .local import LocalLikelihood
+        from .memm import LocalLikelihood
 
         return LocalLikelihood
 
@@ -238,15 +243,15 @@ class MEMMSettings(LikelihoodSettings):
 class PseudoLikelihoodSettings(LikelihoodSettings):
     """Pseudolikelihood of label sequences (Besag 1975; Smith, Vail & Lafferty 2007).
 
-    Each label is predicted from all the other ones, right as they are.
+    Predicts each label from all others, which are gold labels in training.
     """
 
     name: ClassVar[str] = "PseudoLikelihood"
 
     joint: bool = setting(
         False,
-        help="Whether words and tags are predicted too, from the labels, with closed vocabularies:"
-        " all that was seen once is one unknown symbol. Each template then reads one place.",
+        help="Whether to predict words and tags from the labels, too. Vocabularies are then closed"
+        " (symbols seen once are one unknown symbol), and a template reads a single position.",
     )
 
     @property
@@ -262,7 +267,7 @@ class PseudoLikelihoodSettings(LikelihoodSettings):
         labels: Sequence[str],
         previous: ChainModel | None = None,
     ) -> ChainModel:
-        """See `ChainSettings`. Raises an error for templates that the joint form cannot have."""
+        """See `ChainSettings`. Raises StructlearnError for templates the joint form cannot use."""
         return super().initialize(arranged(data) if self.joint else data, labels, previous)
 
     def close_vocabularies(
@@ -286,15 +291,19 @@ class PseudoLikelihoodSettings(LikelihoodSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class PerceptronSettings(ChainSettings):
-    """Averaged perceptron over label sequences (Collins 2002): a model in a few seconds.
+    """Averaged perceptron over label sequences (Collins 2002): trains in a few seconds.
 
-    Its probabilities are those of no likelihood: they tell better from worse and no more.
+    It does not maximise a likelihood, so its probabilities only rank analyses.
     """
 
     name: ClassVar[str] = "Perceptron"
 
-    order: int = setting(2, choices=(1, 2), help="1 for labels as states, 2 for pairs of labels.")
-    max_iterations: int = settings.max_iterations(20, "A pass without a mistake is the last one.")
+    order: int = setting(
+        2, choices=(1, 2), help="1: states are labels. 2: states are pairs of labels."
+    )
+    max_iterations: int = settings.max_iterations(
+        20, "Training ends early after a pass without mistakes."
+    )
     seed: int = settings.seed()
 
     def _trainer(self) -> Callable[..., Trainer]:
@@ -307,7 +316,7 @@ class PerceptronSettings(ChainSettings):
 class StochasticCRFSettings(ChainSettings):
     """Conditional random field of first order for many labels, such as part-of-speech tags.
 
-    It looks only at the labels that a token can well have, and learns from a sentence at a time
+    Considers only the likely labels of each token, and updates the weights after each sentence
     (Duchi, Hazan & Singer 2011).
     """
 
@@ -316,18 +325,18 @@ class StochasticCRFSettings(ChainSettings):
     supported_only: ClassVar[bool] = False
 
     order: int = setting(1, choices=(1,), exposed=False, help="States are labels.")
-    pair_features: bool = setting(False, exposed=False, help="There are no pairs of labels.")
+    pair_features: bool = setting(False, exposed=False, help="States are labels, never pairs.")
     max_iterations: int = settings.max_iterations(5)
-    learn_rate: float = setting(0.3, gt=0, help="Length of the adaptive steps.")
+    learn_rate: float = setting(0.3, gt=0, help="Learning rate.")
     damping: float = setting(
-        0.3, gt=0, help="Added to the sums of squares of gradients that shorten the steps."
+        0.3, gt=0, help="Added to the root of the sum of squared gradients in the step size."
     )
     l1: float = settings.l1(0.1)
     margin: float = setting(
         6.0,
         gt=0,
-        help="Labels whose score at a token, in nats, is lower than the best one's by more than"
-        " this are not looked at.",
+        help="Labels whose score at a token is lower than that of the best label by more than this"
+        " (in nats) are pruned.",
     )
     seed: int = settings.seed()
 
@@ -343,19 +352,19 @@ class StochasticCRFSettings(ChainSettings):
         return model
 
     def _trainer(self) -> Callable[..., Trainer]:
-        from .pruned import StochasticCRFTrainer
+        from .stochastic_crf import StochasticCRFTrainer
 
         return StochasticCRFTrainer
 
 
 @dataclass(frozen=True, kw_only=True)
 class HMMSettings(SequenceSettings):
-    """Hidden Markov model of second order (Smith, Vail & Lafferty 2007), by counting."""
+    """Second-order hidden Markov model (Smith, Vail & Lafferty 2007), trained by counting."""
 
     name: ClassVar[str] = "HMM"
 
-    word: str = setting("ORTH", help="Token attribute that is emitted as the word.")
-    tag: str = setting("TAG", help="Token attribute that is emitted as the tag.")
+    word: str = setting("ORTH", help="Token attribute to use as the word.")
+    tag: str = setting("TAG", help="Token attribute to use as the tag.")
     smoothing: float = _smoothing()
 
     @property
@@ -364,7 +373,7 @@ class HMMSettings(SequenceSettings):
         return self.word, self.tag
 
     def derive(self, columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The columns of words and tags are those of the text."""
+        """Return `columns`: nothing is derived."""
         return columns
 
     def initialize(
@@ -373,10 +382,10 @@ class HMMSettings(SequenceSettings):
         labels: Sequence[str],
         previous: ChainModel | None = None,
     ) -> ChainModel:
-        """A model of the labels that knows nothing else yet; the states come with the counts.
+        """Return a model of the labels; its states come with the counts.
 
-        labels: the chunk labels; the model's own are their tags in the encoding. previous: not
-        used, counting begins anew.
+        labels: chunk labels; the labels of the model are their tags in the encoding.
+        previous: not used.
         """
         return self._unknowing(labels, Templates([f"{name}[0]" for name in self.attributes]))
 
@@ -388,86 +397,70 @@ class HMMSettings(SequenceSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class MEstimationSettings(ChainSettings):
-    """Model of second order by M-estimation (Smith, Vail & Lafferty 2007), in a few seconds.
+    """Second-order chain by M-estimation (Smith, Vail & Lafferty 2007): trains in seconds.
 
-    A base distribution, counted, is corrected by the weights of features, which are learned without
-    inference. The order of the sentences makes no difference.
+    Feature weights, learned without inference, correct a base distribution estimated by counting.
+    The order of the sentences does not matter.
     """
 
     name: ClassVar[str] = "MEstimation"
 
     order: int = setting(2, choices=(2,), exposed=False, help="States are pairs of labels.")
     warm_start: bool = setting(
-        False, exposed=False, help="Of no use: training always begins at the base distribution."
+        False, exposed=False, help="Not used: training always starts from the base distribution."
     )
     base: str = setting(
         "hmm",
-        choices=("hmm", "locally_uniform", "empirical", "specialized"),
-        help='Base distribution. The first three are those of the paper; "specialized", with'
-        " features that are centred, makes a far better chunker.",
+        choices=("hmm", "locally_uniform", "empirical"),
+        help="Base distribution: the HMM of the paper, its locally uniform distribution, or the"
+        " empirical distribution of the sentences with the labels that the HMM expects.",
     )
     emitted: Sequence[Sequence[str]] | None = setting(
         None,
-        help="Columns that the base distribution emits, each by itself or, where one follows from"
-        ' another, together, such as [["ORTH", "SUFFIX"], ["TAG"]]. None stands for those of the'
-        ' templates, each by itself, or for [["ORTH"], ["TAG"]] if it is "specialized", which'
-        " emits words and tags.",
+        help="Groups of columns that the base distribution emits. Columns of one group are emitted"
+        ' together: [["ORTH", "SUFFIX"], ["TAG"]]. None: each column of the templates by itself.',
     )
     smoothing: float = _smoothing()
     l2: float = setting(
         1.0,
         ge=0,
-        help=f"Strength of the Gaussian prior on the weights w, {settings.L2}, beside the mean over"
-        ' the sentences or, if base is "specialized", for which about 4 is good, the sum over the'
-        " tokens. With 0 there is mostly no minimum; training then ends when that is known, and no"
-        " weight exceeds 20.",
+        help=f"Strength of the Gaussian prior on the weights w, {settings.L2}, next to the mean"
+        " over the sentences. With 0 there is usually no minimum; training then stops as soon as"
+        " this is certain, and no weight exceeds 20.",
     )
     max_iterations: int = settings.max_iterations(100)
     tolerance: float = setting(
         1e-4,
         ge=0,
-        help="Training ends when the objective is known to be at most this above its minimum, in"
-        " relation to itself. If l2 is 0, when it falls by no more in the mean of ten iterations.",
+        help="Training ends when the relative duality gap is at most this or, if l2 is 0, when the"
+        " mean relative decrease of the objective over ten iterations is.",
     )
     samples: int = setting(
         0,
         ge=0,
-        help="Sentences that are sampled from the base distribution to estimate what it expects of"
-        " features. With 0 that is computed.",
+        help="Number of sentences to sample from the base distribution for estimates of expected"
+        " feature counts. 0: compute them exactly.",
     )
     seed: int = settings.seed()
     input_only: bool = setting(
         False,
-        help="Whether weights of predicates without labels are trained besides, and forgotten"
-        " afterwards.",
+        help="Whether to train weights of predicates without labels, too; they are dropped after"
+        " training.",
     )
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
-        specialized = self.base == "specialized"
-        conditional = specialized or self.base == "empirical"
-        groups = self.emitted
-        two = groups is None or [len(group) for group in groups] == [1, 1]
-        emits = specialized or (self.own_templates.columns if groups is None else groups)
+        conditional = self.base == "empirical"
+        emits = self.own_templates.columns if self.emitted is None else self.emitted
         yield "samples", f"0 for {self.base}", not (self.samples and conditional)
         yield "input_only", f"false for {self.base}", not (self.input_only and conditional)
-        yield "emitted", "two columns for specialized", two or not specialized
         yield "emitted", "at least one group of columns, if templates read none", emits
 
     @property
-    def words_and_tags(self) -> tuple[str, str]:
-        """The two columns of "specialized"."""
-        ((words,), (tags,)) = self.emitted or (("ORTH",), ("TAG",))
-        return words, tags
-
-    @property
     def all_templates(self) -> Templates:
-        """The templates of the features, then those of the base distribution."""
+        """The feature templates, then the templates of the base distribution."""
         own = self.own_templates
-        if self.base == "specialized":
-            further = state_templates(self.words_and_tags).texts
-        else:
-            groups = self.emitted or [(name,) for name in own.columns]
-            further = tuple("|".join(f"{name}[0]" for name in group) for group in groups)
+        groups = self.emitted or [(name,) for name in own.columns]
+        further = ("|".join(f"{name}[0]" for name in group) for group in groups)
         return Templates(tuple(dict.fromkeys([*own.texts, *further])))
 
     def initialize(
@@ -476,10 +469,10 @@ class MEstimationSettings(ChainSettings):
         labels: Sequence[str],
         previous: ChainModel | None = None,
     ) -> ChainModel:
-        """A model of labels and vocabularies; features and q0 come with the data of the training.
+        """Return a model of labels and vocabularies; training adds the features and q0.
 
-        labels: of chunks; the model's own are their tags in the encoding. previous: of which word
-        classes stay if there are no others.
+        labels: chunk labels; the labels of the model are their tags in the encoding.
+        previous: the model before, whose word classes are kept if the settings have none.
         """
         from .hmm import close_columns
 

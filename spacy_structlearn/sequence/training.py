@@ -12,7 +12,7 @@ from ..learning.training import Trainer, array_digest
 from ..optimize.lbfgs import LBFGS
 from ..optimize.owlqn import OWLQN
 from ..serialization import nested
-from .conditional import ChainObjective
+from .crf import ChainObjective
 from .data import SequenceData, arranged, concatenate
 from .hmm import close_columns
 from .model import ChainModel

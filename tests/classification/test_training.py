@@ -146,7 +146,7 @@ def test_recount_estimates_on_both_sets():
     np.testing.assert_allclose(model.weights, both.weights, atol=1e-5)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=5)
 @given(st.randoms(use_true_random=False), st.booleans())
 def test_the_order_of_the_rows_does_not_matter(random, stacked):
     rows, labels = exclusive_or(7, n=80)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nets import (
     LABELS,
@@ -41,6 +41,7 @@ def families(instances, structure, smoothing="witten_bell"):
     }
 
 
+@settings(max_examples=30)
 @given(tables(), tables(max_size=4), structures(), st.lists(D_VALUES, min_size=1, max_size=5))
 def test_probabilities(table, others, structure, numbers):
     counts, slow = joint_counts(*table), SlowNet(*table)
@@ -56,6 +57,7 @@ def test_probabilities(table, others, structure, numbers):
                 assert p[i, j] == pytest.approx(wanted, rel=1e-9)
 
 
+@settings(max_examples=30)
 @given(tables(), structures())
 def test_uniform_probabilities(table, structure):
     counts, slow = joint_counts(*table), SlowNet(*table)
@@ -71,6 +73,7 @@ def test_uniform_probabilities(table, structure):
                 assert p[i, j] == pytest.approx(wanted)
 
 
+@settings(max_examples=30)
 @given(tables(), structures(), st.lists(D_VALUES, min_size=1))
 def test_tables_sum_to_one(table, structure, numbers):
     """Over the values that were seen and one that was not, for seen contexts and others."""
@@ -88,6 +91,7 @@ def test_tables_sum_to_one(table, structure, numbers):
                 np.testing.assert_allclose(p.sum(axis=0), 1.0)
 
 
+@settings(max_examples=30)
 @given(tables(), D_VALUES)
 def test_the_table_of_the_class_sums_to_one(table, d):
     """Over the labels that occur and one that does not."""
@@ -124,6 +128,7 @@ def test_parents_with_many_values_are_dropped_first():
     assert witten_bell.contexts(single, 1, (0,)) == ((), (0,), (0, 3))
 
 
+@settings(max_examples=30)
 @given(tables(max_size=7), structures(), st.lists(D_VALUES, min_size=1, max_size=5))
 def test_left_out(table, structure, numbers):
     rows, labels = table
@@ -144,6 +149,7 @@ def test_left_out(table, structure, numbers):
     )
 
 
+@settings(max_examples=30)
 @given(
     tables(min_size=2),
     structures(),

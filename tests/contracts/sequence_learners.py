@@ -121,7 +121,6 @@ CASES = [
     m_estimation("by_hmm", {"base": "empirical"}, {"input_only": True}),
     m_estimation("without_prior", l2=0.0, base="locally_uniform"),
     m_estimation("by_samples", {"seed": 3}, samples=20),
-    m_estimation("specialized", l2=4.0, base="specialized"),
 ]
 STORED = [
     Model("chain_model", chain_model, {"encoding": "IOBES"}),

@@ -37,7 +37,6 @@ SETTINGS = {
         block("MEstimation", base="empirical", encoding="IOBES", pair_features=False),
         0.6,
     ),
-    "specialized": (block("MEstimation", base="specialized"), 0.6),
     "no penalty": (block("MEstimation", l2=0.0), 0.6),
     "perceptron, first order": (block("Perceptron", order=1), 1.0),
 }

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from spacy_structlearn.optimize.lbfgs import minimize
 from spacy_structlearn.sequence import encoding
-from spacy_structlearn.sequence.conditional import ChainLikelihood
+from spacy_structlearn.sequence.crf import ChainLikelihood
 from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.sequence.features import Templates
 from spacy_structlearn.sequence.model import ChainModel

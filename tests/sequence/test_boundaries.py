@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.sequence import boundaries
@@ -125,6 +125,7 @@ def test_no_tokens():
     assert all(found.column(name).shape == (0,) for name in COLUMNS)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.text('ab."(\n ', max_size=30), max_size=4))
 def test_documents_do_not_touch_each_other(texts):
     texts = [text for text in texts if TOKEN.search(text)]

@@ -14,7 +14,7 @@ from chains import (
     random_model,
     sentences,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
@@ -69,6 +69,7 @@ def every_sequence(model, columns, offsets, s, allowed=None):
     return enumerate_labels(model, rows, None if allowed is None else allowed[s])
 
 
+@settings(max_examples=30)
 @given(lengths, chains)
 def test_viterbi_and_marginals_by_enumeration(lengths, chain):
     model, columns, offsets = make(lengths, chain)
@@ -86,6 +87,7 @@ def test_viterbi_and_marginals_by_enumeration(lengths, chain):
             np.testing.assert_allclose(p[s, y], weights @ (sequences == y), atol=1e-9)
 
 
+@settings(max_examples=30)
 @given(lengths, chains)
 def test_segments_by_enumeration(lengths, chain):
     model, columns, offsets = make(lengths, chain)
@@ -128,6 +130,7 @@ def test_every_possible_chunk_by_enumeration(options):
             assert exact[label, start, end] > 0
 
 
+@settings(max_examples=30)
 @given(lengths, chains, st.integers(1, 12))
 def test_n_best_by_enumeration(lengths, chain, n):
     model, columns, offsets = make(lengths, chain)
@@ -158,6 +161,7 @@ def test_n_best_has_to_be_positive():
         n_best(random_model(*data), *data[:2], 0)
 
 
+@settings(max_examples=30)
 @given(lengths, chains, st.booleans())
 def test_forced_labels_by_enumeration(lengths, chain, as_ids):
     model, columns, offsets = make(lengths, chain)
@@ -308,6 +312,7 @@ def test_sentences_are_independent(order):
     np.testing.assert_array_equal(found, expected)
 
 
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(0, 4), max_size=4),
     st.sampled_from(list(CHAINS.values())),

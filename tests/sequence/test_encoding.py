@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
@@ -75,6 +75,7 @@ def test_schemes(scheme, tags):
     assert decode(tags.split(), scheme) == spans
 
 
+@settings(max_examples=30)
 @given(segmentations(), st.sampled_from(list(SCHEMES)))
 def test_there_and_back(case, scheme):
     spans, length = case
@@ -122,6 +123,7 @@ def test_only_what_may_be_written_is_read_and_written_alike(scheme):
         assert is_legal == (encode(decode(sequence, scheme), 3, scheme) == sequence)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.sampled_from(tag_set(["NP", "VP"], "IOB2"))))
 def test_reading_is_that_of_conlleval(tags):
     assert decode(tags) == chunks(tags)

@@ -19,7 +19,7 @@ from chains import make_objective as make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from test_local import PLAIN, separable
+from test_memm import PLAIN, separable
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.sequence import pseudolikelihood
@@ -94,7 +94,7 @@ def symbol_loss(model, columns, offsets, label_ids):
     return loss
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(
     st.lists(st.integers(0, 5), max_size=3),
     st.sampled_from([LABELS[:3], PLAIN]),

@@ -12,7 +12,7 @@ from chains import (
     random_model,
     sentences,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
@@ -74,6 +74,7 @@ def agreeing(model, columns, offsets, s, brackets):
     return sequences, totals
 
 
+@settings(max_examples=30)
 @given(lengths, models)
 def test_chunks_under_a_tree_by_enumeration(lengths, chain):
     model, columns, offsets, brackets = make(lengths, chain)
@@ -171,6 +172,7 @@ def numpy_begins(scores, transitions, initial, final, goes_on, brackets):
     return begins, logsumexp(ended[n] + final)
 
 
+@settings(max_examples=30)
 @given(st.integers(1, 12), st.sampled_from(LABEL_SETS), st.sampled_from(SCALES), st.data())
 def test_kernel_against_numpy(n, label_set, scale, data):
     scheme, labels = label_set

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from chains import LABELS, RICH_TEMPLATES, random_data, random_theta, trained
 from chains import make_objective as make
-from test_local import KINDS
+from test_memm import KINDS
 from test_pseudolikelihood import make_joint
 
-from spacy_structlearn.sequence.conditional import ChainLikelihood
+from spacy_structlearn.sequence.crf import ChainLikelihood
 from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.sequence.pseudolikelihood import JointPseudoLikelihood
 from spacy_structlearn.sequence.settings import CRFSettings

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.sequence import _words
@@ -11,6 +11,7 @@ from spacy_structlearn.sequence.words import is_word_column, word_columns
 WORDS = ["The", "the", "cats", "rats", "at", "ÉTÉ", "e-mail", "U.S.", "3rd", "1990", "!!", "😀", ""]
 
 
+@settings(max_examples=30)
 @given(st.lists(st.text(max_size=8)))
 def test_affixes_are_equal_where_those_of_the_words_are(words):
     names = ("PREFIX1", "PREFIX3", "SUFFIX2", "SUFFIX5")

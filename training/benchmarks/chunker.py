@@ -55,7 +55,7 @@ def ours_train(corpora: Path) -> dict[str, float]:
 
 def ours_gradient(corpora: Path) -> dict[str, float]:
     """Milliseconds of one value and gradient, by one thread and by two."""
-    from spacy_structlearn.sequence.conditional import ChainLikelihood
+    from spacy_structlearn.sequence.crf import ChainLikelihood
     from spacy_structlearn.sequence.data import concatenate
 
     data = [ours_data(read(corpora / "conll2000" / "train.txt.gz", N_TRAIN))]

@@ -28,7 +28,7 @@ from spacy.util import load_config
 
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.pipeline.readers import create_conll_chunks_reader, to_example
-from spacy_structlearn.sequence.conditional import ChainLikelihood
+from spacy_structlearn.sequence.crf import ChainLikelihood
 from spacy_structlearn.sequence.data import concatenate
 from training.common.jackknife import untagged
 from training.common.recording import ROOT, record, show

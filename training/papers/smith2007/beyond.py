@@ -1,16 +1,13 @@
-"""Beyond Smith, Vail & Lafferty (2007): a better base distribution, and what else was tried.
+"""Beyond Smith, Vail & Lafferty (2007): base distributions that were tried, and other trainers.
 
 Called by papers/smith2007, and alone without test data:
 
     python -m training.papers.smith2007.beyond
 
-`beyond.best_m_est` is M-estimation from the specialised HMM (`sequence.specialized`), its c chosen
-on tuning data; `beyond.specialized` are steps on the way there, `beyond.steps` what else was tried:
-richer emissions of the paper's HMM, and further M-steps. `beyond.frontier` has accuracy
-next to CPU seconds, from symbol ids to a model, features included, of it and its rivals.
+`beyond.steps` has richer emissions of the paper's HMM, and further M-steps. `beyond.frontier` has
+accuracy and CPU seconds, from symbol ids to a model, features included, of several trainers.
 `beyond.crf_from_m_est` and `beyond.crf_from_perceptron` tell how many iterations of the CRF are
-saved by starting from another model; `beyond.selection` trains the CRF on the features
-with the largest M-estimates.
+saved by starting from another model.
 """
 
 from __future__ import annotations
@@ -34,30 +31,25 @@ from spacy.lang.lex_attrs import word_shape
 
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.optimize.lbfgs import LBFGS
-from spacy_structlearn.optimize.m_estimation import DualCoordinateDescent
-from spacy_structlearn.sequence.base import BaseDistribution
-from spacy_structlearn.sequence.conditional import ChainLikelihood
+from spacy_structlearn.sequence.base_distribution import BaseDistribution
+from spacy_structlearn.sequence.crf import ChainLikelihood
 from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.sequence.features import SHA_PEREIRA, Templates
 from spacy_structlearn.sequence.hmm import close_columns
-from spacy_structlearn.sequence.m_estimation import ChainStatistics, GoldCounts, Minimization
+from spacy_structlearn.sequence.m_estimation import ChainStatistics, Minimization
 from spacy_structlearn.sequence.model import ChainModel
 from spacy_structlearn.sequence.perceptron import PerceptronTrainer
 from spacy_structlearn.sequence.settings import MEstimationSettings, PerceptronSettings
-from spacy_structlearn.sequence.specialized import CentredCounts, SpecializedHMM
 from spacy_structlearn.sequence.training import LBFGS_MEMORY
 from training.papers.smith2007 import models
 from training.papers.smith2007.models import LABELS, Data
 
-BEST = MEstimationSettings(templates=SHA_PEREIRA, base="specialized", tolerance=1e-2)
-C = 0.25
 L2 = 1.0  # of the CRF, c = 1
 EPOCHS = (1, 2, 3, 5, 10)
 ITERATIONS = (20, 30, 40, 60, 100)
 OPTIMUM = 1e-4
 """Relative distance from the optimum at which iterations are compared."""
 REPEATS = 3
-KEPT = (10_000, 50_000)
 COLUMNS = ("ORTH", "TAG", "SUFFIX", "SHAPE")
 """Of data; most have the first two alone."""
 PAPER = MEstimationSettings(templates=SHA_PEREIRA, tolerance=1e-3)
@@ -74,81 +66,31 @@ Named = Iterator[tuple[str, Figures]]
 
 
 def figures(corpora: Path, work: Path, jobs: int) -> Figures:
-    """All figures; the test data are read once, by the M-estimate that is best on tuning data.
+    """All figures, of the tuning data.
 
     jobs: not used, times are measured one after another.
     """
     path = work / "beyond.json"
     if not path.exists():
-        found, model = explore(corpora)
-        score = models.percentages(models.test_data(corpora).score(model), "test")
-        found |= {f"beyond.best_m_est.{key}": value for key, value in score.items()}
-        write_bytes(path, srsly.json_dumps(found).encode())
+        write_bytes(path, srsly.json_dumps(explore(corpora)).encode())
     return srsly.read_json(path)
 
 
-def explore(corpora: Path) -> tuple[Figures, ChainModel]:
-    """All that is measured on tuning data, printed as it is found, and the best M-estimate."""
+def explore(corpora: Path) -> Figures:
+    """All that is measured on tuning data, printed as it is found."""
     data, tuning = models.training_data(corpora), models.tuning_data(corpora)
-    best, model = grid(data, tuning)
     found: Figures = {}
     for part in (
-        iter([("best_m_est", best)]),
-        steps(data, tuning),
         emissions(corpora),
         m_steps(data, tuning),
-        frontier(data, tuning, best["c"]),
+        frontier(data, tuning),
         initialisers(data),
-        selection(data, tuning),
     ):
         for name, figures_of_part in part:
             for key, value in figures_of_part.items():
                 found[f"beyond.{name}.{key}"] = value
                 print(f"beyond.{name}.{key:48} {value}", flush=True)
-    return found, model
-
-
-# --- M-estimation from the specialised HMM --------------------------------------------------------
-def grid(data: Data, tuning: Data) -> tuple[Figures, ChainModel]:
-    """The best c of the paper's grid, with its F1 and CPU seconds."""
-    runs = []
-    start = process_time()
-    statistics = ChainStatistics(BEST, *data, LABELS)
-    preparation = process_time() - start
-    for c in filter(None, models.STRENGTHS):
-        start = process_time()
-        model = statistics.corrected(Minimization(statistics, 1 / c).run())
-        seconds = preparation + process_time() - start
-        runs.append(({"c": c, "cpu_s": seconds, **f1(tuning, model)}, model))
-    best, model = max(runs, key=lambda run: run[0]["tuning_f1"])
-    return {**best, "features": len(statistics.expectations)}, model
-
-
-def steps(data: Data, tuning: Data) -> Named:
-    """Tuning F1 without some part of what makes it good."""
-    statistics = ChainStatistics(BEST, *data, LABELS)
-    nothing = np.zeros(len(statistics.expectations))
-    yield "specialized.q0_alone", f1(tuning, statistics.corrected(nothing))
-    closed, _ = close_columns(data.columns)
-    base = statistics.base
-    assert isinstance(base, SpecializedHMM)
-    sentences = np.repeat(np.arange(len(data.offsets) - 1), np.diff(data.offsets))
-    for name, n_folds, examples in (
-        ("judged_by_itself", 1, None),
-        ("example_a_sentence", 10, sentences),
-        ("whole", 10, None),
-    ):
-        residuals = base.residuals(n_folds)
-        counts = CentredCounts(statistics.model, closed, data.offsets, residuals, examples)
-        descent = DualCoordinateDescent(
-            *counts.distinct(np.zeros(counts.shape[1])),
-            c=C * counts.shape[0],
-            tolerance=BEST.tolerance,
-        ).run(BEST.max_iterations)
-        statistics.model.weights[:] = 0.0
-        statistics.counts = counts
-        weights = descent.c * counts.rmatvec(descent.alpha / len(descent.alpha))
-        yield f"specialized.{name}", f1(tuning, statistics.corrected(weights))
+    return found
 
 
 # --- what else was tried --------------------------------------------------------------------------
@@ -225,17 +167,13 @@ def m_steps(data: Data, tuning: Data) -> Named:
 
 
 # --- accuracy over time ---------------------------------------------------------------------------
-def frontier(data: Data, tuning: Data, c: float) -> Named:
+def frontier(data: Data, tuning: Data) -> Named:
     """CPU seconds and tuning F1 of some ways to train; those of one are one run."""
-    for name, settings, strength in (
-        ("m_est_paper", PAPER, 1.0),
-        ("m_est_specialized", BEST, c),
-    ):
-        start = process_time()
-        statistics = ChainStatistics(settings, *data, LABELS)
-        model = statistics.corrected(Minimization(statistics, 1 / strength).run())
-        seconds = process_time() - start
-        yield f"frontier.{name}", {"cpu_s": seconds, **f1(tuning, model)}
+    start = process_time()
+    statistics = ChainStatistics(PAPER, *data, LABELS)
+    model = statistics.corrected(Minimization(statistics, 1.0).run())
+    seconds = process_time() - start
+    yield "frontier.m_est_paper", {"cpu_s": seconds, **f1(tuning, model)}
     start = process_time()
     model, columns = featurised(data)
     perceptron = perceptron_of(model, columns, data)
@@ -366,39 +304,6 @@ def descend(objective: ChainLikelihood, x: NDArray[np.float64], goal: float) -> 
 
 def lbfgs(x: NDArray[np.float64]) -> LBFGS:
     return LBFGS(x, memory=LBFGS_MEMORY, gradient_tolerance=0.0, value_tolerance=1e-7)
-
-
-# --- features chosen by the M-estimate ------------------------------------------------------------
-def selection(data: Data, tuning: Data) -> Named:
-    """Tuning F1 of 100 iterations of the CRF with k features: those of greatest magnitude by the
-    M-estimate or by the first step towards it, or the most frequent ones."""
-    statistics = ChainStatistics(BEST, *data, LABELS)
-    model, columns = featurised(data)
-    supported = model.supported
-    places = {
-        "by_m_est": Minimization(statistics, 1 / C).run(),
-        "by_gradient": statistics.counts.rmatvec(np.ones(statistics.counts.shape[0])),
-    }
-    frequent = GoldCounts(model, columns, *data[1:])
-    counts = frequent.rmatvec(np.ones(frequent.shape[0]))
-    of_weights = frequent.places < model.weights.size
-    orders = {
-        "most_frequent": frequent.places[of_weights][np.argsort(-counts[of_weights])],
-        **{name: statistics.counts.places[np.argsort(-np.abs(w))] for name, w in places.items()},
-    }
-    for name, order in orders.items():
-        for k in KEPT:
-            chosen = np.zeros(model.weights.size, dtype=np.bool_)
-            chosen[order[:k]] = True
-            model.weights[:] = 0.0
-            model.transitions[np.isfinite(model.transitions)] = 0.0
-            model.supported = chosen.reshape(model.weights.shape) & supported
-            objective = ChainLikelihood(model, columns, *data[1:], l2=L2)
-            optimizer = lbfgs(objective.parameters())
-            while optimizer.n_iterations < 100 and optimizer.step(objective.value_and_grad):
-                pass
-            objective.write(optimizer.x)
-            yield f"selection.{name}.features_{k}", f1(tuning, model)
 
 
 def main() -> None:

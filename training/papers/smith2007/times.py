@@ -28,7 +28,7 @@ import srsly
 
 from spacy_structlearn.learning.training import write_bytes
 from spacy_structlearn.optimize.m_estimation import MEstimationObjective
-from spacy_structlearn.sequence.base import BaseDistribution
+from spacy_structlearn.sequence.base_distribution import BaseDistribution
 from spacy_structlearn.sequence.m_estimation import ChainStatistics, Minimization
 from spacy_structlearn.sequence.settings import MEstimationSettings
 from training.common.conll2000 import Sentence, attributes

@@ -87,7 +87,7 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "perceptron": _chain("Perceptron", max_iterations=2),
     "hmm": _chain("HMM"),
     "m_estimation": _chain("MEstimation", max_iterations=3),
-    "m_estimation_specialized": _chain("MEstimation", base="specialized", max_iterations=3),
+    "m_estimation_empirical": _chain("MEstimation", base="empirical", max_iterations=3),
     "tagger": (
         "chain_tagger",
         _chain("CRF", encoding="none", templates=WORDS_ONLY, max_iterations=3)[1],

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence import base as bases
-from spacy_structlearn.sequence.base import (
+from spacy_structlearn.sequence import base_distribution as bases
+from spacy_structlearn.sequence.base_distribution import (
     BaseDistribution,
     Emission,
     hidden_markov,

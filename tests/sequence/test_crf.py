@@ -21,14 +21,14 @@ from chains import (
 )
 from chains import make_objective as make
 from conll import read_noun_phrases
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize as scipy_minimize
 from scipy.special import logsumexp
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.lbfgs import minimize
-from spacy_structlearn.sequence.conditional import ChainLikelihood
+from spacy_structlearn.sequence.crf import ChainLikelihood
 from spacy_structlearn.sequence.decode import viterbi
 from spacy_structlearn.sequence.features import SHA_PEREIRA
 from spacy_structlearn.sequence.model import ChainModel
@@ -53,6 +53,7 @@ def test_value_by_enumeration(chain, threads):
     objective.close()
 
 
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(0, 6), max_size=5),
     st.sampled_from([RICH_TEMPLATES, TEMPLATES, SHA_PEREIRA, ("bias",), ("ORTH[0]", "TAG[0]"), ()]),
@@ -142,6 +143,7 @@ def test_loss_at_zero():
     assert objective.value_and_grad(objective.parameters())[0] == pytest.approx(11 * np.log(5))
 
 
+@settings(max_examples=25)
 @given(st.permutations(range(4)), st.integers(0, 100))
 def test_order_of_sentences_does_not_matter(order, seed):
     lengths = (4, 1, 0, 6)

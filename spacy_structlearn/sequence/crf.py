@@ -6,15 +6,15 @@ Lafferty, McCallum & Pereira (2001); the objective and its gradient are those of
     f(w) = - sum_s log p_w(y_s | x_s) + l2 |w|^2 / 2
     df/dw = expected counts - empirical counts + l2 w
 
-Only supported features, those seen with the right labels in the training data, have a weight;
-the others stay at zero (Sha & Pereira, section 4.2).
+Only supported features, which occur with gold labels in the training data, have a weight; all
+others stay zero (Sha & Pereira, section 4.2).
 
-Most predicates follow from others: the tags at -1, 0 and 1 tell the two pairs and the three single
-ones. So the templates are grouped, each implied one with a maximal one that has all its terms, and
-each distinct value of a maximal template is a cell. Before the data are gone through, the weights
-of the predicates that a cell implies are folded into its own, and a token needs one look-up for
-each maximal template (7 instead of 20 for those of Sha & Pereira); the expected counts of cells
-are unfolded afterwards. The gradient is the same.
+Most predicates follow from others: the tags at -1, 0 and 1 determine the two pairs and the three
+single tags. So each implied template is grouped with a maximal template that has all its terms, and
+each distinct value of a maximal template is a cell. Before a pass over the data, the weights of the
+predicates that a cell implies are folded into the cell. A token then needs one look-up for each
+maximal template (7 instead of 20 for the templates of Sha & Pereira). Afterwards the expected
+counts of cells are unfolded. The gradient is the same.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..kernels.index import number_keys
 from ..learning.training import array_digest
 from ..optimize.lbfgs import dot
 from ..parallel.shards import (
@@ -46,8 +47,8 @@ LabelledSentences = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int3
 
 
 class Part(NamedTuple):
-    """Some sentences of a shard, for one thread: their tokens among those of the shard, their own
-    offsets, int64 (n_sentences + 1), and cells, int32 (n_tokens, n_groups)."""
+    """Sentences of a shard for one thread: the slice of their tokens, their offsets, int64
+    (n_sentences + 1), and their cells, int32 (n_tokens, n_groups)."""
 
     tokens: slice
     offsets: NDArray[np.int64]
@@ -93,15 +94,15 @@ class Numbering:
 
 
 class ChainShard:
-    """Some of the sentences of a `ChainObjective`, and all that is kept of them.
+    """A part of the sentences of a `ChainObjective`, prepared for training.
 
-    The loss is a sum over sentences: `_partial_loss` and `_count_gold` of a subclass say of what.
-    It can be asked for the loss once `number` has said what a parameter vector is.
-    model: whose weights play no part; they are in the parameter vectors.
+    Subclasses define the loss, a sum over sentences, in `_partial_loss` and `_count_gold`. `number`
+    must be called before the first loss.
+    model: its weights are not used; they come with the parameter vectors.
     columns, offsets, label_ids: as in `ChainObjective`.
-    is_first: of all shards; it counts the prior.
-    threads: so many share the sentences; results differ by rounding errors only.
-    Attributes: folding, of the columns; l2, strength of the prior, 0 unless it is the first.
+    is_first: whether this is the first shard, which adds the prior.
+    threads: number of threads that share the sentences; results differ by rounding errors only.
+    Attributes: folding, of the columns; l2, strength of the prior, 0 except in the first shard.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class ChainShard:
         self._state_ids = model.state_ids(label_ids, offsets)
 
     def number(self, numbering: Numbering) -> None:
-        """Take parameter vectors of this numbering, that of all shards, from now on."""
+        """Set the numbering of parameter vectors, which all shards share."""
         self.numbering = numbering
         folding, threads = self.folding, self._pool.threads
         self._first = numbering.first_of_row[folding.rows]
@@ -154,7 +155,7 @@ class ChainShard:
         self._empirical[n_weights:] = transitions.reshape(-1)[numbering.transitions]
 
     def value_and_grad(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Its part of f and of the gradient, float64 (n_parameters), at `theta`."""
+        """Return the part of f and of the gradient, float64 (n_parameters), at `theta`."""
         gradient = np.empty_like(theta)
         total = self._expected_counts(theta, gradient)
         return total + 0.5 * self.l2 * dot(theta, theta) - dot(theta, self._empirical), gradient
@@ -170,24 +171,24 @@ class ChainShard:
         counts: NDArray[np.float64],
         pairs: NDArray[np.float64],
     ) -> float:
-        """The loss of some sentences, but for the scores of what `_count_gold` counts.
+        """Return the loss of some sentences, without the gold scores.
 
         transitions: float64 (n_states, n_states), of the present weights; -inf forbids.
-        Of the derivative, the part of cells, float64 (n_slots, width), is added to `counts`, and
-        that of transitions, float64 (n_states, n_states), is written to `pairs`.
+        Adds the derivatives by cells, float64 (n_slots, width), to `counts`, and writes those by
+        transitions, float64 (n_states, n_states), to `pairs`.
         """
         raise NotImplementedError
 
     def _count_gold(
         self, cells: NDArray[np.int32], counts: NDArray[np.float64]
     ) -> NDArray[np.number]:
-        """Add to `counts` the cells on the right paths; returns how often each transition is."""
+        """Add the cells of the gold paths to `counts`; returns the counts of transitions."""
         places = self._state_ids if self._labels_of_states() is None else self._label_ids
         _chain.count_cells(cells, places, counts)
         return count_transitions(self._offsets, self._state_ids, len(self.model.states))
 
     def _expected_counts(self, theta: NDArray[np.float64], gradient: NDArray[np.float64]) -> float:
-        """Sum of the partial losses; the gradient of all features goes into `gradient`."""
+        """Return the sum of the partial losses, and write the gradient into `gradient`."""
         folding, numbered = self.folding, self.numbering.transitions
         n_weights = len(self.numbering.column)
         transitions = np.where(np.isneginf(self.model.transitions), -np.inf, 0.0)
@@ -238,33 +239,33 @@ class ChainShard:
         _chain.unfold(self._counts, *layout, theta, shrinkage, empirical, out)
 
     def _labels_of_states(self) -> NDArray[np.int32] | None:
-        """For slots with a place a label: the label of each state. None: a place a state."""
+        """The label of each state, if slots have a column for each label; None: for each state."""
         if self._width == len(self.model.states):
             return None
         return np.ascontiguousarray(self.model.states[:, -1])
 
 
 class ChainObjective:
-    """A loss and l2 |w|^2 / 2: a function of the supported weights of a chain model, to minimise.
+    """A loss plus l2 |w|^2 / 2, as a function of the supported weights of a chain model.
 
-    model: what is trained; its `supported` features, or, if it has none (it was loaded), those of
-        this data. Its predicates stay fixed, and it is told whether it is locally normalised.
+    model: the model to train. If `supported` is not set (the model was loaded), the features of the
+        data are supported. Predicates stay fixed; `locally_normalized` of the model is set.
     columns: uint64 (n_tokens, n_columns); offsets: int64 (n_sentences + 1); see `Templates`.
-    label_ids: integers (n_tokens), the right labels.
-    l2: strength of the prior, 0 or more. It may be set anew at any time.
-    shards: the data are cut in so many. threads: so many work on the shards, with the same results,
-        bit for bit, or share the sentences if there is one shard; results then differ by rounding
-        errors.
-    make_engine: makes what has the shards.
-    A parameter vector is that of a `Numbering`, in the order in which the shards bring the
-    predicates. Not to be used by two threads at a time.
+    label_ids: integers (n_tokens), the gold labels.
+    l2: strength of the prior, 0 or more. It may be changed at any time.
+    shards: number of parts of the data.
+    threads: number of threads. They work on different shards, with identical results, or share the
+        sentences of a single shard, with results that differ by rounding errors.
+    make_engine: makes the engine that holds the shards.
+    `Numbering` defines the parameter vector, with predicates in the order of the shards. Not
+    thread-safe.
     Raises StructlearnError if the data do not fit together, or to the model.
     """
 
     shard: type[ChainShard]
-    """What has the loss of some sentences."""
+    """The class of the shards."""
     locally_normalized: ClassVar[bool] = False
-    """Whether the weights are those of a model that is normalised at every token by itself."""
+    """Whether the model is normalised locally, at each token."""
 
     def __init__(
         self,
@@ -493,10 +494,9 @@ class Folding:
         firsts, owners = [], []
         for place, template in enumerate(maximal):
             keys = templates.keys(columns, offsets, [template])[:, 0]
-            ids = np.empty(len(keys), dtype=np.int32)
-            firsts.append(_chain.number_keys(keys, ids))
-            self.cells[:, place] = ids
-            owners.append(model.rows(keys[firsts[-1]]))
+            first, self.cells[:, place] = number_keys(keys)
+            firsts.append(first)
+            owners.append(model.rows(keys[first]))
         implied: list[list[NDArray[np.int32]]] = [[] for _ in maximal]
         for template, candidates in implying.items():
             # Where it has to be looked up for the fewest values.
@@ -540,8 +540,7 @@ def _number(rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int3
     """The distinct rows that are not -1, by first occurrence; and for each its place, or -1."""
     flat = np.ascontiguousarray(rows).reshape(-1)
     known = np.flatnonzero(flat >= 0)
-    ids = np.empty(len(known), dtype=np.int32)
-    firsts = _chain.number_keys(flat[known].astype(np.uint64), ids)
+    firsts, ids = number_keys(flat[known].astype(np.uint64))
     numbers = np.full(len(flat), -1, dtype=np.int32)
     numbers[known] = ids
     return flat[known[firsts]], numbers.reshape(rows.shape)

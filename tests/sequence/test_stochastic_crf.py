@@ -6,13 +6,13 @@ from chains import LABELS, TEMPLATES, as_data, random_data, random_model, traine
 from scipy.special import logsumexp
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.sequence import _pruned
+from spacy_structlearn.sequence import _stochastic_crf
 from spacy_structlearn.sequence.decode import marginals, state_scores
 from spacy_structlearn.sequence.features import Templates
 from spacy_structlearn.sequence.model import ChainModel
 from spacy_structlearn.sequence.online import shuffled
-from spacy_structlearn.sequence.pruned import Candidates, candidates
 from spacy_structlearn.sequence.settings import StochasticCRFSettings
+from spacy_structlearn.sequence.stochastic_crf import Candidates, candidates
 
 LENGTHS = [5, 0, 1, 7, 3]
 
@@ -239,7 +239,7 @@ def test_short_keys_are_the_upper_bits():
 
 # --- the kernel -----------------------------------------------------------------------------------
 def learner(shape):
-    return _pruned.Learner(*np.zeros((4, *shape), np.float32))
+    return _stochastic_crf.Learner(*np.zeros((4, *shape), np.float32))
 
 
 SOUND = {
@@ -268,13 +268,13 @@ SOUND = {
 def test_kernel_checks_its_arrays(change):
     fields = {**SOUND, **change}
     with pytest.raises(ValueError, match=r"must|range"):
-        _pruned.epoch(*fields.values(), 6.0, 0.3, 0.3, 0.0, 0.0)
-    assert _pruned.epoch(*SOUND.values(), 6.0, 0.3, 0.3, 0.0, 0.0) > 0
+        _stochastic_crf.epoch(*fields.values(), 6.0, 0.3, 0.3, 0.0, 0.0)
+    assert _stochastic_crf.epoch(*SOUND.values(), 6.0, 0.3, 0.3, 0.0, 0.0) > 0
 
 
 def test_learner_checks_its_arrays():
     with pytest.raises(ValueError, match="one shape"):
-        _pruned.Learner(*np.zeros((3, 2, 2), np.float32), np.zeros((2, 3), np.float32))
+        _stochastic_crf.Learner(*np.zeros((3, 2, 2), np.float32), np.zeros((2, 3), np.float32))
     with pytest.raises(ValueError, match="shape"):
         learner((2, 2)).add_to(np.zeros((3, 2), np.float32), 1.0, 1.0, 0.0)
 
@@ -285,8 +285,8 @@ def test_posteriors_check_their_arrays():
     for place, wrong in enumerate(array[:-1] for array in sound):
         arrays = [*sound[:place], wrong, *sound[place + 1 :]]
         with pytest.raises(ValueError, match="must"):
-            _pruned.posteriors(np.zeros((2, 2)), scores, offsets, 1.0, *arrays)
+            _stochastic_crf.posteriors(np.zeros((2, 2)), scores, offsets, 1.0, *arrays)
     with pytest.raises(ValueError, match="transition"):
-        _pruned.posteriors(np.zeros((2, 3)), scores, offsets, 1.0, *sound)
+        _stochastic_crf.posteriors(np.zeros((2, 3)), scores, offsets, 1.0, *sound)
     with pytest.raises(ValueError, match="offsets"):
-        _pruned.posteriors(np.zeros((2, 2)), scores, offsets - 1, 1.0, *sound)
+        _stochastic_crf.posteriors(np.zeros((2, 2)), scores, offsets - 1, 1.0, *sound)

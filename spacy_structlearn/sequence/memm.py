@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _local
-from .conditional import ChainObjective, ChainShard, Part
+from .crf import ChainObjective, ChainShard, Part
 from .model import ChainModel
 
 

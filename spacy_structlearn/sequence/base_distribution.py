@@ -30,6 +30,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
+from ..kernels.index import KeyIndex, number_keys
 from . import _chain
 from .decode import state_scores
 from .features import UNKNOWN, Templates
@@ -195,8 +196,8 @@ class BaseDistribution:
             posterior = scores @ features
             for template in range(len(model.templates)):
                 keys = model.templates.keys(columns[chosen], inside, [template])[:, 0]
-                ids = np.empty(len(keys), dtype=np.int32)
-                rows = model.rows(keys[_chain.number_keys(keys, ids)])
+                firsts, ids = number_keys(keys)
+                rows = model.rows(keys[firsts])
                 tokens = np.arange(len(keys) + 1)
                 on = scipy.sparse.csr_array(
                     (np.ones(len(ids)), ids, tokens), shape=(len(ids), len(rows))
@@ -364,7 +365,7 @@ class BaseDistribution:
         size = max(1, _BLOCK // (len(self.labels) * (len(self.labels) + 1)))
         for template, terms in enumerate(model.templates.terms):
             keys = model.templates.keys(columns, offsets, [template])[:, 0]
-            first = _chain.number_keys(keys, np.empty(len(keys), dtype=np.int32))
+            first, _ = number_keys(keys)
             rows = model.rows(keys[first])
             first, rows = first[rows >= 0], rows[rows >= 0]
             names: dict[int, list[str]] = {}
@@ -627,8 +628,7 @@ class _EmissionPart:
         )
         self.table = np.zeros((len(keys), emission.table.shape[1]))
         np.add.at(self.table, places.reshape(-1), emission.table)
-        self.codes = np.empty(len(columns), dtype=np.int32)
-        _chain.Index(keys).rows(_keys_of_rows(templates, columns), self.codes)
+        self.codes = KeyIndex(keys).find(_keys_of_rows(templates, columns))
         if len(columns) and self.codes.min() < 0:
             at = int(self.codes.argmin())
             symbol = ", ".join(map(str, columns[at].tolist()))
@@ -694,8 +694,7 @@ def _join(first: _Reading, second: _Reading) -> _Reading:
 
 def number_codes(codes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Where each distinct code is first, and the number of each code in that order."""
-    numbers = np.empty(len(codes), dtype=np.int32)
-    return _chain.number_keys(codes.view(np.uint64), numbers), numbers
+    return number_keys(codes.view(np.uint64))
 
 
 def _on_a_way(t: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -741,8 +740,8 @@ def _emissions(
         chosen = _select(columns, names, group)
         templates = Templates(("|".join(f"{name}[0]" for name in group),))
         keys = _keys_of_rows(templates, chosen)
-        ids = np.empty(len(keys), dtype=np.int32)
-        symbols = chosen[_chain.number_keys(keys, ids)]
+        firsts, ids = number_keys(keys)
+        symbols = chosen[firsts]
         size = len(symbols) * n_labels
         counts = np.bincount(ids * np.int64(n_labels) + label_ids, minlength=size) + 1.0
         table = counts.reshape(len(symbols), n_labels)

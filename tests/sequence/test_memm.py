@@ -16,15 +16,15 @@ from chains import (
     trained,
 )
 from chains import make_objective as make
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from spacy_structlearn.sequence import _local
-from spacy_structlearn.sequence.conditional import ChainLikelihood
+from spacy_structlearn.sequence.crf import ChainLikelihood
 from spacy_structlearn.sequence.data import SequenceData
 from spacy_structlearn.sequence.decode import n_best, viterbi
-from spacy_structlearn.sequence.local import LocalLikelihood, state_lists
+from spacy_structlearn.sequence.memm import LocalLikelihood, state_lists
 from spacy_structlearn.sequence.pseudolikelihood import LogPseudoLikelihood
 from spacy_structlearn.sequence.settings import CRFSettings, MEMMSettings, PseudoLikelihoodSettings
 
@@ -43,6 +43,7 @@ def test_gradient_by_finite_differences(kind, labels, chain):
         check_gradient(make(kind=kind, labels=labels, **options)[0])
 
 
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(0, 5), max_size=4),
     st.sampled_from([LABELS[:3], LABELS, PLAIN]),
@@ -92,6 +93,7 @@ def test_loss_is_that_of_the_model_that_is_decoded(chain):
 
 
 @pytest.mark.parametrize("kind", [LocalLikelihood, LogPseudoLikelihood])
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 6), max_size=5), st.integers(0, 100))
 def test_without_ties_between_labels_the_loss_is_that_of_a_crf(kind, lengths, seed):
     local, data = make(lengths, PLAIN, seed=seed, kind=kind)

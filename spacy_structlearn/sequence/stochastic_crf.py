@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..learning.training import array_digest
-from . import _pruned
+from . import _stochastic_crf
 from .decode import marginals
 from .model import ChainModel
 from .online import OnlineTrainer, scattered
@@ -74,7 +74,7 @@ def candidates(
     starts = np.empty(len(scores) + 1, dtype=np.int64)
     labels = np.empty(scores.size, dtype=np.int32)
     probabilities = np.empty(scores.size, dtype=np.float32)
-    _pruned.posteriors(
+    _stochastic_crf.posteriors(
         model.transitions,
         scores,
         offsets,
@@ -122,7 +122,7 @@ class StochasticCRFTrainer(OnlineTrainer):
     def iterate(self) -> bool:
         settings = self.settings
         l1 = settings.l1 / max(self.n_sentences, 1)  # the penalty's part for one sentence
-        self.value = _pruned.epoch(
+        self.value = _stochastic_crf.epoch(
             self._rows,
             self._offsets,
             self._gold,
@@ -181,7 +181,7 @@ class StochasticCRFTrainer(OnlineTrainer):
 
 
 class _Weights:
-    """Weights of one kind, float32 arrays of one shape: see `_pruned.Learner`.
+    """Weights of one kind, float32 arrays of one shape: see `_stochastic_crf.Learner`.
 
     sums: of the weights after each epoch of the average.
     """
@@ -190,4 +190,4 @@ class _Weights:
         self.start = np.ascontiguousarray(start, dtype=np.float32)
         self.weights = self.start.copy()
         self.totals, self.squares, self.sums = (np.zeros_like(self.start) for _ in range(3))
-        self.learner = _pruned.Learner(self.start, self.weights, self.totals, self.squares)
+        self.learner = _stochastic_crf.Learner(self.start, self.weights, self.totals, self.squares)

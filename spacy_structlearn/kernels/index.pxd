@@ -1,0 +1,34 @@
+"""From 64-bit keys to their places; see `index.pyx`."""
+
+cimport cython
+from libc.stdint cimport int32_t, uint64_t
+
+
+@cython.final
+cdef class KeyIndex:
+    cdef object original
+    cdef const uint64_t[::1] known  # ascending
+    cdef const int32_t[::1] order  # the place of each of them in the original keys
+    cdef int32_t[::1] buckets
+    cdef int shift
+    cdef bint is_sorted
+
+    cdef inline int32_t place(self, uint64_t key) noexcept nogil:
+        """The place of a key, or -1."""
+        cdef int32_t row = self.row(key, self.buckets[key >> self.shift])
+        return row if row < 0 or self.is_sorted else self.order[row]
+
+    cdef inline int32_t row(self, uint64_t key, int32_t low) noexcept nogil:
+        """The place of a key among the ascending keys, or -1; low: where its bucket begins."""
+        cdef Py_ssize_t middle, high = self.buckets[(key >> self.shift) + 1]
+        while high - low > 4:  # rare, unless the keys are not hashes
+            middle = (low + high) // 2
+            if self.known[middle] < key:
+                low = <int32_t>(middle + 1)
+            else:
+                high = middle + 1
+        while low < high:
+            if self.known[low] == key:
+                return low
+            low += 1
+        return -1

@@ -1,0 +1,110 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
+"""Index of 64-bit keys, and their distinct values.
+
+The keys of an index are hashes themselves, so their upper bits serve as the bucket of a hash table.
+"""
+
+from libc.stdint cimport int32_t, uint64_t
+
+import numpy as np
+
+from spacy_structlearn.kernels.hashing cimport mix
+
+
+cdef class KeyIndex:
+    """From keys to their places: ascending keys, in about as many buckets as there are keys.
+
+    keys: uint64 (n), distinct hashes, in any order, n < 2**31. Ascending keys need less memory and
+        time.
+    Raises ValueError if a key occurs twice.
+    """
+
+    def __init__(self, const uint64_t[::1] keys):
+        cdef Py_ssize_t i, n = keys.shape[0]
+        cdef int bits = max(1, (n - 1).bit_length())
+        if n >= 2**31 - 1:
+            raise ValueError("there are too many keys")
+        self.original = np.asarray(keys)
+        self.known = keys
+        self.shift = 64 - bits
+        self.is_sorted = True
+        self.buckets = np.zeros((1 << bits) + 1, dtype=np.int32)
+        with nogil:
+            for i in range(1, n):
+                if keys[i] <= keys[i - 1]:
+                    self.is_sorted = False
+                    break
+        if not self.is_sorted:
+            order = np.argsort(self.original)
+            ascending = self.original[order]
+            if (np.diff(ascending) == 0).any():
+                raise ValueError("a key occurs twice")
+            self.known, self.order = ascending, order.astype(np.int32)
+        with nogil:
+            for i in range(n):
+                self.buckets[(self.known[i] >> self.shift) + 1] += 1
+            for i in range(1, self.buckets.shape[0]):
+                self.buckets[i] += self.buckets[i - 1]
+
+    def __reduce__(self):
+        return KeyIndex, (self.original,)
+
+    def __len__(self):
+        return self.known.shape[0]
+
+    def find(self, wanted):
+        """Return the place of each wanted key, or -1: int32 of the shape of `wanted`, uint64."""
+        wanted = np.ascontiguousarray(wanted, dtype=np.uint64)
+        out = np.empty(wanted.shape, dtype=np.int32)
+        cdef const uint64_t[::1] keys = wanted.reshape(-1)
+        cdef int32_t[::1] places = out.reshape(-1)
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(keys.shape[0]):
+                places[i] = self.place(keys[i])
+        return out
+
+
+def number_keys(const uint64_t[::1] keys):
+    """Number the distinct keys from 0 in order of first occurrence.
+
+    keys: uint64 (n), any numbers, n < 2**31.
+    Returns int32 (n_distinct), where each distinct key occurs first, and int32 (n), the number of
+    each key.
+    """
+    cdef Py_ssize_t i, n = keys.shape[0]
+    cdef int32_t n_distinct = 0
+    cdef uint64_t slot, mask = 15
+    if n >= 2**31 - 1:
+        raise ValueError("there are too many keys")
+    while mask < <uint64_t>(2 * n):
+        mask = 2 * mask + 1
+    firsts, ids = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+    cdef int32_t[::1] first = firsts, numbers = ids, slots = np.full(mask + 1, -1, dtype=np.int32)
+    with nogil:
+        for i in range(n):
+            slot = mix(keys[i]) & mask
+            while slots[slot] >= 0 and keys[first[slots[slot]]] != keys[i]:
+                slot = (slot + 1) & mask
+            if slots[slot] < 0:
+                slots[slot] = n_distinct
+                first[n_distinct] = <int32_t>i
+                n_distinct += 1
+            numbers[i] = slots[slot]
+    return firsts[:n_distinct].copy(), ids
+
+
+def group(keys):
+    """Number the distinct keys in ascending order.
+
+    keys: uint64 (n), n < 2**31.
+    Returns uint64 (n_distinct), the distinct keys; int32 (n), the number of each key; int64
+    (n_distinct), how often each occurs.
+    """
+    firsts, ids = number_keys(keys)
+    distinct = np.asarray(keys)[firsts]
+    order = np.argsort(distinct)
+    places = np.empty(len(firsts), dtype=np.int32)
+    places[order] = np.arange(len(firsts), dtype=np.int32)
+    ids = places[ids]
+    return distinct[order], ids, np.bincount(ids, minlength=len(firsts))
