@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import cumulative
 from ..errors import StructlearnError
-from ..parallel.batches import cumulative
 from ..trees.tree import Tree
 from ..words.signatures import (
     NORMALIZATIONS,

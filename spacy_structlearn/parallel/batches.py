@@ -10,17 +10,9 @@ from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def cumulative(sizes: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Where parts of these sizes begin and end, int64 (n + 1)."""
-    ends = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=ends[1:])
-    return ends
 
 
 def in_batches(

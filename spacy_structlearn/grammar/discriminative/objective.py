@@ -25,12 +25,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import cumulative
 from ...optimize.lbfgs import ValueAndGradient, dot
 from ...parallel.shards import Engine, Shard
 from ..latent.em import TreeShard
 from ..latent.model import LatentGrammar, Level
 from ..treebank.lexicon import Backoff, Lexicon, LexiconLevel
-from ..treebank.symbols import TreebankData, cumulative
+from ..treebank.symbols import TreebankData
 from .forests import (
     ForestCounts,
     Forests,

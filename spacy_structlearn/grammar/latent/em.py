@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import cumulative
 from ...errors import StructlearnError
 from ...parallel.shards import (
     MakeEngine,
@@ -22,7 +23,7 @@ from ...parallel.shards import (
 )
 from ..treebank.lexicon import LexiconLearner, LexiconLevel
 from ..treebank.settings import LexiconSettings
-from ..treebank.symbols import TreebankData, cumulative
+from ..treebank.symbols import TreebankData
 from . import _derivations
 from .model import LatentGrammar, Level
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import cumulative
 from ...errors import StructlearnError
 from ...learning.stored import Stored
 from ..treebank.lexicon import Lexicon
@@ -24,7 +25,6 @@ from ..treebank.symbols import (
     Chains,
     Rules,
     Symbols,
-    cumulative,
 )
 
 STORAGES = ("float32", "float16", "log8")

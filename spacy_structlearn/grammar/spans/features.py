@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import cumulative
 from ...errors import StructlearnError
 from ...learning.stored import Stored
 from ..chart.hypergraph import Floats, Hypergraphs
@@ -30,7 +31,7 @@ from ..latent.model import (
     from_signed,
     signed,
 )
-from ..treebank.symbols import Symbols, cumulative
+from ..treebank.symbols import Symbols
 from . import _features as _span_features
 from .settings import SpanFeaturesSettings
 from .word_attributes import (

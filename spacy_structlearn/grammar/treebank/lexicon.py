@@ -28,9 +28,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import cumulative
 from ...words.signatures import NORMALIZATIONS, SIGNATURES, registered
 from .settings import LexiconSettings
-from .symbols import TreebankData, cumulative
+from .symbols import TreebankData
 
 UNSEEN = 0.001  # simple lexicon: what every tag gives to a signature that no word had
 _CACHE_SIZE = 100_000

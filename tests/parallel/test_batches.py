@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_structlearn.parallel.batches import Rooms, cumulative, in_batches
+from spacy_structlearn.arrays import cumulative
+from spacy_structlearn.parallel.batches import Rooms, in_batches
 
 
 @given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 30), st.integers(1, 3))
