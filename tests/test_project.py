@@ -104,7 +104,11 @@ def test_every_kernel_is_built_and_again_when_its_header_changes():
 def depends(path: Path) -> list[str]:
     """The declarations and headers that a kernel includes."""
     text = path.read_text(encoding="utf8")
-    found = []
+    found = [
+        path.parent / f"{name}.pxd" for name in re.findall(r"^from \.(\w+) cimport", text, re.M)
+    ]
+    if path.with_suffix(".pxd").exists():
+        found.append(path.with_suffix(".pxd"))
     for name in re.findall(r"^from spacy_structlearn\.kernels\.(\w+) cimport", text, re.MULTILINE):
         found += [KERNELS / f"{name}.pxd", *headers(KERNELS / f"{name}.pxd")]
     return [item.relative_to(ROOT).as_posix() for item in [*found, *headers(path)]]

@@ -22,62 +22,15 @@ through are used again. Entries of one score are taken in the order in which the
 
 from libc.math cimport INFINITY, isfinite, log
 from libc.stdint cimport int8_t, int32_t, int64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memmove, memset
 
+from spacy_structlearn.kernels.arrays cimport grow
+from spacy_structlearn.kernels.doubles cimport add_to, matvec
+
+from ._network cimport *
+
 import numpy as np
-
-cdef extern from "_network.h":
-    const int SHIFT
-    const int PROJECT
-    const int ATTACH
-    const int MODIFY
-    const int N_MOVES
-    const int N_RELATIONS
-    const int SOLVER_VECTORS
-
-    ctypedef struct isbn_t:
-        int n, n_labels, n_tags, n_items, n_signatures, max_projects, mean_field
-        int reads[4]
-        double tolerance
-        const int *item_offsets
-        int n_inputs, n_outputs
-        const double *recurrent
-
-    ctypedef struct leaf_t:
-        int tag, item, signature
-
-    ctypedef struct state_t:
-        int related[4]
-        int below, symbol, is_leaf, has_modifier, n_projects, n_words, move, label, is_done
-        leaf_t leaf, corner
-
-    ctypedef struct block_t:
-        int size
-
-    ctypedef struct solver_t:
-        double *slopes
-
-    void set_sizes(isbn_t *net) noexcept nogil
-    void set_weights(isbn_t *net, const double *weights) noexcept nogil
-    void first_state(const isbn_t *net, state_t *state) noexcept nogil
-    int legal_moves(const isbn_t *net, const state_t *state, const state_t *below) noexcept nogil
-    void next_state(const state_t *state, int start, state_t *next, int number,
-                    const state_t *below, int move, int label, leaf_t leaf, int root) noexcept nogil
-    void matvec(double *out, const double *m, const double *x, int rows, int n,
-                int add) noexcept nogil
-    void add_to(double *out, const double *x, double factor, int n) noexcept nogil
-    block_t move_block(const isbn_t *net, int legal) noexcept nogil
-    block_t label_block(const isbn_t *net) noexcept nogil
-    block_t tag_block(const isbn_t *net) noexcept nogil
-    block_t item_block(const isbn_t *net, int tag) noexcept nogil
-    double softmax(const block_t *block, const double *mu, int n, double *p) noexcept nogil
-    void set_solver(solver_t *s, double *room, int n) noexcept nogil
-    int update_means(const isbn_t *net, const block_t *block, const double *theta, int chosen,
-                     double *phi, double *mu, double *p, double log_sum, solver_t *s) noexcept nogil
-    void prior_means(const isbn_t *net, const state_t *state, double *phi,
-                     double *mu) noexcept nogil
-    int largest_block(const isbn_t *net) noexcept nogil
 
 cdef enum:
     # What an entry of the agenda has still to be asked
@@ -109,8 +62,6 @@ cdef enum:
 cdef enum:
     FIRST_CAPACITY = 256  # of nodes
     KEPT_BYTES = 33554432  # of vectors that outlive a search
-    MOST_STATE_SIZE = 4096  # this and the next as in `_network`
-    MOST_SYMBOLS = 16777216
     MOST_AT_ONCE = 1048576  # derivations
     MOST_BEAM = 4096  # hypotheses after a word, alternatives of a state: more take minutes a sentence
     HAS_READ = 16  # the other bits of `made` are the products
@@ -139,7 +90,7 @@ cdef struct entry_t:
     int kind
 
 
-cdef struct room_t:
+cdef struct workspace_t:
     # Arrays that grow, and are used again for the next sentence
     node_t *nodes
     double *vectors
@@ -149,13 +100,13 @@ cdef struct room_t:
     entry_t *heap
     int64_t heap_capacity, n_heap, order
     double *p
-    double *solver_room
+    double *solver_memory
     int64_t p_capacity, solver_capacity
 
 
 cdef struct search_t:
     isbn_t net
-    room_t *room
+    workspace_t *workspace
     solver_t solver
     int n_words
     const int64_t *offsets
@@ -178,65 +129,51 @@ cdef struct search_t:
     int *ranks
 
 
-# --- room ----------------------------------------------------------------------------------------
-cdef void forget(room_t *r) noexcept nogil:
+# --- workspace -----------------------------------------------------------------------------------
+cdef void forget(workspace_t *r) noexcept nogil:
     free(r.nodes)
     free(r.vectors)
     free(r.spare)
     free(r.heap)
     free(r.p)
-    free(r.solver_room)
-    memset(r, 0, sizeof(room_t))
+    free(r.solver_memory)
+    memset(r, 0, sizeof(workspace_t))
 
 
-cdef int grow(room_t *r) noexcept nogil:
-    """Room for twice the nodes. RETURNS: whether there is."""
+cdef int add_nodes(workspace_t *r) noexcept nogil:
+    """Make space for twice the nodes. Returns whether there was enough memory."""
     cdef int64_t capacity = max(2 * r.capacity, <int64_t> FIRST_CAPACITY)
-    cdef void *fresh
-    if capacity > 2**30:
+    if (capacity > 2**30 or grow(<void **> &r.nodes, capacity, sizeof(node_t))
+            or grow(<void **> &r.spare, capacity, sizeof(int))
+            or grow(<void **> &r.vectors, capacity * r.stride, sizeof(double))):
         return 0
-    fresh = realloc(r.nodes, capacity * sizeof(node_t))
-    if fresh == NULL:
-        return 0
-    r.nodes = <node_t *> fresh
-    fresh = realloc(r.spare, capacity * sizeof(int))
-    if fresh == NULL:
-        return 0
-    r.spare = <int *> fresh
-    fresh = realloc(r.vectors, capacity * r.stride * sizeof(double))
-    if fresh == NULL:
-        return 0
-    r.vectors = <double *> fresh
     r.capacity = capacity
     return 1
 
 
-cdef int set_room(search_t *s) noexcept nogil:
-    """Empty the room for a new sentence. RETURNS: whether there is enough to begin with."""
-    cdef room_t *r = s.room
+cdef int prepare(search_t *s) noexcept nogil:
+    """Empty the workspace for a new sentence. Returns whether there was enough memory."""
+    cdef workspace_t *r = s.workspace
     cdef int64_t n = s.net.n, largest = largest_block(&s.net)
     cdef int64_t stride = n * (MF_VECTORS if s.net.mean_field else FF_VECTORS)
-    cdef void *fresh
     if r.stride != stride:
         forget(r)
         r.stride = stride
     if r.p_capacity < largest:
-        fresh = realloc(r.p, largest * sizeof(double))
-        if fresh == NULL:
+        if grow(<void **> &r.p, largest, sizeof(double)):
             return 0
-        r.p, r.p_capacity = <double *> fresh, largest
+        r.p_capacity = largest
     if r.solver_capacity < SOLVER_VECTORS * n + largest:
-        fresh = realloc(r.solver_room, (SOLVER_VECTORS * n + largest) * sizeof(double))
-        if fresh == NULL:
+        if grow(<void **> &r.solver_memory, SOLVER_VECTORS * n + largest, sizeof(double)):
             return 0
-        r.solver_room, r.solver_capacity = <double *> fresh, SOLVER_VECTORS * n + largest
-    set_solver(&s.solver, r.solver_room, s.net.n)
+        r.solver_capacity = SOLVER_VECTORS * n + largest
+    set_solver(&s.solver, r.solver_memory, s.net.n)
     r.n_nodes = r.n_spare = 0
     r.n_heap = r.order = 0
     return 1
 
 
-cdef int new_node(room_t *r, int parent, double score) noexcept nogil:
+cdef int new_node(workspace_t *r, int parent, double score) noexcept nogil:
     """RETURNS: its number; OUT_OF_MEMORY. Pointers into nodes and vectors are lost."""
     cdef int number
     cdef node_t *node
@@ -244,7 +181,7 @@ cdef int new_node(room_t *r, int parent, double score) noexcept nogil:
         r.n_spare -= 1
         number = r.spare[r.n_spare]
     else:
-        if r.n_nodes == r.capacity and not grow(r):
+        if r.n_nodes == r.capacity and not add_nodes(r):
             return OUT_OF_MEMORY
         number = r.n_nodes
         r.n_nodes += 1
@@ -257,7 +194,7 @@ cdef int new_node(room_t *r, int parent, double score) noexcept nogil:
 
 cdef void keep_paths(search_t *s, int word) noexcept nogil:
     """Make the nodes spare that none of those found came through."""
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef int i, number
     for i in range(s.n_found):
         number = s.found[i]
@@ -272,7 +209,7 @@ cdef void keep_paths(search_t *s, int word) noexcept nogil:
             r.n_spare += 1
 
 
-cdef inline double *vector(room_t *r, int number, int which, int n) noexcept nogil:
+cdef inline double *vector(workspace_t *r, int number, int which, int n) noexcept nogil:
     return r.vectors + number * r.stride + <int64_t> which * n
 
 
@@ -281,17 +218,15 @@ cdef inline int comes_before(const entry_t *a, const entry_t *b) noexcept nogil:
     return a.score > b.score or (a.score == b.score and a.order < b.order)
 
 
-cdef int push(room_t *r, double score, double exact, int kind, int node, int value) noexcept nogil:
-    """RETURNS: whether there was room."""
+cdef int push(workspace_t *r, double score, double exact, int kind, int node, int value) noexcept nogil:
+    """Add an entry. Returns whether there was enough memory."""
     cdef entry_t entry
     cdef int64_t place, above, capacity
-    cdef void *fresh
     if r.n_heap == r.heap_capacity:
         capacity = max(2 * r.heap_capacity, <int64_t> FIRST_CAPACITY)
-        fresh = realloc(r.heap, capacity * sizeof(entry_t))
-        if fresh == NULL:
+        if grow(<void **> &r.heap, capacity, sizeof(entry_t)):
             return 0
-        r.heap, r.heap_capacity = <entry_t *> fresh, capacity
+        r.heap_capacity = capacity
     entry.score, entry.exact, entry.order = score, exact, r.order
     entry.kind, entry.node, entry.value = kind, node, value
     r.order += 1
@@ -307,7 +242,7 @@ cdef int push(room_t *r, double score, double exact, int kind, int node, int val
     return 1
 
 
-cdef entry_t pop(room_t *r) noexcept nogil:
+cdef entry_t pop(workspace_t *r) noexcept nogil:
     cdef entry_t first = r.heap[0], last
     cdef int64_t place = 0, below
     r.n_heap -= 1
@@ -330,16 +265,16 @@ cdef entry_t pop(room_t *r) noexcept nogil:
 # --- states and means ----------------------------------------------------------------------------
 cdef inline int legal_here(search_t *s, int number) noexcept nogil:
     cdef const state_t *below = NULL
-    cdef const state_t *state = &s.room.nodes[number].state
+    cdef const state_t *state = &s.workspace.nodes[number].state
     if state.below >= 0:
-        below = &s.room.nodes[state.below].state
+        below = &s.workspace.nodes[state.below].state
     return legal_moves(&s.net, state, below)
 
 
 cdef int follow(search_t *s, int parent, double score, int move, int label,
                 int candidate) noexcept nogil:
     """The node of what follows a move. RETURNS: its number; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef int number = new_node(r, parent, score)
     cdef state_t *state
     cdef const state_t *below = NULL
@@ -362,14 +297,14 @@ cdef int follow(search_t *s, int parent, double score, int move, int label,
 cdef void decide(search_t *s, const block_t *block, int chosen, const double *phi,
                  const double *mu, double *new_phi, double *new_mu) noexcept nogil:
     """The mean field after a decision."""
-    cdef double log_sum = softmax(block, mu, s.net.n, s.room.p)
+    cdef double log_sum = softmax(block, mu, s.net.n, s.workspace.p)
     memmove(new_mu, mu, s.net.n * sizeof(double))
-    update_means(&s.net, block, phi, chosen, new_phi, new_mu, s.room.p, log_sum, &s.solver)
+    update_means(&s.net, block, phi, chosen, new_phi, new_mu, s.workspace.p, log_sum, &s.solver)
 
 
 cdef void end_step(search_t *s, int number) noexcept nogil:
     """The final means of the state before a node, of the mean field."""
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef node_t *node = r.nodes + number
     cdef int n = s.net.n, move = node.state.move, chosen, parent = node.parent
     cdef double *phi = vector(r, number, MF_READ_PHI, n)
@@ -394,7 +329,7 @@ cdef void end_step(search_t *s, int number) noexcept nogil:
 
 cdef const double *product(search_t *s, int tau, int number) noexcept nogil:
     """J^tau times the final means that are kept under a number."""
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef int n = s.net.n, owner = number, prior = MF_READ, first = MF_PRODUCTS
     cdef double *out
     if not s.net.mean_field:
@@ -412,13 +347,13 @@ cdef int prior_of(search_t *s, int number, double *p) noexcept nogil:
 
     RETURNS: the legal moves, a bit each.
     """
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef node_t *node = r.nodes + number
     cdef int n = s.net.n, tau, related, legal
     cdef block_t block
     cdef double *mu = vector(r, number, MF_PRIOR if s.net.mean_field else FF_PRIOR, n)
     # The feed-forward approximation does not need phi any more: the solver is not used.
-    cdef double *phi = vector(r, number, MF_PRIOR_PHI, n) if s.net.mean_field else r.solver_room
+    cdef double *phi = vector(r, number, MF_PRIOR_PHI, n) if s.net.mean_field else r.solver_memory
     if s.net.mean_field:
         end_step(s, number)
     memset(phi, 0, n * sizeof(double))
@@ -435,15 +370,15 @@ cdef int prior_of(search_t *s, int number, double *p) noexcept nogil:
 
 cdef inline int ends_too_early(search_t *s, int number) noexcept nogil:
     """Whether attaching the top would end the derivation before the last word."""
-    cdef const state_t *state = &s.room.nodes[number].state
+    cdef const state_t *state = &s.workspace.nodes[number].state
     return (state.n_words < s.n_words
-            and s.room.nodes[state.below].state.symbol == s.net.n_labels)
+            and s.workspace.nodes[state.below].state.symbol == s.net.n_labels)
 
 
 # --- entries -------------------------------------------------------------------------------------
 cdef int expand(search_t *s, int number) noexcept nogil:
     """Put the moves of a state into the agenda. RETURNS: DONE; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef double p[4]
     cdef int legal = prior_of(s, number, p), move, word = r.nodes[number].state.n_words
     cdef double score = r.nodes[number].score, exact
@@ -468,7 +403,7 @@ cdef int expand(search_t *s, int number) noexcept nogil:
 
 cdef int tags_of(search_t *s, int number, double exact) noexcept nogil:
     """A shift is first in turn: its tags. RETURNS: DONE; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef int n = s.net.n, word = r.nodes[number].state.n_words
     cdef int64_t c
     cdef double score
@@ -493,7 +428,7 @@ cdef int tags_of(search_t *s, int number, double exact) noexcept nogil:
 
 cdef int word_of(search_t *s, int parent, int candidate, double exact) noexcept nogil:
     """A shift with its tag is first in turn: its word. RETURNS: DONE; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef int n = s.net.n, tag = s.tags[candidate]
     cdef int number = follow(s, parent, 0.0, SHIFT, -1, candidate)
     cdef const double *mu
@@ -518,7 +453,7 @@ cdef int word_of(search_t *s, int parent, int candidate, double exact) noexcept 
 
 cdef int labels_of(search_t *s, int number, double exact) noexcept nogil:
     """A project is first in turn: its `branching` best labels. RETURNS: DONE; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef int n = s.net.n, label, place, count = 0
     cdef double p
     cdef const double *mu
@@ -554,7 +489,7 @@ cdef int labels_of(search_t *s, int number, double exact) noexcept nogil:
 
 cdef int take(search_t *s, const entry_t *entry) noexcept nogil:
     """The first entry in turn, whatever it is. RETURNS: DONE; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef int move = entry.value, label = -1, number, parent
     if entry.kind == SHIFT_ANY:
         return tags_of(s, entry.node, entry.exact)
@@ -600,7 +535,7 @@ cdef int best_first(search_t *s, int is_last) noexcept nogil:
 
     RETURNS: DONE; OUT_OF_MEMORY.
     """
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef entry_t entry
     cdef int most = max(s.beam, s.k) if is_last else s.beam, status, i, number
     for i in range(s.n_found):
@@ -631,7 +566,7 @@ cdef int best_first(search_t *s, int is_last) noexcept nogil:
 
 cdef void rank(search_t *s, int first, int most) noexcept nogil:
     """Sort the nodes found, of which those before `first` are sorted, and keep the best."""
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef int i, place, number
     for i in range(first, s.n_found):
         number = s.found[i]
@@ -646,7 +581,7 @@ cdef void rank(search_t *s, int first, int most) noexcept nogil:
 cdef inline int is_behind(const search_t *s, double score, int n_found, int most,
                           int is_last) noexcept nogil:
     """Whether nothing will come of a score, after so many of those found: they are sorted."""
-    cdef const node_t *nodes = s.room.nodes
+    cdef const node_t *nodes = s.workspace.nodes
     if n_found == most and score <= nodes[s.found[most - 1]].score:
         return 1
     return (is_last and n_found and n_found >= s.k
@@ -655,7 +590,7 @@ cdef inline int is_behind(const search_t *s, double score, int n_found, int most
 
 cdef int in_layers(search_t *s, int is_last) noexcept nogil:
     """As `best_first`, but hypotheses advance together, move by move."""
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef entry_t entry
     cdef int most = max(s.beam, s.k) if is_last else s.beam, i, before
     s.n_layer = s.n_found
@@ -688,7 +623,7 @@ cdef int in_layers(search_t *s, int is_last) noexcept nogil:
 
 cdef int complete(search_t *s, int number) noexcept nogil:
     """Attach, in one way or the other, whatever is on the stack. RETURNS: DONE; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef double p[4]
     cdef int legal, move
     while not r.nodes[number].state.is_done:
@@ -706,10 +641,10 @@ cdef int complete(search_t *s, int number) noexcept nogil:
 
 cdef int run(search_t *s, int *is_makeshift) noexcept nogil:
     """RETURNS: DONE; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef int word, number, is_last, status, best = -1
     is_makeshift[0] = 0
-    if not set_room(s):
+    if not prepare(s):
         return OUT_OF_MEMORY
     number = new_node(r, -1, 0.0)
     if number < 0:
@@ -738,24 +673,21 @@ cdef int run(search_t *s, int *is_makeshift) noexcept nogil:
     return DONE
 
 
-cdef class Room:
-    """Memory for one search at a time, which the next one uses again."""
+cdef class Workspace:
+    """Memory for one search at a time, used again by the next one."""
 
-    cdef room_t room
-
-    def __cinit__(self):
-        memset(&self.room, 0, sizeof(room_t))
+    cdef workspace_t memory
 
     def __dealloc__(self):
-        forget(&self.room)
+        forget(&self.memory)
 
     @property
     def capacity(self):
-        """Number of nodes that there is memory for."""
-        return self.room.capacity
+        """The number of nodes that the memory is enough for."""
+        return self.memory.capacity
 
 
-cdef int path_length(const room_t *r, int number) noexcept nogil:
+cdef int path_length(const workspace_t *r, int number) noexcept nogil:
     cdef int length = 0
     while r.nodes[number].parent >= 0:
         length += 1
@@ -764,49 +696,24 @@ cdef int path_length(const room_t *r, int number) noexcept nogil:
 
 
 cdef class Searcher:
-    """A network with its weights, to search with. Arguments but the first: see `_network.Network`.
+    """A network with its weights, to search with.
 
-    weights: float64 (n_weights). RAISES: ValueError for weights of another network.
+    weights: float64 (n_weights). Raises ValueError if they are of another network.
     """
 
     cdef isbn_t net
+    cdef Network network
     cdef const double[::1] weights
-    cdef const int32_t[::1] item_offsets
 
-    def __init__(self, const double[::1] weights, int state_size, int n_labels, int n_tags,
-                 const int32_t[::1] item_offsets, int n_signatures=0, int max_projects=0,
-                 str features="abcd", bint mean_field=False, double tolerance=1e-8):
-        cdef int k
-        cdef int64_t size
-        memset(&self.net, 0, sizeof(isbn_t))
-        if not (1 <= n_tags <= MOST_SYMBOLS and 1 <= state_size <= MOST_STATE_SIZE):
-            raise ValueError("there must be tags and latent variables, and not too many")
-        if not 0 <= min(n_labels, n_signatures, max_projects) or (
-            max(n_labels, n_signatures, max_projects) > MOST_SYMBOLS
-        ):
-            raise ValueError("there are too many symbols, or fewer than none")
-        if item_offsets.shape[0] != n_tags + 1 or item_offsets[0] != 0 or (
-            np.less_equal(item_offsets[1:], item_offsets[:len(item_offsets) - 1]).any() or item_offsets[n_tags] > MOST_SYMBOLS
-        ):
-            raise ValueError("each tag must have an item")
-        self.net.n, self.net.n_labels, self.net.n_tags = state_size, n_labels, n_tags
-        self.net.n_items, self.net.n_signatures = item_offsets[n_tags], n_signatures
-        self.net.max_projects, self.net.mean_field = max_projects, mean_field
-        self.net.tolerance = tolerance
-        for k in range(4):
-            self.net.reads[k] = "abcd"[k] in features
-        set_sizes(&self.net)
-        size = (N_RELATIONS * self.net.n + self.net.n_inputs + self.net.n_outputs + 1)
-        size = size * self.net.n + self.net.n_outputs
-        if weights.shape[0] != size:
-            raise ValueError(f"{weights.shape[0]} weights, not {size}")
-        self.weights, self.item_offsets = weights, item_offsets
-        self.net.item_offsets = <const int *> &self.item_offsets[0]
+    def __init__(self, Network network not None, const double[::1] weights):
+        if weights.shape[0] != network.n_weights:
+            raise ValueError(f"{weights.shape[0]} weights, not {network.n_weights}")
+        self.network, self.weights, self.net = network, weights, network.net
         set_weights(&self.net, &self.weights[0])
 
     def search(self, const int64_t[::1] offsets, const int32_t[::1] tags,
                const int32_t[::1] items, const int32_t[::1] signatures, const double[::1] bonus,
-               int beam, int branching, int k, int64_t max_pops, double margin, Room room not None,
+               int beam, int branching, int k, int64_t max_pops, double margin, Workspace workspace not None,
                bint synchronous=False):
         """The likeliest derivations of a sentence of n words, best first.
 
@@ -837,7 +744,7 @@ cdef class Searcher:
         if max(beam, branching) > MOST_BEAM or k > MOST_AT_ONCE:
             raise ValueError("beam and branching must be 2**12 or less, k 2**20 or less")
         memset(&s, 0, sizeof(search_t))
-        s.net, s.room = self.net, &room.room
+        s.net, s.workspace = self.net, &workspace.memory
         s.n_words = <int> n_words
         s.offsets, s.tags, s.items = &offsets[0], &tags[0], &items[0]
         s.signatures, s.bonus = &signatures[0], &bonus[0]
@@ -868,8 +775,8 @@ cdef class Searcher:
             free(s.ranked)
             free(s.ranks)
             free(s.best_bonus)
-            if room.room.capacity * room.room.stride * <int64_t> sizeof(double) > KEPT_BYTES:
-                forget(&room.room)
+            if s.workspace.capacity * s.workspace.stride * <int64_t> sizeof(double) > KEPT_BYTES:
+                forget(s.workspace)
 
     cdef object check(self, const int64_t[::1] offsets, const int32_t[::1] tags,
                       const int32_t[::1] items, const int32_t[::1] signatures,
@@ -884,7 +791,7 @@ cdef class Searcher:
         if sound:
             for i in range(n):
                 if not (0 <= tags[i] < self.net.n_tags
-                        and self.item_offsets[tags[i]] <= items[i] < self.item_offsets[tags[i] + 1]
+                        and self.net.item_offsets[tags[i]] <= items[i] < self.net.item_offsets[tags[i] + 1]
                         and -1 <= signatures[i] < self.net.n_signatures
                         and bonus[i] <= 0 and isfinite(bonus[i])):
                     sound = False
@@ -892,7 +799,7 @@ cdef class Searcher:
             raise ValueError("each word must have candidates that the network knows")
 
     cdef object results(self, search_t *s, int is_makeshift):
-        cdef room_t *r = s.room
+        cdef workspace_t *r = s.workspace
         cdef int i, number, word
         cdef int64_t place
         cdef double[::1] scores

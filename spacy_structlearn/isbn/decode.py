@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from ..parallel.batches import Rooms, in_batches
+from ..parallel.batches import Workspaces, in_batches
 from ..trees.parse import GivenTag, Parse, calibrate, tag_shares
 from ..trees.tree import Tree
 from . import _search
@@ -94,17 +94,8 @@ class DerivationParser:
         self.branching = branching
         self.search = search
         symbols = model.symbols
-        self._searcher = _search.Searcher(
-            model.weights.astype(np.float64),
-            model.state_size,
-            symbols.n_labels,
-            symbols.n_tags,
-            symbols.item_offsets,
-            symbols.n_signatures,
-            symbols.max_projects,
-            features=model.features,
-            mean_field=model.means == "mean_field",
-        )
+        weights = model.weights.astype(np.float64)
+        self._searcher = _search.Searcher(model.network(), weights)
         # A signature is no more probable than 1, whatever rounding makes of it.
         self._signature_log_probs = np.minimum(model.signature_log_probs.astype(np.float64), 0.0)
         index = {label: i for i, label in enumerate(symbols.phrases)}
@@ -113,7 +104,7 @@ class DerivationParser:
         chained = [index[label] for chain in symbols.chains for label in chain]
         self._chains = np.array(chained, dtype=np.int32)
         self._root = index.get(symbols.root, -1)
-        self._rooms = Rooms(_search.Room, threads)
+        self._workspaces = Workspaces(_search.Workspace, threads)
 
     def parse(
         self,
@@ -206,7 +197,7 @@ class DerivationParser:
         candidates = self._candidates(words, given, tag_weight)
         if candidates is None:
             return None
-        with self._rooms.borrowed() as room:
+        with self._workspaces.borrowed() as workspace:
             scores, moves, labels, begins, chosen, is_makeshift, *_ = self._searcher.search(
                 *candidates,
                 beam=self.beam,
@@ -214,7 +205,7 @@ class DerivationParser:
                 k=k,
                 max_pops=_POPS * self.beam,
                 margin=_MARGIN,
-                room=room,
+                workspace=workspace,
                 synchronous=self.search != SEARCHES[0],
             )
         if self.model.symbols.n_labels:

@@ -34,7 +34,7 @@ def in_batches(
         return pool.map(run, batches)
 
 
-class Rooms(Generic[R]):
+class Workspaces(Generic[R]):
     """Room to work in, for as many threads: what one search needed is used again by the next.
 
     make: makes one.

@@ -268,24 +268,11 @@ def role_labels(
     get: LabelList = (),
     core: LabelList = (),
 ) -> RoleLabels:
-    """The labels of another treebank, for the registry; see `RoleLabels`. What is not given is
-    empty, and what would be asked of it is then the same of every phrase.
+    """Return the labels of another treebank; see `RoleLabels`. This is a registered function.
+
+    Labels that are not given are empty, so that the features based on them are constant.
     """
+    labels = dict(locals())
     return RoleLabels(
-        verbs=frozenset(verbs),
-        verb=verb,
-        participles=frozenset(participles),
-        verb_phrases=frozenset(verb_phrases),
-        noun_phrases=frozenset(noun_phrases),
-        preposition_phrases=frozenset(preposition_phrases),
-        clauses=frozenset(clauses),
-        subordinate=frozenset(subordinate),
-        governing=frozenset(governing),
-        conjunctions=frozenset(conjunctions),
-        particles=frozenset(particles),
-        relative=frozenset(relative),
-        be=frozenset(be),
-        have=frozenset(have),
-        get=frozenset(get),
-        core=frozenset(core),
+        **{name: value if name == "verb" else frozenset(value) for name, value in labels.items()}
     )

@@ -505,6 +505,6 @@ def test_rooms_are_given_back():
         with pytest.raises(MemoryError):
             parser.parse([["a"]])
     parser._searcher = kernel
-    assert len(parser._rooms) == 2
-    with parser._rooms.borrowed() as room:
-        assert isinstance(room, _search.Room)
+    assert len(parser._workspaces) == 2
+    with parser._workspaces.borrowed() as room:
+        assert isinstance(room, _search.Workspace)

@@ -26,10 +26,9 @@ WIDE = 1_000_000
 PLAIN = {False: search, True: synchronous_search}
 
 
-def searcher(network, tolerance=1e-12):
+def kernel_of(network, tolerance=1e-12):
     own = network.symbols
-    return _search.Searcher(
-        network.weights,
+    return _network.Network(
         network.size,
         own.n_labels,
         own.n_tags,
@@ -40,6 +39,10 @@ def searcher(network, tolerance=1e-12):
         network.mean_field,
         tolerance,
     )
+
+
+def searcher(network):
+    return _search.Searcher(kernel_of(network), network.weights)
 
 
 def moves_of(found, words):
@@ -62,7 +65,7 @@ def moves_of(found, words):
 
 def run(network, words, beam, branching, k, max_pops=WIDE, margin=np.inf, synchronous=False):
     """(scores, derivations, the rest) by the kernel."""
-    room = _search.Room()
+    room = _search.Workspace()
     found = searcher(network).search(
         *words, beam, branching, k, max_pops, margin, room, synchronous
     )
@@ -71,13 +74,9 @@ def run(network, words, beam, branching, k, max_pops=WIDE, margin=np.inf, synchr
 
 def likelihoods(network, words, sequences):
     """What each derivation scores by the kernel of training."""
-    own = network.symbols
-    shape = own.n_labels, own.n_tags, own.item_offsets, own.n_signatures, own.max_projects
     given = derivations(sequences)
     out = np.empty(len(sequences))
-    kernel = _network.Network(
-        network.size, *shape, network.features, network.mean_field, tolerance=1e-12
-    )
+    kernel = kernel_of(network)
     numbers = np.arange(len(sequences))
     kernel.log_likelihoods(network.weights, *given.arrays, numbers, out)
     chosen = [[move.candidate for move in moves if move.move == SHIFT] for moves in sequences]
@@ -253,7 +252,7 @@ def test_of_equals_the_first_is_taken(synchronous):
 
 def test_long_sentences_in_the_room_of_others():
     """Nodes are used again, and so is the room of a smaller or larger network."""
-    room = _search.Room()
+    room = _search.Workspace()
     for seed, (size, mean_field, n_words) in enumerate(
         [(4, False, 3), (40, True, 2), (3, True, 300), (7, False, 5), (3, False, 300)]
     ):
@@ -263,7 +262,7 @@ def test_long_sentences_in_the_room_of_others():
         words = sentence(own, n_words, rng)
         kernel = searcher(network)
         given = *words, 5, 10, 5, 250, 12.0
-        found, fresh = kernel.search(*given, room), kernel.search(*given, _search.Room())
+        found, fresh = kernel.search(*given, room), kernel.search(*given, _search.Workspace())
         for mine, other in zip(found, fresh, strict=True):
             np.testing.assert_array_equal(mine, other)
         sequences = moves_of(found, words)
@@ -277,7 +276,7 @@ def test_memory_is_for_what_hypotheses_came_through(mean_field):
     own = symbols(5, n_tags=3, seed=1)
     network = Network(own, 2, weights_of(own, 2, rng, 0.3), mean_field)
     words = sentence(own, 400, rng)
-    room = _search.Room()
+    room = _search.Workspace()
     _, moves, *_, n_states, _ = searcher(network).search(*words, 1, 10, 1, 100, 12.0, room)
     assert n_states > 5000
     assert len(moves) <= room.capacity < n_states / 2
@@ -288,7 +287,7 @@ def test_other_threads_go_on(synchronous):
     rng = np.random.default_rng(2)
     own = symbols(5, seed=2)
     network = Network(own, 40, weights_of(own, 40, rng, 0.3), mean_field=True)
-    given = *sentence(own, 200, rng), 10, 10, 10, 500, 12.0, _search.Room(), synchronous
+    given = *sentence(own, 200, rng), 10, 10, 10, 500, 12.0, _search.Workspace(), synchronous
     assert turns_of(searcher(network).search, *given) > 10
 
 
@@ -317,8 +316,8 @@ def test_what_does_not_fit_together(wrong):
     network = Network(own, 2, weights_of(own, 2, rng))
     given = sentence(own, 4, rng)._asdict()
     given |= {"beam": 2, "branching": 2, "k": 2, "max_pops": 100, "margin": 12.0}
-    kernel, room = searcher(network), _search.Room()
-    assert len(kernel.search(**given, room=room)[0])
+    kernel, room = searcher(network), _search.Workspace()
+    assert len(kernel.search(**given, workspace=room)[0])
     for name, value in wrong.items():
         if isinstance(given[name], np.ndarray):
             given[name] = given[name].copy()
@@ -326,7 +325,7 @@ def test_what_does_not_fit_together(wrong):
         else:
             given[name] = value
     with pytest.raises(ValueError, match="must"):
-        kernel.search(**given, room=room)
+        kernel.search(**given, workspace=room)
 
 
 def test_sentences_and_networks_that_are_none():
@@ -336,11 +335,9 @@ def test_sentences_and_networks_that_are_none():
     nothing = nothing._replace(offsets=np.zeros(1, np.int64))
     empty = [x[:0] for x in nothing[1:]]
     with pytest.raises(ValueError, match="must have candidates"):
-        searcher(network).search(nothing.offsets, *empty, 1, 1, 1, 1, 0.0, _search.Room())
+        searcher(network).search(nothing.offsets, *empty, 1, 1, 1, 1, 0.0, _search.Workspace())
     with pytest.raises(ValueError, match="weights"):
-        _search.Searcher(network.weights[1:], 2, 3, 3, own.item_offsets, 0, 2)
-    with pytest.raises(ValueError, match="there must be tags"):
-        _search.Searcher(network.weights, 2, 3, 0, np.zeros(1, np.int32))
+        _search.Searcher(kernel_of(network), network.weights[1:])
 
 
 # --- brackets ------------------------------------------------------------------------------------
@@ -400,14 +397,7 @@ def test_more_than_can_be():
     given = sentence(own, 4, np.random.default_rng(5))._asdict()
     settings = {"beam": 2, "branching": 2, "k": 2, "max_pops": 2**63 - 1, "margin": 12.0}
     kernel = searcher(network)
-    assert len(kernel.search(**given, **settings, room=_search.Room())[0])
+    assert len(kernel.search(**given, **settings, workspace=_search.Workspace())[0])
     for name in ("beam", "branching", "k"):
         with pytest.raises(ValueError, match="or less"):
-            kernel.search(**given, **{**settings, name: 2**31 - 1}, room=_search.Room())
-    offsets = own.item_offsets.copy()
-    offsets[1] = 2**30
-    for items in (offsets, own.item_offsets - 1, own.item_offsets[::-1].copy()):
-        with pytest.raises(ValueError, match="item"):
-            _search.Searcher(network.weights, 2, 3, 3, items)
-    with pytest.raises(ValueError, match="symbols"):
-        _search.Searcher(network.weights, 2, 2**31 - 1, 3, own.item_offsets)
+            kernel.search(**given, **{**settings, name: 2**31 - 1}, workspace=_search.Workspace())

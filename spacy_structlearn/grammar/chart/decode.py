@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StructlearnError
-from ...parallel.batches import Rooms, in_batches
+from ...parallel.batches import Workspaces, in_batches
 from ...trees.parse import (
     GivenTag,
     Parse,
@@ -155,7 +155,7 @@ class ChartParser:
         self._parser = parser("variational" if decoder == LABELLED_RECALL else decoder)
         self._variational = parser("variational")  # its scores are those of forests
         # What a chart needs grows with the square of the longest sentence; it is used again.
-        self._charts = Rooms(_chart.Chart, threads)
+        self._charts = Workspaces(_chart.Chart, threads)
         names = self.grammar.symbols.names
         self._names = np.array(names, dtype=object)
         chains, unary = self.grammar.chains, self.grammar.rules.unary.tolist()
