@@ -38,7 +38,7 @@ def model():
 def test_sizes(model):
     lines = describe(model).splitlines()
     assert lines == [
-        "sigmoid belief network of 3 tags and 4 phrases, 1 of them fused chains",
+        "sigmoid belief network of 3 tags and 4 phrases, 1 of them collapsed chains",
         f"2 units a state, feed_forward means, {model.n_weights:,} weights; beam 7, branching 10, "
         "best_first search",
         "6 words with their tags, unknown words of 2 classes (shape)",

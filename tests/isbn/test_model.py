@@ -83,17 +83,6 @@ def test_random_weights():
     np.testing.assert_allclose(half.weights, 0.5 * model.weights, rtol=1e-6)
 
 
-def test_settings_are_kept():
-    settings = {"means": "mean_field", "features": "bd", "beam": 3, "branching": 4}
-    settings["search"] = "word_synchronous"
-    model = network(**settings)
-    assert {name: getattr(model, name) for name in settings} == settings
-    assert model.temperature == 1.0
-    assert model.derivations
-    assert model.top_label == "A"
-    assert model.input_blocks == SYMBOLS.input_blocks
-
-
 def test_files_of_the_usual_search_are_as_ever():
     _, fields = serialization.unpack(network().to_bytes(), "isbn", {1})
     assert "search" not in fields

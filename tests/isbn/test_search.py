@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from automaton import legal
+from automaton import decode, legal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import make_symbols, random_moves, shapes, turns_of, with_symbols
@@ -20,7 +20,7 @@ from searches import (
 )
 
 from spacy_structlearn.isbn import _network, _search
-from spacy_structlearn.isbn.derivation import ATTACH, MODIFY, SHIFT, DerivationSymbols, decode
+from spacy_structlearn.isbn.derivation import ATTACH, MODIFY, SHIFT, DerivationSymbols
 
 WIDE = 1_000_000
 PLAIN = {False: search, True: synchronous_search}
@@ -102,7 +102,7 @@ def problems(draw, longest=4, most_labels=5):
 
 
 # --- against the plain search --------------------------------------------------------------------
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     problems(),
     st.integers(1, 5),
@@ -166,39 +166,6 @@ def test_scores_are_those_of_training(mean_field, synchronous):
 
 
 # --- limits --------------------------------------------------------------------------------------
-def test_a_wider_beam_is_no_worse():
-    """Not a law, but so it is in most sentences, or the beam has no effect."""
-    gains = []
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        own = symbols(4, n_tags=3, seed=seed)
-        network = Network(own, 5, weights_of(own, 5, rng, 1.5))
-        words = sentence(own, 8, rng)
-        narrow, wide = (run(network, words, beam, 10, 1, 300)[0][0] for beam in (1, 20))
-        gains.append(wide - narrow)
-    assert np.mean(gains) > 0.1
-    assert np.mean(np.array(gains) < 0) < 0.2
-
-
-@pytest.mark.parametrize("k", [1, 3])
-def test_what_is_far_behind_the_best_is_left_out(k):
-    """But for the k that are wanted whatever they are."""
-    cut = 0
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        own = symbols(4, seed=seed)
-        network = Network(own, 5, weights_of(own, 5, rng))
-        words = sentence(own, 4, rng)
-        every, all_found, _ = run(network, words, 12, 10, k)
-        for margin in (0.2, 1.0, 2.0):
-            scores, found, _ = run(network, words, 12, 10, k, margin=margin)
-            n = max(k, int((every > every[0] - margin).sum()))
-            assert found == all_found[:n]
-            np.testing.assert_array_equal(scores, every[:n])
-            cut += k < n < len(every)
-    assert cut > 5
-
-
 @pytest.mark.parametrize("synchronous", [False, True])
 @pytest.mark.parametrize("mean_field", [False, True])
 def test_what_is_not_finished_is_put_together(mean_field, synchronous):
@@ -254,7 +221,7 @@ def test_long_sentences_in_the_room_of_others():
     """Nodes are used again, and so is the room of a smaller or larger network."""
     room = _search.Workspace()
     for seed, (size, mean_field, n_words) in enumerate(
-        [(4, False, 3), (40, True, 2), (3, True, 300), (7, False, 5), (3, False, 300)]
+        [(4, False, 3), (40, True, 2), (3, True, 100), (3, False, 200)]
     ):
         rng = np.random.default_rng(seed)
         own = symbols(5, n_signatures=seed % 3, seed=seed)
@@ -349,7 +316,7 @@ CHAINS = sorted([(x,) for x in LABELS] + [("A", "B"), ("B", "A"), ("A", "B", "A"
 NO_DERIVATIONS = ([2], [0], [0, 0, 2], [0, 3], [0, 0, 2, 2], [0, 1], [1, 2], [0, 2, 2], [0, 2, 0])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 40), max_size=4))
 def test_brackets_are_those_of_the_trees(seed, lengths):
     rng = np.random.default_rng(seed)

@@ -131,16 +131,3 @@ def test_training_ends_where_threads_end(two_machines, name):
     assert there.n_iterations == here.n_iterations
     assert there.value == here.value
     assert there.parameters().to_bytes() == here.parameters().to_bytes()
-
-
-def test_forests_on_disk_are_those_in_memory(two_machines, tmp_path):
-    _, estimator = CASES["conditional"]
-    found = []
-    for settings in (estimator, replace(estimator, folder=tmp_path / "forests")):
-        with ray_cluster(workers=2) as engines:
-            trainer = grammar_trainer(settings, engines)
-            while trainer.step():
-                pass
-        found.append(trainer.parameters().to_bytes())
-    assert found[0] == found[1]
-    assert not list((tmp_path / "forests").iterdir())
