@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of incremental sigmoid belief networks: log-likelihoods of derivations and their gradients.
+"""Log-likelihoods of derivations and their gradients in sigmoid belief networks.
 
 Titov & Henderson (2007): the means of a state's latent variables before its first decision are
 eq. 4, the distribution of a decision is eq. 5, the likelihood eq. 6. In the feed-forward
-approximation the means stay as they are while the elementary decisions of a move are made; in the
-mean field one they are found anew after each, by maximising eq. 8, and gradients go through the
+approximation the means do not change during the elementary decisions of a move. In the mean field
+approximation they are updated after each decision by maximising eq. 8, and gradients go through the
 maximum by implicit differentiation (their section 5.3). The equations are in `_network.pxd`.
 """
 
@@ -112,7 +112,7 @@ cdef void release(work_t *w) noexcept nogil:
 
 
 cdef int advance(const isbn_t *net, const sentence_t *s, int t, int word, work_t *w) noexcept nogil:
-    """State t + 1 from state t, and the block of each decision. RETURNS: 0 if it is illegal."""
+    """Compute state t + 1 and the block of each decision. Returns 0 if the move is illegal."""
     cdef state_t *state = w.states + t
     cdef const state_t *below = NULL
     cdef step_t *step = w.steps + t
@@ -150,7 +150,7 @@ cdef int advance(const isbn_t *net, const sentence_t *s, int t, int word, work_t
 
 
 cdef double forward(const isbn_t *net, const sentence_t *s, work_t *w, int *wrong) noexcept nogil:
-    """Log-likelihood of a derivation. wrong: the number of an illegal move, otherwise -1."""
+    """Return the log-likelihood of a derivation. wrong: the number of an illegal move, or -1."""
     cdef int n = net.n, t, k, tau, word = 0, related
     cdef int64_t used = 0
     cdef double total = 0.0, log_sum
@@ -211,7 +211,7 @@ cdef double forward(const isbn_t *net, const sentence_t *s, work_t *w, int *wron
 
 cdef void backward(const isbn_t *net, const sentence_t *s, work_t *w, double scale,
                    double *gradient) noexcept nogil:
-    """Add scale times the gradient of the log-likelihood to that of all weights."""
+    """Add scale times the gradient of the log-likelihood to `gradient`."""
     cdef int n = net.n, t, k, d, tau, related, r, count, size
     cdef int64_t wide = n
     cdef double *d_recurrent = gradient
@@ -394,7 +394,7 @@ cdef class Network:
     of sequences: only shifts are legal.
     weights: float64 (n_weights): recurrent (4, n, n), inputs (n_inputs, n), bias (n), outputs
     (n_outputs, n) and output_bias (n_outputs), one after the other.
-    RAISES: SL640 for sizes out of range.
+    Raises StructlearnError if a size is out of range.
     """
 
     def __init__(
@@ -604,10 +604,13 @@ def update(const double[::1] theta, const double[:, ::1] rows, const double[::1]
            int64_t chosen, double tolerance=1e-10):
     """The means after a decision was seen: the maximum of eq. 8, by Newton's method.
 
-    theta: (n), natural parameters (log odds) of the means before, between -15 and 15. rows: (m, n)
-    and biases: (m), weights of the alternatives. chosen: the decision. tolerance: of the natural
-    parameters. RETURNS: phi and mu (n), natural parameters and means, and the number of steps.
-    RAISES: SL641 for shapes that do not fit.
+    theta: (n), natural parameters (log odds) of the means before, between -15 and 15.
+    rows, biases: (m, n) and (m), weights of the alternatives.
+    chosen: the decision.
+    tolerance: of the natural parameters.
+
+    Returns phi and mu (n), natural parameters and means, and the number of steps. Raises
+    StructlearnError if the shapes are inconsistent.
     """
     cdef isbn_t net
     cdef block_t block
@@ -634,9 +637,8 @@ def update_gradient(const double[::1] phi, const double[:, ::1] rows, const doub
                     int64_t chosen, const double[::1] d_mu):
     """Back through `update`, by implicit differentiation.
 
-    phi: (n), what `update` gave. d_mu: (n), the gradient of something with respect to mu. RETURNS:
-    its gradients with respect to theta (n), rows (m, n) and biases (m). RAISES: SL641 for shapes
-    that do not fit.
+    phi: (n), as `update` returned it. d_mu: (n), the gradient of a function with respect to mu.
+    Returns its gradients with respect to theta (n), rows (m, n) and biases (m).
     """
     cdef block_t block
     cdef solver_t solver

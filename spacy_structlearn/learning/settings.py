@@ -268,7 +268,7 @@ def _problem(value: Any, annotation: Any, metadata: Mapping[str, Any]) -> str | 
 
 
 def _numbers(value: Any) -> list[float]:
-    """The number that a value is, or those in it."""
+    """Return all numbers in a value."""
     if isinstance(value, (tuple, list)):
         return [number for item in value for number in _numbers(item)]
     if isinstance(value, Mapping):
@@ -278,7 +278,7 @@ def _numbers(value: Any) -> list[float]:
 
 
 def _limits(metadata: Mapping[str, Any], *, sentence: bool = True) -> list[str]:
-    """The bounds of a setting in words."""
+    """Return the bounds of a setting in words."""
     bounds = metadata.get("bounds", {})
     found = []
     if bounds.get("choices"):
@@ -292,7 +292,7 @@ def _limits(metadata: Mapping[str, Any], *, sentence: bool = True) -> list[str]:
 
 
 def _identity(value: Any) -> Any:
-    """What of settings tells them apart, as JSON can have it."""
+    """Return the identity of a value of settings for JSON."""
     if isinstance(value, Settings):
         return {
             part.name: _identity(getattr(value, part.name))

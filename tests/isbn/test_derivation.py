@@ -123,29 +123,6 @@ def test_the_most_frequent_pair_is_fused_first():
     assert ("A", "B", "C") in round_trip(trees, min_chain_count=2)[0].chains
 
 
-def test_a_phrase_with_a_modifier_is_the_bottom_of_its_chain():
-    text = "(TOP (S (VP (VP (V a) (N b)) (PP c))))"
-    symbols, derivations = round_trip(parsed(text), min_chain_count=1)
-    assert moves_of(symbols, derivations)[1:] == [
-        "project S+VP",
-        "shift",
-        "attach",
-        "shift",
-        "modify",
-        "attach",
-    ]
-    text = "(TOP (S (S (VP (V a) (N b))) (PP c)))"
-    symbols, derivations = round_trip(parsed(text), min_chain_count=1)
-    assert ("S", "VP") not in symbols.chains
-    assert moves_of(symbols, derivations)[3:] == [
-        "attach",
-        "project S",
-        "shift",
-        "modify",
-        "attach",
-    ]
-
-
 def test_a_chain_that_is_no_label_is_projected_by_its_parts():
     symbols, _ = symbols_of(
         parsed(*["(TOP (S (VP (V a))))"] * 3, "(TOP (X (Y (Z (V a)))))", "(TOP (Z (V a)))"),
@@ -423,18 +400,6 @@ def test_the_states_of_an_example():
     for state, expected in relations.items():
         order = SELF, ANCESTOR, LEFT_CHILD, RECENT_CHILD
         assert tuple(found.relations[state][list(order)].tolist()) == expected, state
-
-
-def test_signatures_are_read_with_unknown_words():
-    trees = tagged(("N", "cat", 9), ("N", "emus", 6))
-    symbols, _ = symbols_of(trees, min_word_count=6, min_unknown=6, signature="shape")
-    derivations, _ = encode(trees, symbols)
-    known, unknown = replay(symbols, derivations, 0), replay(symbols, derivations, 9)
-    assert len(known.rows[1]) == 1 + 2 + 1 + 2 + 2
-    assert len(unknown.rows[1]) == 1 + 3 + 1 + 3 + 3
-    signature = symbols.item(0, "emus", initial=True)[1]
-    starts = [symbols.input_blocks[f"{x}.signatures"].start for x in "acd"]
-    assert {start + signature for start in starts} <= set(unknown.rows[1])
 
 
 # --- any tree -------------------------------------------------------------------------------------

@@ -85,9 +85,3 @@ def test_words_that_are_alike(model):
         expected = {NN[i]: rows[i] @ rows[index] for i in range(1, 5) if i != index}
         assert {word: cosine for cosine, word in found} == pytest.approx(expected)
         assert [cosine for cosine, _ in found] == sorted(expected.values(), reverse=True)
-
-
-def test_rows_that_are_all_the_same_are_like_none(model):
-    model.parts()["outputs"][model.symbols.output_blocks["tags"]] = 3.0
-    found = dict(neighbours(model, 2))
-    assert [cosine for cosine, _ in found["NN"]] == [0, 0]

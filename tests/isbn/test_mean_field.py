@@ -31,14 +31,6 @@ def random_decisions(seed, n=6, m=9, scale=2.0, count=1, prior=1.0):
     return theta, made
 
 
-def undamped(theta, seen, steps=1000):
-    """The fixed-point iteration of the stationarity condition."""
-    phi = theta
-    for _ in range(steps):
-        phi = np.clip(slope(sigma(phi), theta, seen), -LIMIT, LIMIT)
-    return phi
-
-
 SIZES = st.integers(1, 9), st.integers(1, 13)
 SCALES = st.sampled_from([0.1, 1.0, 2.0, 4.0, 8.0])
 SEEDS = st.integers(0, 2**32 - 1)
@@ -90,27 +82,6 @@ def test_the_bound_rises(seed, n, m, scale, prior):
         counts.append(steps)
     assert counts == sorted(counts)
     assert np.diff(values).min() >= -1e-12 * (1 + abs(values[-1]))
-
-
-@pytest.mark.parametrize(("seed", "scale"), [(0, 2.0), (4, 2.0), (28, 2.0), (2, 4.0), (26, 4.0)])
-def test_oscillation(seed, scale):
-    """Where the undamped iteration never ends."""
-    theta, seen = random_decisions(seed, scale=scale)
-    assert excess(undamped(theta, seen), theta, seen) > 0.5
-    phi, _, steps = update(theta, *seen[0])
-    assert excess(phi, theta, seen) <= 1e-9
-    assert 1 <= steps <= 15
-
-
-def test_update_by_hand():
-    """One mean, and two alternatives that it chooses between: phi = w (1 - sigma(w mu))."""
-    w = 3.0
-    phi, mu, _ = update(np.zeros(1), np.array([[w], [0.0]]), np.zeros(2), 0)
-    assert phi[0] == pytest.approx(w * (1 - sigma(w * mu[0])), abs=1e-10)
-    assert 0.5 < mu[0] < sigma(w)
-    # The other one is evidence against it.
-    phi, mu, _ = update(np.zeros(1), np.array([[w], [0.0]]), np.zeros(2), 1)
-    assert phi[0] == pytest.approx(-w * sigma(w * mu[0]), abs=1e-10)
 
 
 @given(SEEDS, st.integers(1, 9))

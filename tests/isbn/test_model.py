@@ -56,18 +56,6 @@ def test_parts_are_views_of_the_weights_in_their_order():
     assert (model.weights == 7).sum() == 1
 
 
-def test_kernels_agree_on_the_size():
-    for features in ("abcd", "a", ""):
-        kernel = network(features=features, means="mean_field").network()
-        assert kernel.n_weights == network().n_weights
-        assert (kernel.n_inputs, kernel.n_outputs) == (N_INPUTS, N_OUTPUTS)
-        assert kernel.mean_field
-        assert kernel.features == features
-    model = network()
-    assert not model.network().mean_field
-    assert model.network() is model.network()
-
-
 def test_random_weights():
     model = network(state_size=30, seed=3)
     assert model == network(state_size=30, seed=3)

@@ -194,18 +194,6 @@ def test_probabilities_sum_to_one(mean_field, n_labels, items, longest):
     assert np.exp(out).sum() + open_mass == pytest.approx(1.0, abs=1e-11)
 
 
-@pytest.mark.parametrize("mean_field", [False, True])
-def test_probabilities_of_sequences_sum_to_one(mean_field):
-    """All sequences of one length."""
-    symbols = make_symbols(0, (1, 2))
-    problem = random_problem(0, symbols, lengths=(5,), size=4, mean_field=mean_field, scale=2.0)
-    derivations = LeftCornerDerivations.concatenate(list(all_derivations(symbols, [SHIFT] * 5)))
-    assert len(derivations) == 3**5
-    values = log_likelihoods(problem.network(), problem.weights, derivations)
-    assert np.exp(values).sum() == pytest.approx(1.0, abs=1e-12)
-    assert values.std() > 0.1
-
-
 # --- gradients -----------------------------------------------------------------------------------
 @settings(deadline=None, max_examples=10)
 @given(problems(sizes=(1, 3, 5), scales=(0.3, 1.0, 2.0), longest=12))
@@ -529,20 +517,6 @@ def test_sentences_that_are_not_there():
         for call in every_method(problem, number):
             with pytest.raises(StructlearnError, match="SL641"):
                 call()
-
-
-def test_other_sentences_do_not_matter():
-    """Offsets that end before the arrays do; a derivation that is not asked for may be wrong."""
-    problem = random_problem(0)
-    wanted = problem.network().trace(problem.weights, *problem.derivations.arrays, 0)
-    given = given_of(problem)
-    last = {name: given[name].copy() for name in ("moves", "tags")}
-    last["moves"][-1], last["tags"][-1] = 17, HIGH
-    cut_off = {name: given[name][:-1].copy() for name in ("offsets", "word_offsets")}
-    for more in (last, cut_off):
-        changed = with_given(problem, given | more)
-        found = changed.network().trace(changed.weights, *changed.derivations.arrays, 0)
-        np.testing.assert_array_equal(found["log_probs"], wanted["log_probs"])
 
 
 def test_no_sentences():

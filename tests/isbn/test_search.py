@@ -9,7 +9,6 @@ from networks import make_symbols, random_moves, shapes, turns_of, with_symbols
 from searches import (
     Move,
     Network,
-    Sentence,
     derivations,
     enumerate_all,
     search,
@@ -188,35 +187,6 @@ def test_what_is_not_finished_is_put_together(mean_field, synchronous):
     assert not legal(own, [move.move for move in moves]).any()
 
 
-@pytest.mark.parametrize("synchronous", [False, True])
-@pytest.mark.parametrize("mean_field", [False, True])
-@pytest.mark.parametrize("scale", [0.0, 100.0])
-def test_odd_weights(scale, mean_field, synchronous):
-    """All moves as likely as each other, or nothing but certainties."""
-    rng = np.random.default_rng(1)
-    own = symbols(4, n_signatures=2, seed=1)
-    network = Network(own, 6, weights_of(own, 6, rng, scale), mean_field)
-    words = sentence(own, 7, rng, bonus=bool(scale))
-    first, again = (run(network, words, 4, 5, 6, 200, synchronous=synchronous) for _ in range(2))
-    assert np.isfinite(first[0]).all()
-    assert first[1] == again[1]
-    assert len(set(first[1])) == len(first[1]) > 0
-    np.testing.assert_allclose(first[0], likelihoods(network, words, first[1]), rtol=1e-6)
-
-
-@pytest.mark.parametrize("synchronous", [False, True])
-def test_of_equals_the_first_is_taken(synchronous):
-    """All tags are as likely, and all labels are."""
-    own = make_symbols(4, (1, 1, 1), max_projects=1)
-    network = Network(own, 1, np.zeros(sum(map(np.prod, shapes(own, 1).values()))))
-    network.parts["output_bias"][:4] = 0.0, 20.0, 0.0, 0.0
-    one = np.zeros(3, dtype=np.int32)
-    every = np.arange(3, dtype=np.int32)
-    words = Sentence(np.array([0, 3]), every, every, one - 1, one.astype(np.float64))
-    _, (moves,), _ = run(network, words, 1, 1, 1, synchronous=synchronous)
-    assert [(move.label, move.leaf) for move in moves] == [(-1, (0, 0, -1)), (0, None), (-1, None)]
-
-
 def test_long_sentences_in_the_room_of_others():
     """Nodes are used again, and so is the room of a smaller or larger network."""
     room = _search.Workspace()
@@ -235,18 +205,6 @@ def test_long_sentences_in_the_room_of_others():
         sequences = moves_of(found, words)
         assert all(sum(m.move == SHIFT for m in moves) == n_words for moves in sequences)
         np.testing.assert_allclose(found[0], likelihoods(network, words, sequences), rtol=1e-9)
-
-
-@pytest.mark.parametrize("mean_field", [False, True])
-def test_memory_is_for_what_hypotheses_came_through(mean_field):
-    rng = np.random.default_rng(0)
-    own = symbols(5, n_tags=3, seed=1)
-    network = Network(own, 2, weights_of(own, 2, rng, 0.3), mean_field)
-    words = sentence(own, 400, rng)
-    room = _search.Workspace()
-    _, moves, *_, n_states, _ = searcher(network).search(*words, 1, 10, 1, 100, 12.0, room)
-    assert n_states > 5000
-    assert len(moves) <= room.capacity < n_states / 2
 
 
 @pytest.mark.parametrize("synchronous", [False, True])

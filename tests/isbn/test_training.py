@@ -94,17 +94,6 @@ def rated(monkeypatch, *scores):
 
 # --- settings -------------------------------------------------------------------------------------
 # --- initialize -----------------------------------------------------------------------------------
-def test_initialize_takes_all_settings_of_the_network():
-    own = {"means": "mean_field", "state_size": 5, "features": "abd", "beam": 4, "branching": 3}
-    own["search"] = "word_synchronous"
-    model = small(**own, signature="english", normalization="typographic").initialize(toy())
-    assert {name: getattr(model, name) for name in own} == own
-    assert (model.symbols.signature_kind, model.symbols.normalization) == ("english", "typographic")
-    assert ("P", "L") not in model.symbols.chains
-    assert small(min_chain_count=1).initialize(toy()).symbols.chains != model.symbols.chains
-    assert small(min_word_count=3).initialize(toy()).symbols.n_items < model.symbols.n_items
-
-
 def test_no_trees():
     with pytest.raises(StructlearnError, match="SL601"):
         small().initialize([])
@@ -364,18 +353,6 @@ def test_a_share_is_held_out():
     assert trainer.n_sentences == 3 * (len(toy()) - 1)
     with pytest.raises(StructlearnError, match=r"SL621.*0 have other symbols, 3 are held out"):
         small(validation=0.1).trainer(None, toy()[:1] * 3)
-
-
-def test_held_out_sentences_are_not_trained_on(monkeypatch):
-    rated(monkeypatch, 0.5)
-    trees = toy()
-    model = small().initialize(trees)
-    trainer = small(validation=0.3).trainer(model, trees)
-    held = list(trainer._held)
-    rest = [tree for tree in trees if tree not in held]
-    assert (len(held), len(rest)) == (3, len(trees) - 3)
-    other = small().trainer(model, rest, validation_trees=held)
-    assert stored(finish(trainer)) == stored(finish(other))
 
 
 def test_whenever_they_are_parsed_worse_rate_and_decay_are_halved(monkeypatch):

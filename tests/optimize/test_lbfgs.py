@@ -93,18 +93,6 @@ def test_values_fall_and_callback_stops(minimize):
     assert not stopped.converged
 
 
-def test_step_by_step_is_minimize():
-    objective, n = logistic_regression()
-    settings = {k: v for k, v in TIGHT.items() if k != "max_iterations"}
-    optimizer = LBFGS(np.zeros(n), **settings)
-    while optimizer.step(objective):
-        pass
-    assert not optimizer.step(objective)
-    whole = minimize(objective, np.zeros(n), **TIGHT)
-    assert optimizer.x.tobytes() == whole.x.tobytes()
-    assert optimizer.n_evaluations == whole.n_evaluations
-
-
 @pytest.mark.parametrize("bad", [np.inf, np.nan, -np.inf])
 def test_steps_to_where_the_function_is_not_finite(bad):
     # -log x + x has its minimum at 1 and ends at 0; a first step from 5 with a steep slope jumps.
@@ -140,17 +128,6 @@ def test_lying_gradient_ends_the_line_search(minimize):
 def test_no_parameters(minimize):
     result = minimize(lambda x: (1.0, x), np.empty(0), max_iterations=10)
     assert result.converged
-
-
-def test_one_gradient_array_used_again_and_again():
-    objective, solution = quadratic()
-    shared = np.empty(30)
-
-    def reusing(x):
-        value, shared[:] = objective(x)
-        return value, shared
-
-    np.testing.assert_allclose(minimize(reusing, np.zeros(30), **TIGHT).x, solution, atol=1e-6)
 
 
 @pytest.mark.parametrize(("value", "size"), [(np.nan, 3), (np.inf, 3), (0.0, 2)])

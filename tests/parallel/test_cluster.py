@@ -89,11 +89,10 @@ def kill(processes):
         os.kill(number, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("workers", [1, 3, 4])
-def test_sums_are_those_of_threads(two_machines, workers):
-    here, there = both(workers)
+def test_sums_are_those_of_threads(two_machines):
+    here, there = both(3)
     with there:
-        assert there.workers == workers
+        assert there.workers == 3
         for x in np.random.default_rng(1).normal(size=(3, 4)):
             same(there.value_and_grad(x), here.value_and_grad(x))
         same(there.expected_counts(0.3), here.expected_counts(0.3))
@@ -111,21 +110,19 @@ def test_sums_are_those_of_threads(two_machines, workers):
 
 
 def test_workers_that_die(two_machines):
-    here, there = both(3)
+    here, there = both(2)
     x = np.arange(4.0)
     with there:
-        for step in range(4):
-            if step in (1, 2):
-                kill(there.map(process)[:step])
+        for step in range(3):
+            if step:
+                kill(there.map(process)[:1])
             same(there.value_and_grad(x + step), here.value_and_grad(x + step))
             here.update(add, step)
             there.update(add, step)
-        assert there.deaths == 1 + 2
+        assert there.deaths == 2
         kill(there.map(process))
         same(there.expected_counts(0.3), here.expected_counts(0.3))
-        kill(there.map(process))
-        here.update(add, 1.0)
-        assert there.update(add, 1.0) == here.map(add, 0.0)
+        assert there.update(add, 1.0) == here.update(add, 1.0)
 
 
 def add_or_die(shard, offset, place, victim):
@@ -135,7 +132,7 @@ def add_or_die(shard, offset, place, victim):
     return add(shard, offset)
 
 
-@pytest.mark.parametrize("victim", [2, 3, 4])
+@pytest.mark.parametrize("victim", [3])
 def test_an_update_is_done_once_to_each_shard_whoever_dies_of_it(two_machines, tmp_path, victim):
     """The dead actor had shards to which it was done, and such to which it was not."""
     here, there = both(2)

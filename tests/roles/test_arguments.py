@@ -118,21 +118,6 @@ def test_the_best_set_that_takes_no_label_twice(problem, once, exempt):
     assert len(taken) == len(set(taken))
 
 
-@settings(max_examples=30)
-@given(problems(12), st.booleans())
-def test_arguments_neither_overlap_nor_hold_the_predicate(problem, limited):
-    nodes, predicate, candidates, none, roles = problem
-    chosen = decode(*problem, once=range(N_LABELS) if limited else ())
-    assert chosen == decode(*problem, once=range(N_LABELS) if limited else ())
-    end = 0
-    for place, label in chosen:
-        start, stop = nodes.span(candidates[place])
-        assert end <= start
-        assert not start <= predicate < stop
-        assert roles[place][label] > none[place]
-        end = stop
-
-
 def test_by_hand():
     book, poems, man = NODES.node(4, 8), NODES.node(7, 8), NODES.node(0, 2)
     roles = np.log([[0.0001, 0.7], [0.0001, 0.6], [0.5, 0.2]])
@@ -188,15 +173,6 @@ def test_arrays_that_do_not_fit(none, roles):
     for function in (decode, marginals):
         with pytest.raises(StructlearnError, match="SL133"):
             function(NODES, 2, [NODES.node(0, 2)], none, roles)
-
-
-def test_many_candidates_with_the_same_role():
-    # All roles are wanted everywhere, in a flat tree of 60 words: exact all the same.
-    nodes = RoleTree(Tree("S", [Tree.leaf("T", "w") for _ in range(60)]))
-    sisters = candidates(nodes, 30)
-    roles = np.log(np.random.default_rng(0).dirichlet(np.ones(7), len(sisters)))
-    chosen = decode(nodes, 30, sisters, np.full(len(sisters), -20.0), roles, once=range(7))
-    assert sorted(label for _, label in chosen) == list(range(7))
 
 
 # --- marginals ------------------------------------------------------------------------------------
@@ -262,13 +238,6 @@ def test_a_core_argument_in_pieces():
     ]
     # Modifiers may be several.
     assert marked(NODES, ("ARGM-TMP", 0, 2), ("ARGM-TMP", 4, 8)) == ["ARGM-TMP:0-2", "ARGM-TMP:4-8"]
-
-
-def test_marking_again_changes_nothing():
-    spans = [(0, 2), (2, 3), (4, 6)]
-    once = mark_pieces(RELATIVE, [("ARG1", RELATIVE.node(*span)) for span in spans])
-    assert [label for label, _ in once] == ["ARG1", "R-ARG1", "C-ARG1"]
-    assert mark_pieces(RELATIVE, once) == once
 
 
 def test_the_probability_of_an_argument_in_a_tree_that_may_be_wrong():

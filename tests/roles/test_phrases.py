@@ -17,21 +17,6 @@ from spacy_structlearn.roles.phrases import (
 )
 from spacy_structlearn.roles.propositions import CORE, Argument, load_props
 from spacy_structlearn.trees.brackets import parse_tree
-from spacy_structlearn.trees.heads import LEFTMOST
-
-
-def test_the_nodes_of_a_tree():
-    nodes = nodes_of("(S (NP (DT the) (NN man)) (VP (VBD ate)))")
-    assert nodes.labels == ["S", "NP", "DT", "NN", "VP", "VBD"]
-    assert nodes.words == [None, None, "the", "man", None, "ate"]
-    assert nodes.parents == [-1, 0, 1, 1, 0, 4]
-    assert nodes.children == [[1, 4], [2, 3], [], [], [5], []]
-    assert nodes.starts == [0, 0, 0, 1, 2, 2]
-    assert nodes.ends == [3, 2, 1, 2, 3, 3]
-    assert nodes.heads == [2, 1, 0, 1, 2, 2]
-    assert nodes.leaves == [2, 3, 5]
-    assert len(nodes) == 6
-    assert nodes_of("(S (NP (DT the) (NN man)))", rules=LEFTMOST).heads == [0, 0, 0, 1]
 
 
 def test_the_highest_node_of_a_unary_stack():

@@ -243,15 +243,3 @@ def test_agreement_with_conll_2000(corpora):
     f1, compared = chunk_f1(corpora, {"20"}, "test.txt.gz")
     assert compared >= 1_400
     assert f1 >= 0.985
-
-
-@pytest.mark.corpus
-def test_web_treebank_nouns_are_in_chunks(corpora):
-    nouns = covered = 0
-    for tree in read_trees(corpora / "ewt/dev.trees.gz"):
-        inside = {i for start, end in base_noun_phrases(tree) for i in range(start, end)}
-        for i, tag in enumerate(tree.tags()):
-            if tag in ("NN", "NNS", "NNP", "NNPS", "PRP"):
-                nouns += 1
-                covered += i in inside
-    assert covered / nouns > 0.99
