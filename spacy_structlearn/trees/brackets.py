@@ -96,17 +96,17 @@ def write_trees(trees: Iterable[Tree], path: str | os.PathLike[str]) -> int:
     if a label or word is empty or contains white space, or a label contains a bracket.
     """
     target = Path(path)
-    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     count = 0
     try:
-        with open(beside, "xb") as raw, _text_writer(raw, target.suffix == ".gz") as out:
+        with open(temporary, "xb") as raw, _text_writer(raw, target.suffix == ".gz") as out:
             for tree in trees:
                 _check_writable(tree)
                 out.write(f"{tree}\n")
                 count += 1
-        os.replace(beside, target)
+        os.replace(temporary, target)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return count
 

@@ -115,12 +115,12 @@ def test_same_as_the_plain_search(problem, beam, branching, k, max_pops, margin,
     network, words = problem
     plain = PLAIN[synchronous]
     wanted, n_states = plain(network, words, beam, branching, k, max_pops, margin)
-    scores, found, (is_makeshift, n_nodes, n_capped) = run(
+    scores, found, (is_fallback, n_nodes, n_capped) = run(
         network, words, beam, branching, k, max_pops, margin, synchronous
     )
     assert n_nodes == n_states
     assert max_pops < WIDE or not n_capped
-    if is_makeshift:
+    if is_fallback:
         assert not wanted
         assert len(found) == 1
         np.testing.assert_allclose(scores, likelihoods(network, words, found), atol=1e-8)
@@ -142,8 +142,8 @@ def test_a_wide_beam_finds_all_there_is(n_labels, max_projects, n_words, mean_fi
     assert len(wanted) > 1
     k = len(wanted)
     for synchronous in (False, True):
-        scores, found, (is_makeshift, *_) = run(network, words, k, k, k, synchronous=synchronous)
-        assert not is_makeshift
+        scores, found, (is_fallback, *_) = run(network, words, k, k, k, synchronous=synchronous)
+        assert not is_fallback
         assert found == [moves for _, moves in wanted]
         np.testing.assert_allclose(scores, [score for score, _ in wanted], atol=1e-8)
 
@@ -156,9 +156,9 @@ def test_scores_are_those_of_training(mean_field, synchronous):
     own = make_symbols(7, (1, 2, 37, 6, 11, 80), n_signatures=5, max_projects=3)
     network = Network(own, 41, weights_of(own, 41, rng, 0.2), mean_field)
     words = sentence(own, 12, rng)
-    scores, found, (is_makeshift, *_) = run(network, words, 10, 10, 30, synchronous=synchronous)
+    scores, found, (is_fallback, *_) = run(network, words, 10, 10, 30, synchronous=synchronous)
     assert len(found) == 30
-    assert not is_makeshift
+    assert not is_fallback
     assert len(set(found)) == 30
     assert (np.diff(scores) <= 0).all()
     np.testing.assert_allclose(scores, likelihoods(network, words, found), atol=1e-8)
@@ -174,10 +174,10 @@ def test_what_is_not_finished_is_put_together(mean_field, synchronous):
     network = Network(own, 3, weights_of(own, 3, rng, 0.3), mean_field)
     network.parts["output_bias"][:4] = 0.0, 30.0, -30.0, -10.0
     words = sentence(own, 5, rng)
-    scores, (moves,), (is_makeshift, n_states, n_capped) = run(
+    scores, (moves,), (is_fallback, n_states, n_capped) = run(
         network, words, 3, 10, 3, 40, synchronous=synchronous
     )
-    assert is_makeshift
+    assert is_fallback
     assert n_capped == 5  # only before the first word there is nothing to project
     assert n_states < 6 * 60
     np.testing.assert_allclose(scores, likelihoods(network, words, [moves]), atol=1e-8)
