@@ -473,8 +473,6 @@ MESSAGES = {
     "SL600": "The symbols of derivations do not fit together: {problem}.",
     "SL601": "There are no trees to find the symbols of derivations in. Check the reader of the "
     "treebank.",
-    "SL603": "The moves are no derivation: {problem}. Give those that `encode` or the parser gave, "
-    "with the words and tags of the same sentence.",
     "SL604": "The parts of a sigmoid belief network do not fit together: {problem}.",
     "SL605": "Weights cannot be stored as {value!r}. Choose one of {known}.",
     # --- SL62x: their training ---------------------------------------------------------------

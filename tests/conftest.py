@@ -62,7 +62,7 @@ def refuses_damage():
     return check
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def two_machines():
     """A Ray cluster of two machines with two cores each, both of them this one."""
     ray = pytest.importorskip("ray", reason="needs the extra ray")

@@ -1,4 +1,4 @@
-"""Attachment of prepositional phrases: its sites in a tree."""
+"""Attachment of prepositional phrases: sites in trees, and trees with other attachments."""
 
 from .sites import reattach
 

@@ -1,24 +1,24 @@
-"""Sites of prepositional-phrase attachment: a verb, its object, and a prepositional phrase behind
-the object that belongs to the verb ("ate pizza with a fork") or to the noun ("ate pizza with
-olives"). A site gives the four words V N1 P N2 that Ratnaparkhi, Reynar & Roukos (1994), Collins &
-Brooks (1995) and Toutanova (2006, section 4) decide from. In a tree:
+"""Sites of prepositional-phrase attachment.
 
-1. V is a word under a verb phrase, the first if there are several, and the object the first noun
-   phrase among its sisters to the right. A temporal noun phrase (NP-TMP) is no object, where
-   function tags tell. A clause that holds a noun phrase and nothing else is seen through: "named
-   [director of the firm]".
-2. N1 is the head of the noun phrase that is reached from the object by going down to the head as
-   long as that is a noun phrase. Prepositional phrases under the noun phrases on the way are
-   attached to the noun, those under the verb phrase, right of the object, to the verb. Of either
-   kind the first is taken.
-3. P is the first word of the prepositional phrase, N2 the head of the noun phrase in it, or the
+A site is a verb, its object, and a prepositional phrase after the object, which belongs to the
+verb ("ate pizza with a fork") or to the noun ("ate pizza with olives"). Ratnaparkhi, Reynar &
+Roukos (1994), Collins & Brooks (1995) and Toutanova (2006, section 4) decide by the four words V N1
+P N2. In a tree:
+
+1. V is the first verb under a verb phrase, and the object is the first noun phrase among its
+   sisters to the right. A temporal noun phrase (NP-TMP) is not an object, if there are function
+   tags. A clause that consists of a noun phrase counts as this noun phrase: "named [director of the
+   firm]".
+2. N1 is the head of the object, or of the lowest noun phrase on the path to the head. Prepositional
+   phrases under these noun phrases are attached to the noun, and those under the verb phrase, right
+   of the object, to the verb. The first of each kind makes a site.
+3. P is the first word of the prepositional phrase, and N2 the head of the noun phrase in it, or the
    participle in "for maintaining". Prepositional phrases of other forms make no site.
-4. In a quantity, and wherever the head of a noun phrase is a number or a currency sign, the last
-   number stands for it: "million" in "$ 4 million".
+4. In a quantity, and if the head of a noun phrase is a number or a currency sign, the last number
+   is used instead: "million" in "$ 4 million".
 
-Traces are passed over and function tags cut, so raw, normalised and predicted trees are read alike.
-`sites_from_chunks` finds sites without a tree; `reattach` makes a tree in which prepositional
-phrases are attached as they should be.
+Traces are ignored and function tags removed, so that raw, normalised and predicted trees have the
+same sites. `sites_from_chunks` finds sites without a tree, and `reattach` changes attachments.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _NUMBER = re.compile(r"[-+.]?\d[\d.,:/\\-]*")
 
 
 class Site(NamedTuple):
-    """A prepositional phrase that can be attached in two ways; all indices are of tokens, the
-    leaves of the tree.
+    """A prepositional phrase that can be attached in two ways. All indices are tokens.
 
-    verb, noun, preposition, object: the words V, N1, P, N2. start, end: the prepositional phrase,
-    end exclusive. label: "V" attached to the verb, "N" to the noun, "" where that is not known.
+    verb, noun, preposition, object: the words V, N1, P, N2.
+    start, end: the prepositional phrase, end exclusive.
+    label: "V" for attachment to the verb, "N" to the noun, "" if unknown.
     """
 
     verb: int
@@ -62,17 +62,21 @@ class Site(NamedTuple):
 
 @dataclass(frozen=True)
 class SiteLabels:
-    """The labels that the rules speak of; the defaults are those of the Penn Treebank.
+    """The labels of the rules, by default those of the Penn Treebank.
 
-    verb_phrases, noun_phrases, preposition_phrases, clauses, quantities: labels of phrases without
-    function tags. temporal: the function tag of noun phrases that are no objects. verbs,
-    prepositions: tags of V and P. participles: tags of N2 in "for maintaining". numbers: tags of
-    heads that the last word with a tag in `digits` stands for (rule 4). empty: the tag of traces.
+    verb_phrases, noun_phrases, preposition_phrases, clauses, quantities: labels of phrases, without
+        function tags.
+    temporal: the function tag of noun phrases that are not objects.
+    verbs, prepositions: tags of V and P.
+    participles: tags of N2 in "for maintaining".
+    numbers: tags of heads that are replaced by the last word with a tag in `digits` (rule 4).
+    empty: the tag of traces.
 
-    Only for chunks: nouns: tags of words that can be the head of a chunk; where there are none, a
-    number is. particles: tags of words passed over between V and its object. possessives: tags of
-    markers that begin a chunk and join it to the one before. finite: tags of verbs; a chunk right
-    before one is a subject, so that the word before it is a conjunction.
+    Only for chunks:
+    nouns: tags of heads of chunks; without a noun, a number is the head.
+    particles: tags of words that are ignored between V and its object.
+    possessives: tags of markers that begin a chunk and join it to the one before.
+    finite: tags of verbs. A chunk right before one is a subject.
     """
 
     verb_phrases: frozenset[str] = labels_of("VP")
@@ -100,12 +104,11 @@ PENN = SiteLabels()
 def sites(
     tree: Tree, rules: HeadRules = COLLINS, labels: SiteLabels = PENN, *, every: bool = False
 ) -> list[Site]:
-    """The sites of one tree in the order of their prepositions, each with the label of how the tree
-    attaches it: the gold label in a gold tree, the parser's choice in a predicted one.
+    """Return the sites of a tree in the order of their prepositions, labelled as in the tree.
 
-    rules: head rules of the treebank. labels: its labels. every: take all prepositional phrases at
-    an object and at its verb, not only the first of either kind, which is what the quadruples of
-    Ratnaparkhi et al. have. Source: the rules at the top of this module.
+    rules, labels: head rules and labels of the treebank.
+    every: include all prepositional phrases at an object and at its verb, not only the first of
+        each kind, as in the quadruples of Ratnaparkhi et al.
     """
     nodes = _Nodes(tree, labels)
     found: list[Site] = []
@@ -124,12 +127,14 @@ def _preposition(site: Site) -> int:
 
 
 class _Nodes:
-    """The nodes of a tree by their number in pre-order, as the rules see them.
+    """The nodes of a tree by their number in pre-order.
 
-    originals: the nodes as they are. trees: the same without function tags and traces; None where
-    nothing is left. children: numbers of the children that are left, in the order of those in
-    `trees`. parents: number of the node above, -1 at the top. ranks: place among the children of
-    the original node above. spans: (start, end) in tokens of the whole tree, traces counted.
+    originals: the nodes.
+    trees: the nodes without function tags and traces; None for nodes without other leaves.
+    children: numbers of the remaining children, in the order of those in `trees`.
+    parents: number of the parent, -1 at the top.
+    ranks: position among the children of the original parent.
+    spans: (start, end) in tokens of the whole tree, including traces.
     """
 
     def __init__(self, tree: Tree, labels: SiteLabels):
@@ -139,7 +144,7 @@ class _Nodes:
         self.children: list[list[int]] = [[] for _ in range(n)]
         self.parents, self.ranks, self.spans = [-1] * n, [0] * n, [(0, 0)] * n
         end = sum(node.word is not None for node in self.originals)
-        above: list[int] = []  # nodes whose parent has not been met yet, the leftmost on top
+        above: list[int] = []  # nodes whose parent comes later, the leftmost on top
         for index in reversed(range(n)):
             node = self.originals[index]
             if node.word is not None:
@@ -159,12 +164,12 @@ class _Nodes:
             above.append(index)
 
     def is_phrase(self, index: int, wanted: frozenset[str]) -> bool:
-        """Whether this is a phrase with one of the `wanted` labels."""
+        """Whether a node is a phrase with one of the `wanted` labels."""
         tree = self.trees[index]
         return tree is not None and tree.word is None and tree.label in wanted
 
     def is_word(self, index: int, wanted: frozenset[str]) -> bool:
-        """Whether this is a word with one of the `wanted` tags."""
+        """Whether a node is a word with one of the `wanted` tags."""
         tree = self.trees[index]
         return tree is not None and tree.word is not None and tree.label in wanted
 
@@ -172,7 +177,7 @@ class _Nodes:
         return self.children[index][rules.head_child(self.trees[index])]
 
     def head(self, index: int, rules: HeadRules, labels: SiteLabels) -> int:
-        """The word that stands for a phrase: its head, or the last number (rule 4)."""
+        """Return the head of a phrase, or its last number (rule 4)."""
         phrase = index
         while self.children[index]:
             phrase, index = index, self.head_child(index, rules)
@@ -183,7 +188,7 @@ class _Nodes:
 
 
 def _category(label: str, labels: SiteLabels) -> str:
-    """The label without function tags and indices, except that a noun phrase stays temporal."""
+    """Return the label without function tags and indices, except for temporal noun phrases."""
     category = strip_function(label)
     if category in labels.noun_phrases and labels.temporal in label.split("-"):
         return f"{category}-{labels.temporal}"
@@ -191,10 +196,10 @@ def _category(label: str, labels: SiteLabels) -> str:
 
 
 class _Place(NamedTuple):
-    """Where a prepositional phrase is attached; numbers of nodes.
+    """The attachment of a prepositional phrase, in numbers of nodes.
 
-    verb: the word V. object: the noun phrase. noun: the phrase whose head is N1, the object itself
-    or one in it. phrase: the prepositional phrase. label: "V" or "N".
+    verb: the word V. object: the noun phrase. noun: the phrase in the object whose head is N1.
+    phrase: the prepositional phrase. label: "V" or "N".
     """
 
     verb: int
@@ -205,8 +210,8 @@ class _Place(NamedTuple):
 
 
 def _places(nodes: _Nodes, rules: HeadRules, labels: SiteLabels) -> Iterator[list[_Place]]:
-    """For each verb with an object the prepositional phrases at the noun and those at the verb,
-    either kind from left to right (rules 1 and 2).
+    """Yield, for each verb with an object, the prepositional phrases at the noun and then those at
+    the verb, left to right (rules 1 and 2).
     """
     for index in range(len(nodes.originals)):
         if not nodes.is_phrase(index, labels.verb_phrases):
@@ -230,7 +235,7 @@ def _places(nodes: _Nodes, rules: HeadRules, labels: SiteLabels) -> Iterator[lis
                 break
             noun = head
         if nodes.is_phrase(head, labels.preposition_phrases):
-            continue  # nothing that is a noun
+            continue  # there is no noun
         yield [
             *(_Place(verb, top, noun, phrase, NOUN) for phrase in inside),
             *(_Place(verb, top, noun, phrase, VERB) for phrase in outside),
@@ -238,7 +243,7 @@ def _places(nodes: _Nodes, rules: HeadRules, labels: SiteLabels) -> Iterator[lis
 
 
 def _object(nodes: _Nodes, index: int, labels: SiteLabels) -> int | None:
-    """The noun phrase that a sister of the verb is, or that is all of a clause; None if neither."""
+    """Return a noun phrase that is a sister of the verb or all of a clause, or None."""
     while nodes.is_phrase(index, labels.clauses) and len(nodes.children[index]) == 1:
         index = nodes.children[index][0]
     return index if nodes.is_phrase(index, labels.noun_phrases) else None
@@ -249,7 +254,7 @@ def _prepositional(nodes: _Nodes, children: Iterable[int], labels: SiteLabels) -
 
 
 def _site(nodes: _Nodes, place: _Place, rules: HeadRules, labels: SiteLabels) -> Site | None:
-    """The site, or None where the prepositional phrase has another form than rule 3 has."""
+    """Return the site, or None if the prepositional phrase has another form than in rule 3."""
     preposition, *rest = nodes.children[place.phrase]
     if not nodes.is_word(preposition, labels.prepositions):
         return None
@@ -267,7 +272,7 @@ def _site(nodes: _Nodes, place: _Place, rules: HeadRules, labels: SiteLabels) ->
 def _complement(
     nodes: _Nodes, children: list[int], rules: HeadRules, labels: SiteLabels
 ) -> int | None:
-    """The word N2, or None if there is neither a noun phrase nor a participle."""
+    """Return the word N2, or None if there is neither a noun phrase nor a participle."""
     for child in children:
         if nodes.is_phrase(child, labels.noun_phrases):
             return nodes.head(child, rules, labels)
@@ -285,13 +290,14 @@ def _complement(
 def sites_from_chunks(
     tags: Sequence[str], chunks: Iterable[tuple[int, int]], labels: SiteLabels = PENN
 ) -> list[Site]:
-    """The sites that tags and noun phrase chunks suggest, all with the label "".
+    """Return the sites found by tags and noun phrase chunks, all with the label "".
 
-    tags: one a token of one sentence. chunks: (start, end) of the base noun phrases, end exclusive,
-    in order, as `spacy_structlearn.trees.chunks` has them. A site is a verb, a chunk right behind
-    it (adverbs and particles may stand between), a preposition right behind that, and a chunk right
-    behind this one. Where a verb follows that could have the last chunk for its subject, the
-    preposition is taken for a conjunction, and there is no site.
+    tags: one for each token of a sentence. chunks: (start, end) of the base noun phrases in order,
+    end exclusive, as in `spacy_structlearn.trees.chunks`.
+
+    A site is a sequence of a verb, a chunk (possibly after adverbs and particles), a preposition,
+    and a chunk. If a finite verb follows, its subject is the last chunk: the preposition is a
+    conjunction, and there is no site.
     """
     phrases = _joined_chunks(tags, chunks, labels)
     found: list[Site] = []
@@ -313,7 +319,7 @@ def sites_from_chunks(
 def _joined_chunks(
     tags: Sequence[str], chunks: Iterable[tuple[int, int]], labels: SiteLabels
 ) -> list[tuple[int, int]]:
-    """The chunks, each possessor one with what it possesses: [the lawyer] ['s office]."""
+    """Join chunks of possessors with those that follow: [the lawyer] ['s office]."""
     joined: list[tuple[int, int]] = []
     for start, end in chunks:
         if joined and joined[-1][1] == start and tags[start] in labels.possessives:
@@ -324,7 +330,7 @@ def _joined_chunks(
 
 
 def _chunk_head(tags: Sequence[str], start: int, end: int, labels: SiteLabels) -> int:
-    """The last noun of a chunk, the last number if there is none, or else the last word."""
+    """Return the last noun of a chunk, otherwise the last number, otherwise the last word."""
     for wanted in (labels.nouns, labels.digits, labels.numbers):
         for index in reversed(range(start, end)):
             if tags[index] in wanted:
@@ -334,16 +340,16 @@ def _chunk_head(tags: Sequence[str], start: int, end: int, labels: SiteLabels) -
 
 # --- words ----------------------------------------------------------------------------------------
 def quadruple(site: Site, words: Sequence[str]) -> Quadruple:
-    """The words V, N1, P, N2 of a site, as they stand in the sentence; `words`: one a token."""
+    """Return the words V, N1, P, N2 of a site. words: those of the sentence."""
     return words[site.verb], words[site.noun], words[site.preposition], words[site.object]
 
 
 def normalized(quadruple: Quadruple, lemmatize: Lemmatizer | None = None) -> Quadruple:
-    """The four words in lower case, with YEAR for numbers of four digits and NUM for other numbers
-    (Collins & Brooks 1995, section 5.1).
+    """Return the four words in lower case, with YEAR for numbers of four digits and NUM for other
+    numbers (Collins & Brooks 1995, section 5.1).
 
-    lemmatize: a function of word and tag that gives base forms, for verbs ("VB") and nouns ("NN"),
-    such as `spacy_structlearn.words.lemmas.lemma`; None: words as they are.
+    lemmatize: a function that maps verbs ("VB") and nouns ("NN") to base forms, such as
+        `spacy_structlearn.words.lemmas.lemma`. None: keep the words.
     """
     tags = ("VB", "NN", "", "NN")
     verb, noun, preposition, last = (
@@ -366,19 +372,18 @@ def reattach(
     rules: HeadRules = COLLINS,
     labels: SiteLabels = PENN,
 ) -> Tree:
-    """The tree with prepositional phrases attached as `attachments` says.
+    """Return the tree with other attachments of prepositional phrases.
 
-    attachments: sites, or (start, end, label): a prepositional phrase of exactly these tokens, and
-    "V" to attach it to the verb, a child of the verb phrase behind the object, or "N" to attach it
-    to the noun, a child of a noun phrase over the object (of the object itself where that ends in a
-    prepositional phrase already). Where the same phrase is named twice the last one counts.
+    attachments: sites, or (start, end, label) for a prepositional phrase of exactly these tokens.
+        "V": attach it to the verb, as a child of the verb phrase after the object. "N": attach it
+        to the noun, as a child of a new noun phrase over the object, or of the object if that ends
+        in a prepositional phrase. For a phrase given twice the last one counts.
     rules, labels: as for `sites`.
 
-    A phrase stays where it is attached so already, where there are not both a verb and an object,
-    where another phrase stands in between (punctuation and traces may), or where a conjunction
-    joins it to a sister. A noun phrase left with a noun phrase only is replaced by that. Words,
-    tags and all other phrases stay the same, and doing it again changes nothing. Raises SL120 for
-    another label.
+    A phrase is not moved without a verb and an object, across another phrase (other than
+    punctuation and traces), or if it is coordinated with a sister. A noun phrase left with a noun
+    phrase as its only child is replaced by it. Words, tags and all other phrases do not change.
+    Raises StructlearnError if a label is unknown.
     """
     wanted: dict[tuple[int, int], str] = {}
     for attachment in attachments:
@@ -386,7 +391,7 @@ def reattach(
         if label not in (VERB, NOUN):
             raise StructlearnError("SL120", start=start, end=end, label=label)
         wanted[start, end] = label
-    # One move can make room for another, so look again after each.
+    # A move can enable another one, so search again after each.
     while (moved := _first_move(tree, wanted, rules, labels)) is not None:
         tree = moved
     return tree
@@ -395,7 +400,7 @@ def reattach(
 def _first_move(
     tree: Tree, wanted: dict[tuple[int, int], str], rules: HeadRules, labels: SiteLabels
 ) -> Tree | None:
-    """The tree after the first move that is wanted and possible; None if there is none."""
+    """Return the tree after the first wanted and possible move, or None."""
     if not wanted:
         return None
     nodes = _Nodes(tree, labels)
@@ -465,13 +470,13 @@ def _to_noun(nodes: _Nodes, place: _Place, rules: HeadRules, labels: SiteLabels)
 
 
 def _around(nodes: _Nodes, index: int) -> tuple[list[Tree], list[Tree]]:
-    """The sisters left and right of a node."""
+    """Return the sisters left and right of a node."""
     siblings, rank = nodes.originals[nodes.parents[index]].children, nodes.ranks[index]
     return list(siblings[:rank]), list(siblings[rank + 1 :])
 
 
 def _is_light(node: Tree, rules: HeadRules, labels: SiteLabels) -> bool:
-    """Whether this is punctuation or holds nothing but traces."""
+    """Whether a node is punctuation or contains only traces."""
     if node.word is not None:
         return node.label == labels.empty or node.label in rules.punctuation
     return all(leaf.label == labels.empty for leaf in node.leaves())
@@ -482,7 +487,7 @@ def _all_light(trees: Iterable[Tree], rules: HeadRules, labels: SiteLabels) -> b
 
 
 def _collapsed(label: str, children: list[Tree]) -> Tree:
-    """A phrase, without a second bracket where its only child is a phrase of the same category."""
+    """Return a phrase; an only child of the same category is replaced by its children."""
     only = children[0]
     if len(children) == 1 and strip_function(only.label) == strip_function(label):
         children = list(only.children) or children
@@ -490,7 +495,7 @@ def _collapsed(label: str, children: list[Tree]) -> Tree:
 
 
 def _replaced(nodes: _Nodes, index: int, children: list[Tree]) -> Tree:
-    """The whole tree with other children at one node."""
+    """Return the whole tree with other children of one node."""
     new = Tree(nodes.originals[index].label, children)
     while (parent := nodes.parents[index]) >= 0:
         left, right = _around(nodes, index)

@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
-"""Kernel of incremental sigmoid belief networks: log-likelihoods of derivations and their gradients.
+"""Log-likelihoods of derivations and their gradients in sigmoid belief networks.
 
 Titov & Henderson (2007): the means of a state's latent variables before its first decision are
 eq. 4, the distribution of a decision is eq. 5, the likelihood eq. 6. In the feed-forward
-approximation the means stay as they are while the elementary decisions of a move are made; in the
-mean field one they are found anew after each, by maximising eq. 8, and gradients go through the
-maximum by implicit differentiation (their section 5.3). The arithmetic is in _network.h.
+approximation the means do not change during the elementary decisions of a move. In the mean field
+approximation they are updated after each decision by maximising eq. 8, and gradients go through the
+maximum by implicit differentiation (their section 5.3). The equations are in `_network.pxd`.
 """
 
 from libc.math cimport NAN, fabs, log
@@ -13,84 +13,16 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
+from spacy_structlearn.kernels.doubles cimport add_outer, add_to, matvec, sigmoids, vecmat
+
 import numpy as np
 
 from ..errors import StructlearnError
-
-cdef extern from "_network.h":
-    const int PROJECT
-    const int SHIFT
-    const int N_MOVES
-    const int N_RELATIONS
-    const int SOLVER_VECTORS
-    const int MAX_ROWS
-    const double PHI_LIMIT
-
-    ctypedef struct isbn_t:
-        int n, n_labels, n_tags, n_items, n_signatures, max_projects, mean_field
-        int reads[4]
-        double tolerance
-        const int *item_offsets
-        int n_inputs, n_outputs
-        const double *recurrent
-        const double *inputs
-        const double *bias
-        const double *outputs
-        const double *output_bias
-
-    ctypedef struct leaf_t:
-        int tag, item, signature
-
-    ctypedef struct state_t:
-        int related[4]
-        int below, symbol, is_leaf, has_modifier, n_projects, n_words, move, label, is_done
-        leaf_t leaf, corner
-
-    ctypedef struct block_t:
-        const double *rows
-        const double *biases
-        int size, legal, first
-
-    ctypedef struct solver_t:
-        double *slopes
-
-    void set_sizes(isbn_t *net) noexcept nogil
-    void set_weights(isbn_t *net, const double *weights) noexcept nogil
-    void first_state(const isbn_t *net, state_t *state) noexcept nogil
-    int legal_moves(const isbn_t *net, const state_t *state, const state_t *below) noexcept nogil
-    void next_state(const state_t *state, int start, state_t *next, int number,
-                    const state_t *below, int move, int label, leaf_t leaf, int root) noexcept nogil
-    int input_rows(const isbn_t *net, const state_t *state, int *rows) noexcept nogil
-    void matvec(double *out, const double *m, const double *x, int rows, int n,
-                int add) noexcept nogil
-    void vecmat(double *out, const double *m, const double *w, int rows, int n) noexcept nogil
-    void add_outer(double *m, const double *w, const double *x, int rows, int n) noexcept nogil
-    void add_to(double *out, const double *x, double factor, int n) noexcept nogil
-    void clamp(double *phi, int n) noexcept nogil
-    void sigmoids(double *mu, const double *phi, int n) noexcept nogil
-    block_t move_block(const isbn_t *net, int legal) noexcept nogil
-    block_t label_block(const isbn_t *net) noexcept nogil
-    block_t tag_block(const isbn_t *net) noexcept nogil
-    block_t item_block(const isbn_t *net, int tag) noexcept nogil
-    int is_forced(const block_t *block) noexcept nogil
-    double softmax(const block_t *block, const double *mu, int n, double *p) noexcept nogil
-    void set_solver(solver_t *s, double *room, int n) noexcept nogil
-    int update_means(const isbn_t *net, const block_t *block, const double *theta, int chosen,
-                     double *phi, double *mu, double *p, double log_sum, solver_t *s) noexcept nogil
-    void update_backward(const block_t *block, int chosen, const double *phi, const double *mu,
-                         const double *p, const double *g, double *h, int n, double *d_rows,
-                         double *d_biases, solver_t *s) noexcept nogil
-    void prior_means(const isbn_t *net, const state_t *state, double *phi, double *mu) noexcept nogil
-    int largest_block(const isbn_t *net) noexcept nogil
-    void dropout_mask(double *mask, int n, double rate, uint64_t seed, uint64_t sentence,
-                      uint64_t step) noexcept nogil
 
 cdef enum:
     MOST_DECISIONS = 3  # elementary ones of a move: shift, tag, word
     STAGES = 4  # of the means of a state: before each decision, and after the last
     OUT_OF_MEMORY = -2
-
-MOST_STATE_SIZE = 4096
 
 
 cdef struct sentence_t:
@@ -117,26 +49,26 @@ cdef struct step_t:
     decision_t decisions[3]
 
 
-# What forward leaves for backward, of one derivation
+# What forward leaves for backward, of one derivation of m moves
 cdef struct work_t:
     state_t *states  # (m + 1)
-    step_t *steps  # (m)
-    double *phi  # (m, STAGES, n)
-    double *mu  # (m, STAGES, n)
-    double *read  # (m + 1, n): final means as later states read them, by the number that follows
+    step_t *steps  # (m + 1)
+    double *memory  # of all that follows
+    double *phi  # (m + 1, STAGES, n)
+    double *mu  # (m + 1, STAGES, n)
+    double *read  # (m + 1, n): final means as later states read them, by the number of the next one
     double *mask  # (m + 1, n): of dropout
     double *d_read  # (m + 1, n)
+    double *g  # (n)
+    double *h  # (n)
     double *probs
-    double *g
-    double *h
-    double *room
     solver_t solver
     double dropout
     uint64_t seed
 
 
-cdef int64_t room_of(const isbn_t *net, const sentence_t *s) noexcept nogil:
-    """Numbers of `probs` that a derivation takes."""
+cdef int64_t n_probs_of(const isbn_t *net, const sentence_t *s) noexcept nogil:
+    """Return the number of `probs` of a derivation."""
     cdef int64_t total = 0
     cdef int t, word = 0
     for t in range(s.n_moves):
@@ -151,44 +83,36 @@ cdef int64_t room_of(const isbn_t *net, const sentence_t *s) noexcept nogil:
 
 
 cdef int allocate(const isbn_t *net, int64_t n_moves, int64_t n_probs, work_t *w) noexcept nogil:
-    cdef int64_t n = net.n, m = n_moves + 1
+    """Allocate the workspace. Returns 0, or OUT_OF_MEMORY."""
+    cdef int64_t n = net.n, m = n_moves + 1, size
     memset(w, 0, sizeof(work_t))
+    size = (2 * STAGES + 3) * m * n + (2 + SOLVER_VECTORS) * n + largest_block(net) + n_probs
     w.states = <state_t *> malloc(m * sizeof(state_t))
     w.steps = <step_t *> malloc(m * sizeof(step_t))
-    w.phi = <double *> malloc(m * STAGES * n * sizeof(double))
-    w.mu = <double *> malloc(m * STAGES * n * sizeof(double))
-    w.read = <double *> malloc(m * n * sizeof(double))
-    w.mask = <double *> malloc(m * n * sizeof(double))
-    w.d_read = <double *> malloc(m * n * sizeof(double))
-    w.probs = <double *> malloc((n_probs + 1) * sizeof(double))
-    w.g = <double *> malloc(n * sizeof(double))
-    w.h = <double *> malloc(n * sizeof(double))
-    w.room = <double *> malloc((SOLVER_VECTORS * n + largest_block(net)) * sizeof(double))
-    if (w.states == NULL or w.steps == NULL or w.phi == NULL or w.mu == NULL or w.read == NULL
-            or w.mask == NULL or w.d_read == NULL or w.probs == NULL or w.g == NULL or w.h == NULL
-            or w.room == NULL):
+    w.memory = <double *> malloc(size * sizeof(double))
+    if w.states == NULL or w.steps == NULL or w.memory == NULL:
         release(w)
         return OUT_OF_MEMORY
-    set_solver(&w.solver, w.room, net.n)
+    w.phi = w.memory
+    w.mu = w.phi + m * STAGES * n
+    w.read = w.mu + m * STAGES * n
+    w.mask = w.read + m * n
+    w.d_read = w.mask + m * n
+    w.g = w.d_read + m * n
+    w.h = w.g + n
+    w.probs = w.h + n
+    set_solver(&w.solver, w.probs + n_probs, net.n)
     return 0
 
 
 cdef void release(work_t *w) noexcept nogil:
     free(w.states)
     free(w.steps)
-    free(w.phi)
-    free(w.mu)
-    free(w.read)
-    free(w.mask)
-    free(w.d_read)
-    free(w.probs)
-    free(w.g)
-    free(w.h)
-    free(w.room)
+    free(w.memory)
 
 
 cdef int advance(const isbn_t *net, const sentence_t *s, int t, int word, work_t *w) noexcept nogil:
-    """State t + 1 from state t, and the block of each decision. RETURNS: 0 if it is illegal."""
+    """Compute state t + 1 and the block of each decision. Returns 0 if the move is illegal."""
     cdef state_t *state = w.states + t
     cdef const state_t *below = NULL
     cdef step_t *step = w.steps + t
@@ -226,7 +150,7 @@ cdef int advance(const isbn_t *net, const sentence_t *s, int t, int word, work_t
 
 
 cdef double forward(const isbn_t *net, const sentence_t *s, work_t *w, int *wrong) noexcept nogil:
-    """Log-likelihood of a derivation. wrong: the number of an illegal move, otherwise -1."""
+    """Return the log-likelihood of a derivation. wrong: the number of an illegal move, or -1."""
     cdef int n = net.n, t, k, tau, word = 0, related
     cdef int64_t used = 0
     cdef double total = 0.0, log_sum
@@ -287,7 +211,7 @@ cdef double forward(const isbn_t *net, const sentence_t *s, work_t *w, int *wron
 
 cdef void backward(const isbn_t *net, const sentence_t *s, work_t *w, double scale,
                    double *gradient) noexcept nogil:
-    """Add scale times the gradient of the log-likelihood to that of all weights."""
+    """Add scale times the gradient of the log-likelihood to `gradient`."""
     cdef int n = net.n, t, k, d, tau, related, r, count, size
     cdef int64_t wide = n
     cdef double *d_recurrent = gradient
@@ -304,7 +228,7 @@ cdef void backward(const isbn_t *net, const sentence_t *s, work_t *w, double sca
     cdef step_t *step
     cdef decision_t *decision
     cdef state_t *state
-    cdef int rows[12]
+    cdef int[MAX_ROWS] rows
     memset(w.d_read, 0, (s.n_moves + 1) * wide * sizeof(double))
     for t in range(s.n_moves - 1, -1, -1):
         state = w.states + t
@@ -354,6 +278,112 @@ cdef void backward(const isbn_t *net, const sentence_t *s, work_t *w, double sca
                 vecmat(w.d_read + related * wide, net.recurrent + tau * wide * wide, h, n, n)
 
 
+cdef struct arrays_t:
+    # Weights, and the derivations of many sentences
+    const double *weights
+    const int64_t *offsets
+    const int64_t *word_offsets
+    const int8_t *moves
+    const int32_t *labels
+    const int32_t *tags
+    const int32_t *items
+    const int32_t *signatures
+
+
+cdef object view(arrays_t *out, Network network, const double[::1] weights,
+                 const int64_t[::1] offsets, const int64_t[::1] word_offsets,
+                 const int8_t[::1] moves, const int32_t[::1] labels, const int32_t[::1] tags,
+                 const int32_t[::1] items, const int32_t[::1] signatures,
+                 const int64_t[::1] sentences):
+    """Set `out` to these arrays. Raises SL641 if an index of these sentences is out of range."""
+    cdef int64_t i, k, number, n_sentences = offsets.shape[0] - 1, n_words = tags.shape[0]
+    cdef const isbn_t *net = &network.net
+    cdef const char *problem = NULL
+    if weights.shape[0] != network.n_weights:
+        problem = "weights of another network"
+    elif n_sentences < 0 or word_offsets.shape[0] != offsets.shape[0]:
+        problem = "offsets of different numbers of sentences"
+    elif labels.shape[0] != moves.shape[0]:
+        problem = "not one label for each move"
+    elif items.shape[0] != n_words or signatures.shape[0] != n_words:
+        problem = "not one tag, item and signature for each word"
+    elif moves.shape[0] >= 2**31 or n_words >= 2**31:
+        problem = "too many moves or words"
+    else:
+        for i in range(sentences.shape[0]):
+            number = sentences[i]
+            if not 0 <= number < n_sentences:
+                problem = "a sentence that is not there"
+                break
+            if not (0 <= offsets[number] <= offsets[number + 1] <= moves.shape[0]
+                    and 0 <= word_offsets[number] <= word_offsets[number + 1] <= n_words):
+                problem = "offsets out of range"
+                break
+            for k in range(offsets[number], offsets[number + 1]):
+                if not (0 <= moves[k] < N_MOVES and -1 <= labels[k] < net.n_labels):
+                    problem = "a move or label out of range"
+            for k in range(word_offsets[number], word_offsets[number + 1]):
+                if not (0 <= tags[k] < net.n_tags
+                        and net.item_offsets[tags[k]] <= items[k] < net.item_offsets[tags[k] + 1]
+                        and -1 <= signatures[k] < net.n_signatures):
+                    problem = "a tag, item or signature out of range"
+    if problem != NULL:
+        raise StructlearnError("SL641", problem=problem.decode())
+    # An empty view has no first element to point to.
+    memset(out, 0, sizeof(arrays_t))
+    out.weights = &weights[0]
+    out.offsets, out.word_offsets = &offsets[0], &word_offsets[0]
+    if moves.shape[0]:
+        out.moves, out.labels = &moves[0], &labels[0]
+    if n_words:
+        out.tags, out.items, out.signatures = &tags[0], &items[0], &signatures[0]
+
+
+cdef sentence_t sentence(const arrays_t *a, int64_t number) noexcept nogil:
+    cdef sentence_t s
+    cdef int64_t first = a.offsets[number], word = a.word_offsets[number]
+    s.n_moves = <int> (a.offsets[number + 1] - first)
+    s.n_words = <int> (a.word_offsets[number + 1] - word)
+    s.number = <uint64_t> number
+    s.moves, s.labels = a.moves + first, a.labels + first
+    s.tags, s.items, s.signatures = a.tags + word, a.items + word, a.signatures + word
+    return s
+
+
+cdef int run(const isbn_t *shape, const arrays_t *arrays, const int64_t[::1] sentences, double *out,
+             double *gradient, double scale, double dropout, uint64_t seed,
+             int64_t *at) noexcept nogil:
+    """Go through all sentences; `out` gets log-likelihoods.
+
+    Returns 0, OUT_OF_MEMORY, or 1 if move at[1] of sentence at[0] is illegal.
+    """
+    cdef isbn_t net = shape[0]
+    cdef work_t w
+    cdef sentence_t s
+    cdef int64_t i, most = 0, n_probs = 0
+    cdef int wrong = -1, status = 0
+    set_weights(&net, arrays.weights)
+    for i in range(sentences.shape[0]):
+        s = sentence(arrays, sentences[i])
+        most = max(most, s.n_moves)
+        n_probs = max(n_probs, n_probs_of(&net, &s))
+    status = allocate(&net, most, n_probs, &w)
+    if status:
+        return status
+    w.dropout, w.seed = dropout, seed
+    for i in range(sentences.shape[0]):
+        s = sentence(arrays, sentences[i])
+        out[i] = forward(&net, &s, &w, &wrong)
+        if wrong >= 0:
+            at[0], at[1] = sentences[i], wrong
+            status = 1
+            break
+        if gradient != NULL:
+            backward(&net, &s, &w, scale, gradient)
+    release(&w)
+    return status
+
+
 cdef class Network:
     """The shape of a network, and what is computed with weights of this shape.
 
@@ -364,13 +394,8 @@ cdef class Network:
     of sequences: only shifts are legal.
     weights: float64 (n_weights): recurrent (4, n, n), inputs (n_inputs, n), bias (n), outputs
     (n_outputs, n) and output_bias (n_outputs), one after the other.
-    RAISES: SL640 for sizes out of range.
+    Raises StructlearnError if a size is out of range.
     """
-
-    cdef isbn_t net
-    cdef const int32_t[::1] offsets
-    cdef readonly str features
-    cdef readonly int64_t n_weights
 
     def __init__(
         self,
@@ -384,7 +409,7 @@ cdef class Network:
         bint mean_field=False,
         double tolerance=1e-8,
     ):
-        cdef int k
+        cdef int k, leaves
         cdef isbn_t net
         offsets = np.array(item_offsets, dtype=np.int64)
         problem = ""
@@ -392,9 +417,9 @@ cdef class Network:
             problem = f"a state size of {state_size}"
         elif n_tags < 1 or n_labels < 0 or n_signatures < 0 or max_projects < 0:
             problem = "a negative number of symbols, or no tags"
-        elif offsets.shape != (n_tags + 1,) or offsets[0] != 0 or (offsets[1:] <= offsets[:len(offsets) - 1]).any():
+        elif offsets.shape != (n_tags + 1,) or offsets[0] != 0 or (np.diff(offsets) < 1).any():
             problem = "item_offsets that do not give each tag an item"
-        elif max(n_labels, n_tags, n_signatures, max_projects, int(offsets[n_tags])) > 2**24:
+        elif max(n_labels, n_tags, n_signatures, max_projects, int(offsets[n_tags])) > MOST_SYMBOLS:
             problem = "more than 2^24 symbols"
         elif not set(features) <= set("abcd"):
             problem = f"features {features!r}"
@@ -411,9 +436,15 @@ cdef class Network:
         net.tolerance = tolerance
         for k in range(4):
             net.reads[k] = "abcd"[k] in features
-        set_sizes(&net)
+        leaves = net.n_tags + net.n_items + net.n_signatures
+        net.last = 0
+        net.top = N_MOVES + net.n_labels + leaves
+        net.leaf = net.top + net.n_labels + 1 + net.n_tags
+        net.corner = net.leaf + leaves
+        net.n_inputs = net.corner + leaves
+        net.n_outputs = N_MOVES + net.n_labels + net.n_tags + net.n_items
         self.offsets = offsets.astype(np.int32)
-        net.item_offsets = <const int *> &self.offsets[0]
+        net.item_offsets = &self.offsets[0]
         self.net = net
         self.features = features
         self.n_weights = (N_RELATIONS * net.n + net.n_inputs + net.n_outputs + 1) * <int64_t> net.n
@@ -435,120 +466,32 @@ cdef class Network:
     def mean_field(self):
         return bool(self.net.mean_field)
 
-    cdef object check(self, const double[::1] weights, const int64_t[::1] offsets,
-                      const int64_t[::1] word_offsets, const int8_t[::1] moves,
-                      const int32_t[::1] labels, const int32_t[::1] tags, const int32_t[::1] items,
-                      const int32_t[::1] signatures, const int64_t[::1] sentences):
-        """Raise SL641 unless all indices of these sentences are in range."""
-        cdef int64_t i, k, number, n_sentences = offsets.shape[0] - 1, n_words = tags.shape[0]
-        cdef const char *problem = NULL
-        if weights.shape[0] != self.n_weights:
-            problem = "weights of another network"
-        elif n_sentences < 0 or word_offsets.shape[0] != offsets.shape[0]:
-            problem = "offsets of different numbers of sentences"
-        elif labels.shape[0] != moves.shape[0]:
-            problem = "not one label for each move"
-        elif items.shape[0] != n_words or signatures.shape[0] != n_words:
-            problem = "not one tag, item and signature for each word"
-        elif moves.shape[0] >= 2**31 or n_words >= 2**31:
-            problem = "too many moves or words"
-        else:
-            for i in range(sentences.shape[0]):
-                number = sentences[i]
-                if not 0 <= number < n_sentences:
-                    problem = "a sentence that is not there"
-                    break
-                if not (0 <= offsets[number] <= offsets[number + 1] <= moves.shape[0]
-                        and 0 <= word_offsets[number] <= word_offsets[number + 1] <= n_words):
-                    problem = "offsets out of range"
-                    break
-                for k in range(offsets[number], offsets[number + 1]):
-                    if not (0 <= moves[k] < N_MOVES and -1 <= labels[k] < self.net.n_labels):
-                        problem = "a move or label out of range"
-                for k in range(word_offsets[number], word_offsets[number + 1]):
-                    if not (0 <= tags[k] < self.net.n_tags
-                            and self.offsets[tags[k]] <= items[k] < self.offsets[tags[k] + 1]
-                            and -1 <= signatures[k] < self.net.n_signatures):
-                        problem = "a tag, item or signature out of range"
-        if problem != NULL:
-            raise StructlearnError("SL641", problem=problem.decode())
-
-    cdef int run(self, const double[::1] weights, const int64_t[::1] offsets,
-                 const int64_t[::1] word_offsets, const int8_t[::1] moves,
-                 const int32_t[::1] labels, const int32_t[::1] tags, const int32_t[::1] items,
-                 const int32_t[::1] signatures, const int64_t[::1] sentences, double *out,
-                 double *gradient, double scale, double dropout, uint64_t seed,
-                 int64_t *at) noexcept nogil:
-        """All sentences; `out` gets log-likelihoods. RETURNS: 0, OUT_OF_MEMORY, or 1 where move
-        at[1] of sentence at[0] is illegal."""
-        cdef isbn_t net = self.net
-        cdef work_t w
-        cdef sentence_t s
-        cdef int64_t i, number, most = 0, n_probs = 0, probs
-        cdef int wrong = -1, status = 0
-        set_weights(&net, &weights[0])
-        for i in range(sentences.shape[0]):
-            s = self.sentence(offsets, word_offsets, moves, labels, tags, items, signatures,
-                              sentences[i])
-            most = max(most, s.n_moves)
-            probs = room_of(&net, &s)
-            n_probs = max(n_probs, probs)
-        status = allocate(&net, most, n_probs, &w)
-        if status:
-            return status
-        w.dropout, w.seed = dropout, seed
-        for i in range(sentences.shape[0]):
-            number = sentences[i]
-            s = self.sentence(offsets, word_offsets, moves, labels, tags, items, signatures, number)
-            out[i] = forward(&net, &s, &w, &wrong)
-            if wrong >= 0:
-                at[0], at[1] = number, wrong
-                status = 1
-                break
-            if gradient != NULL:
-                backward(&net, &s, &w, scale, gradient)
-        release(&w)
-        return status
-
-    cdef sentence_t sentence(self, const int64_t[::1] offsets, const int64_t[::1] word_offsets,
-                             const int8_t[::1] moves, const int32_t[::1] labels,
-                             const int32_t[::1] tags, const int32_t[::1] items,
-                             const int32_t[::1] signatures, int64_t number) noexcept nogil:
-        cdef sentence_t s
-        cdef int64_t first = offsets[number], word = word_offsets[number]
-        memset(&s, 0, sizeof(sentence_t))
-        s.n_moves = <int> (offsets[number + 1] - first)
-        s.n_words = <int> (word_offsets[number + 1] - word)
-        s.number = <uint64_t> number
-        # Where there is none, a view has no first element to point to.
-        if s.n_moves:
-            s.moves, s.labels = &moves[first], &labels[first]
-        if s.n_words:
-            s.tags, s.items, s.signatures = &tags[word], &items[word], &signatures[word]
-        return s
-
     def log_likelihoods(self, const double[::1] weights, const int64_t[::1] offsets,
                         const int64_t[::1] word_offsets, const int8_t[::1] moves,
                         const int32_t[::1] labels, const int32_t[::1] tags,
                         const int32_t[::1] items, const int32_t[::1] signatures,
                         const int64_t[::1] sentences, double[::1] out):
-        """log P of each derivation, eq. 6, into `out` (k), in nats.
+        """Compute log P of each derivation, eq. 6, into `out` (k), in nats.
 
-        offsets, word_offsets: (N + 1), where the moves and words of each sentence begin. moves,
-        labels: (moves); a label is -1 but for projects. tags, items, signatures: (words).
-        sentences: (k), which are asked for. The GIL is released. RAISES: SL641 for an index out of
-        range, SL642 for a move that is not legal.
+        offsets, word_offsets: (N + 1), where the moves and words of each sentence begin.
+        moves, labels: (moves); the label of a move other than a project is -1.
+        tags, items, signatures: (words).
+        sentences: (k), the numbers of the sentences.
+
+        The GIL is released. Raises StructlearnError if an index is out of range or a move is not
+        legal.
         """
         cdef int status
-        cdef int64_t at[2]
-        self.check(weights, offsets, word_offsets, moves, labels, tags, items, signatures, sentences)
+        cdef int64_t[2] at
+        cdef arrays_t arrays
+        view(&arrays, self, weights, offsets, word_offsets, moves, labels, tags, items, signatures,
+             sentences)
         if out.shape[0] != sentences.shape[0]:
             raise StructlearnError("SL641", problem="not one place for each result")
         if not sentences.shape[0]:
             return
         with nogil:
-            status = self.run(weights, offsets, word_offsets, moves, labels, tags, items, signatures,
-                              sentences, &out[0], NULL, 1.0, 0.0, 0, at)
+            status = run(&self.net, &arrays, sentences, &out[0], NULL, 1.0, 0.0, 0, at)
         raise_for(status, at[0], at[1])
 
     def add_gradient(self, const double[::1] weights, const int64_t[::1] offsets,
@@ -556,17 +499,21 @@ cdef class Network:
                      const int32_t[::1] labels, const int32_t[::1] tags, const int32_t[::1] items,
                      const int32_t[::1] signatures, const int64_t[::1] sentences,
                      double[::1] gradient, double dropout=0.0, uint64_t seed=0, double scale=1.0):
-        """Add `scale` times the gradient of the sum of the log-likelihoods to `gradient` (n_weights).
+        """Add `scale` times the gradient of the sum of the log-likelihoods to `gradient`.
 
-        dropout: so large a share of the final means is 0 where later states read them, and the
-        others are larger in turn; which ones follows from `seed` and the number of the sentence.
-        The rest: see `log_likelihoods`. RETURNS: the sum of the log-likelihoods. Where an error is
-        raised, a part of the sum may be in `gradient`.
+        gradient: (n_weights). If an error is raised, it may hold a part of the sum.
+        dropout: the share of the final means that later states read as 0; the others are scaled up.
+        seed: it and the number of the sentence determine which means these are.
+
+        For the other arguments and the errors see `log_likelihoods`. Returns the sum of the
+        log-likelihoods.
         """
         cdef int status
-        cdef int64_t at[2]
+        cdef int64_t[2] at
+        cdef arrays_t arrays
         cdef double[::1] out
-        self.check(weights, offsets, word_offsets, moves, labels, tags, items, signatures, sentences)
+        view(&arrays, self, weights, offsets, word_offsets, moves, labels, tags, items, signatures,
+             sentences)
         if gradient.shape[0] != self.n_weights:
             raise StructlearnError("SL641", problem="a gradient of another size than the weights")
         if not 0 <= dropout < 1:
@@ -576,8 +523,8 @@ cdef class Network:
         values = np.empty(sentences.shape[0])
         out = values
         with nogil:
-            status = self.run(weights, offsets, word_offsets, moves, labels, tags, items, signatures,
-                              sentences, &out[0], &gradient[0], scale, dropout, seed, at)
+            status = run(&self.net, &arrays, sentences, &out[0], &gradient[0], scale, dropout, seed,
+                         at)
         raise_for(status, at[0], at[1])
         return float(values.sum())
 
@@ -585,25 +532,30 @@ cdef class Network:
               const int64_t[::1] word_offsets, const int8_t[::1] moves, const int32_t[::1] labels,
               const int32_t[::1] tags, const int32_t[::1] items, const int32_t[::1] signatures,
               int64_t number):
-        """What is computed of one sentence of m moves.
+        """Return everything that is computed for one sentence of m moves, as a dict of arrays.
 
-        RETURNS: phi and means (m, 4, n), natural parameters and means before each elementary
-        decision and, of the mean field, after the last, NaN where there is none; final (m, n), what
-        later states read; log_probs (m, 3), of the elementary decisions, 0 where there is none;
-        legal (m), a bit for each legal move. RAISES: as `log_likelihoods`.
+        phi, means: (m, 4, n), natural parameters and means before each elementary decision and, of
+            the mean field, after the last; NaN where there is no such decision.
+        final: (m, n), the means that later states read.
+        log_probs: (m, 3), of the elementary decisions; 0 where there is no such decision.
+        legal: (m), a bit for each legal move.
+
+        Raises the errors of `log_likelihoods`.
         """
         cdef isbn_t net = self.net
         cdef work_t w
         cdef sentence_t s
+        cdef arrays_t arrays
         cdef int wrong = -1, t, k, i, stages
         cdef double[:, :, ::1] phi, means
         cdef double[:, ::1] final, log_probs
         cdef int64_t[::1] legal
         cdef const int64_t[::1] sentences = np.array([number], dtype=np.int64)
-        self.check(weights, offsets, word_offsets, moves, labels, tags, items, signatures, sentences)
-        set_weights(&net, &weights[0])
-        s = self.sentence(offsets, word_offsets, moves, labels, tags, items, signatures, number)
-        if allocate(&net, s.n_moves, room_of(&net, &s), &w):
+        view(&arrays, self, weights, offsets, word_offsets, moves, labels, tags, items, signatures,
+             sentences)
+        set_weights(&net, arrays.weights)
+        s = sentence(&arrays, number)
+        if allocate(&net, s.n_moves, n_probs_of(&net, &s), &w):
             raise MemoryError
         forward(&net, &s, &w, &wrong)
         found = {
@@ -652,15 +604,18 @@ def update(const double[::1] theta, const double[:, ::1] rows, const double[::1]
            int64_t chosen, double tolerance=1e-10):
     """The means after a decision was seen: the maximum of eq. 8, by Newton's method.
 
-    theta: (n), natural parameters (log odds) of the means before, between -15 and 15. rows: (m, n)
-    and biases: (m), weights of the alternatives. chosen: the decision. tolerance: of the natural
-    parameters. RETURNS: phi and mu (n), natural parameters and means, and the number of steps.
-    RAISES: SL641 for shapes that do not fit.
+    theta: (n), natural parameters (log odds) of the means before, between -15 and 15.
+    rows, biases: (m, n) and (m), weights of the alternatives.
+    chosen: the decision.
+    tolerance: of the natural parameters.
+
+    Returns phi and mu (n), natural parameters and means, and the number of steps. Raises
+    StructlearnError if the shapes are inconsistent.
     """
     cdef isbn_t net
     cdef block_t block
     cdef solver_t solver
-    cdef double[::1] phi, mu, p, room
+    cdef double[::1] phi, mu, p, workspace
     cdef int steps
     cdef double log_sum
     solver_block(theta, rows, biases, chosen, &block)
@@ -669,8 +624,8 @@ def update(const double[::1] theta, const double[:, ::1] rows, const double[::1]
     net.tolerance = tolerance
     clamped = np.clip(theta, -PHI_LIMIT, PHI_LIMIT)
     phi, mu, p = clamped, np.empty(net.n), np.empty(block.size)
-    room = np.empty(SOLVER_VECTORS * net.n + block.size)
-    set_solver(&solver, &room[0], net.n)
+    workspace = np.empty(SOLVER_VECTORS * net.n + block.size)
+    set_solver(&solver, &workspace[0], net.n)
     sigmoids(&mu[0], &phi[0], net.n)
     log_sum = softmax(&block, &mu[0], net.n, &p[0])
     steps = update_means(&net, &block, &phi[0], <int> chosen, &phi[0], &mu[0], &p[0], log_sum,
@@ -682,22 +637,21 @@ def update_gradient(const double[::1] phi, const double[:, ::1] rows, const doub
                     int64_t chosen, const double[::1] d_mu):
     """Back through `update`, by implicit differentiation.
 
-    phi: (n), what `update` gave. d_mu: (n), the gradient of something with respect to mu. RETURNS:
-    its gradients with respect to theta (n), rows (m, n) and biases (m). RAISES: SL641 for shapes
-    that do not fit.
+    phi: (n), as `update` returned it. d_mu: (n), the gradient of a function with respect to mu.
+    Returns its gradients with respect to theta (n), rows (m, n) and biases (m).
     """
     cdef block_t block
     cdef solver_t solver
-    cdef double[::1] mu, p, room, h, d_biases
+    cdef double[::1] mu, p, workspace, h, d_biases
     cdef double[:, ::1] d_rows
     cdef int n = <int> phi.shape[0]
     solver_block(phi, rows, biases, chosen, &block)
     if d_mu.shape[0] != phi.shape[0]:
         raise StructlearnError("SL641", problem="a gradient of another size than the means")
     mu, p, h = np.empty(n), np.empty(block.size), np.zeros(n)
-    room = np.empty(SOLVER_VECTORS * n + block.size)
+    workspace = np.empty(SOLVER_VECTORS * n + block.size)
     d_rows, d_biases = np.zeros((block.size, n)), np.zeros(block.size)
-    set_solver(&solver, &room[0], n)
+    set_solver(&solver, &workspace[0], n)
     sigmoids(&mu[0], &phi[0], n)
     softmax(&block, &mu[0], n, &p[0])
     update_backward(&block, <int> chosen, &phi[0], &mu[0], &p[0], &d_mu[0], &h[0], n, &d_rows[0, 0],

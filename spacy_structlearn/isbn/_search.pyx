@@ -1,92 +1,44 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True, freethreading_compatible=True
 """Kernel of the search for the likeliest derivations of given words.
 
-Titov & Henderson (2007), section 6.2, with the beam of Henderson (2003): best-first between two
-words, on the logarithm of the probability; the first hypotheses that come to shift a word, so many
-as the beam is wide, are those that the search goes on with. It is lazy: a move waits with the
-probability of its first elementary decision, an upper bound, and the others are computed when it is
-first in turn. Since a state is considered in the order of its alternatives, its `branching` best
-ones are simply the first.
+Titov & Henderson (2007), section 6.2, with the beam of Henderson (2003): the search between two
+words is best-first, by log probability. The beam consists of the first hypotheses that shift the
+word. The search is lazy: a move is first scored by its first elementary decision, an upper bound,
+and the other decisions are computed when it becomes the best entry. The alternatives of a state come
+in the order of their scores, so its `branching` best ones are the first ones.
 
-The other search is that of Stern, Fried & Klein (2017): hypotheses advance together, move by move,
-those of a layer being the best that follow from the one before, and shifts go on to the next word
-even if they are not among these. Theirs is for derivations from the top down and ends when there
-are enough of them. From the left corner up a word comes after more moves in some derivations than
-in others; so this one ends when nothing in the layer can still become one of the best.
+The other search is that of Stern, Fried & Klein (2017): hypotheses advance together, move by move.
+A layer consists of the best successors of the layer before, and shifts are kept for the next word
+even if they are not among these. The original search is for top-down derivations and ends when there
+are enough of them. In left-corner derivations the number of moves before a word differs, so this
+search ends when no hypothesis of the layer can still become one of the best.
 
-A node of the search is a state and the way to it, so that hypotheses share what they have in
-common, also the products of the recurrent weights with the means of a state, which are computed
-once, when a later state first asks for them. After each word the nodes that no hypothesis came
-through are used again. Entries of one score are taken in the order in which they were made.
+A node of the search is a state with a pointer to its parent, so that hypotheses share nodes. They
+also share the products of recurrent weights and means, which are computed when a later state first
+needs them. After each word, nodes on no path of a hypothesis are reused. Entries with equal scores
+are processed in the order in which they were added.
 """
 
 from libc.math cimport INFINITY, isfinite, log
 from libc.stdint cimport int8_t, int32_t, int64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memmove, memset
+
+from spacy_structlearn.kernels.arrays cimport grow
+from spacy_structlearn.kernels.doubles cimport add_to, matvec
+
+from ._network cimport *
 
 import numpy as np
 
-cdef extern from "_network.h":
-    const int SHIFT
-    const int PROJECT
-    const int ATTACH
-    const int MODIFY
-    const int N_MOVES
-    const int N_RELATIONS
-    const int SOLVER_VECTORS
-
-    ctypedef struct isbn_t:
-        int n, n_labels, n_tags, n_items, n_signatures, max_projects, mean_field
-        int reads[4]
-        double tolerance
-        const int *item_offsets
-        int n_inputs, n_outputs
-        const double *recurrent
-
-    ctypedef struct leaf_t:
-        int tag, item, signature
-
-    ctypedef struct state_t:
-        int related[4]
-        int below, symbol, is_leaf, has_modifier, n_projects, n_words, move, label, is_done
-        leaf_t leaf, corner
-
-    ctypedef struct block_t:
-        int size
-
-    ctypedef struct solver_t:
-        double *slopes
-
-    void set_sizes(isbn_t *net) noexcept nogil
-    void set_weights(isbn_t *net, const double *weights) noexcept nogil
-    void first_state(const isbn_t *net, state_t *state) noexcept nogil
-    int legal_moves(const isbn_t *net, const state_t *state, const state_t *below) noexcept nogil
-    void next_state(const state_t *state, int start, state_t *next, int number,
-                    const state_t *below, int move, int label, leaf_t leaf, int root) noexcept nogil
-    void matvec(double *out, const double *m, const double *x, int rows, int n,
-                int add) noexcept nogil
-    void add_to(double *out, const double *x, double factor, int n) noexcept nogil
-    block_t move_block(const isbn_t *net, int legal) noexcept nogil
-    block_t label_block(const isbn_t *net) noexcept nogil
-    block_t tag_block(const isbn_t *net) noexcept nogil
-    block_t item_block(const isbn_t *net, int tag) noexcept nogil
-    double softmax(const block_t *block, const double *mu, int n, double *p) noexcept nogil
-    void set_solver(solver_t *s, double *room, int n) noexcept nogil
-    int update_means(const isbn_t *net, const block_t *block, const double *theta, int chosen,
-                     double *phi, double *mu, double *p, double log_sum, solver_t *s) noexcept nogil
-    void prior_means(const isbn_t *net, const state_t *state, double *phi,
-                     double *mu) noexcept nogil
-    int largest_block(const isbn_t *net) noexcept nogil
-
 cdef enum:
-    # What an entry of the agenda has still to be asked
-    OPEN  # nothing: a state that the words before have led to
+    # The decisions of an entry of the agenda that are not scored yet
+    OPEN  # none: a state of the beam
     SHIFT_ANY  # tag and word of a shift
     SHIFT_TAG  # its word
-    SHIFT_WORD  # nothing
+    SHIFT_WORD  # none
     PROJECT_ANY  # label
-    MAKE  # nothing: any other move
+    MAKE  # none: any other move
 
 cdef enum:
     # Vectors of a node, each of n doubles. PRIOR: means before the first decision. The mean field
@@ -108,11 +60,9 @@ cdef enum:
 
 cdef enum:
     FIRST_CAPACITY = 256  # of nodes
-    KEPT_BYTES = 33554432  # of vectors that outlive a search
-    MOST_STATE_SIZE = 4096  # this and the next as in `_network`
-    MOST_SYMBOLS = 16777216
+    KEPT_BYTES = 33554432  # maximum size of vectors kept after a search
     MOST_AT_ONCE = 1048576  # derivations
-    MOST_BEAM = 4096  # hypotheses after a word, alternatives of a state: more take minutes a sentence
+    MOST_BEAM = 4096  # hypotheses after a word, alternatives of a state
     HAS_READ = 16  # the other bits of `made` are the products
 
 cdef enum:
@@ -122,25 +72,25 @@ cdef enum:
 
 cdef struct node_t:
     state_t state
-    double score  # log P of the moves so far, with what speaks for the tags of the words
+    double score  # log P of the moves so far, with the bonus of each word
     int parent
     int taken  # of the alternatives here
     int candidate  # of the word shifted to get here
     int made
-    int kept  # the last word after which it was
+    int kept  # the last word after which it was kept
 
 
 cdef struct entry_t:
-    double score  # a bound of all that may come of it
-    double exact  # of what has been decided
+    double score  # an upper bound
+    double exact  # log P of the decisions so far
     int64_t order
     int node
     int value  # move, label or candidate
     int kind
 
 
-cdef struct room_t:
-    # Arrays that grow, and are used again for the next sentence
+cdef struct workspace_t:
+    # Growing arrays that are reused for the next sentence
     node_t *nodes
     double *vectors
     int *spare
@@ -149,13 +99,13 @@ cdef struct room_t:
     entry_t *heap
     int64_t heap_capacity, n_heap, order
     double *p
-    double *solver_room
+    double *solver_memory
     int64_t p_capacity, solver_capacity
 
 
 cdef struct search_t:
     isbn_t net
-    room_t *room
+    workspace_t *workspace
     solver_t solver
     int n_words
     const int64_t *offsets
@@ -169,8 +119,8 @@ cdef struct search_t:
     double margin
     int64_t pops, all_pops
     int n_capped
-    int only_ends  # whether shifts and what completes a derivation are all that is considered
-    int *found  # nodes that have shifted the word, or that are complete, best first
+    int only_ends  # whether only shifts and final moves are considered
+    int *found  # nodes that have shifted the word, or complete nodes, best first
     int n_found
     int *layer  # states that advance together
     int n_layer
@@ -178,73 +128,59 @@ cdef struct search_t:
     int *ranks
 
 
-# --- room ----------------------------------------------------------------------------------------
-cdef void forget(room_t *r) noexcept nogil:
+# --- workspace -----------------------------------------------------------------------------------
+cdef void forget(workspace_t *r) noexcept nogil:
     free(r.nodes)
     free(r.vectors)
     free(r.spare)
     free(r.heap)
     free(r.p)
-    free(r.solver_room)
-    memset(r, 0, sizeof(room_t))
+    free(r.solver_memory)
+    memset(r, 0, sizeof(workspace_t))
 
 
-cdef int grow(room_t *r) noexcept nogil:
-    """Room for twice the nodes. RETURNS: whether there is."""
+cdef int add_nodes(workspace_t *r) noexcept nogil:
+    """Make space for twice the nodes. Returns whether there was enough memory."""
     cdef int64_t capacity = max(2 * r.capacity, <int64_t> FIRST_CAPACITY)
-    cdef void *fresh
-    if capacity > 2**30:
+    if (capacity > 2**30 or grow(<void **> &r.nodes, capacity, sizeof(node_t))
+            or grow(<void **> &r.spare, capacity, sizeof(int))
+            or grow(<void **> &r.vectors, capacity * r.stride, sizeof(double))):
         return 0
-    fresh = realloc(r.nodes, capacity * sizeof(node_t))
-    if fresh == NULL:
-        return 0
-    r.nodes = <node_t *> fresh
-    fresh = realloc(r.spare, capacity * sizeof(int))
-    if fresh == NULL:
-        return 0
-    r.spare = <int *> fresh
-    fresh = realloc(r.vectors, capacity * r.stride * sizeof(double))
-    if fresh == NULL:
-        return 0
-    r.vectors = <double *> fresh
     r.capacity = capacity
     return 1
 
 
-cdef int set_room(search_t *s) noexcept nogil:
-    """Empty the room for a new sentence. RETURNS: whether there is enough to begin with."""
-    cdef room_t *r = s.room
+cdef int prepare(search_t *s) noexcept nogil:
+    """Empty the workspace for a new sentence. Returns whether there was enough memory."""
+    cdef workspace_t *r = s.workspace
     cdef int64_t n = s.net.n, largest = largest_block(&s.net)
     cdef int64_t stride = n * (MF_VECTORS if s.net.mean_field else FF_VECTORS)
-    cdef void *fresh
     if r.stride != stride:
         forget(r)
         r.stride = stride
     if r.p_capacity < largest:
-        fresh = realloc(r.p, largest * sizeof(double))
-        if fresh == NULL:
+        if grow(<void **> &r.p, largest, sizeof(double)):
             return 0
-        r.p, r.p_capacity = <double *> fresh, largest
+        r.p_capacity = largest
     if r.solver_capacity < SOLVER_VECTORS * n + largest:
-        fresh = realloc(r.solver_room, (SOLVER_VECTORS * n + largest) * sizeof(double))
-        if fresh == NULL:
+        if grow(<void **> &r.solver_memory, SOLVER_VECTORS * n + largest, sizeof(double)):
             return 0
-        r.solver_room, r.solver_capacity = <double *> fresh, SOLVER_VECTORS * n + largest
-    set_solver(&s.solver, r.solver_room, s.net.n)
+        r.solver_capacity = SOLVER_VECTORS * n + largest
+    set_solver(&s.solver, r.solver_memory, s.net.n)
     r.n_nodes = r.n_spare = 0
     r.n_heap = r.order = 0
     return 1
 
 
-cdef int new_node(room_t *r, int parent, double score) noexcept nogil:
-    """RETURNS: its number; OUT_OF_MEMORY. Pointers into nodes and vectors are lost."""
+cdef int new_node(workspace_t *r, int parent, double score) noexcept nogil:
+    """Return the number of a new node, or OUT_OF_MEMORY. Invalidates pointers to nodes."""
     cdef int number
     cdef node_t *node
     if r.n_spare:
         r.n_spare -= 1
         number = r.spare[r.n_spare]
     else:
-        if r.n_nodes == r.capacity and not grow(r):
+        if r.n_nodes == r.capacity and not add_nodes(r):
             return OUT_OF_MEMORY
         number = r.n_nodes
         r.n_nodes += 1
@@ -256,8 +192,8 @@ cdef int new_node(room_t *r, int parent, double score) noexcept nogil:
 
 
 cdef void keep_paths(search_t *s, int word) noexcept nogil:
-    """Make the nodes spare that none of those found came through."""
-    cdef room_t *r = s.room
+    """Free the nodes that are on no path to the nodes found."""
+    cdef workspace_t *r = s.workspace
     cdef int i, number
     for i in range(s.n_found):
         number = s.found[i]
@@ -272,7 +208,7 @@ cdef void keep_paths(search_t *s, int word) noexcept nogil:
             r.n_spare += 1
 
 
-cdef inline double *vector(room_t *r, int number, int which, int n) noexcept nogil:
+cdef inline double *vector(workspace_t *r, int number, int which, int n) noexcept nogil:
     return r.vectors + number * r.stride + <int64_t> which * n
 
 
@@ -281,17 +217,15 @@ cdef inline int comes_before(const entry_t *a, const entry_t *b) noexcept nogil:
     return a.score > b.score or (a.score == b.score and a.order < b.order)
 
 
-cdef int push(room_t *r, double score, double exact, int kind, int node, int value) noexcept nogil:
-    """RETURNS: whether there was room."""
+cdef int push(workspace_t *r, double score, double exact, int kind, int node, int value) noexcept nogil:
+    """Add an entry. Returns whether there was enough memory."""
     cdef entry_t entry
     cdef int64_t place, above, capacity
-    cdef void *fresh
     if r.n_heap == r.heap_capacity:
         capacity = max(2 * r.heap_capacity, <int64_t> FIRST_CAPACITY)
-        fresh = realloc(r.heap, capacity * sizeof(entry_t))
-        if fresh == NULL:
+        if grow(<void **> &r.heap, capacity, sizeof(entry_t)):
             return 0
-        r.heap, r.heap_capacity = <entry_t *> fresh, capacity
+        r.heap_capacity = capacity
     entry.score, entry.exact, entry.order = score, exact, r.order
     entry.kind, entry.node, entry.value = kind, node, value
     r.order += 1
@@ -307,7 +241,7 @@ cdef int push(room_t *r, double score, double exact, int kind, int node, int val
     return 1
 
 
-cdef entry_t pop(room_t *r) noexcept nogil:
+cdef entry_t pop(workspace_t *r) noexcept nogil:
     cdef entry_t first = r.heap[0], last
     cdef int64_t place = 0, below
     r.n_heap -= 1
@@ -330,16 +264,16 @@ cdef entry_t pop(room_t *r) noexcept nogil:
 # --- states and means ----------------------------------------------------------------------------
 cdef inline int legal_here(search_t *s, int number) noexcept nogil:
     cdef const state_t *below = NULL
-    cdef const state_t *state = &s.room.nodes[number].state
+    cdef const state_t *state = &s.workspace.nodes[number].state
     if state.below >= 0:
-        below = &s.room.nodes[state.below].state
+        below = &s.workspace.nodes[state.below].state
     return legal_moves(&s.net, state, below)
 
 
 cdef int follow(search_t *s, int parent, double score, int move, int label,
                 int candidate) noexcept nogil:
-    """The node of what follows a move. RETURNS: its number; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    """Add the node after a move. Returns its number, or OUT_OF_MEMORY."""
+    cdef workspace_t *r = s.workspace
     cdef int number = new_node(r, parent, score)
     cdef state_t *state
     cdef const state_t *below = NULL
@@ -361,15 +295,15 @@ cdef int follow(search_t *s, int parent, double score, int move, int label,
 
 cdef void decide(search_t *s, const block_t *block, int chosen, const double *phi,
                  const double *mu, double *new_phi, double *new_mu) noexcept nogil:
-    """The mean field after a decision."""
-    cdef double log_sum = softmax(block, mu, s.net.n, s.room.p)
+    """Compute the mean field after a decision."""
+    cdef double log_sum = softmax(block, mu, s.net.n, s.workspace.p)
     memmove(new_mu, mu, s.net.n * sizeof(double))
-    update_means(&s.net, block, phi, chosen, new_phi, new_mu, s.room.p, log_sum, &s.solver)
+    update_means(&s.net, block, phi, chosen, new_phi, new_mu, s.workspace.p, log_sum, &s.solver)
 
 
 cdef void end_step(search_t *s, int number) noexcept nogil:
-    """The final means of the state before a node, of the mean field."""
-    cdef room_t *r = s.room
+    """Compute the final mean field of the parent of a node."""
+    cdef workspace_t *r = s.workspace
     cdef node_t *node = r.nodes + number
     cdef int n = s.net.n, move = node.state.move, chosen, parent = node.parent
     cdef double *phi = vector(r, number, MF_READ_PHI, n)
@@ -393,12 +327,12 @@ cdef void end_step(search_t *s, int number) noexcept nogil:
 
 
 cdef const double *product(search_t *s, int tau, int number) noexcept nogil:
-    """J^tau times the final means that are kept under a number."""
-    cdef room_t *r = s.room
+    """Return J^tau times the final means that are stored for a node."""
+    cdef workspace_t *r = s.workspace
     cdef int n = s.net.n, owner = number, prior = MF_READ, first = MF_PRODUCTS
     cdef double *out
     if not s.net.mean_field:
-        # They do not depend on the move.
+        # The means do not depend on the move.
         owner, prior, first = r.nodes[number].parent, FF_PRIOR, FF_PRODUCTS
     out = vector(r, owner, first + tau, n)
     if not r.nodes[owner].made >> tau & 1:
@@ -408,17 +342,17 @@ cdef const double *product(search_t *s, int tau, int number) noexcept nogil:
 
 
 cdef int prior_of(search_t *s, int number, double *p) noexcept nogil:
-    """The means of a state before its first decision, and P(move) into p (N_MOVES).
+    """Compute the means of a state before its first decision, and P(move) into p (N_MOVES).
 
-    RETURNS: the legal moves, a bit each.
+    Returns a bit for each legal move.
     """
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef node_t *node = r.nodes + number
     cdef int n = s.net.n, tau, related, legal
     cdef block_t block
     cdef double *mu = vector(r, number, MF_PRIOR if s.net.mean_field else FF_PRIOR, n)
-    # The feed-forward approximation does not need phi any more: the solver is not used.
-    cdef double *phi = vector(r, number, MF_PRIOR_PHI, n) if s.net.mean_field else r.solver_room
+    # The feed-forward approximation does not keep phi and does not use the solver.
+    cdef double *phi = vector(r, number, MF_PRIOR_PHI, n) if s.net.mean_field else r.solver_memory
     if s.net.mean_field:
         end_step(s, number)
     memset(phi, 0, n * sizeof(double))
@@ -435,15 +369,15 @@ cdef int prior_of(search_t *s, int number, double *p) noexcept nogil:
 
 cdef inline int ends_too_early(search_t *s, int number) noexcept nogil:
     """Whether attaching the top would end the derivation before the last word."""
-    cdef const state_t *state = &s.room.nodes[number].state
+    cdef const state_t *state = &s.workspace.nodes[number].state
     return (state.n_words < s.n_words
-            and s.room.nodes[state.below].state.symbol == s.net.n_labels)
+            and s.workspace.nodes[state.below].state.symbol == s.net.n_labels)
 
 
 # --- entries -------------------------------------------------------------------------------------
 cdef int expand(search_t *s, int number) noexcept nogil:
-    """Put the moves of a state into the agenda. RETURNS: DONE; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    """Add the moves of a state to the agenda. Returns DONE or OUT_OF_MEMORY."""
+    cdef workspace_t *r = s.workspace
     cdef double p[4]
     cdef int legal = prior_of(s, number, p), move, word = r.nodes[number].state.n_words
     cdef double score = r.nodes[number].score, exact
@@ -467,8 +401,8 @@ cdef int expand(search_t *s, int number) noexcept nogil:
 
 
 cdef int tags_of(search_t *s, int number, double exact) noexcept nogil:
-    """A shift is first in turn: its tags. RETURNS: DONE; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    """Score the tags of a shift. Returns DONE or OUT_OF_MEMORY."""
+    cdef workspace_t *r = s.workspace
     cdef int n = s.net.n, word = r.nodes[number].state.n_words
     cdef int64_t c
     cdef double score
@@ -492,8 +426,8 @@ cdef int tags_of(search_t *s, int number, double exact) noexcept nogil:
 
 
 cdef int word_of(search_t *s, int parent, int candidate, double exact) noexcept nogil:
-    """A shift with its tag is first in turn: its word. RETURNS: DONE; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    """Score the word of a shift with its tag. Returns DONE or OUT_OF_MEMORY."""
+    cdef workspace_t *r = s.workspace
     cdef int n = s.net.n, tag = s.tags[candidate]
     cdef int number = follow(s, parent, 0.0, SHIFT, -1, candidate)
     cdef const double *mu
@@ -517,8 +451,8 @@ cdef int word_of(search_t *s, int parent, int candidate, double exact) noexcept 
 
 
 cdef int labels_of(search_t *s, int number, double exact) noexcept nogil:
-    """A project is first in turn: its `branching` best labels. RETURNS: DONE; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    """Score the `branching` best labels of a project. Returns DONE or OUT_OF_MEMORY."""
+    cdef workspace_t *r = s.workspace
     cdef int n = s.net.n, label, place, count = 0
     cdef double p
     cdef const double *mu
@@ -553,8 +487,8 @@ cdef int labels_of(search_t *s, int number, double exact) noexcept nogil:
 
 
 cdef int take(search_t *s, const entry_t *entry) noexcept nogil:
-    """The first entry in turn, whatever it is. RETURNS: DONE; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    """Process the best entry. Returns DONE or OUT_OF_MEMORY."""
+    cdef workspace_t *r = s.workspace
     cdef int move = entry.value, label = -1, number, parent
     if entry.kind == SHIFT_ANY:
         return tags_of(s, entry.node, entry.exact)
@@ -596,11 +530,11 @@ cdef int take(search_t *s, const entry_t *entry) noexcept nogil:
 
 # --- search --------------------------------------------------------------------------------------
 cdef int best_first(search_t *s, int is_last) noexcept nogil:
-    """Take entries until the beam is full, or at the end until enough derivations are complete.
+    """Process entries until the beam is full, or at the end enough derivations are complete.
 
-    RETURNS: DONE; OUT_OF_MEMORY.
+    Returns DONE or OUT_OF_MEMORY.
     """
-    cdef room_t *r = s.room
+    cdef workspace_t *r = s.workspace
     cdef entry_t entry
     cdef int most = max(s.beam, s.k) if is_last else s.beam, status, i, number
     for i in range(s.n_found):
@@ -621,7 +555,7 @@ cdef int best_first(search_t *s, int is_last) noexcept nogil:
         if status != DONE:
             return status
         if s.pops >= s.limit and not s.only_ends:
-            # No state that was seen may lack its shift.
+            # Every state seen so far gets its shift.
             s.only_ends = 1
             s.n_capped += 1
     s.all_pops += s.pops
@@ -630,8 +564,8 @@ cdef int best_first(search_t *s, int is_last) noexcept nogil:
 
 
 cdef void rank(search_t *s, int first, int most) noexcept nogil:
-    """Sort the nodes found, of which those before `first` are sorted, and keep the best."""
-    cdef room_t *r = s.room
+    """Sort the nodes found, which are sorted up to `first`, and keep the best."""
+    cdef workspace_t *r = s.workspace
     cdef int i, place, number
     for i in range(first, s.n_found):
         number = s.found[i]
@@ -645,8 +579,8 @@ cdef void rank(search_t *s, int first, int most) noexcept nogil:
 
 cdef inline int is_behind(const search_t *s, double score, int n_found, int most,
                           int is_last) noexcept nogil:
-    """Whether nothing will come of a score, after so many of those found: they are sorted."""
-    cdef const node_t *nodes = s.room.nodes
+    """Whether a score is too low, given the first `n_found` nodes, which are sorted."""
+    cdef const node_t *nodes = s.workspace.nodes
     if n_found == most and score <= nodes[s.found[most - 1]].score:
         return 1
     return (is_last and n_found and n_found >= s.k
@@ -654,8 +588,8 @@ cdef inline int is_behind(const search_t *s, double score, int n_found, int most
 
 
 cdef int in_layers(search_t *s, int is_last) noexcept nogil:
-    """As `best_first`, but hypotheses advance together, move by move."""
-    cdef room_t *r = s.room
+    """Like `best_first`, but hypotheses advance together, move by move."""
+    cdef workspace_t *r = s.workspace
     cdef entry_t entry
     cdef int most = max(s.beam, s.k) if is_last else s.beam, i, before
     s.n_layer = s.n_found
@@ -687,8 +621,8 @@ cdef int in_layers(search_t *s, int is_last) noexcept nogil:
 
 
 cdef int complete(search_t *s, int number) noexcept nogil:
-    """Attach, in one way or the other, whatever is on the stack. RETURNS: DONE; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+    """Attach everything on the stack. Returns DONE or OUT_OF_MEMORY."""
+    cdef workspace_t *r = s.workspace
     cdef double p[4]
     cdef int legal, move
     while not r.nodes[number].state.is_done:
@@ -704,12 +638,12 @@ cdef int complete(search_t *s, int number) noexcept nogil:
     return DONE
 
 
-cdef int run(search_t *s, int *is_makeshift) noexcept nogil:
-    """RETURNS: DONE; OUT_OF_MEMORY."""
-    cdef room_t *r = s.room
+cdef int run(search_t *s, int *is_fallback) noexcept nogil:
+    """Search for derivations. Returns DONE or OUT_OF_MEMORY."""
+    cdef workspace_t *r = s.workspace
     cdef int word, number, is_last, status, best = -1
-    is_makeshift[0] = 0
-    if not set_room(s):
+    is_fallback[0] = 0
+    if not prepare(s):
         return OUT_OF_MEMORY
     number = new_node(r, -1, 0.0)
     if number < 0:
@@ -722,7 +656,7 @@ cdef int run(search_t *s, int *is_makeshift) noexcept nogil:
         is_last = word == s.n_words or (s.net.n_labels == 0 and word == s.n_words - 1)
         s.limit = s.max_pops
         if is_last:
-            # No more than a node a word is left to be attached.
+            # At most one node for each word is left to be attached.
             s.limit += <int64_t> max(s.beam, s.k) * s.n_words
         status = in_layers(s, is_last) if s.synchronous else best_first(s, is_last)
         if status != DONE:
@@ -733,29 +667,26 @@ cdef int run(search_t *s, int *is_makeshift) noexcept nogil:
             return DONE
         keep_paths(s, word)
     if not s.n_found:
-        is_makeshift[0] = 1
+        is_fallback[0] = 1
         return complete(s, best)
     return DONE
 
 
-cdef class Room:
-    """Memory for one search at a time, which the next one uses again."""
+cdef class Workspace:
+    """Memory for one search at a time, used again by the next one."""
 
-    cdef room_t room
-
-    def __cinit__(self):
-        memset(&self.room, 0, sizeof(room_t))
+    cdef workspace_t memory
 
     def __dealloc__(self):
-        forget(&self.room)
+        forget(&self.memory)
 
     @property
     def capacity(self):
-        """Number of nodes that there is memory for."""
-        return self.room.capacity
+        """The number of nodes that the memory is enough for."""
+        return self.memory.capacity
 
 
-cdef int path_length(const room_t *r, int number) noexcept nogil:
+cdef int path_length(const workspace_t *r, int number) noexcept nogil:
     cdef int length = 0
     while r.nodes[number].parent >= 0:
         length += 1
@@ -764,71 +695,48 @@ cdef int path_length(const room_t *r, int number) noexcept nogil:
 
 
 cdef class Searcher:
-    """A network with its weights, to search with. Arguments but the first: see `_network.Network`.
+    """A network with its weights, to search with.
 
-    weights: float64 (n_weights). RAISES: ValueError for weights of another network.
+    weights: float64 (n_weights). Raises ValueError if they are of another network.
     """
 
     cdef isbn_t net
+    cdef Network network
     cdef const double[::1] weights
-    cdef const int32_t[::1] item_offsets
 
-    def __init__(self, const double[::1] weights, int state_size, int n_labels, int n_tags,
-                 const int32_t[::1] item_offsets, int n_signatures=0, int max_projects=0,
-                 str features="abcd", bint mean_field=False, double tolerance=1e-8):
-        cdef int k
-        cdef int64_t size
-        memset(&self.net, 0, sizeof(isbn_t))
-        if not (1 <= n_tags <= MOST_SYMBOLS and 1 <= state_size <= MOST_STATE_SIZE):
-            raise ValueError("there must be tags and latent variables, and not too many")
-        if not 0 <= min(n_labels, n_signatures, max_projects) or (
-            max(n_labels, n_signatures, max_projects) > MOST_SYMBOLS
-        ):
-            raise ValueError("there are too many symbols, or fewer than none")
-        if item_offsets.shape[0] != n_tags + 1 or item_offsets[0] != 0 or (
-            np.less_equal(item_offsets[1:], item_offsets[:len(item_offsets) - 1]).any() or item_offsets[n_tags] > MOST_SYMBOLS
-        ):
-            raise ValueError("each tag must have an item")
-        self.net.n, self.net.n_labels, self.net.n_tags = state_size, n_labels, n_tags
-        self.net.n_items, self.net.n_signatures = item_offsets[n_tags], n_signatures
-        self.net.max_projects, self.net.mean_field = max_projects, mean_field
-        self.net.tolerance = tolerance
-        for k in range(4):
-            self.net.reads[k] = "abcd"[k] in features
-        set_sizes(&self.net)
-        size = (N_RELATIONS * self.net.n + self.net.n_inputs + self.net.n_outputs + 1)
-        size = size * self.net.n + self.net.n_outputs
-        if weights.shape[0] != size:
-            raise ValueError(f"{weights.shape[0]} weights, not {size}")
-        self.weights, self.item_offsets = weights, item_offsets
-        self.net.item_offsets = <const int *> &self.item_offsets[0]
+    def __init__(self, Network network not None, const double[::1] weights):
+        if weights.shape[0] != network.n_weights:
+            raise ValueError(f"{weights.shape[0]} weights, not {network.n_weights}")
+        self.network, self.weights, self.net = network, weights, network.net
         set_weights(&self.net, &self.weights[0])
 
     def search(self, const int64_t[::1] offsets, const int32_t[::1] tags,
                const int32_t[::1] items, const int32_t[::1] signatures, const double[::1] bonus,
-               int beam, int branching, int k, int64_t max_pops, double margin, Room room not None,
+               int beam, int branching, int k, int64_t max_pops, double margin, Workspace workspace not None,
                bint synchronous=False):
-        """The likeliest derivations of a sentence of n words, best first.
+        """Return the likeliest derivations of a sentence of n words, best first.
 
-        offsets: int64 (n + 1), where the candidates of each word begin, one or more: tags, items
-        and signatures (-1: none), int32, and bonus, float64, what is added to the score where the
-        word is shifted so; not above 0. beam: so many hypotheses are left after each word.
-        branching: so many alternatives of a state are considered. max_pops: so many states between
-        two words, and after the last one so many more as it takes to attach all that is left; then
-        only shifts are considered, and what completes a derivation. After the last word the search
-        goes on until k derivations are complete, and then until `beam` of them are or what is left
-        is `margin` nats less likely than the best. room: of one search at a time. synchronous:
-        whether hypotheses advance together. The GIL is released.
-        RETURNS: scores, float64 (m), log P of each, and what its candidates add; moves, int8, and
-        labels, int32, of all; where those of each begin, int64 (m + 1); the candidates of its
-        words, int32 (m, n); whether there would have been none, so that the one there is was made
-        by attaching whatever was left; the number of states, and of times that they were too many.
-        There is none if max_pops does not even allow for a state after each word.
-        RAISES: ValueError for arrays that do not fit together, MemoryError.
+        offsets: int64 (n + 1), of the candidates of each word, at least one.
+        tags, items, signatures, bonus: int32 and float64, of each candidate. The bonus, at most 0,
+            is added to the score.
+        beam: maximum number of hypotheses after each word.
+        branching: maximum number of alternatives of a state.
+        max_pops: maximum number of states between two words; after the last word there may be more,
+            to attach all nodes. Beyond it only shifts and final moves are considered.
+        k, margin: after the last word the search continues until k derivations are complete, and
+            then until `beam` are, or the others are `margin` nats less likely than the best.
+        workspace: used by one search at a time.
+        synchronous: whether hypotheses advance together.
+
+        Returns scores, float64 (m); moves, int8, and labels, int32, of all derivations; their
+        offsets, int64 (m + 1); the candidates of their words, int32 (m, n); whether the only
+        derivation is a fallback, in which all open nodes were attached; the number of states, and
+        how often it reached the limit. The GIL is released. Raises ValueError if the arrays are
+        inconsistent, and MemoryError.
         """
         cdef search_t s
         cdef int64_t n_words = offsets.shape[0] - 1, c, place
-        cdef int i, m, number, status = OUT_OF_MEMORY, is_makeshift = 0
+        cdef int i, m, number, status = OUT_OF_MEMORY, is_fallback = 0
         cdef double best
         cdef const node_t *node
         self.check(offsets, tags, items, signatures, bonus)
@@ -837,7 +745,7 @@ cdef class Searcher:
         if max(beam, branching) > MOST_BEAM or k > MOST_AT_ONCE:
             raise ValueError("beam and branching must be 2**12 or less, k 2**20 or less")
         memset(&s, 0, sizeof(search_t))
-        s.net, s.room = self.net, &room.room
+        s.net, s.workspace = self.net, &workspace.memory
         s.n_words = <int> n_words
         s.offsets, s.tags, s.items = &offsets[0], &tags[0], &items[0]
         s.signatures, s.bonus = &signatures[0], &bonus[0]
@@ -858,18 +766,18 @@ cdef class Searcher:
                         for c in range(s.offsets[i], s.offsets[i + 1]):
                             best = max(best, s.bonus[c])
                         s.best_bonus[i] = best
-                    status = run(&s, &is_makeshift)
+                    status = run(&s, &is_fallback)
             if status != DONE:
                 raise MemoryError
-            return self.results(&s, is_makeshift)
+            return self.results(&s, is_fallback)
         finally:
             free(s.found)
             free(s.layer)
             free(s.ranked)
             free(s.ranks)
             free(s.best_bonus)
-            if room.room.capacity * room.room.stride * <int64_t> sizeof(double) > KEPT_BYTES:
-                forget(&room.room)
+            if s.workspace.capacity * s.workspace.stride * <int64_t> sizeof(double) > KEPT_BYTES:
+                forget(s.workspace)
 
     cdef object check(self, const int64_t[::1] offsets, const int32_t[::1] tags,
                       const int32_t[::1] items, const int32_t[::1] signatures,
@@ -884,15 +792,15 @@ cdef class Searcher:
         if sound:
             for i in range(n):
                 if not (0 <= tags[i] < self.net.n_tags
-                        and self.item_offsets[tags[i]] <= items[i] < self.item_offsets[tags[i] + 1]
+                        and self.net.item_offsets[tags[i]] <= items[i] < self.net.item_offsets[tags[i] + 1]
                         and -1 <= signatures[i] < self.net.n_signatures
                         and bonus[i] <= 0 and isfinite(bonus[i])):
                     sound = False
         if not sound:
             raise ValueError("each word must have candidates that the network knows")
 
-    cdef object results(self, search_t *s, int is_makeshift):
-        cdef room_t *r = s.room
+    cdef object results(self, search_t *s, int is_fallback):
+        cdef workspace_t *r = s.workspace
         cdef int i, number, word
         cdef int64_t place
         cdef double[::1] scores
@@ -922,7 +830,7 @@ cdef class Searcher:
                     word -= 1
                     words[i, word] = r.nodes[number].candidate
                 number = r.nodes[number].parent
-        return (*found, bool(is_makeshift), s.all_pops, s.n_capped)
+        return (*found, bool(is_fallback), s.all_pops, s.n_capped)
 
 
 # --- brackets ------------------------------------------------------------------------------------
@@ -942,7 +850,7 @@ cdef struct bracket_t:
 
 cdef inline int add_bracket(bracket_t *out, int count, int phrase, int first,
                             int end) noexcept nogil:
-    """One more, where it belongs: by first word, -end, and the later ones first. RETURNS: count."""
+    """Insert a bracket by (first word, -end), before equal ones. Returns the new count."""
     cdef int place = count
     while place > 0 and (out[place - 1].first > first
                          or (out[place - 1].first == first and out[place - 1].end <= end)):
@@ -954,13 +862,14 @@ cdef inline int add_bracket(bracket_t *out, int count, int phrase, int first,
 
 def brackets(const int64_t[::1] offsets, const int8_t[::1] moves, const int32_t[::1] labels,
              const int64_t[::1] chain_offsets, const int32_t[::1] chains, int root):
-    """The phrases of trees, as `derivation.decode` makes them, in pre-order.
+    """Return the phrases of derivations in pre-order, and the offsets of each tree, int64.
 
-    offsets, moves, labels: of complete derivations, as in `Derivations`. chains: int32, the phrases
-    of each label, topmost first, where chain_offsets, int64 (L + 1), say. root: the phrase that is
-    none above a tree; -1: there is no such.
-    RETURNS: phrase, first word and end, int32 (n, 3), and where those of each tree begin, int64.
-    RAISES: ValueError for moves that are not possible.
+    offsets, moves, labels: complete derivations, see `LeftCornerDerivations`.
+    chains, chain_offsets: int32, the phrases of each label, topmost first, and int64 (L + 1).
+    root: the phrase that is omitted at the top of a tree, or -1.
+
+    Each phrase is its label, first word and end, int32 (n, 3). Raises ValueError if a move is not
+    possible.
     """
     cdef int64_t i, m, k, n_trees = offsets.shape[0] - 1, used
     cdef int n_open, n_words, n_modifiers, count, label, end, child, is_sound = 1, most = 0

@@ -1,10 +1,10 @@
-"""Sentences to trees: the likeliest derivations of a sigmoid belief network, and what they say.
+"""Parsing with a sigmoid belief network.
 
-Titov & Henderson (2007), section 6.2: a beam of hypotheses after each word, best-first search
-between two words; the search itself is in the kernel, `_search`. After the last word it goes on
-until several derivations are complete. What is asked of all trees of a sentence is asked of these:
-the probability of a tree given the words is its share of their sum, that of a bracket the sum of
-the trees that have it. Derivations of one tree, with a chain fused or not, are added up.
+Titov & Henderson (2007), section 6.2: a beam of hypotheses after each word and a best-first search
+between two words, both in the kernel `_search`. After the last word the search continues until
+several derivations are complete. Probabilities are relative to these derivations: that of a tree is
+its share of their sum, that of a bracket the sum over the trees that contain it. Derivations of the
+same tree, with a unary chain collapsed or not, are added up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StructlearnError
-from ..parallel.batches import Rooms, in_batches
+from ..parallel.batches import Workspaces, in_batches
 from ..trees.parse import GivenTag, Parse, calibrate, tag_shares
 from ..trees.tree import Tree
 from . import _search
@@ -28,22 +28,22 @@ from .derivation import encode
 from .model import ISBN
 from .settings import SEARCHES
 
-# Which tree is taken: the one of most expected brackets, or the most probable one. The names are
-# those of the decoders of grammars, most of which have nothing to choose by here.
+# All decoders of grammars are accepted, but there are only two different ones here: the tree with
+# the most expected brackets, or the most probable tree.
 MOST_BRACKETS = ("max_rule_sum", "labelled_recall")
 MOST_PROBABLE = ("viterbi", "max_rule_product", "variational")
 DECODERS = (*MOST_PROBABLE, *MOST_BRACKETS)
-# What a bracket must be more probable than to be worth having.
+# Minimum probability of a useful bracket.
 BRACKET_COST = 0.5
 _MOST = 1_000_000  # trees
-_MOST_BEAM = 4_096  # more take minutes for a sentence
-# States between two words are so many at most, times the beam. With more of them the best-first
-# search is slower and hardly better: the beam fills with the ways to shift of one hypothesis.
+_MOST_BEAM = 4_096  # a wider beam takes minutes for a sentence
+# Maximum number of states between two words, for each hypothesis of the beam. With more states, the
+# best-first search is slower and hardly better: one hypothesis fills the beam with its shifts.
 _POPS = 50
-# An unknown item says that a word is one of the rare ones of its tag, and not which one. A word
-# that is known with another tag, where it is told from all others, is one in some thousands.
+# The cost, in nats, of an unknown item for a word that is known with another tag. An unknown item
+# does not tell which rare word it is, and the known word is one of several thousand.
 _RARE_COST = 8.0
-# Trees that are so many nats less likely than the best have no part in probabilities.
+# Trees that are this many nats less likely than the best do not count for probabilities.
 _MARGIN = 12.0
 _BATCH_WORDS = 200
 
@@ -51,16 +51,18 @@ Floats = NDArray[np.float64]
 
 
 class DerivationParser:
-    """Parses with one sigmoid belief network.
+    """A parser with one sigmoid belief network.
 
-    decoder: one of `DECODERS`. "labelled_recall" and "max_rule_sum" take the tree of most expected
-    brackets, each less one half, so that precision counts too; the others the most probable tree.
-    threads: so many share the sentences of a batch. beam: so many hypotheses are kept after each
-    word. branching: so many alternatives of each state are considered. search: between two words,
-    "best_first", as in the paper, or "word_synchronous", where hypotheses advance together, move by
-    move (Stern, Fried & Klein 2017). None: as the model has it. Time and memory grow with the
-    length of a sentence.
-    Raises StructlearnError for an empty model, or for settings out of range.
+    decoder: "labelled_recall" and "max_rule_sum" return the tree with the highest sum of
+        probabilities of brackets minus one half each; the other `DECODERS` the most probable tree.
+    threads: number of threads for the sentences of a batch.
+    beam: maximum number of hypotheses after each word.
+    branching: maximum number of alternatives of each state.
+    search: "best_first", as in the paper, or "word_synchronous", where hypotheses advance together,
+        move by move (Stern, Fried & Klein 2017).
+
+    By default beam, branching and search are those of the model. Time and memory are linear in the
+    length of a sentence. Raises StructlearnError if the model is empty or a setting out of range.
     """
 
     def __init__(
@@ -94,18 +96,9 @@ class DerivationParser:
         self.branching = branching
         self.search = search
         symbols = model.symbols
-        self._searcher = _search.Searcher(
-            model.weights.astype(np.float64),
-            model.state_size,
-            symbols.n_labels,
-            symbols.n_tags,
-            symbols.item_offsets,
-            symbols.n_signatures,
-            symbols.max_projects,
-            features=model.features,
-            mean_field=model.means == "mean_field",
-        )
-        # A signature is no more probable than 1, whatever rounding makes of it.
+        weights = model.weights.astype(np.float64)
+        self._searcher = _search.Searcher(model.network(), weights)
+        # Rounding can make a signature more probable than 1.
         self._signature_log_probs = np.minimum(model.signature_log_probs.astype(np.float64), 0.0)
         index = {label: i for i, label in enumerate(symbols.phrases)}
         lengths = [len(chain) for chain in symbols.chains]
@@ -113,7 +106,7 @@ class DerivationParser:
         chained = [index[label] for chain in symbols.chains for label in chain]
         self._chains = np.array(chained, dtype=np.int32)
         self._root = index.get(symbols.root, -1)
-        self._rooms = Rooms(_search.Room, threads)
+        self._workspaces = Workspaces(_search.Workspace, threads)
 
     def parse(
         self,
@@ -125,27 +118,28 @@ class DerivationParser:
     ) -> list[Parse]:
         """Parse sentences.
 
-        sentences: the words of each. tags: a tag for each word, "" for none, or its tags and their
-        probabilities; tags that the model does not know are ignored. tag_weight: the score of a
-        word with any tag but its given one is lowered by that many nats, by less if that tag may be
-        right too (`tag_shares`); with infinity its most probable tag is certain. tokens: are not
-        read.
-        Raises StructlearnError for a tag_weight below 0, and unless there is one tag a
-        word.
+        sentences: the words of each sentence.
+        tags: a tag for each word, "" for none, or a dict from tags to probabilities. Unknown tags
+            are ignored.
+        tag_weight: the score of a word with another tag is lowered by this many nats, or by less if
+            the other tag is probable too (`tag_shares`). Infinity: the best tag is certain.
+        tokens: not used.
+
+        Raises StructlearnError if tag_weight is below 0 or there is not one tag for each word.
         """
-        own = [list(sentence) for sentence in sentences]
-        given: list[Sequence[GivenTag] | None] = [None] * len(own)
+        words = [list(sentence) for sentence in sentences]
+        given: list[Sequence[GivenTag] | None] = [None] * len(words)
         if tags is not None:
             given = [list(row) for row in tags]
-            if [len(row) for row in given] != [len(sentence) for sentence in own]:
+            if [len(row) for row in given] != [len(sentence) for sentence in words]:
                 raise StructlearnError("SL632")
         self._check(tag_weight)
 
         def run(batch: slice) -> list[Parse]:
-            pairs = zip(own[batch], given[batch], strict=True)
-            return [self._parse(words, row, tag_weight) for words, row in pairs]
+            pairs = zip(words[batch], given[batch], strict=True)
+            return [self._parse(sentence, row, tag_weight) for sentence, row in pairs]
 
-        batches = in_batches(own, run, words=_BATCH_WORDS, threads=self.threads)
+        batches = in_batches(words, run, words=_BATCH_WORDS, threads=self.threads)
         return [parse for parses in batches for parse in parses]
 
     def k_best(
@@ -157,9 +151,9 @@ class DerivationParser:
         tag_weight: float = np.inf,
         tokens: Any | None = None,
     ) -> list[Parse]:
-        """The k most probable trees of those that are found, best first; fewer if no more are.
+        """Return the k most probable trees that the search finds, best first.
 
-        With a wider beam more are found. The arguments and errors are as in `parse`.
+        A wider beam finds more trees. For the arguments and errors see `parse`.
         """
         words = list(sentence)
         given = None if tags is None else list(tags)
@@ -173,8 +167,8 @@ class DerivationParser:
         while True:
             found = self._found(words, given, tag_weight, wanted)
             if found is None:
-                return [self._makeshift(words, given)]
-            # Several of the derivations may be of one tree.
+                return [self._fallback(words, given)]
+            # Several derivations may be of the same tree.
             if len(found.trees) >= k or found.n_derivations < wanted or wanted > _MOST:
                 return [self._read(found, tree) for tree in found.trees[:k]]
             wanted *= 2
@@ -193,7 +187,7 @@ class DerivationParser:
             return Parse([], [], [], nothing, [], root=self.model.symbols.root)
         found = self._found(words, given, tag_weight, 1)
         if found is None:
-            return self._makeshift(words, given)
+            return self._fallback(words, given)
         best = found.trees[0]
         if self.decoder in MOST_BRACKETS:
             best = max(found.trees, key=found.worth)
@@ -202,19 +196,19 @@ class DerivationParser:
     def _found(
         self, words: list[str], given: Sequence[GivenTag] | None, tag_weight: float, k: int
     ) -> _Found | None:
-        """The trees that the search finds; None if there is no way to make the words."""
+        """Return the trees that the search finds; None if a word is impossible."""
         candidates = self._candidates(words, given, tag_weight)
         if candidates is None:
             return None
-        with self._rooms.borrowed() as room:
-            scores, moves, labels, begins, chosen, is_makeshift, *_ = self._searcher.search(
+        with self._workspaces.borrowed() as workspace:
+            scores, moves, labels, begins, chosen, is_fallback, *_ = self._searcher.search(
                 *candidates,
                 beam=self.beam,
                 branching=self.branching,
                 k=k,
                 max_pops=_POPS * self.beam,
                 margin=_MARGIN,
-                room=room,
+                workspace=workspace,
                 synchronous=self.search != SEARCHES[0],
             )
         if self.model.symbols.n_labels:
@@ -240,12 +234,12 @@ class DerivationParser:
                 trees[name] = _Tree(own, brackets[low:high], tags[i])
             trees[name].share += shares[i]
         ranked = sorted(trees.values(), key=lambda tree: -tree.share)
-        return _Found(ranked, of_bracket, log_likelihood, len(scores), is_makeshift)
+        return _Found(ranked, of_bracket, log_likelihood, len(scores), is_fallback)
 
     def _candidates(
         self, words: list[str], given: Sequence[GivenTag] | None, tag_weight: float
     ) -> _Candidates | None:
-        """What each word may be shifted as; None if one of them may not."""
+        """Return the possible items of each word; None if a word has no item."""
         symbols = self.model.symbols
         items, signatures = symbols.candidates(words)
         unknown = items == symbols.unknown
@@ -255,7 +249,7 @@ class DerivationParser:
         if given is not None:
             shares = np.where(possible, tag_shares(given, symbols.tag_index), 0.0)
             best = shares.max(axis=1, keepdims=True)
-            # That a word is known with other tags does not count against a certain one.
+            # A certain tag has no cost if the word is known with other tags.
             bonus *= 1.0 - shares
             if np.isinf(tag_weight):
                 own = np.arange(symbols.n_tags) == shares.argmax(axis=1)[:, None]
@@ -280,7 +274,7 @@ class DerivationParser:
         symbols = self.model.symbols
         phrases, names = symbols.phrases, symbols.tags
         probabilities = np.zeros(len(tree.keys))
-        if not found.is_makeshift:
+        if not found.is_fallback:
             probabilities[:] = [found.of_bracket[key] for key in tree.keys]
         labels, starts, ends = tree.brackets.T.tolist()
         return Parse(
@@ -289,14 +283,14 @@ class DerivationParser:
             ends,
             calibrate(probabilities, self.model.temperature),
             [names[tag] for tag in tree.tags.tolist()],
-            log_probability=-np.inf if found.is_makeshift else float(np.log(tree.share)),
+            log_probability=-np.inf if found.is_fallback else float(np.log(tree.share)),
             log_likelihood=found.log_likelihood,
-            failed=found.is_makeshift,
+            failed=found.is_fallback,
             root=symbols.root,
         )
 
-    def _makeshift(self, words: list[str], given: Sequence[GivenTag] | None) -> Parse:
-        """A flat tree, with the given tags as far as there are such."""
+    def _fallback(self, words: list[str], given: Sequence[GivenTag] | None) -> Parse:
+        """Return a flat tree with the most probable of the given tags."""
         symbols = self.model.symbols
         shares = tag_shares([""] * len(words) if given is None else given, symbols.tag_index)
         tags = [symbols.tags[tag] for tag in shares.argmax(axis=1)]
@@ -318,7 +312,7 @@ class _Candidates(NamedTuple):
 
 @dataclass(eq=False)
 class _Tree:
-    """A tree that was found. keys: of its brackets, in their order. share: P(tree | words)."""
+    """A tree. keys: of its brackets, in order. share: P(tree | words)."""
 
     keys: list[Any]
     brackets: NDArray[np.int32]
@@ -327,21 +321,21 @@ class _Tree:
 
 
 class _Found(NamedTuple):
-    """All that was found of a sentence. trees: the most probable first. of_bracket: P(bracket)."""
+    """The trees of a sentence, the most probable first. of_bracket: P(bracket), by key."""
 
     trees: list[_Tree]
     of_bracket: dict[Any, float]
     log_likelihood: float
     n_derivations: int
-    is_makeshift: bool
+    is_fallback: bool
 
     def worth(self, tree: _Tree) -> float:
-        """The expected number of right brackets, less what they cost."""
+        """Return the expected number of correct brackets minus their costs."""
         return sum(self.of_bracket[key] - BRACKET_COST for key in tree.keys)
 
 
 def _numbered(keys: list[int]) -> list[Any]:
-    """Different keys, where a tree has the same bracket again in a unary chain."""
+    """Return different keys for the same bracket repeated in a unary chain."""
     if len(set(keys)) == len(keys):
         return keys
     seen: Counter[int] = Counter()
@@ -353,10 +347,10 @@ def _numbered(keys: list[int]) -> list[Any]:
 
 
 def joint_log_probabilities(model: ISBN, trees: Iterable[Tree], threads: int = 1) -> Floats:
-    """log P(tree, words) of normalised trees, by their derivations that `encode` gives.
+    """Return log P(tree, words) of normalised trees by their canonical derivations, in nats.
 
-    threads: so many share the trees. RETURNS: float64 (N), in nats; -inf for a tree with a tag or a
-    label that the model lacks. Raises StructlearnError for an empty model.
+    The result, float64 (N), is -inf for trees with an unknown tag or label. Raises StructlearnError
+    if the model is empty.
     """
     if model.is_empty:
         raise StructlearnError("SL630")

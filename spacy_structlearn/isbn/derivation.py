@@ -1,19 +1,19 @@
-"""From trees to left-corner derivations and back, and the symbols that derivations are made of.
+"""Left-corner derivations of trees, and the symbols they consist of.
 
 Titov & Henderson (2007), section 3, after Henderson (2003): a tree is built by four moves on a
-stack of nodes that holds only ROOT at first. S is a stack, X and Y are nodes, w is a word with its
-tag:
+stack of nodes, which holds only ROOT at first. S is a stack, X and Y are nodes, w is a word with
+its tag:
 
     shift(w)      S -> S, w         w is the next leaf
     project(Y)    S, X -> S, Y      Y becomes the parent of X, its leftmost child
     attach        S, Y, X -> S, Y   X becomes the next child of Y
     modify        S, Y, X -> S, Y   X becomes a modifier of Y
 
-A derivation ends where a node is attached to ROOT. Modifiers undo Chomsky adjunction: a phrase X of
-two children of which the first is itself a phrase X, as in (X (X a b) c), becomes one phrase X with
-the modifier c. Frequent unary chains of labels are fused into one label. A move is made of
-elementary decisions: which of the four, then the label of the new phrase, or the tag of the word
-and then the word among those of its tag, where rare words share one item, the tag's unknown one.
+A derivation ends when a node is attached to ROOT. Modifiers undo Chomsky adjunction: a phrase X
+with two children whose first child is also a phrase X, as in (X (X a b) c), becomes one phrase X
+with the modifier c. Frequent unary chains are collapsed into one label. A move consists of
+elementary decisions: the type of the move, then the label of the new phrase, or the tag of the
+word and then the word among the words of its tag. All rare words of a tag share one item.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import cumulative
 from ..errors import StructlearnError
-from ..parallel.batches import cumulative
 from ..trees.tree import Tree
 from ..words.signatures import (
     NORMALIZATIONS,
@@ -43,29 +43,30 @@ from .settings import ISBNSettings
 MOVES = SHIFT, PROJECT, ATTACH, MODIFY = 0, 1, 2, 3
 RELATIONS = SELF, ANCESTOR, LEFT_CHILD, RECENT_CHILD = 0, 1, 2, 3
 ROOT = "TOP"
-# How much of the distribution of signatures over all tags each tag's own is mixed with, in tokens.
+# Weight, in tokens, of the distribution of signatures over all tags in that of each tag.
 _BACKGROUND = 1.0
 _CACHE_SIZE = 100_000
-# With hundreds of them a network learns by heart which rare words its few trees have.
+# With hundreds of signatures, a network memorises the rare words of its few trees.
 _MOST_SIGNATURES = 64
 
 
 @dataclass(frozen=True)
 class DerivationSymbols:
-    """All that decisions are made of, each under one index.
+    """The symbols of all decisions, with their indices.
 
-    tags: ascending. chains: of each label of phrases the labels that it is fused of, topmost first;
-    ascending. words: of each tag its words that have an item of their own, ascending, after "", the
-    item of all others; with no labels ("sequence mode", in which words are shifted and nothing
-    else) a tag may lack that. Items are numbered through all tags. signatures: classes of words
-    without an item of their own, of which the first, "", is that of words in no other; empty: not
-    used. They are found by the function registered as signature_kind; normalization: the function
-    of other spellings under which a word is looked up, or "". root: the label above trees, which is
-    no label of phrases unless one of this name had to be inserted over several children.
-    max_projects: so many moves of this kind at most come in a row. top_label: the phrase most often
-    right below the root.
-    Raises StructlearnError if these do not fit together, or for functions that are not
-    registered.
+    tags: ascending.
+    chains: for each label, the unary chain that it stands for, topmost label first; ascending.
+    words: for each tag, "" for the item of all unknown words, then its known words, ascending. In
+        sequence mode, with no labels and no moves but shifts, "" may be missing. Items are numbered
+        across all tags.
+    signatures: classes of unknown words. The first, "", is for words in no other class.
+    signature_kind: the name of the registered function that determines the signature.
+    normalization: the name of the registered function that returns other spellings, or "".
+    root: the label above trees.
+    max_projects: the maximum number of consecutive projects.
+    top_label: the label most often right below the root.
+
+    Raises StructlearnError if the symbols are inconsistent or a function is not registered.
     """
 
     tags: tuple[str, ...] = ()
@@ -94,12 +95,12 @@ class DerivationSymbols:
 
     @property
     def n_labels(self) -> int:
-        """Number of labels, L: fused chains and those of one label."""
+        """Number of labels, L, including collapsed chains."""
         return len(self.chains)
 
     @property
     def n_items(self) -> int:
-        """Number of items, V: words under their tags, and the unknown ones."""
+        """Number of items, V."""
         return int(self.item_offsets[-1])
 
     @property
@@ -109,18 +110,18 @@ class DerivationSymbols:
 
     @cached_property
     def item_offsets(self) -> NDArray[np.int32]:
-        """Where the items of each tag begin, int32 (T + 1)."""
+        """The offsets of the items of each tag, int32 (T + 1)."""
         return np.cumsum([0, *map(len, self.words)], dtype=np.int32)
 
     @cached_property
     def unknown(self) -> NDArray[np.int32]:
-        """The item of each tag for words without one of their own, int32 (T); -1: there is none."""
+        """The item of unknown words of each tag, int32 (T), or -1."""
         has = [bool(words) and words[0] == "" for words in self.words]
         return np.where(np.array(has, dtype=bool), self.item_offsets[:-1], -1).astype(np.int32)
 
     @cached_property
     def phrases(self) -> tuple[str, ...]:
-        """The labels that phrases have, ascending; the root's if it is in a chain."""
+        """The labels of phrases in trees, ascending."""
         return tuple(sorted({label for chain in self.chains for label in chain}))
 
     @cached_property
@@ -135,10 +136,10 @@ class DerivationSymbols:
 
     @cached_property
     def input_blocks(self) -> dict[str, slice]:
-        """The rows of inputs that stand for what a state reads, by names such as "a.moves".
+        """The rows of inputs of each block, by names such as "a.moves".
 
-        a: the last move, with its label or its word. b: the top of the stack. c: the last word that
-        was shifted. d: the leftmost word below the top.
+        a: the last move, with its label or word. b: the top of the stack. c: the last word that was
+        shifted. d: the leftmost word below the top.
         """
         leaf = {"tags": self.n_tags, "items": self.n_items, "signatures": self.n_signatures}
         parts = {
@@ -151,7 +152,7 @@ class DerivationSymbols:
 
     @cached_property
     def output_blocks(self) -> dict[str, slice]:
-        """The rows of outputs of moves, labels, tags and items, by these names."""
+        """The rows of outputs of "moves", "labels", "tags" and "items"."""
         sizes = {"moves": len(MOVES), "labels": self.n_labels}
         return _blocks({**sizes, "tags": self.n_tags, "items": self.n_items})
 
@@ -166,41 +167,37 @@ class DerivationSymbols:
         return self.output_blocks["items"].stop
 
     def item(self, tag: int, word: str, initial: bool = False, before: int = 0) -> tuple[int, int]:
-        """The item of a word under a tag, and its signature.
+        """Return the item and the signature of a word under a tag, each -1 if it has none.
 
         tag: its id. initial: whether the word is the first of its sentence. before: how often it
-        stands earlier there. RETURNS: the item, -1 if the word has none of its own and the tag no
-        unknown one; the signature, -1 for a word with an item of its own, or if there are none.
+        occurs earlier in the sentence.
         """
         form = self._form(word, before)
-        found = -1 if form is None else self._items[tag].get(form, -1)
-        if found >= 0:
-            return found, -1
+        item = -1 if form is None else self._items[tag].get(form, -1)
+        if item >= 0:
+            return item, -1
         return int(self.unknown[tag]), self.signature(word, initial)
 
     def signature(self, word: str, initial: bool = False) -> int:
-        """The signature that a word has where it has no item of its own; -1 if there are none.
-
-        initial: whether it is the first of its sentence.
-        """
+        """Return the signature of a word as an unknown word; -1 if there are no signatures."""
         if not self.signatures:
             return -1
         key = word, initial
-        found = self._cache.get(key)
-        if found is None:
+        signature = self._cache.get(key)
+        if signature is None:
             index = self._signature_index
             chain = self._signature_function(word, initial, self.known)
-            found = next((index[name] for name in chain if name in index), 0)
+            signature = next((index[name] for name in chain if name in index), 0)
             if len(self._cache) >= _CACHE_SIZE:
                 self._cache.clear()
-            self._cache[key] = found
-        return found
+            self._cache[key] = signature
+        return signature
 
     def candidates(self, words: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """What the words of a sentence may be shifted as.
+        """Return the possible items of the words of a sentence, and their signatures.
 
-        words: a list or tuple. RETURNS: items, int32 (n, T), of each word under each tag, -1 where
-        there is none; signatures, int32 (n), that go with the unknown ones among them.
+        The items, int32 (n, T), are -1 for impossible tags. The signatures, int32 (n), belong to
+        the items of unknown words.
         """
         items = np.tile(self.unknown, (len(words), 1))
         signatures = np.full(len(words), -1, dtype=np.int32)
@@ -213,16 +210,16 @@ class DerivationSymbols:
         return items, signatures
 
     def segments(self, chain: tuple[str, ...]) -> tuple[int, ...] | None:
-        """The labels that a unary chain is projected by, the lowest first.
+        """Return the labels that a unary chain is projected by, the lowest first.
 
-        From its bottom upwards, always the longest known one. chain: labels of phrases, topmost
-        first. RETURNS: None if one of these is not known.
+        They are the longest known ones, from the bottom upwards; None if a label is not known.
+        chain: labels of phrases, topmost first.
         """
         return _segments(chain, self.chain_index)
 
     @cached_property
     def known(self) -> frozenset[str]:
-        """The words that have an item of their own under some tag."""
+        """The words that are known with some tag."""
         return frozenset(word for words in self.words for word in words if word)
 
     @cached_property
@@ -234,11 +231,11 @@ class DerivationSymbols:
 
     @cached_property
     def _items_of(self) -> dict[str, list[tuple[int, int]]]:
-        found: dict[str, list[tuple[int, int]]] = {word: [] for word in self.known}
+        tagged: dict[str, list[tuple[int, int]]] = {word: [] for word in self.known}
         for tag, items in enumerate(self._items):
             for word, item in items.items():
-                found[word].append((tag, item))
-        return found
+                tagged[word].append((tag, item))
+        return tagged
 
     @cached_property
     def _signature_index(self) -> dict[str, int]:
@@ -252,7 +249,7 @@ class DerivationSymbols:
     def _forms(self) -> dict[tuple[str, int], str | None]:
         return {}
 
-    # A registry searches all entry points each time that it is asked.
+    # A registry searches all entry points on each lookup.
     @cached_property
     def _signature_function(self) -> Signature:
         return SIGNATURES.get(self.signature_kind)
@@ -262,7 +259,7 @@ class DerivationSymbols:
         return NORMALIZATIONS.get(self.normalization)
 
     def _form(self, word: str, before: int) -> str | None:
-        """The spelling under which a word is known, or None."""
+        """Return the spelling under which a word is known, or None."""
         if word in self.known:
             return word
         if not self.normalization:
@@ -276,18 +273,18 @@ class DerivationSymbols:
         return self._forms[key]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Without what is remembered: a registered function need not be one that can be pickled.
+        # Without caches: a registered function may not be picklable.
         return self.to_fields()
 
     def to_fields(self) -> dict[str, Any]:
-        """What is to be stored."""
+        """Return the fields to be stored."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def from_fields(cls, stored: dict[str, Any]) -> DerivationSymbols:
-        """The symbols that `to_fields` described, where tuples may have become lists.
+        """Return the symbols of `to_fields`, in which tuples may have become lists.
 
-        Raises StructlearnError or TypeError for fields of another kind.
+        Raises StructlearnError or TypeError if a field is invalid.
         """
         return cls(
             **stored
@@ -305,7 +302,7 @@ class DerivationSymbols:
         texts += [text for group in (*self.chains, *self.words) for text in group]
         if not all(isinstance(text, str) for text in texts):
             return "a name that is no string"
-        # "" is before all other words.
+        # "" sorts before all other words.
         for names in (self.tags, self.chains, *self.words):
             if list(names) != sorted(set(names)):
                 return "tags, labels or words of a tag that are not ascending"
@@ -349,10 +346,10 @@ def _segments(chain: tuple[str, ...], index: dict[tuple[str, ...], int]) -> tupl
 class LeftCornerDerivations:
     """The derivations of many sentences.
 
-    offsets: int64 (N + 1), where the moves of each begin. word_offsets: int64 (N + 1), where its
-    words do. moves: int8 (n_moves). labels: int32 (n_moves), of a project, otherwise -1. tags,
-    items, signatures: int32 (n_words); a signature is -1 where the word has an item of its own, and
-    where there are none.
+    offsets, word_offsets: int64 (N + 1), the beginning of the moves and words of each sentence.
+    moves: int8 (n_moves).
+    labels: int32 (n_moves), of projects; -1 for other moves.
+    tags, items, signatures: int32 (n_words). The signature of a known word is -1.
     """
 
     offsets: NDArray[np.int64]
@@ -368,11 +365,11 @@ class LeftCornerDerivations:
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """All arrays in the order of the fields, as the kernels take them."""
+        """All arrays in the order of the fields, as arguments of the kernels."""
         return tuple(getattr(self, field.name) for field in fields(self))
 
     def subset(self, indices: NDArray[np.integer] | Sequence[int]) -> LeftCornerDerivations:
-        """Some of the derivations, by their numbers, in this order."""
+        """Return the derivations with these numbers, in this order."""
         chosen = np.asarray(indices, dtype=np.int64)
         offsets, moves = _places(self.offsets, chosen)
         word_offsets, words = _places(self.word_offsets, chosen)
@@ -388,7 +385,7 @@ class LeftCornerDerivations:
 
     @staticmethod
     def concatenate(parts: Sequence[LeftCornerDerivations]) -> LeftCornerDerivations:
-        """All derivations of `parts`, one or more, of the same symbols, one after another."""
+        """Concatenate derivations of the same symbols."""
         joined = []
         for offsets in ([p.offsets for p in parts], [p.word_offsets for p in parts]):
             joined.append(cumulative(np.concatenate([np.diff(o) for o in offsets])))
@@ -401,19 +398,20 @@ class LeftCornerDerivations:
 def _places(
     offsets: NDArray[np.int64], chosen: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the chosen parts begin among themselves, and the places of their elements."""
+    """Return the offsets of the chosen parts, and the indices of their elements."""
     begins = offsets[:-1][chosen]
     own = cumulative(offsets[1:][chosen] - begins)
     return own, np.arange(own[-1]) + np.repeat(begins - own[:-1], np.diff(own))
 
 
 class _Walk(NamedTuple):
-    """Trees as moves, before unary chains are cut into labels.
+    """Trees as moves, before unary chains are split into labels.
 
-    codes: int64, -1 - move, or 2 i for the project that begins chain i, the lowest of its labels,
-    and 2 i + 1 for the projects above, if it has several. offsets: int64 (N + 1), of the codes;
-    word_offsets: of words and tags. chains: labels, topmost first. tops: how often a label stands
-    right below the root.
+    codes: int64, -1 - move for other moves than projects; 2 i for the first project of chain i, and
+        2 i + 1 for its other projects, if there are any.
+    offsets, word_offsets: int64 (N + 1), of the codes, and of words and tags.
+    chains: labels, topmost first.
+    tops: the counts of the labels right below the root.
     """
 
     codes: NDArray[np.int64]
@@ -427,9 +425,9 @@ class _Walk(NamedTuple):
     def moves(
         self, segments: Sequence[tuple[int, ...] | None]
     ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int32]]:
-        """Offsets, moves and labels, given the labels of each chain, lowest first.
+        """Return offsets, moves and labels, given the labels of each chain, lowest first.
 
-        Where a chain has none, the label is -1.
+        If a chain has no labels, its label is -1.
         """
         own = [labels or (-1,) for labels in segments]
         lengths = np.array([size for x in own for size in (1, len(x) - 1)], dtype=np.int64)
@@ -461,7 +459,7 @@ def _walk(trees: Iterable[Tree], root: str) -> _Walk:
         top = tree
         if tree.label == root and len(tree.children) == 1:
             top = tree.children[0]
-        # A root with several children stays: it is then a phrase below the root.
+        # A root with several children is kept as a phrase below the root.
         if top.word is None and (top is not tree or top.label != root):
             tops[top.label] += 1
         work: list[Tree | int] = [attach, top]
@@ -512,24 +510,24 @@ def _walk(trees: Iterable[Tree], root: str) -> _Walk:
 def symbols_of(
     trees: Iterable[Tree], settings: ISBNSettings, root: str = ROOT
 ) -> tuple[DerivationSymbols, NDArray[np.float64]]:
-    """The symbols of the derivations of normalised trees (`trees.normalize`).
+    """Return the symbols of normalised trees, and log P(signature | tag, unknown word).
 
-    A word has an item of its own under a tag with which it is seen `min_word_count` times; the
-    rarest words of a tag lose theirs again until `min_unknown` tokens of it have none, as Henderson
-    (2004) does. Two labels, one above the other in a unary chain, become one label while a pair
-    occurs `min_chain_count` times, the most frequent first. Of the signatures those are kept that
-    `min_word_count` words without an item have, and no more than the 64 most frequent.
+    Words seen less than `min_word_count` times with a tag are unknown, and so are the rarest words
+    of a tag until it has `min_unknown` unknown tokens (Henderson 2004). The most frequent pairs of
+    labels in unary chains are collapsed while they occur `min_chain_count` times. The signatures
+    are the 64 most frequent ones that `min_word_count` unknown tokens have.
+
     root: the label above the trees.
-    RETURNS: the symbols, and log P(signature | tag, word without an item), float64 (T, S): relative
-    frequencies, with one token more that is distributed as over all tags.
-    Raises StructlearnError for no trees.
+
+    The log probabilities, float64 (T, S), are relative frequencies, smoothed by one token with the
+    distribution over all tags. Raises StructlearnError if there are no trees.
     """
     walk = _walk(trees, root)
     if len(walk.offsets) == 1:
         raise StructlearnError("SL601")
     tags = tuple(sorted(set(walk.tags)))
-    # Without any label there would be no moves but shifts.
-    chains = _fused(walk, settings.min_chain_count) or ((root,),)
+    # Without a label the only moves would be shifts.
+    chains = _collapsed(walk, settings.min_chain_count) or ((root,),)
     segments = [_segments(chain, {c: i for i, c in enumerate(chains)}) for chain in walk.chains]
     _, moves, _ = walk.moves(segments)
     symbols = DerivationSymbols(
@@ -546,8 +544,8 @@ def symbols_of(
     return _with_signatures(symbols, walk, settings.signature, settings.min_word_count)
 
 
-def _fused(walk: _Walk, min_count: int) -> tuple[tuple[str, ...], ...]:
-    """The labels: all single ones, and the chains that are frequent enough."""
+def _collapsed(walk: _Walk, min_count: int) -> tuple[tuple[str, ...], ...]:
+    """Return the labels: single ones, and frequent chains."""
     begun = walk.codes[(walk.codes >= 0) & (walk.codes % 2 == 0)] // 2
     counts = np.bincount(begun, minlength=len(walk.chains)).tolist()
     known = {(label,) for chain in walk.chains for label in chain}
@@ -569,7 +567,7 @@ def _fused(walk: _Walk, min_count: int) -> tuple[tuple[str, ...], ...]:
 
 
 def _runs(moves: NDArray[np.int8]) -> NDArray[np.int64]:
-    """Of each move, how many projects in a row end with it."""
+    """Return the number of consecutive projects that end with each move."""
     places = np.arange(1, len(moves) + 1)
     return places - np.maximum.accumulate(np.where(moves == PROJECT, 0, places))
 
@@ -585,7 +583,7 @@ def _vocabulary(
         kept = []
         n_unknown = 0
         for count, word in sorted(counts[tag]):
-            # An empty word is the name of the unknown item.
+            # The empty word stands for the item of unknown words.
             if count < min_count or n_unknown < min_unknown or not word:
                 n_unknown += count
             else:
@@ -621,7 +619,7 @@ def _with_signatures(
 def _leaves(
     symbols: DerivationSymbols, walk: _Walk
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Tags, items and signatures of all words; -1 for a tag, and so an item, that is not known."""
+    """Return tags, items and signatures of all words; unknown tags and their items are -1."""
     index, own = symbols.tag_index, symbols._items
     tags = [index.get(tag, -1) for tag in walk.tags]
     items = [
@@ -642,11 +640,10 @@ def _leaves(
 def encode(
     trees: Iterable[Tree], symbols: DerivationSymbols
 ) -> tuple[LeftCornerDerivations, NDArray[np.int64]]:
-    """The derivations of normalised trees.
+    """Return the derivations of normalised trees, and the numbers of these trees, int64.
 
-    A unary chain that is no label is projected by its parts. A tree is left out if it has a tag or
-    a label that the symbols lack, or more projects in a row than they allow.
-    RETURNS: the derivations, and the numbers of their trees, int64, ascending.
+    A unary chain without a label is projected by its parts. Trees with an unknown tag or label, or
+    with too many consecutive projects, are left out.
     """
     walk = _walk(trees, symbols.root)
     segments = [symbols.segments(chain) for chain in walk.chains]
@@ -662,84 +659,3 @@ def encode(
     bad[np.searchsorted(walk.word_offsets, np.flatnonzero(items < 0), side="right") - 1] = True
     kept = np.flatnonzero(~bad)
     return (every if len(kept) == len(every) else every.subset(kept)), kept
-
-
-class _Open:
-    """A phrase of the stack of `decode`, whose children are not all known."""
-
-    __slots__ = ("children", "label", "modifiers")
-
-    def __init__(self, label: int, child: Tree):
-        self.label = label
-        self.children = [child]
-        self.modifiers: list[Tree] = []
-
-
-def decode(
-    symbols: DerivationSymbols,
-    moves: NDArray[np.integer] | Sequence[int],
-    labels: NDArray[np.integer] | Sequence[int],
-    words: Sequence[str],
-    tags: Sequence[str],
-) -> Tree:
-    """The normalised tree that a derivation stands for: what `encode` was given. The parser has the
-    same in its kernel, `_search.brackets`.
-
-    moves, labels: (m), as in `LeftCornerDerivations`. words, tags: of the sentence.
-    Raises StructlearnError if the moves are no derivation of so many words.
-    """
-    chains = symbols.chains
-
-    def closed(node: Tree | _Open) -> Tree:
-        if isinstance(node, Tree):
-            return node
-        *upper, label = chains[node.label]
-        tree = _phrase(label, node.children)
-        for modifier in node.modifiers:
-            tree = Tree(label, (tree, modifier))
-        for label in reversed(upper):
-            tree = _phrase(label, (tree,))
-        return tree
-
-    if len(moves) != len(labels) or len(words) != len(tags):
-        raise StructlearnError("SL603", problem="not one label for each move, or tag for each word")
-    pairs = zip(np.asarray(moves).tolist(), np.asarray(labels).tolist(), strict=True)
-    leaves = iter(zip(tags, words, strict=True))
-    stack: list[Tree | _Open] = []
-    done = None
-    number = 0
-    try:
-        for move, label in pairs:
-            if done is not None:
-                raise IndexError
-            if move == SHIFT:
-                tag, word = next(leaves)
-                stack.append(Tree(tag, (), word))
-            elif move == PROJECT:
-                if label < 0:
-                    raise IndexError
-                stack[-1] = _Open(label, closed(stack[-1]))
-            elif move == ATTACH:
-                node = closed(stack.pop())
-                if stack:
-                    stack[-1].children.append(node)
-                else:
-                    done = node
-            elif move == MODIFY:
-                node = closed(stack.pop())
-                stack[-1].modifiers.append(node)
-            else:
-                raise IndexError
-            number += 1
-    except (IndexError, AttributeError, StopIteration):
-        raise StructlearnError("SL603", problem=f"move {number} is not possible") from None
-    if done is None or next(leaves, None) is not None:
-        raise StructlearnError("SL603", problem="they end before the tree is complete")
-    return _phrase(symbols.root, (done,))
-
-
-def _phrase(label: str, children: Sequence[Tree]) -> Tree:
-    """A phrase, which over a phrase of the same label alone is this one."""
-    if len(children) == 1 and children[0].word is None and children[0].label == label:
-        return children[0]
-    return Tree(label, children)

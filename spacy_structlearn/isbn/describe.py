@@ -1,9 +1,8 @@
-"""What a sigmoid belief network has learned, to be read: its sizes, and which symbols are alike.
+"""Descriptions of sigmoid belief networks: their sizes and similar symbols.
 
-A decision d is taken with a probability that grows with exp(W_d . mu), eq. 5 of Titov & Henderson
-(2007), so symbols whose rows W_d point in one direction are expected after the same histories. What
-is shown is the cosine of these rows, each less the mean row of the decisions among which it is one
-of the choices, on which no probability depends.
+The probability of a decision d is proportional to exp(W_d . mu), eq. 5 of Titov & Henderson (2007),
+so symbols with similar rows W_d are expected after the same histories. The similarity is the cosine
+of these rows after their mean is subtracted, which does not change the probabilities.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ Neighbours = tuple[str, list[tuple[float, str]]]
 
 
 def describe(model: ISBN) -> str:
-    """The sizes of a network, and how many words of each tag it knows."""
+    """Describe the sizes of a network and the number of known words of each tag."""
     if model.is_empty:
         return "sigmoid belief network, empty"
     symbols = model.symbols
-    fused = sum(len(chain) > 1 for chain in symbols.chains)
+    collapsed = sum(len(chain) > 1 for chain in symbols.chains)
     known = {
         tag: sum(map(bool, words)) for tag, words in zip(symbols.tags, symbols.words, strict=True)
     }
@@ -33,7 +32,7 @@ def describe(model: ISBN) -> str:
     return "\n".join(
         (
             f"sigmoid belief network of {symbols.n_tags} tags and {symbols.n_labels} phrases, "
-            f"{fused} of them fused chains",
+            f"{collapsed} of them collapsed chains",
             f"{model.state_size} units a state, {model.means} means, {model.n_weights:,} weights; "
             f"beam {model.beam}, branching {model.branching}, {model.search} search",
             f"{sum(known.values()):,} words with their tags, unknown words of "
@@ -44,15 +43,16 @@ def describe(model: ISBN) -> str:
 
 
 def labels(model: ISBN) -> tuple[str, ...]:
-    """The tags, then the phrases: of a fused chain the labels from above, with + between."""
+    """Return the tags, then the phrases; collapsed chains are joined by +, topmost label first."""
     return (*model.symbols.tags, *_phrases(model))
 
 
 def neighbours(model: ISBN, top: int, label: str | None = None) -> Iterator[Neighbours]:
-    """For each tag and each phrase those that are most like it, the most similar first.
+    """Yield the most similar tags of each tag, and the most similar phrases of each phrase.
 
-    top: at most so many of each. label: of this one only; if it is a tag, also of so many of its
-    words ("NN/year"), those that would be the likeliest if all means were one half.
+    top: the maximum number of neighbours.
+    label: only this tag or phrase. For a tag, neighbours of its `top` likeliest words ("NN/year")
+        are included, assuming that all means are one half.
     """
     symbols, parts = model.symbols, model.parts()
     blocks, rows = symbols.output_blocks, parts["outputs"]
@@ -72,7 +72,7 @@ def neighbours(model: ISBN, top: int, label: str | None = None) -> Iterator[Neig
 def _nearest(
     names: tuple[str, ...], rows: NDArray[np.float32], chosen: list[int], top: int
 ) -> Iterator[Neighbours]:
-    """Of the chosen rows the most similar others that have a name."""
+    """Yield the named rows most similar to each of the chosen rows."""
     if not chosen:
         return
     centred = rows - rows.mean(axis=0, dtype=np.float64)

@@ -1,14 +1,14 @@
-"""What is learned of an incremental sigmoid belief network: its weights in one flat vector.
+"""The model of an incremental sigmoid belief network.
 
-Titov & Henderson (2007), sections 4 and 5. A state has n latent variables; their means are found of
+Titov & Henderson (2007), sections 4 and 5. A state has n latent variables. Their means depend on
 
-    eta = sum over relations of J mu + sum of the rows of what is read + bias        (eq. 4)
+    eta = sum over relations of J mu + sum of the rows of the inputs + bias        (eq. 4)
 
-with a matrix J for each relation to an earlier state and a row for each thing that a state reads
-(`DerivationSymbols.input_blocks`). A decision d has the probability exp(W_d mu + b_d), normalised
-over those that are possible (eq. 5), with a row W_d for each (`DerivationSymbols.output_blocks`).
-The weights are, one after the other: recurrent, the four J; inputs; bias; outputs, the W;
-output_bias, the b.
+with a matrix J for each relation to an earlier state and a row for each input
+(`DerivationSymbols.input_blocks`). The probability of a decision d is proportional to
+exp(W_d mu + b_d), normalised over the possible decisions (eq. 5), with a row W_d for each
+(`DerivationSymbols.output_blocks`). All weights are in one vector: recurrent, the four J; inputs;
+bias; outputs, the W; output_bias, the b.
 """
 
 from __future__ import annotations
@@ -29,27 +29,28 @@ if TYPE_CHECKING:
     from ._network import Network
 
 STORAGES = ("float32", "float16")
-# A state reads some ten of its rows of inputs.
+# A state reads about ten rows of inputs.
 _ROWS_READ = 10
 
 
 class ISBN(Stored):
-    """A network, ready to be used; its parts are as in the module's docstring.
+    """An incremental sigmoid belief network.
 
-    symbols: see there. state_size: n, the number of latent variables of a state. means: how those
-    of a state are found, "feed_forward" or "mean_field". weights: float32 (n_weights).
-    signature_log_probs: float32 (T, S), log P(signature | tag, word without an item of its own).
-    features: the blocks of inputs that are used, some of "abcd". temperature: what the log odds of
-    brackets are divided by, a calibration. beam: so many hypotheses are kept after each word.
-    branching: so many alternatives of a decision are followed. search: one of `SEARCHES`, see
-    `decode`. storage: how `to_bytes` writes weights, "float32" (exact) or "float16" (to 0.05 %, see
-    `compact`).
-    Raises StructlearnError if the parts do not fit together.
+    symbols: the symbols of its derivations.
+    state_size: n, the number of latent variables of a state.
+    means: how they are approximated, "feed_forward" or "mean_field".
+    weights: float32 (n_weights), see the docstring of the module.
+    signature_log_probs: float32 (T, S), log P(signature | tag, unknown word).
+    features: the blocks of inputs that are used, some of "abcd".
+    temperature: divides the log odds of brackets, to calibrate them.
+    beam, branching, search: see `decode.DerivationParser`.
+    storage: the precision of stored weights, "float32" or "float16" (0.05 %, see `compact`).
+
+    Raises StructlearnError if the parts are inconsistent.
     """
 
     kind = "isbn"
     passed = ("SL405",)
-    # What tells the parameters of this family from others.
     derivations = True
 
     def __init__(
@@ -84,7 +85,7 @@ class ISBN(Stored):
 
     @classmethod
     def empty(cls) -> ISBN:
-        """A network without symbols: what an untrained component holds."""
+        """Return a network without symbols, for untrained components."""
         symbols = DerivationSymbols()
         return cls(symbols, 0, MEANS[0], np.zeros(symbols.n_outputs), np.zeros((0, 0)))
 
@@ -97,11 +98,10 @@ class ISBN(Stored):
         *,
         scale: float = 1.0,
     ) -> ISBN:
-        """A network with random weights.
+        """Return a network with random weights.
 
-        scale: they are uniform between -+ scale sqrt(3 / k), where k of them are summed up; biases
-        are 0.
-        Raises StructlearnError if the parts do not fit together.
+        scale: the weights are uniform between -+ scale sqrt(3 / k), where k is the number of terms
+            in a sum. Biases are 0.
         """
         generator = np.random.default_rng(settings.seed)
         n = settings.state_size
@@ -125,9 +125,9 @@ class ISBN(Stored):
         )
 
     def compact(self, storage: str = "float16") -> ISBN:
-        """The network with weights rounded to this precision, in which `to_bytes` stores them.
+        """Return the network with weights rounded to the precision in which they are stored.
 
-        Raises StructlearnError for another storage, or for weights too large for it.
+        Raises StructlearnError if the storage is unknown or a weight is too large for it.
         """
         if storage not in STORAGES:
             raise StructlearnError("SL605", value=storage, known=", ".join(STORAGES))
@@ -138,17 +138,17 @@ class ISBN(Stored):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no symbols, so that nothing can be parsed."""
+        """Whether there are no symbols."""
         return not self.symbols.tags
 
     @property
     def top_label(self) -> str:
-        """The phrase that most often stands right below the root; the root's label if none does."""
+        """The label most often right below the root."""
         return self.symbols.top_label
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each part of the weights, in their order."""
+        """The shape of each part of the weights, in order."""
         return _shapes(self.symbols, self.state_size)
 
     @property
@@ -162,18 +162,18 @@ class ISBN(Stored):
         return self.symbols.input_blocks
 
     def parts(self, weights: NDArray[Any] | None = None) -> dict[str, NDArray[Any]]:
-        """Views of each part of a vector of weights, (n_weights); None: of the network's own."""
+        """Return views of each part of the weights, by default those of the network."""
         vector = self.weights if weights is None else weights
-        found = {}
+        parts = {}
         begin = 0
         for name, shape in self.shapes.items():
             end = begin + prod(shape)
-            found[name] = vector[begin:end].reshape(shape)
+            parts[name] = vector[begin:end].reshape(shape)
             begin = end
-        return found
+        return parts
 
     def network(self) -> Network:
-        """The shape of the network as the kernels take it."""
+        """Return the network as an object of the kernel."""
         return self._network
 
     @cached_property
@@ -195,7 +195,7 @@ class ISBN(Stored):
     def to_fields(self) -> tuple[int, dict[str, Any]]:
         fields = self.fields() | {"symbols": self.symbols.to_fields()}
         if self.search == SEARCHES[0]:
-            del fields["search"]  # the only one that readers of earlier versions know
+            del fields["search"]  # the only search of earlier versions
         for name in ("weights", "signature_log_probs"):
             fields[name] = fields[name].astype(self.storage)
         return self.version, fields

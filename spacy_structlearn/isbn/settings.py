@@ -1,4 +1,4 @@
-"""Settings of incremental sigmoid belief networks; `training` says how they are learned."""
+"""Settings of incremental sigmoid belief networks."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 FEATURES = "abcd"
 MEANS = ("feed_forward", "mean_field")
 SEARCHES = ("best_first", "word_synchronous")
-REPORTS = 20  # calls of `on_iteration` in an epoch, at most
+REPORTS = 20  # maximum number of calls of `on_iteration` in an epoch
 
 
 @dataclass(frozen=True, kw_only=True)
 class ISBNSettings(Settings):
     """Incremental sigmoid belief network over left-corner derivations (Titov & Henderson 2007).
 
-    A tree is built move by move, and the probability of a move follows from a vector of means that
-    sums up the moves before, where a grammar sees a rule. Trees are found by a search with a beam.
+    A tree is built by a sequence of moves. The probability of each move is computed from a vector
+    of means, which represents the moves before it. Trees are found by a beam search.
     """
 
     name = "ISBN"
@@ -36,37 +36,38 @@ class ISBNSettings(Settings):
     means: str = setting(
         "feed_forward",
         choices=MEANS,
-        help='How the means of a state are found. "mean_field" takes in what has just been '
-        "decided, within a move too; it is several times slower and, in the paper, the better one.",
+        help='How the means of a state are approximated. "mean_field" also uses the decisions '
+        "within a move. It is several times slower and was more accurate in the paper.",
     )
-    state_size: int = setting(40, ge=1, help="Units of a state, 40 in the paper.")
+    state_size: int = setting(40, ge=1, help="Number of units of a state, 40 in the paper.")
     min_word_count: int = setting(
         10, ge=1, help="Words seen less often with a tag are unknown words of this tag."
     )
     min_unknown: int = setting(
         5,
         ge=0,
-        help="Each tag has at least this many unknown words in training, or its rarest words "
-        "become unknown.",
+        help="Minimum number of tokens of unknown words of each tag in training. If there are "
+        "fewer, the rarest words of the tag become unknown.",
     )
     min_chain_count: int = setting(
         50,
         ge=0,
-        help="Two labels, one right above the other, such as S over VP, become one label if they "
-        "are seen at least this often; 0: none do.",
+        help="Unary chains of two labels, such as S over VP, are collapsed into one label if they "
+        "occur at least this often. 0: no chains.",
     )
     signature: str = setting(
         "shape",
-        help='How unknown words are told apart: "shape", for any language, "english", or "" for '
-        "not at all, as in the paper.",
+        help='Function that classifies unknown words: "shape", for any language, "english", or "" '
+        "for no classes, as in the paper.",
     )
     normalization: str = setting(
-        "typographic", help='Other spellings under which a word is looked up; "" for none.'
+        "typographic",
+        help='Function that returns other spellings under which a word is looked up; "" for none.',
     )
     features: str = setting(
         FEATURES,
-        help='What a state reads beside other states, some of "abcd": a for the last move, b for '
-        "the top of the stack, c for the last word, d for the first word below the top.",
+        help='Inputs of a state in addition to other states, some of "abcd": a for the last move, '
+        "b for the top of the stack, c for the last word, d for the leftmost word below the top.",
     )
     max_iterations: int = core.max_iterations(20, ge=0)
     batch_size: int = setting(
@@ -77,59 +78,61 @@ class ISBNSettings(Settings):
     optimizer: str = setting(
         "sgd",
         choices=("adam", "sgd"),
-        help='"adam" wants a learn_rate of about 0.005, a weight_decay of 0.02 and 8 sentences in '
-        "an update.",
+        help='"adam" needs a learn_rate of about 0.005, a weight_decay of 0.02 and a batch_size '
+        "of 8.",
     )
     learn_rate: float = setting(
         0.1,
         gt=0,
-        help="Length of the first steps. It falls to 0 in a straight line if `validation` is 0.",
+        help="Initial learning rate. It decreases linearly to 0 if `validation` is 0.",
     )
     weight_decay: float = setting(
         1e-4,
         ge=0,
-        help="Weights shrink by learn_rate times this of themselves in an update. With sgd the "
-        "mean log-likelihood of a sentence less weight_decay |w|^2 / 2 is maximised. It falls as "
-        "learn_rate does.",
+        help="Each update shrinks the weights by this share times learn_rate. With sgd, this "
+        "maximises the mean log-likelihood of a sentence minus weight_decay |w|^2 / 2. It "
+        "decreases as learn_rate does.",
     )
     dropout: float = setting(
         0.1, ge=0, lt=1, help="Share of the means that later states do not read in training."
     )
     grad_clip: float = setting(
-        5.0, ge=0, help="Longest gradient of an update; longer ones are shortened; 0: none are."
+        5.0, ge=0, help="Maximum norm of the gradient of an update. 0: no limit."
     )
     averages: bool = setting(
         True,
-        help="Learn moving averages of the weights, in effect over the last tenth of the updates.",
+        help="Use moving averages of the weights, over about the last tenth of the updates.",
     )
     validation: float = setting(
         0.0,
         ge=0,
         lt=1,
-        help="Share of the sentences that is held out and parsed after each pass. Where that goes "
-        "worse than before, learn_rate and weight_decay are halved and the best weights are taken "
-        "again, as in the paper, until the rate is below 1/64 of the first. 0: none is.",
+        help="Share of the sentences that are held out and parsed after each pass. If the score "
+        "is lower than before, learn_rate and weight_decay are halved and training continues from "
+        "the best weights, as in the paper, until the rate is below 1/64 of the first.",
     )
     seed: int = core.seed()
     beam: int = setting(
         10,
         ge=1,
-        help="Hypotheses that go on from each word to the next. It is stored with what is learned.",
+        help="Maximum number of hypotheses after each word. It is stored with the weights.",
     )
     branching: int = setting(
-        10, ge=1, help="Moves of each hypothesis that are followed. It is stored as the beam is."
+        10,
+        ge=1,
+        help="Maximum number of moves that are followed from each hypothesis. It is stored with "
+        "the weights.",
     )
     search: str = setting(
         SEARCHES[0],
         choices=SEARCHES,
-        help="Which hypotheses go on first: the best, as in the paper, or those of as many moves "
-        "together. It is stored as the beam is.",
+        help='Order of the search: "best_first", as in the paper, or "word_synchronous", where '
+        "hypotheses advance together, move by move. It is stored with the weights.",
     )
     shards: int = setting(
         2,
         ge=1,
-        help="Parts into which a batch is cut. Results for different numbers differ by rounding "
-        "errors.",
+        help="Number of parts of a batch. Results for different numbers differ by rounding errors.",
     )
     threads: int = core.threads()
 
@@ -141,11 +144,11 @@ class ISBNSettings(Settings):
 
     @property
     def n_reports(self) -> int:
-        """Calls of `on_iteration` and steps after which there is another, at most."""
+        """Maximum number of calls of `on_iteration` and of steps before the last one."""
         return max(self.max_iterations * (REPORTS + 1) - 1, 0)
 
     def empty(self) -> ISBN:
-        """A network without symbols."""
+        """Return a network without symbols."""
         from .model import ISBN
 
         return ISBN.empty()
@@ -156,10 +159,10 @@ class ISBNSettings(Settings):
         labels: Sequence[str] = (),
         previous: ISBN | None = None,
     ) -> ISBN:
-        """A network of the symbols of the trees, with random weights.
+        """Return a network for the symbols of the trees, with random weights.
 
-        data: normalised trees, or lists of them. Labels and what was learned before have no part in
-        it. Raises StructlearnError for no trees, or for what is not a tree.
+        data: normalised trees, or lists of them. labels, previous: not used.
+        Raises StructlearnError if there are no trees or an item is not a tree.
         """
         from .derivation import symbols_of
         from .model import ISBN
@@ -176,12 +179,14 @@ class ISBNSettings(Settings):
         validation_trees: Sequence[Tree] | None = None,
         make_engine: MakeEngine = make_engine,
     ) -> ISBNTrainer:
-        """Training from these parameters on; None, or empty ones: from those of `initialize`.
+        """Return a trainer that starts from these parameters.
 
+        parameters: None or empty parameters: start from `initialize`.
         data: normalised trees, lists of them, or derivations of the symbols of `parameters`. Their
-        order makes no difference. validation_trees: what is parsed after each pass, in place of the
-        share `validation` of `data`.
-        Raises StructlearnError if nothing of it can be trained on.
+            order does not matter.
+        validation_trees: the trees parsed after each pass, instead of a share of `data`.
+
+        Raises StructlearnError if there is nothing to train on.
         """
         from .training import ISBNTrainer
 

@@ -1,10 +1,10 @@
-"""Training of incremental sigmoid belief networks: settings that a registered architecture names.
+"""Training of incremental sigmoid belief networks.
 
 Titov & Henderson (2007): log P of the derivations of a treebank (eq. 6) is maximised by on-line
-gradient descent with weight decay; learning rate and decay are lowered whenever held-out sentences
-are parsed worse than before (their section 6.1). Beyond the paper: Adam (Kingma & Ba 2015), several
-sentences in an update, dropout, averages of the weights, and, where nothing is held out, a learning
-rate and a decay that fall to 0 in a straight line.
+gradient descent with weight decay. Learning rate and decay are reduced whenever the score of
+held-out sentences drops (their section 6.1). Extensions: Adam (Kingma & Ba 2015), several sentences
+in an update, dropout, averages of the weights, and, without held-out sentences, a linear decrease
+of learning rate and decay.
 """
 
 from __future__ import annotations
@@ -31,23 +31,25 @@ from .model import ISBN
 from .settings import REPORTS, ISBNSettings
 
 VALIDATION_BEAM = 5
-LEAST_FACTOR = 1 / 64  # of the learning rate; below, training ends
-# Weights that the optimiser is given at once. What it puts between is then small enough to be kept
-# by the allocator; fresh pages for each update would take most of the time.
+LEAST_FACTOR = 1 / 64  # of the learning rate; training ends below it
+# Number of weights in a call of the optimiser. Its temporary arrays are then small enough for the
+# allocator to reuse; new pages for each update would take most of the time.
 _BLOCK = 2**14
 
 Data = Sequence[Tree | Sequence[Tree] | LeftCornerDerivations]
 
 
 class ISBNTrainer(Trainer[ISBNSettings]):
-    """Epochs of on-line updates; a step is an epoch.
+    """On-line training; a step is an epoch.
 
-    value: minus the mean log-likelihood of a sentence, in nats, in the last epoch, each by the
-    weights of its update, with dropout. left_out: how many trees the symbols cannot encode.
-    n_sentences: trained on. scores: the F1, from 0 to 1, of the held-out sentences after each
-    epoch. factor: what learning rate and decay are multiplied by at present. on_iteration: called
-    with the number of the epoch, from 1, "update", how many updates of it are done, and the mean
-    log-likelihood in it so far.
+    value: minus the mean log-likelihood of a sentence in the last epoch, in nats, with dropout and
+        the weights of its update.
+    left_out: number of trees that the symbols cannot encode.
+    n_sentences: number of sentences trained on.
+    scores: F1 of the held-out sentences after each epoch, from 0 to 1.
+    factor: current factor of learning rate and decay.
+    on_iteration: called with the number of the epoch, from 1, "update", the number of updates in
+        it, and the mean log-likelihood so far.
     """
 
     def __init__(
@@ -67,13 +69,14 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         self.add(data)
 
     def take(self, data: Data) -> None:
-        """More sentences. Training begins again, from the parameters that the trainer was given, so
-        that the result does not depend on when the sentences came.
+        """Add sentences and restart from the initial parameters, so that the result does not depend
+        on when sentences were added.
         """
-        found = _Sentences.of(data, self._start)
-        found = found if self._all is None else self._all + found
-        self._begin(found)
-        self._all = found
+        sentences = _Sentences.of(data, self._start)
+        if self._all is not None:
+            sentences = self._all + sentences
+        self._begin(sentences)
+        self._all = sentences
 
     def _begin(self, data: _Sentences) -> None:
         order = data.order
@@ -102,32 +105,32 @@ class ISBNTrainer(Trainer[ISBNSettings]):
 
     @property
     def n_sentences(self) -> int:
-        """See above."""
+        """Number of sentences trained on."""
         return len(self._data)
 
     def iterate(self) -> bool:
-        """An epoch. Raises StructlearnError if the weights grow out of all bounds."""
+        """Run an epoch. Raises StructlearnError if the weights diverge."""
         if not self._done:
             self._epoch()
         return not self._done
 
     def parameters(self) -> ISBN:
-        """The network so far: the weights that were best if there are held-out sentences, otherwise
-        the present ones; in both cases their averages if there are any.
+        """Return the network with the best weights if there are held-out sentences, otherwise with
+        the current weights, in both cases averaged if the settings ask for it.
         """
         state = self._state() if self._best is None else self._best
         return self._start.replaced(weights=self._learned(state))
 
     @property
     def _done(self) -> bool:
-        # Without held-out sentences it falls within the last epoch, too, and that is no end.
+        # Without held-out sentences the factor also gets small, within the last epoch.
         halved = bool(self._held) and self.factor < LEAST_FACTOR
         return halved or self.n_iterations >= self.settings.max_iterations
 
     def _epoch(self) -> None:
         settings = self.settings
         n = len(self._data)
-        # A generator for each epoch, so that one taken up again draws the same.
+        # A generator for each epoch, so that resumed training draws the same numbers.
         rng = np.random.default_rng([settings.seed, self.n_iterations])
         dropout_seed = int(rng.integers(2**63))
         batches = np.array_split(rng.permutation(n), -(-n // settings.batch_size))
@@ -157,9 +160,9 @@ class ISBNTrainer(Trainer[ISBNSettings]):
     def _update(
         self, batch: NDArray[np.int64], dropout_seed: int, run: Callable[..., Iterable[Any]]
     ) -> None:
-        """One step of the optimiser, by the mean log-likelihood of some sentences."""
+        """Make a step of the optimiser for the mean log-likelihood of some sentences."""
         settings, optimizer = self.settings, self._optimizer
-        # The longest first, and dealt out in turn: each shard has about as much to do.
+        # Sentences are dealt out in order of length, so that shards have about the same size.
         dealt = batch[np.argsort(-self._lengths[batch], kind="stable")]
         shards = [dealt[i :: settings.shards] for i in range(min(settings.shards, len(batch)))]
         while len(self._gradients) < len(shards):
@@ -184,7 +187,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         self._n_updates += 1
 
     def _blocks(self) -> Iterator[tuple[tuple[int, str], slice]]:
-        """Parts of the weights, and the names under which the optimiser knows them."""
+        """Yield blocks of the weights, with their keys in the optimiser."""
         for begin in range(0, len(self._weights), _BLOCK):
             yield (begin, "weights"), slice(begin, begin + _BLOCK)
 
@@ -196,7 +199,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         sentences: NDArray[np.int64],
         gradient: NDArray[np.float64],
     ) -> float:
-        """Into `gradient`, whatever it held before. RETURNS: the log-likelihood."""
+        """Set `gradient` to the gradient of some sentences. Returns their log-likelihood."""
         gradient.fill(0)
         numbers = np.ascontiguousarray(sentences)
         dropout = self.settings.dropout
@@ -205,7 +208,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         )
 
     def _validate(self) -> None:
-        """Parse the held-out sentences; go back to the best state if they are parsed worse."""
+        """Parse the held-out sentences, and return to the best state if the score drops."""
         state = self._state()
         model = self._start.replaced(weights=self._learned(state))
         score = self._score(model, self._held)
@@ -217,34 +220,34 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         self.scores.append(score)
 
     def _score(self, model: ISBN, trees: Sequence[Tree]) -> float:
-        """F1 of labelled brackets, the root left out, from 0 to 1."""
+        """Return the F1 of labelled brackets without the root, from 0 to 1."""
         parser = DerivationParser(model, beam=VALIDATION_BEAM, threads=self.settings.threads)
         parses = parser.parse([tree.words() for tree in trees], [tree.tags() for tree in trees])
-        right = wanted = found = 0
+        right = n_gold = n_parsed = 0
         for tree, parse in zip(trees, parses, strict=True):
             gold = Counter(tree.spans()[tree.label == model.symbols.root :])
             right += (gold & Counter(parse.spans)).total()
-            wanted += gold.total()
-            found += len(parse.spans)
-        return 2 * right / max(wanted + found, 1)
+            n_gold += gold.total()
+            n_parsed += len(parse.spans)
+        return 2 * right / max(n_gold + n_parsed, 1)
 
     def _first_vectors(self) -> dict[str, NDArray[np.float32]]:
-        """Weights before the first update, and what the optimiser knows of them."""
+        """Return the initial weights and the initial state of the optimiser."""
         weights = self._start.weights
         vectors = {"weights": weights}
         if self.settings.optimizer == "adam":
             vectors |= {"mom1": np.zeros_like(weights), "mom2": np.zeros_like(weights)}
         if self.settings.averages:
-            # thinc's would begin at 0, which is still to be seen after a dozen of updates.
+            # In thinc averages begin at 0, which has an effect for a dozen updates.
             vectors["averages"] = weights
         return vectors
 
     def _set_vectors(self, vectors: dict[str, NDArray[np.float32]], n_updates: int) -> None:
-        """Go on from copies of these, with a new optimiser, which works on them in place."""
+        """Continue from copies of these vectors, which a new optimiser changes in place."""
         settings = self.settings
-        # thinc's decay is decoupled for both: after the step, weights lose learn_rate * L2 of
-        # themselves. For SGD that is the gradient of the prior, except that it is not clipped. Its
-        # own clipping would be of each block.
+        # The decay of thinc is decoupled: after the step, weights shrink by the share learn_rate *
+        # L2. For SGD that is the gradient of the prior, except that it is not clipped. The clipping
+        # of thinc would apply to each block.
         make = Adam if settings.optimizer == "adam" else SGD
         optimizer = make(
             settings.learn_rate,
@@ -263,12 +266,12 @@ class ISBNTrainer(Trainer[ISBNSettings]):
 
     # --- state --------------------------------------------------------------------------------
     def _state(self) -> dict[str, Any]:
-        """Weights and optimiser; a copy."""
+        """Return a copy of the weights and the state of the optimiser."""
         arrays = {name: vector.copy() for name, vector in self._vectors.items()}
         return {"n_updates": self._n_updates, **arrays}
 
     def _set(self, state: dict[str, Any]) -> None:
-        """Go back, or on, to a state. Raises ValueError if it is of another network."""
+        """Set a state. Raises ValueError if it is of another network."""
         self._set_vectors(state, int(state["n_updates"]))
 
     def _learned(self, state: dict[str, Any]) -> NDArray[np.float32]:
@@ -291,7 +294,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
 
     def restore(self, state: dict[str, Any]) -> None:
         best, scores = state["best"], [*map(float, state["scores"])]
-        if best is not None:  # what training may go back to
+        if best is not None:  # the state that training may return to
             for name in self._first_vectors():
                 self._checked(best[name])
             int(best["n_updates"])
@@ -307,7 +310,7 @@ class ISBNTrainer(Trainer[ISBNSettings]):
 
 @dataclass
 class _Sentences:
-    """Derivations, a digest of each, its tree where that is known, and how many trees have none."""
+    """Derivations with their digests and trees, if known; left_out: trees without derivation."""
 
     derivations: LeftCornerDerivations
     digests: list[bytes]
@@ -316,13 +319,13 @@ class _Sentences:
 
     @property
     def order(self) -> NDArray[np.int64]:
-        """The sentences as good as by chance, but the same however they were ordered."""
+        """The sentences in an arbitrary order that does not depend on the order of the data."""
         order = sorted(range(len(self.digests)), key=self.digests.__getitem__)
         return np.array(order, dtype=np.int64)
 
     @classmethod
     def of(cls, data: Data, parameters: ISBN) -> _Sentences:
-        """What a trainer is given."""
+        """Return the sentences of the data of a trainer."""
         trees: list[Tree] = []
         parts: list[LeftCornerDerivations] = []
         for part in data:
@@ -349,7 +352,7 @@ class _Sentences:
         )
 
     def n_held_out(self, share: float) -> int:
-        """How many at the front of `order` are this share; with the last of them those like it."""
+        """Return the size of this share at the front of `order`; equal sentences stay together."""
         if not share or not self.digests:
             return 0
         last = sorted(self.digests)[max(round(share * len(self.digests)), 1) - 1]
@@ -357,7 +360,7 @@ class _Sentences:
 
 
 def _digests(derivations: LeftCornerDerivations) -> list[bytes]:
-    """A digest of each derivation, the same for the same one."""
+    """Return a digest of each derivation."""
     own = derivations
     per_move, per_word = (own.moves, own.labels), (own.tags, own.items, own.signatures)
     bounds, words = own.offsets.tolist(), own.word_offsets.tolist()
@@ -372,7 +375,7 @@ def _digests(derivations: LeftCornerDerivations) -> list[bytes]:
 
 
 def trees_of(part: Any) -> Iterable[Tree]:
-    """A tree, or those of a list. Raises StructlearnError for anything else."""
+    """Return a tree, or the trees of a list. Raises StructlearnError for anything else."""
     found = [part] if isinstance(part, Tree) or not isinstance(part, Iterable) else list(part)
     for tree in found:
         if not isinstance(tree, Tree):
@@ -384,7 +387,7 @@ def trees_of(part: Any) -> Iterable[Tree]:
 def _signature_sums(
     derivations: LeftCornerDerivations, log_probs: NDArray[np.floating]
 ) -> NDArray[np.float64]:
-    """log P of the signatures of the words of each sentence, float64 (N)."""
+    """Return log P of the signatures of each sentence, float64 (N)."""
     sums = np.zeros(len(derivations.signatures) + 1)
     has = derivations.signatures >= 0
     sums[1:][has] = log_probs[derivations.tags[has], derivations.signatures[has]]

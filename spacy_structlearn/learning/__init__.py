@@ -1,5 +1,5 @@
-"""What all learners have in common: settings, training and stored models.
+"""The base classes of all learners: settings, training and stored models.
 
-A learner is three classes with one name: `XSettings` says how it learns, `XTrainer` learns, and `X`
-is what was learned. `settings`, `training` and `stored` have what they inherit.
+A learner consists of three classes: the settings `XSettings`, the trainer `XTrainer`, and the model
+`X`. Their base classes are in `settings`, `training` and `stored`.
 """

@@ -1,4 +1,4 @@
-"""Whether a value fits the annotation of a setting or of a field of a stored model."""
+"""Checks of values against the annotations of settings and of fields of stored models."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 def fits(value: Any, annotation: Any) -> bool:
     """Whether `value` is of the type `annotation`.
 
-    An int fits float, a bool fits neither int nor float, and a tuple fits Sequence and list alike.
-    NDArray[T] asks for the type of the elements, or for one below it if T is abstract. What cannot
-    be checked, such as a type variable, fits.
+    An int fits float, a bool fits neither int nor float, and a tuple fits Sequence and list.
+    NDArray[T] requires elements of the type T or a subtype. Every value fits an annotation that
+    cannot be checked, such as a type variable.
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is Any or isinstance(annotation, TypeVar):
@@ -62,15 +62,15 @@ def _fit_in_tuple(value: Sequence[Any], arguments: tuple[Any, ...]) -> bool:
 
 @cache
 def annotations(function: Any) -> dict[str, Any]:
-    """The evaluated annotations of a function or a class; those it cannot evaluate are left out."""
+    """Return the evaluated annotations of a function or class; none if they cannot be evaluated."""
     try:
         return get_type_hints(function)
-    except NameError:  # a name that is imported for type checkers alone
+    except NameError:  # a name that is only imported for type checkers
         return {}
 
 
 def fitting(function: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments, all of which fit the annotations of a function. Raises TypeError if not."""
+    """Return the arguments. Raises TypeError unless they fit the annotations of a function."""
     kinds = annotations(function)
     for name, value in arguments.items():
         if not fits(value, kinds.get(name, Any)):
@@ -79,8 +79,7 @@ def fitting(function: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def shown(annotation: Any) -> str:
-    """An annotation as a reader of the documentation sees it: "float", "list of str", "int or
-    none"."""
+    """Return an annotation for the documentation: "float", "list of str", "int or none"."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation in (None, NoneType):
         return "none"

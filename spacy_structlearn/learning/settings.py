@@ -1,17 +1,17 @@
-"""Settings of learners: each is named, given its default, bounded and explained in one place.
+"""Settings of learners: the name, type, default, bounds and help of each setting in one place.
 
-The settings of a learner are the fields of one frozen dataclass, which inherits `Settings`:
+The settings of a learner are the fields of a frozen dataclass that inherits `Settings`:
 
     @dataclass(frozen=True, kw_only=True)
     class CRFSettings(Settings):
         order: int = setting(1, choices=(1, 2), help="1, or 2 for pairs of labels as states.")
 
-All that says or asks something about settings is made of these fields: the check of values, the
-signature of the registered architecture, the configs of `init-config` and the documentation. Bounds
-as data are scikit-learn's idea (`_parameter_constraints`).
+The checks of values, the signature of the registered architecture, the configs of `init-config` and
+the documentation are derived from these fields. The bounds follow scikit-learn's
+`_parameter_constraints`.
 
-Two settings have one meaning in all learners: a penalty on the weights w is added to the loss,
-which is a sum over the training data, and it is `L1` or `L2`.
+In all learners the penalty `L1` or `L2` on the weights w is added to the loss, which is a sum over
+the training data.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .annotations import annotations, fits, shown
 S = TypeVar("S", bound="Settings")
 
 L1 = "l1 |w|_1"
-"""The penalty of a Laplace prior, which leaves few weights other than zero."""
+"""The penalty of a Laplace prior, with which most weights become 0."""
 L2 = "l2 |w|^2 / 2"
 """The penalty of a Gaussian prior; its variance is 1 / l2."""
 
@@ -54,13 +54,15 @@ def setting(
     compare: bool = True,
     default_factory: Any = MISSING,
 ) -> Any:
-    """A field of `Settings`.
+    """Return a field of `Settings`.
 
-    help: what it is, one or two sentences. ge, gt, le, lt: bounds of numbers; each of them must be
-    finite. choices: the strings, or numbers, that it can be; None and what is no string or number
-    are left to the type. identity: whether training with another value has another result; only
-    then a state of the one cannot be resumed by the other. exposed: whether it is a setting of the
-    registered architecture too. compare: whether settings with another value are other ones.
+    help: its meaning, in one or two sentences.
+    ge, gt, le, lt: bounds of numbers, which must be finite.
+    choices: the possible strings or numbers. Values of other types are checked by the annotation.
+    identity: whether the result of training depends on it. If so, training can only be resumed with
+        the same value.
+    exposed: whether the registered architecture has this setting.
+    compare: whether it takes part in comparisons of settings.
     """
     bounds = {"ge": ge, "gt": gt, "le": le, "lt": lt, "choices": tuple(choices)}
     metadata = {"help": help, "bounds": bounds, "identity": identity, "exposed": exposed}
@@ -70,52 +72,52 @@ def setting(
 
 
 def l1(default: float = 0.0) -> Any:
-    """The strength of the penalty `L1`."""
+    """Return the strength of the penalty `L1`."""
     return setting(
-        default, ge=0, help=f"Strength of the penalty {L1}, which leaves few weights other than 0."
+        default, ge=0, help=f"Strength of the penalty {L1}, with which most weights become 0."
     )
 
 
 def l2(default: Any, of: str = "weights", more: str = "", choices: Iterable[Any] = ()) -> Any:
-    """The strength of the penalty `L2`. of: what w is. more: what else is to be said of it."""
+    """Return the strength of the penalty `L2`. of: the name of w. more: further help."""
     text = f"Strength of the Gaussian prior on the {of} w, {L2}; 1 / its variance. {more}"
     return setting(default, ge=0, choices=choices, help=text.strip())
 
 
 def seed() -> Any:
-    """What random numbers begin with."""
-    return setting(0, ge=0, help="Of the random numbers.")
+    """Return the seed of the random numbers."""
+    return setting(0, ge=0, help="Seed of the random numbers.")
 
 
 def max_iterations(default: int, more: str = "", *, ge: int = 1) -> Any:
-    """The largest number of passes through the data."""
-    text = f"Training ends after at most this many passes through the data. {more}".strip()
+    """Return the maximum number of passes through the data."""
+    text = f"Maximum number of passes through the data. {more}".strip()
     return setting(default, ge=ge, help=text)
 
 
 def threads() -> Any:
-    """How many threads share the work."""
+    """Return the number of threads."""
     return setting(
-        1, ge=1, identity=False, help="Threads that share the work. They do not change the result."
+        1, ge=1, identity=False, help="Number of threads. It does not change the result."
     )
 
 
 def shards(default: int = 1) -> Any:
-    """In how many parts the data are cut."""
+    """Return the number of parts of the training data."""
     return setting(
         default,
         ge=1,
-        help="Parts into which the training data are cut, which may be on several machines. "
+        help="Number of parts of the training data, which may be on several machines. "
         "Results for different numbers differ by rounding errors.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The base of all settings. Lists that are given become tuples.
+    """The base of all settings.
 
-    `name` is that of the learner in a config, without version.
-    Raises StructlearnError SL043 for a value that a setting cannot have.
+    Lists become tuples. `name` is the name of the learner in a config, without version.
+    Raises StructlearnError if a value is invalid.
     """
 
     name: ClassVar[str] = ""
@@ -135,28 +137,28 @@ class Settings:
                 self.refuse(name, wanted)
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
-        """What settings must fulfil together: the name of one, what it must be, whether it is."""
+        """Yield further constraints: a name, what its value must be, and whether it is."""
         return ()
 
     def refuse(self, name: str, wanted: str) -> None:
-        """Raise SL043."""
+        """Raise the error for a setting with an invalid value."""
         learner = self.name or type(self).__name__
         value = getattr(self, name)
         raise StructlearnError("SL043", learner=learner, name=name, wanted=wanted, value=value)
 
     def part(self, kind: type[S], **changes: Any) -> S:
-        """The settings that these share with a class that they inherit, or that has the same."""
+        """Return the settings that a class shares with these, for example a base class."""
         shared = {f.name: getattr(self, f.name) for f in fields(kind) if hasattr(self, f.name)}
         return kind(**shared | changes)
 
     def digest(self) -> str:
-        """Equal for settings with which training has the same result."""
+        """Return a digest that is equal for settings with the same result of training."""
         text = json.dumps([type(self).__name__, _identity(self)], sort_keys=True)
         return blake2b(text.encode("utf8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def signature(kind: type[Settings]) -> Signature:
-    """The settings as keywords of a function, with types and defaults that a config can have."""
+    """Return the settings as keyword arguments, with types and defaults for a config."""
     parameters = []
     for part in fields(kind):
         if not part.metadata.get("exposed", True):
@@ -174,7 +176,7 @@ def signature(kind: type[Settings]) -> Signature:
 
 
 def plain(value: Any) -> Any:
-    """A value as a config has it: lists, not tuples."""
+    """Return a value as in a config, with lists in place of tuples."""
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):
@@ -183,7 +185,7 @@ def plain(value: Any) -> Any:
 
 
 def reference(kind: type[Settings]) -> list[tuple[str, str, str, str]]:
-    """For each setting its name, type, default and explanation."""
+    """Return the name, type, default and help of each setting."""
     rows = []
     for name, parameter in signature(kind).parameters.items():
         (part,) = (part for part in fields(kind) if part.name == name)
@@ -194,14 +196,14 @@ def reference(kind: type[Settings]) -> list[tuple[str, str, str, str]]:
 
 
 def _said(default: Any) -> str:
-    """A default as a config has it, or the name of what a config has a block for."""
+    """Return a default as in a config, or the name of a function with a block of its own."""
     if default is None or isinstance(default, (str, int, float, list, dict)):
         return repr(default)
     return getattr(default, "__name__", type(default).__name__)
 
 
 def document(kind: type[Settings]) -> str:
-    """The docstring of the class, with a line for each setting."""
+    """Return the docstring of the class, with a line for each setting."""
     lines = [cleandoc(kind.__doc__ or ""), ""]
     for name, of, default, text in reference(kind):
         row = f"{name} ({of}, default {default}): {text}"
@@ -214,8 +216,8 @@ def _annotation(kind: type, name: str) -> Any:
 
 
 def _in_config(annotation: Any) -> Any:
-    """Of what a config can have: lists where there are tuples here; for other learners anything,
-    since they are in blocks of their own, which are made Models."""
+    """Return an annotation for a config, with lists in place of tuples. The settings of other
+    learners can be anything, since they are blocks that are resolved to a Model."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return Any
@@ -229,8 +231,8 @@ def _in_config(annotation: Any) -> Any:
 
 
 def _frozen(value: Any, annotation: Any = Any) -> Any:
-    """Lists as tuples, whole numbers as floats where only these fit, so that 1 is 1.0, and strings
-    as paths where only these fit: a config has strings. Mappings are copied."""
+    """Convert lists to tuples, and integers to floats and strings to paths if the annotation asks
+    for these. Mappings are copied."""
     if isinstance(value, (list, tuple)):
         return tuple(map(_frozen, value))
     if isinstance(value, Mapping):
@@ -243,7 +245,7 @@ def _frozen(value: Any, annotation: Any = Any) -> Any:
 
 
 def _problem(value: Any, annotation: Any, metadata: Mapping[str, Any]) -> str | None:
-    """What the value of a setting must be, if it is not."""
+    """Return what the value of a setting must be, or None if it is valid."""
     bounds = metadata.get("bounds", {})
     limits = ", ".join(_limits(metadata, sentence=False))
     wanted = f"{shown(annotation)}, {limits}" if limits else shown(annotation)
@@ -266,7 +268,7 @@ def _problem(value: Any, annotation: Any, metadata: Mapping[str, Any]) -> str | 
 
 
 def _numbers(value: Any) -> list[float]:
-    """The number that a value is, or those in it."""
+    """Return all numbers in a value."""
     if isinstance(value, (tuple, list)):
         return [number for item in value for number in _numbers(item)]
     if isinstance(value, Mapping):
@@ -276,7 +278,7 @@ def _numbers(value: Any) -> list[float]:
 
 
 def _limits(metadata: Mapping[str, Any], *, sentence: bool = True) -> list[str]:
-    """The bounds of a setting in words."""
+    """Return the bounds of a setting in words."""
     bounds = metadata.get("bounds", {})
     found = []
     if bounds.get("choices"):
@@ -290,7 +292,7 @@ def _limits(metadata: Mapping[str, Any], *, sentence: bool = True) -> list[str]:
 
 
 def _identity(value: Any) -> Any:
-    """What of settings tells them apart, as JSON can have it."""
+    """Return the identity of a value of settings for JSON."""
     if isinstance(value, Settings):
         return {
             part.name: _identity(getattr(value, part.name))

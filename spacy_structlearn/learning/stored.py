@@ -1,8 +1,8 @@
-"""Stored models: bytes, equality, pickling and changed copies, made of the constructor's arguments.
+"""Stored models: bytes, equality, pickling and changed copies.
 
-A model is its constructor's arguments, each kept as the attribute of the same name. A subclass says
-what its bytes are called (`kind`) and may change how its fields are written (`to_fields`) and read
-(`from_fields`); files are those of `serialization`.
+A model is defined by the arguments of its constructor, each of which is an attribute of the same
+name. A subclass names the kind of its bytes and may change how fields are written (`to_fields`) and
+read (`from_fields`). The format is that of `serialization`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ M = TypeVar("M", bound="Stored")
 
 
 class Stored:
-    """The base of what is learned.
+    """The base class of models.
 
-    kind: what its bytes are called. version: that `to_bytes` writes. readable: the versions that
-    `from_bytes` reads. passed: codes of errors in reading that come through as they are.
+    kind: the name of its bytes.
+    version: the version that `to_bytes` writes.
+    readable: the versions that `from_bytes` reads.
+    passed: codes of errors that reading does not replace.
     """
 
     kind: ClassVar[str]
@@ -33,15 +35,15 @@ class Stored:
     passed: ClassVar[tuple[str, ...]] = ()
 
     def fields(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Return the arguments of the constructor."""
         return {name: getattr(self, name) for name in _arguments(type(self))}
 
     def replaced(self: M, **changes: Any) -> M:
-        """A model with other values of some arguments; the other ones are shared."""
+        """Return a model with other values of some arguments; the others are shared."""
         return type(self)(**self.fields() | changes)
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
-        """The version and what is written, of what `serialization.pack` can store."""
+        """Return the version and the fields for `serialization.pack`."""
         return self.version, {
             name: serialization.nested(value.to_bytes()) if isinstance(value, Stored) else value
             for name, value in self.fields().items()
@@ -49,9 +51,9 @@ class Stored:
 
     @classmethod
     def from_fields(cls: type[M], version: int, fields: dict[str, Any]) -> M:
-        """The model of what `to_fields` gave, or an earlier version of it.
+        """Return the model of the fields of `to_fields` or an earlier version.
 
-        Raises an error in `serialization.DAMAGE` for anything else.
+        Raises an error in `serialization.DAMAGE` if they are invalid.
         """
         for name, kind in annotations(cls.__init__).items():
             if name in fields and isinstance(kind, type) and issubclass(kind, Stored):
@@ -59,15 +61,12 @@ class Stored:
         return cls(**fitting(cls.__init__, fields))
 
     def to_bytes(self) -> bytes:
-        """The model as bytes, the same for equal models; see `serialization.pack`."""
+        """Return the model as bytes, which are equal for equal models."""
         return serialization.pack(self.kind, *self.to_fields())
 
     @classmethod
     def from_bytes(cls: type[M], data: bytes) -> M:
-        """The model that `to_bytes` wrote.
-
-        Raises StructlearnError SL050 to SL054 if the bytes are not those of such a model.
-        """
+        """Return the model of `to_bytes`. Raises StructlearnError if the bytes are not valid."""
         version, fields = serialization.unpack(data, cls.kind, cls.readable)
         with serialization.reading(cls.kind, *cls.passed):
             return cls.from_fields(version, fields)
@@ -84,7 +83,7 @@ class Stored:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal; arrays are if their types, shapes and elements are."""
+    """Whether two values are equal, including the types and shapes of arrays."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one.dtype == other.dtype and np.array_equal(one, other)
     if isinstance(one, (list, tuple)) and type(one) is type(other):

@@ -1,7 +1,7 @@
-"""Training: one loop for all learners, with its progress, identity, checkpoints and resumption.
+"""The training loop of all learners, with progress, checkpoints and resumption.
 
-A learner gives what it does in one step, its state, and the value of its objective; everything else
-is here. A training that goes on from its state ends, bit for bit, where it would have ended.
+A learner provides a training step, its state, and the value of its objective. Resumed training has
+the same result as uninterrupted training, bit for bit.
 """
 
 from __future__ import annotations
@@ -25,31 +25,35 @@ from .settings import Settings
 CHECKPOINT_SECONDS = 30
 KIND, _VERSION = "training", 1
 _RUN_KIND = "training_run"
-_OTHERS = {"SL052", "SL053"}  # a file of ours of another kind, or of an earlier version
+_OTHERS = {"SL052", "SL053"}  # a file of another kind or an earlier version
 
 S = TypeVar("S", bound=Settings)
 Callback = Callable[[int, str, int, float], None]
-"""Called between the parts of a step with a number, the phase, the iteration and the log-likelihood
-or, where there is none, minus the objective."""
+"""Called between the parts of a step with a number, the phase, the iteration, and the
+log-likelihood or minus the objective."""
 
 logger = logging.getLogger("spacy_structlearn")
 
 
 class Trainer(Generic[S]):
-    """Improves parameters one step at a time, and can take in more data between steps.
+    """Improves parameters one step at a time; data can be added between steps.
 
-    A subclass gives `take`, `iterate`, `parameters` and `data_digest`, and `state` and `restore` if
-    it has more to keep than `kept` names. Its constructor ends with `self.add(data)`.
+    A subclass implements `take`, `iterate`, `parameters` and `data_digest`. It also implements
+    `state` and `restore` if its state is more than the attributes in `kept`. Its constructor ends
+    with `self.add(data)`.
 
-    settings: of the learner. make_engine: makes the engine that has the shards of the data, see
-    `parallel.shards`.
-    Attributes: value, the objective at the present parameters, smaller is better; n_iterations,
-    steps so far; finished, whether nothing is left to improve; on_iteration, called between the
-    parts of a long step, where the state may be saved too.
+    settings: the settings of the learner.
+    make_engine: creates the engine with the shards of the data, see `parallel.shards`.
+
+    Attributes:
+    value: the objective at the current parameters; smaller is better.
+    n_iterations: number of steps so far.
+    finished: whether training has ended.
+    on_iteration: called between the parts of a long step, when the state may be saved.
     """
 
     kept: ClassVar[tuple[str, ...]] = ()
-    """Names of further attributes that are the state: numbers, strings, arrays, lists of these."""
+    """Names of further attributes of the state: numbers, strings, arrays, lists of these."""
 
     def __init__(self, settings: S, *, make_engine: MakeEngine = make_engine):
         self.settings = settings
@@ -66,46 +70,46 @@ class Trainer(Generic[S]):
         raise NotImplementedError
 
     def iterate(self) -> bool:
-        """One step, which sets `value` and `n_iterations`. Returns False if it was the last."""
+        """Make a step and set `value` and `n_iterations`. Returns False after the last step."""
         raise NotImplementedError
 
     def parameters(self) -> Any:
-        """What is learned so far: the family's model object, a copy."""
+        """Return a copy of the current model."""
         raise NotImplementedError
 
     def data_digest(self) -> bytes:
-        """Equal for data and first parameters with which training has the same course.
+        """Return a digest of the data and the initial parameters.
 
-        It does not depend on how far training is; it is asked for once for each `take`.
+        It does not depend on the progress of training. It is computed once for each `take`.
         """
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
-        """What `serialization.pack` can store and `restore` takes."""
+        """Return the state for `serialization.pack` and `restore`."""
         return {name: getattr(self, name) for name in self.kept}
 
     def restore(self, state: dict[str, Any]) -> bool | None:
-        """Set what `state` gave; False if it does not go with the data or the settings.
+        """Set the state. Returns False if it does not match the data or the settings.
 
-        It works on a copy of the trainer, which is thrown away if it fails. Only arrays that are
-        changed in place must not be touched before everything is checked.
-        Raises an error in `serialization.DAMAGE` for what is not such a state.
+        This is called on a copy of the trainer, which is discarded if it fails. Arrays must not be
+        changed in place before everything is checked. Raises an error in `serialization.DAMAGE` if
+        the state is invalid.
         """
         restore(self, self.kept, state)
         return None
 
     def close(self) -> None:
-        """Let go of threads and of what can be made again."""
+        """Release threads and caches."""
 
     # --- owned ------------------------------------------------------------------------------------
     def add(self, data: Any) -> None:
-        """Take in data; the next step goes on from the present parameters."""
+        """Add data; the next step continues from the current parameters."""
         self.take(data)
         self.finished = False
         self._identity = None
 
     def step(self) -> bool:
-        """One step. Returns False once nothing is left to improve."""
+        """Make a step. Returns False when training has ended."""
         if not self.finished:
             self.finished = not self.iterate()
             if self.finished:
@@ -113,12 +117,12 @@ class Trainer(Generic[S]):
         return not self.finished
 
     def report(self, number: int, phase: str, iteration: int, value: float) -> None:
-        """Tell who listens about a part of a step; see `Callback`."""
+        """Call `on_iteration` after a part of a step; see `Callback`."""
         if self.on_iteration is not None:
             self.on_iteration(number, phase, iteration, value)
 
     def identity(self) -> str:
-        """Equal for data and settings with which training has the same result."""
+        """Return a string that is equal for data and settings with the same result of training."""
         if self._identity is None:
             digest = blake2b(type(self).__name__.encode(), digest_size=16)
             digest.update(self.settings.digest().encode())
@@ -127,7 +131,7 @@ class Trainer(Generic[S]):
         return self._identity
 
     def to_bytes(self) -> bytes:
-        """The state of the training, without data and settings."""
+        """Return the state of the training, without data and settings."""
         return pack(
             KIND,
             _VERSION,
@@ -141,10 +145,9 @@ class Trainer(Generic[S]):
         )
 
     def resume(self, state: bytes) -> bool:
-        """Go on from `to_bytes`. Returns False, and changes nothing, if it is of other data or
-        settings.
+        """Continue from `to_bytes`. Returns False, and changes nothing, for other data or settings.
 
-        Raises StructlearnError SL050 to SL054 if the bytes are not such a state.
+        Raises StructlearnError if the bytes are not a valid state.
         """
         _, fields = unpack(state, KIND, {_VERSION})
         if fields.get("identity") != self.identity():
@@ -167,15 +170,17 @@ class Trainer(Generic[S]):
         settings: str | None = None,
         keep: bool = False,
     ) -> Any:
-        """Train to the end.
+        """Train to the end and return the model.
 
-        on_iteration: called after each step, and between the parts of a long one, with the number
+        on_iteration: called after each step, and between the parts of a long step, with the number
             of steps and the objective.
-        checkpoint: a file for the state, written twice a minute, gone at the end. If it is there
-            and of the same data and settings, training goes on from it; if of others, it begins
-            anew, and the log says so. settings: what tells other settings besides. keep: leave the
-            finished state in the file.
-        Returns the parameters. Raises StructlearnError SL085 for a checkpoint that is damaged.
+        checkpoint: a file for the state, written twice a minute and deleted at the end. Training
+            continues from an existing file for the same data and settings. For others it starts
+            from scratch, with a warning in the log.
+        settings: further settings that the checkpoint must match.
+        keep: keep the file with the final state.
+
+        Raises StructlearnError if the checkpoint is damaged.
         """
         if checkpoint is not None and checkpoint.exists():
             self._go_on(checkpoint, settings)
@@ -222,7 +227,7 @@ class Trainer(Generic[S]):
 
 
 class Estimator(Protocol):
-    """How parameters are learned: the `Settings` of a registered architecture."""
+    """The settings of a learner, as made by a registered architecture."""
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -230,22 +235,22 @@ class Estimator(Protocol):
         ...
 
     def empty(self) -> Any:
-        """What an untrained component holds."""
+        """Return the model of an untrained component."""
         ...
 
     def initialize(self, data: Sequence[Any], labels: Sequence[str], previous: Any = None) -> Any:
-        """Parameters to train: features are those of `data`, `previous` what was learned before."""
+        """Return initial parameters for the features of `data`. previous: an earlier model."""
         ...
 
     def trainer(
         self, parameters: Any, data: Sequence[Any], *, make_engine: MakeEngine = make_engine
     ) -> Trainer:
-        """Training from `parameters` on `data`."""
+        """Return a trainer that starts from `parameters`."""
         ...
 
 
 def array_digest(*parts: Any) -> bytes:
-    """A digest of arrays, and of whatever else by its `repr`."""
+    """Return a digest of arrays, bytes, and the `repr` of other values."""
     digest = blake2b(digest_size=16)
     for part in parts:
         if hasattr(part, "dtype"):
@@ -257,7 +262,7 @@ def array_digest(*parts: Any) -> bytes:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file beside `path`, then rename: it is never there in part."""
+    """Write a new file and rename it to `path`, so that it is never incomplete."""
     fresh = path.with_name(f"{path.name}.new")
     fresh.write_bytes(data)
     os.replace(fresh, path)

@@ -1,10 +1,10 @@
-"""L-BFGS, one iteration at a time, that can be stopped, saved, loaded and continued.
+"""L-BFGS that runs one iteration at a time and can be saved and resumed.
 
 Liu & Nocedal (1989); the two-loop recursion and the initial scaling are algorithms 7.4 and 7.5 and
 equation 7.20 of Nocedal & Wright (2006), the line search is their algorithms 3.5 and 3.6 (strong
-Wolfe conditions) with safeguarded cubic interpolation (equation 3.59). A step to where the function
-or its gradient is not finite counts as too long. All arithmetic is float64 and the whole state is
-in `to_bytes`, so that a continued run goes through the same iterates, bit for bit.
+Wolfe conditions) with safeguarded cubic interpolation (equation 3.59). A step to a point where the
+function or its gradient is not finite counts as too long. All arithmetic is float64 and `to_bytes`
+contains the whole state, so that a resumed run has the same iterates, bit for bit.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class LBFGS(Resumable):
     """State of a minimisation.
 
     x0: the starting point, float64 (n); n may be 0.
-    memory: number of correction pairs that are kept.
+    memory: number of correction pairs.
     gradient_tolerance: converged ("gradient") when max |g_i| <= tolerance * max(1, max |x_i|).
-    value_tolerance: converged ("value") when the value fell by at most tolerance * |value| an
-        iteration, on the average of the last 10 iterations; with 0, when it falls no more.
-    max_line_search: evaluations in one line search, after which the best point with sufficient
-        decrease is taken.
+    value_tolerance: converged ("value") when the mean decrease of the value over the last 10
+        iterations is at most tolerance * |value|.
+    max_line_search: maximum number of evaluations in one line search, after which the best point
+        with sufficient decrease is taken.
 
-    Attributes: x, value and gradient (at x; value is None before the first step), n_iterations,
-    n_evaluations, converged, and status: "running", "gradient", "value", or "line_search" when
-    no step along the steepest descent decreases the value, as happens at the limit of precision.
-    Raises StructlearnError SL209 for settings out of range, SL221 if x0 is not a vector.
+    Attributes: x, value and gradient at x (value is None before the first step), n_iterations,
+    n_evaluations, converged, and status: "running", "gradient", "value", or "line_search" if no
+    step along the steepest descent decreases the value, as happens at the limit of precision.
+    Raises StructlearnError if a setting is out of range or x0 is not a vector.
     """
 
     _KIND = "lbfgs"
@@ -89,35 +89,36 @@ class LBFGS(Resumable):
         self.n_iterations = 0
         self.n_evaluations = 0
         self.status = "running"
-        # Oldest first, and so are the values of the last iterations.
+        # Pairs and values of the last iterations, oldest first.
         self._pairs: list[Pair] = []
         self._values: list[float] = []
 
     @property
     def converged(self) -> bool:
-        """Whether one of the two tolerances was met."""
+        """Whether one of the two tolerances is met."""
         return self.status in ("gradient", "value")
 
     def step(self, value_and_grad: ValueAndGradient) -> bool:
-        """One iteration; true while more can be done, false once `status` says why not.
+        """Make an iteration. Returns False at the end, for the reason in `status`.
 
-        value_and_grad: from float64 (n) to the value and the gradient, float64 (n), there.
-            It must be the same function in every step.
-        Raises StructlearnError SL220 if the function is not finite where it starts.
+        value_and_grad: maps float64 (n) to the value and the gradient, float64 (n). It must be the
+            same function in every step.
+
+        Raises StructlearnError if the function is not finite at the starting point.
         """
         if self.status != "running":
             return False
         if self.value is None and not self._start(value_and_grad):
             return False
-        found = self._search(value_and_grad, self._direction())
-        if found is None and self._pairs:
-            # Old curvature may have made a direction that is none; the steepest descent always is.
+        point = self._search(value_and_grad, self._direction())
+        if point is None and self._pairs:
+            # With old curvature the direction may not descend; the steepest descent always does.
             self._pairs.clear()
-            found = self._search(value_and_grad, self._direction())
-        if found is None:
+            point = self._search(value_and_grad, self._direction())
+        if point is None:
             self.status = "line_search"
             return False
-        self._accept(found)
+        self._accept(point)
         return self.status == "running"
 
     def _is_sound(self) -> bool:
@@ -136,7 +137,7 @@ class LBFGS(Resumable):
     def _evaluate(self, value_and_grad: ValueAndGradient, x: Vector) -> tuple[float, Vector]:
         self.n_evaluations += 1
         value, gradient = value_and_grad(x)
-        # A copy, since the function may use one array again and again.
+        # A copy, since the function may reuse its array.
         gradient = np.array(gradient, dtype=np.float64)
         if gradient.shape != x.shape:
             raise StructlearnError("SL220", value=value, shape=gradient.shape, n=len(x))
@@ -144,7 +145,7 @@ class LBFGS(Resumable):
 
     @property
     def _smooth(self) -> Vector:
-        """The gradient of what has one everywhere: here, of the whole function."""
+        """The gradient of the smooth part of the function."""
         return self.gradient
 
     def _move(self, x: Vector, value: float, gradient: Vector) -> None:
@@ -154,7 +155,7 @@ class LBFGS(Resumable):
         return two_loop_recursion(self.gradient, self._pairs)
 
     def _search(self, value_and_grad: ValueAndGradient, direction: Vector) -> Point | None:
-        """A point along `direction` by the strong Wolfe conditions; None if none is lower."""
+        """Return a lower point along `direction` (strong Wolfe conditions), or None."""
         assert self.value is not None
         slope = dot(self.gradient, direction)
         if not -np.inf < slope < 0:
@@ -170,7 +171,7 @@ class LBFGS(Resumable):
         return _line_search(evaluate, start, first, self.max_line_search)
 
     def _first_step(self, direction: Vector) -> float:
-        # Without curvature the length of the gradient means nothing: move by one at most.
+        # Without curvature the norm of the gradient has no meaning: move by at most one.
         return 1.0 if self._pairs else min(1.0, 1.0 / float(np.sqrt(dot(direction, direction))))
 
     def _accept(self, point: Point) -> None:
@@ -200,7 +201,7 @@ Optimizer = TypeVar("Optimizer", bound=LBFGS)
 
 
 class Point(NamedTuple):
-    """A point on the line: how far, the value and slope there, where, and the whole gradient."""
+    """A point on the line, with its value, slope and gradient."""
 
     step: float
     value: float
@@ -210,7 +211,7 @@ class Point(NamedTuple):
 
     @property
     def is_finite(self) -> bool:
-        """Whether the line search can go on from here."""
+        """Whether value and slope are finite."""
         return bool(np.isfinite(self.value) and np.isfinite(self.slope))
 
 
@@ -225,7 +226,7 @@ def minimize(
     """Run L-BFGS to convergence or for at most `max_iterations`.
 
     callback: called with the optimizer after each iteration; a true result stops the run.
-    settings: of `LBFGS`. Returns the optimizer: `x`, `value`, `converged`, `status`.
+    settings: see `LBFGS`. Returns the optimizer.
     """
     return run(LBFGS(x0, **settings), value_and_grad, max_iterations, callback)
 
@@ -236,7 +237,7 @@ def run(
     max_iterations: int,
     callback: Callable[[Optimizer], object] | None = None,
 ) -> Optimizer:
-    """Step until nothing is left to do, as `minimize` does; returns the optimizer."""
+    """Run an optimizer like `minimize`, and return it."""
     more = True
     while more and optimizer.n_iterations < max_iterations:
         before = optimizer.n_iterations
@@ -247,7 +248,7 @@ def run(
 
 
 def two_loop_recursion(gradient: Vector, pairs: list[Pair]) -> Vector:
-    """-H g, where H approximates the inverse Hessian (Nocedal & Wright 2006, algorithm 7.4).
+    """Return -H g for the approximate inverse Hessian H (Nocedal & Wright 2006, algorithm 7.4).
 
     gradient: g, float64 (n). pairs: corrections, oldest first; with none, H is the identity.
     """
@@ -272,9 +273,9 @@ def _line_search(
 ) -> Point | None:
     """Nocedal & Wright (2006), algorithms 3.5 and 3.6 in one loop.
 
-    `low` is the best point so far with sufficient decrease. The minimum is between it and `high`,
-    once there is one; before, the step grows. Near the minimum, where the values differ by no more
-    than their rounding errors, only the slopes are asked (Hager & Zhang 2005, equation 4.1).
+    `low` is the best point so far with sufficient decrease. The minimum is between `low` and
+    `high`; while `high` is None, the step grows. Near the minimum, where values differ only by
+    rounding errors, only the slopes are used (Hager & Zhang 2005, equation 4.1).
     """
     low, high = start, None
     for _ in range(max_evaluations):
@@ -294,7 +295,7 @@ def _line_search(
                 high = low
             low = point
         step = _next_step(low, high)
-        if step == low.step:  # the interval has shrunk to nothing
+        if step == low.step:  # the interval is empty
             break
     return low if low is not start else None
 
@@ -306,13 +307,13 @@ def _next_step(low: Point, high: Point | None) -> float:
     if not high.is_finite:
         return low.step + 0.1 * width
     step = _cubic_minimum(low, high)
-    # Keep off the ends, so that the interval shrinks by a tenth at the least.
+    # Keep away from the ends, so that the interval shrinks by at least a tenth.
     nearest, farthest = sorted((low.step + 0.1 * width, high.step - 0.1 * width))
     return min(max(step, nearest), farthest)
 
 
 def _cubic_minimum(a: Point, b: Point) -> float:
-    """Minimiser of the cubic with the values and slopes of two points (equation 3.59)."""
+    """Return the minimum of the cubic through two points and their slopes (equation 3.59)."""
     width = b.step - a.step
     d1 = a.slope + b.slope - 3.0 * (a.value - b.value) / (a.step - b.step)
     square = d1 * d1 - a.slope * b.slope
@@ -327,10 +328,10 @@ def _cubic_minimum(a: Point, b: Point) -> float:
 
 
 def dot(a: Vector, b: Vector) -> float:
-    """a'b of two float64 vectors, the same for any number of threads of BLAS, unlike a @ b."""
+    """Return a'b of two float64 vectors; unlike a @ b, it does not depend on BLAS threads."""
     return float(np.einsum("i,i->", a, b))
 
 
 def norm(vector: Vector) -> float:
-    """The largest magnitude; 0 of an empty vector."""
+    """Return the largest magnitude, or 0 for an empty vector."""
     return float(np.abs(vector).max(initial=0.0))

@@ -1,11 +1,11 @@
 """OWL-QN: L-BFGS for a smooth function plus a penalty on magnitudes, with weights of exactly zero.
 
-Andrew & Gao (2007). Minimised is F(x) = f(x) + sum_i l1_i |x_i|, f smooth. In the orthant that the
-iterate is about to move in, F is smooth too, so the direction is that of L-BFGS with the steepest
-descent of F, its pseudo-gradient (their equation 4), in place of the gradient, and curvature from f
-alone; components that point the other way are dropped, and steps are projected back onto the
-orthant (their section 3.2). Coordinates with l1_i = 0 are free of both. As in `lbfgs`, a step to
-where f is not finite counts as too long, and the whole state is in `to_bytes`.
+Andrew & Gao (2007) minimise F(x) = f(x) + sum_i l1_i |x_i| with a smooth f. F is smooth in the
+orthant of the next step. The direction is that of L-BFGS with the pseudo-gradient of F (their
+equation 4) in place of the gradient, and with the curvature of f. Components that do not descend
+are set to 0, and steps are projected onto the orthant (their section 3.2). Neither is done for
+coordinates with l1_i = 0. As in `lbfgs`, a step to a point where f is not finite counts as too
+long, and `to_bytes` contains the whole state.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ from .lbfgs import (
 class OWLQN(LBFGS):
     """State of a minimisation of f(x) + sum_i l1_i |x_i|.
 
-    l1: the strength of the penalty, one number or float64 (n), each 0 or more.
-    The other settings are those of `LBFGS`, and so is the rest of the interface, with:
-    step(value_and_grad): takes f and its gradient, without the penalty.
-    value: of F, with the penalty. gradient: the pseudo-gradient of F, which is 0 at the optimum.
+    l1: the strength of the penalty, a number or float64 (n), at least 0.
+
+    The other settings and the interface are those of `LBFGS`, with these differences:
+    step(value_and_grad): the value and the gradient are those of f, without the penalty.
+    value: the value of F, with the penalty.
+    gradient: the pseudo-gradient of F, which is 0 at the optimum.
     smooth_gradient: the gradient of f.
-    Raises StructlearnError SL209 for settings out of range, SL221 if x0 is not a vector or l1
-    neither a number nor of the length of x0.
+
+    Raises StructlearnError if a setting is out of range, x0 is not a vector, or l1 is neither a
+    number nor of the length of x0.
     """
 
     _KIND = "owlqn"
@@ -64,19 +67,19 @@ class OWLQN(LBFGS):
         self.smooth_gradient = gradient
 
     def _evaluate(self, value_and_grad: ValueAndGradient, x: Vector) -> tuple[float, Vector]:
-        """F, and the gradient of f."""
+        """Return F and the gradient of f."""
         value, gradient = super()._evaluate(value_and_grad, x)
         return value + float(np.sum(self.l1 * np.abs(x))), gradient
 
     def _direction(self) -> Vector:
         direction = two_loop_recursion(self.gradient, self._pairs)
-        # What is left goes down in every coordinate: equation 6 of Andrew & Gao.
+        # The other components descend: equation 6 of Andrew & Gao.
         astray = self._penalised() & (direction * self.gradient >= 0)
         direction[astray] = 0.0
         return direction
 
     def _search(self, value_and_grad: ValueAndGradient, direction: Vector) -> Point | None:
-        """The first point, halving the step, that is low enough; None if there is none."""
+        """Return the first point that is low enough, halving the step, or None."""
         assert self.value is not None
         slope = dot(self.gradient, direction)
         if not -np.inf < slope < 0:
@@ -90,7 +93,7 @@ class OWLQN(LBFGS):
             point = Point(step, value, dot(self.gradient, x - self.x), x, gradient)
             if self._is_low_enough(point):
                 return point
-            # Infinity says nothing of how much too long the step is.
+            # An infinite value does not tell by how much the step is too long.
             step *= 0.5 if point.is_finite else 0.1
         return None
 
@@ -100,7 +103,7 @@ class OWLQN(LBFGS):
             return False
         if point.value <= self.value + SUFFICIENT_DECREASE * point.slope:
             return True
-        # Where the values differ by no more than their rounding errors, the gradient tells.
+        # If values differ only by rounding errors, the gradient decides.
         if abs(point.value - self.value) > ROUNDING * abs(self.value):
             return False
         return norm(pseudo_gradient(point.x, point.gradient, self.l1)) < norm(self.gradient)
@@ -110,10 +113,10 @@ class OWLQN(LBFGS):
 
 
 def pseudo_gradient(x: Vector, gradient: Vector, l1: float | Vector) -> Vector:
-    """The one-sided derivatives of F, of the side that goes down, 0 if neither does (equation 4).
+    """Return the one-sided derivatives of F on the descending side, or 0 (equation 4).
 
-    x: float64 (n). gradient: of f at x, float64 (n). l1: as in `OWLQN`. Its negative is the
-    direction of steepest descent; all zero, it is the condition of Karush, Kuhn and Tucker.
+    x: float64 (n). gradient: of f at x, float64 (n). l1: as in `OWLQN`. The steepest descent is the
+    negative pseudo-gradient. It is 0 under the conditions of Karush, Kuhn and Tucker.
     """
     at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
     return np.where(x != 0, gradient + l1 * np.sign(x), at_zero)

@@ -1,4 +1,4 @@
-"""Minimisers to bytes and back: what goes on from there does so bit for bit."""
+"""Saved states of minimisers, from which they continue bit for bit."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _VERSION = 1
 
 
 class Resumable:
-    """A constructor's settings and further attributes, which together are the whole state."""
+    """A minimiser whose state consists of its settings and further attributes."""
 
     _KIND: ClassVar[str]
     _SETTINGS: ClassVar[tuple[str, ...]]
     _STATE: ClassVar[tuple[str, ...]]
 
     def to_bytes(self) -> bytes:
-        """The whole state; see `serialization.pack`."""
+        """Return the whole state; see `serialization.pack`."""
         parts = {"settings": self._SETTINGS, "state": self._STATE}
         fields = {
             part: {name: getattr(self, name) for name in names} for part, names in parts.items()
@@ -29,10 +29,10 @@ class Resumable:
 
     @classmethod
     def from_bytes(cls: type[R], data: bytes, *arguments: Any) -> R:
-        """The state that `to_bytes` wrote.
+        """Return the minimiser with the state of `to_bytes`.
 
-        arguments: of the constructor, as they were; none: the point x.
-        Raises StructlearnError SL050 to SL054.
+        arguments: the same positional arguments of the constructor; none: the point x.
+        Raises StructlearnError if the bytes are not a valid state.
         """
         _, fields = unpack(data, cls._KIND, {_VERSION})
         with reading(cls._KIND):
@@ -49,5 +49,5 @@ class Resumable:
         return [part.shape for part in parts if isinstance(part, np.ndarray)]
 
     def _is_sound(self) -> bool:
-        """Whether what else was restored fits together."""
+        """Whether the restored state is consistent."""
         return True

@@ -1,4 +1,4 @@
-"""Sentences in batches, shared out to threads, and the room that each thread works in."""
+"""Batches of sentences for threads, and workspaces that threads share."""
 
 from __future__ import annotations
 
@@ -10,25 +10,17 @@ from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def cumulative(sizes: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Where parts of these sizes begin and end, int64 (n + 1)."""
-    ends = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=ends[1:])
-    return ends
-
-
 def in_batches(
     sentences: Sequence[Sized], run: Callable[[slice], T], *, words: int, threads: int
 ) -> Iterable[T]:
-    """What `run` makes of each batch of sentences, in the order of these.
+    """Return the result of `run` for each batch of sentences, in order.
 
-    words: so many are in a batch, about. threads: so many share the batches.
+    words: approximate number of words in a batch. threads: number of threads.
     """
     ends = np.cumsum([len(sentence) for sentence in sentences], dtype=np.int64)
     cuts = np.flatnonzero(np.diff(ends // words, prepend=0)) + 1
@@ -36,16 +28,16 @@ def in_batches(
     batches = [slice(*pair) for pair in pairwise(bounds)]
     if threads == 1 or len(batches) < 2:
         return map(run, batches)
-    # Each takes the next batch when it is done with one: batches differ in what they cost, and what
-    # holds the interpreter's lock in one thread goes on beside the kernel of another.
+    # A thread takes the next batch when it is done with one, since the costs of batches differ. The
+    # interpreter is busy in one thread while kernels run in others.
     with ThreadPoolExecutor(threads) as pool:
         return pool.map(run, batches)
 
 
-class Rooms(Generic[R]):
-    """Room to work in, for as many threads: what one search needed is used again by the next.
+class Workspaces(Generic[R]):
+    """A pool of workspaces, one for each thread, whose memory is reused.
 
-    make: makes one.
+    make: creates a workspace.
     """
 
     def __init__(self, make: Callable[[], R], threads: int):
@@ -54,14 +46,14 @@ class Rooms(Generic[R]):
             self._free.put(make())
 
     def __len__(self) -> int:
-        """How many are free."""
+        """Number of free workspaces."""
         return self._free.qsize()
 
     @contextmanager
     def borrowed(self) -> Iterator[R]:
-        """One of them; waits until one is free."""
-        room = self._free.get()
+        """Borrow a workspace; wait until one is free."""
+        workspace = self._free.get()
         try:
-            yield room
+            yield workspace
         finally:
-            self._free.put(room)
+            self._free.put(workspace)

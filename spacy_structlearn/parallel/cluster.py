@@ -1,15 +1,13 @@
-"""Shards that live in actors of a Ray cluster: Moritz et al. (2018), https://ray.io.
+"""Shards in actors of a Ray cluster: Moritz et al. (2018), https://ray.io.
 
-What is trained with the `make_engine` of `ray_cluster` has its shards in actors, on one machine or
-on many. An actor gets its part of the data once, makes what a shard keeps
-of it (features, forests) and keeps that. Each evaluation sends it the parameters, once for all
-actors of a machine, and what each shard gives is added up here in the order of the shards: the sum
-is that of `shards.ThreadEngine`, bit for bit.
+Training with the `make_engine` of `ray_cluster` keeps its shards in actors, on one or more
+machines. An actor gets its part of the data once, computes features and forests, and keeps them.
+Each evaluation sends the parameters, once for all actors of a machine. The parts of the sum are
+added in this process in the order of the shards, so that the result is that of
+`shards.ThreadEngine`, bit for bit.
 
-An actor that dies, be it with its machine, costs time alone. Another one makes its shards anew,
-does to them what had been done, and goes on with the evaluation that was under way. Only this
-process must not die; what it trains is saved as ever (`structlearn train` goes on from its
-checkpoints).
+If an actor or its machine dies, another actor creates its shards again, repeats the updates, and
+continues the evaluation. If this process dies, `structlearn train` continues from its checkpoints.
 """
 
 from __future__ import annotations
@@ -41,18 +39,20 @@ from .shards import (
 
 R = TypeVar("R")
 
-_AHEAD = 2  # evaluations for each actor that may be under way or wait for those before them
-_DEATHS = 3  # in a row, without a result in between, after which nobody would live
-START_S = 60.0  # how long an actor may take to begin, before others get its shards
+_AHEAD = 2  # maximum number of evaluations for each actor that run or wait for earlier ones
+_DEATHS = 3  # maximum number for each shard without a result in between
+START_S = 60.0  # seconds that an actor may take to start before others get its shards
 
 
 @contextmanager
 def ray_cluster(address: str | None = None, workers: int | None = None) -> Iterator[MakeEngine]:
-    """Gives what makes engines whose shards, if they are several, are in actors of a Ray cluster.
+    """Yield a `make_engine` that keeps several shards in actors of a Ray cluster.
 
-    address: see `connected`. workers: number of actors, each with a core of its own; None: as many
-    as there are cores. There are at most as many as shards. Raises StructlearnError SL250 without
-    Ray.
+    address: see `connected`.
+    workers: number of actors, each on its own core, at most one for each shard. None: one for each
+        core.
+
+    Raises StructlearnError if Ray is not installed.
     """
     with connected(address):
         yield partial(_make_engine, workers)
@@ -72,16 +72,16 @@ def _make_engine(
 
 @contextmanager
 def connected(address: str | None = None) -> Iterator[None]:
-    """Be connected to a Ray cluster, which is left again, or ended, unless it was already so.
+    """Connect to a Ray cluster, and disconnect at the end unless already connected.
 
-    address: None: the one that runs on this machine or that RAY_ADDRESS names, or else a new one of
-    this machine alone. Raises StructlearnError SL250 if Ray is not installed.
+    address: None: the cluster of RAY_ADDRESS or the one running on this machine, otherwise a new
+    one on this machine. Raises StructlearnError if Ray is not installed.
     """
     ray = import_ray()
     if ray.is_initialized():
         yield
         return
-    # Nothing is told to anybody of how it is used, and no server is started for a browser.
+    # No usage statistics are sent and no dashboard is started.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
@@ -92,7 +92,7 @@ def connected(address: str | None = None) -> Iterator[None]:
 
 
 def import_ray() -> Any:
-    """The module. Raises StructlearnError SL250 if it is not installed."""
+    """Return the module. Raises StructlearnError if it is not installed."""
     try:
         import ray
     except ImportError:
@@ -101,21 +101,22 @@ def import_ray() -> Any:
 
 
 class Traffic(NamedTuple):
-    """Bytes so far: sent, counted once for each machine that has actors, and received."""
+    """Number of bytes sent, counted once for each machine with actors, and received."""
 
     sent: int
     received: int
 
 
 class RayEngine:
-    """An `shards.Engine` whose shards are in actors. Ray must have been started.
+    """A `shards.Engine` with shards in actors. Ray must be running.
 
-    make, shared, parts: see `shards.make_engine`. workers: see `ray_cluster`. start_s: how many
-    seconds an actor may wait for a core; then the others have its shards.
-    Attributes: shards; deaths, of actors, so far; traffic.
-    Not to be used by two threads at a time. What a shard raises comes through: of several errors,
-    that of the first shard. Raises StructlearnError SL209 without parts or workers, SL251 if no
-    actor can begin, SL252 if they die again and again.
+    make, shared, parts: see `shards.make_engine`.
+    workers: see `ray_cluster`.
+    start_s: seconds that an actor may wait for a core before other actors get its shards.
+
+    Attributes: shards; deaths, the number of actors that died; traffic. Not thread-safe. An error
+    of a shard is raised; of several, that of the first shard. Raises StructlearnError without parts
+    or workers, if no actor can start, or if actors die again and again.
     """
 
     def __init__(
@@ -139,16 +140,16 @@ class RayEngine:
         self.traffic = Traffic(0, 0)
         self._recipe = ray.put((make, shared))
         self._parts = [ray.put(part) for part in parts]
-        self._done: list[Any] = []  # what was done to the shards: references to tasks
-        self._doing: tuple[Any, ...] = ()  # what is being done to them, one after another
-        self._n_did = 0  # the first shards, to which it was done
+        self._done: list[Any] = []  # references to the updates so far
+        self._doing: tuple[Any, ...] = ()  # the current update
+        self._n_did = 0  # number of shards with the current update
         self._states: list[Any] = [None] * len(parts)
         self.shards = [_ShardElsewhere(self, number) for number in range(len(parts))]
         wanted = workers or int(ray.cluster_resources().get("CPU", 1))
         self._actors: dict[int, Any] = {}
         self._nodes: dict[int, str] = {}
         self._numbers = itertools.count()
-        self._owners: list[int] = []  # the actor of each shard
+        self._owners: list[int] = []  # actor of each shard
         begun = self._start(max(1, min(wanted, len(parts))))
         if not begun:
             raise StructlearnError("SL251", seconds=start_s)
@@ -157,7 +158,7 @@ class RayEngine:
 
     @property
     def workers(self) -> int:
-        """How many actors there are now."""
+        """Current number of actors."""
         return len(self._actors)
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
@@ -207,7 +208,7 @@ class RayEngine:
         self.close()
 
     def one(self, number: int, task: tuple[Callable[..., R], tuple[Any, ...]]) -> R:
-        """What one shard gives: function(shard, *arguments)."""
+        """Return function(shard, *arguments) for one shard."""
         reference = self._put(task)
         return self._fetch(number, *self._ask(number, reference), reference)
 
@@ -218,7 +219,7 @@ class RayEngine:
         return self._ray.put(task)
 
     def _stream(self, task: tuple[Callable[..., R], tuple[Any, ...]]) -> Iterator[R]:
-        """What the shards give, in their order; few wait in memory at a time."""
+        """Yield the results of the shards in order, with few of them in memory at a time."""
         return self._stream_put(self._put(task))
 
     def _stream_put(self, task: Any) -> Iterator[Any]:
@@ -232,24 +233,24 @@ class RayEngine:
                     waiting.append((number, *self._ask(number, task)))
                 if not waiting:
                     return
-                found = self._fetch(*waiting[0], task)
+                result = self._fetch(*waiting[0], task)
                 waiting.popleft()
-                yield found
-                del found
+                yield result
+                del result
         finally:
-            # Nothing goes on behind the caller's back.
+            # No evaluation continues in the background.
             for number, owner, reference in waiting:
                 if owner == self._owners[number]:
                     self._ray.wait([reference])
 
     def _ask(self, number: int, task: Any) -> tuple[int, Any]:
-        """The actor that was asked, and a reference to what it will give."""
+        """Return the actor of a shard and a reference to its result."""
         owner = self._owners[number]
         return owner, self._actors[owner].run.remote(number, task)
 
     def _fetch(self, number: int, owner: int, reference: Any, task: Any) -> Any:
         while True:
-            if owner != self._owners[number]:  # the shard was made anew, without this
+            if owner != self._owners[number]:  # the shard was created again in the meantime
                 owner, reference = self._ask(number, task)
             try:
                 result, self._states[number] = self._ray.get(reference)
@@ -263,17 +264,17 @@ class RayEngine:
                 return result
 
     def _own(self, parts: Iterator[tuple[float, Arrays]]) -> Iterator[tuple[float, Arrays]]:
-        """The arrays of the first part are copied, since the sum is made in them."""
+        """Copy the arrays of the first part, since the sum is computed in them."""
         for value, arrays in itertools.islice(parts, 1):
             copies = [np.array(array) for array in arrays]
-            # A named tuple stays one.
+            # Named tuples are preserved.
             make = getattr(type(arrays), "_make", tuple)
             yield value, make(copies)
         yield from parts
 
     # --- actors -------------------------------------------------------------------------------
     def _start(self, n: int) -> list[int]:
-        """Begin so many actors. Returns the numbers of those that have a core."""
+        """Start n actors. Returns the numbers of those that got a core."""
         actors = {next(self._numbers): self._actor.remote() for _ in range(n)}
         references = {actor.node.remote(): number for number, actor in actors.items()}
         ready, _ = self._ray.wait(list(references), num_returns=n, timeout=self._start_s)
@@ -290,7 +291,7 @@ class RayEngine:
         return sorted(begun)
 
     def _make(self, numbers: Sequence[int]) -> None:
-        """Make shards in their actors, as they were."""
+        """Create shards in their actors, and repeat their updates."""
         making = []
         for number in numbers:
             owner = self._owners[number]
@@ -301,11 +302,11 @@ class RayEngine:
             try:
                 self._ray.get(reference)
             except self._failures:
-                # All of its shards are made by others.
+                # Other actors create all of its shards.
                 self._bury(owner)
 
     def _bury(self, owner: int) -> None:
-        """Make the shards of an actor that died elsewhere, unless that was done before."""
+        """Create the shards of a dead actor elsewhere, unless that was done before."""
         if owner not in self._actors:
             return
         self._ray.kill(self._actors.pop(owner))
@@ -324,7 +325,7 @@ class RayEngine:
 
 
 class _ShardElsewhere:
-    """One shard of a `RayEngine`, by itself."""
+    """One remote shard of a `RayEngine`."""
 
     def __init__(self, engine: RayEngine, number: int):
         self._engine, self._number = engine, number
@@ -340,23 +341,23 @@ class _ShardElsewhere:
         return next(self._engine._own(parts))
 
     def close(self) -> None:
-        """Nothing: the engine closes all of its shards."""
+        """Do nothing: the engine closes its shards."""
 
 
 class _Actor:
-    """Has some shards of a `RayEngine`."""
+    """An actor with some shards of a `RayEngine`."""
 
     def __init__(self) -> None:
         self._shards: dict[int, Shard] = {}
 
     def node(self) -> str:
-        """Where it is."""
+        """Return the id of its node."""
         import ray
 
         return ray.get_runtime_context().get_node_id()
 
     def make(self, number: int, recipe: Any, part: Any, state: Any, *done: Any) -> None:
-        """Make a shard, do to it what was done, and give it the state that it had."""
+        """Create a shard, repeat its updates, and set its state."""
         make, shared = recipe
         shard = make(shared, part)
         for function, arguments in done:
@@ -366,7 +367,7 @@ class _Actor:
         self._shards[number] = shard
 
     def run(self, number: int, task: Any) -> tuple[Any, Any]:
-        """What a function gives of a shard, and the shard's state."""
+        """Return the result of a function of a shard, and the state of the shard."""
         function, arguments = task
         shard = self._shards[number]
         result = function(shard, *arguments)
@@ -379,7 +380,7 @@ class _Actor:
 
 
 def size_of(value: Any) -> int:
-    """Bytes of a value as Ray sends it, with arrays beside the rest."""
+    """Return the number of bytes of a value as Ray sends it, with separate arrays."""
     from ray import cloudpickle
 
     buffers: list[pickle.PickleBuffer] = []

@@ -1,12 +1,12 @@
-"""Sums over training data that is kept in parts, and the threads that make them.
+"""Sums over shards of the training data, computed by threads.
 
-What batch training minimises or counts is a sum over sentences. A shard has some of them, with all
-that is kept of them, and gives its part of the sum; an engine has the shards, wherever they are,
-and adds their parts in the order of the shards. The result depends on how the data are cut, by
-rounding errors, but neither on who computes a part nor on which is ready first.
+The objective or the expected counts of batch training are a sum over sentences. A shard holds some
+sentences with their features and computes a part of the sum. An engine holds the shards and adds
+the parts in the order of the shards. The division into shards changes the result by rounding
+errors; the number of threads and their timing do not change it.
 
-`make_engine` keeps shards in this process. Training takes it, or something like it, as an argument:
-`cluster.ray_cluster` gives one that keeps them on the machines of a cluster.
+`make_engine` keeps shards in this process. It is an argument of training: `cluster.ray_cluster`
+returns a function that keeps them on the machines of a cluster instead.
 """
 
 from __future__ import annotations
@@ -28,71 +28,70 @@ T = TypeVar("T")
 R = TypeVar("R")
 Arrays = tuple[NDArray[Any], ...]
 
-_AHEAD = 2  # shards for each thread whose results may wait for those before them
+_AHEAD = 2  # maximum number of results for each thread that wait for earlier ones
 
 
 class Shard(Protocol):
-    """Some of the training data, with all that is kept of them: features, forests, scores.
+    """Part of the training data, with everything computed from it: features, forests, scores.
 
-    A shard of what is minimised needs no `expected_counts`, one of what is counted no
-    `value_and_grad`. The arrays that it returns are given away: the engine adds to them in place.
-    Only one of its methods is called at a time, but not always by the same thread.
+    A shard needs only one of `expected_counts` and `value_and_grad`. The engine adds to the arrays
+    that it returns, in place. Only one method is called at a time, but by different threads.
 
-    One that may be lost with its machine can be made anew: from its part of the data, and by doing
-    again what `Engine.update` did to it. If evaluations change it too, it has an attribute `state`,
-    plain data, which can be set.
+    A shard that is lost with its machine is created again from its part of the data, and by
+    repeating the calls of `Engine.update`. If evaluations change a shard, it has a settable
+    attribute `state`, plain data.
     """
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """Its part of the objective at x, float64 (n), and of the gradient there, float64 (n)."""
+        """Return its part of the objective at x, float64 (n), and of the gradient, float64 (n)."""
         ...
 
     def expected_counts(self, parameters: Any) -> tuple[float, Arrays]:
-        """Its part of the log-likelihood, in nats, and of the expected counts, under `parameters`.
+        """Return its part of the log-likelihood, in nats, and of the expected counts.
 
-        The arrays have the same shapes and types in all shards; a named tuple stays one.
+        The arrays have the same shapes and types in all shards. Named tuples are preserved.
         """
         ...
 
     def close(self) -> None:
-        """Let go of threads and other resources; may be called twice."""
+        """Release threads and other resources; may be called twice."""
         ...
 
 
 class Engine(Protocol):
-    """What training may ask for of all shards together: a sum, in the order of the shards."""
+    """All shards of the training data, and sums over them in the order of the shards."""
 
     shards: Sequence[Any]
-    """One by one; elsewhere they have the methods of `Shard` alone."""
+    """The shards, or remote objects with the methods of `Shard`."""
 
     def map(self, function: Callable[..., R], *arguments: Any) -> list[R]:
-        """function(shard, *arguments) of each shard, which it does not change, in order."""
+        """Return function(shard, *arguments) for each shard; it must not change the shard."""
         ...
 
     def update(self, function: Callable[..., R], *arguments: Any) -> list[R]:
-        """The same of a function that changes the shards. Any other shard it leaves alone."""
+        """Like `map`, for a function that changes the shard."""
         ...
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """The objective at x, float64 (n), and its gradient, float64 (n), the caller's own."""
+        """Return the objective at x, float64 (n), and its gradient, a new float64 (n)."""
         ...
 
     def expected_counts(self, parameters: Any) -> tuple[float, Arrays]:
-        """The log-likelihood, in nats, and the expected counts, under `parameters`."""
+        """Return the log-likelihood, in nats, and the expected counts."""
         ...
 
     def close(self) -> None:
-        """Let go of the shards and what they hold; may be called twice."""
+        """Close the shards; may be called twice."""
         ...
 
 
 class ThreadEngine:
-    """An engine whose shards are in the memory of this process.
+    """An engine with shards in the memory of this process.
 
-    shards: one or more. threads: so many shards are at work at a time; the results are the same,
-    bit for bit. Not to be used by two threads at a time. What a shard raises comes through: of
-    several errors, that of the first shard. As a context manager it is closed at the end.
-    Raises StructlearnError SL209 without shards or threads.
+    shards: at least one. threads: number of threads, which does not change the results.
+
+    Not thread-safe. An error of a shard is raised; of several, that of the first shard. As a
+    context manager it is closed at the end. Raises StructlearnError without shards or threads.
     """
 
     def __init__(self, shards: Sequence[Shard], threads: int = 1):
@@ -119,7 +118,7 @@ class ThreadEngine:
     update = map
 
     def close(self) -> None:
-        """Close all shards, even if one of them fails, let go of them, and end the threads."""
+        """Close all shards, even if one of them fails, and end the threads."""
         self._pool.close()
         errors = []
         shards, self.shards = self.shards, ()
@@ -139,10 +138,9 @@ class ThreadEngine:
 
 
 class Pool:
-    """Work shared by so many threads, or done by the caller if it is one.
+    """A pool of threads; with one thread, the caller does the work.
 
-    threads: 1 or more. A pool that is copied or sent to another process has new threads there.
-    Raises StructlearnError SL209 without threads.
+    A pool that is copied or pickled has new threads. Raises StructlearnError without threads.
     """
 
     def __init__(self, threads: int = 1):
@@ -155,15 +153,15 @@ class Pool:
         return type(self), (self.threads,)
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """The results, in order."""
+        """Return the results, in order."""
         if self._executor is None:
             return [function(item) for item in items]
         return list(self._executor.map(function, items))
 
     def stream(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """The results, in order, few of which are in memory at a time.
+        """Yield the results, in order, with few of them in memory at a time.
 
-        Nothing is under way any more when it ends, be it with an error.
+        No thread is busy after the end, even after an error.
         """
         if self._executor is None:
             yield from map(function, items)
@@ -188,14 +186,14 @@ class Pool:
                     future.exception()
 
     def close(self) -> None:
-        """End the threads. What is left to do is done by the caller from then on."""
+        """End the threads. Later work is done by the caller."""
         if self._executor is not None:
             self._executor.shutdown()
             self._executor = None
 
 
 class MakeEngine(Protocol):
-    """What makes an engine of the shards make(shared, part); see `make_engine`, which is one."""
+    """A function that creates an engine, such as `make_engine`."""
 
     def __call__(
         self,
@@ -204,17 +202,17 @@ class MakeEngine(Protocol):
         parts: Sequence[Any],
         threads: int = 1,
     ) -> Engine:
-        """An engine of one or more parts."""
+        """Return an engine of one or more parts."""
         ...
 
 
 def make_engine(
     make: Callable[[Any, Any], Shard], shared: Any, parts: Sequence[Any], threads: int = 1
 ) -> Engine:
-    """An engine of the shards make(shared, part), of one or more parts.
+    """Return an engine of the shards make(shared, part), for one or more parts.
 
-    make: a function of a module, and shared and parts data that can be sent to other processes and
-    that it does not write to. threads: for shards in this process, see `ThreadEngine`.
+    make: a function of a module. shared, parts: picklable data that is not changed. threads: see
+    `ThreadEngine`.
     """
     pool = Pool(threads)
     try:
@@ -225,18 +223,18 @@ def make_engine(
 
 
 def value_and_grad(shard: Shard, x: Vector) -> tuple[float, tuple[Vector]]:
-    """What a shard gives to the sum of `Engine.value_and_grad`."""
+    """Return the part of a shard in `Engine.value_and_grad`."""
     value, gradient = shard.value_and_grad(x)
     return value, (gradient,)
 
 
 def expected_counts(shard: Shard, parameters: Any) -> tuple[float, Arrays]:
-    """What a shard gives to the sum of `Engine.expected_counts`."""
+    """Return the part of a shard in `Engine.expected_counts`."""
     return shard.expected_counts(parameters)
 
 
 def total(parts: Iterator[tuple[float, Arrays]]) -> tuple[float, Arrays]:
-    """The sum of one or more parts, in the arrays of the first one."""
+    """Return the sum of one or more parts, in the arrays of the first one."""
     value, totals = next(parts)
     for further, arrays in parts:
         value += further

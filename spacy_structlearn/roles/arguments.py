@@ -1,23 +1,22 @@
-"""From probabilities of nodes to the arguments of a predicate: the best set of nodes that do not
+"""The arguments of a predicate by the probabilities of nodes: the best set of nodes that do not
 overlap (Toutanova, Haghighi & Manning 2005, "Joint learning improves semantic role labeling",
-section 4), and the labels of what refers to an argument or continues it.
+section 4), and the labels of references and continuations.
 
-Bottom-up over the tree, with none(t) and best(t) the best log probability of the nodes under t
-and t itself without and with arguments among them,
+With none(t) and best(t), the best log probabilities of the subtree t without and with arguments,
 
     none(t) = log P(NONE | t) + sum of none(children)
     best(t) = max( log P(NONE | t) + sum of best(children),
                    max_l log P(l | t) + sum of none(children) ),
 
-and log P(NONE) = 0 for nodes that are no candidates. So each candidate that is no argument adds its
-log P(NONE), wherever it is, and the best set is the one with the greatest sum of gains
+and log P(NONE) = 0 for nodes that are not candidates. Each candidate that is not an argument adds
+its log P(NONE), so the best set is the one with the greatest sum of gains
 
     gain(t, l) = log P(l | t) - log P(NONE | t).
 
-Sets of nodes that do not overlap are sets of spans that do not overlap, so the maximum is found
-from left to right over the tokens, best(j) = max( best(j - 1), max over t = [i, j) of best(i) +
-gain(t) ). That takes as little time as the recursion over the tree, and, unlike it, has room for
-what has been used already: with a bit for each label, no label is taken twice.
+Nodes that do not overlap are spans that do not overlap, so the maximum is computed from left to
+right over the tokens, best(j) = max( best(j - 1), max over t = [i, j) of best(i) + gain(t) ). This
+is as fast as the recursion over the tree and can also keep track of labels, with a bit for each, so
+that no label is used twice.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ from ..errors import StructlearnError
 from .phrases import RoleTree
 from .propositions import CONTINUATION, REFERENCE
 
-# Stands for the logarithm of 0, so that differences are numbers.
+# Replaces the logarithm of 0, so that differences are numbers.
 _IMPOSSIBLE = -1e9
-# A candidate's possible roles: (gain, label, bit); bit 0 for a label that may be taken again.
+# Possible roles of a candidate: (gain, label, bit); bit 0 for a label without limit.
 Options: TypeAlias = list[tuple[float, int, int]]
 
 
@@ -52,18 +51,18 @@ def decode(
     once: Collection[int] = (),
     exempt: Collection[int] = (),
 ) -> list[tuple[int, int]]:
-    """The best arguments of a predicate that do not overlap.
+    """Return the best arguments of a predicate that do not overlap.
 
-    predicate: a token; nodes that hold it are no arguments. candidates: nodes, different ones.
-    none: log P(NONE | t), (n_candidates). roles: log P(l | t), that is log P(ARG | t) + log P(l |
-    ARG, t), (n_candidates, n_labels). once: labels, by number, that at most one candidate gets.
-    exempt: places among the candidates that this does not concern, such as relative pronouns.
-    Returns (place among the candidates, label) from left to right. The result is exact, and where
-    several sets are equally good always the same one. Raises SL133 for arrays of other shapes or
-    with values that are not numbers.
+    predicate: a token. Nodes that contain it are not arguments.
+    candidates: different nodes.
+    none: (n_candidates), log P(NONE | t).
+    roles: (n_candidates, n_labels), log P(l | t) = log P(ARG | t) + log P(l | ARG, t).
+    once: labels, by number, that at most one candidate gets.
+    exempt: indices of candidates without this limit, such as relative pronouns.
 
-    Time is linear in candidates, sorting aside, and with `once` doubles for each label that would
-    otherwise be taken twice.
+    The result, (index of the candidate, label) from left to right, is exact and deterministic. Time
+    is linear in the number of candidates, after sorting, and doubles for each label that has to be
+    limited. Raises StructlearnError if an array has another shape or contains NaN.
     """
     gains = _gains(nodes, predicate, candidates, none, roles).tolist()
     spans = [nodes.span(node) for node in candidates]
@@ -76,15 +75,15 @@ def decode(
         twice = [label for label, number in taken.items() if number > 1]
         if not twice:
             return chosen
-        # With too few limits the result can only be too good: as soon as it keeps to all of them
-        # it is the best that does. A label that is limited is never taken twice.
+        # A result with too few limits can only be too good. As soon as it satisfies all of them it
+        # is optimal. A limited label is never used twice.
         limited += sorted(twice)
 
 
 def _gains(
     nodes: RoleTree, predicate: int, candidates: Sequence[int], none: ArrayLike, roles: ArrayLike
 ) -> NDArray[np.float64]:
-    """gain(t, l), -inf where t holds the predicate, (n_candidates, n_labels)."""
+    """Return gain(t, l), (n_candidates, n_labels), -inf if t contains the predicate."""
     none = np.asarray(none, dtype=np.float64)
     roles = np.asarray(roles, dtype=np.float64)
     n = len(candidates)
@@ -92,7 +91,7 @@ def _gains(
         problem = f"arrays of the shapes {none.shape} and {roles.shape}"
         raise StructlearnError("SL133", n=n, problem=problem)
     gains = np.maximum(roles, 2 * _IMPOSSIBLE) - np.maximum(none, _IMPOSSIBLE)[:, None]
-    # Of no labels there are no gains, and `none` may hold anything.
+    # Without labels there are no gains to check.
     if np.isnan(gains if gains.size else none).any():
         raise StructlearnError("SL133", n=n, problem="values that are not numbers")
     for place, node in enumerate(candidates):
@@ -104,7 +103,7 @@ def _gains(
 def _options(
     gains: Sequence[Sequence[float]], limited: Sequence[int], exempt: Collection[int]
 ) -> list[Options]:
-    """What each candidate may be: its best label, and each limited one, as far as they gain."""
+    """Return the best label and all limited labels of each candidate with a positive gain."""
     bits = {label: 1 << place for place, label in enumerate(limited)}
     options: list[Options] = []
     for place, row in enumerate(gains):
@@ -124,15 +123,15 @@ def _options(
 def _best(
     spans: Sequence[tuple[int, int]], options: Sequence[Options], n_masks: int
 ) -> list[tuple[int, int]]:
-    """The spans and labels with the greatest sum of gains. A mask has the bits of what is taken."""
+    """Return the spans and labels with the greatest sum of gains. Masks are sets of labels."""
     ending: defaultdict[int, list[int]] = defaultdict(list)
     for place, (_, end) in enumerate(spans):
         if options[place]:
             ending[end].append(place)
-    # Where nothing ends, the best is what it was before: 0, and each token after which spans end.
+    # Only 0 and the tokens after which spans end are considered.
     marks = [0, *sorted(ending)]
     best = [[0.0, *[-inf] * (n_masks - 1)]]
-    # For each mark and mask the span that ends there, its label, and the mask before it.
+    # For each mark and mask, the span that ends there, its label, and the mask before it.
     back: list[list[tuple[int, int, int] | None]] = [[None] * n_masks]
     for mark in marks[1:]:
         values, steps = list(best[-1]), [None] * n_masks
@@ -159,18 +158,18 @@ def _best(
 
 
 def _mark(marks: Sequence[int], position: int) -> int:
-    """The place of the last mark that is not behind a position."""
+    """Return the index of the last mark up to a position."""
     return bisect_right(marks, position) - 1
 
 
 def marginals(
     nodes: RoleTree, predicate: int, candidates: Sequence[int], none: ArrayLike, roles: ArrayLike
 ) -> NDArray[np.float64]:
-    """The probability of each role of each candidate, given that arguments do not overlap.
+    """Return the probability of each role of each candidate, given that arguments do not overlap.
 
-    The arguments are as for `decode`. The probability of a set of arguments is in proportion to the
-    product of P(l | t) over them and P(NONE | t) over all other candidates; this is the sum over
-    all sets in which t has the role l. Returns (n_candidates, n_labels). Raises SL133 as `decode`.
+    The arguments and errors are those of `decode`. The probability of a set of arguments is
+    proportional to the product of P(l | t) over them and P(NONE | t) over all other candidates. The
+    result, (n_candidates, n_labels), is the sum over all sets in which t has the role l.
     """
     gains = _gains(nodes, predicate, candidates, none, roles)
     if not gains.size:
@@ -178,7 +177,7 @@ def marginals(
     starts = [nodes.starts[node] for node in candidates]
     ends = [nodes.ends[node] for node in candidates]
     positions = sorted({*starts, *ends})
-    # By the first token, and by the token after the last: where each goes on, and its weight.
+    # Spans by their start and by their end, with the other boundary and the weight.
     starting: dict[int, list[tuple[int, float]]] = {position: [] for position in positions}
     ending: dict[int, list[tuple[int, float]]] = {position: [] for position in positions}
     weights = gains[:, 0] if gains.shape[1] == 1 else np.logaddexp.reduce(gains, axis=1)
@@ -203,17 +202,17 @@ def marginals(
 
 
 def _log_sum(x: float, y: float) -> float:
-    """log(exp(x) + exp(y)); of two numbers NumPy's logaddexp takes many times longer."""
+    """Return log(exp(x) + exp(y)), faster than NumPy's logaddexp for two numbers."""
     return x + log1p(exp(y - x)) if x > y else y + log1p(exp(x - y))
 
 
 def log_probabilities(
     arguments: ArrayLike, brackets: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """log P(ARG | t) and log P(NONE | t), float64 (n_candidates), in a tree that may be wrong.
+    """Return log P(ARG | t) and log P(NONE | t), float64 (n_candidates), in a predicted tree.
 
-    arguments: P(ARG | t), if t is a constituent, and brackets: the probability that it is one, each
-    (n_candidates). What is no constituent is no argument, so P(ARG) is the product.
+    arguments: (n_candidates), P(ARG | t) if t is a constituent.
+    brackets: (n_candidates), the probability that t is a constituent.
     """
     product = np.asarray(arguments, dtype=np.float64) * np.asarray(brackets, dtype=np.float64)
     with np.errstate(divide="ignore"):
@@ -229,11 +228,11 @@ def role_probabilities(
     rows: NDArray[np.intp],
     roles: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The probability of each role of some candidates, given that arguments do not overlap.
+    """Return the probability of each role of some candidates, (m, n_labels); see `marginals`.
 
-    arguments: log P(ARG | t), (n_candidates); none as for `marginals`. rows: the places of those
-    that are asked about, (m), and roles: log P(l | ARG, t) of these, (m, n_labels). Which role
-    another candidate has makes no difference. Returns (m, n_labels). Raises SL133 as `decode`.
+    none, arguments: (n_candidates), log P(NONE | t) and log P(ARG | t).
+    rows: (m), the indices of these candidates.
+    roles: (m, n_labels), their log P(l | ARG, t).
     """
     whole = marginals(nodes, predicate, candidates, none, arguments[:, None])[rows, 0]
     return whole[:, None] * np.exp(roles)
@@ -241,17 +240,15 @@ def role_probabilities(
 
 # --- references and continuations -----------------------------------------------------------------
 def is_relative(nodes: RoleTree, node: int) -> bool:
-    """Whether this is a relative or interrogative phrase or word."""
+    """Whether a node is a relative or interrogative phrase or word."""
     return nodes.labels[node] in nodes.classes.relative
 
 
 def mark_pieces(nodes: RoleTree, arguments: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The arguments of one predicate, (label, node), with R- and C- where they belong, in the order
-    of the text.
+    """Add R- and C- to the arguments of one predicate, (label, node), and sort them.
 
-    A relative phrase gets R- where an argument before it has the same label: its antecedent. Any
-    other argument with a core role gets C- where an argument before it has the same label: it is
-    another piece. Labels that have R- or C- already stay as they are.
+    A relative phrase gets R- if an earlier argument, its antecedent, has the same label. Any other
+    argument with a core role gets C- if an earlier argument has the same label.
     """
     ordered = sorted(arguments, key=itemgetter(1))  # in pre-order, hence in the order of the text
     seen: set[str] = set()

@@ -1,9 +1,9 @@
-"""The questions about a phrase and a predicate from which its role is told: the seven features of
-Gildea & Jurafsky (2002), which Toutanova (2006, Table 2) uses, and the additional ones of Xue &
-Palmer (2004), Pradhan et al. (2005) and Surdeanu et al. (2003).
+"""Features of phrases and predicates that tell the role of a phrase: the seven of Gildea &
+Jurafsky (2002), which Toutanova (2006, Table 2) uses, and the additional ones of Xue & Palmer
+(2004), Pradhan et al. (2005) and Surdeanu et al. (2003).
 
-They are columns of strings or None, one row for each node; `predicate_features` has a row for each
-predicate.
+Each feature is a column of strings or None. `features` has a row for each node, and
+`predicate_features` has a row for each predicate.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ PREDICATE_FEATURES = (
     *("word", "lemma", "predicate_tag", "previous", "previous_tag", "next", "next_tag"),
     *("above", "subcat", "voice", "particle", "before", "after", "after_phrase", "preposition"),
 )
-"""What is asked about a predicate alone: whether it is one, and in which sense."""
+"""Features of a predicate alone, for its identification and its sense."""
 ROLESET = "roleset"
-"""One more feature, where the sense of the predicate is known; not among `FEATURES`."""
+"""The sense of the predicate, for trees where it is known; not among `FEATURES`."""
 
 Column = list[str | None]
 Sites = Sequence[tuple[int, Sequence[int]]]
@@ -44,33 +44,46 @@ def features(
     lemmatize: Lemmatizer | None = lemma,
     rolesets: Sequence[str | None] | None = None,
 ) -> dict[str, Column]:
-    """What is asked about nodes and predicates of one tree: for each name a column, with a row for
-    each node of the first site, then for those of the second, and so on.
+    """Return the features of nodes and predicates of one tree: a column for each name.
 
-    sites: (predicate, nodes): a token, and numbers of nodes such as `candidates`. names: some of
-    `FEATURES`, and `ROLESET`. lemmatize: gives the base form of a word with a tag; None: words in
-    lower case. rolesets: the sense of each site's predicate, None where it is not known. What is
-    said of a node does not depend on which other nodes are asked about. Raises SL131 for a
-    predicate that is no token, SL132 for a name that is none.
+    sites: (predicate, nodes) pairs: a token, and numbers of nodes such as `candidates`.
+    names: some of `FEATURES`, and `ROLESET`.
+    lemmatize: returns the base form of a word with a tag. None: words in lower case.
+    rolesets: the sense of the predicate of each site, or None.
 
-    The seven of Gildea & Jurafsky (2002):
-    path: labels from the node up to the lowest common ancestor and down to the predicate, verb tags
-        as one: "NP↑S↓VP↓VB". subcat: the rule that expands the predicate's parent, "VP->VBD-PP".
-    voice: "active" or "passive"; passive is a participle with a form of be or get before a form of
-        have on the way up through its verb phrases, or with neither.
-    head: the head word. position: "before" or "after" the predicate. phrase: the label of the node.
+    The columns have a row for each node of the first site, then for each node of the second, and so
+    on. The features of a node do not depend on the other nodes. Raises StructlearnError if a
+    predicate is not a token or a name is unknown.
+
+    Gildea & Jurafsky (2002):
+    path: labels from the node up to the lowest common ancestor and down to the predicate, with one
+        tag for all verbs: "NP↑S↓VP↓VB".
+    subcat: the rule that expands the parent of the predicate, "VP->VBD-PP".
+    voice: "active" or "passive". Passive is a participle for which a form of be or get is found
+        before a form of have on the way up through its verb phrases, or neither is found.
+    head: the head word.
+    position: "before" or "after" the predicate.
+    phrase: the label of the node.
     lemma: the base form of the predicate.
 
-    Of the node: first_word, first_tag, last_word, last_tag; head_tag; content, content_tag: the
-    word that carries the content, in a prepositional phrase the noun, in a clause the main verb
-    (Surdeanu et al. 2003); left, left_head, right, right_head: label and head word of its sisters;
-    parent, parent_head; governor: the nearest clause or verb phrase above (Gildea & Jurafsky 2002).
-    Of both: partial_path: the path up to the lowest common ancestor; path_length: arrows in the
-    path; distance: tokens in between, in ranges; frame: the noun phrases among the candidates
-    around the predicate with the node in its place, "np_v_[NP]_np" (Xue & Palmer 2004). Of the
-    predicate: predicate_tag; particle: its particle in lower case.
+    Of the node:
+    first_word, first_tag, last_word, last_tag, head_tag.
+    content, content_tag: the word that carries the content: the noun of a prepositional phrase, the
+        main verb of a clause (Surdeanu et al. 2003).
+    left, left_head, right, right_head: labels and head words of the sisters.
+    parent, parent_head.
+    governor: the nearest clause or verb phrase above (Gildea & Jurafsky 2002).
+
+    Of node and predicate:
+    partial_path: the path up to the lowest common ancestor.
+    path_length: the number of arrows in the path.
+    distance: the number of tokens in between, in ranges.
+    frame: the noun phrases among the candidates around the predicate, with the node in its place,
+        "np_v_[NP]_np" (Xue & Palmer 2004).
+
+    Of the predicate: predicate_tag; particle, in lower case.
     """
-    base = lemmatize or lower
+    of_predicates = _of_predicates(lemmatize)
     flat = [node for _, below in sites for node in below]
     columns: dict[str, Column] = {}
     for name in names:
@@ -83,25 +96,20 @@ def features(
             for predicate, below in sites:
                 nodes.predicate(predicate)
                 column.extend(_OF_PAIRS[name](nodes, predicate, below))
-        elif name in _OF_PREDICATES:
+        elif name in of_predicates:
             for predicate, below in sites:
-                value = _OF_PREDICATES[name](nodes, nodes.predicate(predicate))
-                column.extend([value] * len(below))
-        elif name == "lemma":
-            for predicate, below in sites:
-                leaf = nodes.predicate(predicate)
-                value = base(nodes.words[leaf] or "", nodes.labels[leaf])
+                value = of_predicates[name](nodes, nodes.predicate(predicate))
                 column.extend([value] * len(below))
         elif name == ROLESET:
-            known = rolesets if rolesets is not None else [None] * len(sites)
-            for value, (_, below) in zip(known, sites, strict=True):
+            senses = rolesets if rolesets is not None else [None] * len(sites)
+            for value, (_, below) in zip(senses, sites, strict=True):
                 column.extend([value] * len(below))
         else:
             raise StructlearnError("SL132", name=name, known=", ".join((*FEATURES, ROLESET)))
     return columns
 
 
-# Of nodes: a column over all nodes of the tree, made once.
+# Features of nodes: a column over all nodes of the tree, computed once.
 def _of_nodes(nodes: RoleTree, name: str) -> Column:
     values = nodes.columns.get(name)
     if values is None:
@@ -110,50 +118,16 @@ def _of_nodes(nodes: RoleTree, name: str) -> Column:
 
 
 def _tokens(nodes: RoleTree, values: Sequence[str | None], tokens: Iterable[int]) -> Column:
-    """The values of the nodes that tokens are."""
+    """Return the values of the leaves of these tokens."""
     of_tokens = [values[leaf] for leaf in nodes.leaves]
     return [of_tokens[token] for token in tokens]
 
 
-def _phrase(nodes: RoleTree) -> Column:
-    return list(nodes.labels)
-
-
-def _head(nodes: RoleTree) -> Column:
-    return _tokens(nodes, nodes.words, nodes.heads)
-
-
-def _head_tag(nodes: RoleTree) -> Column:
-    return _tokens(nodes, nodes.labels, nodes.heads)
-
-
-def _first_word(nodes: RoleTree) -> Column:
-    return _tokens(nodes, nodes.words, nodes.starts)
-
-
-def _first_tag(nodes: RoleTree) -> Column:
-    return _tokens(nodes, nodes.labels, nodes.starts)
-
-
-def _last_word(nodes: RoleTree) -> Column:
-    return _tokens(nodes, nodes.words, (end - 1 for end in nodes.ends))
-
-
-def _last_tag(nodes: RoleTree) -> Column:
-    return _tokens(nodes, nodes.labels, (end - 1 for end in nodes.ends))
-
-
-def _content(nodes: RoleTree) -> Column:
-    return _tokens(nodes, nodes.words, _content_tokens(nodes))
-
-
-def _content_tag(nodes: RoleTree) -> Column:
-    return _tokens(nodes, nodes.labels, _content_tokens(nodes))
-
-
 def _content_tokens(nodes: RoleTree) -> list[int]:
-    """The token with the content of each node: of a phrase with a preposition or subordinator that
-    of its last phrase, of a clause or verb phrase that of the verb phrase in it, else the head.
+    """Return the token that carries the content of each node.
+
+    It is that of the last phrase in a prepositional or subordinate phrase, that of the verb phrase
+    in a clause or verb phrase, and the head otherwise.
     """
     tokens = list(nodes.heads)
     verbal = nodes.classes.clauses | nodes.classes.verb_phrases
@@ -171,42 +145,17 @@ def _content_tokens(nodes: RoleTree) -> list[int]:
     return tokens
 
 
-def _beside(nodes: RoleTree, values: Sequence[str | None], step: int) -> Column:
-    """The values of the sisters to the left (step -1) or right (1)."""
+def _of_sisters(nodes: RoleTree, values: Sequence[str | None], step: int) -> Column:
+    """Return the values of the sisters to the left (step -1) or right (1)."""
     column: Column = [None] * len(nodes)
     for below in nodes.children:
-        if len(below) > 1:
-            for left, right in pairwise(below):
-                if step < 0:
-                    column[right] = values[left]
-                else:
-                    column[left] = values[right]
+        for sister, node in pairwise(below[::-step]):
+            column[node] = values[sister]
     return column
 
 
-def _left(nodes: RoleTree) -> Column:
-    return _beside(nodes, nodes.labels, -1)
-
-
-def _left_head(nodes: RoleTree) -> Column:
-    return _beside(nodes, _of_nodes(nodes, "head"), -1)
-
-
-def _right(nodes: RoleTree) -> Column:
-    return _beside(nodes, nodes.labels, 1)
-
-
-def _right_head(nodes: RoleTree) -> Column:
-    return _beside(nodes, _of_nodes(nodes, "head"), 1)
-
-
-def _parent(nodes: RoleTree) -> Column:
-    return [None if parent < 0 else nodes.labels[parent] for parent in nodes.parents]
-
-
-def _parent_head(nodes: RoleTree) -> Column:
-    heads = _of_nodes(nodes, "head")
-    return [None if parent < 0 else heads[parent] for parent in nodes.parents]
+def _of_parents(nodes: RoleTree, values: Sequence[str | None]) -> Column:
+    return [None if parent < 0 else values[parent] for parent in nodes.parents]
 
 
 def _governor(nodes: RoleTree) -> Column:
@@ -218,26 +167,26 @@ def _governor(nodes: RoleTree) -> Column:
 
 
 _OF_NODES: Mapping[str, Callable[[RoleTree], Column]] = {
-    "phrase": _phrase,
-    "head": _head,
-    "head_tag": _head_tag,
-    "first_word": _first_word,
-    "first_tag": _first_tag,
-    "last_word": _last_word,
-    "last_tag": _last_tag,
-    "content": _content,
-    "content_tag": _content_tag,
-    "left": _left,
-    "left_head": _left_head,
-    "right": _right,
-    "right_head": _right_head,
-    "parent": _parent,
-    "parent_head": _parent_head,
+    "phrase": lambda nodes: list(nodes.labels),
+    "head": lambda nodes: _tokens(nodes, nodes.words, nodes.heads),
+    "head_tag": lambda nodes: _tokens(nodes, nodes.labels, nodes.heads),
+    "first_word": lambda nodes: _tokens(nodes, nodes.words, nodes.starts),
+    "first_tag": lambda nodes: _tokens(nodes, nodes.labels, nodes.starts),
+    "last_word": lambda nodes: _tokens(nodes, nodes.words, [end - 1 for end in nodes.ends]),
+    "last_tag": lambda nodes: _tokens(nodes, nodes.labels, [end - 1 for end in nodes.ends]),
+    "content": lambda nodes: _tokens(nodes, nodes.words, _content_tokens(nodes)),
+    "content_tag": lambda nodes: _tokens(nodes, nodes.labels, _content_tokens(nodes)),
+    "left": lambda nodes: _of_sisters(nodes, nodes.labels, -1),
+    "left_head": lambda nodes: _of_sisters(nodes, _of_nodes(nodes, "head"), -1),
+    "right": lambda nodes: _of_sisters(nodes, nodes.labels, 1),
+    "right_head": lambda nodes: _of_sisters(nodes, _of_nodes(nodes, "head"), 1),
+    "parent": lambda nodes: _of_parents(nodes, nodes.labels),
+    "parent_head": lambda nodes: _of_parents(nodes, _of_nodes(nodes, "head")),
     "governor": _governor,
 }
 
 
-# Of predicates: one value for all nodes of a site; the predicate is given as a node.
+# Features of predicates: one value for all nodes of a site. The argument is a node.
 def _subcat(nodes: RoleTree, leaf: int) -> str | None:
     parent = nodes.parents[leaf]
     if parent < 0:
@@ -269,10 +218,6 @@ def _voice(nodes: RoleTree, leaf: int) -> str:
     return "passive"
 
 
-def _predicate_tag(nodes: RoleTree, leaf: int) -> str:
-    return nodes.labels[leaf]
-
-
 def _particle(nodes: RoleTree, leaf: int) -> str | None:
     parent = nodes.parents[leaf]
     for child in nodes.children[parent] if parent >= 0 else ():
@@ -281,15 +226,20 @@ def _particle(nodes: RoleTree, leaf: int) -> str | None:
     return None
 
 
-_OF_PREDICATES: Mapping[str, Callable[[RoleTree, int], str | None]] = {
-    "subcat": _subcat,
-    "voice": _voice,
-    "predicate_tag": _predicate_tag,
-    "particle": _particle,
-}
+def _of_predicates(
+    lemmatize: Lemmatizer | None,
+) -> Mapping[str, Callable[[RoleTree, int], str | None]]:
+    base = lemmatize or lower
+    return {
+        "subcat": _subcat,
+        "voice": _voice,
+        "predicate_tag": lambda nodes, leaf: nodes.labels[leaf],
+        "particle": _particle,
+        "lemma": lambda nodes, leaf: base(nodes.words[leaf] or "", nodes.labels[leaf]),
+    }
 
 
-# Of both: the predicate is given as a token.
+# Features of pairs: the predicate is a token.
 def _path(nodes: RoleTree, predicate: int, below: Sequence[int]) -> Column:
     names, parents = nodes.labels, nodes.parents
     node = nodes.leaves[predicate]
@@ -308,7 +258,7 @@ def _partial_path(nodes: RoleTree, predicate: int, below: Sequence[int]) -> Colu
 
 
 def _climb(nodes: RoleTree, known: dict[int, str], below: Sequence[int]) -> Column:
-    """From each node up to one whose path is known."""
+    """Extend known paths to the nodes `below`, upwards from each of them."""
     names, parents, verbs = nodes.labels, nodes.parents, nodes.classes.verbs
     column: Column = []
     for node in below:
@@ -366,14 +316,14 @@ def _frame(nodes: RoleTree, predicate: int, below: Sequence[int]) -> Column:
     places = sorted([*pivots, (predicate, leaf, nodes.classes.verb[:1].lower())])
     texts = [text for _, _, text in places]
     begins = [begin for begin, _, _ in places]
-    # What stands to the left and to the right of each place.
+    # The text to the left and to the right of each place.
     left = ["_".join([*texts[:place], ""]) for place in range(len(texts) + 1)]
     right = ["_".join(["", *texts[place:]]) for place in range(len(texts) + 1)]
     column: Column = []
     for node in below:
         first, last = (bisect_left(begins, i) for i in nodes.span(node))
         if last != first + 1 or places[first][1] != node:
-            last = first  # a node that is no pivot is put in, before the pivots that it holds
+            last = first  # not a pivot: the node precedes the pivots that it contains
         column.append(f"{left[first]}[{nodes.labels[node]}]{right[last]}")
     return column
 
@@ -388,7 +338,7 @@ _OF_PAIRS: Mapping[str, Callable[[RoleTree, int, Sequence[int]], Column]] = {
 }
 
 
-# Of predicates alone.
+# Features of predicates alone.
 def predicate_features(
     nodes: RoleTree,
     tokens: Sequence[int],
@@ -396,23 +346,25 @@ def predicate_features(
     *,
     lemmatize: Lemmatizer | None = lemma,
 ) -> dict[str, Column]:
-    """What is asked about tokens that are, or may be, predicates: columns with a row for each.
+    """Return the features of tokens that may be predicates: a column with a row for each token.
 
-    word, previous, next: the word and its neighbours in lower case; predicate_tag, previous_tag,
-    next_tag: their tags. lemma, subcat, voice, particle: as in `features`. above: the label above
-    its phrase, or chain of such phrases. before, after: the head words of the nearest noun phrase
-    to the left, of those that may be arguments, and of the next phrase beside it to the right;
-    after_phrase: the label of that. preposition: the head of the next prepositional phrase beside
-    it. Raises SL131 for a token that is none, SL132 for a name that is none.
+    word, previous, next: the word and its neighbours in lower case.
+    predicate_tag, previous_tag, next_tag: their tags.
+    lemma, subcat, voice, particle: as in `features`.
+    above: the label above the phrase of the token, or above a chain of phrases with one label.
+    before: the head word of the nearest noun phrase to the left that may be an argument.
+    after, after_phrase: the head word and the label of the next phrase to the right under the same
+        node.
+    preposition: the head of the next prepositional phrase to the right under the same node.
+
+    Raises StructlearnError if a token is not in the tree or a name is unknown.
     """
-    base = lemmatize or lower
+    of_predicates = _of_predicates(lemmatize)
     leaves = [nodes.predicate(token) for token in tokens]
     columns: dict[str, Column] = {}
     for name in names:
-        if name in _OF_PREDICATES:
-            columns[name] = [_OF_PREDICATES[name](nodes, leaf) for leaf in leaves]
-        elif name == "lemma":
-            columns[name] = [base(nodes.words[leaf] or "", nodes.labels[leaf]) for leaf in leaves]
+        if name in of_predicates:
+            columns[name] = [of_predicates[name](nodes, leaf) for leaf in leaves]
         elif name in PREDICATE_FEATURES:
             columns[name] = [_OF_TOKENS[name](nodes, token) for token in tokens]
         else:
@@ -431,9 +383,7 @@ def _tag(nodes: RoleTree, token: int) -> str | None:
 
 
 def _above(nodes: RoleTree, token: int) -> str | None:
-    """The label above the phrase of the predicate; for a verb in a chain of verb phrases, above
-    the chain.
-    """
+    """Return the label above the phrase of the token, or above its chain of verb phrases."""
     node = nodes.parents[nodes.leaves[token]]
     while node >= 0 and (top := nodes.parents[node]) >= 0:
         if nodes.labels[top] != nodes.labels[node]:
@@ -452,7 +402,7 @@ def _before(nodes: RoleTree, token: int) -> str | None:
 
 
 def _right_phrases(nodes: RoleTree, token: int) -> list[int]:
-    """The phrases to the right of a token under the same node."""
+    """Return the phrases to the right of a token under the same node."""
     leaf = nodes.leaves[token]
     parent = nodes.parents[leaf]
     below = nodes.children[parent] if parent >= 0 else []
@@ -491,7 +441,7 @@ _OF_TOKENS: Mapping[str, Callable[[RoleTree, int], str | None]] = {
 
 
 def join_columns(parts: Iterable[Mapping[str, Collection[str | None]]]) -> dict[str, Column]:
-    """The columns of several trees one behind the other; all must have the same names."""
+    """Concatenate the columns of several trees, which must have the same names."""
     joined: dict[str, Column] = {}
     for part in parts:
         for name, column in part.items():

@@ -1,8 +1,8 @@
 """The phrases of a tree that can be arguments of a predicate.
 
-1. `RoleTree` numbers the nodes of a tree; an argument is a phrase in it, a bare word, or neither.
-2. `candidates` are the nodes that can be arguments of a predicate (Xue & Palmer 2004, "Calibrating
-   features for semantic role labeling", section 4).
+1. `RoleTree` numbers the nodes of a tree. An argument is a phrase, a single word, or neither.
+2. `candidates` returns the nodes that can be arguments of a predicate (Xue & Palmer 2004,
+   "Calibrating features for semantic role labeling", section 4).
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from .propositions import (
 
 
 class RoleTree:
-    """The nodes of a tree by their number in pre-order, 0 the root, words included.
+    """The nodes of a tree, including words, by their number in pre-order; the root is 0.
 
     labels, words (None for a phrase), parents (-1 for the root), children, starts, ends (tokens,
-    end exclusive), heads (the token that is the head): each has an entry for a node. leaves: the
-    node of each token. rules, classes: the head rules and the labels that candidates and features
-    go by. columns: of features, see `srl_features`.
+        end exclusive), heads (tokens): an entry for each node.
+    leaves: the node of each token.
+    rules, classes: head rules and labels.
+    columns: computed features, see `features`.
     """
 
     __slots__ = ("_nodes", "_sisters", "children", "classes", "columns", "ends", "heads", "labels")
@@ -43,7 +44,7 @@ class RoleTree:
         self.parents, self.starts, self.ends, self.heads = [-1] * n, [0] * n, [0] * n, [0] * n
         self.children: list[list[int]] = [[]] * n
         position = len(self.leaves)
-        above: list[int] = []  # nodes whose parent has not been met yet, the leftmost on top
+        above: list[int] = []  # nodes whose parent comes later, the leftmost on top
         for index in range(n - 1, -1, -1):
             node = nodes[index]
             if node.word is not None:
@@ -69,13 +70,11 @@ class RoleTree:
         return len(self.labels)
 
     def span(self, node: int) -> tuple[int, int]:
-        """(start, end) in tokens."""
+        """Return (start, end) in tokens."""
         return self.starts[node], self.ends[node]
 
     def node(self, start: int, end: int) -> int | None:
-        """The highest node over exactly these tokens; a word where it has no phrase of its own;
-        None where there is no such node.
-        """
+        """Return the highest node over exactly these tokens, or None."""
         if self._nodes is None:
             self._nodes = {}
             for index, span in enumerate(zip(self.starts, self.ends, strict=True)):
@@ -83,8 +82,9 @@ class RoleTree:
         return self._nodes.get((start, end))
 
     def pieces(self, start: int, end: int) -> list[int]:
-        """The fewest nodes that make up these tokens, from left to right, each the highest of its
-        span. Raises SL131 for a span that is empty or goes beyond the tokens.
+        """Return the smallest list of highest nodes that cover exactly these tokens, left to right.
+
+        Raises StructlearnError if the span is empty or out of range.
         """
         if not 0 <= start < end <= len(self.leaves):
             raise StructlearnError("SL131", what=f"span ({start}, {end})", n=len(self.leaves))
@@ -100,13 +100,13 @@ class RoleTree:
         return found
 
     def predicate(self, token: int) -> int:
-        """The node of a token. Raises SL131 if there is none."""
+        """Return the node of a token. Raises StructlearnError if there is no such token."""
         if not 0 <= token < len(self.leaves):
             raise StructlearnError("SL131", what=f"token {token}", n=len(self.leaves))
         return self.leaves[token]
 
     def ancestors(self, node: int) -> Iterator[int]:
-        """The nodes above a node, from the nearest to the root."""
+        """Yield the nodes above a node, from the nearest to the root."""
         while (node := self.parents[node]) >= 0:
             yield node
 
@@ -114,10 +114,10 @@ class RoleTree:
 def argument_nodes(
     nodes: RoleTree, arguments: Iterable[Argument], *, split: bool = True
 ) -> list[tuple[str, int]]:
-    """The nodes that arguments are, as (label, node), in the order of the arguments.
+    """Return the nodes of arguments as (label, node), in the order of the arguments.
 
-    An argument that is no node gives a node for each of its pieces, those after the first labelled
-    C-; without `split` it is left out. Raises SL131 as `RoleTree.pieces`.
+    split: split an argument that is not a node into pieces, with C- for all but the first one;
+        otherwise it is left out.
     """
     found: list[tuple[str, int]] = []
     for label, start, end in arguments:
@@ -135,10 +135,10 @@ def argument_nodes(
 def gold_roles(
     nodes: RoleTree, arguments: Iterable[Argument], candidates: Sequence[int]
 ) -> list[str | None]:
-    """The role of each candidate, without R- and C-; None for one that is no argument.
+    """Return the role of each candidate, without R- and C-, or None.
 
-    arguments: those of one predicate, `Proposition.roles`. The tree may be another than the one
-    that they were annotated in: an argument that is no node of it is found in its pieces.
+    arguments: those of one predicate, `Proposition.roles`, possibly annotated in another tree. An
+        argument that is not a node is split into pieces.
     """
     roles = {node: base_label(label) for label, node in argument_nodes(nodes, arguments)}
     return [roles.get(node) for node in candidates]
@@ -146,12 +146,12 @@ def gold_roles(
 
 # --- candidates -----------------------------------------------------------------------------------
 def candidates(nodes: RoleTree, predicate: int) -> list[int]:
-    """The nodes that can be arguments of a predicate, a token, in ascending order.
+    """Return the nodes that can be arguments of a predicate, a token, in ascending order.
 
-    They are the sisters of the predicate and of each node above it, and the children of those that
-    are prepositional phrases. Punctuation is left out, and so is what is coordinated: where a
-    conjunction is a sister, it and the sisters with the same label. Source: Xue & Palmer (2004).
-    Raises SL131 for a token that is none.
+    They are the sisters of the predicate and of each node above it, and the children of sisters
+    that are prepositional phrases. Punctuation is left out, and so are conjunctions with the
+    sisters that they coordinate (Xue & Palmer 2004). Raises StructlearnError if there is no such
+    token.
     """
     found: list[int] = []
     for node in sisters(nodes, predicate):
@@ -167,8 +167,8 @@ def _is_punctuation(nodes: RoleTree, node: int) -> bool:
 
 
 def sisters(nodes: RoleTree, predicate: int) -> list[int]:
-    """The sisters on the way from the predicate to the root, without punctuation and what is
-    coordinated, nearest level first.
+    """Return the sisters on the path from the predicate to the root, nearest level first, without
+    punctuation and coordination.
     """
     found = nodes._sisters.get(predicate)
     if found is not None:
@@ -195,5 +195,5 @@ def sisters(nodes: RoleTree, predicate: int) -> list[int]:
 
 
 def collapsed(nodes: RoleTree, label: str) -> str:
-    """The label as it stands in a path: one for all tags of verbs."""
+    """Return the label, or the common label of all tags of verbs."""
     return nodes.classes.verb if label in nodes.classes.verbs else label

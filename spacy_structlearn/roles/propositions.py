@@ -1,10 +1,9 @@
-"""Semantic roles: who did what to whom, as PropBank writes it (Palmer, Gildea & Kingsbury 2005).
+"""Propositions in the style of PropBank (Palmer, Gildea & Kingsbury 2005).
 
-1. `read_props` reads trees with their propositions from the columns of the CoNLL shared tasks.
-2. `RoleLabels` names the labels and words of a treebank that the nodes of a tree (`role_tree`), and
-   the questions about them (`srl_features`), are told apart by.
+1. `read_props` reads trees with propositions in the column format of the CoNLL shared tasks.
+2. `RoleLabels` names the labels and words of a treebank that candidates and features depend on.
 
-Trees are in standard form: neither traces nor function tags (`spacy_structlearn.trees.normalize`).
+Trees have neither traces nor function tags (`spacy_structlearn.trees.normalize`).
 """
 
 from __future__ import annotations
@@ -28,9 +27,10 @@ MOST_DIGITS = 18  # of the number of a sentence
 
 # --- propositions ---------------------------------------------------------------------------------
 class Argument(NamedTuple):
-    """One piece of an argument, in tokens, end exclusive. label: "ARG0" to "ARG5", "ARGA",
-    "ARGM-TMP" ...; "R-" before it for a relative pronoun, "C-" for the later pieces of an argument
-    in several; "-DSP" behind it for a quotation that is split; "V" and "C-V" for the predicate.
+    """A piece of an argument, in tokens, end exclusive.
+
+    label: "ARG0" to "ARG5", "ARGA", "ARGM-TMP" and so on, or "V" and "C-V" for the predicate. The
+        prefix "R-" marks relative pronouns, "C-" continuations, and the suffix "-DSP" split quotes.
     """
 
     label: str
@@ -39,10 +39,12 @@ class Argument(NamedTuple):
 
 
 class Proposition(NamedTuple):
-    """A predicate and what belongs to it.
+    """A predicate with its arguments.
 
-    predicate: its token. lemma: as written in the corpus. roleset: its sense, such as "give.01", or
-    None. arguments: all pieces as written, the predicate's own among them, from left to right.
+    predicate: its token.
+    lemma: as in the corpus.
+    roleset: its sense, such as "give.01", or None.
+    arguments: all pieces, including those of the predicate, left to right.
     """
 
     predicate: int
@@ -52,18 +54,18 @@ class Proposition(NamedTuple):
 
     @property
     def roles(self) -> tuple[Argument, ...]:
-        """The arguments without the predicate's own, V and C-V."""
+        """The arguments without the predicate, V and C-V."""
         return tuple(piece for piece in self.arguments if base_label(piece.label) != PREDICATE)
 
 
 PlainFrame: TypeAlias = tuple[int, str | None, Iterable[tuple[str, int, int]]]
-"""A frame as plain data: the token of its predicate, its roleset if known, and its arguments as
+"""A frame as plain data: the token of the predicate, its roleset or None, and the arguments as
 (label, start, end)."""
 
 
 class Sentence(NamedTuple):
-    """A sentence of a corpus. document: its name there. number: of the sentence in the document.
-    words, tags: one a token, words with real brackets. tree: over the same words and tags.
+    """A sentence of a corpus: the name of its document and its number in it, words with real
+    brackets, tags, tree and propositions.
     """
 
     document: str
@@ -75,21 +77,22 @@ class Sentence(NamedTuple):
 
 
 def base_label(label: str) -> str:
-    """The role itself, without R-, C- and -DSP: "C-ARG1-DSP" is an ARG1."""
+    """Return the role without R-, C- and -DSP: ARG1 for "C-ARG1-DSP"."""
     while label.startswith((REFERENCE, CONTINUATION)):
         label = label[2:]
     return label.removesuffix(SPLIT)
 
 
 def read_props(source: str | os.PathLike[str] | Iterable[str]) -> Iterator[Sentence]:
-    """Read sentences with their propositions one after another.
+    """Yield sentences with their propositions.
 
-    source: the name of a UTF-8 file (gzipped if it ends in .gz), an open text file, or any lines.
-    One token a line and an empty line after a sentence; the columns, between white space, are the
+    source: the name of a UTF-8 file (gzipped if it ends in .gz), an open text file, or lines.
+
+    There is a token on each line and an empty line after each sentence. The columns are the
     document, the number of the sentence, the number of the token, word, tag, parse bit, lemma or
-    "-", roleset or "-", and a column for each predicate. Where as many tokens have a lemma as there
-    are columns, but not as many have a roleset, those with a lemma are the predicates. Raises SL130
-    with file and line for anything else, and what `text_lines` raises.
+    "-", roleset or "-", and a column for each predicate. Predicates are the tokens with a roleset,
+    or those with a lemma if only their number matches the columns. Raises StructlearnError with
+    file and line for other formats, and the errors of `text_lines`.
     """
     if isinstance(source, (str, os.PathLike)):
         yield from _sentences(text_lines(source), os.fspath(source))
@@ -98,10 +101,7 @@ def read_props(source: str | os.PathLike[str] | Iterable[str]) -> Iterator[Sente
 
 
 def load_props(source: str | os.PathLike[str] | Iterable[str]) -> list[Sentence]:
-    """All sentences of `source` at once, otherwise as `read_props`.
-
-    Python's garbage collector is held off meanwhile, as in `load_trees`.
-    """
+    """Return all sentences of `source`; see `read_props`. Like `load_trees`, it is faster."""
     with uncollected():
         return list(read_props(source))
 
@@ -157,7 +157,7 @@ def _fail(path: str, line: int, problem: str) -> None:
 
 
 def _bit(bit: str, path: str, line: int) -> tuple[list[str], int]:
-    """The labels that open at a token, and how many brackets close after it."""
+    """Return the labels that open at a token and the number of brackets that close after it."""
     opening, star, closing = bit.partition("*")
     first, *labels = opening.split("(")
     if not star or first or "" in labels or ")" in opening or closing.strip(")"):
@@ -208,16 +208,19 @@ def _arguments(column: Sequence[str], path: str, line: int) -> tuple[Argument, .
 # --- the labels of the rules ----------------------------------------------------------------------
 @dataclass(frozen=True)
 class RoleLabels:
-    """The labels and words that candidates and features speak of; the defaults are those of the
-    Penn Treebank and of English.
+    """The labels and words of candidates and features, by default those of English in the Penn
+    Treebank.
 
-    verbs: tags of verbs. verb: what stands for each of them in a path. participles: tags of verbs
-    that can be passive. verb_phrases, noun_phrases, preposition_phrases, clauses: labels of
-    phrases. subordinate: labels of phrases whose content is in their last phrase, as that of a
-    prepositional phrase. governing: labels of what a phrase can be governed by. conjunctions: tags
-    and labels of what coordinates. particles: tags and labels of verb particles. relative: tags and
-    labels of relative and interrogative phrases. be, have, get: forms of these verbs, lower case.
-    core: roles that a predicate has once, in several pieces if need be.
+    verbs: tags of verbs.
+    verb: the tag of all verbs in a path.
+    participles: tags of verbs that can be passive.
+    verb_phrases, noun_phrases, preposition_phrases, clauses: labels of phrases.
+    subordinate: labels of phrases whose last phrase carries the content.
+    governing: labels of possible governors of a phrase.
+    conjunctions, particles: tags and labels of conjunctions and verb particles.
+    relative: tags and labels of relative and interrogative phrases.
+    be, have, get: forms of these verbs in lower case.
+    core: roles that a predicate has only once, possibly in several pieces.
     """
 
     verbs: frozenset[str] = VERBS
@@ -242,11 +245,11 @@ ENGLISH = RoleLabels()
 
 
 def english_role_labels() -> RoleLabels:
-    """The labels of the Penn Treebank and the auxiliaries of English, for the registry."""
+    """Return the labels of English in the Penn Treebank. This is a registered function."""
     return ENGLISH
 
 
-# Not any iterable: in a config a text in the place of a list is to be refused.
+# Not an arbitrary iterable, so that a string is refused in a config.
 LabelList: TypeAlias = list[str] | tuple[str, ...]
 
 
@@ -268,24 +271,11 @@ def role_labels(
     get: LabelList = (),
     core: LabelList = (),
 ) -> RoleLabels:
-    """The labels of another treebank, for the registry; see `RoleLabels`. What is not given is
-    empty, and what would be asked of it is then the same of every phrase.
+    """Return the labels of another treebank; see `RoleLabels`. This is a registered function.
+
+    Labels that are not given are empty, so that the features based on them are constant.
     """
+    labels = dict(locals())
     return RoleLabels(
-        verbs=frozenset(verbs),
-        verb=verb,
-        participles=frozenset(participles),
-        verb_phrases=frozenset(verb_phrases),
-        noun_phrases=frozenset(noun_phrases),
-        preposition_phrases=frozenset(preposition_phrases),
-        clauses=frozenset(clauses),
-        subordinate=frozenset(subordinate),
-        governing=frozenset(governing),
-        conjunctions=frozenset(conjunctions),
-        particles=frozenset(particles),
-        relative=frozenset(relative),
-        be=frozenset(be),
-        have=frozenset(have),
-        get=frozenset(get),
-        core=frozenset(core),
+        **{name: value if name == "verb" else frozenset(value) for name, value in labels.items()}
     )

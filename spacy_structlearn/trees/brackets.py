@@ -4,9 +4,9 @@ and a line may hold several. Labels, function tags and traces are kept as writte
 bracket of the treebank, `( (S ...) )`, is a node with the label "", which
 `spacy_structlearn.trees.normalize` turns into the root label.
 
-Inside words -LRB- and -RRB- are read as round brackets wherever they stand, and -LCB-, -RCB-,
--LSB-, -RSB- as curly and square ones where they are the whole word; tags are kept. Only round
-brackets are escaped again in writing, since only they would break the notation.
+In words, -LRB- and -RRB- are read as round brackets in any position, and -LCB-, -RCB-, -LSB-, -RSB-
+as curly and square brackets if they are the whole word. Tags are unchanged. Only round brackets are
+escaped in writing, since other brackets do not break the notation.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from sys import intern
 from ..errors import StructlearnError
 from .tree import Tree
 
-# One match is a whole leaf on one line, or an opening bracket with its label, or a closing bracket,
-# or any other text. Leaves are two thirds of a treebank, hence the pattern of their own.
+# A match is a leaf on one line, an opening bracket with its label, a closing bracket, or any other
+# text. Leaves have a pattern of their own since they are two thirds of a treebank.
 _TOKEN = re.compile(r"\(\s*([^\s()]*)(?:\s+([^\s()]+)\s*\))?|(\))|([^\s()]+)")
 _UNWRITABLE = re.compile(r"[\s()]")
 _WORD = re.compile(r"\S+")
@@ -35,8 +35,8 @@ _WHOLE_WORD_BRACKETS = {"-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
 
 
 def unescape(word: str) -> str:
-    """The word as it stands in the text: -LRB- and -RRB- turned back into brackets, also within a
-    longer token (":-RRB-"), and -LCB- -RCB- -LSB- -RSB- where they are the whole token.
+    """Return the word with real brackets: -LRB- and -RRB- are replaced in any position (":-RRB-"),
+    -LCB- -RCB- -LSB- -RSB- if they are the whole token.
     """
     if "-" not in word:
         return word
@@ -46,13 +46,11 @@ def unescape(word: str) -> str:
 
 
 def read_trees(source: str | os.PathLike[str] | Iterable[str]) -> Iterator[Tree]:
-    """Read trees one after another.
+    """Yield trees, each as soon as its last bracket is read.
 
-    source: the name of a UTF-8 file (gzipped if it ends in .gz), an open text file, or any lines.
-    Yields each tree as soon as its last bracket is read. Raises, with the file and the line:
-    SL101 a closing bracket too many, SL102 the end of the file inside a tree (says where the tree
-    began), SL103 text outside a tree, SL104 an empty bracket, SL105 a bracket with text but neither
-    tag nor children, SL106 a word beside other children; and what `text_lines` raises.
+    source: the name of a UTF-8 file (gzipped if it ends in .gz), an open text file, or lines.
+    Raises StructlearnError with the file and the line if the brackets are malformed, and the errors
+    of `text_lines`.
     """
     if isinstance(source, (str, os.PathLike)):
         yield from _parse(text_lines(source), os.fspath(source))
@@ -61,10 +59,10 @@ def read_trees(source: str | os.PathLike[str] | Iterable[str]) -> Iterator[Tree]
 
 
 def load_trees(source: str | os.PathLike[str] | Iterable[str]) -> list[Tree]:
-    """All trees of `source` at once, otherwise as `read_trees`.
+    """Return all trees of `source`; see `read_trees`.
 
-    Python's garbage collector is held off meanwhile: going through a treebank again and again would
-    take several times as long as reading it.
+    Python's garbage collector is disabled meanwhile: its scans of the treebank would take several
+    times as long as reading it.
     """
     with uncollected():
         return list(read_trees(source))
@@ -72,7 +70,7 @@ def load_trees(source: str | os.PathLike[str] | Iterable[str]) -> list[Tree]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Hold off Python's garbage collector while millions of objects are made that all stay."""
+    """Disable Python's garbage collector while many permanent objects are created."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -83,7 +81,7 @@ def uncollected() -> Iterator[None]:
 
 
 def parse_tree(text: str) -> Tree:
-    """The one tree in `text`. Raises SL107 if there is not exactly one, else as `read_trees`."""
+    """Return the tree in `text`. Raises StructlearnError unless there is exactly one."""
     trees = list(_parse(text.splitlines(), "<string>"))
     if len(trees) != 1:
         raise StructlearnError("SL107", count=len(trees))
@@ -91,32 +89,33 @@ def parse_tree(text: str) -> Tree:
 
 
 def write_trees(trees: Iterable[Tree], path: str | os.PathLike[str]) -> int:
-    """Write trees to a UTF-8 file, one a line, gzipped if the name ends in .gz.
+    """Write trees to a UTF-8 file, one on each line, gzipped if the name ends in .gz.
 
-    The file is written beside its place and then renamed, so that a reader never sees half of it;
-    the same trees give the same bytes, gzipped or not. Returns the number of trees. Raises SL110
-    for a label or word that the notation cannot hold (empty, or with white space; a label also with
-    a bracket); an earlier file of that name is then still there.
+    A new file is written and then renamed, so that the file is never incomplete. Equal trees give
+    equal bytes. Returns the number of trees. Raises StructlearnError, and keeps an existing file,
+    if a label or word is empty or contains white space, or a label contains a bracket.
     """
     target = Path(path)
-    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     count = 0
     try:
-        with open(beside, "xb") as raw, _text_writer(raw, target.suffix == ".gz") as out:
+        with open(temporary, "xb") as raw, _text_writer(raw, target.suffix == ".gz") as out:
             for tree in trees:
                 _check_writable(tree)
                 out.write(f"{tree}\n")
                 count += 1
-        os.replace(beside, target)
+        os.replace(temporary, target)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return count
 
 
 def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
-    """The trees of `lines`; `path` is for messages. The stack holds (label, children) of each open
-    bracket; label is None until one is read, which may be on a later line.
+    """Yield the trees of `lines`. path: for messages.
+
+    The stack holds (label, children) of each open bracket. The label is None until it is read,
+    possibly on a later line.
     """
     stack: list[tuple[str | None, list[Tree]]] = []
     began = number = 0
@@ -150,8 +149,9 @@ def _parse(lines: Iterable[str], path: str) -> Iterator[Tree]:
 
 
 def _add_text(stack: list, text: str, path: str, line: int) -> None:
-    """Text that the leaf pattern did not take: a label or word on a line of its own, or an error.
-    A word is put among the children until its bracket closes.
+    """Handle text that is not part of a leaf pattern: a label or word on its own line, or an error.
+
+    A word is kept among the children until its bracket closes.
     """
     label, children = stack[-1]
     if label is None and not children:
@@ -176,7 +176,7 @@ def _close(label: str | None, children: list, path: str, line: int) -> Tree:
 
 def _check_writable(tree: Tree) -> None:
     for node in tree.subtrees():
-        # A phrase may have an empty label, a leaf may not; brackets of a word will be escaped.
+        # A phrase may have an empty label, a leaf may not. Brackets of a word will be escaped.
         if _UNWRITABLE.search(node.label) or (
             node.word is not None and not (node.label and _WORD.fullmatch(node.word))
         ):
@@ -184,9 +184,9 @@ def _check_writable(tree: Tree) -> None:
 
 
 def text_lines(path: str | os.PathLike[str]) -> Iterator[str]:
-    """The lines of a UTF-8 file, gzipped if its name ends in .gz; a byte order mark is left out.
+    """Yield the lines of a UTF-8 file without byte order mark, gzipped if its name ends in .gz.
 
-    Raises SL035 if it is not UTF-8, SL121 if it is no gzip file, or cut short.
+    Raises StructlearnError if it is not UTF-8, or an invalid or truncated gzip file.
     """
     with readable(path), _open_text(path) as lines:
         yield from lines
@@ -194,7 +194,7 @@ def text_lines(path: str | os.PathLike[str]) -> Iterator[str]:
 
 @contextmanager
 def readable(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Around the reading of a file: what is wrong with it is SL035 or SL121, see `text_lines`."""
+    """Convert errors in reading a file to those of `text_lines`."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -210,7 +210,7 @@ def _open_text(path: str | os.PathLike[str]) -> io.TextIOBase:
 
 
 def _text_writer(raw: io.BufferedIOBase, compress: bool) -> io.TextIOWrapper:
-    """A text file over `raw`; gzip without name and time, so that equal text is equal bytes."""
+    """Return a text file over `raw`; gzip without name and time, for reproducible bytes."""
     if compress:
         raw = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # type: ignore[assignment]
     return io.TextIOWrapper(raw, encoding="utf-8", newline="\n")

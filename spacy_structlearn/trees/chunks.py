@@ -1,26 +1,27 @@
 """Base noun phrases of a tree by the convention of the CoNLL-2000 chunking task (Tjong Kim Sang &
-Buchholz 2000, "Introduction to the CoNLL-2000 Shared Task: Chunking"): a chunk runs from the
-beginning of a noun phrase to its head, so it holds the determiners and modifiers before the head
-but no phrase behind it, and chunks neither nest nor overlap. The rules state that convention for
-trees without traces and function tags, in the style of the Penn Treebank or of OntoNotes:
+Buchholz 2000, "Introduction to the CoNLL-2000 Shared Task: Chunking"). A chunk extends from the
+beginning of a noun phrase to its head. It contains the determiners and modifiers before the head,
+but no phrase after it. Chunks do not overlap. The rules for trees without traces and function tags,
+in the style of the Penn Treebank or of OntoNotes, are:
 
 1. The head of a noun phrase is its last child that is a noun, pronoun, number or noun-like phrase
-   and holds no other noun phrase or clause; words directly behind it still belong to the chunk
+   and contains no other noun phrase or clause. Words directly after it belong to the chunk
    ("nothing else", "8:15 p.m. sharp"), phrases do not.
 2. Without such a child, the phrase is a chunk to its last word or modifier phrase ("the poor",
-   "this", "all", "the firm 's [own]"), unless it holds a noun phrase or clause, a possessive aside.
+   "this", "all", "the firm 's [own]"), unless it contains a noun phrase or clause other than a
+   possessive.
 3. Any other noun phrase (coordination or apposition of noun phrases, a noun phrase with a
-   prepositional phrase or clause) is no chunk; those in it are. Nouns coordinated without noun
-   phrases of their own ("tea and sugar") have been one chunk by rule 1.
-4. A child before the head that holds a noun phrase or clause is left out of the chunk, which then
-   begins behind it, and is searched for chunks of its own, as all phrases behind the head are.
-5. A possessive marker begins a chunk: [the lawyer] ['s old office]. Where nothing follows, it is a
+   prepositional phrase or clause) is not a chunk, but the noun phrases in it are. Coordinated nouns
+   without noun phrases of their own ("tea and sugar") are one chunk by rule 1.
+4. The chunk begins after a child before the head that contains a noun phrase or clause. This child
+   and all phrases after the head are searched for further chunks.
+5. A possessive marker begins a chunk: [the lawyer] ['s old office]. If nothing follows, it is a
    chunk alone. An opening bracket or a bullet at the beginning is left out, a quote is kept.
-6. OntoNotes writes NML for a part of a noun phrase. Such a part is never a chunk itself, and where
-   it holds a noun phrase or clause, its children are taken for children of the noun phrase. Outside
-   of noun phrases, as in (ADJP (NML ten years) old), it is a noun phrase.
-7. OntoNotes cuts words at hyphens: a modifier joined by hyphens ("an in - house lawyer") counts as
-   a word, whatever it holds.
+6. OntoNotes uses NML for a part of a noun phrase. Such a part is never a chunk. If it contains a
+   noun phrase or clause, its children count as children of the noun phrase. Outside of noun
+   phrases, as in (ADJP (NML ten years) old), it is a noun phrase.
+7. OntoNotes splits words at hyphens: a modifier joined by hyphens ("an in - house lawyer") counts
+   as a word.
 """
 
 from __future__ import annotations
@@ -33,14 +34,17 @@ from .tree import Tree
 
 @dataclass(frozen=True)
 class ChunkLabels:
-    """The labels that the rules speak of; the defaults are those of the Penn Treebank.
+    """The labels of the rules, by default those of the Penn Treebank.
 
-    noun_phrases: labels of the phrases that become chunks. parts: labels of parts of a noun phrase
-    (rule 6). heads: tags and noun-like phrases that can be the head (rule 1); parts can always be.
-    modifiers: phrases that can end a noun phrase without a noun (rule 2). clauses: phrases that
-    never belong to a chunk. possessives: tags of possessive markers. separators: tags that never
-    end a chunk, punctuation and conjunctions. openers: tags that never begin one.
-    hyphens: tags of hyphens that are tokens of their own (rule 7).
+    noun_phrases: phrases that become chunks.
+    parts: parts of a noun phrase (rule 6).
+    heads: tags and phrases that can be the head (rule 1), in addition to `parts`.
+    modifiers: phrases that can end a noun phrase without a noun (rule 2).
+    clauses: phrases that never belong to a chunk.
+    possessives: tags of possessive markers.
+    separators: tags that never end a chunk, of punctuation and conjunctions.
+    openers: tags that never begin a chunk.
+    hyphens: tags of hyphens that are separate tokens (rule 7).
     """
 
     noun_phrases: frozenset[str] = labels_of("NP WHNP")
@@ -58,15 +62,14 @@ PENN = ChunkLabels()
 
 
 def base_noun_phrases(tree: Tree, labels: ChunkLabels = PENN) -> list[tuple[int, int]]:
-    """The base noun phrases of a normalised tree (no traces, no function tags), left to right.
+    """Return the base noun phrases of a tree without traces and function tags, left to right.
 
-    Returns (start, end) in tokens, end exclusive; chunks neither nest nor overlap. `labels` names
-    the labels of the treebank. Source: the convention of Tjong Kim Sang & Buchholz 2000, by the
-    rules at the top of this module.
+    Each is (start, end) in tokens, end exclusive. labels: the labels of the treebank. The rules are
+    at the top of this module.
     """
     sizes, complex_nodes = _measure(tree, labels)
     chunks: list[tuple[int, int]] = []
-    # Phrases still to be searched, the leftmost on top: (node, its first token, in a noun phrase?).
+    # Phrases to search, the leftmost on top: (node, its first token, whether in a noun phrase).
     stack = [(tree, 0, False)]
     while stack:
         node, start, inside = stack.pop()
@@ -94,13 +97,13 @@ def base_noun_phrases(tree: Tree, labels: ChunkLabels = PENN) -> list[tuple[int,
 
 
 def _measure(tree: Tree, labels: ChunkLabels) -> tuple[dict[int, int], set[int]]:
-    """By identity of the node: the number of its tokens, and the set of complex nodes, those that
-    are or hold a noun phrase or a clause.
+    """Return the number of tokens of each node, and the complex nodes, which are or contain a noun
+    phrase or clause, both by the id of the node.
     """
     breaking = labels.noun_phrases | labels.clauses
     sizes: dict[int, int] = {}
     complex_nodes: set[int] = set()
-    joined: set[int] = set()  # phrases that are one word cut at its hyphens
+    joined: set[int] = set()  # phrases that are one word split at its hyphens
     for node in reversed(list(tree.subtrees())):
         key = id(node)
         if node.word is not None:
@@ -119,7 +122,7 @@ def _measure(tree: Tree, labels: ChunkLabels) -> tuple[dict[int, int], set[int]]
 
 
 def _children(node: Tree, complex_nodes: set[int], labels: ChunkLabels) -> list[Tree]:
-    """The children, with those of a complex part in its place (rule 6)."""
+    """Return the children, where complex parts are replaced by their children (rule 6)."""
     children: list[Tree] = []
     stack = list(reversed(node.children))
     while stack:
@@ -132,8 +135,8 @@ def _children(node: Tree, complex_nodes: set[int], labels: ChunkLabels) -> list[
 
 
 def _end_of_chunk(children: list[Tree], complex_nodes: set[int], labels: ChunkLabels) -> int:
-    """How many children of a noun phrase reach to its head and the words behind it; 0 if the
-    phrase has no head of its own (rules 1 to 3).
+    """Return the number of children up to the head and the words after it; 0 without a head
+    (rules 1 to 3).
     """
     outside = labels.separators | labels.possessives
     heads = labels.heads | labels.parts
@@ -153,9 +156,7 @@ def _end_of_chunk(children: list[Tree], complex_nodes: set[int], labels: ChunkLa
 
 
 def _begin_of_chunk(children: list[Tree], complex_nodes: set[int], labels: ChunkLabels) -> int:
-    """Index behind the last child that holds a noun phrase or clause, or behind the opening
-    brackets (rules 4 and 5).
-    """
+    """Return the index after the last complex child or after opening brackets (rules 4 and 5)."""
     for i in reversed(range(len(children))):
         if id(children[i]) in complex_nodes:
             return i + 1
@@ -177,7 +178,7 @@ def _possessive(node: Tree, labels: ChunkLabels) -> bool:
 
 
 def _without_overlap(chunks: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sorted; a possessive marker found alone gives way to the chunk that it begins."""
+    """Sort chunks, and drop single possessive markers that begin a chunk."""
     kept: list[tuple[int, int]] = []
     for start, end in sorted(chunks, key=lambda chunk: (chunk[0], -chunk[1])):
         if not kept or start >= kept[-1][1]:

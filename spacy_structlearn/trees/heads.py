@@ -15,8 +15,9 @@ Step = tuple[str, str]
 
 
 def by_priority(direction: str, labels: str) -> list[Step]:
-    """The rule that looks for each of `labels` (separated by blanks) in turn, the first one that is
-    found is the head; with no labels it takes the outermost child.
+    """Return the rule that looks for each of `labels`, separated by blanks, in order of priority.
+
+    Without labels it takes the outermost child.
     """
     return [(direction, label) for label in labels.split()] or [(direction, "")]
 
@@ -24,16 +25,16 @@ def by_priority(direction: str, labels: str) -> list[Step]:
 class HeadRules:
     """A table of head rules.
 
-    rules: for each phrase label its steps, at least one, to be tried in order: (direction, labels)
-    takes the first child with one of `labels` (separated by blanks), counted from the "left" or
-    from the "right". Where no step finds a child, the head is the outermost one in the direction of
-    the last step. default: that direction for phrases without a rule. coordinators: labels of
-    conjunctions; where a conjunction stands directly before the head that the steps found, the
-    head is the child before the conjunction (Collins 1999). punctuation: tags of words that are
-    passed over wherever a phrase has any other child. Raises SL112 for another direction or a rule
-    without steps.
+    rules: for each phrase label, its steps in order, at least one. A step (direction, labels) takes
+        the first child with one of `labels` (separated by blanks), from the "left" or the "right".
+        If no step finds a child, the head is the first child in the direction of the last step.
+    default: the direction for phrases without a rule.
+    coordinators: labels of conjunctions. If a conjunction directly precedes the head, the head is
+        the child before the conjunction (Collins 1999).
+    punctuation: tags of words that are ignored if a phrase has any other child.
 
-    Labels are compared as they are: `spacy_structlearn.trees.normalize` strips function tags.
+    Function tags must be stripped (`spacy_structlearn.trees.normalize`). Raises StructlearnError if
+    a direction is unknown or a rule has no steps.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class HeadRules:
         self._ranked = {label: _ranked(label, steps) for label, steps in (rules or {}).items()}
 
     def head_child(self, node: Tree) -> int:
-        """Index of the head among the children of a phrase. Raises SL111 for a leaf."""
+        """Return the index of the head child of a phrase. Raises StructlearnError for a leaf."""
         if node.word is not None:
             raise StructlearnError("SL111", tag=node.label, word=node.word)
         children = node.children
@@ -73,13 +74,14 @@ class HeadRules:
         return kept[head]
 
     def heads(self, tree: Tree) -> list[int]:
-        """The head of each phrase as the index of its token, phrases in pre-order as `Tree.spans`
-        gives them; empty for a leaf. Time is linear in the nodes.
+        """Return the token index of the head of each phrase, in the order of `Tree.spans`.
+
+        The list is empty for a leaf. Time is linear in the number of nodes.
         """
         position = len(tree.leaves())
         backwards: list[int] = []
 
-        # `fold` comes to leaves and phrases in reversed pre-order.
+        # `fold` visits leaves and phrases in reversed pre-order.
         def leaf(node: Tree) -> int:
             nonlocal position
             position -= 1
@@ -94,8 +96,9 @@ class HeadRules:
 
 
 def _ranked(label: str | None, steps: Iterable[Step]) -> tuple[dict[str, int], list[str]]:
-    """The step that looks for each child label, and the direction of each step. A last step, for
-    all other children, repeats the direction of the one before it.
+    """Return the step of each child label, and the direction of each step.
+
+    A final step, for all other children, has the direction of the one before it.
     """
     ranks: dict[str, int] = {}
     directions: list[str] = []
@@ -108,9 +111,8 @@ def _ranked(label: str | None, steps: Iterable[Step]) -> tuple[dict[str, int], l
     return ranks, [*directions, directions[-1]]
 
 
-# Collins' first rule, that a noun phrase that ends in POS has this as head, follows from the first
-# step. NML, with which OntoNotes and later treebanks write what was NX or flat before, is an
-# addition; treebanks without it are not affected.
+# Collins' first rule, that the head of a noun phrase ending in POS is POS, follows from the first
+# step. NML, which OntoNotes and later treebanks use for NX or flat structures, is an addition.
 _NOUN_PHRASE: list[Step] = [
     ("right", "NN NNP NNPS NNS NX NML POS JJR"),
     ("left", "NP"),
@@ -161,12 +163,10 @@ LEFTMOST = HeadRules()
 
 
 def collins_head_rules() -> HeadRules:
-    """The head rules of Collins (1999) for English in Penn Treebank labels, for the registry."""
+    """Return the head rules of Collins (1999) for the Penn Treebank. A registered function."""
     return COLLINS
 
 
 def leftmost_head_rules() -> HeadRules:
-    """The head of every phrase is its leftmost child: the language-independent default, for the
-    registry.
-    """
+    """Return rules for which the head of a phrase is its leftmost child. A registered function."""
     return LEFTMOST

@@ -13,10 +13,9 @@ OUTER_LABELS = frozenset({"", "TOP", "ROOT", "S1"})
 
 
 def strip_function(label: str, separators: str = "-=") -> str:
-    """The label without function tags and indices: NP-SBJ-1 gives NP, S=2 gives S.
+    """Return the label without function tags and indices: NP for NP-SBJ-1, S for S=2.
 
-    What follows the first of the `separators` is cut, except in labels that begin with one, such
-    as -LRB-.
+    The label is cut at the first separator, unless it begins with one, as -LRB- does.
     """
     for position, character in enumerate(label):
         if character in separators:
@@ -35,14 +34,13 @@ def normalize(
     separators: str = "-=",
     outer_labels: frozenset[str] = OUTER_LABELS,
 ) -> Tree | None:
-    """The tree in standard form, or None if nothing is left of it.
+    """Return the tree in standard form, or None if nothing is left of it.
 
-    strip_functions: cut labels of phrases at the first of `separators` (`strip_function`); tags of
-    words are kept. remove_empty: drop leaves with the tag `empty_tag` and phrases left without
-    leaves. collapse_unary_repeats: a phrase whose only child is a phrase of the same label is
-    replaced by that child. root: the label of the outermost bracket: one of `outer_labels`, the
-    treebank's empty bracket among them, is renamed; a tree without such a bracket gets one; None
-    leaves the top of the tree as it is. Normalising twice changes nothing.
+    strip_functions: cut labels of phrases at the first of `separators` (`strip_function`).
+    remove_empty: drop leaves with the tag `empty_tag`, and phrases without other leaves.
+    collapse_unary_repeats: replace a phrase by its only child if they have the same label.
+    root: the label of the outermost bracket. A bracket with one of `outer_labels` is renamed, and a
+        tree without such a bracket gets one. None: keep the top of the tree.
     """
 
     def leaf(node: Tree) -> Tree | None:

@@ -1,7 +1,7 @@
-"""The constituency tree that every room of the package shares: a plain value, as the Penn Treebank
-(Marcus, Santorini & Marcinkiewicz 1993) draws it. A leaf is a preterminal, the part-of-speech tag
-and its word in one node; every other node is a phrase with a label and children. No method
-recurses, so a tree may be thousands of nodes deep.
+"""Constituency trees in the style of the Penn Treebank (Marcus, Santorini & Marcinkiewicz 1993).
+
+A leaf is a preterminal, a part-of-speech tag with its word. Every other node is a phrase with a
+label and children. No method is recursive, so trees may be thousands of nodes deep.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ Span = tuple[str, int, int]
 
 
 def escape(word: str) -> str:
-    """Write the round brackets of a word as -LRB- and -RRB-, so that it can stand in a tree."""
+    """Replace the round brackets of a word by -LRB- and -RRB-."""
     if "(" in word or ")" in word:
         return word.replace("(", "-LRB-").replace(")", "-RRB-")
     return word
 
 
 class Tree:
-    """A constituency tree; treat it as immutable (it is compared and hashed by value).
+    """A constituency tree, compared and hashed by value; treat it as immutable.
 
-    label: the phrase label, or for a leaf its part-of-speech tag. children: the subtrees, a tuple,
-    empty for a leaf. word: the token of a leaf with real brackets ("(", never "-LRB-"); None for a
-    phrase. Raises SL108 unless there is exactly one of a word and at least one child.
+    label: the label of a phrase, or the part-of-speech tag of a leaf.
+    children: the subtrees, a tuple, empty for a leaf.
+    word: the token of a leaf, with real brackets ("(", not "-LRB-"); None for a phrase.
 
-    `str(tree)` is the one-line bracket form; `spacy_structlearn.trees.brackets` reads it back.
+    `str(tree)` is the one-line bracket form, which `spacy_structlearn.trees.brackets` reads. Raises
+    StructlearnError unless there is either a word or at least one child.
     """
 
     __slots__ = ("children", "label", "word")
@@ -47,16 +48,18 @@ class Tree:
 
     @classmethod
     def leaf(cls, tag: str, word: str) -> Tree:
-        """A preterminal: one token under its part-of-speech tag."""
+        """Return a leaf: a token under its part-of-speech tag."""
         return cls(tag, (), word)
 
     @classmethod
     def from_spans(cls, words: Sequence[str], tags: Sequence[str], spans: Iterable[Span]) -> Tree:
-        """The tree whose brackets are `spans`, the inverse of `words`, `tags` and `spans()`.
+        """Return the tree with these brackets, the inverse of `words`, `tags` and `spans()`.
 
-        words, tags: one a token. spans: (label, start, end) of each phrase in pre-order, ends
-        exclusive, in tokens; a unary chain is a repeated span, topmost first. Raises SL109 where
-        the brackets are not one tree over all tokens.
+        words, tags: one for each token.
+        spans: (label, start, end) of each phrase in pre-order, in tokens, end exclusive. A unary
+            chain is a repeated span, topmost first.
+
+        Raises StructlearnError if the brackets are not a tree over all tokens.
         """
         if len(words) != len(tags):
             raise StructlearnError("SL109", problem=f"{len(words)} words but {len(tags)} tags")
@@ -94,16 +97,16 @@ class Tree:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether this is a preterminal, a tag over a word."""
+        """Whether this is a leaf, a tag over a word."""
         return self.word is not None
 
     @property
     def height(self) -> int:
-        """Nodes on the longest way down, this one and the leaf included: 1 for a leaf."""
+        """Number of nodes on the longest path to a leaf; 1 for a leaf."""
         return self.fold(lambda leaf: 1, lambda node, heights: 1 + max(heights))
 
     def subtrees(self) -> Iterator[Tree]:
-        """This node and all below it in pre-order (parents first, left to right)."""
+        """Yield this node and all nodes below it in pre-order."""
         stack = [self]
         while stack:
             node = stack.pop()
@@ -113,11 +116,11 @@ class Tree:
     def fold(self, leaf: Callable[[Tree], T], phrase: Callable[[Tree, list[T]], T]) -> T:
         """Compute a value bottom-up without recursion.
 
-        leaf(node) gives the value of a preterminal, phrase(node, values) that of a phrase from the
+        leaf(node) returns the value of a leaf, and phrase(node, values) that of a phrase with the
         values of its children, left to right. Returns the value of this node.
         """
-        # Backwards through the pre-order every node comes after all nodes below it, and the values
-        # of its children lie on top of the stack, the first child uppermost.
+        # In reversed pre-order a node comes after all nodes below it. The values of its children
+        # are on top of the stack, the first child uppermost.
         values: list[T] = []
         for node in reversed(list(self.subtrees())):
             if node.word is not None:
@@ -127,22 +130,21 @@ class Tree:
         return values[0]
 
     def leaves(self) -> list[Tree]:
-        """The preterminals, left to right."""
+        """Return the leaves, left to right."""
         return [node for node in self.subtrees() if node.word is not None]
 
     def words(self) -> list[str]:
-        """The tokens, left to right."""
+        """Return the tokens, left to right."""
         return [node.word for node in self.subtrees() if node.word is not None]
 
     def tags(self) -> list[str]:
-        """The part-of-speech tag of each token."""
+        """Return the part-of-speech tag of each token."""
         return [node.label for node in self.subtrees() if node.word is not None]
 
     def spans(self) -> list[Span]:
-        """(label, start, end) of each phrase in pre-order, the root included, leaves left out.
+        """Return (label, start, end) of each phrase in pre-order, including the root.
 
-        start and end count tokens, end is exclusive. A unary chain gives repeated spans, topmost
-        first.
+        Start and end are tokens, end exclusive. A unary chain is a repeated span, topmost first.
         """
         spans: list[Span] = []
         opened: list[tuple[int, int]] = []  # index in spans and start of each open phrase
@@ -163,8 +165,10 @@ class Tree:
         return spans
 
     def pretty(self, width: int = 80, indent: int = 2) -> str:
-        """The bracket form over several lines: a phrase that fits in `width` columns is one line,
-        any other puts each child on a line of its own, `indent` columns further in.
+        """Return the bracket form on several lines.
+
+        A phrase that fits into `width` columns is one line. Otherwise each child begins a new line,
+        indented by `indent` columns.
         """
         sizes = self._sizes()
         position = 0  # of the node in pre-order
@@ -187,7 +191,7 @@ class Tree:
         return "\n".join(lines)
 
     def _sizes(self) -> list[tuple[int, int]]:
-        """(length of the one-line form, number of nodes) of every node, in pre-order."""
+        """Return (length of the one-line form, number of nodes) of every node, in pre-order."""
         backwards: list[tuple[int, int]] = []
 
         def leaf(node: Tree) -> tuple[int, int]:
@@ -203,7 +207,7 @@ class Tree:
         return backwards[::-1]
 
     def _flat(self) -> list[tuple[str, str | None, int]]:
-        """(label, word, number of children) in pre-order: the tree as one flat value."""
+        """Return the tree as a list of (label, word, number of children) in pre-order."""
         return [(node.label, node.word, len(node.children)) for node in self.subtrees()]
 
     def __str__(self) -> str:
@@ -227,8 +231,8 @@ class Tree:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tree):
             return NotImplemented
-        # Equal pre-orders with equal numbers of children are equal trees, and the shorter of two
-        # such sequences cannot be a prefix of the longer, so zip need not look at the lengths.
+        # Trees are equal if their pre-orders with numbers of children are. One such sequence cannot
+        # be a prefix of another, so the lengths need no check.
         return all(
             a is b or (a.label, a.word, len(a.children)) == (b.label, b.word, len(b.children))
             for a, b in zip(self.subtrees(), other.subtrees(), strict=False)
@@ -244,12 +248,12 @@ class Tree:
         return self
 
     def __reduce__(self):
-        # The default protocol would recurse once for each level of the tree.
+        # The default protocol is recursive.
         return _from_flat, (self._flat(),)
 
 
 def _from_flat(flat: list[tuple[str, str | None, int]]) -> Tree:
-    """The tree of a `_flat` list."""
+    """Return the tree of a `_flat` list."""
     nodes: list[Tree] = []
     for label, word, arity in reversed(flat):
         nodes.append(Tree(label, [nodes.pop() for _ in range(arity)], word))

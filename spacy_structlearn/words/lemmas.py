@@ -1,9 +1,10 @@
-"""Base forms of English verbs and nouns, in the manner of WordNet's morphological processor
-("morphy"; Miller 1995, "WordNet: A Lexical Database for English"): tables of irregular forms, and
-endings to take off. That one takes an ending off in every possible way and looks what is in its
-dictionary. This one has no dictionary: the letters before the ending tell which way is right
-("settl-ed" settle, "hand-ed" hand, "stopp-ed" stop), and words that go another way are listed.
-Given a list of base forms, it looks there as well.
+"""Base forms of English verbs and nouns.
+
+Like WordNet's morphological processor ("morphy"; Miller 1995, "WordNet: A Lexical Database for
+English"), this module has tables of irregular forms and removes endings from all other words.
+Morphy removes an ending in every possible way and looks up the results in its dictionary. This
+module has no dictionary: the letters before the ending decide ("settl-ed" settle, "hand-ed" hand,
+"stopp-ed" stop), and the exceptions are listed. A list of base forms can be given in addition.
 """
 
 from __future__ import annotations
@@ -12,25 +13,22 @@ import re
 from collections.abc import Callable, Collection, Mapping
 
 Lemmatizer = Callable[[str, str], str]
-"""From a word and its tag to its base form."""
+"""Maps a word and its tag to its base form."""
 Endings = Mapping[str, Callable[[str], list[str]]]
 
 
 def english_lemmas() -> Lemmatizer:
-    """The function `lemma`, for the registry. It is for English; there is no other default than to
-    take words as they are.
-    """
+    """Return the function `lemma`, for English. This is a registered function."""
     return lemma
 
 
 def lemma(word: str, tag: str, known: Collection[str] = ()) -> str:
-    """The base form of a word, in lower case for verbs and common nouns.
+    """Return the base form of a word, in lower case for verbs and common nouns.
 
-    tag: its Penn tag. Verbs (VB..., MD, AUX...) and common nouns (NN, NNS) are taken back to the
-    base form; "NN" will do for the plural too and "VB" for all verbs, if no more is known. Words
-    with other tags are returned as they are. known: base forms in lower case, none by default. A
-    word that is one of them stays as it is, and an ending is taken off in the way that leads to one
-    of them, if there is such a way; the irregular forms come first.
+    tag: its Penn Treebank tag. Only verbs (VB..., MD, AUX...) and common nouns (NN, NNS) are
+        changed; "VB" may stand for all tags of verbs and "NN" for the plural too.
+    known: base forms in lower case. A word in this list stays unchanged, and of several ways to
+        remove an ending one that leads to such a word is preferred. Irregular forms come first.
     """
     if tag[:2] in ("VB", "MD", "AU"):
         return _lemma(word.lower(), _IRREGULAR_VERBS, _VERB_ENDINGS, known)
@@ -40,15 +38,17 @@ def lemma(word: str, tag: str, known: Collection[str] = ()) -> str:
 
 
 def lower(word: str, tag: str) -> str:
-    """The word in lower case: what stands for base forms where none are known."""
+    """Return the word in lower case, in place of a base form."""
     return word.lower()
 
 
 def _lemma(
     word: str, irregular: Mapping[str, str], endings: Endings, known: Collection[str]
 ) -> str:
-    """endings: for each ending, in the order in which they are tried, a function that gives what
-    the whole word may come from, the likeliest first; nothing if it does not have that ending.
+    """Return the base form of a word in lower case.
+
+    endings: for each ending, in the order in which they are tried, a function that returns the
+        possible base forms of a word, the likeliest first; no forms if this is not its ending.
     """
     first, hyphen, last = word.rpartition("-")
     if last in irregular:
@@ -63,10 +63,12 @@ def _lemma(
 
 
 def _table(text: str) -> dict[str, str]:
-    """From form to base form; each line has a base form and then its other forms."""
+    """Return a map from form to base form. Entries, a base form and its other forms, are separated
+    by commas.
+    """
     table: dict[str, str] = {}
-    for line in text.strip().splitlines():
-        base, *forms = line.split()
+    for entry in text.split(","):
+        base, *forms = entry.split()
         for form in (base, *forms):
             table.setdefault(form, base)
     return table
@@ -74,6 +76,12 @@ def _table(text: str) -> dict[str, str]:
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
+
+
+def _plurals(text: str, plural: str, singular: str = "") -> dict[str, str]:
+    """Return a map from form to base form of nouns with the ending `plural` for `singular`."""
+    bases = text.split()
+    return _unchanged(text) | {base.removesuffix(singular) + plural: base for base in bases}
 
 
 def _unchanged(text: str) -> dict[str, str]:
@@ -107,7 +115,7 @@ def _participle(word: str) -> list[str]:
 
 
 def _regular(stem: str) -> list[str]:
-    """The verbs whose stem before -ed and -ing is "talk", "lik" or "stopp", the likeliest first."""
+    """Return verbs with this stem before -ed and -ing ("talk", "lik", "stopp"), likeliest first."""
     if stem[-2:-1] == stem[-1:] and stem[-1] in "bdfglmnprstz":
         bases = [stem[:-1], stem]
         keep = stem not in _DROPS and (stem in _KEEPS or _keeps_double(stem))
@@ -122,9 +130,11 @@ def _keeps_double(stem: str) -> bool:
 
 
 def _lost_e(stem: str) -> bool:
-    """Whether an e was lost before the ending. Of one syllable with one vowel and one consonant all
-    stems have lost one, or the consonant would be doubled ("hop-ing" beside "hopp-ing"). Of other
-    stems the longest entry that they end in tells; ^ stands for the beginning.
+    """Whether an e was lost before the ending.
+
+    Stems of one syllable with one vowel and one consonant have always lost an e, or the consonant
+    would be doubled ("hop-ing" versus "hopp-ing"). For other stems the longest matching entry of
+    the two lists decides; ^ marks the beginning of a word.
     """
     if _ONE_SYLLABLE.fullmatch(stem) and stem not in _WITHOUT_E:
         return True
@@ -175,222 +185,45 @@ _VERB_ENDINGS: Endings = {"s": _third_person, "ed": _past, "ing": _participle}
 
 _IRREGULAR_VERBS = _table(
     """
-    be am is are was were been being 's 're 'm ai
-    have has had having 've
-    do does did done doing
-    will 'll wo
-    can ca
-    arise arose arisen
-    awake awoke awoken
-    bear bore borne born
-    beat beaten
-    become became
-    begin began begun
-    bend bent
-    beset besetting
-    bet betting
-    bid bidding
-    bind bound
-    bite bit bitten
-    bleed bled
-    blow blew blown
-    break broke broken
-    breed bred
-    bring brought
-    broadcast
-    build built
-    burn burnt
-    burst
-    buy bought
-    cast
-    catch caught
-    choose chose chosen
-    cling clung
-    come came
-    cost
-    creep crept
-    cut cutting
-    deal dealt
-    die died dies dying
-    dig dug
-    dye dyed dyes dyeing
-    draw drew drawn
-    dream dreamt
-    drink drank drunk
-    drive drove driven
-    dwell dwelt
-    eat ate eaten
-    fall fell fallen
-    feed fed
-    feel felt
-    fight fought
-    find found
-    flee fled
-    fling flung
-    fly flew flown flies
-    forbid forbade forbidden
-    forecast
-    foresee foresaw foreseen
-    forget forgot forgotten
-    forgive forgave forgiven
-    forgo forwent forgone
-    forsake forsook forsaken
-    freeze froze frozen
-    get got gotten getting
-    give gave given
-    go goes went gone
-    grind ground
-    grow grew grown
-    hang hung
-    hear heard
-    hide hid hidden
-    hit hitting
-    hold held
-    hurt
-    keep kept
-    kneel knelt
-    knit
-    know knew known
-    lay laid
-    lead led
-    leap leapt
-    learn learnt
-    leave left
-    lend lent
-    let letting
-    lie lay lain lied lies lying
-    light lit
-    lose lost
-    make made
-    mean meant
-    meet met
-    mislead misled
-    mistake mistook mistaken
-    misunderstand misunderstood
-    offset offsetting
-    outdo outdid outdone
-    overcome overcame
-    overrun overran overrunning
-    overhear overheard
-    override overrode overridden
-    oversee oversaw overseen
-    overtake overtook overtaken
-    overthrow overthrew overthrown
-    pay paid
-    prepay prepaid
-    picnic picnicked picnicking
-    panic panicked panicking
-    mimic mimicked mimicking
-    traffic trafficked trafficking
-    prove proven
-    put putting
-    quit quitting
-    read
-    rebuild rebuilt
-    redo redid redone
-    repay repaid
-    reset resetting
-    rid ridding
-    ride rode ridden
-    ring rang rung
-    rise rose risen
-    run ran running
-    say said
-    see saw seen
-    seek sought
-    sell sold
-    send sent
-    set setting
-    sew sewn
-    shake shook shaken
-    shed shedding
-    shine shone
-    shoot shot
-    show shown
-    shrink shrank shrunk
-    shut shutting
-    sing sang sung
-    ski skis
-    sink sank sunk
-    sit sat sitting
-    sleep slept
-    slide slid
-    sling slung
-    smell smelt
-    sow sown
-    speak spoke spoken
-    speed sped
-    spell spelt
-    spend spent
-    spill spilt
-    spin spun
-    spit spat
-    split splitting
-    spoil spoilt
-    spread
-    spring sprang sprung
-    stand stood
-    steal stole stolen
-    stick stuck
-    sting stung
-    stink stank stunk
-    stride strode stridden
-    strike struck stricken
-    string strung
-    strive strove striven
-    swear swore sworn
-    sweep swept
-    swell swollen
-    swim swam swum
-    swing swung
-    take took taken
-    taxi taxis
-    teach taught
-    tear tore torn
-    tell told
-    think thought
-    throw threw thrown
-    thrust
-    tie tied ties tying
-    underlie underlay underlain underlying
-    undergo undergoes underwent undergone
-    understand understood
-    undertake undertook undertaken
-    undo undid undone
-    uphold upheld
-    upset upsetting
-    vie vied vies vying
-    wake woke woken
-    wear wore worn
-    weave wove woven
-    wed wedding
-    weep wept
-    wet wetting
-    win won winning
-    wind wound
-    withdraw withdrew withdrawn
-    withhold withheld
-    withstand withstood
-    wring wrung
-    write wrote written
-    agree agreed
-    disagree disagreed
-    decree decreed
-    free freed
-    guarantee guaranteed
-    referee refereed
-    ache aches
-    axe axes
-    cache caches
-    quiz quizzes
-    waltz waltzes
-    canoe canoes
-    focus focuses focusses
-    bias biases
-    gas gases
-    bus buses
-    veto vetoes
-    tiptoe tiptoes
+    be am is are was were been being 's 're 'm ai, have has had having 've, do does did done
+    doing, will 'll wo, can ca, arise arose arisen, awake awoke awoken, bear bore borne born, beat
+    beaten, become became, begin began begun, bend bent, beset besetting, bet betting, bid
+    bidding, bind bound, bite bit bitten, bleed bled, blow blew blown, break broke broken, breed
+    bred, bring brought, broadcast, build built, burn burnt, burst, buy bought, cast, catch
+    caught, choose chose chosen, cling clung, come came, cost, creep crept, cut cutting, deal
+    dealt, die died dies dying, dig dug, dye dyed dyes dyeing, draw drew drawn, dream dreamt,
+    drink drank drunk, drive drove driven, dwell dwelt, eat ate eaten, fall fell fallen, feed fed,
+    feel felt, fight fought, find found, flee fled, fling flung, fly flew flown flies, forbid
+    forbade forbidden, forecast, foresee foresaw foreseen, forget forgot forgotten, forgive
+    forgave forgiven, forgo forwent forgone, forsake forsook forsaken, freeze froze frozen, get
+    got gotten getting, give gave given, go goes went gone, grind ground, grow grew grown, hang
+    hung, hear heard, hide hid hidden, hit hitting, hold held, hurt, keep kept, kneel knelt, knit,
+    know knew known, lay laid, lead led, leap leapt, learn learnt, leave left, lend lent, let
+    letting, lie lay lain lied lies lying, light lit, lose lost, make made, mean meant, meet met,
+    mislead misled, mistake mistook mistaken, misunderstand misunderstood, offset offsetting,
+    outdo outdid outdone, overcome overcame, overrun overran overrunning, overhear overheard,
+    override overrode overridden, oversee oversaw overseen, overtake overtook overtaken, overthrow
+    overthrew overthrown, pay paid, prepay prepaid, picnic picnicked picnicking, panic panicked
+    panicking, mimic mimicked mimicking, traffic trafficked trafficking, prove proven, put
+    putting, quit quitting, read, rebuild rebuilt, redo redid redone, repay repaid, reset
+    resetting, rid ridding, ride rode ridden, ring rang rung, rise rose risen, run ran running,
+    say said, see saw seen, seek sought, sell sold, send sent, set setting, sew sewn, shake shook
+    shaken, shed shedding, shine shone, shoot shot, show shown, shrink shrank shrunk, shut
+    shutting, sing sang sung, ski skis, sink sank sunk, sit sat sitting, sleep slept, slide slid,
+    sling slung, smell smelt, sow sown, speak spoke spoken, speed sped, spell spelt, spend spent,
+    spill spilt, spin spun, spit spat, split splitting, spoil spoilt, spread, spring sprang
+    sprung, stand stood, steal stole stolen, stick stuck, sting stung, stink stank stunk, stride
+    strode stridden, strike struck stricken, string strung, strive strove striven, swear swore
+    sworn, sweep swept, swell swollen, swim swam swum, swing swung, take took taken, taxi taxis,
+    teach taught, tear tore torn, tell told, think thought, throw threw thrown, thrust, tie tied
+    ties tying, underlie underlay underlain underlying, undergo undergoes underwent undergone,
+    understand understood, undertake undertook undertaken, undo undid undone, uphold upheld, upset
+    upsetting, vie vied vies vying, wake woke woken, wear wore worn, weave wove woven, wed
+    wedding, weep wept, wet wetting, win won winning, wind wound, withdraw withdrew withdrawn,
+    withhold withheld, withstand withstood, wring wrung, write wrote written, agree agreed,
+    disagree disagreed, decree decreed, free freed, guarantee guaranteed, referee refereed, ache
+    aches, axe axes, cache caches, quiz quizzes, waltz waltzes, canoe canoes, focus focuses
+    focusses, bias biases, gas gases, bus buses, veto vetoes, tiptoe tiptoes
     """
 ) | _unchanged("embed canvas")
 
@@ -417,137 +250,46 @@ def _men(word: str) -> list[str]:
 
 _NOUN_ENDINGS: Endings = {"s": _plural, "men": _men}
 
-_IRREGULAR_NOUNS = _table(
-    """
-    man men
-    ski skis
-    taxi taxis
-    alibi alibis
-    woman women
-    child children
-    grandchild grandchildren
-    foot feet
-    tooth teeth
-    goose geese
-    mouse mice
-    louse lice
-    die dice dies
-    ox oxen
-    life lives
-    wife wives
-    housewife housewives
-    knife knives
-    leaf leaves
-    shelf shelves
-    half halves
-    self selves
-    wolf wolves
-    loaf loaves
-    thief thieves
-    calf calves
-    elf elves
-    scarf scarves
-    hoof hooves
-    sheaf sheaves
-    criterion criteria
-    phenomenon phenomena
-    bacterium bacteria
-    curriculum curricula
-    memorandum memoranda
-    stratum strata
-    spectrum spectra
-    analysis analyses
-    axis axes
-    basis
-    crisis crises
-    diagnosis diagnoses
-    emphasis emphases
-    hypothesis hypotheses
-    oasis oases
-    parenthesis parentheses
-    prognosis prognoses
-    synopsis synopses
-    synthesis syntheses
-    thesis theses
-    index indices
-    matrix matrices
-    vertex vertices
-    appendix appendices
-    alumnus alumni
-    cactus cacti
-    fungus fungi
-    locus loci
-    nucleus nuclei
-    radius radii
-    stimulus stimuli
-    syllabus syllabi
-    alga algae
-    antenna antennae
-    formula formulae
-    larva larvae
-    bias biases
-    bus buses
-    gas gases
-    lens lenses
-    iris irises
-    atlas atlases
-    canvas canvases
-    quiz quizzes
-    waltz waltzes
-    ache aches
-    headache headaches
-    avalanche avalanches
-    cache caches
-    creche creches
-    mustache mustaches
-    moustache moustaches
-    niche niches
-    psyche psyches
-    shoe shoes
-    toe toes
-    foe foes
-    woe woes
-    hoe hoes
-    canoe canoes
-    use uses
-    abuse abuses
-    excuse excuses
-    fuse fuses
-    misuse misuses
-    muse muses
-    recluse recluses
-    refuse refuses
-    ruse ruses
-    auntie aunties
-    brownie brownies
-    calorie calories
-    cookie cookies
-    genie genies
-    goalie goalies
-    groupie groupies
-    hippie hippies
-    hoodie hoodies
-    junkie junkies
-    magpie magpies
-    movie movies
-    newbie newbies
-    prairie prairies
-    rookie rookies
-    selfie selfies
-    smoothie smoothies
-    sortie sorties
-    sweetie sweeties
-    talkie talkies
-    veggie veggies
-    zombie zombies
-    """
-) | _unchanged(
-    """
-    abdomen acumen omen regimen semen specimen
-    always barracks clothes corps crossroads gallows headquarters jeans means news pants scissors
-    series shorts species thanks trousers whereabouts
-    aerobics athletics economics electronics ethics genetics gymnastics linguistics logistics
-    mathematics obstetrics pediatrics physics politics robotics
-    christmas perhaps alas
-    """
+_IRREGULAR_NOUNS = (
+    _table(
+        """
+        man men, woman women, child children, grandchild grandchildren, foot feet, tooth
+        teeth, goose geese, mouse mice, louse lice, die dice dies, ox oxen, life lives, wife
+        wives, housewife housewives, knife knives, leaf leaves, shelf shelves, half halves,
+        self selves, wolf wolves, loaf loaves, thief thieves, calf calves, elf elves, scarf
+        scarves, hoof hooves, sheaf sheaves, criterion criteria, phenomenon phenomena,
+        bacterium bacteria, curriculum curricula, memorandum memoranda, stratum strata,
+        spectrum spectra, basis, index indices, matrix matrices, vertex vertices, appendix
+        appendices, alumnus alumni, cactus cacti, fungus fungi, locus loci, nucleus nuclei,
+        radius radii, stimulus stimuli, syllabus syllabi, alga algae, antenna antennae,
+        formula formulae, larva larvae, quiz quizzes
+        """
+    )
+    | _plurals(
+        """
+        ski taxi alibi ache headache avalanche cache creche mustache moustache niche psyche shoe
+        toe foe woe hoe canoe use abuse excuse fuse misuse muse recluse refuse ruse auntie brownie
+        calorie cookie genie goalie groupie hippie hoodie junkie magpie movie newbie prairie
+        rookie selfie smoothie sortie sweetie talkie veggie zombie
+        """,
+        "s",
+    )
+    | _plurals("bias bus gas lens iris atlas canvas waltz", "es")
+    | _plurals(
+        """
+        analysis axis crisis diagnosis emphasis hypothesis oasis parenthesis prognosis synopsis
+        synthesis thesis
+        """,
+        "es",
+        "is",
+    )
+    | _unchanged(
+        """
+        abdomen acumen omen regimen semen specimen always barracks clothes corps crossroads
+        gallows headquarters jeans means news pants scissors series shorts species thanks
+        trousers whereabouts aerobics athletics economics electronics ethics genetics
+        gymnastics linguistics logistics mathematics obstetrics pediatrics physics politics
+        robotics christmas perhaps alas
+        """
+    )
 )

@@ -1,9 +1,9 @@
-"""Classes of words by their spelling: what a parser knows of a word that it has never seen.
+"""Classes of words by their spelling, for unknown words.
 
-A signature function gives a chain from the finest to the coarsest class of a word: those of Petrov
-et al. (2006) for English, and shapes with endings for any language. A normalisation function gives
-other spellings under which a word may be known. Functions are known by name, since a model file is
-data: register your own in `SIGNATURES` or `NORMALIZATIONS`.
+A signature function returns a chain of classes of a word, from the finest to the coarsest: those of
+Petrov et al. (2006) for English, or shapes with endings for any language. A normalisation function
+returns other spellings of a word. Model files refer to functions by name: register your own in
+`SIGNATURES` or `NORMALIZATIONS`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENGLISH_SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
 
 
 def english_signature(word: str, initial: bool, known: Container[str]) -> tuple[str, ...]:
-    """The unknown-word classes of Petrov et al. (2006): capitals, digits, dashes, suffixes.
+    """Return the classes of Petrov et al. (2006): capitals, digits, dashes, suffixes.
 
     initial: whether the word is the first of its sentence. known: the known words.
     """
@@ -54,7 +54,7 @@ def english_signature(word: str, initial: bool, known: Container[str]) -> tuple[
 
 
 def shape_signature(word: str, initial: bool, known: Container[str]) -> tuple[str, ...]:
-    """Classes for any language: shape with the last three, two, one characters, then shape alone.
+    """Return classes for any language: the shape with the last three to zero characters.
 
     initial: whether the word is the first of its sentence. known: the known words.
     """
@@ -86,17 +86,19 @@ _VARIANTS = (
     ("(", "[", "{"),
     (")", "]", "}"),
 )
-# The group in which each spelling is looked up: its own, or the first that has it.
+# The group of each spelling: the group that begins with it, or the first that contains it.
 _GROUPS = {form: i for i, group in reversed([*enumerate(_VARIANTS)]) for form in group}
 _GROUPS |= {group[0]: i for i, group in enumerate(_VARIANTS)} | {"”": 1, "»": 1, "’": 2}
 
 
 def typographic(word: str, before: int) -> tuple[str, ...]:
-    """Other spellings of quotes, dashes and brackets, the nearest first.
+    """Return other spellings of quotes, dashes and brackets, the nearest first.
 
-    before: how often the word stands earlier in its sentence, since a plain quotation mark opens
-    and closes in turn. Within words apostrophes and hyphens are made plain, and compatibility
-    characters resolved.
+    before: how often the word occurs earlier in its sentence, since plain quotation marks open and
+        close in turn.
+
+    Apostrophes and hyphens in words are replaced by plain ones, and compatibility characters are
+    resolved.
     """
     group = before % 2 if word == '"' else _GROUPS.get(word)
     found = [] if group is None else list(_VARIANTS[group])
@@ -107,7 +109,7 @@ def typographic(word: str, before: int) -> tuple[str, ...]:
     return tuple(form for form in dict.fromkeys(found) if form and form != word)
 
 
-# Other packages add theirs by entry points of the groups spacy_structlearn_signatures and
+# Other packages can use the entry points spacy_structlearn_signatures and
 # spacy_structlearn_normalizations.
 SIGNATURES = catalogue.create("spacy_structlearn", "signatures", entry_points=True)
 SIGNATURES.register("english", func=english_signature)
@@ -117,10 +119,10 @@ NORMALIZATIONS.register("typographic", func=typographic)
 
 
 def registered(registry: catalogue.Registry, kind: str, name: str) -> Any:
-    """The function of this name.
+    """Return the function with this name.
 
-    registry: SIGNATURES or NORMALIZATIONS. kind: what it is, for the message. Raises SL405 if there
-    is none.
+    registry: SIGNATURES or NORMALIZATIONS. kind: for the message. Raises StructlearnError if the
+    function is not registered.
     """
     if not isinstance(name, str) or name not in registry:
         known = ", ".join(sorted(registry.get_all()))
@@ -131,9 +133,9 @@ def registered(registry: catalogue.Registry, kind: str, name: str) -> Any:
 def spelling_constraints(
     signature: str, normalization: str, optional: Collection[str] = ("normalization",)
 ) -> Iterator[tuple[str, str, bool]]:
-    """What settings of these names must be: the name, in words, and whether it is.
+    """Yield the constraints of the settings `signature` and `normalization`.
 
-    optional: those that may be empty.
+    optional: the names of settings that may be empty.
     """
     for name, function, registry in (
         ("signature", signature, SIGNATURES),

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 from case_tables import cases
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.attachment import reattach
@@ -158,12 +158,12 @@ def test_a_word_has_no_sites():
 
 def test_very_deep_trees():
     tree = parse_tree("(PP (IN in) (NP (NN end)))")
-    for _ in range(3_000):
+    for _ in range(1_000):
         noun = Tree("NP", [Tree.leaf("NN", "n")])
         tree = Tree("PP", [Tree.leaf("IN", "in"), Tree("NP", [noun, tree])])
     tree = Tree("VP", [Tree.leaf("VBD", "ate"), Tree("NP", [Tree.leaf("NN", "x")]), tree])
-    assert sites(tree) == [Site(0, 1, 2, 3, 2, 6_004, "V")]
-    assert sites(reattach(tree, [(2, 6_004, "N")])) == [Site(0, 1, 2, 3, 2, 6_004, "N")]
+    assert sites(tree) == [Site(0, 1, 2, 3, 2, 2_004, "V")]
+    assert sites(reattach(tree, [(2, 2_004, "N")])) == [Site(0, 1, 2, 3, 2, 2_004, "N")]
 
 
 def test_sites_and_labels_can_be_pickled():
@@ -366,6 +366,7 @@ def other_brackets(tree: Tree) -> Counter:
     return Counter(span for span in tree.spans() if span[0] not in ("NP", "NP-SBJ", "S"))
 
 
+@settings(max_examples=30)
 @given(TREES)
 def test_sites_are_what_they_say(tree):
     words, tags = tree.words(), tree.tags()
@@ -382,6 +383,7 @@ def test_sites_are_what_they_say(tree):
         assert "-NONE-" not in (tags[site.noun], tags[site.object])
 
 
+@settings(max_examples=30)
 @given(TREES)
 def test_normalised_trees_have_the_same_sites(tree):
     normal = normalize(tree, root=None)
@@ -393,6 +395,7 @@ def test_normalised_trees_have_the_same_sites(tree):
         assert [[*site[:4], site.label] for site in sites(normal)] == overt
 
 
+@settings(max_examples=30)
 @given(TREES, st.data())
 def test_reattaching_moves_the_phrase_and_nothing_else(tree, data):
     every = sites(tree, every=True)
@@ -408,15 +411,6 @@ def test_reattaching_moves_the_phrase_and_nothing_else(tree, data):
         assert other_brackets(moved) == other_brackets(tree)
         back = reattach(moved, chosen)
         assert sites(back, every=True) == every
-
-
-@given(TREES, st.data())
-def test_many_attachments_at_once(tree, data):
-    every = sites(tree, every=True)
-    wanted = [site._replace(label=data.draw(st.sampled_from("VN"))) for site in every]
-    moved = reattach(tree, wanted)
-    assert (moved.words(), moved.tags()) == (tree.words(), tree.tags())
-    assert reattach(moved, wanted) is moved
 
 
 # --- corpora --------------------------------------------------------------------------------------
@@ -443,7 +437,7 @@ def test_quadruples_of_ratnaparkhi(corpora):
 def test_predicted_sites_without_trees(corpora):
     """From gold tags and chunks, most of the sites of the gold trees, and few others."""
     gold = predicted = same = 0
-    for tree in load_trees(corpora / "ewt/train.trees.gz")[:4_000]:
+    for tree in load_trees(corpora / "ewt/train.trees.gz")[:1_500]:
         known = {site[:4] for site in sites(tree)}
         guessed = {site[:4] for site in sites_from_chunks(tree.tags(), base_noun_phrases(tree))}
         gold, predicted, same = (
@@ -451,7 +445,7 @@ def test_predicted_sites_without_trees(corpora):
             predicted + len(guessed),
             same + len(known & guessed),
         )
-    assert gold > 1_000
+    assert gold > 300
     assert same / gold > 0.7
     assert same / predicted > 0.8
 

@@ -8,6 +8,7 @@ import numpy as np
 import treebanks
 from grammars import random_rules, random_symbols
 
+from spacy_structlearn.arrays import cumulative
 from spacy_structlearn.grammar.chart.decode import compile_grammar
 from spacy_structlearn.grammar.discriminative import _forest
 from spacy_structlearn.grammar.discriminative.forests import (
@@ -20,7 +21,7 @@ from spacy_structlearn.grammar.discriminative.forests import (
 from spacy_structlearn.grammar.discriminative.objective import without_backoff
 from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.grammar.treebank.settings import LexiconSettings
-from spacy_structlearn.grammar.treebank.symbols import binarize, cumulative
+from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.parallel.shards import split
 
 OFFSETS = ("sentence_cell", "cell_item", "cell_group", "cell_unary", "group_edge", "sentence_root")

@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn.derivation import (
     ANCESTOR,
     ATTACH,
@@ -26,6 +25,8 @@ from spacy_structlearn.isbn.derivation import (
     LeftCornerDerivations,
 )
 from spacy_structlearn.isbn.settings import FEATURES
+from spacy_structlearn.trees.normalize import normalize
+from spacy_structlearn.trees.tree import Tree
 
 
 class Node:
@@ -106,12 +107,12 @@ class Automaton:
 def legal(symbols: DerivationSymbols, moves: Iterable[int]) -> NDArray[np.bool_]:
     """Which moves may follow, bool (4); none where the derivation is complete.
 
-    moves: those so far. Raises StructlearnError SL603 if one of these was not legal.
+    moves: those so far. Raises ValueError if one of them is not legal.
     """
     automaton = Automaton(symbols)
     for number, move in enumerate(moves):
         if not automaton.legal()[move]:
-            raise StructlearnError("SL603", problem=f"move {number} is not possible")
+            raise ValueError(f"move {number} is not legal")
         automaton.make(move, 0)
     return automaton.legal()
 
@@ -137,8 +138,7 @@ def replay(
 ) -> Replay:
     """The states of one derivation, by its number.
 
-    features: the blocks of inputs that are read. Raises StructlearnError SL603 for a move that is
-    not legal.
+    features: the blocks of inputs that are read. Raises ValueError if a move is not legal.
     """
     first, end = derivations.offsets[number : number + 2].tolist()
     words = slice(*derivations.word_offsets[number : number + 2].tolist())
@@ -173,7 +173,7 @@ def replay(
         read["d"] += leaf_rows("d", top.corner)
         mask = automaton.legal()
         if not mask[move]:
-            raise StructlearnError("SL603", problem=f"move {len(rows)} is not possible")
+            raise ValueError(f"move {len(rows)} is not legal")
         relations.append(automaton.relations)
         rows.append(tuple(row for name in FEATURES if name in features for row in read[name]))
         masks.append(mask)
@@ -187,3 +187,39 @@ def replay(
         tuple(rows),
         np.array(masks, dtype=bool).reshape(-1, len(MOVES)),
     )
+
+
+def decode(
+    symbols: DerivationSymbols,
+    moves: Sequence[int],
+    labels: Sequence[int],
+    words: Sequence[str],
+    tags: Sequence[str],
+) -> Tree:
+    """The normalised tree of a complete derivation, the inverse of `encode`."""
+    leaves = [Tree.leaf(tag, word) for tag, word in zip(tags, words, strict=True)]
+    stack: list[tuple[int, list[Tree], list[Tree]] | Tree] = []
+
+    def closed(node: tuple[int, list[Tree], list[Tree]] | Tree) -> Tree:
+        if isinstance(node, Tree):
+            return node
+        label, children, modifiers = node
+        *upper, lowest = symbols.chains[label]
+        tree = Tree(lowest, children)
+        for modifier in modifiers:
+            tree = Tree(lowest, (tree, modifier))
+        for above in reversed(upper):
+            tree = Tree(above, (tree,))
+        return tree
+
+    for move, label in zip(moves, labels, strict=True):
+        if move == SHIFT:
+            stack.append(leaves.pop(0))
+        elif move == PROJECT:
+            stack[-1] = label, [closed(stack[-1])], []
+        elif len(stack) > 1:
+            node = closed(stack.pop())
+            stack[-1][1 if move == ATTACH else 2].append(node)
+    (top,) = stack
+    assert not leaves
+    return normalize(Tree(symbols.root, (closed(top),)), root=symbols.root)

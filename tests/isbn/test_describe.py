@@ -38,7 +38,7 @@ def model():
 def test_sizes(model):
     lines = describe(model).splitlines()
     assert lines == [
-        "sigmoid belief network of 3 tags and 4 phrases, 1 of them fused chains",
+        "sigmoid belief network of 3 tags and 4 phrases, 1 of them collapsed chains",
         f"2 units a state, feed_forward means, {model.n_weights:,} weights; beam 7, branching 10, "
         "best_first search",
         "6 words with their tags, unknown words of 2 classes (shape)",
@@ -85,9 +85,3 @@ def test_words_that_are_alike(model):
         expected = {NN[i]: rows[i] @ rows[index] for i in range(1, 5) if i != index}
         assert {word: cosine for cosine, word in found} == pytest.approx(expected)
         assert [cosine for cosine, _ in found] == sorted(expected.values(), reverse=True)
-
-
-def test_rows_that_are_all_the_same_are_like_none(model):
-    model.parts()["outputs"][model.symbols.output_blocks["tags"]] = 3.0
-    found = dict(neighbours(model, 2))
-    assert [cosine for cosine, _ in found["NN"]] == [0, 0]

@@ -31,46 +31,14 @@ def random_decisions(seed, n=6, m=9, scale=2.0, count=1, prior=1.0):
     return theta, made
 
 
-def undamped(theta, seen, steps=1000):
-    """The fixed-point iteration of the stationarity condition."""
-    phi = theta
-    for _ in range(steps):
-        phi = np.clip(slope(sigma(phi), theta, seen), -LIMIT, LIMIT)
-    return phi
-
-
 SIZES = st.integers(1, 9), st.integers(1, 13)
 SCALES = st.sampled_from([0.1, 1.0, 2.0, 4.0, 8.0])
 SEEDS = st.integers(0, 2**32 - 1)
 
 
 # --- the references ------------------------------------------------------------------------------
-@pytest.mark.parametrize("scale", [0.5, 2.0, 6.0])
-@pytest.mark.parametrize("count", [0, 1, 4])
-def test_newton_is_coordinate_ascent(scale, count):
-    """Two ways to the maximum of the reference, and nothing near is better."""
-    for seed in range(3):
-        theta, seen = random_decisions(seed, n=5, m=6, scale=scale, count=count, prior=5.0)
-        phi = newton(theta, seen)
-        np.testing.assert_allclose(phi, coordinate_ascent(theta, seen), atol=1e-9)
-        best = lower_bound(sigma(phi), np.clip(theta, -LIMIT, LIMIT), seen)
-        rng = np.random.default_rng(seed)
-        for step in (1e-3, 0.1, 3.0):
-            near = np.clip(phi + rng.normal(scale=step, size=(30, 5)), -LIMIT, LIMIT)
-            for other in near:
-                assert lower_bound(sigma(other), np.clip(theta, -LIMIT, LIMIT), seen) <= best
-
-
-def test_slope_is_the_derivative_of_the_bound():
-    theta, seen = random_decisions(0, count=3)
-    mu = np.random.default_rng(1).uniform(0.2, 0.8, size=6)
-    wanted = slope(mu, theta, seen) - np.log(mu / (1 - mu))
-    found = finite_differences(lambda x: lower_bound(x, theta, seen), mu, step=1e-3)
-    np.testing.assert_allclose(found, wanted, rtol=1e-8)
-
-
 # --- eq. 8 ---------------------------------------------------------------------------------------
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 @given(SEEDS, *SIZES, SCALES, st.sampled_from([0.3, 3.0, 12.0]))
 def test_update_is_coordinate_ascent(seed, n, m, scale, prior):
     theta, seen = random_decisions(seed, n, m, scale, prior=prior)
@@ -81,7 +49,7 @@ def test_update_is_coordinate_ascent(seed, n, m, scale, prior):
     np.testing.assert_allclose(phi, coordinate_ascent(theta, seen), atol=1e-8)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=30)
 @given(SEEDS, st.integers(1, 60), st.integers(2, 40), SCALES, st.sampled_from([0.3, 3.0, 15.0]))
 def test_large_updates(seed, n, m, scale, prior):
     """So many alternatives that a sweep over the means would take long."""
@@ -101,7 +69,7 @@ def test_very_strong_rows(seed):
     assert steps <= 50
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=15)
 @given(SEEDS, *SIZES, SCALES, st.sampled_from([0.3, 3.0, 12.0]))
 def test_the_bound_rises(seed, n, m, scale, prior):
     """A wider tolerance only ends the same steps earlier: so these are the steps in turn."""
@@ -114,27 +82,6 @@ def test_the_bound_rises(seed, n, m, scale, prior):
         counts.append(steps)
     assert counts == sorted(counts)
     assert np.diff(values).min() >= -1e-12 * (1 + abs(values[-1]))
-
-
-@pytest.mark.parametrize(("seed", "scale"), [(0, 2.0), (4, 2.0), (28, 2.0), (2, 4.0), (26, 4.0)])
-def test_oscillation(seed, scale):
-    """Where the undamped iteration never ends."""
-    theta, seen = random_decisions(seed, scale=scale)
-    assert excess(undamped(theta, seen), theta, seen) > 0.5
-    phi, _, steps = update(theta, *seen[0])
-    assert excess(phi, theta, seen) <= 1e-9
-    assert 1 <= steps <= 15
-
-
-def test_update_by_hand():
-    """One mean, and two alternatives that it chooses between: phi = w (1 - sigma(w mu))."""
-    w = 3.0
-    phi, mu, _ = update(np.zeros(1), np.array([[w], [0.0]]), np.zeros(2), 0)
-    assert phi[0] == pytest.approx(w * (1 - sigma(w * mu[0])), abs=1e-10)
-    assert 0.5 < mu[0] < sigma(w)
-    # The other one is evidence against it.
-    phi, mu, _ = update(np.zeros(1), np.array([[w], [0.0]]), np.zeros(2), 1)
-    assert phi[0] == pytest.approx(-w * sigma(w * mu[0]), abs=1e-10)
 
 
 @given(SEEDS, st.integers(1, 9))
@@ -153,20 +100,6 @@ def test_one_alternative_says_nothing(seed, n):
     assert not d_biases.any()
 
 
-def test_equal_alternatives_say_nothing():
-    rows = np.tile(np.arange(5.0), (3, 1))
-    theta = np.linspace(-2, 2, 5)
-    np.testing.assert_allclose(update(theta, rows, np.zeros(3), 1)[0], theta, atol=1e-9)
-
-
-def test_an_impossible_alternative_is_as_good_as_none():
-    theta, [decision] = random_decisions(0)
-    rows, biases, chosen = decision
-    expected = update(theta, rows, biases, chosen)[0]
-    more = np.vstack([rows, np.full((1, 6), 5.0)]), np.append(biases, -800.0)
-    np.testing.assert_allclose(update(theta, *more, chosen)[0], expected, atol=1e-9)
-
-
 def saturating(seed, strength=8.0):
     """A decision that draws some means beyond the limits."""
     theta, [decision] = random_decisions(seed, n=7, m=5)
@@ -178,7 +111,7 @@ def saturating(seed, strength=8.0):
     return theta, rows, biases, chosen
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_saturation(seed):
     theta, *decision = saturating(seed)
     phi, mu, _ = update(theta, *decision)
@@ -187,14 +120,6 @@ def test_saturation(seed):
     assert excess(phi, theta, seen) <= 1e-9
     beyond = np.abs(slope(mu, theta, seen)) > LIMIT
     np.testing.assert_array_equal(beyond, np.abs(phi) == LIMIT)
-
-
-def test_saturation_happens():
-    """At each limit, with the other means free."""
-    found = np.array([update(*saturating(seed))[0] for seed in range(8)])
-    assert (found == LIMIT).any()
-    assert (found == -LIMIT).any()
-    assert (np.abs(found[:, 2:]) < LIMIT).all()
 
 
 @pytest.mark.parametrize("theta", [40.0, -40.0, 1e300, np.inf, -np.inf])
@@ -240,39 +165,14 @@ def check_gradients(theta, rows, biases, chosen, rtol=1e-8):
     return phi, found
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=10)
 @given(SEEDS, *SIZES, st.sampled_from([0.1, 1.0, 2.0]))
 def test_gradients(seed, n, m, scale):
     theta, [decision] = random_decisions(seed, n, m, scale)
     check_gradients(theta, *decision)
 
 
-@pytest.mark.parametrize("seed", [0, 4, 28])
-def test_gradients_where_the_undamped_iteration_oscillates(seed):
-    theta, [decision] = random_decisions(seed, scale=2.0)
-    phi, _ = check_gradients(theta, *decision)
-    assert np.abs(phi - theta).max() > 1
-
-
-def test_gradients_by_the_equations():
-    """Implicit differentiation written out: (D^-1 + C) d_theta = g, and the rest from d_theta."""
-    theta, [(rows, biases, chosen)] = random_decisions(5)
-    phi, mu, _ = update(theta, rows, biases, chosen, 1e-13)
-    g = np.linspace(-1, 2, 6)
-    p = np.exp(rows @ mu + biases)
-    p /= p.sum()
-    centred = rows - p @ rows
-    covariance = (centred.T * p) @ centred
-    d_theta = np.linalg.solve(np.diag(1 / (mu * (1 - mu))) + covariance, g)
-    pull = p * (centred @ d_theta)
-    d_rows = -np.outer(p, d_theta) - np.outer(pull, mu)
-    d_rows[chosen] += d_theta
-    found = update_gradient(phi, rows, biases, chosen, g)
-    for a, b in zip(found, (d_theta, d_rows, -pull), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_gradients_of_saturated_means(seed):
     theta, *decision = saturating(seed, strength=30.0)
     phi, (d_theta, *_) = check_gradients(theta, *decision)

@@ -56,18 +56,6 @@ def test_parts_are_views_of_the_weights_in_their_order():
     assert (model.weights == 7).sum() == 1
 
 
-def test_kernels_agree_on_the_size():
-    for features in ("abcd", "a", ""):
-        kernel = network(features=features, means="mean_field").network()
-        assert kernel.n_weights == network().n_weights
-        assert (kernel.n_inputs, kernel.n_outputs) == (N_INPUTS, N_OUTPUTS)
-        assert kernel.mean_field
-        assert kernel.features == features
-    model = network()
-    assert not model.network().mean_field
-    assert model.network() is model.network()
-
-
 def test_random_weights():
     model = network(state_size=30, seed=3)
     assert model == network(state_size=30, seed=3)
@@ -81,17 +69,6 @@ def test_random_weights():
     assert not parts["output_bias"].any()
     half = network(state_size=30, seed=3, scale=0.5)
     np.testing.assert_allclose(half.weights, 0.5 * model.weights, rtol=1e-6)
-
-
-def test_settings_are_kept():
-    settings = {"means": "mean_field", "features": "bd", "beam": 3, "branching": 4}
-    settings["search"] = "word_synchronous"
-    model = network(**settings)
-    assert {name: getattr(model, name) for name in settings} == settings
-    assert model.temperature == 1.0
-    assert model.derivations
-    assert model.top_label == "A"
-    assert model.input_blocks == SYMBOLS.input_blocks
 
 
 def test_files_of_the_usual_search_are_as_ever():

@@ -81,7 +81,7 @@ def check_gradient(value, gradient, problem, rtol=1e-8):
 
 
 # --- against NumPy -------------------------------------------------------------------------------
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(problems())
 def test_trace_is_numpy(problem):
     total = 0.0
@@ -91,7 +91,7 @@ def test_trace_is_numpy(problem):
 
 
 @pytest.mark.parametrize("mean_field", [False, True])
-@pytest.mark.parametrize("size", [1, 3, 4, 7, 8, 40, 81])
+@pytest.mark.parametrize("size", [1, 7, 40])
 def test_state_sizes(mean_field, size):
     """Vectors of every length, and blocks from one alternative to hundreds."""
     symbols = make_symbols(70, (300, 1, 2, *[9] * 12), 5, 3)
@@ -99,27 +99,6 @@ def test_state_sizes(mean_field, size):
         size, symbols, lengths=(12,), size=size, mean_field=mean_field, scale=0.5
     )
     check_trace(problem, 0)
-
-
-def test_what_is_compared_has_every_move_and_relation():
-    """Else the other tests of this file would pass for less than they say."""
-    for seed in range(3):
-        problem = random_problem(seed)
-        states = replay(problem.symbols, problem.derivations, 2)
-        moves = problem.derivations.moves[problem.derivations.offsets[2] :]
-        assert set(moves.tolist()) == {SHIFT, PROJECT, ATTACH, MODIFY}
-        assert (states.relations >= 0).any(axis=0).all()
-        assert (states.relations < 0).any(axis=0).all()
-        assert len({tuple(mask) for mask in states.legal}) >= 4
-
-
-@pytest.mark.parametrize("mean_field", [False, True])
-def test_one_relation_at_a_time(mean_field):
-    for tau in range(4):
-        problem = random_problem(tau, mean_field=mean_field)
-        recurrent = parts(problem.symbols, problem.size, problem.weights)["recurrent"]
-        recurrent[np.arange(4) != tau] = 0
-        check_trace(problem, 2)
 
 
 @pytest.mark.parametrize("mean_field", [False, True])
@@ -139,36 +118,6 @@ def test_means_are_found_to_the_tolerance():
     assert errors[0] > 1e-3
     assert errors[1] > errors[3]
     assert errors[3] < 1e-6
-
-
-def test_means_are_as_the_approximation_says():
-    problem = random_problem(3, mean_field=True)
-    given = problem.weights, *problem.derivations.arrays, 2
-    incremental = problem.network().trace(*given)
-    plain = problem._replace(mean_field=False)
-    forward = plain.network().trace(*given)
-    assert problem.network().mean_field
-    assert not plain.network().mean_field
-    np.testing.assert_array_equal(forward["final"], forward["means"][:, 0])
-    assert np.isnan(forward["means"][:, 1:]).all()
-    # The first shift is forced: that move says nothing, but its tag and its word do.
-    first = incremental["means"][0]
-    np.testing.assert_array_equal(first[0], first[1])
-    assert np.abs(first[1] - first[2]).max() > 0.01
-    assert np.abs(first[2] - first[3]).max() > 0.01
-    np.testing.assert_array_equal(incremental["final"][0], first[3])
-    assert incremental["log_probs"][0, 0] == 0.0
-    assert problem.log_likelihood() != pytest.approx(plain.log_likelihood(), abs=0.1)
-
-
-def test_each_block_of_inputs_is_used():
-    problem = random_problem(4, make_symbols(3, (2, 3), 2))
-    values = [
-        problem._replace(features=features).log_likelihood()
-        for features in ("", "a", "b", "c", "d", "ab", "abc", "abcd")
-    ]
-    assert len({round(value, 6) for value in values}) == len(values)
-    assert problem._replace(features="dcba").log_likelihood() == values[-1]
 
 
 def test_sentences_in_any_order():
@@ -224,9 +173,7 @@ def all_derivations(symbols, moves):
 
 
 @pytest.mark.parametrize("mean_field", [False, True])
-@pytest.mark.parametrize(
-    ("n_labels", "items", "longest"), [(1, (2,), 5), (2, (1, 1), 5), (1, (1,), 7)]
-)
+@pytest.mark.parametrize(("n_labels", "items", "longest"), [(1, (2,), 5), (1, (1,), 7)])
 def test_probabilities_sum_to_one(mean_field, n_labels, items, longest):
     """Of the complete derivations, and of all ways to begin a longer one."""
     symbols = make_symbols(n_labels, items, max_projects=2)
@@ -247,20 +194,8 @@ def test_probabilities_sum_to_one(mean_field, n_labels, items, longest):
     assert np.exp(out).sum() + open_mass == pytest.approx(1.0, abs=1e-11)
 
 
-@pytest.mark.parametrize("mean_field", [False, True])
-def test_probabilities_of_sequences_sum_to_one(mean_field):
-    """All sequences of one length."""
-    symbols = make_symbols(0, (1, 2))
-    problem = random_problem(0, symbols, lengths=(5,), size=4, mean_field=mean_field, scale=2.0)
-    derivations = LeftCornerDerivations.concatenate(list(all_derivations(symbols, [SHIFT] * 5)))
-    assert len(derivations) == 3**5
-    values = log_likelihoods(problem.network(), problem.weights, derivations)
-    assert np.exp(values).sum() == pytest.approx(1.0, abs=1e-12)
-    assert values.std() > 0.1
-
-
 # --- gradients -----------------------------------------------------------------------------------
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(problems(sizes=(1, 3, 5), scales=(0.3, 1.0, 2.0), longest=12))
 def test_gradient(problem):
     value, gradient = problem.gradient()
@@ -271,15 +206,8 @@ def test_gradient(problem):
 GRADIENTS = {
     "plain": {},
     "signatures": {"symbols": make_symbols(3, (2, 3), 3)},
-    "one label": {"symbols": make_symbols(1, (2,), max_projects=1)},
-    "sequences": {"symbols": make_symbols(0, (2, 3))},
     "sequences, signatures": {"symbols": make_symbols(0, (2, 3), 2)},
     "no inputs": {"features": ""},
-    "last decision": {"features": "a", "symbols": make_symbols(3, (2, 3), 3)},
-    "top": {"features": "b"},
-    "leaves": {"features": "cd", "symbols": make_symbols(3, (2, 3), 3)},
-    "strong": {"scale": 3.0},
-    "wide": {"size": 9},
     "many": {"symbols": make_symbols(12, (11, 1, 1, 1, 9)), "lengths": (30,), "size": 3},
 }
 
@@ -316,21 +244,6 @@ def test_gradient_of_saturated_states(mean_field):
     assert found["bias"][2:].all()
     assert not found["recurrent"][:, :2].any()
     assert found["recurrent"][:, 2:, 0].any()
-
-
-@pytest.mark.parametrize("mean_field", [False, True])
-def test_gradient_of_the_reference(mean_field):
-    """Of the NumPy log-likelihood, along a few directions."""
-    problem = random_problem(13, mean_field=mean_field, lengths=(10,))
-    _, gradient = problem.gradient()
-    directions = np.random.default_rng(0).normal(size=(4, len(gradient))) / 10
-
-    def value(steps):
-        moved = problem._replace(weights=problem.weights + steps @ directions)
-        return numpy_trace(moved, 0).log_probs.sum()
-
-    wanted = finite_differences(value, np.zeros(4))
-    np.testing.assert_allclose(directions @ gradient, wanted, rtol=1e-8)
 
 
 def test_scale_and_sum():
@@ -385,33 +298,16 @@ def dropout_masks(size, dropout, seed, sentence, n_steps):
     return np.round(found, 5)
 
 
-@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.8])
-def test_masks(dropout):
-    masks = dropout_masks(40, dropout, 7, 2, 12)
-    kept = 1 / (1 - dropout)
-    assert {0.0, round(kept, 5)} == set(masks.ravel().tolist())
-    assert abs((masks == 0).mean() - dropout) < 4 * np.sqrt(dropout * (1 - dropout) / masks.size)
-    assert len({tuple(mask) for mask in masks}) == 12
+def test_masks():
+    masks = dropout_masks(40, 0.3, 7, 2, 8)
+    assert set(masks.ravel().tolist()) == {0.0, round(1 / 0.7, 5)}
+    assert (masks == 0).mean() == pytest.approx(0.3, abs=0.1)
+    others = dropout_masks(40, 0.3, 8, 2, 8), dropout_masks(40, 0.3, 7, 1, 8)
+    assert len({tuple(mask) for drawn in (masks, *others) for mask in drawn}) == 24
 
 
-def test_masks_differ_by_seed_sentence_and_step():
-    """Half of the entries agree by chance; no mask is another one moved along, either."""
-    base = dropout_masks(200, 0.5, 7, 2, 4)
-    np.testing.assert_array_equal(dropout_masks(200, 0.5, 7, 2, 4), base)
-    others = [
-        dropout_masks(200, 0.5, seed, sentence, 4)
-        for seed, sentence in ((8, 2), (7, 3), (9, 2), (7, 1), (8, 1), (7 + 2**40, 2))
-    ]
-    for number, other in enumerate([*others, np.roll(base, 1, axis=0)]):
-        for shift in range(-4, 5):
-            first = max(0, shift), 200 + min(0, shift)
-            second = max(0, -shift), 200 + min(0, -shift)
-            found = (base[:, slice(*first)] == other[:, slice(*second)]).mean()
-            assert 0.38 < found < 0.62, (number, shift)
-
-
-@settings(deadline=None, max_examples=10)
-@given(problems(sizes=(3, 5), longest=10), st.integers(0, 2**64 - 1))
+@settings(deadline=None, max_examples=4)
+@given(problems(sizes=(3,), longest=8), st.integers(0, 2**64 - 1))
 def test_gradient_with_dropout(problem, seed):
     _, gradient = problem.gradient(dropout=0.4, seed=seed)
 
@@ -623,20 +519,6 @@ def test_sentences_that_are_not_there():
                 call()
 
 
-def test_other_sentences_do_not_matter():
-    """Offsets that end before the arrays do; a derivation that is not asked for may be wrong."""
-    problem = random_problem(0)
-    wanted = problem.network().trace(problem.weights, *problem.derivations.arrays, 0)
-    given = given_of(problem)
-    last = {name: given[name].copy() for name in ("moves", "tags")}
-    last["moves"][-1], last["tags"][-1] = 17, HIGH
-    cut_off = {name: given[name][:-1].copy() for name in ("offsets", "word_offsets")}
-    for more in (last, cut_off):
-        changed = with_given(problem, given | more)
-        found = changed.network().trace(changed.weights, *changed.derivations.arrays, 0)
-        np.testing.assert_array_equal(found["log_probs"], wanted["log_probs"])
-
-
 def test_no_sentences():
     problem = random_problem(0)
     network = problem.network()
@@ -669,43 +551,6 @@ def test_dropout_out_of_range(dropout):
         problem.gradient(dropout=dropout)
 
 
-def test_arrays_of_another_type():
-    """No array is converted without notice."""
-    problem = random_problem(0)
-    for name, array in given_of(problem).items():
-        changed = given_of(problem) | {name: array.astype(np.float32)}
-        for call in every_method(with_given(problem, changed), 0):
-            with pytest.raises(ValueError, match="dtype"):
-                call()
-        changed = given_of(problem) | {name: array[None]}
-        for call in every_method(with_given(problem, changed), 0):
-            with pytest.raises(ValueError, match="dimensions"):
-                call()
-
-
-NUMBERS = st.sampled_from([LOW, -129, -2, -1, 0, 1, 2, 3, 4, 5, 100, 127, 2**16, HIGH])
-
-
-@settings(deadline=None, max_examples=150)
-@given(st.integers(0, 9), st.integers(0, 3), st.booleans(), st.data())
-def test_any_numbers(seed, n_labels, mean_field, data):
-    """A result or an error of ours, whatever is in the arrays."""
-    symbols = make_symbols(n_labels, (2, 3), 2)
-    problem = random_problem(seed, symbols, lengths=(4, 8), size=2, mean_field=mean_field)
-    given = {name: np.array(array) for name, array in given_of(problem).items()}
-    for _ in range(data.draw(st.integers(1, 3))):
-        array = given[data.draw(st.sampled_from(ARRAYS))]
-        index = data.draw(st.integers(0, len(array) - 1))
-        info = np.iinfo(array.dtype)
-        array[index] = min(max(data.draw(NUMBERS), info.min), info.max)
-    for number in range(2):
-        for call in every_method(with_given(problem, given), number):
-            try:
-                call()
-            except StructlearnError as error:
-                assert "SL64" in str(error)  # noqa: PT017
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308, -1e308])
 @pytest.mark.parametrize("mean_field", [False, True])
 def test_weights_that_are_no_numbers_end(mean_field, bad):
@@ -722,16 +567,6 @@ def test_weights_that_are_no_numbers_end(mean_field, bad):
 
 
 # --- networks ------------------------------------------------------------------------------------
-def test_sizes():
-    symbols = make_symbols(5, (2, 3), 4)
-    network = Network(7, 5, 2, symbols.item_offsets, 4, 3, "abd", mean_field=True)
-    assert network.state_size == 7
-    assert network.features == "abd"
-    assert network.n_inputs == symbols.n_inputs
-    assert network.n_outputs == symbols.n_outputs == 4 + 5 + 2 + 5
-    assert network.n_weights == 4 * 49 + 7 * network.n_inputs + 7 + 8 * network.n_outputs
-
-
 GOOD = {
     "state_size": 3,
     "n_labels": 2,

@@ -8,11 +8,8 @@ import pytest
 from networks import initialized, sample
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.evaluation.evalb import EvalbParameters, score_trees
-from spacy_structlearn.isbn import training
 from spacy_structlearn.isbn.decode import DerivationParser
 from spacy_structlearn.isbn.derivation import DerivationSymbols, LeftCornerDerivations, encode
-from spacy_structlearn.isbn.model import ISBN
 from spacy_structlearn.isbn.settings import REPORTS, ISBNSettings
 from spacy_structlearn.isbn.training import ISBNTrainer
 from spacy_structlearn.trees.brackets import parse_tree
@@ -96,25 +93,7 @@ def rated(monkeypatch, *scores):
 
 
 # --- settings -------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", ["signature", "normalization"])
-def test_functions_that_are_not_registered(name):
-    with pytest.raises(StructlearnError, match=f"SL043.*{name}.*elvish"):
-        ISBNSettings(**{name: "elvish"})
-    assert ISBNSettings(**{name: ""}) != ISBNSettings()
-
-
 # --- initialize -----------------------------------------------------------------------------------
-def test_initialize_takes_all_settings_of_the_network():
-    own = {"means": "mean_field", "state_size": 5, "features": "abd", "beam": 4, "branching": 3}
-    own["search"] = "word_synchronous"
-    model = small(**own, signature="english", normalization="typographic").initialize(toy())
-    assert {name: getattr(model, name) for name in own} == own
-    assert (model.symbols.signature_kind, model.symbols.normalization) == ("english", "typographic")
-    assert ("P", "L") not in model.symbols.chains
-    assert small(min_chain_count=1).initialize(toy()).symbols.chains != model.symbols.chains
-    assert small(min_word_count=3).initialize(toy()).symbols.n_items < model.symbols.n_items
-
-
 def test_no_trees():
     with pytest.raises(StructlearnError, match="SL601"):
         small().initialize([])
@@ -174,24 +153,6 @@ def test_value_is_the_mean_log_likelihood():
     assert calls[-1][3] == pytest.approx(found.mean(), rel=1e-6)
 
 
-def test_signatures_count_in_the_value():
-    values = []
-    for shift in (0.0, 1.0):
-        model = small(min_word_count=3).initialize(toy())
-        shifted = ISBN(
-            model.symbols,
-            model.state_size,
-            model.means,
-            model.weights,
-            model.signature_log_probs - shift,
-        )
-        trainer = small(min_word_count=3).trainer(shifted, toy())
-        trainer.step()
-        values.append(trainer.value)
-    n_unknown = (encode(toy(), model.symbols)[0].signatures >= 0).sum()
-    assert values[1] - values[0] == pytest.approx(n_unknown / len(toy()), rel=1e-5)
-
-
 @pytest.mark.parametrize("l2", [0.0, 0.5])
 @pytest.mark.parametrize("shards", [1, 2, 5])
 @pytest.mark.parametrize("means", ["feed_forward", "mean_field"])
@@ -247,17 +208,6 @@ def test_dropout_and_seed():
     assert len(found) == 4
 
 
-def test_other_masks_are_drawn_in_each_epoch():
-    """With all sentences in an update and weights that stay, values differ by dropout alone."""
-    trainer = toy_trainer(dropout=0.5, learn_rate=1e-12, batch_size=100)
-    values = []
-    more = True
-    while more:
-        more = trainer.step()
-        values.append(trainer.value)
-    assert len({round(value, 4) for value in values}) == 4
-
-
 def test_the_learning_rate_falls_to_0():
     trainer = toy_trainer(max_iterations=3, batch_size=4)
     found = []
@@ -290,24 +240,6 @@ def test_weights_out_of_all_bounds():
         trainer = toy_trainer(**PLAIN | settings)
         with np.errstate(all="ignore"), pytest.raises(StructlearnError, match=r"SL622.*epoch 1: "):
             finish(trainer)
-
-
-def test_training_goes_on_from_what_was_learned():
-    learned = finish(toy_trainer()).parameters()
-    trainer = small().trainer(learned, toy())
-    assert trainer.parameters() == learned
-    trainer.step()
-    assert trainer.parameters() != learned
-
-
-def test_no_epochs():
-    trainer = toy_trainer(max_iterations=0)
-    assert not trainer.step()
-    assert (trainer.n_iterations, trainer.settings.n_reports) == (0, 0)
-
-
-def test_an_empty_network_is_initialized():
-    assert stored(small().trainer(ISBN.empty(), toy())) == stored(toy_trainer())
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])
@@ -423,74 +355,6 @@ def test_a_share_is_held_out():
         small(validation=0.1).trainer(None, toy()[:1] * 3)
 
 
-def test_held_out_sentences_are_not_trained_on(monkeypatch):
-    rated(monkeypatch, 0.5)
-    trees = toy()
-    model = small().initialize(trees)
-    trainer = small(validation=0.3).trainer(model, trees)
-    held = list(trainer._held)
-    rest = [tree for tree in trees if tree not in held]
-    assert (len(held), len(rest)) == (3, len(trees) - 3)
-    other = small().trainer(model, rest, validation_trees=held)
-    assert stored(finish(trainer)) == stored(finish(other))
-
-
-def test_given_trees_take_the_place_of_the_share(monkeypatch):
-    seen = []
-    monkeypatch.setattr(ISBNTrainer, "_score", lambda _, m, trees: seen.append(trees) or 0.5)
-    trainer = small(validation=0.5, max_iterations=1).trainer(
-        None, toy(), validation_trees=toy()[:2]
-    )
-    assert trainer.n_sentences == len(toy())
-    finish(trainer)
-    assert seen == [toy()[:2]]
-
-
-def test_none_of_the_given_trees_is_as_no_validation():
-    trainer = small().trainer(None, toy(), validation_trees=[])
-    assert stored(finish(trainer)) == stored(finish(toy_trainer()))
-
-
-def test_without_held_out_sentences_nothing_is_parsed(monkeypatch):
-    monkeypatch.setattr(training, "DerivationParser", None)
-    trainer = finish(toy_trainer())
-    assert trainer.scores == []
-
-
-def test_they_are_parsed_with_their_tags_and_a_narrow_beam(monkeypatch):
-    trees = sample()[:20]
-    settings = small(max_iterations=6, state_size=10, learn_rate=0.02)
-    trainer = settings.trainer(None, trees, validation_trees=trees[:5])
-    asked = []
-
-    class Parser(DerivationParser):
-        def __init__(self, model, **options):
-            asked.append((stored_model(model), options))
-            super().__init__(model, **options)
-
-        def parse(self, sentences, tags):
-            asked.append((sentences, tags))
-            return super().parse(sentences, tags)
-
-    def stored_model(model):
-        return model.to_bytes()
-
-    monkeypatch.setattr(training, "DerivationParser", Parser)
-    trainer.step()
-    words, tags = [tree.words() for tree in trees[:5]], [tree.tags() for tree in trees[:5]]
-    assert asked == [(stored(trainer), {"beam": 5, "threads": 1}), (words, tags)]
-    finish(trainer)
-    assert len(trainer.scores) == 6
-    # The same figure, by EVALB's counts.
-    model = trainer.parameters()
-    parses = DerivationParser(model, beam=5).parse(words, tags)
-    found = [parse.tree(own) for parse, own in zip(parses, words, strict=True)]
-    expected = score_trees(trees[:5], found, EvalbParameters(deleted=frozenset({"TOP"}))).f1
-    assert 0 < expected < 100
-    assert max(trainer.scores) == pytest.approx(expected / 100)
-    assert trainer._score(model, trees[:5]) == max(trainer.scores)
-
-
 def test_whenever_they_are_parsed_worse_rate_and_decay_are_halved(monkeypatch):
     scores = [0.5, 0.6, 0.4, 0.3, 0.6, 0.59, 0.7, 0.1]
     rated(monkeypatch, *scores)
@@ -522,28 +386,3 @@ def test_training_ends_when_the_rate_is_small(monkeypatch, epochs):
     trainer = finish(toy_trainer(validation=0.2, max_iterations=epochs))
     assert trainer.n_iterations == min(epochs, 9)
     assert trainer.factor == (2**-7 if epochs == 20 else 2**-3)
-
-
-def test_an_epoch_before_the_first_score_has_the_present_weights(monkeypatch):
-    rated(monkeypatch, 0.5)
-    trainer = toy_trainer(validation=0.2)
-    found = []
-    trainer.on_iteration = lambda *_: found.append(stored(trainer))
-    trainer.step()
-    assert len(set(found)) == len(found) > 2
-    best = stored(trainer)
-    found.clear()
-    trainer.step()
-    assert set(found) == {best} != {stored(trainer)}
-
-
-def test_random_orders_are_those_of_the_seed():
-    """Each epoch has another order, which the numbers of sentences in batches tell."""
-    trees = sample()[:12]
-    trainer = small(batch_size=1, learn_rate=1e-12, dropout=0.0).trainer(None, trees)
-    sums = []
-    trainer.on_iteration = lambda _, __, done, mean: sums.append(done * mean)
-    finish(trainer)
-    each = np.diff(np.array(sums).reshape(4, -1), axis=1, prepend=0.0).round(3)
-    assert len({tuple(row) for row in each.tolist()}) == 4
-    assert all(sorted(row) == sorted(each[0].tolist()) for row in each.tolist())

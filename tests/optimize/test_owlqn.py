@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.optimize import lbfgs
 from spacy_structlearn.optimize.lbfgs import run
 from spacy_structlearn.optimize.owlqn import OWLQN, pseudo_gradient
 
@@ -93,15 +92,6 @@ def test_strengths_by_coordinate():
     np.testing.assert_allclose(result.x, solution, atol=1e-8)
     np.testing.assert_array_equal(result.x != 0, solution != 0)
     assert result.x[::3].all()
-
-
-def test_without_a_penalty_the_optimum_is_that_of_lbfgs():
-    _, _, objective = regression()
-    result = minimize_l1(objective, np.ones(25), l1=0.0, **TIGHT)
-    theirs = lbfgs.minimize(objective, np.ones(25), **TIGHT)
-    assert result.converged
-    np.testing.assert_allclose(result.x, theirs.x, atol=1e-8)
-    assert result.value == pytest.approx(theirs.value, rel=1e-12)
 
 
 def test_a_strong_penalty_leaves_nothing():

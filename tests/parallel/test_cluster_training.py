@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from spacy_structlearn.grammar.discriminative.settings import ConditionalGrammarSettings
-from spacy_structlearn.grammar.latent.settings import LatentGrammarSettings
 from spacy_structlearn.parallel.shards import make_engine
 from spacy_structlearn.sequence.data import SequenceData
-from spacy_structlearn.sequence.settings import CRFSettings, MEMMSettings, PseudoLikelihoodSettings
+from spacy_structlearn.sequence.settings import CRFSettings
 from spacy_structlearn.trees.brackets import load_trees
 from spacy_structlearn.trees.normalize import normalize
 
@@ -47,7 +46,7 @@ def chain_trainer(estimator, make_engine=make_engine):
 
 
 def trees():
-    return [normalize(tree) for tree in load_trees(SAMPLE)]
+    return [normalize(tree) for tree in load_trees(SAMPLE)][:40]
 
 
 def grammar_trainer(estimator, make_engine=make_engine):
@@ -56,7 +55,7 @@ def grammar_trainer(estimator, make_engine=make_engine):
 
 TEMPLATES = ("ORTH[0]", "TAG[0]", "TAG[-1]|TAG[0]")
 ROUNDS = {
-    "rounds": 2,
+    "rounds": 1,
     "split_iterations": 3,
     "merge_iterations": 2,
     "smooth_iterations": 2,
@@ -69,25 +68,8 @@ def conditional(**settings):
 
 
 CASES = {
-    "EM": (grammar_trainer, LatentGrammarSettings(**ROUNDS, shards=3)),
-    "conditional": (grammar_trainer, conditional(shards=3, conditional_iterations=4)),
-    "CRF": (chain_trainer, CRFSettings(templates=TEMPLATES, shards=3)),
-    "CRF, L1": (chain_trainer, CRFSettings(templates=TEMPLATES, l1=0.2, shards=3)),
-    "MEMM": (chain_trainer, MEMMSettings(templates=TEMPLATES, shards=3)),
-    "pseudolikelihood": (chain_trainer, PseudoLikelihoodSettings(templates=TEMPLATES, shards=3)),
-    "joint": (
-        chain_trainer,
-        PseudoLikelihoodSettings(templates=TEMPLATES[:2], joint=True, shards=3),
-    ),
-    "copied": (
-        grammar_trainer,
-        conditional(
-            shards=2,
-            conditional_iterations=3,
-            first_level=1,
-            start="copy",
-        ),
-    ),
+    "CRF": (chain_trainer, CRFSettings(templates=TEMPLATES, l1=0.2, shards=3, max_iterations=8)),
+    "conditional": (grammar_trainer, conditional(shards=3, conditional_iterations=3)),
 }
 
 
@@ -114,13 +96,12 @@ def test_training_ends_where_threads_end(two_machines, name):
     deaths = 0
     with ray_cluster(workers=2) as engines:
         there = make(estimator, engines)
-        more, steps = True, 0
+        more = True
         while more:
-            if steps in (1, 4) and isinstance(engine_of(there), RayEngine):
+            if not deaths and isinstance(engine_of(there), RayEngine):
                 os.kill(engine_of(there).map(process)[-1], signal.SIGKILL)
                 deaths += 1
             more = there.step()
-            steps += 1
         there.close()
     assert deaths
     assert there.n_iterations == here.n_iterations

@@ -1,6 +1,5 @@
 """Propositions: reading them, and their labels."""
 
-import gc
 import gzip
 import pickle
 
@@ -14,7 +13,7 @@ from spacy_structlearn.roles.propositions import (
     load_props,
     read_props,
 )
-from spacy_structlearn.trees.brackets import load_trees, parse_tree
+from spacy_structlearn.trees.brackets import parse_tree
 
 PROPS = """\
 doc/a 0 0 The    DT  (TOP(S(NP*  -    -       (ARG0*  (ARG0*
@@ -52,18 +51,6 @@ def test_a_file(tmp_path):
     assert second.tree == parse_tree("(TOP (INTJ (UH Yes)))")
     assert list(read_props(PROPS.splitlines())) == [first, second]
     assert pickle.loads(pickle.dumps(first)) == first
-
-
-@pytest.mark.parametrize("collecting", [True, False])
-def test_the_garbage_collector_is_left_as_it_was(collecting):
-    was = gc.isenabled()
-    (gc.enable if collecting else gc.disable)()
-    try:
-        with pytest.raises(StructlearnError, match="SL130"):
-            load_props(["nothing"])
-        assert gc.isenabled() is collecting
-    finally:
-        (gc.enable if was else gc.disable)()
 
 
 def test_predicates_without_a_sense():
@@ -120,12 +107,6 @@ def test_base_labels(label, base):
 
 
 # --- corpora --------------------------------------------------------------------------------------
-def test_the_trees_are_those_of_the_treebank(corpora):
-    sentences = load_props(corpora / "ewt/dev.props.gz")
-    trees = load_trees(corpora / "ewt/dev.trees.gz")
-    assert [sentence.tree for sentence in sentences] == trees
-
-
 def test_a_number_with_too_many_digits():
     with pytest.raises(StructlearnError, match=r"SL130.*no number of a sentence"):
         list(read_props([f"a {'9' * 5000} 0 dog NN * - -"]))

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StructlearnError
-from ...parallel.batches import Rooms, in_batches
+from ...parallel.batches import Workspaces, in_batches
 from ...trees.parse import GivenTag, Parse, calibrate, tag_shares
 from ..latent.model import LatentGrammar, Level
 from . import _chart
@@ -147,7 +147,7 @@ class ChartParser:
             decoder == "viterbi" and not self.rescores,
         )
         # The workspace of a chart grows with the square of the longest sentence, so it is reused.
-        self._charts = Rooms(_chart.Chart, threads)
+        self._charts = Workspaces(_chart.Chart, threads)
         self._names = np.array(self.grammar.symbols.names, dtype=object)
         chains, unary = self.grammar.chains, self.grammar.rules.unary.tolist()
         # The last chain is that of edges that are not unary productions.

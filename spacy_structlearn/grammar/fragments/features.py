@@ -26,10 +26,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import cumulative
 from ...errors import StructlearnError
 from ..chart.hypergraph import Hypergraphs, Mask
 from ..spans.word_attributes import WORD_ATTRIBUTE, WordAttributes, hash_of
-from ..treebank.symbols import Symbols, TreebankData, cumulative
+from ..treebank.symbols import Symbols, TreebankData
 from . import _features as _fragments
 from .annotation import with_ancestors, with_edge_tags
 from .settings import FragmentFeaturesSettings

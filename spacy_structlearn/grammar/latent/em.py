@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import cumulative
 from ...errors import StructlearnError
 from ...parallel.shards import MakeEngine, Pool, make_engine, split
 from ..treebank.lexicon import LexiconLearner, LexiconLevel
 from ..treebank.settings import LexiconSettings
-from ..treebank.symbols import TreebankData, cumulative
+from ..treebank.symbols import TreebankData
 from . import _derivations
 from .model import LatentGrammar, Level
 

@@ -16,10 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import cumulative
 from ...errors import StructlearnError
 from ...learning.stored import Stored
 from ..treebank.lexicon import Lexicon
-from ..treebank.symbols import BINARIZATIONS, Chains, Rules, Symbols, cumulative
+from ..treebank.symbols import (
+    BINARIZATIONS,
+    Chains,
+    Rules,
+    Symbols,
+)
 
 STORAGES = ("float32", "float16", "log8")
 _LOG8_STEP = 0.08  # nats between two codes

@@ -15,7 +15,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..treebank.symbols import Rules, TreebankData, cumulative
+from ...arrays import cumulative
+from ..treebank.symbols import Rules, TreebankData
 from .em import ProductionCounts, TreebankDerivations
 from .model import Level
 

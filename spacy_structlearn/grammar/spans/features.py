@@ -21,11 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import cumulative
 from ...errors import StructlearnError
 from ...learning.stored import Stored
 from ..chart.hypergraph import Floats, Hypergraphs
 from ..latent.model import STORAGES, Entries, check_storage, from_signed, signed
-from ..treebank.symbols import Symbols, cumulative
+from ..treebank.symbols import (
+    Symbols,
+)
 from . import _features as _span_features
 from .settings import SpanFeaturesSettings
 from .word_attributes import (

@@ -32,9 +32,12 @@ from thinc.api import (
 from thinc.types import Floats1d, Floats2d
 
 from ... import serialization
+from ...arrays import cumulative
 from ...errors import StructlearnError
 from ..chart.hypergraph import Floats, Hypergraphs
-from ..treebank.symbols import Symbols, cumulative
+from ..treebank.symbols import (
+    Symbols,
+)
 from . import features as span_features
 from .settings import NeuralGrammarSettings, SpanScoreSettings
 

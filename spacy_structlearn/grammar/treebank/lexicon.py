@@ -30,9 +30,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import cumulative
 from ...words.signatures import NORMALIZATIONS, SIGNATURES, registered
 from .settings import LexiconSettings
-from .symbols import TreebankData, cumulative, substate_columns
+from .symbols import (
+    TreebankData,
+    substate_columns,
+)
 
 UNSEEN = 0.001  # simple lexicon: probability of an unseen signature under every tag
 _CACHE_SIZE = 100_000

@@ -19,8 +19,8 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import cumulative
 from ...errors import StructlearnError
-from ...parallel.batches import cumulative
 from ...trees.tree import Tree
 
 BINARIZATIONS = ("right", "left")

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import treebanks
 
+from spacy_structlearn.arrays import cumulative
 from spacy_structlearn.grammar.latent import _derivations
 from spacy_structlearn.grammar.latent.em import TreebankDerivations
 from spacy_structlearn.grammar.latent.model import Level
-from spacy_structlearn.grammar.treebank.symbols import binarize, cumulative
+from spacy_structlearn.grammar.treebank.symbols import binarize
 
 
 def random_level(data, rng, most=5):

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_structlearn.parallel.batches import Rooms, cumulative, in_batches
+from spacy_structlearn.arrays import cumulative
+from spacy_structlearn.parallel.batches import Workspaces, in_batches
 
 
 @given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 30), st.integers(1, 3))
@@ -26,7 +27,7 @@ def test_threads_share_the_batches():
 
 
 def test_rooms_are_given_back():
-    rooms = Rooms(list, 2)
+    rooms = Workspaces(list, 2)
     assert len(rooms) == 2
     with rooms.borrowed() as one, rooms.borrowed() as other:
         assert one is not other
