@@ -56,24 +56,19 @@ def test_spacy_train_converges_early_and_further_steps_change_nothing(stepwise):
     assert losses[0] > losses[10] == losses[-1]
 
 
-def test_spacy_train_stops_early_if_it_is_told_to(paths, tmp_path):
-    spacy_train(CONFIG, tmp_path / "out", overrides=paths | {"training.patience": 2})
-    best = spacy.load(tmp_path / "out" / "model-best")
-    assert best.meta["performance"]["np_chunk_f"] > 0.7
-
-
-@pytest.mark.parametrize("progress", [True, False])
-def test_progress_is_shown_on_terminals_alone(paths, monkeypatch, capsys, progress):
+def test_progress_is_shown_on_terminals_alone(paths, monkeypatch, capsys):
     overrides = paths | {"components.constituency_parser.model.rounds": 1}
-    fitting.train(PARSER_CONFIG, overrides=overrides, progress=progress)
+    fitting.train(PARSER_CONFIG, overrides=overrides)
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    fitting.train(PARSER_CONFIG, overrides=overrides, progress=progress)
+    fitting.train(PARSER_CONFIG, overrides=overrides, progress=False)
+    assert capsys.readouterr() == ("", "")
+    fitting.train(PARSER_CONFIG, overrides=overrides)
     shown = capsys.readouterr().err
-    assert ("constituency_parser" in shown) is progress
+    assert "constituency_parser" in shown
     # The treebank grammar, and the iterations of EM of a round.
     total = 1 + 50 + 20 + 10
-    assert (f"{total}/{total} " in shown) is progress
+    assert f"{total}/{total} " in shown
 
 
 # --- what is saved --------------------------------------------------------------------------------
@@ -168,15 +163,6 @@ def test_what_is_no_pipeline_is_never_replaced(fitted, tmp_path, monkeypatch):
 
 
 # --- settings -------------------------------------------------------------------------------------
-def test_overrides_change_the_config_and_the_result(fitted, paths):
-    overrides = paths | {
-        "components.np_chunker.model.l2": 16.0,
-        "components.np_chunker.model.templates": ["TAG[0]", "bias"],
-    }
-    nlp = fitting.train(CONFIG, overrides=overrides, progress=False)
-    assert nlp.config["components"]["np_chunker"]["model"]["l2"] == 16.0
-    assert len(parameters(nlp).keys) < len(parameters(fitted[0]).keys)
-    assert np.abs(parameters(nlp).weights).max() < np.abs(parameters(fitted[0]).weights).max()
 
 
 def test_scores_that_are_left_out(paths, tmp_path):
@@ -211,11 +197,10 @@ def weights(component):
     return [node.get_param(name).copy() for node in nodes for name in node.param_names]
 
 
-@pytest.mark.parametrize("pipeline", [["tagger", "np_chunker"], ["np_chunker", "tagger"]])
-def test_a_foreign_component_is_refused_before_any_training(paths, tmp_path, monkeypatch, pipeline):
+def test_a_foreign_component_is_refused_before_any_training(paths, tmp_path, monkeypatch):
     monkeypatch.setattr(BatchTrainable, "fit", lambda *a, **k: pytest.fail("training has begun"))
     with pytest.raises(StructlearnError, match="'tagger'") as error:
-        fitting.train(with_tagger(tmp_path, pipeline, []), overrides=paths)
+        fitting.train(with_tagger(tmp_path, ["np_chunker", "tagger"], []), overrides=paths)
     assert error.value.code == "SL008"
 
 

@@ -26,7 +26,7 @@ from spacy_structlearn.pipeline.srl_labeler import SRLLabeler
 from spacy_structlearn.pipeline.srl_templates import STAGES, srl_templates
 from spacy_structlearn.roles.features import features, predicate_features
 from spacy_structlearn.roles.phrases import RoleTree, candidates
-from spacy_structlearn.roles.propositions import ENGLISH, RoleLabels
+from spacy_structlearn.roles.propositions import ENGLISH
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import LEFTMOST
 from spacy_structlearn.trees.normalize import normalize
@@ -144,10 +144,6 @@ def setting(labeler, monkeypatch):
     return lambda **new: [monkeypatch.setattr(labeler, *item) for item in new.items()]
 
 
-def group(doc):
-    return [(span.label_, span.text, span.kb_id_) for span in doc.spans["srl"]]
-
-
 def readable(doc):
     """The frames as they are written in SENTENCES."""
     return [
@@ -173,23 +169,6 @@ def expected(*sentences):
 
 
 # --- prediction -----------------------------------------------------------------------------------
-def test_the_group_of_a_doc(labeler, nlp):
-    doc = labeler(parsed_doc(nlp.vocab, ATE, YES, GAVE))
-    assert group(doc) == [
-        ("V", "ate", "eat.01"),
-        ("ARG0", "She", ""),
-        ("ARG1", "pizza", ""),
-        ("ARGM-MNR", "with forks", ""),
-        ("V", "gave", "give.01"),
-        ("ARG0", "The man", ""),
-        ("ARG2", "me", ""),
-        ("ARG1", "a bone", ""),
-    ]
-    scores = doc.spans["srl"].attrs["scores"]
-    assert scores.dtype == np.float32
-    assert len(scores) == 8
-    assert (scores > 0.5).all()
-    assert (scores <= 1).all()
 
 
 def test_frames_of_a_doc(labeler, nlp):
@@ -259,19 +238,6 @@ def test_what_may_be_no_constituent_may_be_no_argument(labeler, nlp):
     assert "with forks" not in found(0.01)
 
 
-def test_a_predicate_without_arguments_keeps_its_span(labeler, nlp, setting):
-    setting(bias=-100.0)
-    doc = labeler(parsed_doc(nlp.vocab, ATE, GAVE))
-    assert [label for label, _, _ in group(doc)] == ["V", "V"]
-    assert [frame.arguments for frame in doc._.frames] == [(), ()]
-
-
-def test_verbs_that_are_no_predicates(labeler, nlp):
-    doc = labeler(parsed_doc(nlp.vocab, HAS_EATEN, PASSIVE))
-    assert [frame.predicate.text for frame in doc._.frames] == ["eaten", "eaten"]
-    assert [token._.srl for token in doc if token.text in ("has", "was")] == [None, None]
-
-
 def test_senses_are_told_apart(labeler, nlp):
     docs = [labeler(parsed_doc(nlp.vocab, sentence)) for sentence in (RAN_HOME, RAN_A_SHOP)]
     assert [doc._.frames[0].roleset for doc in docs] == ["run.02", "run.01"]
@@ -299,28 +265,6 @@ def test_a_verb_that_was_never_seen_has_no_roleset(labeler, nlp):
 
 
 @pytest.mark.parametrize(
-    ("tree", "n"),
-    [
-        ("(UH Yes)", 0),
-        ("(VB Run)", 1),
-        ("(S (VP (VB Run)))", 1),
-        ("(X (NP (NN pizza)) (. .))", 0),
-        ("(TOP (NN pizza) (VBD ate) (NN bread))", 1),
-    ],
-)
-def test_short_and_flat_sentences(verbs, tree, n):
-    doc = verbs.get_pipe("srl_labeler")(parsed_doc(verbs.vocab, (tree, {}), ATE, (tree, {})))
-    assert len(doc._.frames) == 2 * n + 1
-
-
-def test_without_sentence_boundaries_the_doc_is_one_sentence(labeler, nlp):
-    plain = parsed_doc(nlp.vocab, ATE)
-    doc = Doc(nlp.vocab, words=[t.text for t in plain], tags=[t.tag_ for t in plain])
-    doc.spans["constituents"] = plain.spans["constituents"].copy(doc=doc)
-    assert exact(labeler(doc)) == exact(labeler(plain))
-
-
-@pytest.mark.parametrize(
     ("groups", "tags", "named"),
     [((), True, ["constituents"]), (("constituents",), False, ["constituents", "tag_"])],
 )
@@ -334,12 +278,6 @@ def test_what_is_missing_is_named(labeler, nlp, groups, tags, named):
         labeler(doc)
     for name in named:
         assert name in str(error.value)
-
-
-def test_sentences_of_one_word_need_no_tags(labeler, nlp):
-    doc = nlp.make_doc("Yes")
-    set_gold_spans(doc, "constituents", [])
-    assert labeler(doc)._.frames == ()
 
 
 def test_tags_of_the_parser_go_before_those_of_the_tokens(labeler, nlp):
@@ -359,19 +297,6 @@ def test_pipe_equals_call(labeler, nlp, monkeypatch):
     assert [exact(doc) for doc in labeler.pipe([d.copy() for d in docs], batch_size=5)] == alone
     monkeypatch.setattr(srl_labeler, "BATCH", 2)  # sentences of one Doc in several batches
     assert [exact(doc) for doc in labeler.pipe(docs, batch_size=5)] == alone
-
-
-def test_a_document_of_two_thousand_sentences(labeler, nlp):
-    one = parsed_doc(nlp.vocab, *SENTENCES)
-    doc = labeler(Doc.from_docs([one] * 250))
-    assert len(doc._.frames) == 250 * N_FRAMES
-    of_one = labeler(one)._.frames
-    assert [frame.predicate.start for frame in doc._.frames] == [
-        k * len(one) + frame.predicate.start for k in range(250) for frame in of_one
-    ]
-    assert exact(doc)[: len(of_one)] == exact(one)[: len(of_one)]
-    assert doc[-8]._.srl is None
-    assert doc[len(doc) - len(one) + 1]._.srl.predicate.text == "ate"
 
 
 def test_a_sentence_of_a_thousand_words(labeler, nlp):
@@ -571,16 +496,6 @@ def test_calibration_counts_what_is_not_reported(nlp):
     with pytest.raises(StructlearnError, match="SL037"):
         labeler.calibrate([])
     assert labeler.calibration == weights
-
-
-@pytest.mark.parametrize("kind", [list, tuple, np.array])
-def test_probabilities_of_brackets_of_any_kind(labeler, nlp, kind):
-    """Whoever sets them, and however."""
-    doc, same = parsed_doc(nlp.vocab, ATE), parsed_doc(nlp.vocab, ATE)
-    brackets = doc.spans["constituents"]
-    brackets.attrs["scores"] = kind([0.5] * len(brackets))
-    same.spans["constituents"].attrs["scores"] = np.full(len(brackets), 0.5, dtype=np.float32)
-    assert exact(labeler(doc)) == exact(labeler(same)) != []
 
 
 def test_no_core_role_twice(labeler, nlp, setting):
@@ -819,14 +734,6 @@ def test_gold_without_tags_is_an_error(labeler, nlp):
         labeler.gold_data(to_example(doc))
 
 
-def test_gold_that_is_malformed_is_named(labeler, nlp):
-    doc = parsed_doc(nlp.vocab, ATE, gold=True)
-    spans = [(s.label_, s.start, s.end) for s in doc.spans["srl"]]
-    set_gold_spans(doc, "srl", spans[1:])
-    with pytest.raises(StructlearnError, match=r"SL033.*She ate pizza"):
-        labeler.gold_data(to_example(doc))
-
-
 def test_of_rolesets_with_one_number_the_frequent_one_is_known():
     up = (RAN_HOME[0], {"ran": ("run_up.02", "ARG0 Dogs")})
     rolesets = trained([*SENTENCES, up, up]).get_pipe("srl_labeler").cfg["rolesets"]
@@ -915,17 +822,6 @@ def test_the_collector_is_on_again(labeler, nlp):
 
 
 # --- registered functions -------------------------------------------------------------------------
-def test_role_labels_of_the_registry():
-    build = registry.misc.get("spacy_structlearn.role_labels.v1")
-    assert registry.misc.get("spacy_structlearn.english_role_labels.v1")() is ENGLISH
-    none = build()
-    assert {name for name in RoleLabels.__dataclass_fields__ if getattr(none, name)} == {"verb"}
-    lists = {
-        name: sorted(getattr(ENGLISH, name))
-        for name in RoleLabels.__dataclass_fields__
-        if name != "verb"
-    }
-    assert build(**lists, verb="VB") == ENGLISH
 
 
 def test_templates_of_the_registry():
