@@ -19,7 +19,6 @@ from spacy_structlearn.cli._parts import Chunk, Output, parse_chunk
 from spacy_structlearn.display.page import page
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.np_chunker import noun_chunks
 from spacy_structlearn.pipeline.scorers import span_score
 from spacy_structlearn.trees.brackets import parse_tree
 
@@ -306,15 +305,6 @@ def test_chunks_merged_in_the_end(nlp):
     # Stored and joined as any other.
     again = Doc(nlp.vocab).from_bytes(doc.to_bytes())
     assert annotation(again) == annotation(doc)
-
-
-def test_noun_chunks_of_merged_tokens(nlp):
-    doc = nlp("My sister sold her new boat.")
-    merge(doc, [(0, 2), (3, 6)])
-    assert list(noun_chunks(doc)) == [
-        (0, 1, doc.vocab.strings["NP"]),
-        (2, 3, doc.vocab.strings["NP"]),
-    ]
 
 
 def test_tokens_merged_behind_the_last_bracket(nlp):

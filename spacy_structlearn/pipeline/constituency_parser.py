@@ -29,7 +29,7 @@ from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
-from .doc_trees import gold_trees
+from .doc_trees import gold_trees, has_gold_tokens
 from .extensions import (
     CONSTITUENT_TAGS,
     CONSTITUENTS,
@@ -41,7 +41,7 @@ from .extensions import (
     set_spans,
 )
 from .scorers import constituency_score
-from .tokens import Tokens, read_tokens, sentence_docs
+from .tokens import Tokens, distinct_words, read_tokens, sentence_docs
 
 DEFAULT_MODEL = """
 [model]
@@ -236,7 +236,8 @@ class ConstituencyParser(BatchTrainable):
         # Without a prior the parser tags the words itself.
         optional = ["TAG"] if self.tags == "prior" else []
         tokens = read_tokens(docs, attributes, self.name, optional=optional)
-        texts: list[list[Any]] = [_strings(docs, column) for column in tokens.columns.T]
+        distinct = [distinct_words(docs, column) for column in tokens.columns.T]
+        texts: list[list[Any]] = [[words[i] for i in ids.tolist()] for words, ids in distinct]
         if self.tags == "prior":
             ends = tokens.offsets[tokens.docs].tolist()
             for doc, (begin, end) in zip(docs, pairwise(ends), strict=True):
@@ -338,8 +339,7 @@ class ConstituencyParser(BatchTrainable):
         examples = [
             example
             for example in examples
-            if CONSTITUENTS in example.reference.spans
-            and [t.text for t in example.predicted] == [t.text for t in example.reference]
+            if CONSTITUENTS in example.reference.spans and has_gold_tokens(example)
         ]
         probabilities, right = [], []
         parameters, temperature = self.parameters, self.parameters.temperature
@@ -453,10 +453,9 @@ def _pieces(
 def _with_tokens(example: Example, found: list[tuple[Span, Tree]]) -> list[tuple[Doc, Tree]]:
     """Pair each gold tree with the tokens of its sentence as a Doc."""
     reference, predicted = example.reference, example.predicted
-    same = [token.text for token in predicted] == [token.text for token in reference]
     indices = [[token.i for token in sentence if not token.is_space] for sentence, _ in found]
     pairs = []
-    owns = sentence_docs(predicted if same else reference, indices)
+    owns = sentence_docs(predicted if has_gold_tokens(example) else reference, indices)
     for own, (_, tree) in zip(owns, found, strict=True):
         words = tree.words()
         if [token.text for token in own] != words:
@@ -464,16 +463,6 @@ def _with_tokens(example: Example, found: list[tuple[Span, Tree]]) -> list[tuple
             own = Doc(reference.vocab, words=words)
         pairs.append((own, tree))
     return pairs
-
-
-def _strings(docs: Sequence[Doc], ids: np.ndarray) -> list[str]:
-    # From the Docs: a component of another pipeline keeps the vocab of that pipeline.
-    stores = list({id(doc.vocab): doc.vocab.strings for doc in docs}.values())
-    known = {
-        key: next((strings[key] for strings in stores if key and key in strings), "")
-        for key in np.unique(ids).tolist()
-    }
-    return [known[key] for key in ids.tolist()]
 
 
 def _with_candidates(doc: Doc, indices: list[int], tags: list[GivenTag]) -> list[GivenTag]:

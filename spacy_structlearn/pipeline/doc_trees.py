@@ -6,6 +6,7 @@ import logging
 from bisect import bisect_left
 
 from spacy.tokens import Doc, Span
+from spacy.training import Example
 
 from ..attachment.sites import reattach
 from ..errors import StructlearnError
@@ -15,6 +16,11 @@ from . import extensions
 from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, lower_bound
 
 logger = logging.getLogger("spacy_structlearn")
+
+
+def has_gold_tokens(example: Example) -> bool:
+    """Check whether the predicted Doc has the tokens of the reference."""
+    return [t.text for t in example.predicted] == [t.text for t in example.reference]
 
 
 def gold_trees(doc: Doc, component: str) -> list[tuple[Span, Tree]]:

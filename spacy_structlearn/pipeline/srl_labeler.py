@@ -58,7 +58,7 @@ from ..trees.tree import Tree
 from ..words.lemmas import Lemmatizer, lemma, lower
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
-from .doc_trees import gold_trees, reattached
+from .doc_trees import gold_trees, has_gold_tokens, reattached
 from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, SRL, Frame, frame_spans, set_spans
 from .scorers import srl_score
 from .srl_templates import IDENTIFICATION, PREDICATES, ROLES, SENSES, STAGES
@@ -336,7 +336,7 @@ class SRLLabeler(BatchTrainable):
                     roles += gold_roles(sentence.nodes, arguments, nodes)
                     sites.append((word, nodes))
             if sites:
-                parts.append(self._argument_columns(sentence, sites, FEATURES))
+                parts.append(features(sentence.nodes, sites, FEATURES, lemmatize=self.lemmatizer))
         if not roles:
             return {}
         table = Table.of(join_columns(parts), FEATURES)
@@ -428,7 +428,7 @@ class SRLLabeler(BatchTrainable):
             if SRL in example.reference.spans
             and CONSTITUENTS in example.predicted.spans
             and _bracket_probabilities(example.predicted) is not None
-            and [t.text for t in example.predicted] == [t.text for t in example.reference]
+            and has_gold_tokens(example)
         ]
         probabilities, right = [], []
         held = self.calibration, self.min_confidence
@@ -521,11 +521,6 @@ class SRLLabeler(BatchTrainable):
             if own
         )
 
-    def _argument_columns(
-        self, sentence: _Sentence, sites: Sequence[tuple[int, list[int]]], names: Sequence[str]
-    ) -> dict[str, list[str | None]]:
-        return features(sentence.nodes, sites, names, lemmatize=self.lemmatizer)
-
     def _stage(self, name: str) -> Any | None:
         """Get a classifier; None if there is none, or it has learned nothing."""
         held = name in self.parameters.stages and not self.parameters[name].is_empty
@@ -592,8 +587,11 @@ class SRLLabeler(BatchTrainable):
         found: list[list[list[_Role]]] = [[] for _ in sentences]
         for sites in _portions(sentences, predicates):
             parts = (
-                self._argument_columns(
-                    sentences[number], [(word, nodes) for _, word, nodes in own], names
+                features(
+                    sentences[number].nodes,
+                    [(word, nodes) for _, word, nodes in own],
+                    names,
+                    lemmatize=self.lemmatizer,
                 )
                 for number, own in groupby(sites, key=itemgetter(0))
             )

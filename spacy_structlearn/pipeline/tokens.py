@@ -118,10 +118,11 @@ def _with_word_columns(
 def distinct_words(
     docs: Sequence[Doc], orth: NDArray[np.uint64]
 ) -> tuple[list[str], NDArray[np.int32]]:
-    """Find the distinct words of some tokens.
+    """Find the distinct words, or other strings, of some tokens.
 
     orth: uint64 (n), of tokens of the Docs.
-    Returns the words, and the index of the word of each token, int32 (n).
+    Returns the words, and the index of the word of each token, int32 (n). The vocabs are those of
+    the Docs: a component that comes from another pipeline keeps the vocab of that pipeline.
     """
     orth = np.ascontiguousarray(orth)
     numbers = np.empty(len(orth), dtype=np.int32)
@@ -129,7 +130,7 @@ def distinct_words(
     stores = list({id(doc.vocab): doc.vocab.strings for doc in docs}.values())
     if len(stores) == 1:
         return [stores[0][key] for key in keys], numbers
-    return [next(store[key] for store in stores if key in store) for key in keys], numbers
+    return [next((store[key] for store in stores if key in store), "") for key in keys], numbers
 
 
 def _check_annotated(

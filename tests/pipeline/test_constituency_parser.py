@@ -116,17 +116,6 @@ def test_the_sentences_of_all_docs_are_parsed_at_once(fake):
     assert [len(doc._.trees) for doc in docs] == [2, 0, 0, 1]
 
 
-def test_white_space_tokens_are_left_out(fake):
-    plain = parsed(fake(), "I saw it. You ran.")
-    doc = parsed(fake(), "\n\n I \n saw  it .\n\n You  ran. \n")
-    assert RightBranching.calls[-1][0] == RightBranching.calls[0][0]
-    assert strings(doc) == strings(plain)
-    assert scores(doc).tolist() == scores(plain).tolist()
-    for group in (doc.spans["constituents"], doc.spans["constituent_tags"]):
-        assert not any(span[0].is_space or span[-1].is_space for span in group)
-    assert [len(group) for group in doc.spans.values()] == [5, 7]
-
-
 def test_tags_are_written_if_asked_for(fake):
     nlp, parser = fake()
     again = fake(set_tags=True)[1]
@@ -138,25 +127,6 @@ def test_tags_are_written_if_asked_for(fake):
     assert [token.tag_ for token in doc] == ["NN", "NN", "NN", ""]
     assert "constituent_tags" not in doc.spans
     assert strings(doc) == ["(S (NN I) (X (NN ran) (NN .)))"]
-
-
-@pytest.mark.parametrize(
-    "text", ["", " \n", "\n I  ran , you sat ; FAIL there .\n\nFAIL. We ran. "]
-)
-def test_written_tags_are_those_of_the_trees(fake, text):
-    nlp, parser = fake(set_tags=True, tags="prior", max_length=4)
-    doc = nlp(text)
-    for token in doc:
-        token.tag_ = "_SP" if token.is_space else "nowhere"
-    set_gold_spans(doc, "constituent_tags", [("XY", token.i, token.i + 1) for token in doc])
-    parser(doc)
-    assert {s.label_ for s in doc._.parse_failures} == (
-        {"cut", "fallback"} if "I" in text else set()
-    )
-    tags = [tag for tree in doc._.trees for tag in tree.tags()]
-    assert [token.tag_ for token in doc if not token.is_space] == tags
-    assert {token.tag_ for token in doc if token.is_space} <= {"_SP"}
-    assert "constituent_tags" not in doc.spans
 
 
 @pytest.mark.parametrize(
@@ -234,12 +204,6 @@ def test_candidates_of_several_docs(fake):
         [{"VB": 0.5}, "."],
         [{"VB": 0.5, "NN": 0.5}, "."],
     ]
-
-
-def test_tags_that_are_to_be_used_and_missing_are_named(fake):
-    nlp, parser = fake(tags="require")
-    with pytest.raises(StructlearnError, match=r"token.tag_.*I ran"):
-        parser(nlp("I ran."))
 
 
 def test_long_sentences_are_cut_and_joined(fake):

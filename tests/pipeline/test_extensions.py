@@ -136,17 +136,6 @@ def test_a_doc_that_was_not_parsed():
     assert doc._.parse_failures == ()
 
 
-def test_names_that_another_package_has_taken_are_left_alone():
-    Span.set_extension("labels", default="benepar's", force=True)
-    try:
-        extensions.register()
-        assert gold_doc(FRUIT)[:]._.labels == "benepar's"
-    finally:
-        Span.remove_extension("labels")
-        extensions.register()
-    assert gold_doc(FRUIT)[:]._.labels == ("S",)
-
-
 # --- beyond ---------------------------------------------------------------------------------------
 def test_trees_are_those_of_the_treebank():
     docs = [doc for _, doc in read_treebank(Vocab(), SAMPLE / "sample.trees", **FILES)]
@@ -275,14 +264,6 @@ def test_a_preposition_inside_its_phrase():
     assert doc[4]._.pp_head == doc[0]
 
 
-def test_another_label_has_no_head():
-    doc = Doc(Vocab(), words=list("abcd"))
-    found = [Site(0, 1, 2, 3, 2, 4, "X")]
-    set_gold_spans(doc, "pp_attachments", extensions.site_spans(found))
-    assert doc._.pp_attachments[0].head is None
-    assert doc[2]._.pp_head is None
-
-
 def test_a_group_that_is_none_of_attachments_is_named():
     doc = attached_doc()
     spans = [(span.label_, span.start, span.end) for span in doc.spans["pp_attachments"]]
@@ -402,16 +383,6 @@ def test_scores_that_others_wrote(scores):
 
 
 # --- all ------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("key", "of_doc", "of_token"),
-    [("pp_attachments", "pp_attachments", "pp_head"), ("srl", "frames", "srl")],
-)
-def test_a_doc_that_no_component_has_seen(key, of_doc, of_token):
-    for doc in (Doc(Vocab(), words=["eat"]), Doc(Vocab())):
-        for _ in range(2):
-            assert getattr(doc._, of_doc) == ()
-            assert [getattr(token._, of_token) for token in doc] == [None] * len(doc)
-            doc.spans[key] = []
 
 
 class Counting:

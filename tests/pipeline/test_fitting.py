@@ -87,18 +87,6 @@ def test_what_is_saved_is_what_is_returned(fitted, paths):
         assert scores[name] == pytest.approx(fitted[0].meta["performance"][name])
 
 
-def test_a_sourced_component_keeps_its_weights_when_a_pipeline_is_assembled(fitted, tmp_path):
-    config = tmp_path / "config.cfg"
-    config.write_text(
-        '[nlp]\nlang = "en"\npipeline = ["np_chunker"]\n[components]\n'
-        f'[components.np_chunker]\nsource = "{fitted[1]}"\n',
-        encoding="utf8",
-    )
-    nlp = spacy.util.load_model_from_config(spacy.util.load_config(config), auto_fill=True)
-    nlp.initialize()
-    assert parameters(nlp) == parameters(fitted[0])
-
-
 def test_an_existing_pipeline_is_replaced(fitted, paths, tmp_path):
     output = tmp_path / "model"
     shutil.copytree(fitted[1], output)
@@ -221,14 +209,3 @@ def test_frozen_components_are_left_as_they_are(fitted, paths, tmp_path):
     for old, new in zip(before, after, strict=True):
         np.testing.assert_array_equal(old, new)
     assert parameters(nlp) == parameters(fitted[0])
-
-
-def test_a_frozen_chunker_is_evaluated_but_not_trained(fitted, paths, tmp_path):
-    config = spacy.util.load_config(CONFIG)
-    config["components"]["np_chunker"] = {"source": str(fitted[1])}
-    config["training"]["frozen_components"] = ["np_chunker"]
-    config.to_disk(tmp_path / "config.cfg")
-    nlp = fitting.train(tmp_path / "config.cfg", overrides=paths)
-    assert parameters(nlp) == parameters(fitted[0])
-    assert set(nlp.meta["performance"]) == set(SCORES)
-    assert nlp.meta["performance"]["np_chunk_f"] == fitted[0].meta["performance"]["np_chunk_f"]

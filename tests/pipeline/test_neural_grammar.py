@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import spacy
 import srsly
-from components import COMPONENTS, EMBED, GRAMMAR, TEXT, TOK2VEC
+from components import COMPONENTS, GRAMMAR, TEXT
 from spacy import registry
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -133,14 +133,6 @@ def test_tokens_are_those_of_the_predicted_doc():
     example.predicted[0].lemma_ = "seen"
     data = parser_of(other).gold_data(example)
     assert data[0][0][0].lemma_ == "seen"
-
-
-def test_layers_may_read_what_other_components_set():
-    embed = EMBED | {"attrs": ["NORM", "TAG"], "rows": [500, 200]}
-    other = trained(tok2vec=TOK2VEC | {"embed": embed})
-    docs = [Doc(other.vocab, words=["He", "left", "."], tags=tags) for tags in (None, ["A"] * 3)]
-    first, second = (scores(parser_of(other)(doc)) for doc in docs)
-    assert not np.array_equal(first, second)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 
 CONFIG = config_of("constituency_parser.MEstimatedGrammar")
-DOOR = "(TOP (S (NP (PRP He)) (VP (VBD opened) (NP (DT the) (NN door))) (. .)))"
 
 
 def listed(name):
@@ -167,16 +166,6 @@ def test_decoders_of_networks_take_the_best_tree_or_that_of_the_best_brackets():
                 best = [str(tree) for _, tree in parser.k_best(sentence, 50)]
                 taken.append(best.index(f"(TOP {sentence._.parse_string})"))
         assert any(taken) == (parser.decoder != "viterbi")
-
-
-def test_a_component_takes_models_of_both_families():
-    nlp, parser = loaded("ISBN")
-    network, grammar = parser.parameters, loaded("LatentGrammar")[1].parameters
-    expected = [trees(loaded(name)[0](TEXT)) for name in ("LatentGrammar", "ISBN")]
-    found = []
-    for parser.parameters in (grammar, network):
-        found.append(trees(nlp(TEXT)))
-    assert found == expected
 
 
 def test_words_may_be_forgotten():

@@ -19,7 +19,6 @@ from spacy_structlearn.pipeline.extensions import site_spans
 from spacy_structlearn.pipeline.pp_attacher import variables
 from spacy_structlearn.pipeline.readers import (
     create_pp_quadruples_reader,
-    read_treebank,
     set_gold_spans,
     to_example,
 )
@@ -247,13 +246,6 @@ def test_trees_attached_as_the_doc_says(nlp, attacher):
     assert reattached(doc, min_confidence=1.1) == before
 
 
-def test_no_trees_to_attach_in(nlp):
-    assert reattached(parsed_doc(nlp.vocab, SENTENCES[0]))  # no attachments: the trees themselves
-    with pytest.raises(StructlearnError) as caught:
-        reattached(nlp.make_doc("I ate."))
-    assert caught.value.code == "SL020"
-
-
 def test_classes_are_variables_of_their_own():
     classes = WordClasses(
         words=np.array(sorted(map(hash_string, ("Forks", "xxxx"))), dtype=np.uint64),
@@ -395,20 +387,3 @@ def test_quadruples_of_the_journal(corpora):
     found = nlp.evaluate(dev)
     assert found["pp_attachment_acc"] > 0.835
     assert found["pp_attachment_acc"] == found["pp_attachment_f"]
-
-
-@pytest.mark.corpus
-def test_gold_trees_of_the_web(corpora):
-    nlp = spacy.blank("en")
-    attacher = nlp.add_pipe("pp_attacher")
-    files = [corpora / "ewt" / f"train.{kind}.gz" for kind in ("trees", "spaces", "props")]
-    tuning = set((corpora / "ewt" / "tune.txt").read_text(encoding="utf8").split())
-    parts = ([], [])
-    for name, doc in read_treebank(nlp.vocab, files[0], spaces=files[1], props=files[2]):
-        parts[name in tuning].append(to_example(doc, spans=["constituents"]))
-    attacher.initialize(lambda: parts[0])
-    attacher.fit(parts[0])
-    found = nlp.evaluate(parts[1])
-    assert found["pp_attachment_acc"] > 0.8
-    # In the same trees the same sites are found.
-    assert found["pp_attachment_acc"] == found["pp_attachment_r"] == found["pp_attachment_p"]

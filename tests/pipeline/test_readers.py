@@ -19,9 +19,7 @@ from spacy_structlearn.pipeline.readers import (
     create_treebank_reader,
     read_treebank,
     set_gold_spans,
-    to_example,
 )
-from spacy_structlearn.roles.propositions import load_props
 from spacy_structlearn.trees.brackets import read_trees
 from spacy_structlearn.trees.chunks import base_noun_phrases
 from spacy_structlearn.trees.normalize import normalize
@@ -228,17 +226,6 @@ def test_treebank_attachments_of_prepositional_phrases(tmp_path):
     ]
 
 
-def test_treebank_spans_for_the_predicted_docs(treebank):
-    for spans in (None, ["constituents", "np_chunks", "srl", "frames"]):
-        for example in create_treebank_reader(**treebank, spans=spans)(NLP):
-            assert set(example.predicted.spans) == {*(spans or ())} - {"frames"}
-            for key, found in example.predicted.spans.items():
-                assert group(example.predicted, key) == group(example.reference, key)
-                assert found.doc is example.predicted
-            if spans:
-                assert frames(example.predicted) == frames(example.reference)
-
-
 def test_treebank_spaces(treebank):
     reader = create_treebank_reader(treebank["path"], spaces=treebank["spaces"])
     texts = [doc.text for doc in docs(reader)]
@@ -273,12 +260,6 @@ def test_treebank_blank_lines_are_white_space_tokens(treebank):
                 right.whitespace_,
                 right.is_sent_start,
             )
-
-
-def test_treebank_blank_lines_are_where_the_tokenizer_makes_tokens_of_them(treebank):
-    write(treebank["spaces"], BLANK_LINES)
-    for example in create_treebank_reader(**treebank)(NLP):
-        assert words(NLP.make_doc(example.reference.text)) == words(example.reference)
 
 
 def test_treebank_all_layers_go_round_the_blank_lines(treebank):
@@ -474,30 +455,6 @@ def test_sample_every_sentence_is_read_back_from_its_document():
         assert chunks == base_noun_phrases(tree)
 
 
-def test_sample_every_proposition_is_a_frame():
-    sentences = load_props(SAMPLE / "sample.props")
-    files = docs(create_treebank_reader(SAMPLE / "sample.trees", **FILES))
-    parts = [sentence for doc in files for sentence in doc.sents]
-    found = {}  # the frames of each sentence, by the first token of the document
-    for doc in files:
-        for frame in doc._.frames:
-            found.setdefault((id(doc), frame.predicate.sent.start), []).append(frame)
-    number = 0
-    for part, sentence in zip(parts, sentences, strict=True):
-        frames = found.get((id(part.doc), part.start), [])
-        number += len(frames)
-        assert [
-            (
-                frame.predicate.start - part.start,
-                frame.roleset,
-                [(a.label, a.span.start - part.start, a.span.end - part.start) for a in frame[2]],
-            )
-            for frame in frames
-        ] == [(p.predicate, p.roleset, [*map(tuple, p.roles)]) for p in sentence.propositions]
-        assert all(len(frame.predicate) == 1 for frame in frames)
-    assert number == 226
-
-
 # --- DocBin ---------------------------------------------------------------------------------------
 def gold_doc(vocab, **kwargs):
     doc = Doc(
@@ -623,15 +580,6 @@ def test_quadruples_have_their_site_in_the_predicted_docs(quadruples, key):
         assert site.label == {"constituents": "V", "np_chunks": ""}[key]
 
 
-@pytest.mark.parametrize(
-    ("start", "stop", "expected"), [(0, None, [0, 1, 2]), (1, 2, [1]), (2, None, [2]), (5, 9, [])]
-)
-def test_quadruples_start_and_stop_are_a_slice_of_the_items(quadruples, start, stop, expected):
-    reader = create_pp_quadruples_reader(quadruples, start=start, stop=stop)
-    firsts = ["set", "Advanced", "is"]
-    assert [doc[0].text for doc in docs(reader)] == [firsts[i] for i in expected]
-
-
 @pytest.mark.parametrize("line", ["1 a b c d", "1 a b c d e", "1 a b c d V N", "1 a b c d v", "x"])
 def test_quadruples_that_are_none_name_the_line(tmp_path, line):
     path = write(tmp_path / "bad", f"1 a b c d N\n\n{line}\n")
@@ -663,18 +611,17 @@ def test_missing_files_are_named_by_readers_from_a_config(name, settings):
     assert "nowhere" in message
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_mark_at_the_beginning_of_a_file_is_no_text(treebank, tmp_path, suffix):
+def test_a_mark_at_the_beginning_of_a_file_is_no_text(treebank, tmp_path):
     """Otherwise the first sentence would be in a document of its own, with a name of its own."""
-    props = write(tmp_path / f"marked.props{suffix}", "\ufeff" + PROPS)
-    include = write(tmp_path / f"marked.txt{suffix}", "\ufeffnews/1\n")
-    chunked = write(tmp_path / f"marked.chunks{suffix}", "\ufeff" + CONLL)
+    props = write(tmp_path / "marked.props.gz", "\ufeff" + PROPS)
+    include = write(tmp_path / "marked.txt.gz", "\ufeffnews/1\n")
+    chunked = write(tmp_path / "marked.chunks.gz", "\ufeff" + CONLL)
     documents = read_treebank(Vocab(), treebank["path"], props=props)
     assert [name for name, _ in documents] == ["news/1", "blog/2"]
     (doc,) = docs(create_treebank_reader(treebank["path"], props=props, include=include))
     assert frames(doc)[0][2] == "bake.01"
     assert words(docs(create_conll_chunks_reader(chunked))[0])[0] == "The"
-    items = write(tmp_path / f"marked.items{suffix}", QUADRUPLES)
+    items = write(tmp_path / "marked.items.gz", QUADRUPLES)
     assert len(docs(create_pp_quadruples_reader(items))) == 3
 
 
@@ -685,12 +632,3 @@ def test_files_that_are_not_in_utf8_are_named(treebank, tmp_path):
     assert number == "SL035"
     assert "old.props" in message
     assert "0xe4" in message
-
-
-def test_the_predicted_doc_keeps_tokens_that_the_tokenizer_would_not_make():
-    nlp = NLP
-    odd = Doc(nlp.vocab, words=["can", "'t", "  ", "e-\nmail"], spaces=[False, True, False, True])
-    example = to_example(odd)
-    assert words(example.predicted) == words(odd) != words(nlp.make_doc(odd.text))
-    assert example.predicted.text == odd.text
-    assert example.predicted is not odd

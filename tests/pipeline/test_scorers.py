@@ -22,7 +22,6 @@ from spacy_structlearn.pipeline.scorers import (
     constituency_score,
     np_chunk_score,
     pp_attachment_score,
-    span_score,
     srl_score,
 )
 from spacy_structlearn.trees.brackets import parse_tree
@@ -96,15 +95,6 @@ def test_gold_without_chunks_does_count():
     annotated = make_example([("NP", 0, 2)], [("NP", 0, 2)])
     none = make_example([("NP", 3, 6)], [])
     assert np_chunk_score([annotated, none])["np_chunk_p"] == 0.5
-
-
-def test_other_groups_under_other_names():
-    example = make_example(None, None)
-    for doc in (example.predicted, example.reference):
-        set_gold_spans(doc, "frames", [("V", 2, 3)])
-    scores = span_score([example], "frames", "frame")
-    assert scores["frame_f"] == 1.0
-    assert set(scores) == {"frame_p", "frame_r", "frame_f", "frame_per_type"}
 
 
 # --- constituents ---------------------------------------------------------------------------------
@@ -325,14 +315,6 @@ def test_an_argument_in_pieces_is_right_with_all_of_them():
         assert srl_scores(predicted)["per_type"]["ARG1"]["r"] == (1 + right) / 2
 
 
-def test_predicates_are_no_arguments():
-    predicted = [(p, sense, []) for p, sense, _ in GOLD_FRAMES]
-    scores = srl_scores(predicted)
-    assert [scores[name] for name in ("p", "r", "f", "id_f", "label_acc")] == [0.0] * 5
-    assert scores["predicate_f"] == scores["sense_acc"] == 1.0
-    assert "V" not in scores["per_type"]
-
-
 def random_frames(generator, n_words):
     frames = []
     for predicate in sorted(generator.sample(range(n_words), 3)):
@@ -397,16 +379,6 @@ def test_frames_of_predicates_with_other_tags_are_left_out():
     scores = srl_scores(more, gold, predicate_tags={"VBD"})
     assert (scores["p"], scores["predicate_p"]) == (7 / 8, 3 / 4)
     assert srl_scores(GOLD_FRAMES, predicate_tags=[])["predicate_r"] == 0.0
-
-
-def test_a_reference_without_tags_keeps_all_frames():
-    with_tags, without = (
-        srl_scores(GOLD_FRAMES[:2], tags=tags, predicate_tags=["NN"]) for tags in (ROLE_TAGS, None)
-    )
-    assert with_tags["predicate_r"] == 0.0
-    assert without["predicate_r"] == 2 / 3
-    partial = ["" if tag == "VBD" else tag for tag in ROLE_TAGS]
-    assert srl_scores(GOLD_FRAMES[:2], tags=partial, predicate_tags=["NN"]) == without
 
 
 def test_senses_are_scored_where_gold_has_them():
