@@ -327,19 +327,30 @@ def _read_docbin(path: Path, vocab: Vocab) -> Iterator[Doc]:
         raise StructlearnError("SL013", path=path, problem=problem) from error
 
 
-def _numbered_props(props: Path) -> Iterator[tuple[int, Sentence]]:
-    """Iterate over sentences with the numbers of their first lines."""
-    read, blank = 0, True  # number of lines read so far, and whether the last one was blank
+class _CountedLines:
+    """The lines of a file.
 
-    def lines() -> Iterator[str]:
-        nonlocal read, blank
-        for line in _lines(props):
-            read, blank = read + 1, not line.strip()
+    name: name of the file, for the error messages of `read_props`.
+    read: number of lines read so far.
+    blank: whether the last line read was blank.
+    """
+
+    def __init__(self, path: Path):
+        self.name, self.read, self.blank = str(path), 0, True
+
+    def __iter__(self) -> Iterator[str]:
+        for line in _lines(Path(self.name)):
+            self.read += 1
+            self.blank = not line.strip()
             yield line
 
-    for sentence in read_props(lines()):
+
+def _numbered_props(props: Path) -> Iterator[tuple[int, Sentence]]:
+    """Iterate over sentences with the numbers of their first lines."""
+    lines = _CountedLines(props)
+    for sentence in read_props(lines):
         # The sentence ends before the blank line that was read last, or with the file.
-        yield read - len(sentence.words) + (not blank), sentence
+        yield lines.read - len(sentence.words) + (not lines.blank), sentence
 
 
 def _check_words(
