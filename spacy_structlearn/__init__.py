@@ -15,8 +15,8 @@ __all__ = ["__version__", "load"]
 
 _HERE = Path(__file__).parent
 
-# A checkout on sys.path hides the installed package, and its kernels may never have been built.
-# Say so here: the ImportError from deep inside would name a module nobody has heard of.
+# A checkout on sys.path hides the installed package, and its kernels may not be built. Without this
+# check the ImportError would name an internal module.
 if not any((_HERE / "sequence" / f"_chain{suffix}").is_file() for suffix in EXTENSION_SUFFIXES):
     raise ImportError(
         f"spacy_structlearn was imported from {_HERE}, where its kernels are not built: run from "
@@ -26,10 +26,11 @@ if not any((_HERE / "sequence" / f"_chain{suffix}").is_file() for suffix in EXTE
 
 
 def load(**kwargs: object) -> Language:
-    """Load the default English pipeline, which is part of the package: no download, no network.
+    """Load the default English pipeline, which is part of the package, without any download.
 
-    kwargs: as for `spacy.load` (`exclude`, `disable`, `enable`, `vocab`, `config`).
-    RAISES: SL083 for a file that is missing or damaged, of a component that is not excluded.
+    kwargs: the keywords of `spacy.load` (`exclude`, `disable`, `enable`, `vocab`, `config`).
+    Returns the pipeline. Raises StructlearnError if a file of a component that is not excluded is
+    missing or damaged.
     """
     import spacy
 

@@ -1,12 +1,12 @@
-"""The keys in `doc.spans` of all that is stored in a Doc."""
+"""The keys of the span groups in `doc.spans`."""
 
 from __future__ import annotations
 
 SENTENCE_STARTS = "sentence_starts"  # tokens that may begin a sentence
 NP_CHUNKS = "np_chunks"
 CONSTITUENTS = "constituents"
-CONSTITUENT_TAGS = "constituent_tags"  # tags of the tree, where `token.tag` has others
-TAG_CANDIDATES = "tag_candidates"  # tags of tokens whose `token.tag` is not certain
+CONSTITUENT_TAGS = "constituent_tags"  # tags of the tree, if `token.tag` may differ
+TAG_CANDIDATES = "tag_candidates"  # likely tags of tokens whose `token.tag` is not certain
 PARSE_FAILURES = "parse_failures"
 PP_ATTACHMENTS = "pp_attachments"
 SRL = "srl"

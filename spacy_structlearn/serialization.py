@@ -1,10 +1,10 @@
-"""Named arrays and strings to bytes and back: the one file format of every learned model.
+"""The file format of all learned models: named arrays and strings as bytes.
 
-A file is a magic number, a 16-byte BLAKE2b digest, and a msgpack map of a kind ("chain_model"),
-a format version and the fields. Equal fields give equal bytes on every platform: map keys are
-sorted and arrays are little-endian. A model file is data, never code: there is no pickle, no
-extension type and no array type outside a short list, and everything is checked before memory is
-allocated for it. The digest finds damage; it is no signature.
+A file is a magic number, a 16-byte BLAKE2b digest, and a msgpack map of a kind ("chain_model"), a
+format version and the fields. Equal fields give equal bytes on every platform: map keys are sorted
+and arrays are little-endian. A model file is data, not code: there are no pickles, no extension
+types, and only the array types listed here. Everything is checked before memory is allocated. The
+digest finds damage; it is not a signature.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -26,21 +26,21 @@ DTYPES = {
     np.dtype(code).str: np.dtype(code)
     for code in ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8")
 }
-# What msgpack, thinc and the models of the families raise for bytes that none of them wrote.
+# Errors that msgpack, thinc and the models of the families raise for bytes that they did not write.
 DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
 _HEADER_SIZE = len(MAGIC) + DIGEST_SIZE
 _MAX_DIMENSIONS = 8
 
 
 def pack(kind: str, version: int, fields: dict[str, Any]) -> bytes:
-    """Bytes that hold `fields`, deterministically.
+    """Serialize `fields` deterministically.
 
-    kind: what the file is, e.g. "chain_model".
+    kind: the kind of the file, such as "chain_model".
     version: format version of this kind.
     fields: str keys; values are NumPy arrays (bool, integer or floating), str, int, float, bool,
-        None, or lists, tuples and str-keyed dicts of those. Tuples come back as lists, dicts in
-        sorted order.
-    Raises StructlearnError SL055 for any other value.
+        None, or lists, tuples and str-keyed dicts of these. Tuples are read as lists, and dicts are
+        sorted.
+    Raises StructlearnError for other values.
     """
     content = {"fields": _encode(fields, "fields"), "kind": str(kind), "version": int(version)}
     try:
@@ -51,12 +51,12 @@ def pack(kind: str, version: int, fields: dict[str, Any]) -> bytes:
 
 
 def unpack(data: bytes, kind: str, versions: Collection[int]) -> tuple[int, dict[str, Any]]:
-    """The version and the fields that `pack` stored; arrays are new, writable and native.
+    """Read the version and the fields from bytes of `pack`; arrays are new, writable and native.
 
-    kind: the kind that is wanted.
+    kind: the expected kind.
     versions: the format versions that the caller can read.
-    Raises StructlearnError: SL050 not such a file, SL051 damaged, SL052 another kind, SL053 a
-    version not in `versions`, SL054 contents that `pack` does not write.
+    Raises StructlearnError for bytes that are not such a file, are damaged, are of another kind or
+    version, or have other contents than `pack` writes.
     """
     if not isinstance(data, (bytes, bytearray, memoryview)) or bytes(data[:8]) != MAGIC:
         raise StructlearnError("SL050", kind=kind)
@@ -79,9 +79,10 @@ def unpack(data: bytes, kind: str, versions: Collection[int]) -> tuple[int, dict
 
 @contextmanager
 def reading(kind: str, *passed: str) -> Iterator[None]:
-    """Around what is made of unpacked fields: damage that shows in there is SL054.
+    """Convert errors caused by damaged fields to a StructlearnError.
 
-    kind: what the file is. passed: codes of our own errors that come through as they are.
+    kind: the kind of the file.
+    passed: codes of errors of this package that are not converted.
     """
     try:
         yield
@@ -92,21 +93,21 @@ def reading(kind: str, *passed: str) -> Iterator[None]:
 
 
 def nested(data: bytes) -> NDArray[np.uint8]:
-    """One stored model, or state, as a field of another; `tobytes` gives it back."""
+    """Convert a serialized model to a field of another model; `tobytes` converts it back."""
     return np.frombuffer(data, dtype=np.uint8)
 
 
 def flag(value: Any) -> bool:
-    """`value`, which must be a bool. Raises TypeError."""
+    """Return `value`, which must be a bool. Raises TypeError otherwise."""
     if type(value) is not bool:
         raise TypeError(f"{value!r} is neither true nor false")
     return value
 
 
 def restore(target: object, names: Iterable[str], stored: dict[str, Any]) -> None:
-    """Set attributes to what is stored of them. Raises TypeError for another type than they have.
+    """Set attributes to stored values.
 
-    An attribute that is None may become anything.
+    Raises TypeError if a value has another type than the attribute, unless this is None.
     """
     for name in names:
         now, value = getattr(target, name), stored[name]
@@ -125,13 +126,13 @@ def _loads(payload: memoryview, kind: str) -> Any:
         return srsly.msgpack.unpackb(
             payload, raw=False, strict_map_key=True, object_pairs_hook=dict
         )
-    except Exception as error:  # msgpack has many; all mean that `pack` did not write this
+    except Exception as error:  # msgpack raises many types of errors
         problem = f"{type(error).__name__} in msgpack"
         raise StructlearnError("SL054", kind=kind, problem=problem) from None
 
 
 def _encode(value: Any, where: str) -> Any:
-    """`value` as plain msgpack types."""
+    """Convert `value` to plain msgpack types."""
     if isinstance(value, np.ndarray):
         return _encode_array(value, where)
     if isinstance(value, np.generic):
@@ -174,7 +175,7 @@ def _decode_array(value: dict[str, Any], kind: str) -> np.ndarray:
     dtype = DTYPES.get(code) if isinstance(code, str) else None
     if dtype is None:
         raise StructlearnError("SL054", kind=kind, problem="an array has a type not allowed")
-    # Python's integers do not overflow, so a hostile shape is found before anything is allocated.
+    # Python's integers do not overflow, so a hostile shape is found before memory is allocated.
     sound = (
         isinstance(raw, bytes)
         and isinstance(shape, list)
@@ -185,7 +186,7 @@ def _decode_array(value: dict[str, Any], kind: str) -> np.ndarray:
     try:
         if sound:
             array = np.frombuffer(raw, dtype).reshape(shape).astype(dtype.newbyteorder("="))
-            # A byte other than 0 and 1 is no bool, and NumPy would not mind.
+            # NumPy would accept bytes other than 0 and 1 as bools.
             return array.view(np.uint8).astype(np.bool_) if dtype == np.bool_ else array
     except ValueError:  # an empty array with a vast shape
         pass

@@ -4,7 +4,6 @@ Which bytes are changed is drawn with a seed that is the name of the case.
 """
 
 import json
-import os
 import random
 import shutil
 from pathlib import Path
@@ -28,12 +27,6 @@ COMPONENTS = (
     *("sentence_splitter", "chain_tagger", "np_chunker"),
     *("constituency_parser", "pp_attacher", "srl_labeler"),
 )
-# What thinc writes around our models stands at both ends, and no checksum of ours covers it.
-PLACES = {
-    "head": lambda n: (0, 90),
-    "middle": lambda n: (90, n - 90),
-    "tail": lambda n: (n - 90, n),
-}
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +60,6 @@ def refused(component, folder, file, code="SL080"):
     assert error.value.code == code
     assert str(folder / file) in str(error.value)
     return str(error.value)
-
-
-def flip(data, name):
-    """One bit of the data is another, in the part that the name of the case begins with."""
-    rng = random.Random(name)
-    changed = bytearray(data)
-    begin, end = PLACES[name.split()[0]](len(data))
-    changed[rng.randrange(begin, end)] ^= 1 << rng.randrange(8)
-    return bytes(changed)
 
 
 # --- models ---------------------------------------------------------------------------------------
@@ -120,35 +104,16 @@ def test_settings_of_other_types(components, folder, name, change):
 
 # --- files and folders ----------------------------------------------------------------------------
 @pytest.mark.parametrize("file", ["cfg", "model"])
-@pytest.mark.parametrize("problem", ["folder", "forbidden"])
-def test_a_file_that_cannot_be_read(components, folder, file, problem):
+def test_a_file_that_cannot_be_read(components, folder, file):
     path = folder("pp_attacher") / file
-    if problem == "forbidden":
-        path.chmod(0)
-        if os.access(path, os.R_OK):
-            pytest.skip("this user may read everything")
-    else:
-        path.unlink()
-        path.mkdir()
+    path.unlink()
+    path.mkdir()
     with pytest.raises(OSError, match="Errno") as error:
         components[0]["pp_attacher"].from_disk(path.parent, exclude=["vocab"])
     assert error.value.filename == str(path)
 
 
 # --- a whole pipeline, and bytes ------------------------------------------------------------------
-def test_a_pipeline_says_which_of_its_files_is_damaged(tmp_path):
-    exclude = ["chain_tagger", "sentence_splitter", "constituency_parser", "srl_labeler"]
-    copy = Path(
-        shutil.copytree(DIRECTORY, tmp_path / "copy", ignore=shutil.ignore_patterns(*exclude))
-    )
-    assert spacy.load(copy, exclude=exclude).pipe_names == ["np_chunker", "pp_attacher"]
-    file = copy / "pp_attacher" / "model"
-    file.write_bytes(flip(file.read_bytes(), "middle"))
-    with pytest.raises(StructlearnError) as error:
-        spacy.load(copy, exclude=exclude)
-    assert str(file) in str(error.value)
-    # The others can still be used.
-    assert spacy.load(copy, exclude=[*exclude, "pp_attacher"]).pipe_names == ["np_chunker"]
 
 
 # --- digests --------------------------------------------------------------------------------------
@@ -207,16 +172,15 @@ def test_any_file_that_is_damaged(pipeline, file):
     assert "is missing" in damaged(pipeline, file)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"blake2b": 1}', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"blake2b": 1}', b"\xff"])
 def test_digests_that_are_damaged(pipeline, content):
     (pipeline / digests.DIGESTS).write_bytes(content)
     assert "is damaged" in damaged(pipeline, digests.DIGESTS)
 
 
-@pytest.mark.parametrize("exclude", ["srl_labeler", ["srl_labeler", "constituency_parser"]])
-def test_what_is_not_loaded_may_be_damaged(pipeline, exclude):
+def test_what_is_not_loaded_may_be_damaged(pipeline):
     (pipeline / "srl_labeler" / "model").write_bytes(b"")
-    assert "srl_labeler" not in spacy_structlearn.load(exclude=exclude).pipe_names
+    assert "srl_labeler" not in spacy_structlearn.load(exclude="srl_labeler").pipe_names
 
 
 def test_a_pipeline_that_was_edited_on_purpose(pipeline):
@@ -298,7 +262,7 @@ def test_a_pipeline_that_is_saved_again_where_it_was(tmp_path):
         spacy.load(copy)
 
 
-@pytest.mark.parametrize("content", [b"{", b'{"blake2b": {"mine": "00"}}', b'{"files": []}'])
+@pytest.mark.parametrize("content", [b"{", b'{"blake2b": {"mine": "00"}}'])
 def test_what_is_beside_a_component_stays(saved, content):
     folder, component = saved
     (folder.parent / digests.DIGESTS).write_bytes(content)
@@ -310,9 +274,7 @@ def test_what_is_beside_a_component_stays(saved, content):
     "change",
     [
         lambda data: data[:-4],
-        lambda data: b"",
         lambda data: b"[]",
-        lambda data: data + data,
         lambda data: data.replace(b'"lang"', b'"lung"'),
         lambda data: data.replace(b'"spacy_version":">=', b'"spacy_version":"?='),
         lambda data: data.replace(b'"version"', b'"version":[],"x"'),

@@ -1,13 +1,10 @@
 """The default pipeline with texts, tokenisers, pipelines and processes as users have them."""
 
-import multiprocessing
 import random
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 import spacy
 import srsly
@@ -22,7 +19,6 @@ from spacy_structlearn.cli._parts import Chunk, Output, parse_chunk
 from spacy_structlearn.display.page import page
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline import extensions
-from spacy_structlearn.pipeline.np_chunker import noun_chunks
 from spacy_structlearn.pipeline.scorers import span_score
 from spacy_structlearn.trees.brackets import parse_tree
 
@@ -94,22 +90,15 @@ def read_all(doc):
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        " ",
-        "\n",
         "\r\n\r\n\t ",
         "\u00a0\u2003\u3000",
         "\u2028\u2029\x85\x1c",
-        "\u200b",
         "\u200d\ufeff",
-        "\x00",
         "\x00\x01\x02 She\x00left.\x7f",
         "\ufeffShe left.",
         "She\u200bleft\u200bhome.",
         "She\tgave\thim\ta\tbook\twith\ta\tcover.",
         "  She left.  \n\n  He stayed.\t",
-        "👍🏽",
-        "🇩🇪🇫🇷",
         "👨‍👩‍👧‍👦 went home 🏳️‍🌈.",
         "She ate 🍕 with 🍴 in the park 😀😀.",
         "She cafe\u0301d the bo\u0308ok.",
@@ -117,13 +106,10 @@ def read_all(doc):
         "She said שלום to the man with the hat.",
         "\u202eShe left\u202c the house.",
         "東京は日本の首都です。",
-        "ก็ดี",
-        "(((((",
         "-LRB- ( [ ) ] -RRB- {x}",
         "((S (NP x)))",
         "... !!! ??? $$$ ' \" \\",
         "<b>She</b> left &amp; went to http://a.example/c?d=e#f with a map.",
-        "word",
         "\u0130 \u00df \u1e9e \U0001d4af\U0001d4bd",
         "x" * 50_000,
         "1" * 3000 + " dogs saw the cat with a hat.",
@@ -170,20 +156,6 @@ def test_what_is_missing_in_front_is_named(nlp, names, code, missing):
         assert all(len(group) == 0 for group in other(text).spans.values())
 
 
-@pytest.mark.parametrize(
-    ("disabled", "code", "component"),
-    [
-        (["chain_tagger", "constituency_parser"], "SL001", "np_chunker"),
-        ("constituency_parser", "SL026", "srl_labeler"),
-        (["np_chunker", "constituency_parser", "srl_labeler"], "SL026", "pp_attacher"),
-    ],
-)
-def test_what_is_disabled_in_front_is_named(nlp, disabled, code, component):
-    with nlp.select_pipes(disable=disabled), pytest.raises(StructlearnError) as error:
-        nlp(TEXTS[0])
-    assert (error.value.code, error.value.fields["component"]) == (code, component)
-
-
 def test_a_parser_without_sentences_reads_the_whole_text_as_one(nlp):
     (tree,) = pipeline(nlp, "constituency_parser")("She left. He stayed.")._.trees
     assert len(tree.words()) == 6
@@ -223,13 +195,6 @@ def test_tokenisers_of_others(nlp, split):
         read_all(nlp(tokenizer(text)))
 
 
-def test_the_tokeniser_of_another_language(nlp):
-    german = pipeline(nlp, "sentencizer", "constituency_parser", "srl_labeler", lang="de")
-    doc = german("She gave z.B. the book to him. He left.")
-    assert [len(tree.words()) for tree in doc._.trees] == [8, 3]
-    assert [frame.predicate.text for frame in doc._.frames] == ["gave", "left"]
-
-
 @pytest.mark.parametrize("spaces", [None, [False] * 9])
 def test_docs_that_have_tokens(nlp, spaces):
     words = ["She", "ate", "the", "pizza", "(", "cold", ")", "yesterday", "."]
@@ -241,73 +206,37 @@ def test_docs_that_have_tokens(nlp, spaces):
 
 
 # --- batches, processes, threads ------------------------------------------------------------------
-@pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_pipe_gives_what_call_gives_in_the_same_order(nlp, batch_size):
+def test_pipe_gives_what_call_gives_in_the_same_order(nlp):
     texts = TEXTS * 3
     random.Random(0).shuffle(texts)
     expected = [annotation(nlp(text)) for text in texts]
-    assert [annotation(doc) for doc in nlp.pipe(texts, batch_size=batch_size)] == expected
     pairs = zip(texts, range(len(texts)), strict=True)
-    found = list(nlp.pipe(pairs, as_tuples=True, batch_size=batch_size))
+    found = list(nlp.pipe(pairs, as_tuples=True, batch_size=4))
     assert [number for _, number in found] == list(range(len(texts)))
     assert [annotation(doc) for doc, _ in found] == expected
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_two_processes(nlp, method, tmp_path):
-    if method not in multiprocessing.get_all_start_methods():
-        pytest.skip(f"no {method} on this system")
+def test_two_processes(nlp, tmp_path):
     script = tmp_path / "run.py"
     script.write_text(
         "import multiprocessing, spacy_structlearn, sys\n"
         "from spacy.tokens import DocBin\n"
         "if __name__ == '__main__':\n"
-        "    multiprocessing.set_start_method(sys.argv[1])\n"
+        "    multiprocessing.set_start_method('spawn')\n"
         "    nlp = spacy_structlearn.load()\n"
-        "    docs = nlp.pipe(sys.argv[3:], n_process=2, batch_size=2)\n"
-        "    DocBin(docs=docs).to_disk(sys.argv[2])\n",
+        "    docs = nlp.pipe(sys.argv[2:], n_process=2, batch_size=2)\n"
+        "    DocBin(docs=docs).to_disk(sys.argv[1])\n",
         encoding="utf8",
     )
     out = tmp_path / "docs.spacy"
-    command = [sys.executable, str(script), method, str(out), *TEXTS]
+    command = [sys.executable, str(script), str(out), *TEXTS]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.stderr == ""
     docs = spacy.tokens.DocBin().from_disk(out).get_docs(nlp.vocab)
     assert [annotation(doc) for doc in docs] == [annotation(nlp(text)) for text in TEXTS]
 
 
-def test_getters_are_read_by_threads(nlp):
-    docs = [nlp(text) for text in TEXTS[2:3] * 4]
-    expected = annotation(docs[0])
-    with ThreadPoolExecutor(4) as threads:
-        # All read one Doc, and store it; others are parsed at the same time.
-        list(threads.map(lambda _: read_all(docs[0]), range(4)))
-        copies = threads.map(lambda _: Doc(nlp.vocab).from_bytes(docs[0].to_bytes()), range(4))
-        parsed = threads.map(nlp, TEXTS[2:3] * 4)
-        assert [annotation(doc) for doc in [*copies, *parsed]] == [expected] * 8
-
-
 # --- memory zones ---------------------------------------------------------------------------------
-def test_memory_zone(nlp):
-    new = "She zorbled the quindles with a snorfle. (Blorkness zapped [Wibbles].)"
-    expected = [annotation(nlp(text)) for text in TEXTS]
-    strings, lexemes = set(nlp.vocab.strings), len(list(nlp.vocab))
-    for _ in range(2):
-        with nlp.memory_zone():
-            for doc in nlp.pipe([new, *TEXTS, new], batch_size=3):
-                read_all(doc)
-            assert doc[1]._.srl.get("ARG1").text == "the quindles"
-            found = annotation(doc)
-            del doc
-    assert set(nlp.vocab.strings) == strings
-    assert len(list(nlp.vocab)) == lexemes
-    # What was written there is read anywhere: labels and rolesets are no words of the text.
-    written = {
-        name for group in found[0] for label, *_, roleset in group for name in (label, roleset)
-    }
-    assert all(name in nlp.vocab.strings for name in written)
-    assert [annotation(nlp(text)) for text in TEXTS] == expected
-    assert annotation(nlp(new)) == found
 
 
 # --- tokens that are merged and split -------------------------------------------------------------
@@ -368,23 +297,6 @@ def test_chunks_merged_in_the_end(nlp):
     assert annotation(again) == annotation(doc)
 
 
-def test_chunks_merged_before_attachment_without_a_parser(nlp):
-    other = pipeline(nlp, *nlp.pipe_names[:4])
-    other.add_pipe("merge_chunks_for_test")
-    other.add_pipe("pp_attacher", source=nlp)
-    (site,) = other("Then she ate the cold pizza with a fork.")._.pp_attachments
-    assert (site.noun.text, site.object.text) == ("the cold pizza", "a fork")
-
-
-def test_noun_chunks_of_merged_tokens(nlp):
-    doc = nlp("My sister sold her new boat.")
-    merge(doc, [(0, 2), (3, 6)])
-    assert list(noun_chunks(doc)) == [
-        (0, 1, doc.vocab.strings["NP"]),
-        (2, 3, doc.vocab.strings["NP"]),
-    ]
-
-
 def test_tokens_merged_behind_the_last_bracket(nlp):
     words = ["He", "left", ".", "She", "sold", "the", "boat", "!", "!"]
     doc = nlp(Doc(nlp.vocab, words=words, sent_starts=[i in (0, 3) for i in range(9)]))
@@ -434,14 +346,6 @@ def test_groups_that_are_in_step_stay_the_same_objects(nlp, monkeypatch):
         assert len(doc._.np_chunks) == len(doc.spans["np_chunks"])
         assert len(doc._.pp_attachments) * 5 == len(doc.spans["pp_attachments"])
         assert len(doc._.frames) <= len(doc.spans["srl"])
-
-
-def test_realign_keeps_what_is_in_step(nlp):
-    doc = nlp(TEXTS[2])
-    expected = annotation(doc)
-    extensions.realign(doc)
-    assert annotation(doc) == expected
-    assert doc.spans["srl"].attrs["scores"].dtype == np.float32
 
 
 def test_what_a_merge_swallows_goes(nlp):

@@ -1,1 +1,1 @@
-"""What spaCy sees: one component a file, and the registered functions around them."""
+"""The spaCy components, one per file, and the registered functions around them."""

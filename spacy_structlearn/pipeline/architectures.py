@@ -1,9 +1,9 @@
-"""Architectures: each learner of the families as a `thinc.Model` that a config can name.
+"""Architectures: each learner as a `thinc.Model` that a config can name.
 
-The model holds two attributes: "parameters", the family's model object (arrays and strings, stored
-by thinc through the functions registered here), and "estimator", the settings by which they are
-learned (not stored: the config has them). It has no thinc parameters, but for those of the layers
-of a neural grammar.
+The model has two attributes: "parameters", the model object of the family, which thinc stores by
+the functions registered in `batch_trainable`, and "estimator", the settings of the learner, which
+are not stored because the config has them. It has no thinc parameters, except the layers of a
+neural grammar.
 """
 
 from __future__ import annotations
@@ -51,12 +51,13 @@ _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 def architecture(
     kind: type[Settings], stored_as: str | None = None, *, holds_classes: bool = False
 ) -> Callable[..., Model]:
-    """A registered architecture made of the settings of a learner.
+    """Make the architecture of a learner from its settings, which are its arguments.
 
-    Its arguments are the settings, as a config has them. A learner in a block of its own, which is
-    a Model, is taken for its settings.
-    stored_as: the name of the Model, if it is not that of the learner in small letters.
-    holds_classes: the Model holds the word classes that `classes` names, not what is learned.
+    A learner in a block of its own, which is a Model, is replaced by its settings.
+    kind: the settings.
+    stored_as: the name of the Model. None: the name of the learner in snake case.
+    holds_classes: whether the Model holds the word classes of the setting `classes`, because the
+        parameters do not.
     """
     name = stored_as or _WORD.sub("_", kind.name).lower()
 
@@ -70,7 +71,7 @@ def architecture(
 
 
 def _documented(kind: type[Settings]) -> Callable[[F], F]:
-    """Gives a function of settings, which are its arguments, their signature and documentation."""
+    """Give a function the signature and documentation of the settings that are its arguments."""
 
     def decorated(function: F) -> F:
         function.__doc__ = document(kind)
@@ -82,7 +83,7 @@ def _documented(kind: type[Settings]) -> Callable[[F], F]:
 
 
 def _without_models(value: Any) -> Any:
-    """The settings that a Model of ours holds; any other value as it is."""
+    """Replace a Model of this package by its settings; return other values unchanged."""
     if isinstance(value, Model) and "estimator" in value.attrs:
         return value.attrs["estimator"]
     if isinstance(value, dict):
@@ -109,12 +110,12 @@ build_stages = architecture(StagesSettings)
 
 @_documented(NeuralGrammarSettings)
 def build_neural_grammar(**values: Any) -> Model:
-    """RAISES: SL040 for a listener."""
+    """Raises StructlearnError for a listener."""
     values = {key: _without_models(value) for key, value in values.items()}
     tok2vec = values.pop("tok2vec", None) or _default_tok2vec(values.get("seed", 0))
     settings = NeuralGrammarSettings(tok2vec=tok2vec, **values)
     for node in tok2vec.walk():
-        # Those of spaCy and of its satellites have this in common, and no base class.
+        # Listeners of spaCy and its extension packages have no common base class.
         if hasattr(node, "upstream_name") or node.name.endswith("listener"):
             upstream = getattr(node, "upstream_name", "*")
             raise StructlearnError("SL040", architecture=settings.name, upstream=upstream)
@@ -133,15 +134,15 @@ def span_features(**values: Any) -> SpanFeaturesSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class BiLSTMEncoderSettings(Settings):
-    """Layers of long short-term memory in both directions, without torch.
+    """Bidirectional LSTM layers, without torch.
 
-    For the block `encode` of "spacy.Tok2Vec.v2": it reads rows of a sentence's words, of any width,
-    and gives rows that know the whole sentence. Dropout is that of the architecture around it.
+    For the block `encode` of "spacy.Tok2Vec.v2". The input has a row of any width for each word of
+    a sentence. Dropout is set by the architecture around it.
     """
 
-    width: int = setting(192, ge=2, help="Width of the rows that it gives, an even number.")
+    width: int = setting(192, ge=2, help="Width of the output rows, an even number.")
     depth: int = setting(1, ge=1, help="Number of layers.")
-    seed: int = setting(0, ge=0, help="Of their first parameters.")
+    seed: int = setting(0, ge=0, help="Seed of the initial parameters.")
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         yield "width", "even", self.width % 2 == 0
@@ -174,16 +175,16 @@ def _default_tok2vec(seed: int) -> Model[list[Doc], list[Floats2d]]:
 
 
 def _held_classes(path: Path | None) -> WordClasses:
-    # Never None: what is loaded is read as the type of what is there.
+    # Never None, because thinc loads an attribute as the type that it has.
     return WordClasses.empty() if path is None else read_classes(path)
 
 
 def learner_model(
     name: str, parameters: Any, estimator: Estimator, classes: WordClasses | None = None
 ) -> Model:
-    """A `thinc.Model` that holds a learner of ours.
+    """Make a `thinc.Model` that holds a learner of this package.
 
-    classes: of words, for learners whose parameters do not hold them themselves.
+    classes: word classes, for learners whose parameters do not hold them.
     """
     attrs = {"parameters": parameters, "estimator": estimator}
     if classes is not None:
@@ -194,5 +195,5 @@ def learner_model(
 
 
 def _forward(model: Model, docs: Any, is_train: bool) -> Any:
-    # Components call their family directly; spaCy asks only that a Model can be held and stored.
+    # Components call their family directly; spaCy only needs to store the Model.
     raise NotImplementedError(f"{model.name}: call the component, not its model")

@@ -1,15 +1,15 @@
-"""The base of our components: learners that need all their training data at once.
+"""The base class of the components: learners that need all their training data at once.
 
-spaCy trains by small steps on small batches. L-BFGS, EM and counting need the whole training set
-in every iteration, so one spaCy step is here a few iterations over all examples seen so far
-(`iterations_per_step`). With the batcher `spacy_structlearn.full_batch.v1` the first step sees
-everything; with any other batcher the data is complete after one epoch, and the optimum is the
-same. Examples are turned into arrays once, keyed by their reference Doc, which spaCy keeps while
-it copies the predicted one.
+spaCy trains in small steps on small batches. L-BFGS, EM and counting need the whole training set in
+every iteration. So one spaCy step runs a few iterations (`iterations_per_step`) over all examples
+seen so far. With the batcher `spacy_structlearn.full_batch.v1` the first step sees all examples;
+with any other batcher the data is complete after one epoch, and the optimum is the same. Examples
+are converted to arrays once. The key is the reference Doc: spaCy keeps it, but copies the predicted
+Doc.
 
-What is learned is one object of the family, held as the attribute "parameters" of the component's
-`thinc.Model`, beside the "estimator" that learns it. spaCy's own `to_disk`, `to_bytes` and pickle
-then store it; nothing else does.
+The learned parameters are one object of the family. It is the attribute "parameters" of the
+component's `thinc.Model`, next to the "estimator" that learns it. It is stored by spaCy's own
+`to_disk`, `to_bytes` and pickle.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from . import digests
 
 
 class _Training:
-    """The running training of one component. Never travels: pickling drops it."""
+    """The running training of one component. It is not pickled."""
 
     def __init__(self, make_engine: MakeEngine = make_engine) -> None:
         self.make_engine = make_engine
         self.trainer: Trainer | None = None
-        # The references themselves are kept, so that no id() is ever given out twice.
+        # Keeps the references alive, so that their id() cannot be reused.
         self.seen: dict[int, Doc] = {}
 
     def __reduce__(self) -> tuple:
@@ -53,22 +53,24 @@ class _Training:
 
 @dataclass(frozen=True, kw_only=True)
 class ComponentSettings(Settings):
-    """Settings of every component. Each is an attribute of the component, which may be changed."""
+    """Settings of all components. Each is an attribute of the component and may be changed."""
 
     iterations_per_step: int = setting(
-        10, ge=1, help="Steps of the learner in one `nlp.update`, such as iterations of L-BFGS."
+        10, ge=1, help="Number of iterations of the learner in one `nlp.update`."
     )
 
 
 class BatchTrainable(TrainablePipe):
-    """A component whose learner is an `Estimator`. Subclasses turn Docs into the family's data.
+    """A component whose learner is an `Estimator`.
 
-    They implement `annotation`, `gold_labels`, `gold_data`, `predict` and `set_annotations`.
-    settings: those of `settings_kind`, by their names.
-    RAISES: SL029 for a model of another family, SL043 for a setting out of range.
+    Subclasses convert Docs to the data of the family. They implement `annotation`, `gold_labels`,
+    `gold_data`, `predict` and `set_annotations`.
+    settings: the settings of `settings_kind`, by name.
+    Raises StructlearnError for a model of another family and for settings out of range.
     """
 
     parameter: str = "is_empty"  # an attribute that only parameters of the right family have
+    interned: tuple[str, ...] = ()  # labels that are written whatever is learned
     settings_kind: ClassVar[type[ComponentSettings]] = ComponentSettings
 
     def __init__(
@@ -82,9 +84,9 @@ class BatchTrainable(TrainablePipe):
     ):
         checked = self.settings_kind(**settings)
         name = name or checked.name
-        # What third parties register is asked for what it can do, not for its type.
-        held = model.attrs.get("parameters")
-        if "estimator" not in model.attrs or not hasattr(held, self.parameter):
+        # Third parties may register models of their own types.
+        parameters = model.attrs.get("parameters")
+        if "estimator" not in model.attrs or not hasattr(parameters, self.parameter):
             raise StructlearnError(
                 "SL029", component=name, model=model.name[:40], missing=self.parameter
             )
@@ -96,25 +98,26 @@ class BatchTrainable(TrainablePipe):
             setattr(self, part.name, getattr(checked, part.name))
         self.cfg: dict[str, Any] = {"labels": []}
         self._training = _Training()
+        self._intern(self.interned)
 
     # --- for the subclass ---------------------------------------------------------------------
     @property
     def annotation(self) -> str:
-        """What the reference Docs must carry, as an error message names it."""
+        """The annotation that reference Docs must have, as error messages name it."""
         raise NotImplementedError
 
     def gold_labels(self, example: Example) -> Iterable[str]:
-        """The labels in the reference of one example."""
+        """Get the labels in the reference of one example."""
         raise NotImplementedError
 
     def gold_data(self, example: Example) -> Any | None:
-        """One example as the family's data, or None if its reference is not annotated."""
+        """Convert one example to the data of the family; None if the reference is not annotated."""
         raise NotImplementedError
 
     # --- labels and parameters ----------------------------------------------------------------
     @property
     def parameters(self) -> Any:
-        """What is learned: the family's model object."""
+        """The learned parameters: the model object of the family."""
         return self.model.attrs["parameters"]
 
     @parameters.setter
@@ -123,23 +126,24 @@ class BatchTrainable(TrainablePipe):
 
     @property
     def estimator(self) -> Estimator:
-        """What fits the parameters: the settings of the architecture."""
+        """The learner that fits the parameters: the settings of the architecture."""
         return self.model.attrs["estimator"]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the component can answer, in the order in which they were added."""
+        """The labels that the component can predict."""
         return tuple(self.cfg["labels"])
 
     @property
     def label_data(self) -> list[str]:
-        """For `spacy init labels`."""
+        """The labels, for `spacy init labels`."""
         return list(self.labels)
 
     def add_label(self, label: str) -> int:
-        """Add a label before `initialize`. RETURNS: 0 if it was there already, otherwise 1.
+        """Add a label before `initialize`.
 
-        RAISES: SL006 once the parameters exist, whose shape the labels fix.
+        Returns 0 if the label exists already, otherwise 1. Raises StructlearnError once the
+        parameters exist, because the labels determine their shape.
         """
         if label in self.cfg["labels"]:
             return 0
@@ -149,13 +153,19 @@ class BatchTrainable(TrainablePipe):
         return 1
 
     def _set_labels(self, labels: Iterable[str]) -> None:
-        # Interned now: a string first interned in a memory zone is gone when the zone ends.
         self.cfg["labels"] = sorted(set(labels))
-        for label in self.cfg["labels"]:
-            self.vocab.strings.add(label)
+        self._intern(self.cfg["labels"])
+
+    def _intern(self, strings: Iterable[str]) -> None:
+        """Add strings to the vocab before they are needed.
+
+        A string that is first added in a memory zone is removed at the end of the zone.
+        """
+        for string in strings:
+            self.vocab.strings.add(string)
 
     def require_parameters(self) -> None:
-        """Raise SL002 if the component has learned nothing yet."""
+        """Raise StructlearnError if the component is not trained."""
         if self.parameters.is_empty:
             raise StructlearnError("SL002", component=self.name)
 
@@ -167,22 +177,24 @@ class BatchTrainable(TrainablePipe):
         nlp: Language | None = None,
         labels: list[str] | None = None,
     ) -> None:
-        """Fix labels and features from the examples; nothing is trained here.
+        """Determine labels and features from the examples, without training.
 
-        Parameters that were loaded survive an `initialize` without gold annotation, which spaCy
-        calls when it assembles a pipeline.
+        Loaded parameters are kept if the examples have no gold annotation. spaCy calls this
+        when it assembles a pipeline.
 
-        get_examples: returns the training examples. labels: as from `spacy init labels`.
-        RAISES: SL005 if no example has a reference annotation and there are no parameters yet.
+        get_examples: function that returns the training examples.
+        nlp: the pipeline; not used.
+        labels: the labels, as from `spacy init labels`. None: those of the examples.
+        Raises StructlearnError if there is neither gold annotation nor parameters.
         """
         validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
         examples = list(get_examples())
-        found = {label for example in examples for label in self.gold_labels(example)}
-        if not found:
+        gold_labels = {label for example in examples for label in self.gold_labels(example)}
+        if not gold_labels:
             if self.parameters.is_empty:
                 raise StructlearnError("SL005", component=self.name, annotation=self.annotation)
             return
-        self._set_labels(labels or found.union(self.labels))
+        self._set_labels(labels or gold_labels.union(self.labels))
         data = [gold for example in examples if (gold := self.gold_data(example)) is not None]
         self._training = _Training()
         self._initialize(data)
@@ -198,9 +210,12 @@ class BatchTrainable(TrainablePipe):
         sgd: Any = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """Take in new examples, then run `iterations_per_step` iterations over all seen so far.
+        """Add new examples, then run `iterations_per_step` iterations over all examples so far.
 
-        `drop` and `sgd` are spaCy's and unused: the objective is deterministic.
+        examples: the examples.
+        drop, sgd: ignored; the objective is deterministic.
+        losses: updated with the objective, under the name of the component.
+        Returns losses.
         """
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
@@ -216,7 +231,7 @@ class BatchTrainable(TrainablePipe):
         return losses
 
     def finish_update(self, sgd: Any) -> None:
-        """Nothing: what is learned has its own steps, and spaCy's optimizer no part in it."""
+        """Do nothing: spaCy's optimizer is not used."""
 
     def fit(
         self,
@@ -225,11 +240,13 @@ class BatchTrainable(TrainablePipe):
         make_engine: MakeEngine = make_engine,
         **options: Any,
     ) -> float:
-        """Train on these examples alone, from the present parameters straight to the optimum.
+        """Train on these examples alone, from the current parameters to the optimum.
 
-        make_engine: makes what has the shards of the data, see `parallel.shards`. options: progress
-        and checkpoints, see `learning.training.Trainer.run`.
-        RETURNS: the objective at the optimum. RAISES: SL085 for a checkpoint that is damaged.
+        examples: the training examples.
+        make_engine: makes the engine that holds the shards of the data, see `parallel.shards`.
+        options: progress and checkpoints, see `learning.training.Trainer.run`.
+        Returns the objective at the optimum. Raises StructlearnError if no example has gold
+        annotation and for a damaged checkpoint.
         """
         self._training = _Training(make_engine)
         self._take_in(list(examples))
@@ -240,10 +257,10 @@ class BatchTrainable(TrainablePipe):
         return trainer.value
 
     def name_features(self, docs: Sequence[Doc]) -> None:
-        """Let the parameters call features by the words of these Docs; most learners cannot."""
+        """Store readable names of features, from the words of these Docs, if the learner can."""
 
     def _take_in(self, examples: list[Example]) -> None:
-        """Add the examples that were not seen before to the training data."""
+        """Add the examples that are new to the training data."""
         training = self._training
         fresh = []
         for example in examples:
@@ -268,7 +285,7 @@ class BatchTrainable(TrainablePipe):
     def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
         """Save the component to a folder, with digests of its files.
 
-        Digests of the pipeline that the folder is in, which are of what is replaced, go.
+        Digests of the pipeline around the folder are removed if they cover the replaced files.
         """
         folder = util.ensure_path(path)
         let_be_stored(self.model)
@@ -277,12 +294,12 @@ class BatchTrainable(TrainablePipe):
         digests.write(folder)
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """The component as bytes."""
+        """Serialize the component to bytes."""
         let_be_stored(self.model)
         return super().to_bytes(exclude=exclude)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> BatchTrainable:
-        """Load what `to_bytes` gave. RAISES: SL080 to SL082 for bytes that are damaged."""
+        """Load the result of `to_bytes`. Raises StructlearnError for damaged bytes."""
         place = f"what from_bytes was given for {self.name!r}"
         setters = {
             "cfg": lambda data: self._read_cfg(data, place),
@@ -298,10 +315,10 @@ class BatchTrainable(TrainablePipe):
         return self._loaded()
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> BatchTrainable:
-        """Load what `to_disk` wrote.
+        """Load a folder written by `to_disk`.
 
-        RAISES: SL080 to SL083 for a file that is damaged, or was not written by a component like
-        this one; OSError for one that cannot be read.
+        Raises StructlearnError for files that are damaged or were written by another component, and
+        OSError for files that cannot be read.
         """
         path = util.ensure_path(path)
         digests.check_component(path, exclude=tuple(exclude))
@@ -318,21 +335,22 @@ class BatchTrainable(TrainablePipe):
         let_be_stored(self.model)
         try:
             stored = srsly.msgpack_loads(data)
-            # thinc takes in what it knows of these and ignores the rest; no checksum covers them.
-            fits = _outline(stored) == _outline(self.model.to_dict())
-            if fits:
-                self.model.from_dict(stored)
+            # No checksum covers these parts, and thinc ignores those that it does not know.
+            if _outline(stored) != _outline(self.model.to_dict()):
+                raise StructlearnError(
+                    "SL082", place=place, component=self.name, architecture=self.model.name
+                )
+            self.model.from_dict(stored)
         except DAMAGE as error:
+            if isinstance(error, StructlearnError) and error.code == "SL082":
+                raise
             raise self._damaged(place, error) from error
-        if not fits:
-            raise StructlearnError(
-                "SL082", place=place, component=self.name, architecture=self.model.name
-            )
 
     def _damaged(self, place: object, error: Exception) -> StructlearnError:
-        # Ours say themselves what is to be done.
-        own = isinstance(error, StructlearnError)
-        problem = f"{error}" if own else f"it is no model ({type(error).__name__}: {error})"
+        # Errors of this package already say how to mend the problem.
+        problem = f"it is no model ({type(error).__name__}: {error})"
+        if isinstance(error, StructlearnError):
+            problem = str(error)
         return StructlearnError(
             "SL080", place=place, component=self.name, problem=problem.rstrip(".")
         )
@@ -341,23 +359,23 @@ class BatchTrainable(TrainablePipe):
         try:
             cfg = srsly.json_loads(data)
             sound = isinstance(cfg, dict) and self._is_sound(cfg)
-        except ValueError as error:  # no JSON, or no UTF-8
+        except ValueError as error:  # not JSON, or not UTF-8
             raise StructlearnError("SL081", place=place, problem=str(error)) from error
         if not sound:
             raise StructlearnError("SL081", place=place, problem="its values are of other types")
         self.cfg.update(cfg)
 
     def _is_sound(self, cfg: dict[str, Any]) -> bool:
-        """Whether `cfg`, as it was stored, has the types that the component reads it as."""
+        """Check whether the values of a stored `cfg` have the right types."""
         labels = cfg.get("labels")
         return isinstance(labels, list) and all(isinstance(label, str) for label in labels)
 
     def _answers(self) -> Iterable[str]:
-        """The labels that the parameters can give, which are not empty; none: it cannot be told."""
-        return ()
+        """Get the labels that the parameters, which are not empty, can predict."""
+        return self.parameters.labels
 
     def _check_labels(self, place: object, exclude: Iterable[str]) -> None:
-        """Raise SL081 if the model can give labels that the settings do not have."""
+        """Raise StructlearnError if the model can predict labels that are missing in `cfg`."""
         if self.parameters.is_empty or not {"cfg", "model"}.isdisjoint(exclude):
             return
         unknown = sorted(set(self._answers()).difference(self.cfg["labels"]))
@@ -367,6 +385,7 @@ class BatchTrainable(TrainablePipe):
 
     def _loaded(self) -> BatchTrainable:
         self._set_labels(self.cfg["labels"])
+        self._intern(self.interned)  # the vocab may be another one now
         self._training = _Training()
         return self
 
@@ -376,16 +395,20 @@ def factory(
     *,
     model: str,
     scorer: str,
-    score_weights: dict[str, float | None],
+    scores: Sequence[str],
+    further_scores: Sequence[str] = (),
     blocks: dict[str, Any] | None = None,
     assigns: Iterable[str] = (),
     requires: Iterable[str] = (),
 ) -> Callable[..., BatchTrainable]:
-    """Register the factory of a component, whose settings are those of its class.
+    """Register the factory of a component, with the settings of its class.
 
-    model: the default architecture, as a section [model] of a config. scorer: the default scorer.
-    blocks: what a config has for settings whose default is not a plain value. The rest: see
-    `Language.factory`.
+    model: the default architecture, as a section [model] of a config.
+    scorer: the registered name of the default scorer.
+    scores: names of the scores. The first one has weight 1 in training, all others 0.
+    further_scores: names of scores without a weight, which `spacy train` does not show.
+    blocks: config blocks of settings whose default is not a plain value.
+    assigns, requires: see `Language.factory`.
     """
     kind = component.settings_kind
     settings = signature(kind).parameters
@@ -398,7 +421,9 @@ def factory(
     given = [setting.replace(default=Parameter.empty) for setting in settings.values()]
     make.__signature__ = Signature([*ours, *given])  # type: ignore[attr-defined]
     make.__name__ = make.__qualname__ = f"make_{kind.name}"
-    further = "model: an architecture.\nscorer: how `nlp.evaluate` judges it."
+    further = (
+        "model: the architecture, see above.\nscorer: the scoring function for `nlp.evaluate`."
+    )
     make.__doc__ = f"{document(kind)}\n{further}"
     return Language.factory(
         kind.name,
@@ -409,16 +434,20 @@ def factory(
             **defaults,
             "scorer": {"@scorers": scorer},
         },
-        default_score_weights=score_weights,
+        default_score_weights={
+            scores[0]: 1.0,
+            **dict.fromkeys(scores[1:], 0.0),
+            **dict.fromkeys(further_scores),
+        },
         func=make,
     )
 
 
 def let_be_stored(model: Model) -> None:
-    """Have thinc store what a model of ours holds by its own `to_bytes` and `from_bytes`.
+    """Let thinc serialize the parameters of a model by their own `to_bytes` and `from_bytes`.
 
-    thinc leaves out what it does not know how to store. It is told of classes when there is a model
-    with one of them, be it made here or unpickled: not all of them are imported in every process.
+    thinc ignores attributes of unknown types. Types are registered when a model with them exists,
+    created or unpickled, because not all families are imported in every process.
     """
     for name in ("parameters", "classes"):
         kind = type(model.attrs.get(name))
@@ -436,9 +465,9 @@ def _restored(kind: type, _: Any, value: bytes, name: str, model: Model) -> Any:
 
 
 def _outline(stored: dict[str, list]) -> list:
-    """What a `thinc.Model` stores of its layers beside their arrays and attributes.
+    """Summarise what a `thinc.Model` stores of its layers, without arrays and attribute values.
 
-    stored: as from `Model.to_dict`. Sizes are left out: a model may get them by being loaded.
+    stored: the result of `Model.to_dict`. Sizes are left out, because loading may set them.
     """
     outline: list = [sorted(stored)]
     parts = (stored[part] for part in ("nodes", "attrs", "params", "shims"))

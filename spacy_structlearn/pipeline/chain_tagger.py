@@ -1,10 +1,9 @@
-"""Tags in `nlp(text)`: `token.tag`, and how probable it is and the others are.
+"""Tags in `nlp(text)`: `token.tag`, with the probabilities of the tags.
 
-The learner is any architecture over label sequences, with the labels as they are (encoding "none")
-and templates that do not read the tags they are to predict; the default is a conditional random
-field over the spelling of words and their neighbours (Ratnaparkhi 1996, table 1; Toutanova et al.
-2003). The tag is the one with the highest posterior: it is right more often, on the average, than
-the tags of the best sequence.
+The learner is any architecture over label sequences with `encoding = "none"` and templates that do
+not read tags. The default is a conditional random field over the spelling of words and their
+neighbours (Ratnaparkhi 1996, table 1; Toutanova et al. 2003). Each token gets the tag with the
+highest posterior probability, which is more accurate per token than the best sequence.
 """
 
 from __future__ import annotations
@@ -39,14 +38,16 @@ templates = ["bias","ORTH[0]","LOWER[0]","LOWER[-1]","LOWER[1]","LOWER[-2]","LOW
 "FLAGS[-1]|FLAGS[0]|FLAGS[1]"]
 """
 CERTAIN = 0.99  # a tag with at least this probability is stored without candidates
-SMALLEST = 0.01  # less probable tags are no candidates
+SMALLEST = 0.01  # less probable tags are not candidates
 
 
 class Tags(NamedTuple):
-    """What is written to one Doc.
+    """The tags of one Doc.
 
-    tags: uint64 (n_tokens), the symbols, 0 for white space. Of the candidates, by token, the most
-    probable tag first: tokens, the indices; symbols, of the tags; probabilities, float32.
+    tags: uint64 (n_tokens), symbols of the tags, 0 for white space.
+    tokens: indices of the candidates' tokens, the most probable candidate of a token first.
+    symbols: symbols of the candidates.
+    probabilities: float32, of the candidates.
     """
 
     tags: NDArray[np.uint64]
@@ -60,16 +61,16 @@ extensions.register()
 
 @dataclass(frozen=True, kw_only=True)
 class ChainTaggerSettings(ComponentSettings):
-    """Sets tags. Its model is an architecture over label sequences with `encoding = "none"`."""
+    """Predict tags. The model is an architecture over label sequences with `encoding = "none"`."""
 
     name: ClassVar[str] = "chain_tagger"
 
 
 class ChainTagger(BatchTrainable):
-    """Sets `token.tag`, and `doc.spans["tag_candidates"]`: for tokens whose tag is not certain, a
-    span of the token with each tag that it may have, and the probabilities as scores.
+    """Predicts `token.tag` and `doc.spans["tag_candidates"]`.
 
-    White space tokens keep the tag that they have.
+    If the tag of a token is not certain, the group has a span of this token for each likely tag,
+    with the probability as score. White space tokens keep their tags.
     """
 
     annotation = "token.tag_"
@@ -85,7 +86,7 @@ class ChainTagger(BatchTrainable):
         return {token.tag_ for token in example.reference if token.tag_ and not token.is_space}
 
     def gold_data(self, example: Example) -> SequenceData | None:
-        """The sentences of the example whose tokens all have a known tag."""
+        """Get the sentences of the example whose tokens all have a known tag."""
         tokens = read_tokens([example.predicted], self.estimator.attributes, self.name)
         tags = np.array(example.get_aligned("TAG", as_string=True), dtype=object)[tokens.positions]
         known = np.array([tag in self.cfg["labels"] for tag in tags], dtype=bool)
@@ -100,11 +101,8 @@ class ChainTagger(BatchTrainable):
             tuple(tag for part in whole for tag in tags[part]),
         )
 
-    def _answers(self) -> Iterable[str]:
-        return self.parameters.labels
-
     def predict(self, docs: Sequence[Doc]) -> list[Tags]:
-        """The tags of each Doc."""
+        """Predict the tags of each Doc."""
         self.require_parameters()
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
         columns = template_columns(tokens.columns, self.parameters, self.estimator)
@@ -114,7 +112,7 @@ class ChainTagger(BatchTrainable):
         uncertain, rivals = found.uncertain(CERTAIN, SMALLEST)
         indices = np.repeat(tokens.positions[uncertain], np.diff(rivals.starts)).tolist()
         rival_symbols = symbols[rivals.labels].tolist()
-        # Where the words of each Doc begin, and its candidates, among those of all.
+        # Where the words and the candidates of each Doc begin.
         words = tokens.offsets[tokens.docs]
         firsts = rivals.starts[np.searchsorted(uncertain, words)].tolist()
         words, tags = words.tolist(), symbols[found.best()]
@@ -131,13 +129,13 @@ class ChainTagger(BatchTrainable):
         ]
 
     def set_annotations(self, docs: Sequence[Doc], tags: Sequence[Tags]) -> None:
-        """Write the tags, and the span group, replacing what was there."""
+        """Write tags and candidates, replacing existing ones."""
         for doc, found in zip(docs, tags, strict=True):
-            # The symbols of one vocab are those of all, but another one may not have the strings.
+            # Symbols are the same in all vocabs, but another vocab may lack the strings.
             if doc.vocab is not self.vocab:
                 for tag in self.labels:
                     doc.vocab.strings.add(tag)
-            # A symbol of 0 leaves what is there.
+            # A symbol of 0 does not change the tag.
             if len(doc):
                 doc.from_array([TAG], found.tags[:, None])
             ends = [token + 1 for token in found.tokens]
@@ -152,7 +150,7 @@ class ChainTagger(BatchTrainable):
 def _placed(
     tags: NDArray[np.uint64], positions: NDArray[np.int64], n_tokens: int
 ) -> NDArray[np.uint64]:
-    """uint64 (n_tokens): the tags of the words at their places, 0 elsewhere."""
+    """Put the tags of words at their positions; 0 elsewhere. uint64 (n_tokens)."""
     placed = np.zeros(n_tokens, dtype=np.uint64)
     placed[positions] = tags
     return placed
@@ -162,6 +160,7 @@ make_chain_tagger = factory(
     ChainTagger,
     model=DEFAULT_MODEL,
     scorer="spacy.tagger_scorer.v1",
-    score_weights={"tag_acc": 1.0, "pos_acc": None, "tag_micro_f": None},
+    scores=["tag_acc"],
+    further_scores=["pos_acc", "tag_micro_f"],
     assigns=["token.tag", "doc.spans", "token._.tag_probs"],
 )

@@ -1,11 +1,10 @@
-"""Constituency parses in `nlp(text)`: `doc.spans["constituents"]`, with the probability of every
-bracket.
+"""Constituency parses in `nlp(text)`: `doc.spans["constituents"]`, with probabilities of brackets.
 
 The trees are those of the Penn Treebank (Marcus, Santorini & Marcinkiewicz 1993) without traces and
-function tags. The learner is any architecture over trees; the default is the grammar with latent
-annotations of Petrov & Klein (2007), and there is the incremental sigmoid belief network of Titov &
-Henderson (2007). Whatever the text, each sentence gets a tree; where it is not what the model says,
-`doc._.parse_failures` tells.
+function tags. The learner is any architecture over trees. The default is the grammar with latent
+annotations of Petrov & Klein (2007); the incremental sigmoid belief network of Titov & Henderson
+(2007) is another. Every sentence gets a tree. `doc._.parse_failures` has the sentences whose tree
+is not the model's.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from spacy.tokens import Doc, Span, SpanGroup
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..errors import StructlearnError
@@ -30,17 +29,19 @@ from ..trees.parse import GivenTag, Parse, fit_temperature
 from ..trees.tree import Tree
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
-from .doc_trees import gold_trees
+from .doc_trees import gold_trees, has_gold_tokens
 from .extensions import (
     CONSTITUENT_TAGS,
     CONSTITUENTS,
     N_TOKENS,
+    OF_SPANS_AND_TOKENS,
     PARSE_FAILURES,
     aligned_group,
     group_scores,
+    set_spans,
 )
 from .scorers import constituency_score
-from .tokens import Tokens, read_tokens, sentence_docs
+from .tokens import Tokens, distinct_words, read_tokens, sentence_docs
 
 DEFAULT_MODEL = """
 [model]
@@ -48,8 +49,8 @@ DEFAULT_MODEL = """
 """
 TAGS = ("ignore", "prior", "require")
 FALLBACK, CUT = "fallback", "cut"
-SAMPLED = 10  # sentences by which the layers of a network find out their sizes
-# Where a sentence is cut that is too long: after strong punctuation, or else after a comma.
+SAMPLED = 10  # number of sentences from which the layers of a network infer their sizes
+# Where long sentences are cut: after strong punctuation, or else after a comma.
 BOUNDARIES = (re.compile(r"[;:.!?…。；：！？]+|--+|[—–]"), re.compile(r"[,،、，]"))
 
 logger = logging.getLogger("spacy_structlearn")
@@ -60,9 +61,10 @@ extensions.register()
 
 
 class Reading(NamedTuple):
-    """What is found in a Doc, over its tokens.
+    """The parse of a Doc, over its tokens.
 
-    brackets: (label, start, end, probability), in pre-order. tags: (token, tag) of each word.
+    brackets: (label, start, end, probability), in pre-order.
+    tags: (token, tag) of each word.
     failures: (label, start, end), see `extensions.parse_failures`.
     """
 
@@ -73,113 +75,90 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ConstituencyParserSettings(ComponentSettings):
-    """Finds the tree of each sentence. Its model is an architecture over trees, such as
-    LatentGrammar.
+    """Predict a tree for each sentence.
+
+    The model is an architecture over trees, such as LatentGrammar.
     """
 
     name: ClassVar[str] = "constituency_parser"
     iterations_per_step: int = setting(
         1,
         ge=1,
-        help="Steps of the learner in one `nlp.update`: of a latent grammar, whole rounds of "
-        "splitting, merging and smoothing; of a conditional one then whole levels; of a neural or "
-        "span grammar such rounds, then forests of a fold, then passes through all; of an "
-        "M-estimated one such rounds, then ten passes through the trees each, then forests of a "
-        "fold and ten iterations each; of a sigmoid belief network passes through the sentences.",
+        help="Number of steps of the learner in one `nlp.update`. Steps of a latent grammar are "
+        "rounds of splitting, merging and smoothing, those of a conditional grammar then levels. "
+        "Span and neural grammars have such rounds, then the forests of one fold, then passes "
+        "through all sentences. M-estimated grammars have such rounds, then ten passes through the "
+        "trees, then the forests of one fold and ten iterations each. Steps of a sigmoid belief "
+        "network are passes through the sentences.",
     )
     decoder: str = setting(
         "max_rule_product",
         choices=DECODERS,
-        help="Which tree of the chart is taken, see `grammar.decode`. Of the trees that the search "
-        'of a sigmoid belief network finds, "max_rule_sum" and "labelled_recall" take the one that '
-        "is expected to have most brackets right, all others the most probable one.",
+        help="How the tree is chosen, see `grammar.chart.decode`. Among the trees that the search "
+        'of a sigmoid belief network finds, "max_rule_sum" and "labelled_recall" choose the one '
+        "with the most expected right brackets, and all others the most probable one.",
     )
     thresholds: Sequence[float] | None = setting(
         None,
         ge=0,
         le=1,
-        help="Posteriors below which nothing goes on to the next level of the grammar, one for "
-        "each level but the last. None: the package's own. Higher is faster and less accurate. A "
-        "sigmoid belief network has no levels: its search is as wide as its `beam` and its "
-        "`branching`.",
+        help="Posterior probabilities below which chart items are pruned before the next level of "
+        "the grammar, one for each level but the last. Higher values are faster and less accurate. "
+        "None: the defaults of the package. A sigmoid belief network has no levels; the width of "
+        "its search is set by its `beam` and `branching`.",
     )
     threads: int = setting(
         1,
         ge=1,
-        help="Threads that share the sentences of a batch. Leave it at 1 under `n_process`.",
+        help="Number of threads that share the sentences of a batch. Use 1 with `n_process`.",
     )
     tags: str = setting(
         "ignore",
         choices=TAGS,
-        help='What becomes of `token.tag`: "ignore" it, take it as a "prior", which raises the '
-        'score of the word with this tag by `tag_weight` nats, or "require" that the tree has it. '
-        'Tags that the model does not know are ignored. Where `doc.spans["tag_candidates"]` has '
-        "tags of a token with their probabilities, and `token.tag` is the first of them, each of "
-        "them is a prior, the stronger the more probable it is: see `trees.parse.tag_shares`.",
+        help='How `token.tag` is used: "ignore" it; "prior" adds `tag_weight` nats to the score of '
+        'the word with this tag; "require" gives the word this tag in the tree. Unknown tags are '
+        'ignored. If `doc.spans["tag_candidates"]` has several tags for a '
+        "token, and `token.tag` is the first of these, each of them is a prior in proportion to "
+        "its probability, see `trees.parse.tag_shares`.",
     )
-    tag_weight: float = setting(1.0, ge=0, help="Of such a prior, in nats.")
+    tag_weight: float = setting(1.0, ge=0, help="Strength of the prior of a tag, in nats.")
     set_tags: bool = setting(
         False,
-        help="Write the tags of the trees to `token.tag`, replacing what is there. Otherwise they "
-        'are in `doc.spans["constituent_tags"]`.',
+        help="Write the tags of the trees to `token.tag`, replacing existing tags. Otherwise they "
+        'are written to `doc.spans["constituent_tags"]`.',
     )
     max_length: int = setting(
-        250, ge=1, help="Longer sentences are cut into pieces of at most this many words."
+        250, ge=1, help="Longer sentences are cut into pieces of at most this number of words."
     )
-
-
-class SentenceParser(Protocol):
-    """What both families parse with: see `grammar.decode.ChartParser`."""
-
-    def parse(
-        self,
-        sentences: Iterable[Sequence[str]],
-        tags: Iterable[Sequence[GivenTag]] | None = None,
-        *,
-        tag_weight: float = np.inf,
-        tokens: Iterable[Any] | None = None,
-    ) -> list[Parse]:
-        """A tree for each sentence."""
-        ...
-
-    def k_best(
-        self,
-        sentence: Sequence[str],
-        k: int,
-        tags: Sequence[GivenTag] | None = None,
-        *,
-        tag_weight: float = np.inf,
-        tokens: Any | None = None,
-    ) -> list[Parse]:
-        """The k best trees of a sentence."""
-        ...
 
 
 class _Held:
-    """What parses with the present parameters and settings. Never travels: pickling drops it."""
+    """The parser for the current parameters and settings. It is not pickled."""
 
     def __init__(self) -> None:
         self.parameters: Any = None
         self.settings: dict[str, Any] = {}
-        self.parser: SentenceParser | None = None
+        self.parser: Any = None
 
     def __reduce__(self) -> tuple:
         return (_Held, ())
 
 
 class ConstituencyParser(BatchTrainable):
-    """Finds the tree of each sentence. Reads `doc.sents` where they are set, otherwise the whole
-    Doc as one sentence, and `token.tag` and its probabilities if it is told to.
+    """Predicts a tree for each sentence.
+
+    Reads `doc.sents` if they are set, otherwise the whole Doc as one sentence. Reads `token.tag`
+    and its probabilities according to the setting `tags`.
     """
 
-    parameter = "symbols"  # tags and phrases: both families of models of trees have them
+    parameter = "symbols"  # tags and phrases, which all models of trees have
+    interned = (FALLBACK, CUT)
 
     settings_kind = ConstituencyParserSettings
 
     def __init__(self, *args: Any, scorer: Callable | None = constituency_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
         self._held = _Held()
-        self._intern((FALLBACK, CUT))
 
     # --- training -----------------------------------------------------------------------------
     @property
@@ -191,16 +170,15 @@ class ConstituencyParser(BatchTrainable):
 
     @property
     def network(self) -> Any | None:
-        """What scores spans from the tokens of a sentence, beside the parameters; None: nothing."""
+        """The network that scores spans in addition to the parameters; None if there is none."""
         return getattr(self.estimator, "network", None)
 
     def gold_data(self, example: Example) -> list[Tree] | list[tuple[Doc, Tree]] | None:
-        """The trees of the reference, over its own words and with its own tags.
+        """Get the trees of the reference, over its own words and with its own tags.
 
-        Where there is a network, a pair with the tokens of the predicted Doc, if they are the same
-        as those of the reference. Sentences whose brackets make no tree, or that have words without
-        a tag or no bracket at all, are left out, and their number is logged. RAISES: SL022 if no
-        word has a tag.
+        With a network, each tree is paired with the tokens of the predicted Doc, if these are the
+        same as in the reference. Sentences without a complete tree or with words without a tag are
+        left out, and their number is logged. Raises StructlearnError if no word has a tag.
         """
         doc = example.reference
         if CONSTITUENTS not in doc.spans:
@@ -250,20 +228,16 @@ class ConstituencyParser(BatchTrainable):
             symbols = self.parameters.symbols
             self._intern((*symbols.tags, *symbols.phrases))
 
-    def _intern(self, strings: Iterable[str]) -> None:
-        # Interned now: a string first interned in a memory zone is gone when the zone ends.
-        for string in strings:
-            self.vocab.strings.add(string)
-
     # --- prediction ---------------------------------------------------------------------------
     def predict(self, docs: Sequence[Doc]) -> list[Reading]:
-        """Brackets, tags and failures of each Doc; the sentences of all are parsed together."""
+        """Parse the sentences of all Docs together."""
         self.require_parameters()
         attributes = ["ORTH"] if self.tags == "ignore" else ["ORTH", "TAG"]
-        # A prior may be missing: the parser then tags for itself.
+        # Without a prior the parser tags the words itself.
         optional = ["TAG"] if self.tags == "prior" else []
         tokens = read_tokens(docs, attributes, self.name, optional=optional)
-        texts: list[list[Any]] = [_strings(docs, column) for column in tokens.columns.T]
+        distinct = [distinct_words(docs, column) for column in tokens.columns.T]
+        texts: list[list[Any]] = [[words[i] for i in ids.tolist()] for words, ids in distinct]
         if self.tags == "prior":
             ends = tokens.offsets[tokens.docs].tolist()
             for doc, (begin, end) in zip(docs, pairwise(ends), strict=True):
@@ -293,7 +267,7 @@ class ConstituencyParser(BatchTrainable):
         """Add one sentence, parsed in pieces, to the reading of its Doc."""
         first, end = pieces[0][0], pieces[-1][-1] + 1
         if len(pieces) > 1:
-            # No model vouches for the bracket that joins the pieces.
+            # The bracket that joins the pieces does not come from the model.
             reading.brackets.append((self.parameters.top_label, first, end, 0.0))
             reading.failures.append((CUT, first, end))
         for piece, parse in zip(pieces, parses, strict=False):
@@ -306,29 +280,30 @@ class ConstituencyParser(BatchTrainable):
                 reading.failures.append((FALLBACK, piece[0], piece[-1] + 1))
 
     def set_annotations(self, docs: Sequence[Doc], readings: Sequence[Reading]) -> None:
-        """Write the groups of each Doc, replacing what was there."""
+        """Write the groups of each Doc, replacing existing ones."""
         for doc, (brackets, tags, failures) in zip(docs, readings, strict=True):
-            _write(doc, CONSTITUENTS, [bracket[:3] for bracket in brackets])
             scores = np.array([bracket[3] for bracket in brackets], dtype=np.float32)
-            doc.spans[CONSTITUENTS].attrs.update({"scores": scores, N_TOKENS: len(doc)})
+            set_spans(doc, CONSTITUENTS, [bracket[:3] for bracket in brackets], scores)
+            doc.spans[CONSTITUENTS].attrs[N_TOKENS] = len(doc)
             for key in (CONSTITUENT_TAGS, PARSE_FAILURES):
                 doc.spans.pop(key, None)
             if failures:
-                _write(doc, PARSE_FAILURES, failures)
+                set_spans(doc, PARSE_FAILURES, failures)
             if self.set_tags:
                 for index, tag in tags:
                     doc[index].tag_ = tag
             else:
-                _write(doc, CONSTITUENT_TAGS, [(tag, index, index + 1) for index, tag in tags])
+                spans = [(tag, index, index + 1) for index, tag in tags]
+                set_spans(doc, CONSTITUENT_TAGS, spans)
 
     def k_best(self, doclike: Doc | Span, k: int = 5) -> list[tuple[float, Tree]]:
-        """The k best trees of a sentence, in the order of the decoder.
+        """Find the k best trees of a sentence, in the order of the decoder.
 
-        A sigmoid belief network ranks those that its search finds by their probability.
+        With a sigmoid belief network, the trees that its search finds are ranked by probability.
         doclike: a Doc of one sentence, or any Span, which is read as one sentence.
-        RETURNS: log P(tree | words) and the tree of each; none for white space.
-        RAISES: SL024 for a Doc of several sentences, SL025 for one of more than `max_length` words,
-        which is not cut here.
+        k: the number of trees.
+        Returns log P(tree | words) and the tree of each; none for white space. Raises
+        StructlearnError for a Doc of several sentences and for more than `max_length` words.
         """
         self.require_parameters()
         if isinstance(doclike, Doc):
@@ -355,15 +330,16 @@ class ConstituencyParser(BatchTrainable):
     def calibrate(self, examples: Iterable[Example]) -> float:
         """Fit the temperature of the probabilities to gold trees that were not trained on.
 
-        Only predicted Docs with the tokens of their reference count. RETURNS: the temperature.
-        RAISES: SL424 unless some predicted brackets are right and some are wrong.
+        examples: Examples. Only those whose predicted Docs have the tokens of the reference are
+            used.
+        Returns the temperature. Raises StructlearnError unless some predicted brackets are right
+        and some are wrong.
         """
         self.require_parameters()
         examples = [
             example
             for example in examples
-            if CONSTITUENTS in example.reference.spans
-            and [t.text for t in example.predicted] == [t.text for t in example.reference]
+            if CONSTITUENTS in example.reference.spans and has_gold_tokens(example)
         ]
         probabilities, right = [], []
         parameters, temperature = self.parameters, self.parameters.temperature
@@ -392,16 +368,16 @@ class ConstituencyParser(BatchTrainable):
         return self._parser().parse(words, tokens=tokens, **self._tags(tags))
 
     def _tags(self, tags: list | None) -> dict[str, Any]:
-        """What the parser is told of the tags."""
+        """Get the arguments of the parser for the tags."""
         if self.tags == "ignore":
             return {}
         return {"tags": tags, "tag_weight": self.tag_weight if self.tags == "prior" else np.inf}
 
-    def _parser(self) -> SentenceParser:
-        """What parses with the parameters, made anew when they or the settings are others.
+    def _parser(self) -> Any:
+        """Get the parser, rebuilt if the parameters or the settings have changed.
 
-        The one place where the two families differ: a grammar has levels, whose chart is thinned
-        out by thresholds; of a sigmoid belief network derivations are searched.
+        The two families differ only here: a grammar has levels, whose chart is pruned by
+        thresholds; a sigmoid belief network searches for derivations.
         """
         held, parameters = self._held, self.parameters
         searched = hasattr(parameters, "derivations")
@@ -416,7 +392,7 @@ class ConstituencyParser(BatchTrainable):
         known = {**settings, "temperature": parameters.temperature}
         if held.parameters is not parameters or held.settings != known:
             if searched:
-                # Not above: only who has trained one pays for the import.
+                # Imported here, because pipelines without a network do not need it.
                 from ..isbn.decode import DerivationParser
 
                 held.parser = DerivationParser(parameters, **settings)
@@ -426,10 +402,10 @@ class ConstituencyParser(BatchTrainable):
         return held.parser
 
     def _scorers(self) -> list[Any]:
-        """The network, if there is one; not until it is one of the symbols of the grammar.
+        """Get the network, if there is one; not while its symbols are not those of the grammar.
 
-        When training begins anew the grammar has other symbols at once, the network only when there
-        are forests to learn from. RAISES: SL439 if it will not be trained.
+        When training restarts, the grammar has new symbols at once, but the network only when there
+        are forests to learn from. Raises StructlearnError if it will not be trained.
         """
         network, symbols = self.network, self.parameters.symbols
         if network is None:
@@ -442,10 +418,10 @@ class ConstituencyParser(BatchTrainable):
 
 
 def cut(words: Sequence[str], max_length: int) -> list[int]:
-    """The ends of the pieces, of at most `max_length` words each, that a sentence is parsed in.
+    """Get the ends of the pieces of at most `max_length` words in which a sentence is parsed.
 
-    It is cut after strong punctuation, the last that makes the piece short enough; where there is
-    none, after a comma; and where there is none either, anywhere.
+    A piece ends after the last possible strong punctuation mark, or else the last possible comma,
+    or else at `max_length` words.
     """
     ends, begin = [], 0
     while len(words) - begin > max_length:
@@ -466,7 +442,7 @@ def cut(words: Sequence[str], max_length: int) -> list[int]:
 def _pieces(
     docs: Sequence[Doc], tokens: Tokens, bounds: list[list[int]], positions: list[int]
 ) -> list[Doc]:
-    """A Doc of each piece. bounds: of the pieces of each sentence."""
+    """Make a Doc of each piece. bounds: of the pieces of each sentence."""
     return [
         own
         for doc, (first, last) in zip(docs, pairwise(tokens.docs.tolist()), strict=True)
@@ -477,93 +453,55 @@ def _pieces(
 
 
 def _with_tokens(example: Example, found: list[tuple[Span, Tree]]) -> list[tuple[Doc, Tree]]:
-    """Each gold tree, and the tokens of its sentence as a Doc."""
+    """Pair each gold tree with the tokens of its sentence as a Doc."""
     reference, predicted = example.reference, example.predicted
-    same = [token.text for token in predicted] == [token.text for token in reference]
     indices = [[token.i for token in sentence if not token.is_space] for sentence, _ in found]
     pairs = []
-    owns = sentence_docs(predicted if same else reference, indices)
+    owns = sentence_docs(predicted if has_gold_tokens(example) else reference, indices)
     for own, (_, tree) in zip(owns, found, strict=True):
         words = tree.words()
         if [token.text for token in own] != words:
-            # Traces are tokens of the text, and not of the tree.
+            # Traces are tokens of the Doc, but not of the tree.
             own = Doc(reference.vocab, words=words)
         pairs.append((own, tree))
     return pairs
 
 
-def _strings(docs: Sequence[Doc], ids: np.ndarray) -> list[str]:
-    # Those of the Docs: a component that comes from another pipeline keeps the vocab of that one.
-    stores = list({id(doc.vocab): doc.vocab.strings for doc in docs}.values())
-    known = {
-        key: next((strings[key] for strings in stores if key and key in strings), "")
-        for key in np.unique(ids).tolist()
-    }
-    return [known[key] for key in ids.tolist()]
-
-
 def _with_candidates(doc: Doc, indices: list[int], tags: list[GivenTag]) -> list[GivenTag]:
-    """The tags of these tokens; of those that are not certain of theirs, the probabilities."""
-    found = _candidates(doc)
-    return [found.get(index, tag) for index, tag in zip(indices, tags, strict=True)]
+    """Replace the tags of tokens that have candidates by the probabilities of these.
 
-
-def _candidates(doc: Doc) -> dict[int, dict[str, float]]:
-    """The tags that a token may have, and their probabilities, of those that are not certain.
-
-    Where another than the first of them has been set since, that one is certain.
+    A token whose tag is no longer the first candidate keeps it: another component has set it.
     """
     group = aligned_group(doc, TAG_CANDIDATES)
     scores = None if group is None else group_scores(group)
     if scores is None:
-        return {}
-    found: dict[int, dict[str, float]] = {}
+        return tags
+    candidates: dict[int, dict[str, float]] = {}
     for span, probability in zip(group, scores.tolist(), strict=True):
-        found.setdefault(span.start, {})[span.label_] = probability
-    return {i: own for i, own in found.items() if doc[i].tag_ == next(iter(own))}
+        candidates.setdefault(span.start, {})[span.label_] = probability
+    known = {i: own for i, own in candidates.items() if doc[i].tag_ == next(iter(own))}
+    return [known.get(index, tag) for index, tag in zip(indices, tags, strict=True)]
 
 
 def _content(example: Example) -> tuple:
-    """What example this is, whatever its place in the corpus."""
+    """Get a sort key that does not depend on the place of the example in the corpus."""
     doc = example.reference
     spans = doc.spans.get(CONSTITUENTS, ())
     return doc.text, [(span.label_, span.start, span.end) for span in spans]
-
-
-def _write(doc: Doc, key: str, spans: Iterable[tuple[str, int, int]]) -> None:
-    group = [Span(doc, start, end, label) for label, start, end in spans]
-    doc.spans[key] = SpanGroup(doc, name=key, spans=group)
 
 
 make_constituency_parser = factory(
     ConstituencyParser,
     model=DEFAULT_MODEL,
     scorer="spacy_structlearn.constituency_scorer.v1",
-    score_weights={
-        "constituents_f": 1.0,
-        "constituents_p": 0.0,
-        "constituents_r": 0.0,
-        "constituents_exact": 0.0,
-        "constituents_tag_acc": 0.0,
-    },
+    scores=[
+        *("constituents_f", "constituents_p", "constituents_r"),
+        *("constituents_exact", "constituents_tag_acc"),
+    ],
     assigns=[
-        "doc.spans",
-        "token.tag",  # with `set_tags`
-        "doc._.trees",
-        "doc._.parse_failures",
-        "span._.labels",
-        "span._.parse_string",
-        "span._.tree",
-        "span._.constituents",
-        "span._.children",
-        "span._.parent",
-        "span._.is_constituent",
-        "span._.constituent_prob",
-        "token._.labels",
-        "token._.parse_string",
-        "token._.constituents",
-        "token._.children",
-        "token._.parent",
+        *("doc.spans", "token.tag", "doc._.trees", "doc._.parse_failures"),
+        *("span._.tree", "span._.is_constituent", "span._.constituent_prob"),
+        *(f"{of}._.{name}" for of in ("span", "token") for name in OF_SPANS_AND_TOKENS),
     ],
     requires=["doc.sents"],
 )

@@ -1,16 +1,15 @@
 """Digests of the files of a pipeline, by which damage is found before anything is loaded.
 
-Our models have checksums of their own, but what spaCy writes beside them (tok2vec, tagger,
-tokenizer, vocab) has none, and of a JSON or a config that is still one nobody can tell that it has
-changed. config.cfg counts too: a digit changed in it changes predictions, and settings for one load
-are given to `spacy.load(config=...)`. meta.json does not, as long as spaCy can read it: cards and
-`spacy package` write it anew. Files that were added later (a README) do not count. The digests find
-damage; they are no signature.
+The models of this package have checksums, but other files of spaCy (tok2vec, tagger, tokenizer,
+vocab) have none, and a changed JSON file or config is often still valid. config.cfg is included,
+because a changed digit in it changes predictions; use `spacy.load(config=...)` to change settings
+for one load. meta.json is only checked to be readable, because model cards and `spacy package`
+rewrite it. Files added later, such as a README, are ignored. The digests find damage; they are not
+signatures.
 
-There are digests of a whole pipeline, which `fitting.save` writes, and `spacy_structlearn.load` and
-the commands check; and of the folder of each component of ours, which the component writes and
-checks itself, so that `spacy.load` finds damage there too. What `spacy.load` reads beside them is
-spaCy's, which has no digests of it.
+`fitting.save` writes digests of a whole pipeline, which `spacy_structlearn.load` and the commands
+check. Each component of this package writes and checks digests of its own folder, so that
+`spacy.load` finds damage there too.
 """
 
 from __future__ import annotations
@@ -23,27 +22,27 @@ import srsly
 
 from ..errors import StructlearnError
 
-DIGESTS = "digests.json"  # in the folder: {"blake2b": {file: hexadecimal digest}}
+DIGESTS = "digests.json"  # {"blake2b": {file: hexadecimal digest}}
 DIGEST_SIZE = 16
 META = "meta.json"
 
 
 def write(folder: Path) -> None:
-    """Write the digests of all files that are in the folder of a pipeline or component now."""
+    """Write the digests of all current files of a pipeline or component."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    found = {path.relative_to(folder).as_posix(): path for path in files}
-    digests = {name: _digest(path) for name, path in found.items() if name not in (DIGESTS, META)}
-    # Bytes, so that the lines end alike on every system.
+    paths = {path.relative_to(folder).as_posix(): path for path in files}
+    digests = {name: _digest(path) for name, path in paths.items() if name not in (DIGESTS, META)}
+    # Bytes, so that line endings are the same on all systems.
     text = srsly.json_dumps({"blake2b": digests}, indent=2)
     (folder / DIGESTS).write_bytes(f"{text}\n".encode())
 
 
 def check(folder: Path, *, exclude: Collection[str] = ()) -> None:
-    """Compare the files of a pipeline with their digests, and see whether its meta.json is one.
+    """Compare the files of a pipeline with their digests, and check that meta.json is valid.
 
-    exclude: components whose files do not count, because they are not loaded.
-    RAISES: SL083 for the first file that is missing or has changed; OSError for one that cannot be
-    read.
+    exclude: components that are not loaded, whose files are ignored.
+    Raises StructlearnError for the first missing or changed file, and OSError for a file that
+    cannot be read.
     """
     held = _read(folder / DIGESTS)
     _compare(folder, held, exclude, folder / DIGESTS)
@@ -54,7 +53,8 @@ def check(folder: Path, *, exclude: Collection[str] = ()) -> None:
 def check_component(folder: Path, *, exclude: Collection[str] = ()) -> None:
     """Compare the files of a component with its own digests, or else with those of its pipeline.
 
-    exclude: files that do not count, because they are not loaded. RAISES: as `check`.
+    exclude: files that are not loaded and therefore ignored.
+    Raises StructlearnError and OSError like `check`.
     """
     held, file = _read(folder / DIGESTS), folder / DIGESTS
     if not held:
@@ -65,9 +65,9 @@ def check_component(folder: Path, *, exclude: Collection[str] = ()) -> None:
 
 
 def forget(folder: Path, component: str) -> None:
-    """Remove the digests of a pipeline that has this component, because it is written anew.
+    """Remove the digests of a pipeline if they cover this component, which is being rewritten.
 
-    What is no such file is left alone.
+    Other files with that name are left alone.
     """
     try:
         stale = any(name.startswith(f"{component}/") for name in _read(folder / DIGESTS))
@@ -78,7 +78,7 @@ def forget(folder: Path, component: str) -> None:
 
 
 def _read(file: Path) -> dict[str, str]:
-    """The digests of the files; none where there is no file of digests."""
+    """Read the digests of the files; empty if there is no file of digests."""
     if not file.is_file():
         return {}
     try:
@@ -102,7 +102,7 @@ def _compare(folder: Path, digests: dict[str, str], exclude: Collection[str], fi
 
 
 def _check_meta(path: Path, digests: Path) -> None:
-    """Raise SL083 if spaCy cannot take a pipeline's description from this file."""
+    """Raise StructlearnError if spaCy cannot read the metadata of the pipeline."""
     from spacy.schemas import ModelMetaSchema, validate
     from spacy.util import load_meta
 
@@ -110,7 +110,7 @@ def _check_meta(path: Path, digests: Path) -> None:
         raise _damaged(path, "is missing", digests)
     try:
         problems = validate(ModelMetaSchema, load_meta(path))
-    except Exception as error:  # of spaCy, of the reader of JSON, or of that of versions
+    except Exception as error:  # of spaCy, srsly or packaging
         problems = [f"{type(error).__name__}: {error}"]
     if problems:
         raise _damaged(path, f"is damaged ({problems[0].strip()})", digests)

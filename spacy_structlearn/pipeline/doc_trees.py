@@ -1,4 +1,4 @@
-"""Trees made of the annotation of a Doc: gold ones, and those with other attachments."""
+"""Trees from the annotation of a Doc: gold trees, and trees with other attachments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from bisect import bisect_left
 
 from spacy.tokens import Doc, Span
+from spacy.training import Example
 
 from ..attachment.sites import reattach
 from ..errors import StructlearnError
@@ -17,8 +18,13 @@ from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, lower_bound
 logger = logging.getLogger("spacy_structlearn")
 
 
+def has_gold_tokens(example: Example) -> bool:
+    """Check whether the predicted Doc has the tokens of the reference."""
+    return [t.text for t in example.predicted] == [t.text for t in example.reference]
+
+
 def gold_trees(doc: Doc, component: str) -> list[tuple[Span, Tree]]:
-    """The gold sentences that have a complete tree; the number of the others is logged."""
+    """Get the gold sentences with a complete tree, and log the number of the others."""
     found, left_out = [], 0
     for sentence in extensions.sentences(doc):
         tree = _gold_tree(sentence)
@@ -37,12 +43,12 @@ def gold_trees(doc: Doc, component: str) -> list[tuple[Span, Tree]]:
 
 
 def _gold_tree(sentence: Span) -> Tree | None:
-    """The normalised tree of a gold sentence, None if it is not complete."""
+    """Get the normalised tree of a gold sentence; None if it is not complete."""
     doc = sentence.doc
     if CONSTITUENT_TAGS not in doc.spans and not all(t.tag_ or t.is_space for t in sentence):
         return None
     group = doc.spans[CONSTITUENTS]
-    # From the largest bracket on that begins in the sentence.
+    # Starts at the largest bracket that begins in the sentence.
     for index in range(lower_bound(group, sentence.start, len(doc)), len(group)):
         if group[index].start >= sentence.end:
             break
@@ -54,17 +60,17 @@ def _gold_tree(sentence: Span) -> Tree | None:
         return None
     if tree is None:
         return None
-    # Several words and no bracket at all: annotation that is missing, not a tree.
+    # Several words without any bracket: the annotation is missing.
     bare = tree.label == extensions.ROOT and all(child.is_leaf for child in tree.children)
     return None if bare and not tree.is_leaf else normalize(tree, strip_functions=False)
 
 
 def reattached(doc: Doc, min_confidence: float = 0.0) -> tuple[Tree, ...]:
-    """The trees of a Doc, as `doc._.trees`, with prepositional phrases where the Doc's attachments
-    say; the Doc stays as it is. See `attachment.reattach` for what can be moved.
+    """Get the trees of a Doc, with prepositional phrases moved according to its attachments.
 
-    min_confidence: attachments that are less probable change nothing.
-    RAISES: SL020 if the Doc has no trees.
+    The Doc does not change. See `attachment.sites.reattach` for the phrases that can be moved.
+    min_confidence: attachments with a lower probability are ignored.
+    Raises StructlearnError if the Doc has no trees.
     """
     attachments = extensions.pp_attachments(doc)
     sure = [a for a in attachments if a.prob is None or a.prob >= min_confidence]

@@ -1,27 +1,28 @@
-"""Every extension attribute of the package, in one place: read-only views of `doc.spans`.
+"""The extension attributes of the package: read-only views of `doc.spans`.
 
-A prediction is stored once, as a SpanGroup. The getters here find what they need by bisection, so
-a document of n spans costs O(log n) a look-up and never a scan. They are module-level functions,
-because lambdas break pickling and `n_process` under spawn, and they are registered only where no
-other package has taken the name.
+A prediction is stored once, as a SpanGroup. The getters find what they need by bisection, so one
+look-up in a document of n spans costs O(log n). They are module-level functions, or partials of
+one, because lambdas cannot be pickled for `n_process` under spawn. A name that another package has
+taken is left to that package.
 
-`doc.retokenize()` leaves `doc.spans` as it was, so that its spans are of other tokens, or of none
-(explosion/spaCy#12024). Where a getter finds a group of ours out of step, it calls `realign`. It
-looks at the last span, the last of the parser's tags, and the number of tokens that were parsed, so
-it does not find a merge and a split that undo each other's shift, and without a parser not what
-happened behind the last span of a group.
+`doc.retokenize()` does not update `doc.spans`: the spans then cover other tokens, or none
+(explosion/spaCy#12024). A getter that finds a group out of step with the tokens calls `realign`. It
+checks the last span of the group, the last of the parser's tags, and the number of tokens that were
+parsed. It therefore misses a merge and a split whose shifts cancel, and, without a parser, changes
+after the last span of a group.
 
-Constituents are the brackets of `doc.spans["constituents"]`, single words, and whole sentences;
-white space around them does not count. Their extensions have the names and the behaviour of
-benepar's (Kitaev & Klein 2018), so that its users find what they know.
+Constituents are the brackets of `doc.spans["constituents"]`, single words, and whole sentences.
+White space around them is ignored. Their extensions have the names and the behaviour of benepar's
+(Kitaev & Klein 2018).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, update_wrapper
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import srsly
@@ -45,56 +46,22 @@ from ..roles.propositions import PREDICATE, PlainFrame
 from ..trees.tree import Tree
 
 PP_ROLES = ("verb", "noun", "prep", "object")  # labels of the spans that follow each phrase
-PP_SITE = 1 + len(PP_ROLES)  # so many spans are one attachment
+PP_SITE = 1 + len(PP_ROLES)  # number of spans of one attachment
 ROOT = "TOP"  # the label above the tree, as in `trees.normalize`
-N_TOKENS = "n_tokens"  # in `attrs` of the constituents: of the Doc that was parsed
-UNKNOWN_TAG = "XX"  # the Penn Treebank's own, for words that have no tag
+N_TOKENS = "n_tokens"  # key in `attrs` of the constituents: length of the Doc that was parsed
+UNKNOWN_TAG = "XX"  # the Penn Treebank's tag for words without a tag
 ESCAPES = str.maketrans(
     {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 )
 
 
-def register() -> None:
-    """Register all extensions; safe to call any number of times, in any process."""
-    _add(Token, "sent_start_prob", sent_start_prob)
-    _add(Token, "tag_probs", tag_probs)
-    _add(Doc, "np_chunks", np_chunks)
-    _add(Token, "np_iob", np_iob)
-    _add(Span, "np_chunk_prob", np_chunk_prob)
-    _add(Doc, "trees", trees)
-    _add(Doc, "parse_failures", parse_failures)
-    _add(Span, "labels", labels)
-    _add(Span, "parse_string", parse_string)
-    _add(Span, "tree", tree)
-    _add(Span, "constituents", constituents)
-    _add(Span, "children", children)
-    _add(Span, "parent", parent)
-    _add(Span, "is_constituent", is_constituent)
-    _add(Span, "constituent_prob", constituent_prob)
-    _add(Token, "labels", token_labels)
-    _add(Token, "parse_string", token_parse_string)
-    _add(Token, "constituents", token_constituents)
-    _add(Token, "children", token_children)
-    _add(Token, "parent", token_parent)
-    _add(Doc, "pp_attachments", pp_attachments)
-    _add(Token, "pp_head", pp_head)
-    _add(Doc, "frames", frames)
-    _add(Token, "srl", srl)
-
-
-def _add(target: type, name: str, getter: Callable) -> None:
-    if not target.has_extension(name):
-        target.set_extension(name, getter=getter)
-
-
+# --- sentences, tags and chunks -------------------------------------------------------------------
 def sent_start_prob(token: Token) -> float | None:
-    """The probability that a sentence begins with this token; 0 where it is below 0.01.
+    """Get the probability that a sentence begins with this token; values below 0.01 become 0.
 
-    None where no sentence splitter has run, or the probabilities are lost (documents joined by
-    `Doc.from_docs`).
+    None if no sentence splitter has run, or if the scores are missing (see `group_scores`).
     """
-    group = aligned_group(token.doc, SENTENCE_STARTS)
-    scores = None if group is None else group_scores(group)
+    group, scores = _scored(token.doc, SENTENCE_STARTS)
     if scores is None:
         return None
     index = _last_starting_by(group, token.i)
@@ -102,67 +69,59 @@ def sent_start_prob(token: Token) -> float | None:
 
 
 def tag_probs(token: Token) -> dict[str, float] | None:
-    """The tags that a token may have, the most probable one first, with the tagger's probabilities.
+    """Get the tags that a token may have and their probabilities, the most probable tag first.
 
-    Where it was sure, `token.tag_` alone has 1. Tags with less than 0.01 are left out. None for a
-    token without a tag, where no tagger has run that knows probabilities, and where they are lost
-    (documents joined by `Doc.from_docs`).
+    If the tagger was certain, `token.tag_` alone has probability 1. Tags below 0.01 are left out.
+    None for a token without a tag, if no tagger with probabilities has run, or if the scores are
+    missing.
     """
-    group = aligned_group(token.doc, TAG_CANDIDATES)
-    scores = None if group is None else group_scores(group)
+    group, scores = _scored(token.doc, TAG_CANDIDATES)
     if scores is None or not token.tag:
         return None
     last = _last_starting_by(group, token.i)
     first = last
     while first >= 0 and group[first].start == token.i:
         first -= 1
-    found = {group[i].label_: float(scores[i]) for i in range(first + 1, last + 1)}
-    return found or {token.tag_: 1.0}
+    probabilities = {group[i].label_: float(scores[i]) for i in range(first + 1, last + 1)}
+    return probabilities or {token.tag_: 1.0}
 
 
 def np_chunks(doc: Doc) -> tuple[Span, ...]:
-    """The NP chunks of `doc` in order; empty where no chunker has run."""
+    """Get the NP chunks in order; empty if no chunker has run."""
     return tuple(aligned_group(doc, NP_CHUNKS) or ())
 
 
 def np_iob(token: Token) -> str:
-    """ "B" at the first token of an NP chunk, "I" inside one, "O" outside.
+    """Get "B" for the first token of an NP chunk, "I" inside a chunk, and "O" outside.
 
-    Like `token.ent_iob_` it is "" where the document has no NP chunks annotated at all.
+    Like `token.ent_iob_`, it is "" if the document has no NP chunks annotated at all.
     """
     group = aligned_group(token.doc, NP_CHUNKS)
     if group is None:
         return ""
     index = _last_starting_by(group, token.i)
-    if index < 0:
+    if index < 0 or token.i >= group[index].end:
         return "O"
-    chunk = group[index]
-    if token.i == chunk.start:
-        return "B"
-    return "I" if token.i < chunk.end else "O"
+    return "B" if token.i == group[index].start else "I"
 
 
 def np_chunk_prob(span: Span) -> float | None:
-    """The model's probability that exactly this span is an NP chunk.
+    """Get the model's probability that exactly this span is an NP chunk.
 
-    None if the span is none of the predicted chunks, or if the chunks carry no scores (gold
-    annotation; documents joined by `Doc.from_docs`, which drops them).
+    None if the span is not one of the predicted chunks, or if the scores are missing.
     """
-    group = aligned_group(span.doc, NP_CHUNKS)
-    if group is None:
-        return None
-    index = _last_starting_by(group, span.start)
+    group, scores = _scored(span.doc, NP_CHUNKS)
+    index = -1 if scores is None else _last_starting_by(group, span.start)
     if index < 0 or (group[index].start, group[index].end) != (span.start, span.end):
         return None
-    scores = group_scores(group)
-    return None if scores is None else float(scores[index])
+    return float(scores[index])
 
 
 # --- constituents ---------------------------------------------------------------------------------
 class _Node(NamedTuple):
-    """The words from token `start` to `end`, and their brackets, group[first:last], topmost first.
+    """The tokens from `start` to `end`, and their brackets group[first:last], topmost first.
 
-    Of white space alone, start == end.
+    start == end if there is only white space.
     """
 
     doc: Doc
@@ -174,75 +133,75 @@ class _Node(NamedTuple):
 
 
 def trees(doc: Doc) -> tuple[Tree, ...]:
-    """The tree of each sentence, with "TOP" above it, as a normalised treebank has them.
+    """Get the tree of each sentence, with "TOP" above it as in a normalised treebank.
 
-    Without sentence boundaries the Doc is one sentence. One of white space alone has no tree.
-    RAISES: SL020 if no parser has run.
+    A Doc without sentence boundaries is one sentence. A sentence of white space has no tree.
+    Raises StructlearnError if no parser has run.
     """
     _parsed(doc)
-    found = (tree(sentence) for sentence in sentences(doc))
+    tops = filter(None, map(tree, sentences(doc)))
     return tuple(
-        top if top.label == ROOT and not top.is_leaf else Tree(ROOT, [top])
-        for top in found
-        if top is not None
+        top if top.label == ROOT and not top.is_leaf else Tree(ROOT, [top]) for top in tops
     )
 
 
 def parse_failures(doc: Doc) -> tuple[Span, ...]:
-    """What the parser could not parse as it should: spans with one of two labels.
+    """Get the spans that the parser could not parse properly, with one of two labels.
 
-    "fallback": no parse was found, and the tree is a makeshift. "cut": a sentence that was too
-    long, parsed in pieces under one bracket, whose probability is 0.
+    "fallback": no parse was found, and the tree is a fallback tree.
+    "cut": the sentence was too long. It was parsed in pieces, under one bracket of probability 0.
     """
     return tuple(aligned_group(doc, PARSE_FAILURES) or ())
 
 
 def labels(span: Span) -> tuple[str, ...]:
-    """The labels over exactly this span, the topmost first: several in a unary chain.
+    """Get the labels of exactly this span, the topmost first; a unary chain has several.
 
-    Empty for a word with no phrase of its own, for white space, and for a sentence whose tree has
-    several tops. RAISES: SL020 if no parser has run, SL021 if the span is no constituent; so do
-    all that follow, unless they say otherwise.
+    Empty for a word without a phrase of its own, for white space, and for a sentence whose tree has
+    several tops. Raises StructlearnError if no parser has run, NonConstituentException if the span
+    is not a constituent. The getters below do the same unless they say otherwise.
     """
     node = _constituent(span)
     return tuple(node.group[index].label_ for index in range(node.first, node.last))
 
 
 def parse_string(span: Span) -> str:
-    """The tree in brackets, on one line; brackets of words are written -LRB-, -LSB-, ..., and white
-    space within them, as in tokens that were merged, is written _.
+    """Get the tree in brackets, on one line.
+
+    Brackets in words are written as -LRB-, -LSB- and so on, white space in merged tokens as _.
     """
     node = _constituent(span)
     return str(_tree(node, _escaped)) if node.start < node.end else ""
 
 
 def tree(span: Span) -> Tree | None:
-    """The constituent as a Tree, with the words as they are; None for white space."""
+    """Get the constituent as a Tree, with the words unchanged; None for white space."""
     node = _constituent(span)
     return _tree(node) if node.start < node.end else None
 
 
 def constituents(span: Span) -> Iterator[Span]:
-    """This constituent and all below it in pre-order, words included, each (start, end) once."""
+    """Iterate over this constituent and all below it in pre-order, each (start, end) once.
+
+    Words are included.
+    """
     node = _constituent(span)
     return (node.doc[start:end] for start, end in _preorder(node))
 
 
 def children(span: Span) -> Iterator[Span]:
-    """The constituents right below this one, left to right; a word has none."""
-    return _children(_constituent(span))
-
-
-def _children(node: _Node) -> Iterator[Span]:
-    expected = node.start
+    """Iterate over the constituents directly below this one, left to right; a word has none."""
+    node = _constituent(span)
+    spans, expected = [], node.start
     for start, end in _preorder(node):
         if start >= expected and (start, end) != (node.start, node.end):
-            yield node.doc[start:end]
+            spans.append(node.doc[start:end])
             expected = end
+    return iter(spans)
 
 
 def parent(span: Span) -> Span | None:
-    """The smallest constituent that is larger; None for a sentence, and for white space."""
+    """Get the smallest larger constituent; None for a sentence and for white space."""
     node = _constituent(span)
     if node.start == node.end:
         return None
@@ -257,7 +216,7 @@ def parent(span: Span) -> Span | None:
 
 
 def is_constituent(span: Span) -> bool:
-    """Whether the span is a constituent, a word or a sentence. Never raises."""
+    """Check whether the span is a constituent, a word or a sentence. Never raises."""
     if CONSTITUENTS not in span.doc.spans:
         return False
     node = _find(span)
@@ -265,11 +224,10 @@ def is_constituent(span: Span) -> bool:
 
 
 def constituent_prob(span: Span) -> float | None:
-    """The model's probability of a bracket of exactly this span.
+    """Get the model's probability of a bracket of exactly this span.
 
-    Of several in a unary chain it is that with the label of the span, otherwise the topmost. None
-    if there is no bracket, or if they carry no scores (gold annotation; documents joined by
-    `Doc.from_docs`, which drops them). Never raises.
+    In a unary chain, this is the bracket with the label of the span, or else the topmost one. None
+    if there is no bracket or the scores are missing. Never raises.
     """
     node = _find(span) if CONSTITUENTS in span.doc.spans else None
     if node is None or node.first == node.last:
@@ -282,50 +240,30 @@ def constituent_prob(span: Span) -> float | None:
     return float(scores[next(labelled, node.first)])
 
 
-def token_labels(token: Token) -> tuple[str, ...]:
-    """The labels of the phrases over this one token, the topmost first."""
-    return labels(token.doc[token.i : token.i + 1])
-
-
-def token_parse_string(token: Token) -> str:
-    """The token with its tag, and the phrases over it alone, in brackets."""
-    return parse_string(token.doc[token.i : token.i + 1])
-
-
-def token_constituents(token: Token) -> Iterator[Span]:
-    """The token itself, as a span; none for white space."""
-    return constituents(token.doc[token.i : token.i + 1])
-
-
-def token_children(token: Token) -> Iterator[Span]:
-    """None: below a token there is nothing."""
-    return children(token.doc[token.i : token.i + 1])
-
-
-def token_parent(token: Token) -> Span | None:
-    """The smallest constituent of more than this token."""
-    return parent(token.doc[token.i : token.i + 1])
+def _of_token(getter: Callable[[Span], Any], token: Token) -> Any:
+    """Call the getter of spans for one token."""
+    return getter(token.doc[token.i : token.i + 1])
 
 
 def sentences(doc: Doc) -> Iterator[Span]:
-    """The sentences; the whole Doc where there are no boundaries, as the components read it."""
+    """Iterate over the sentences; a Doc without sentence boundaries is one sentence."""
     return doc.sents if doc.has_annotation("SENT_START") else iter([doc[:]])
 
 
 def constituent_tags(doc: Doc, positions: Sequence[int]) -> list[str]:
-    """The tags that the parser gave to these tokens; the tokens' own where it gave none.
+    """Get the parser's tags of these tokens, or `token.tag_` where the parser gave none.
 
     positions: indices of tokens, ascending.
     """
-    found = {}
+    tags = {}
     group = aligned_group(doc, CONSTITUENT_TAGS)
     if group is not None and len(positions):
         for index in range(lower_bound(group, positions[0], positions[0] + 1), len(group)):
             tag = group[index]
             if tag.start > positions[-1]:
                 break
-            found[tag.start] = tag.label_
-    return [found.get(i) or doc[i].tag_ or UNKNOWN_TAG for i in positions]
+            tags[tag.start] = tag.label_
+    return [tags.get(i) or doc[i].tag_ or UNKNOWN_TAG for i in positions]
 
 
 def _parsed(doc: Doc) -> SpanGroup:
@@ -343,7 +281,7 @@ def _constituent(span: Span) -> _Node:
 
 
 def _find(span: Span) -> _Node | None:
-    """The constituent of this span, None if it is none."""
+    """Find the constituent of this span; None if the span is not a constituent."""
     doc, group = span.doc, _parsed(span.doc)
     start, end = trimmed(span)
     if start == end:
@@ -357,7 +295,7 @@ def _find(span: Span) -> _Node | None:
 
 
 def trimmed(span: Span) -> tuple[int, int]:
-    """Start and end without the white space at the ends; equal if there is nothing else."""
+    """Get start and end without white space at the ends; equal if there is nothing else."""
     doc, start, end = span.doc, span.start, span.end
     while start < end and doc[start].is_space:
         start += 1
@@ -367,12 +305,12 @@ def trimmed(span: Span) -> tuple[int, int]:
 
 
 def _sentence(doc: Doc, index: int) -> Span:
-    """The sentence of a token."""
+    """Get the sentence of a token."""
     return doc[index : index + 1].sent if doc.has_annotation("SENT_START") else doc[:]
 
 
 def _preorder(node: _Node) -> Iterator[tuple[int, int]]:
-    """(start, end) of a constituent and of all below it, words included, each once."""
+    """Iterate over (start, end) of a constituent and all below it, words included, each once."""
     if node.start == node.end:
         return
     last = (node.start, node.end)
@@ -413,11 +351,15 @@ def _tree(node: _Node, escape: Callable[[str], str] = str) -> Tree:
 
 # --- attachments of prepositional phrases ---------------------------------------------------------
 class PPAttachment(NamedTuple):
-    """A prepositional phrase after a verb and its object, and which of the two it belongs to.
+    """A prepositional phrase after a verb and its object, and the one that it attaches to.
 
-    pp: the phrase. label: "V" or "N". verb, noun, prep, object: the verb, the head of its object,
-    the preposition, and the head of what follows it. prob: of the label; None where the group
-    carries no scores (gold annotation; documents joined by `Doc.from_docs`, which drops them).
+    pp: the phrase.
+    label: "V" or "N".
+    verb: the verb.
+    noun: the head of the verb's object.
+    prep: the preposition.
+    object: the head of the preposition's object.
+    prob: probability of the label; None if the scores are missing.
     """
 
     pp: Span
@@ -430,42 +372,38 @@ class PPAttachment(NamedTuple):
 
     @property
     def head(self) -> Token | None:
-        """The verb or the noun that the phrase is attached to; None for any other label."""
+        """The verb or noun that the phrase attaches to; None for labels other than V and N."""
         return {VERB: self.verb, NOUN: self.noun}.get(self.label)
 
 
 def pp_attachments(doc: Doc) -> tuple[PPAttachment, ...]:
-    """The attachments in the order of their prepositions; empty where no attacher has run.
+    """Get the attachments in the order of their prepositions; empty if no attacher has run.
 
-    RAISES: SL027 if the group is not as the component writes it.
+    Raises StructlearnError if the group is malformed.
     """
     group = aligned_group(doc, PP_ATTACHMENTS)
     return () if group is None else tuple(_attachment(group, n) for n in range(_n_sites(group)))
 
 
 def pp_head(token: Token) -> Token | None:
-    """For a preposition the verb or the noun that its phrase is attached to.
+    """Get the verb or noun that the phrase of a preposition attaches to.
 
-    None for all other tokens, and where no attacher has run, found no choice to make, or is not
-    confident enough to report it. RAISES: SL027 as `pp_attachments`.
+    None for all other tokens, if no attacher has run, and for prepositions without a site or below
+    `min_confidence`. Raises StructlearnError if the group is malformed.
     """
     group = aligned_group(token.doc, PP_ATTACHMENTS)
     if group is None:
         return None
-    low, high = 0, _n_sites(group)
-    while low < high:
-        middle = (low + high) // 2
-        if _preposition(group, middle).start < token.i:
-            low = middle + 1
-        else:
-            high = middle
-    if low == _n_sites(group) or _preposition(group, low).start != token.i:
+    prep = 1 + PP_ROLES.index("prep")
+    n = _n_sites(group)
+    number = bisect_left(range(n), token.i, key=lambda k: group[k * PP_SITE + prep].start)
+    if number == n or group[number * PP_SITE + prep].start != token.i:
         return None
-    return _attachment(group, low).head
+    return _attachment(group, number).head
 
 
 def site_spans(sites: Iterable[Site]) -> Iterator[tuple[str, int, int]]:
-    """The spans of `doc.spans["pp_attachments"]`, as (label, start, end): five for each site."""
+    """Iterate over the spans of `doc.spans["pp_attachments"]`: (label, start, end), five a site."""
     for site in sites:
         yield site.label, site.start, site.end
         heads = (site.verb, site.noun, site.preposition, site.object)
@@ -477,10 +415,6 @@ def _n_sites(group: SpanGroup) -> int:
     if rest:
         raise StructlearnError("SL027", text=group.doc.text[:40])
     return number
-
-
-def _preposition(group: SpanGroup, number: int) -> Span:
-    return group[number * PP_SITE + 1 + PP_ROLES.index("prep")]
 
 
 def _attachment(group: SpanGroup, number: int) -> PPAttachment:
@@ -495,12 +429,12 @@ def _attachment(group: SpanGroup, number: int) -> PPAttachment:
 
 # --- semantic roles -------------------------------------------------------------------------------
 class FrameArgument(NamedTuple):
-    """What takes part in a frame, or one piece of it.
+    """An argument of a frame, or one piece of a discontinuous argument.
 
-    label: "ARG0" to "ARG5", "ARGA", "ARGM-TMP" ...; "R-" before it for a relative pronoun, "C-" for
-    the later pieces of an argument in several. prob: of exactly this span with this label; None
-    where the group carries no scores (gold annotation; documents joined by `Doc.from_docs`, which
-    drops them).
+    span: the words.
+    label: "ARG0" to "ARG5", "ARGA", "ARGM-TMP" and so on, with the prefix "R-" for relative
+        pronouns and "C-" for the second and later pieces of an argument.
+    prob: probability of exactly this span with this label; None if the scores are missing.
     """
 
     span: Span
@@ -509,10 +443,12 @@ class FrameArgument(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A predicate and its arguments, from left to right.
+    """A predicate and its arguments.
 
-    roleset: the sense of the predicate, such as "give.01"; None if it is not known. prob: that it
-    is a predicate; None where the group carries no scores.
+    predicate: a span of one token.
+    roleset: the sense of the predicate, such as "give.01"; None if it is not known.
+    arguments: from left to right.
+    prob: probability that the token is a predicate; None if the scores are missing.
     """
 
     predicate: Span
@@ -521,49 +457,45 @@ class Frame(NamedTuple):
     prob: float | None
 
     def get(self, label: str) -> Span | None:
-        """The first argument with this label; None if there is none."""
+        """Get the first argument with this label; None if there is none."""
         return next((part.span for part in self.arguments if part.label == label), None)
 
 
 def frames(doc: Doc) -> tuple[Frame, ...]:
-    """The frames in the order of their predicates; empty where no labeler has run.
+    """Get the frames in the order of their predicates; empty if no labeler has run.
 
-    RAISES: SL033 if the group is not as the component writes it.
+    Raises StructlearnError if the group is malformed.
     """
     group = aligned_group(doc, SRL)
-    found: list[Frame] = []
+    all_frames: list[Frame] = []
     index = 0
     while group is not None and index < len(group):
-        found.append(_frame(group, index))
-        index += 1 + len(found[-1].arguments)
-    return tuple(found)
+        all_frames.append(_frame(group, index))
+        index += 1 + len(all_frames[-1].arguments)
+    return tuple(all_frames)
 
 
 def srl(token: Token) -> Frame | None:
-    """The frame whose predicate the token is; None for all other tokens, and where no labeler has
-    run. RAISES: SL033 as `frames`.
+    """Get the frame whose predicate is this token; None for all other tokens.
+
+    Raises StructlearnError if the group is malformed.
     """
     group = aligned_group(token.doc, SRL)
     if group is None:
         return None
-    # Predicates before `low` come before the token, those from `high` on do not.
-    low, high = 0, len(group)
-    while low < high:
-        middle = (low + high) // 2
-        first = _predicate(group, middle)
-        if group[first].start < token.i:
-            low = middle + 1
-        else:
-            high = first
-    if low == len(group) or group[low].start != token.i:
+    # Spans of one frame have the same predicate, and frames are sorted by it.
+    place = bisect_left(
+        range(len(group)), token.i, key=lambda index: group[_predicate(group, index)].start
+    )
+    if place == len(group) or group[place].start != token.i:
         return None
-    return _frame(group, low)
+    return _frame(group, place)
 
 
 def frame_spans(frames: Iterable[PlainFrame]) -> Iterator[tuple[str, int, int, str]]:
-    """The spans of `doc.spans["srl"]`, as (label, start, end, kb_id), in the order given.
+    """Iterate over the spans of `doc.spans["srl"]` as (label, start, end, kb_id).
 
-    frames: by their predicates; the arguments of each by (start, -end).
+    frames: sorted by predicate, the arguments of each by (start, -end).
     """
     for predicate, roleset, arguments in frames:
         yield PREDICATE, predicate, predicate + 1, roleset or ""
@@ -571,7 +503,7 @@ def frame_spans(frames: Iterable[PlainFrame]) -> Iterator[tuple[str, int, int, s
 
 
 def _predicate(group: SpanGroup, index: int) -> int:
-    """The index of the predicate whose frame the span at `index` belongs to."""
+    """Find the index of the predicate in whose frame the span at `index` is."""
     while index >= 0 and group[index].label_ != PREDICATE:
         index -= 1
     if index < 0:
@@ -580,7 +512,7 @@ def _predicate(group: SpanGroup, index: int) -> int:
 
 
 def _frame(group: SpanGroup, first: int) -> Frame:
-    """The frame that begins at the index `first`."""
+    """Read the frame that begins at the index `first`."""
     predicate, scores = group[first], group_scores(group)
     following = None
     arguments = []
@@ -599,18 +531,35 @@ def _frame(group: SpanGroup, first: int) -> Frame:
 
 
 # --- groups ---------------------------------------------------------------------------------------
+def set_spans(
+    doc: Doc,
+    key: str,
+    spans: Iterable[tuple[str, int, int] | tuple[str, int, int, str]],
+    scores: NDArray | None = None,
+) -> None:
+    """Replace `doc.spans[key]` by spans given as (label, start, end) or (label, start, end, kb_id).
+
+    scores: float32, one per span.
+    """
+    group = [
+        Span(doc, start, end, label, kb_id=kb_id[0] if kb_id else "")
+        for label, start, end, *kb_id in spans
+    ]
+    attrs = None if scores is None else {"scores": scores}
+    doc.spans[key] = SpanGroup(doc, name=key, spans=group, attrs=attrs)
+
+
 def realign(doc: Doc, *others: str) -> None:
-    """Put our groups in step with the tokens again, after `doc.retokenize()`.
+    """Align the groups of this package with the tokens again, after `doc.retokenize()`.
 
-    By where spans are in the text: chunks, constituents and their tags go where these places are
-    no longer ends of tokens; all other spans, which others need beside them, grow to whole tokens.
-    An attachment goes if two of its words are in one token now, and so does an argument that is now
-    the predicate. Getters call it where they see the need, which they do by the last span of a
-    group and the last of the tags alone. Call it yourself before a Doc is stored, copied or sent to
-    another process (`n_process`), before its groups are read straight from `doc.spans`, and where
-    tokens were both merged and split, or the groups are none of a parser's.
+    Spans are found by their characters. Chunks, constituents and their tags are dropped if they no
+    longer begin and end at token boundaries. All other spans grow to whole tokens. An attachment is
+    dropped if two of its words are now in one token, an argument if it is now the predicate itself.
+    Getters call this when they see the need. Call it yourself before a Doc is stored, copied or
+    sent to another process (`n_process`), before its groups are read from `doc.spans`, and if
+    tokens were both merged and split or there is no parser.
 
-    others: keys of further groups, treated as chunks are.
+    others: keys of further groups, which are treated like chunks.
     """
     starts = [token.idx for token in doc]
     ends = [token.idx + len(token) for token in doc]
@@ -619,10 +568,10 @@ def realign(doc: Doc, *others: str) -> None:
             continue
         group, grow = doc.spans[key], key in (PARSE_FAILURES, PP_ATTACHMENTS, SRL)
         kept, spans = [], []
-        # The spans themselves cannot be asked: spaCy makes none beyond the end of the Doc.
+        # Read the stored form: spaCy makes no Span objects beyond the end of the Doc.
         for index, stored in enumerate(srsly.msgpack_loads(group.to_bytes())["spans"]):
             span_id, kb_id, label, *tokens, start_char, end_char = _STORED_SPAN.unpack(stored)
-            if tokens[0] == tokens[1]:  # empty: it has no place in the text
+            if tokens[0] == tokens[1]:  # empty: it covers no characters
                 continue
             start, last = bisect_right(starts, start_char) - 1, bisect_left(ends, end_char)
             if grow or (starts[start], ends[last]) == (start_char, end_char):
@@ -644,7 +593,7 @@ _STORED_SPAN = Struct(">QQQllll")
 
 
 def _sites_left(spans: Sequence[Span]) -> list[int]:
-    """The indices of the attachments whose words are tokens of their own."""
+    """Get the indices of the attachments whose words are still separate tokens."""
     sites = (range(first, first + PP_SITE) for first in range(0, len(spans), PP_SITE))
     return [
         index
@@ -655,7 +604,7 @@ def _sites_left(spans: Sequence[Span]) -> list[int]:
 
 
 def _roles_left(spans: Sequence[Span]) -> list[int]:
-    """The indices of the predicates, and of their arguments that are other tokens."""
+    """Get the indices of the predicates, and of the arguments that are not their predicate."""
     left, predicate = [], None
     for index, span in enumerate(spans):
         place = (span.start, span.end)
@@ -671,12 +620,12 @@ _SWALLOWED = {PP_ATTACHMENTS: _sites_left, SRL: _roles_left}
 
 
 def aligned_group(doc: Doc, key: str) -> SpanGroup | None:
-    """`doc.spans[key]`, in step with the tokens as far as can be seen; None if there is none."""
+    """Get `doc.spans[key]`, realigned if it is seen to be out of step; None if there is none."""
     group = doc.spans.get(key)
     if group is None:
         return None
-    # What happened behind the last span of a group that nests, the last of the tags shows, or the
-    # number of tokens that were parsed.
+    # The last tag and the number of parsed tokens show changes behind the last span of a group
+    # whose spans nest.
     tags, brackets = (doc.spans.get(other) for other in (CONSTITUENT_TAGS, CONSTITUENTS))
     same = brackets is None or brackets.attrs.get(N_TOKENS, len(doc)) == len(doc)
     if same and _in_step(group) and (tags is None or _in_step(tags)):
@@ -686,20 +635,19 @@ def aligned_group(doc: Doc, key: str) -> SpanGroup | None:
 
 
 def align(doc: Doc) -> None:
-    """Call `realign` if any span at all is out of step, in any group: before a Doc is stored.
+    """Call `realign` if any span of any group is out of step. For Docs that are to be stored.
 
-    Others' groups count too, since a Doc with one that is not in step may not be read again.
+    The groups of other components count too: spaCy may fail to read a Doc with one out of step.
     """
     if not all(_in_step(group, every=True) for group in doc.spans.values()):
         realign(doc, *doc.spans)
 
 
 def _in_step(group: SpanGroup, *, every: bool = False) -> bool:
-    """Whether the last span, or every one, is of the tokens that it was of when it was made.
+    """Check whether the last span, or every span, still covers the tokens that it was made from.
 
-    One look-up must not take longer in a Doc of more spans: hence only the last. That fails where
-    tokens were merged and others split, and in a group that nests where tokens changed behind its
-    last span. Empty spans are always in step.
+    Only the last span is checked by default, so that a look-up does not take longer in a Doc with
+    more spans. Empty spans are always in step.
     """
     for index in range(len(group) - 1, -1, -1):
         try:
@@ -717,9 +665,10 @@ def _in_step(group: SpanGroup, *, every: bool = False) -> bool:
 
 
 def group_scores(group: SpanGroup) -> NDArray | None:
-    """The scores of a group, one a span, or None where they are missing or of another length.
+    """Get the scores of a group, one per span. None if they are missing or of another length.
 
-    Others may have written a list.
+    Gold annotation has no scores, and `Doc.from_docs` drops them. Other components may have written
+    a list.
     """
     scores = group.attrs.get("scores")
     if not isinstance(scores, (np.ndarray, list, tuple)) or len(scores) != len(group):
@@ -727,32 +676,47 @@ def group_scores(group: SpanGroup) -> NDArray | None:
     return np.asarray(scores)
 
 
-def _last_starting_by(group: SpanGroup, start: int) -> int:
-    """Index of the last span whose first token is at or before `start`, -1 if there is none.
+def _scored(doc: Doc, key: str) -> tuple[SpanGroup | None, NDArray | None]:
+    """Get a group and its scores; None for each that is missing."""
+    group = aligned_group(doc, key)
+    return group, None if group is None else group_scores(group)
 
-    `group` is sorted by start, which is how it is written and how joining documents leaves it.
+
+def _last_starting_by(group: SpanGroup, start: int) -> int:
+    """Get the index of the last span that starts at or before `start`; -1 if there is none.
+
+    `group` is sorted by start; components write it so, and joining documents keeps the order.
     """
-    low, high = 0, len(group)
-    while low < high:
-        middle = (low + high) // 2
-        if group[middle].start <= start:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1
+    return bisect_right(range(len(group)), start, key=lambda index: group[index].start) - 1
 
 
 def lower_bound(group: SpanGroup, start: int, end: int) -> int:
-    """Index of the first span that is not before (start, end) in pre-order.
+    """Get the index of the first span that is not before (start, end) in pre-order.
 
     `group` is sorted by start, then by end from last to first.
     """
-    low, high = 0, len(group)
-    while low < high:
-        middle = (low + high) // 2
-        span = group[middle]
-        if (span.start, -span.end) < (start, -end):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+
+    def place(index: int) -> tuple[int, int]:
+        span = group[index]
+        return span.start, -span.end
+
+    return bisect_left(range(len(group)), (start, -end), key=place)
+
+
+# --- registration ---------------------------------------------------------------------------------
+_OF_SPANS_AND_TOKENS = (labels, parse_string, constituents, children, parent)
+_OF_TOKENS = [update_wrapper(partial(_of_token, of), of) for of in _OF_SPANS_AND_TOKENS]
+OF_SPANS_AND_TOKENS = tuple(getter.__name__ for getter in _OF_SPANS_AND_TOKENS)
+GETTERS: dict[type, tuple[Callable, ...]] = {
+    Doc: (np_chunks, trees, parse_failures, pp_attachments, frames),
+    Span: (*_OF_SPANS_AND_TOKENS, tree, is_constituent, constituent_prob, np_chunk_prob),
+    Token: (*_OF_TOKENS, sent_start_prob, tag_probs, np_iob, pp_head, srl),
+}
+
+
+def register() -> None:
+    """Register all extensions whose names are free; safe to call repeatedly, in any process."""
+    for target, getters in GETTERS.items():
+        for getter in getters:
+            if not target.has_extension(getter.__name__):
+                target.set_extension(getter.__name__, getter=getter)

@@ -1,8 +1,8 @@
-"""The second door to training: the config of `spacy train`, fitted straight through.
+"""Training without `spacy train`: fit the components of its config straight to the optimum.
 
-`spacy train` runs a component of ours a few iterations at a time, with an evaluation after each
-step. Here the same config is resolved by spaCy's own functions and each component is fitted to its
-optimum once, which is several times faster and, without early stopping, ends at the same point.
+`spacy train` runs a component a few iterations at a time, with an evaluation after each step. Here
+spaCy's own functions resolve the same config, and each component is fitted once. This is several
+times faster and, without early stopping, ends at the same parameters.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ def train(
     progress: bool = True,
     make_engine: MakeEngine = make_engine,
 ) -> Language:
-    """Fit every component of ours that the config does not freeze, evaluate, and save.
+    """Fit the components of this package in a config, evaluate, and save the pipeline.
 
-    config_path: a config as for `spacy train`. output: directory for the pipeline, replaced as a
-    whole once it is written. overrides: e.g. {"paths.train": "train.spacy"}. make_engine: makes
-    what has the shards of the data, see `parallel.shards`.
-    Of a training that is killed, the next call with the same arguments goes on, and ends with the
-    same pipeline.
-    RETURNS: the pipeline, with its scores on the dev corpus in `nlp.meta["performance"]`.
-    RAISES: SL008 if a component that is to be trained is none of ours; SL014 if `output` exists
-    and is no pipeline; SL015 if the config is none for training; SL085 if the state of a training
-    that was killed is damaged.
+    A training that was killed is resumed by a call with the same arguments, with the same result.
+    config_path: a config as for `spacy train`.
+    output: directory of the pipeline, replaced as a whole once everything is written.
+    overrides: changes of the config, such as {"paths.train": "train.spacy"}.
+    progress: whether to show progress bars.
+    make_engine: makes the engine that holds the shards of the data, see `parallel.shards`.
+    Returns the pipeline, with its scores on the dev corpus in `nlp.meta["performance"]`. Raises
+    StructlearnError if a component to be trained is not of this package, if `output` exists and is
+    not a pipeline, if the config has no [training], and for a damaged checkpoint.
     """
     if output is not None:
         output = Path(output).resolve()
@@ -86,10 +86,12 @@ def fit_components(
     checkpoints: Path | None = None,
     make_engine: MakeEngine = make_engine,
 ) -> dict[str, float]:
-    """Fit the trainable components of `nlp` one after another. RETURNS: their objectives.
+    """Fit the trainable components of `nlp` one after another.
 
-    checkpoints: the state of each component's training is kept in a hidden file beside this path,
-    for the next call to go on from. These stay until somebody removes them, who has saved `nlp`.
+    frozen: names of components that are not trained.
+    checkpoints: path next to which hidden files keep the state of each component's training, from
+        which the next call resumes. The caller removes them after saving `nlp`.
+    Returns the objective of each component.
     """
     trained = {
         name: component
@@ -123,7 +125,7 @@ def _checkpoint(output: Path, name: str) -> Path:
 
 
 def _settings(section: Any) -> str:
-    """A digest of a section of a config, without what makes no difference to what is learned."""
+    """Compute a digest of a section of a config, without settings that do not affect training."""
     text = srsly.json_dumps(_without_threads(section), sort_keys=True)
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -134,24 +136,21 @@ def _without_threads(section: Any) -> Any:
     return {name: _without_threads(of) for name, of in section.items() if name != "threads"}
 
 
-class _bar:
+@contextmanager
+def _bar(
+    name: str, component: BatchTrainable, enabled: bool
+) -> Iterator[Callable[[int, float], None]]:
     """A progress bar over the iterations of one component, with the objective."""
+    estimator = component.estimator
+    total = getattr(estimator, "n_reports", getattr(estimator, "max_iterations", None))
+    # disable=None: tqdm is silent if the output is not a terminal.
+    with tqdm(desc=name, total=total, unit="it", disable=None if enabled else True) as bar:
 
-    def __init__(self, name: str, component: BatchTrainable, enabled: bool):
-        estimator = component.estimator
-        total = getattr(estimator, "n_reports", getattr(estimator, "max_iterations", None))
-        # None: tqdm itself is silent where the output is no terminal.
-        self._tqdm = tqdm(desc=name, total=total, unit="it", disable=None if enabled else True)
+        def update(iteration: int, value: float) -> None:
+            bar.set_postfix(loss=f"{value:.2f}", refresh=False)
+            bar.update()
 
-    def __enter__(self) -> Callable[[int, float], None]:
-        return self._update
-
-    def _update(self, iteration: int, value: float) -> None:
-        self._tqdm.set_postfix(loss=f"{value:.2f}", refresh=False)
-        self._tqdm.update()
-
-    def __exit__(self, *exc: object) -> None:
-        self._tqdm.close()
+        yield update
 
 
 def record_performance(
@@ -170,11 +169,11 @@ def record_performance(
 
 
 def save(nlp: Language, output: Path, *, extra: dict[str, str] | None = None) -> None:
-    """Write the pipeline beside `output`, then rename: a killed run leaves nothing half-written.
+    """Write the pipeline next to `output`, then rename it, so that nothing is left half-written.
 
-    With it go the digests of its files, by which damage is found later.
+    Digests of the files are saved too, by which damage is found later.
     extra: further text files, by name.
-    RAISES: SL014 if `output` exists and is not a pipeline.
+    Raises StructlearnError if `output` exists and is not a pipeline.
     """
     with replaced_whole(Path(output)) as fresh:
         nlp.to_disk(fresh)
@@ -184,9 +183,9 @@ def save(nlp: Language, output: Path, *, extra: dict[str, str] | None = None) ->
 
 @contextmanager
 def replaced_whole(output: Path) -> Iterator[Path]:
-    """A folder for the files of a pipeline, which gets digests of them and then the name `output`.
+    """Provide a folder for a new pipeline; at the end add digests and rename it to `output`.
 
-    RAISES: SL014 if `output` exists and is not a pipeline.
+    Raises StructlearnError if `output` exists and is not a pipeline.
     """
     output = output.resolve()
     _restore(output)
@@ -208,12 +207,12 @@ def replaced_whole(output: Path) -> Iterator[Path]:
 
 
 def _old(output: Path) -> Path:
-    """Where the former pipeline is while the new one takes its place."""
+    """Get the path of the old pipeline while it is being replaced."""
     return output.with_name(f".{output.name}.old")
 
 
 def _restore(output: Path) -> None:
-    """Put the former pipeline back, if `save` was killed when it had moved it and not more."""
+    """Restore the old pipeline if `save` was killed after it had moved it away."""
     if not output.exists() and _is_pipeline(_old(output)):
         _old(output).rename(output)
 
@@ -223,10 +222,7 @@ def _is_pipeline(folder: Path) -> bool:
 
 
 def _check_replaceable(output: Path) -> None:
-    """Raise SL014 if something is at `output` that is neither a pipeline nor an empty directory."""
-    if _is_pipeline(output):
-        return
-    if output.is_dir() and not any(output.iterdir()):
-        return
-    if output.exists():
+    """Raise StructlearnError unless `output` is a pipeline, an empty directory or missing."""
+    empty = output.is_dir() and not any(output.iterdir())
+    if output.exists() and not empty and not _is_pipeline(output):
         raise StructlearnError("SL014", path=output)

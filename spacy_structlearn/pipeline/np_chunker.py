@@ -4,10 +4,10 @@ The chunks are those of CoNLL-2000 (Tjong Kim Sang & Buchholz 2000): base noun p
 nest nor overlap. The learner is any architecture over label sequences; the default is the
 conditional random field of Sha & Pereira (2003).
 
-Where a parser has run before, the chunks are the best that cross no bracket of its trees, and their
-probabilities are those given that none does: a Doc has one analysis. By the convention a possessive
-marker, the last word of a phrase, begins the next chunk, [the lawyer] ['s old office]; so these
-phrases are taken without it.
+If a parser has run before, the chunks are the best ones that cross no bracket of its trees, and
+their probabilities are conditioned on that. By convention a possessive marker, the last word of a
+phrase, begins the next chunk: [the lawyer] ['s old office]. These phrases therefore count without
+the marker.
 """
 
 from __future__ import annotations
@@ -47,30 +47,32 @@ extensions.register()
 
 @dataclass(frozen=True, kw_only=True)
 class NPChunkerSettings(ComponentSettings):
-    """Finds NP chunks. Its model is an architecture over label sequences, such as CRF."""
+    """Predict NP chunks. The model is an architecture over label sequences, such as CRF."""
 
     name: ClassVar[str] = "np_chunker"
     spans_key: str = setting(
         NP_CHUNKS,
-        help='The span group that is learned from and written. The extensions read "np_chunks". '
-        "Chunkers for other types of chunks, of which a group may hold several, take another one.",
+        help="The span group that the component learns from and writes. The extensions read "
+        '"np_chunks"; use another group for other types of chunks.',
     )
     set_noun_chunks: bool = setting(
         False,
-        help="Let `doc.noun_chunks` give these chunks, in every Doc made by this pipeline from now "
-        "on, with no dependency parse needed.",
+        help="Let `doc.noun_chunks` return these chunks, in every Doc with the vocab of this "
+        "pipeline. No dependency parse is needed.",
     )
     respect_constituents: bool = setting(
         True,
-        help='Let no chunk cross a bracket of `doc.spans["constituents"]`, where that is there. A '
-        "possessive marker at its end does not belong to it. Switch it off for chunks of another "
-        "kind, which need not be parts of phrases.",
+        help='Whether chunks must not cross the brackets of `doc.spans["constituents"]`, if there '
+        "are any. A possessive marker at the end of a bracket does not count. Turn this off for "
+        "chunks that need not be parts of phrases.",
     )
 
 
 class NPChunker(BatchTrainable):
-    """Finds chunks. Reads `token.tag` if the features do, and `doc.sents` and
-    `doc.spans["constituents"]` where they are set.
+    """Predicts NP chunks.
+
+    Reads `token.tag` if the features do, and `doc.sents` and `doc.spans["constituents"]` if they
+    are set.
     """
 
     parameter = "encoding"
@@ -79,7 +81,7 @@ class NPChunker(BatchTrainable):
 
     def __init__(self, *args: Any, scorer: Callable | None = np_chunk_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
-        # In cfg, because spaCy hands that to the scorer.
+        # In cfg, because spaCy passes cfg to the scorer.
         self.cfg["spans_key"] = self.spans_key
         check_attributes(self.estimator.attributes, self.name)
         if self.set_noun_chunks:
@@ -94,7 +96,7 @@ class NPChunker(BatchTrainable):
 
     @property
     def key(self) -> str:
-        """The span group that is learned from and written."""
+        """The span group that the component learns from and writes."""
         return self.cfg["spans_key"]
 
     @property
@@ -105,9 +107,9 @@ class NPChunker(BatchTrainable):
         return {span.label_ for span in example.reference.spans.get(self.key, ())}
 
     def gold_data(self, example: Example) -> SequenceData | None:
-        """The example as label sequences over the tokens of its predicted Doc.
+        """Convert the example to label sequences over the tokens of its predicted Doc.
 
-        Gold chunks that do not fit its tokens or sentences, or whose label is not known, are left
+        Gold chunks that do not fit these tokens or sentences, or have an unknown label, are left
         out.
         """
         if self.key not in example.reference.spans:
@@ -133,7 +135,7 @@ class NPChunker(BatchTrainable):
         return SequenceData(columns, tokens.offsets, tuple(tags))
 
     def predict(self, docs: Sequence[Doc]) -> list[list[Chunk]]:
-        """The chunks of each Doc as (label, start, end, probability) over its tokens."""
+        """Predict the chunks of each Doc as (label, start, end, probability) over its tokens."""
         self.require_parameters()
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
         brackets = _brackets(docs, tokens) if self.respect_constituents else None
@@ -142,22 +144,16 @@ class NPChunker(BatchTrainable):
         )
         firsts = tokens.positions[segments.starts].tolist()
         lasts = tokens.positions[segments.ends - 1].tolist()
-        found = list(
-            zip(
-                segments.labels,
-                firsts,
-                [last + 1 for last in lasts],
-                segments.probabilities.tolist(),
-                strict=True,
-            )
-        )
-        # Where the chunks of each Doc begin among those of all.
+        ends = [last + 1 for last in lasts]
+        probabilities = segments.probabilities.tolist()
+        chunks = list(zip(segments.labels, firsts, ends, probabilities, strict=True))
+        # Where the chunks of each Doc begin among all chunks.
         bounds = np.searchsorted(segments.starts, tokens.offsets[tokens.docs]).tolist()
-        return [found[begin:end] for begin, end in pairwise(bounds)]
+        return [chunks[begin:end] for begin, end in pairwise(bounds)]
 
     def set_annotations(self, docs: Sequence[Doc], chunks: Sequence[Sequence[Chunk]]) -> None:
-        """Write the chunks of each Doc to its span group, replacing what was there."""
-        # Looked up once, not for each chunk; a Doc may have another vocab.
+        """Write the chunks of each Doc to its span group, replacing existing ones."""
+        # Look up each label once; a Doc may have another vocab.
         for strings in {id(doc.vocab): doc.vocab.strings for doc in docs}.values():
             ids = {label: strings.add(label) for label in self.labels}
         for doc, found in zip(docs, chunks, strict=True):
@@ -171,13 +167,15 @@ class NPChunker(BatchTrainable):
     def n_best(
         self, doc: Doc, n: int = 5, *, known: dict[int, str] | None = None
     ) -> list[tuple[float, list[Span]]]:
-        """The n most probable chunkings of a Doc of one sentence, best first.
+        """Find the n most probable chunkings of a Doc of one sentence, best first.
 
-        They are those of the chunker alone: brackets of a parser do not count here.
-        known: for some tokens, by their index, the tag that they have: "O", "B-NP", ... in the
-            encoding of the model. The readings are the best that agree with them.
-        RETURNS: log probabilities, given what is known, each with its chunks.
-        RAISES: SL016 for a tag or token that is none, SL018 for a Doc of several sentences.
+        Brackets of a parser are ignored here.
+        doc: the sentence.
+        n: the number of chunkings.
+        known: tags of some tokens by their index: "O", "B-NP" and so on, in the encoding of the
+            model. The result agrees with them.
+        Returns the log probability, given the known tags, and the chunks of each chunking. Raises
+        StructlearnError for an unknown tag or token and for a Doc of several sentences.
         """
         self.require_parameters()
         tokens = read_tokens([doc], self.estimator.attributes, self.name)
@@ -205,9 +203,10 @@ class NPChunker(BatchTrainable):
         return readings
 
     def name_features(self, docs: Sequence[Doc]) -> None:
-        """Let the model call the predicates of single symbols by name: "ORTH[-1]=the".
+        """Store names such as "ORTH[-1]=the" of features of single symbols in the model.
 
-        docs: whose words, tags, ... are the names. Conjunctions are known by their hashes alone.
+        docs: Docs with the words, tags and so on that are the names. Conjunctions get no names;
+            they are known only by their hashes.
         """
         model = self.parameters
         tokens = read_tokens(docs, self.estimator.attributes, self.name)
@@ -224,8 +223,8 @@ class NPChunker(BatchTrainable):
 
     def _symbol_name(self, column: str, symbol: int) -> str:
         if column.startswith("CLASS"):
-            return f"{symbol:b}"[1:]  # the turns of the path, without the 1 before them
-        # What a closed vocabulary does not have is one symbol, and no string.
+            return f"{symbol:b}"[1:]  # the path, without its leading 1
+        # All symbols outside a closed vocabulary are one symbol, without a string.
         return "<unknown>" if symbol == UNKNOWN else self.vocab.strings[symbol]
 
     def _derive(self, tokens: Tokens) -> np.ndarray:
@@ -233,12 +232,12 @@ class NPChunker(BatchTrainable):
 
 
 def _brackets(docs: Sequence[Doc], tokens: Tokens) -> np.ndarray | None:
-    """The brackets of all trees, int64 (n, 2), as rows of `tokens.columns`; None without trees."""
+    """Get the brackets of all trees as rows of `tokens.columns`: int64 (n, 2), or None."""
     groups = [extensions.aligned_group(doc, CONSTITUENTS) or () for doc in docs]
     places = [place for group in groups for span in group for place in (span.start, span.end)]
     if not places:
         return None
-    # Number the tokens of all Docs, as the rows do, but for those of white space.
+    # Number the tokens of all Docs like the rows, but including white space.
     lengths = [len(doc) for doc in docs]
     firsts = np.cumsum([0, *lengths[:-1]])
     brackets = np.array(places).reshape(-1, 2)
@@ -253,9 +252,9 @@ def _brackets(docs: Sequence[Doc], tokens: Tokens) -> np.ndarray | None:
 
 
 def noun_chunks(doclike: Doc | Span) -> Iterator[tuple[int, int, int]]:
-    """The chunks as spaCy's `doc.noun_chunks` and `span.noun_chunks` ask for them.
+    """Iterate over (start, end, label) of the chunks, for spaCy's `doc.noun_chunks`.
 
-    RAISES: SL007 if no chunker has run.
+    Raises StructlearnError if no chunker has run.
     """
     doc = doclike.doc
     if NP_CHUNKS not in doc.spans:
@@ -270,6 +269,6 @@ make_np_chunker = factory(
     NPChunker,
     model=DEFAULT_MODEL,
     scorer="spacy_structlearn.np_chunk_scorer.v1",
-    score_weights={"np_chunk_f": 1.0, "np_chunk_p": 0.0, "np_chunk_r": 0.0},
+    scores=["np_chunk_f", "np_chunk_p", "np_chunk_r"],
     assigns=["doc.spans", "doc._.np_chunks", "token._.np_iob", "span._.np_chunk_prob"],
 )

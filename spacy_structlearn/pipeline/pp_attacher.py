@@ -1,11 +1,10 @@
-"""Attachment of prepositional phrases in `nlp(text)`: `doc.spans["pp_attachments"]`, with the
-probability of every choice.
+"""PP attachment in `nlp(text)`: `doc.spans["pp_attachments"]`, with probabilities.
 
-A site is a verb, its object and a prepositional phrase behind the object, which belongs to one of
-the two ("ate pizza with a fork", "ate pizza with olives"). Sites are taken from the constituents of
-a Doc, whatever they attach the phrase to, or from its NP chunks and tags. What decides is any
-classifier of the four words (Ratnaparkhi, Reynar & Roukos 1994); the default is the Bayesian
-network of Toutanova (2006), section 4.
+A site is a verb, its object and a prepositional phrase after the object, which attaches to one of
+the two ("ate pizza with a fork", "ate pizza with olives"). Sites are found in the constituents of a
+Doc, whatever they attach the phrase to, or in its NP chunks and tags. Any classifier of the four
+words can decide (Ratnaparkhi, Reynar & Roukos 1994). The default is the Bayesian network of
+Toutanova (2006), section 4.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from spacy.lang.lex_attrs import word_shape
 from spacy.strings import hash_string
-from spacy.tokens import Doc, Span, SpanGroup
+from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..attachment.sites import (
@@ -41,6 +40,7 @@ from .extensions import (
     NP_CHUNKS,
     PP_ATTACHMENTS,
     PP_ROLES,
+    set_spans,
     site_spans,
 )
 from .scorers import pp_attachment_score
@@ -62,39 +62,41 @@ extensions.register()
 
 @dataclass(frozen=True, kw_only=True)
 class PPAttacherSettings(ComponentSettings):
-    """Attaches prepositional phrases. Its model is an architecture over nominal data, such as
-    BayesNet, whose whole training is one step.
+    """Predict what prepositional phrases attach to.
+
+    The model is an architecture over nominal data, such as BayesNet, which trains in one step.
     """
 
     name: ClassVar[str] = "pp_attacher"
     source: str = setting(
         AUTO,
         choices=SOURCES,
-        help='Where sites are looked for: in the "constituents", in "np_chunks" and tags, or '
-        '"auto", in the constituents of a Doc that has them and otherwise in its chunks.',
+        help='Where to find sites: in the "constituents", in "np_chunks" and tags, or "auto" for '
+        "the constituents if the Doc has any and otherwise the chunks.",
     )
     min_confidence: float = setting(
-        0.0, ge=0, le=1, help="Attachments that are less probable are not reported."
+        0.0, ge=0, le=1, help="Attachments with a lower probability are not reported."
     )
     lemmatizer: Lemmatizer | None = setting(
         None,
-        help="From a word and its tag to its base form. The base forms are variables of their own, "
-        "beside the words. None: the words alone.",
+        help="Function from a word and its tag to its lemma. Lemmas are variables in addition to "
+        "the words. None: only the words.",
     )
 
 
 class PPAttacher(BatchTrainable):
-    """Decides what prepositional phrases belong to. Reads the groups of `source`, `token.tag` with
-    chunks, and `doc.sents` where they are set.
+    """Predicts what prepositional phrases attach to.
+
+    Reads the groups of `source`, `token.tag` in addition to chunks, and `doc.sents` if set.
     """
 
     parameter = "predict_proba"
+    interned = PP_ROLES
 
     settings_kind = PPAttacherSettings
 
     def __init__(self, *args: Any, scorer: Callable | None = pp_attachment_score, **settings: Any):
         super().__init__(*args, scorer=scorer, **settings)
-        self._intern_roles()
 
     # --- training -----------------------------------------------------------------------------
     @property
@@ -105,9 +107,9 @@ class PPAttacher(BatchTrainable):
         return {gold.label for gold in extensions.pp_attachments(example.reference)}
 
     def gold_data(self, example: Example) -> ClassificationData | None:
-        """The sites of the reference, over its own words: no tree is needed.
+        """Get the sites of the reference, over its own words; no tree is needed.
 
-        Sites whose label is not known are left out.
+        Sites with an unknown label are left out.
         """
         gold = [
             (label, tuple(token.text for token in heads))
@@ -121,34 +123,21 @@ class PPAttacher(BatchTrainable):
             tuple(label for label, _ in gold),
         )
 
-    def _answers(self) -> Iterable[str]:
-        return self.parameters.labels
-
-    def _loaded(self) -> PPAttacher:
-        super()._loaded()
-        self._intern_roles()
-        return self
-
-    def _intern_roles(self) -> None:
-        # Interned now: a string first interned in a memory zone is gone when the zone ends.
-        for role in PP_ROLES:
-            self.vocab.strings.add(role)
-
     def _variables(self, quadruples: Sequence[Quadruple]) -> Table:
         return variables(quadruples, self.lemmatizer, self.model.attrs.get("classes"))
 
     # --- prediction ---------------------------------------------------------------------------
     def predict(self, docs: Sequence[Doc]) -> list[list[Attachment]]:
-        """The attachments of each Doc, over its tokens; the sites of all are classified together.
+        """Predict the attachments of each Doc; the sites of all Docs are classified together.
 
-        RAISES: SL026 for a Doc that has not what the sites are looked for in; SL030 without the
-        lemmatizer or the word classes of the training.
+        Raises StructlearnError for a Doc without the annotation that `source` needs, and if the
+        lemmatizer or the word classes of the training are missing.
         """
         self.require_parameters()
-        found = [self.sites(doc) for doc in docs]
+        all_sites = [self.sites(doc) for doc in docs]
         words = [
             tuple(doc[i].text for i in (site.verb, site.noun, site.preposition, site.object))
-            for doc, candidates in zip(docs, found, strict=True)
+            for doc, candidates in zip(docs, all_sites, strict=True)
             for site in candidates
         ]
         if not words:
@@ -157,7 +146,7 @@ class PPAttacher(BatchTrainable):
         best = probabilities.argmax(axis=1)
         labels = [self.parameters.labels[i] for i in best.tolist()]
         decided = zip(labels, probabilities[np.arange(len(best)), best].tolist(), strict=True)
-        return [self._decided(candidates, decided) for candidates in found]
+        return [self._decided(candidates, decided) for candidates in all_sites]
 
     def _probabilities(self, words: Sequence[Quadruple]) -> np.ndarray:
         try:
@@ -171,7 +160,7 @@ class PPAttacher(BatchTrainable):
     def _decided(
         self, candidates: list[Site], decided: Iterator[tuple[str, float]]
     ) -> list[Attachment]:
-        """The candidates of one Doc with what was decided for them, the next ones in `decided`."""
+        """Pair the sites of one Doc with the next decisions."""
         labelled = [
             (site._replace(label=label), probability)
             for site, (label, probability) in zip(candidates, decided, strict=False)
@@ -179,9 +168,9 @@ class PPAttacher(BatchTrainable):
         return [found for found in labelled if found[1] >= self.min_confidence]
 
     def sites(self, doc: Doc) -> list[Site]:
-        """The sites of a Doc, over its tokens, in order; labels are those of its constituents.
+        """Find the sites of a Doc in order, over its tokens, with the labels of its constituents.
 
-        RAISES: SL026 if the Doc has not what they are looked for in.
+        Raises StructlearnError if the Doc lacks the annotation that `source` needs.
         """
         missing = _missing(doc, self.source)
         if missing and not all(token.is_space for token in doc):
@@ -192,16 +181,11 @@ class PPAttacher(BatchTrainable):
         return list((_sites_of_trees if parsed else _sites_of_chunks)(doc))
 
     def set_annotations(self, docs: Sequence[Doc], attachments: Sequence[list[Attachment]]) -> None:
-        """Write the attachments of each Doc to its span group, replacing what was there."""
-        for doc, found in zip(docs, attachments, strict=True):
-            spans = site_spans(site for site, _ in found)
-            scores = np.array([probability for _, probability in found], dtype=np.float32)
-            doc.spans[PP_ATTACHMENTS] = SpanGroup(
-                doc,
-                name=PP_ATTACHMENTS,
-                spans=[Span(doc, start, end, label) for label, start, end in spans],
-                attrs={"scores": np.repeat(scores, extensions.PP_SITE)},
-            )
+        """Write the attachments of each Doc to its span group, replacing existing ones."""
+        for doc, labelled in zip(docs, attachments, strict=True):
+            scores = np.array([probability for _, probability in labelled], dtype=np.float32)
+            spans = site_spans(site for site, _ in labelled)
+            set_spans(doc, PP_ATTACHMENTS, spans, np.repeat(scores, extensions.PP_SITE))
 
 
 def variables(
@@ -209,9 +193,12 @@ def variables(
     lemmatizer: Lemmatizer | None = None,
     classes: WordClasses | None = None,
 ) -> Table:
-    """What the classifier reads of each quadruple of words: these in a normal form; with a
-    lemmatizer their base forms too ("v_lemma"); with classes, those of the words as they stand, or
-    else of their shapes ("v_class").
+    """Get the variables that the classifier reads of each quadruple.
+
+    quadruples: verb, noun, preposition, noun. Their normal forms are the variables "v", "n1", "p"
+        and "n2".
+    lemmatizer: adds the lemmas ("v_lemma").
+    classes: adds the classes of the words as they stand, or else of their shapes ("v_class").
     """
     names, rows = VARIABLES, [normalized(words) for words in quadruples]
     if lemmatizer is not None:
@@ -231,17 +218,17 @@ def variables(
 
 
 def _missing(doc: Doc, source: str) -> str | None:
-    """What `source` needs and the Doc has not, as an error message names it; None if nothing."""
+    """Name the annotation that `source` needs and the Doc lacks; None if nothing is missing."""
     tree, chunks, tags = f'doc.spans["{CONSTITUENTS}"]', f'doc.spans["{NP_CHUNKS}"]', "token.tag_"
     if source != NP_CHUNKS and CONSTITUENTS in doc.spans:
-        # Without tags no word is a verb, and there would be no sites.
+        # Without tags no word is a verb, so there would be no sites.
         tagged = CONSTITUENT_TAGS in doc.spans or doc.has_annotation("TAG")
-        return None if tagged or not doc.spans[CONSTITUENTS] else f"{tags} beside {tree}"
+        return None if tagged or not doc.spans[CONSTITUENTS] else f"{tags} next to {tree}"
     if source == CONSTITUENTS:
         return tree
     if NP_CHUNKS not in doc.spans:
         return chunks if source == NP_CHUNKS else f"{tree}, or {chunks} and {tags}"
-    return None if doc.has_annotation("TAG") else f"{tags} beside {chunks}"
+    return None if doc.has_annotation("TAG") else f"{tags} next to {chunks}"
 
 
 def _sites_of_trees(doc: Doc) -> Iterator[Site]:
@@ -260,7 +247,7 @@ def _sites_of_chunks(doc: Doc) -> Iterator[Site]:
         inside = []
         while chunk is not None and chunk.start < sentence.end:
             bounds = tuple(bisect_left(positions, place) for place in (chunk.start, chunk.end))
-            # A chunk may be of white space, or go beyond the sentence.
+            # A chunk may consist of white space, or cross the end of the sentence.
             if bounds[0] < bounds[1] and chunk.end <= sentence.end:
                 inside.append(bounds)
             chunk = next(chunks, None)
@@ -269,7 +256,7 @@ def _sites_of_chunks(doc: Doc) -> Iterator[Site]:
 
 
 def _shifted(site: Site, positions: Sequence[int]) -> Site:
-    """A site over the words of a sentence as one over the tokens of the Doc.
+    """Convert a site over the words of a sentence to one over the tokens of the Doc.
 
     positions: the token of each word.
     """
@@ -281,12 +268,7 @@ make_pp_attacher = factory(
     PPAttacher,
     model=DEFAULT_MODEL,
     scorer="spacy_structlearn.pp_attachment_scorer.v1",
-    score_weights={
-        "pp_attachment_acc": 1.0,
-        "pp_attachment_p": 0.0,
-        "pp_attachment_r": 0.0,
-        "pp_attachment_f": 0.0,
-    },
+    scores=["pp_attachment_acc", "pp_attachment_p", "pp_attachment_r", "pp_attachment_f"],
     assigns=["doc.spans", "doc._.pp_attachments", "token._.pp_head"],
     requires=["doc.spans"],
 )

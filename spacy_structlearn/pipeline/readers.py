@@ -1,10 +1,10 @@
-"""Readers for `[corpora]`: files in, Examples out, with the gold tokens in the predicted Doc.
+"""Readers for `[corpora]`: from files to Examples whose predicted Docs have the gold tokens.
 
-spaCy's own Corpus drops span groups when it splits documents, so training on treebanks goes
-through these. The reference Doc carries every layer that the file gives; the predicted Doc has its
-words, spacing, sentence boundaries and (`tags`) its tags. Components must be trained on what they
-will meet, so a DocBin for training should hold predicted tags (k-fold jackknife); the tags of
-CoNLL-2000 are predicted already.
+spaCy's own Corpus drops span groups when it splits documents, so treebanks are read by these. The
+reference Doc has every layer of the file. The predicted Doc has its words, spaces, sentence
+boundaries and (`tags`) its tags. A component should be trained on predictions of the components
+before it, so a DocBin for training should have predicted tags (k-fold jackknife). The tags of
+CoNLL-2000 are already predicted.
 """
 
 from __future__ import annotations
@@ -14,45 +14,28 @@ from itertools import groupby, islice, zip_longest
 from pathlib import Path
 
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin, Span, SpanGroup
+from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from ..attachment.sites import (
-    NOUN,
-    VERB,
-    Site,
-    sites,
-)
+from ..attachment.sites import NOUN, VERB, Site, sites
 from ..errors import StructlearnError
 from ..evaluation.conlleval import chunks
-from ..roles.propositions import (
-    SPLIT,
-    PlainFrame,
-    Proposition,
-    Sentence,
-    read_props,
-)
+from ..roles.propositions import SPLIT, PlainFrame, Proposition, Sentence, read_props
 from ..trees.brackets import read_trees, text_lines
 from ..trees.chunks import base_noun_phrases
 from ..trees.normalize import normalize
 from ..trees.tree import Tree
-from .extensions import (
-    CONSTITUENTS,
-    NP_CHUNKS,
-    PP_ATTACHMENTS,
-    SRL,
-    frame_spans,
-    site_spans,
-)
+from .extensions import CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL, frame_spans, site_spans
+from .extensions import set_spans as set_gold_spans
 
 Reader = Callable[[Language], Iterator[Example]]
 
-# What follows a token, in a file of `spaces`.
+# White space after a token, in a file of `spaces`.
 NOTHING, BLANK, BLANK_LINE = "012"
 PARAGRAPH_BREAK = "\n\n"
 
-# A quadruple as a parser would give it that leaves open what the phrase is attached to.
+# A quadruple as a parser would annotate it that leaves the attachment of the phrase open.
 QUADRUPLE = {
     "tags": ["VB", "NN", "IN", "NN"],
     CONSTITUENTS: [("VP", 0, 4), ("NP", 1, 2), ("PP", 2, 4), ("NP", 3, 4)],
@@ -63,11 +46,12 @@ QUADRUPLE = {
 def create_conll_chunks_reader(
     path: Path, types: list[str] | None = None, start: int = 0, stop: int | None = None
 ) -> Reader:
-    """Read chunks in the columns of CoNLL-2000: word, tag, IOB chunk tag; a Doc a sentence.
+    """Read chunks in the columns of CoNLL-2000: word, tag, IOB chunk tag; a Doc is one sentence.
 
-    path: the file, plain or .gz. types: the chunk types to keep (["NP"] if None).
-    start, stop: the first sentence to read, and the one after the last, counted from 0.
-    RAISES: SL010 if there is no such file; SL011 for a line without three columns.
+    path: the file, plain or .gz.
+    types: the chunk types to keep. None: ["NP"].
+    start, stop: a slice of the sentences.
+    Raises StructlearnError for a missing file and for a line without three columns.
     """
     kept = set(types or ["NP"])
 
@@ -91,20 +75,23 @@ def create_treebank_reader(
     tags: bool = True,
     spans: list[str] | None = None,
 ) -> Reader:
-    """Read a treebank in Penn brackets; NP chunks are derived by the CoNLL-2000 convention, and
-    attachments of prepositional phrases by the rules of `trees.pp`.
+    """Read a treebank in Penn brackets.
 
-    The trees are normalised (`trees.normalize`); their brackets are `doc.spans["constituents"]`.
-    path: the trees, plain or .gz. spaces: a line a sentence, a digit a token: 0 nothing follows it,
-    1 a blank, 2 a blank line, which is a white space token at the end of the sentence, as spaCy's
-    tokenizer makes one; none ends a Doc. props: PropBank columns for the same sentences
-    (`trees.srl.read_props`); all their propositions are `doc.spans["srl"]`, and their first column
-    names the document of each sentence: a Doc is then a document, otherwise a sentence. include,
-    exclude: files with a document name a line. tags: give the predicted Doc the tags of the
-    treebank.
-    spans: give it these span groups too, for components that read them: ["constituents"].
-    RAISES: SL010 if a file is missing; SL012 if the files do not fit together, SL034 if the tokens
-    of `props` are others; SL038 for other digits; SL130 for columns that are not PropBank's.
+    NP chunks are derived from the trees by the CoNLL-2000 convention, attachments of prepositional
+    phrases by the rules of `attachment.sites`. `doc.spans["constituents"]` has the brackets of the
+    normalised trees (`trees.normalize`).
+    path: the trees, plain or .gz.
+    spaces: a line per sentence with a digit per token: 0 no space follows, 1 a space, 2 a blank
+        line, which becomes a white space token at the end of the sentence, as in spaCy's tokenizer.
+        A Doc does not end with a blank line.
+    props: PropBank columns of the same sentences (`roles.propositions.read_props`), for
+        `doc.spans["srl"]`. The first column names the document of each sentence: a Doc is then a
+        document, otherwise a sentence.
+    include, exclude: files with one document name per line.
+    tags: whether the predicted Docs have the tags of the treebank.
+    spans: span groups that the predicted Docs have too, for components that read them, such as
+        ["constituents"].
+    Raises StructlearnError for missing or malformed files, and if the files do not fit together.
     """
 
     def read(nlp: Language) -> Iterator[Example]:
@@ -121,9 +108,11 @@ def create_treebank_reader(
 def create_docbin_reader(path: Path, tags: bool = True, spans: list[str] | None = None) -> Reader:
     """Read Docs with span groups from a .spacy file, whole and with their own tokens.
 
-    path: the file. tags: give the predicted Doc the tags of the file. spans: give it these span
-    groups too, for components that read them: ["constituents"].
-    RAISES: SL010 if there is no such file; SL013 if it is not a DocBin.
+    path: the file.
+    tags: whether the predicted Docs have the tags of the file.
+    spans: span groups that the predicted Docs have too, for components that read them, such as
+        ["constituents"].
+    Raises StructlearnError for a missing file and for a file that is not a DocBin.
     """
 
     def read(nlp: Language) -> Iterator[Example]:
@@ -134,13 +123,14 @@ def create_docbin_reader(path: Path, tags: bool = True, spans: list[str] | None 
 
 
 def create_pp_quadruples_reader(path: Path, start: int = 0, stop: int | None = None) -> Reader:
-    """Read quadruples in the format of Ratnaparkhi, Reynar & Roukos (1994): number, verb, noun,
-    preposition, noun, and V or N; a Doc of four tokens an item.
+    """Read quadruples in the format of Ratnaparkhi, Reynar & Roukos (1994).
 
-    The predicted Docs have the constituents, NP chunks and tags of a verb phrase that tells nothing
-    of the attachment, so that pp_attacher finds the one site in each.
-    path: the file, plain or .gz. start, stop: the first item to read, and the one after the last,
-    counted from 0. RAISES: SL010 if there is no such file; SL028 for a line that is no quadruple.
+    The columns are: number, verb, noun, preposition, noun, and V or N. Each becomes a Doc of four
+    tokens. The predicted Docs have constituents, NP chunks and tags of a verb phrase that leaves
+    the attachment open, so that pp_attacher finds one site in each.
+    path: the file, plain or .gz.
+    start, stop: a slice of the quadruples.
+    Raises StructlearnError for a missing file and for a malformed line.
     """
 
     def read(nlp: Language) -> Iterator[Example]:
@@ -158,11 +148,11 @@ def create_pp_quadruples_reader(path: Path, start: int = 0, stop: int | None = N
 def read_treebank(
     vocab: Vocab, path: Path, *, spaces: Path | None = None, props: Path | None = None
 ) -> Iterator[tuple[str, Doc]]:
-    """The documents of a treebank as (name, gold Doc): see `create_treebank_reader`.
+    """Iterate over the documents of a treebank as (name, gold Doc), see `create_treebank_reader`.
 
     Without `props` the name is the number of the sentence.
     """
-    # With their function tags: what is an object depends on them.
+    # With function tags, which tell what is an object.
     trees = (normalize(tree, strip_functions=False) for tree in read_trees(_existing(path)))
     blocks = _numbered_props(props) if props else None
     marks = _lines(spaces) if spaces else None
@@ -196,9 +186,7 @@ def read_treebank(
 def _gold_doc(
     vocab: Vocab, sentences: list[tuple[Tree, str | None, Sequence[Proposition] | None]]
 ) -> Doc:
-    """A Doc of sentences as (tree, digits of `spaces`, propositions); None for what the files do
-    not give.
-    """
+    """Make a Doc of sentences: (tree, digits of `spaces` or None, propositions or None)."""
     tokens, lengths = [], []
     spans, brackets, attachments, frames = [], [], [], []
     for annotated, digits, propositions in sentences:
@@ -208,7 +196,7 @@ def _gold_doc(
         positions = [index for index, (text, _, _) in numbered if text != PARAGRAPH_BREAK]
         tokens += own
         lengths.append(len(own))
-        # The first is the root, the same in every tree.
+        # Without the root, which is the same in every tree.
         brackets += _placed(tree.spans()[1:], positions)
         spans += _placed((("NP", *chunk) for chunk in base_noun_phrases(tree)), positions)
         attachments += _placed(site_spans(sites(annotated)), positions)
@@ -233,8 +221,9 @@ def _gold_doc(
 
 
 def _tokens(tree: Tree, digits: str | None) -> Iterator[tuple[str, str, bool]]:
-    """The words of a sentence and the blank lines after them: text, tag, and whether a blank
-    follows. The tag of white space is "": no treebank has one.
+    """Iterate over words and blank lines of a sentence: text, tag, and whether a space follows.
+
+    The tag of a blank line is "".
     """
     words = tree.words()
     for word, tag, digit in zip(words, tree.tags(), digits or NOTHING * len(words), strict=True):
@@ -246,14 +235,14 @@ def _tokens(tree: Tree, digits: str | None) -> Iterator[tuple[str, str, bool]]:
 def _placed(
     spans: Iterable[tuple[str, int, int]], positions: Sequence[int]
 ) -> Iterator[tuple[str, int, int]]:
-    """Spans of words as spans of tokens. positions: the token of each word."""
+    """Convert spans of words to spans of tokens. positions: the token of each word."""
     return ((label, positions[s], positions[e - 1] + 1) for label, s, e in spans)
 
 
 def _plain_frames(
     propositions: Iterable[Proposition], positions: Sequence[int]
 ) -> Iterator[PlainFrame]:
-    """The frames of a sentence over the tokens of its document. positions: that of each word."""
+    """Convert propositions to frames over tokens. positions: the token of each word."""
     for proposition in propositions:
         arguments = _placed(proposition.roles, positions)
         yield (
@@ -263,22 +252,11 @@ def _plain_frames(
         )
 
 
-def set_gold_spans(
-    doc: Doc, key: str, spans: Iterable[tuple[str, int, int] | tuple[str, int, int, str]]
-) -> None:
-    """Write spans to `doc.spans[key]`: (label, start, end), or these and the kb_id."""
-    group = [
-        Span(doc, start, end, label=label, kb_id=kb_id[0] if kb_id else "")
-        for label, start, end, *kb_id in spans
-    ]
-    doc.spans[key] = SpanGroup(doc, name=key, spans=group)
-
-
 def to_example(doc: Doc, *, tags: bool = True, spans: Iterable[str] = ()) -> Example:
-    """An Example whose predicted Doc has the words, spacing, sentences and (`tags`) tags of `doc`,
-    and its span groups with the keys `spans`.
+    """Make an Example of a gold Doc.
 
-    Missing sentence boundaries, tags and groups stay missing.
+    The predicted Doc has its words, spaces, sentence boundaries and (`tags`) tags, and its groups
+    `spans`. Missing annotation stays missing.
     """
     predicted = Doc(
         doc.vocab,
@@ -296,9 +274,9 @@ def to_example(doc: Doc, *, tags: bool = True, spans: Iterable[str] = ()) -> Exa
 
 
 def with_norms(nlp: Language, doc: Doc) -> Doc:
-    """The same Doc, made from words, with the norms that the tokenizer of `nlp` would have given.
+    """Set the norms of a Doc made from words to those that the tokenizer of `nlp` would set.
 
-    It gives some words a norm of their own ("n't": "not"), which taggers read.
+    The tokenizer sets special norms ("n't": "not"), which taggers read.
     """
     tokenized = {token.idx: token for token in nlp.make_doc(doc.text)}
     for token in doc:
@@ -309,7 +287,7 @@ def with_norms(nlp: Language, doc: Doc) -> Doc:
 
 
 def read_pp_quadruples(path: Path) -> Iterator[tuple[list[str], str]]:
-    """Items as (verb, noun, preposition, noun) and label."""
+    """Iterate over quadruples as (verb, noun, preposition, noun) and label."""
     for number, line in enumerate(_lines(path), 1):
         fields = line.split()
         if len(fields) == 6 and fields[-1] in (VERB, NOUN):
@@ -319,7 +297,7 @@ def read_pp_quadruples(path: Path) -> Iterator[tuple[list[str], str]]:
 
 
 def read_conll_columns(path: Path) -> Iterator[list[tuple[str, str, str]]]:
-    """Sentences as lists of (word, tag, chunk tag)."""
+    """Iterate over sentences as lists of (word, tag, chunk tag)."""
     rows: list[tuple[str, str, str]] = []
     for number, line in enumerate(_lines(path), 1):
         fields = line.split()
@@ -338,20 +316,23 @@ def read_conll_columns(path: Path) -> Iterator[list[tuple[str, str, str]]]:
 def _read_docbin(path: Path, vocab: Vocab) -> Iterator[Doc]:
     data = _existing(path).read_bytes()
     try:
-        found = DocBin().from_bytes(data)
-        # Docs are made by the first of these; with fewer of it some would be lost without a word.
-        for part in (found.spaces, found.cats, found.flags, found.span_groups):
-            if len(part) != len(found.tokens):
+        docbin = DocBin().from_bytes(data)
+        # get_docs() silently loses Docs if one of these is too short.
+        for part in (docbin.spaces, docbin.cats, docbin.flags, docbin.span_groups):
+            if len(part) != len(docbin.tokens):
                 raise ValueError("its parts are of different numbers of Docs")
-        yield from found.get_docs(vocab)
-    except Exception as error:  # zlib, msgpack and NumPy each have their own, and spaCy a few more
+        yield from docbin.get_docs(vocab)
+    except Exception as error:  # of zlib, msgpack, NumPy or spaCy
         problem = " ".join(str(error).split()) or type(error).__name__
         raise StructlearnError("SL013", path=path, problem=problem) from error
 
 
 class _CountedLines:
-    """The lines of a file. name: of the file. read: how many lines have been read. blank: whether
-    the last of them was.
+    """The lines of a file.
+
+    name: name of the file, for the error messages of `read_props`.
+    read: number of lines read so far.
+    blank: whether the last line read was blank.
     """
 
     def __init__(self, path: Path):
@@ -365,17 +346,17 @@ class _CountedLines:
 
 
 def _numbered_props(props: Path) -> Iterator[tuple[int, Sentence]]:
-    """Each sentence with the number of its first line."""
+    """Iterate over sentences with the numbers of their first lines."""
     lines = _CountedLines(props)
     for sentence in read_props(lines):
-        # It ends before the empty line that was read last, or with the file.
+        # The sentence ends before the blank line that was read last, or with the file.
         yield lines.read - len(sentence.words) + (not lines.blank), sentence
 
 
 def _check_words(
     wanted: Sequence[str], found: Sequence[str], props: Path, line: int, trees: Path, number: int
 ) -> None:
-    """RAISES: SL034 unless both are the same; `line` is that of the first word in `props`."""
+    """Raise StructlearnError unless the words are equal. line: of the first word in `props`."""
     for place, (word, other) in enumerate(zip_longest(wanted, found)):
         if word != other:
             raise StructlearnError(
@@ -394,9 +375,7 @@ def _names(path: Path | None) -> set[str] | None:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """RAISES: SL010 if there is no such file; SL035 if it is not UTF-8, SL121 if it is no gzip file
-    although its name ends in .gz.
-    """
+    """Iterate over the lines of a text file, plain or .gz, which must exist."""
     yield from text_lines(_existing(path))
 
 

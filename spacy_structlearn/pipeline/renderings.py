@@ -1,8 +1,8 @@
-"""Annotated text with other white space, for components that read the layout of a text.
+"""Variants of annotated texts with other white space, to train components that read the layout.
 
-A treebank has one layout: that of its files. A text that somebody pastes has another: its lines
-are wrapped, or all of it is one line, each paragraph or sentence is a line, or it is a list. A
-sentence splitter is trained on every document in each of these renderings.
+All texts of a treebank have the layout of its files. Texts of users differ: lines may be wrapped or
+not, each paragraph or sentence may be a line, or the text may be a list. A sentence splitter is
+trained on every document in each of these renderings.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..errors import StructlearnError
 from .readers import Reader, create_docbin_reader
 
 BLANK, LINE_BREAK = " ", "\n"
-WIDTHS = (56, 80)  # columns: of text that is wrapped at no fixed width
-BULLETS = ((), (), ("-",), ("*",), ("•",), (">",), ("{}.",), ("{})",))  # what items begin with
-MOST_WORDS = 8  # of an item
+WIDTHS = (56, 80)  # range of the width of wrapped lines, in columns
+BULLETS = ((), (), ("-",), ("*",), ("•",), (">",), ("{}.",), ("{})",))  # the beginnings of items
+MOST_WORDS = 8  # maximal number of words of an item
 
 
 def create_raw_text_reader(
@@ -32,9 +32,11 @@ def create_raw_text_reader(
     """Read the sentences of a .spacy file, in several renderings of its white space.
 
     The predicted Docs have the tokens of the pipeline's own tokenizer, and no annotation.
-    path: the file. renderings: each Doc is read in all of these, see `RENDERINGS`. width: columns
-    of "wrapped". seed: of what is drawn, see `rendered`.
-    RAISES: SL010 if there is no such file, SL013 if it is not a DocBin, SL023 for another
+    path: the file.
+    renderings: the renderings of each Doc, see `RENDERINGS`.
+    width: width of the lines of "wrapped", in columns.
+    seed: seed of the random choices of `rendered`.
+    Raises StructlearnError for a missing file, a file that is not a DocBin, and an unknown
     rendering.
     """
     for name in renderings:
@@ -59,11 +61,12 @@ def create_raw_text_reader(
 
 
 def rendered(doc: Doc, rendering: str, width: int = 72, seed: int | None = None) -> Doc:
-    """A Doc of the same sentences with other white space, and no other annotation.
+    """Make a Doc of the same sentences with other white space, and no other annotation.
 
-    rendering: one of `RENDERINGS`. width: columns, where lines are wrapped. seed: of what is drawn:
-    half of the texts get curly quotation marks; None: nothing changes but white space. "items" has
-    the beginnings of the sentences alone.
+    rendering: one of `RENDERINGS`. "items" keeps only the first words of each sentence.
+    width: width of wrapped lines, in columns.
+    seed: seed of random choices. Half of the texts get curly quotation marks. None: only white
+        space changes.
     """
     words = [token for token in doc if not token.is_space]
     starts = {sentence[0].i for sentence in _sentences(doc)}
@@ -79,7 +82,7 @@ def rendered(doc: Doc, rendering: str, width: int = 72, seed: int | None = None)
 
 
 def _sentences(doc: Doc) -> Iterator[list]:
-    """The words of each sentence that has any."""
+    """Iterate over the words of each sentence that has any."""
     for sentence in doc.sents:
         words = [token for token in sentence if not token.is_space]
         if words:
@@ -87,8 +90,11 @@ def _sentences(doc: Doc) -> Iterator[list]:
 
 
 class SpacedText(NamedTuple):
-    """The n words of a text, the n - 1 pieces of white space between them, "" where there is none,
-    and whether a sentence ends there.
+    """A text of n words.
+
+    words: the words.
+    behind: the n - 1 pieces of white space between the words, which may be "".
+    ends: whether a sentence ends there, (n - 1).
     """
 
     words: list[str]
@@ -96,18 +102,18 @@ class SpacedText(NamedTuple):
     ends: list[bool]
 
     def spaced(self, behind: list[str]) -> SpacedText:
-        """The same words with other white space."""
+        """Replace the white space."""
         return self._replace(behind=behind)
 
 
 def _doc(doc: Doc, text: SpacedText) -> Doc:
-    """A Doc of the words of a text."""
+    """Convert a text to a Doc."""
     words, spaces, starts = [], [], []
     rows = zip(text.words, [*text.behind, ""], [True, *text.ends], strict=bool(text.words))
     for word, space, begins in rows:
         words.append(word)
         starts.append(begins)
-        # As spaCy's tokenizer: one blank belongs to the word before, all else is a token.
+        # Like in spaCy's tokenizer, one space belongs to the word before, the rest is a token.
         spaces.append(space[:1] == BLANK)
         if rest := space[space[:1] == BLANK :]:
             words.append(rest)
@@ -117,7 +123,7 @@ def _doc(doc: Doc, text: SpacedText) -> Doc:
 
 
 def _curly(words: Iterable[str]) -> Iterator[str]:
-    """Words with curly quotation marks and apostrophes."""
+    """Replace quotation marks and apostrophes by curly ones."""
     opens = True
     for word in words:
         if word in ('"', "``", "''"):
@@ -132,22 +138,22 @@ Rendering = Callable[[SpacedText, int, Random], SpacedText]
 
 
 def as_it_is(text: SpacedText, width: int, random: Random) -> SpacedText:
-    """No change."""
+    """Change nothing."""
     return text
 
 
 def flat(text: SpacedText, width: int, random: Random) -> SpacedText:
-    """All white space is one blank."""
+    """Replace all white space by one space."""
     return text.spaced([space and BLANK for space in text.behind])
 
 
 def lines(text: SpacedText, width: int, random: Random) -> SpacedText:
-    """A line break, not a blank line, between paragraphs."""
+    """Replace blank lines between paragraphs by line breaks."""
     return text.spaced([LINE_BREAK if _is_blank_line(s) else s for s in text.behind])
 
 
 def sentence_lines(text: SpacedText, width: int, random: Random) -> SpacedText:
-    """A line for each sentence: between sentences of a paragraph there is a line break."""
+    """Put each sentence of a paragraph on its own line."""
     pairs = zip(text.behind, text.ends, strict=True)
     return text.spaced(
         [LINE_BREAK if end and s and not _is_blank_line(s) else s for s, end in pairs]
@@ -155,10 +161,10 @@ def sentence_lines(text: SpacedText, width: int, random: Random) -> SpacedText:
 
 
 def wrapped(text: SpacedText, width: int, random: Random) -> SpacedText:
-    """Lines of at most `width` columns, as far as there are blanks to break them at."""
+    """Wrap lines to at most `width` columns where there are spaces."""
     gaps = list(text.behind)
-    column, blank = 0, None  # of the line so far, and the last place where it may be broken
-    since = 0  # columns behind that place
+    column, blank = 0, None  # of the line so far, and its last space
+    since = 0  # columns after that space
     for index, word in enumerate(text.words):
         column, since = column + len(word), since + len(word)
         if column > width and blank is not None:
@@ -173,14 +179,12 @@ def wrapped(text: SpacedText, width: int, random: Random) -> SpacedText:
 
 
 def wrapped_lines(text: SpacedText, width: int, random: Random) -> SpacedText:
-    """Lines of a width that is drawn, and no blank line between paragraphs."""
+    """Wrap lines to a random width, without blank lines between paragraphs."""
     return lines(wrapped(text, random.randint(*WIDTHS), random), width, random)
 
 
 def items(text: SpacedText, width: int, random: Random) -> SpacedText:
-    """A list: a line for each sentence, of its first words alone and behind a bullet that is drawn
-    for the whole text. Lines are short, and none of them is wrapped.
-    """
+    """Make a list: a short line with the first words of each sentence, after a random bullet."""
     bullet = random.choice(BULLETS)
     bounds = [0, *(i + 1 for i, end in enumerate(text.ends) if end), len(text.words)]
     words, behind, ends = [], [], []

@@ -1,4 +1,8 @@
-"""Scorers for `spacy train` and `nlp.evaluate`: Docs in, the measures of `evaluation` out."""
+"""Scorers for `spacy train` and `nlp.evaluate`: apply the measures of `evaluation` to Docs.
+
+Examples without gold annotation of the layer are ignored. If no example has any, all scores are
+None.
+"""
 
 from __future__ import annotations
 
@@ -31,24 +35,23 @@ from .extensions import (
 
 
 def make_np_chunk_scorer() -> Callable[..., dict[str, Any]]:
-    """The scorer of NP chunks, for the registry; see `np_chunk_score`."""
+    """Get the scorer of NP chunks, see `np_chunk_score`."""
     return np_chunk_score
 
 
 def np_chunk_score(
     examples: Iterable[Example], *, spans_key: str = NP_CHUNKS, **cfg: Any
 ) -> dict[str, Any]:
-    """Precision, recall and F1 of the chunks: conlleval's measure over character offsets.
+    """Compute precision, recall and F1 of the chunks: conlleval's measure over character offsets.
 
-    On gold tokens it equals conlleval; where the tokens are predicted, a chunk is right if it
-    covers the same characters, white space apart. Examples without gold chunks do not count; if
-    none has any, the scores are None.
+    The scores equal conlleval's on gold tokens. On predicted tokens, a chunk is right if it covers
+    the same characters other than white space.
     """
     return span_score(examples, spans_key, "np_chunk")
 
 
 def span_score(examples: Iterable[Example], key: str, prefix: str) -> dict[str, Any]:
-    """Score the group `doc.spans[key]`, under score names that begin with `prefix`."""
+    """Score the group `doc.spans[key]`; names of scores begin with `prefix`."""
     gold, predicted = [], []
     for example in examples:
         if key in example.reference.spans:
@@ -78,10 +81,11 @@ def _labelled_spans(doc: Doc, key: str) -> tuple[list[str], list[tuple[str, int,
 def make_constituency_scorer(
     deleted: list[str] | None = None, equal_labels: list[list[str]] | None = None
 ) -> Callable[..., dict[str, Any]]:
-    """deleted: tags of words that do not count, and labels of brackets that do not.
+    """Get the scorer of constituents, see `constituency_score`.
 
-    equal_labels: lists of labels that count as one. None: as for the Penn Treebank (COLLINS.prm):
-    punctuation does not count, and ADVP and PRT are one.
+    deleted: tags of words and labels of brackets that do not count. None: those of COLLINS.prm for
+        the Penn Treebank, mostly punctuation.
+    equal_labels: lists of labels that count as one. None: ADVP and PRT, as in COLLINS.prm.
     """
     return partial(
         constituency_score,
@@ -98,13 +102,13 @@ def make_constituency_scorer(
 def constituency_score(
     examples: Iterable[Example], *, parameters: EvalbParameters = COLLINS, **cfg: Any
 ) -> dict[str, Any]:
-    """Labelled brackets as EVALB counts them, over character offsets.
+    """Score labelled brackets like EVALB, over character offsets.
 
-    Punctuation is what the gold tags say. On gold tokens and sentences the figures are those of
-    `score_trees(..., punctuation="gold")`; where they are predicted, a bracket is right if it
-    covers the same characters. `exact`: gold sentences all of whose brackets, and no others, are
-    predicted. `tag_acc`: gold words with the tag that the parser gave them. Examples without gold
-    constituents do not count; if none has any, the scores are None.
+    Gold tags tell what is punctuation. On gold tokens and sentences the scores equal those of
+    `score_trees(..., punctuation="gold")`. On predicted ones, a bracket is right if it covers the
+    same characters.
+    exact: share of the gold sentences whose predicted brackets are exactly the gold brackets.
+    tag_acc: share of the gold words with the right tag by the parser.
     """
     gold, predicted = [], []
     counts: Counter[str] = Counter()
@@ -134,7 +138,7 @@ def constituency_score(
 
 
 def _kept_letters(gold: Doc, parameters: EvalbParameters) -> list[bool]:
-    """Whether each character that is not white space belongs to a word that counts."""
+    """Tell for each character other than white space whether it is in a word that counts."""
     tags = constituent_tags(gold, range(len(gold)))
     return [
         tag not in parameters.deleted
@@ -146,9 +150,9 @@ def _kept_letters(gold: Doc, parameters: EvalbParameters) -> list[bool]:
 def _scored(
     doc: Doc, kept: Iterator[bool], parameters: EvalbParameters
 ) -> tuple[list[str], list[Span], list[str]]:
-    """What is left of each token, the brackets that count, and the tags by the parser.
+    """Get what is left of each token, the brackets that count, and the tags by the parser.
 
-    kept: for the characters of `doc` that are not white space.
+    kept: for each character of `doc` other than white space, whether it counts.
     """
     words = ["".join(compress("".join(token.text.split()), kept)) for token in doc]
     group = aligned_group(doc, CONSTITUENTS)
@@ -160,7 +164,7 @@ def _scored(
 
 
 def _complete(gold: Doc, wanted: tuple, given: tuple) -> Counter[str]:
-    """How many sentences of `gold` have words that count, and exactly the gold brackets."""
+    """Count the sentences of `gold`, and those whose predicted brackets are all right."""
     words = wanted[0]
     bounds = character_spans(words, [("", s.start, s.end) for s in sentences(gold)])
     ends = [end for _, _, end in bounds]
@@ -168,7 +172,7 @@ def _complete(gold: Doc, wanted: tuple, given: tuple) -> Counter[str]:
     for own_words, spans, _ in (wanted, given):
         found.append([Counter() for _ in bounds])
         for span in character_spans(own_words, spans):
-            # A bracket across a boundary spoils all the sentences that it is part of.
+            # A bracket across a boundary counts as an error in all its sentences.
             for index in range(bisect_right(ends, span[1]), bisect_left(ends, span[2]) + 1):
                 found[-1][index][span] += 1
     right = sum(a == b for a, b in zip(*found, strict=True))
@@ -176,24 +180,24 @@ def _complete(gold: Doc, wanted: tuple, given: tuple) -> Counter[str]:
 
 
 def _tagged(words: list[str], _: list[Span], tags: list[str]) -> dict[tuple[int, int], str]:
-    """The tag of each word that counts, by its characters."""
+    """Get the tag of each word that counts, by its characters."""
     spans = [(tag, index, index + 1) for index, tag in enumerate(tags)]
     return {(start, end): tag for tag, start, end in character_spans(words, spans)}
 
 
 # --- attachments of prepositional phrases ---------------------------------------------------------
 def make_pp_attachment_scorer() -> Callable[..., dict[str, Any]]:
-    """The scorer of prepositional phrases, for the registry; see `pp_attachment_score`."""
+    """Get the scorer of PP attachments, see `pp_attachment_score`."""
     return pp_attachment_score
 
 
 def pp_attachment_score(examples: Iterable[Example], **cfg: Any) -> dict[str, Any]:
-    """Attachments of prepositional phrases, known by the characters of their prepositions.
+    """Score PP attachments, identified by the characters of their prepositions.
 
-    `acc`: of the prepositions that have a site on both sides, the share with the right label: the
-    measure of Ratnaparkhi, Reynar & Roukos (1994). `p`, `r`, `f`: of prepositions with labels.
-    `per_prep`: the four, and the number of gold sites `n`, for each preposition in lower case.
-    Examples without gold attachments do not count; if none has any, the scores are None.
+    acc: share of the prepositions with a gold and a predicted site that have the right label, the
+        measure of Ratnaparkhi, Reynar & Roukos (1994).
+    p, r, f: precision, recall and F1 of prepositions with labels.
+    per_prep: these scores and the number of gold sites `n` for each preposition in lower case.
     """
     gold, predicted = [], []
     for example in examples:
@@ -210,7 +214,7 @@ def pp_attachment_score(examples: Iterable[Example], **cfg: Any) -> dict[str, An
     right: Counter[str] = Counter()
     for name, prf in attached.per_label.items():
         right[name.rpartition(" ")[0]] += prf.correct
-    # Sites with their labels are as many as without them.
+    # The numbers of sites are the same with and without labels.
     per_prep = {
         prep: _measures(PRF(right[prep], prf.predicted, prf.gold), prf.correct) | {"n": prf.gold}
         for prep, prf in sites.per_label.items()
@@ -228,14 +232,14 @@ def _measures(attached: PRF, n_shared: int) -> dict[str, float]:
 
 
 def _attachments(doc: Doc) -> tuple[list[str], list[tuple[str, str, int]]]:
-    """The words, and of each attachment the preposition, the label and its place."""
-    # Not `lower_`: it is empty in a Doc whose vocab is not a pipeline's.
+    """Get the words, and preposition, label and token of each attachment."""
+    # Not `lower_`, which is empty in a Doc with a bare Vocab.
     found = [(a.prep.text.lower(), a.label, a.prep.i) for a in pp_attachments(doc)]
     return [token.text for token in doc], found
 
 
 def _prepositions(docs: list, labels: bool) -> list[tuple[list[str], list[Span]]]:
-    """Documents as `score_token_spans` takes them; `labels`: whether labels count."""
+    """Convert documents for `score_token_spans`. labels: whether labels count."""
     return [
         (words, [(f"{prep} {label}" if labels else prep, i, i + 1) for prep, label, i in found])
         for words, found in docs
@@ -244,23 +248,26 @@ def _prepositions(docs: list, labels: bool) -> list[tuple[list[str], list[Span]]
 
 # --- semantic roles -------------------------------------------------------------------------------
 def make_srl_scorer() -> Callable[..., dict[str, Any]]:
-    """The scorer of semantic roles, for the registry; see `srl_score`."""
+    """Get the scorer of semantic roles, see `srl_score`."""
     return srl_score
 
 
 def srl_score(
     examples: Iterable[Example], *, predicate_tags: Collection[str] | None = None, **cfg: Any
 ) -> dict[str, Any]:
-    """Semantic roles as CoNLL-2005 measures them, over character offsets.
+    """Score semantic roles like CoNLL-2005, over character offsets.
 
-    `p`, `r`, `f` and `per_type`: arguments, without the predicates and with their pieces joined
-    (`evaluation.srl`). `id_p`, `id_r`, `id_f`: arguments whatever their labels; `label_acc`: of
-    those found so, the share with the right label. `predicate_p`, `predicate_r`, `predicate_f`:
-    predicates. `sense_acc`: of the predicates found that have a gold roleset, the share with the
-    right one; None if no gold predicate has any.
+    predicate_tags: frames of gold predicates with other gold tags are ignored on both sides. None
+        keeps all frames.
 
-    predicate_tags: frames of gold predicates with another gold tag are left out on both sides; None
-    keeps all. Examples without gold frames do not count; if none has any, the scores are None.
+    The scores are:
+    p, r, f, per_type: arguments, with their pieces joined and without predicates
+        (`evaluation.srl`).
+    id_p, id_r, id_f: arguments regardless of their labels.
+    label_acc: share of these correct arguments with the right label.
+    predicate_p, predicate_r, predicate_f: predicates.
+    sense_acc: share of the correct predicates with a gold roleset that have the right roleset; None
+        if no gold predicate has a roleset.
     """
     gold, predicted = [], []
     for example in examples:
@@ -268,7 +275,7 @@ def srl_score(
             continue
         wanted, given = _placed_frames(example.reference), _placed_frames(example.predicted)
         if predicate_tags is not None:
-            # A token without a tag has no other one.
+            # Predicates without a tag are kept.
             counted = {"", *predicate_tags}
             out = {p for p, frame in wanted if frame.predicate[0].tag_ not in counted}
             wanted, given = (
@@ -298,19 +305,19 @@ def srl_score(
     return dict(zip(names, values, strict=True))
 
 
-# The first and the last character of a predicate, end exclusive, and its frame.
+# (start, end) of a predicate in characters, and its frame.
 PlacedFrame: TypeAlias = tuple[tuple[int, int], Frame]
 
 
 def _placed_frames(doc: Doc) -> list[PlacedFrame]:
-    """The frames of `doc`, without those of white space."""
+    """Get the frames of `doc`, except those of white space."""
     found = [(frame, frame.predicate.start, frame.predicate.start + 1) for frame in frames(doc)]
     placed = character_spans([token.text for token in doc], found)
     return [((start, end), frame) for frame, start, end in placed]
 
 
 def _token_frames(doc: Doc, pairs: list[PlacedFrame]) -> tuple[list[str], list[TokenFrame]]:
-    """A document as `score_token_roles` takes it."""
+    """Convert a document for `score_token_roles`."""
     found = [
         (frame.predicate.start, [(a.label, a.span.start, a.span.end) for a in frame.arguments])
         for _, frame in pairs

@@ -1,9 +1,9 @@
 """Sentences in `nlp(text)`: `token.is_sent_start`, with the probability of every boundary.
 
-A chain model labels the tokens of a text B, where a sentence begins, or I. It reads words, shapes
-and classes around each gap, and the layout of the text (`sequence.boundaries`): the white space in
-the gap, full and short lines, bullets, quotation marks and brackets that are open, abbreviations. A
-blank line always ends a sentence; boundaries that were set before stay as they are.
+A chain model labels each token of a text B (a sentence begins) or I. It reads words, shapes and
+classes around each gap between tokens, and the layout of the text (`sequence.boundaries`): white
+space, full and short lines, bullets, open quotation marks and brackets, abbreviations. A blank line
+always ends a sentence. Boundaries that are already set are kept.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _BEGINS, _GOES_ON = (LABELS.index(label) for label in ("B", "I"))
 _START, _NO_START = 1, 2**64 - 1  # spaCy's codes of SENT_START, as `Doc.from_array` takes them
 _READ = ("ORTH", "LOWER", "IDX", "LENGTH", "SENT_START")
 
-# The boundaries of a Doc: SENT_START of all its tokens, and (token, probability) of what is stored.
+# SENT_START of all tokens of a Doc, and (token, probability) of the likely sentence starts.
 Boundaries = tuple[NDArray[np.uint64], list[tuple[int, float]]]
 
 extensions.register()
@@ -57,19 +57,20 @@ extensions.register()
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceSplitterSettings(ComponentSettings):
-    """Splits texts into sentences. Its model is an architecture over label sequences with
-    `encoding = "none"`. Its templates read attributes of tokens ("LOWER", "SHAPE"), word classes,
-    and `sequence.boundaries.COLUMNS`.
+    """Split texts into sentences.
+
+    The model is an architecture over label sequences with `encoding = "none"`. Its templates read
+    token attributes ("LOWER", "SHAPE"), word classes and `sequence.boundaries.COLUMNS`.
     """
 
     name: ClassVar[str] = "sentence_splitter"
 
 
 class SentenceSplitter(BatchTrainable):
-    """Sets `token.is_sent_start`, and `doc.spans["sentence_starts"]`: tokens that may begin a
-    sentence, with their probabilities.
+    """Predicts `token.is_sent_start` and `doc.spans["sentence_starts"]`.
 
-    Every text is one sequence. White space between two sentences belongs to the first.
+    The group has the tokens that may begin a sentence, with their probabilities. A text is one
+    sequence. White space between two sentences belongs to the first one.
     """
 
     annotation = "token.is_sent_start"
@@ -86,7 +87,7 @@ class SentenceSplitter(BatchTrainable):
         return LABELS if example.reference.has_annotation("SENT_START") else ()
 
     def gold_data(self, example: Example) -> SequenceData | None:
-        """The example as one sequence, if its reference has sentences."""
+        """Convert the example to one sequence; None if the reference has no sentences."""
         if not example.reference.has_annotation("SENT_START"):
             return None
         text = self._read([example.predicted])
@@ -99,18 +100,14 @@ class SentenceSplitter(BatchTrainable):
         labels = tuple(LABELS[_BEGINS if start else _GOES_ON] for start in starts.tolist())
         return SequenceData(columns, text.layout.offsets, labels)
 
-    def _answers(self) -> Iterable[str]:
-        return self.parameters.labels
-
     def predict(self, docs: Sequence[Doc]) -> list[Boundaries]:
-        """The sentence starts of each Doc, and the probabilities of likely ones."""
+        """Predict the sentence starts of each Doc."""
         self.require_parameters()
         text = self._read(docs)
         columns = template_columns(text.columns, self.parameters, self.estimator)
         offsets, known = text.layout.offsets, self._known(text)
         probabilities = marginals(self.parameters, columns, offsets, known)[:, self._label(_BEGINS)]
-        # A boundary is where one is more likely than not: that and the best labels of the whole
-        # text differ in few places, and neither is better.
+        # This differs from the best label sequence in few places, and is as accurate.
         return text.boundaries(probabilities > 0.5, probabilities)
 
     def set_annotations(self, docs: Sequence[Doc], found: Sequence[Boundaries]) -> None:
@@ -126,10 +123,12 @@ class SentenceSplitter(BatchTrainable):
             )
 
     def n_best(self, doc: Doc, n: int = 5) -> list[tuple[float, list[Span]]]:
-        """The n most probable ways to split a text into sentences, best first.
+        """Find the n most probable ways to split a text into sentences, best first.
 
-        Boundaries that are set stay as they are. RETURNS: log probabilities, each with the
-        sentences, without white space around them.
+        doc: the text. Boundaries that are already set are kept.
+        n: the number of splits.
+        Returns the log probability and the sentences of each split, without white space around
+        sentences.
         """
         self.require_parameters()
         text = self._read([doc])
@@ -150,11 +149,11 @@ class SentenceSplitter(BatchTrainable):
         return self.parameters.labels.index(LABELS[label])
 
     def _known(self, text: _Text) -> NDArray[np.int64]:
-        """The label of each token that is settled, -1 for the others."""
+        """Get the labels of the tokens whose label is given, -1 for the others."""
         known = np.full(len(text.kept), -1, dtype=np.int64)
         known[text.preset == _NO_START] = self._label(_GOES_ON)
         settled = (text.preset == _START) | (text.layout.gaps == boundaries.BEGINNING)
-        # Who has set boundaries, by whatever component, has not left out those at blank lines.
+        # A component that sets boundaries also sets those at blank lines.
         blank_line = (text.layout.gaps == boundaries.BLANK_LINE) & (text.preset != _NO_START)
         known[settled | blank_line] = self._label(_BEGINS)
         return known
@@ -166,15 +165,17 @@ class SentenceSplitter(BatchTrainable):
 class _Text:
     """The n tokens of some Docs that are not white space, as arrays.
 
-    columns: uint64 (n, k), of these attributes of tokens and `boundaries.COLUMNS`. kept: int64 (n),
-    the index of each token in its Doc. preset: uint64 (n), SENT_START. layout: see there.
+    columns: uint64 (n, k), token attributes and `boundaries.COLUMNS`.
+    kept: int64 (n), index of each token in its Doc.
+    preset: uint64 (n), SENT_START.
+    layout: the layout of the text.
     """
 
     def __init__(self, docs: Sequence[Doc], attributes: Sequence[str], component: str):
         lexical = [name for name in attributes if name not in boundaries.COLUMNS]
         tokens = read_tokens(docs, [*lexical, *_READ], component)
         orth, lower, places, lengths, self.preset = tokens.columns[:, len(lexical) :].T
-        # A sentence may have been made to begin with the white space before its first word.
+        # The start of a sentence may be set at the white space before its first word.
         self.preset[tokens.offsets[:-1]] = _START
         self.kept = tokens.positions
         self._bounds = tokens.offsets[tokens.docs]  # the first of the n tokens of each Doc
@@ -199,7 +200,7 @@ class _Text:
     def boundaries(
         self, begins: NDArray[np.bool_], probabilities: NDArray[np.float64]
     ) -> list[Boundaries]:
-        """What is written to each Doc. Both arguments: of the n tokens."""
+        """Convert decisions and probabilities of the n tokens to the boundaries of each Doc."""
         likely = np.flatnonzero(probabilities >= SMALLEST)
         tokens, scores = self.kept[likely].tolist(), probabilities[likely].tolist()
         pairs = list(zip(tokens, scores, strict=True))
@@ -218,9 +219,10 @@ class _Text:
 def _line_breaks(
     docs: Sequence[Doc], before: NDArray[np.int64], starts: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The line breaks in the white space before each token, int64 (n).
+    """Count the line breaks in the white space before each token, int64 (n).
 
-    before: int64 (n_docs + 1), the characters before each Doc. starts: int64 (n), of the tokens.
+    before: int64 (n_docs + 1), the number of characters before each Doc.
+    starts: int64 (n), first characters of the tokens.
     """
     tables = [doc.to_array([IDS["IS_SPACE"], IDS["IDX"], IDS["ORTH"]]) for doc in docs]
     spaces = [table[table[:, 0] == 1] for table in tables]
@@ -240,7 +242,7 @@ def _count_line_breaks(space: str) -> int:
 def _by_type(
     docs: Sequence[Doc], orth: NDArray[np.uint64], measure: Callable[[str], int]
 ) -> NDArray[np.int64]:
-    """A number of each word, computed once for each type; int64."""
+    """Apply `measure` to each word, once for each type; int64."""
     words, numbers = distinct_words(docs, orth)
     return np.array([measure(word) for word in words], dtype=np.int64)[numbers]
 
@@ -249,6 +251,6 @@ make_sentence_splitter = factory(
     SentenceSplitter,
     model=DEFAULT_MODEL,
     scorer="spacy.senter_scorer.v1",
-    score_weights={"sents_f": 1.0, "sents_p": 0.0, "sents_r": 0.0},
+    scores=["sents_f", "sents_p", "sents_r"],
     assigns=["token.is_sent_start", "doc.sents", "doc.spans", "token._.sent_start_prob"],
 )

@@ -1,11 +1,10 @@
-"""Semantic roles in `nlp(text)`: `doc.spans["srl"]`, who did what to whom, with the probability of
-every predicate and of every argument.
+"""Semantic roles in `nlp(text)`: `doc.spans["srl"]`, with the probability of every span.
 
-The trees of a Doc are read in four stages, as Toutanova, Haghighi & Manning (2005) and the systems
-of CoNLL-2005 do it: which words are predicates, which sense (roleset) each has, which phrases are
-arguments of it (identification), and which roles these have. The stages are the classifiers of one
-model; from the probabilities of the last two follow the best arguments that do not overlap
-(`trees.roles`).
+The trees of a Doc are read in four stages, like in Toutanova, Haghighi & Manning (2005) and the
+systems of CoNLL-2005: which words are predicates, which sense (roleset) each one has, which phrases
+are its arguments (identification), and which roles these have. The stages are the classifiers of
+one model. The best arguments that do not overlap follow from the probabilities of the last two
+(`roles.arguments`).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.tokens import Doc, Span, SpanGroup
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..classification.calibration import fit_pool, pooled
@@ -59,8 +58,8 @@ from ..trees.tree import Tree
 from ..words.lemmas import Lemmatizer, lemma, lower
 from . import extensions
 from .batch_trainable import BatchTrainable, ComponentSettings, factory
-from .doc_trees import gold_trees, reattached
-from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, SRL, Frame, frame_spans
+from .doc_trees import gold_trees, has_gold_tokens, reattached
+from .extensions import CONSTITUENT_TAGS, CONSTITUENTS, SRL, Frame, frame_spans, set_spans
 from .scorers import srl_score
 from .srl_templates import IDENTIFICATION, PREDICATES, ROLES, SENSES, STAGES
 
@@ -84,73 +83,79 @@ stage = "{stage}"
     for stage in STAGES
 )
 
-BATCH = 500
-"""So many sentences go through the stages together."""
+BATCH = 500  # number of sentences that go through the stages together
+# Maximal number of candidates that are classified together: a sentence of thousands of words can
+# have a million.
 ROWS = 10_000
-"""So many candidates of theirs, at most, are asked about together: a sentence of thousands of words
-can have a million.
-"""
-IS_PREDICATE, IS_ARGUMENT, NONE = "PREDICATE", "ARG", "NONE"
-"""Labels of the stages before the roles."""
+IS_PREDICATE, IS_ARGUMENT, NONE = (
+    "PREDICATE",
+    "ARG",
+    "NONE",
+)  # labels of the stages before the roles
 
 extensions.register()
 
 
 @dataclass(frozen=True, kw_only=True)
 class SRLLabelerSettings(ComponentSettings):
-    """Finds predicates and their arguments. Its model is Stages with the stages "identification"
-    and "roles", and before them "predicates", without which every word with a predicate's tag is
-    one, and "senses", without which there are no rolesets.
+    """Predict predicates and their arguments.
+
+    The model is Stages with the stages "identification" and "roles". They may be preceded by
+    "predicates", without which every word with a predicate's tag is a predicate, and by "senses",
+    without which there are no rolesets.
     """
 
     name: ClassVar[str] = "srl_labeler"
-    iterations_per_step: int = setting(50, ge=1, help="Steps of the learners in one `nlp.update`.")
+    iterations_per_step: int = setting(
+        50, ge=1, help="Number of iterations of the learners in one `nlp.update`."
+    )
     predicate_tags: Sequence[str] | None = setting(
-        None, help="Tags of words that can be predicates. None: the verbs of `role_labels`."
+        None, help="Tags of words that can be predicates. None: the verb tags of `role_labels`."
     )
     min_confidence: float = setting(
-        0.0, ge=0, le=1, help="Arguments that are less probable are not reported."
+        0.0, ge=0, le=1, help="Arguments with a lower probability are not reported."
     )
     attachment_confidence: float | None = setting(
         None,
         ge=0,
         le=1,
-        help="Where the Doc has attachments of prepositional phrases that are at least this "
-        "probable, its trees are read with these, so that roles agree with them. None: the trees "
-        "as they are. Training always takes them as they are.",
+        help="Move prepositional phrases in the trees according to attachments of the Doc with at "
+        "least this probability, so that roles agree with them. None: use the trees unchanged. "
+        "Training always uses them unchanged.",
     )
     once: bool = setting(
         True,
-        help="Give no core role to two arguments of one predicate, relative phrases apart.",
+        help="Give each core role to at most one argument of a predicate, except relative phrases.",
     )
     bias: float = setting(
         0.0,
-        help="Added to the log-odds of being an argument where arguments are chosen: above 0 more "
-        "are found, and more of them are wrong. Probabilities stay as they are.",
+        help="Added to the log-odds of being an argument when arguments are chosen. Larger values "
+        "find more arguments, and more wrong ones. Probabilities do not change.",
     )
     lemmatizer: Lemmatizer | None = setting(
-        lemma, help="From a word and its tag to its base form. None: words in lower case."
+        lemma, help="Function from a word and its tag to its lemma. None: words in lower case."
     )
-    head_rules: HeadRules = setting(COLLINS, help="Of the treebank that the trees are of.")
-    role_labels: RoleLabels = setting(ENGLISH, help="Of the treebank that the roles are of.")
+    head_rules: HeadRules = setting(COLLINS, help="Head rules of the treebank.")
+    role_labels: RoleLabels = setting(ENGLISH, help="Labels of the roles and tags of verbs.")
 
     def constraints(self) -> Iterable[tuple[str, str, Any]]:
         yield "predicate_tags", "a list of one tag or more, or none", self.predicate_tags != ()
 
 
 class FrameReading(NamedTuple):
-    """The frames of a Doc, over its tokens, and the probability of each of their spans."""
+    """The frames of a Doc over its tokens, and the probability of each of their spans."""
 
     frames: list[PlainFrame]
     scores: list[float]
 
 
 class _Sentence(NamedTuple):
-    """A sentence as its roles are asked of it.
+    """A sentence whose roles are to be found.
 
-    nodes: of its tree, over its words. positions: the token of each word. brackets: the probability
-    of each bracket of the Doc by (start, end) in tokens, of a unary chain that of the topmost; None
-    where brackets have no probabilities.
+    nodes: the nodes of its tree, over its words.
+    positions: the token of each word.
+    brackets: the probability of each bracket of the Doc by (start, end) in tokens; the topmost one
+        of a unary chain. None if brackets have no probabilities.
     """
 
     nodes: RoleTree
@@ -158,25 +163,26 @@ class _Sentence(NamedTuple):
     brackets: Mapping[tuple[int, int], float] | None
 
     def tokens(self, node: int) -> tuple[int, int]:
-        """(start, end) of a node in tokens of the Doc."""
+        """Get (start, end) of a node in tokens of the Doc."""
         start, end = self.nodes.span(node)
         return self.positions[start], self.positions[end - 1] + 1
 
     def probabilities(self, nodes: Iterable[int]) -> list[float]:
-        """The parser's probability of a bracket with the tokens of each node; 1 for a word, for
-        what was moved after parsing, and where there are no probabilities.
+        """Get the parser's probability of a bracket over each node.
+
+        1 for words, for phrases that were moved after parsing, and without probabilities.
         """
         if self.brackets is None:
             return [1.0 for _ in nodes]
         return [self.brackets.get(self.tokens(node), 1.0) for node in nodes]
 
 
+# The number of a sentence, the word of a predicate in it, and the nodes that are candidates.
 _Site: TypeAlias = tuple[int, int, list[int]]
-"""The number of a sentence, a predicate in it by its word, and the nodes that are candidates."""
 
 
 class _Predicate(NamedTuple):
-    """A word of a sentence, by its number, the roleset if known, and how probable it is."""
+    """The number of a word, its roleset if known, and the probability that it is a predicate."""
 
     word: int
     roleset: str | None
@@ -184,10 +190,11 @@ class _Predicate(NamedTuple):
 
 
 class _Scores(NamedTuple):
-    """What the classifiers say of candidates.
+    """Log probabilities of n candidates, m of which can be chosen as arguments.
 
-    argument, none: log P that each is an argument, or none, float64 (n). rows: of those that can be
-    chosen, ascending, (m). roles: log P(label | argument) of these, float64 (m, n_labels).
+    argument, none: log P that a candidate is an argument, or is not, float64 (n).
+    rows: the candidates that can be chosen, ascending, (m).
+    roles: log P(label | argument) of these, float64 (m, n_labels).
     """
 
     argument: NDArray[np.float64]
@@ -196,15 +203,18 @@ class _Scores(NamedTuple):
     roles: NDArray[np.float64]
 
     def part(self, begin: int, end: int) -> _Scores:
-        """Of the candidates from `begin` to `end` alone."""
+        """Select the candidates from `begin` to `end`."""
         first, last = np.searchsorted(self.rows, (begin, end))
         rows = self.rows[first:last] - begin
         return _Scores(self.argument[begin:end], self.none[begin:end], rows, self.roles[first:last])
 
 
 class _Role(NamedTuple):
-    """An argument of a predicate: its label without R- and C-, its node, and how probable it is,
-    as far as the classifiers and the arguments beside it tell.
+    """An argument of a predicate.
+
+    label: its label without R- and C-.
+    node: its node.
+    marginal: its probability according to the classifiers and the other arguments.
     """
 
     label: str
@@ -213,11 +223,14 @@ class _Role(NamedTuple):
 
 
 class SRLLabeler(BatchTrainable):
-    """Finds predicates and their arguments. Reads the group "constituents", the tags beside it or
-    else `token.tag`, and `doc.sents` where they are set.
+    """Predicts predicates and their arguments.
+
+    Reads the groups "constituents" and "constituent_tags", or else `token.tag`, and `doc.sents` if
+    they are set.
     """
 
     parameter = "stages"
+    interned = (PREDICATE,)
 
     settings_kind = SRLLabelerSettings
 
@@ -226,10 +239,9 @@ class SRLLabeler(BatchTrainable):
         stages = self.parameters.stages
         if stages[-1:] != (ROLES,) or IDENTIFICATION not in stages or not {*stages} <= {*STAGES}:
             raise StructlearnError("SL036", component=self.name, found=", ".join(stages) or "none")
-        # The rolesets of each base form, by what follows the last "." in them: their number.
+        # The rolesets of each lemma by their numbers, which follow the last ".".
         self.cfg["rolesets"] = {}
         self.cfg["calibration"] = None
-        self._intern([PREDICATE])
 
     @property
     def tags(self) -> frozenset[str]:
@@ -253,11 +265,11 @@ class SRLLabeler(BatchTrainable):
         }
 
     def gold_data(self, example: Example) -> dict[str, ClassificationData] | None:
-        """The instances of each stage in the reference, read from its own trees and tags.
+        """Convert the reference to the instances of each stage, with its own trees and tags.
 
-        Sentences whose brackets make no tree, or that have words without a tag or no bracket at
-        all, are left out, and their number is logged; so are arguments whose label is not known.
-        RAISES: SL026 if no word has a tag; SL033 for frames that are malformed.
+        Sentences without a complete tree or with words without a tag are left out, and their number
+        is logged. Arguments with an unknown label are left out. Raises StructlearnError if no word
+        has a tag and if the frames are malformed.
         """
         doc = example.reference
         if not _is_annotated(doc):
@@ -270,9 +282,7 @@ class SRLLabeler(BatchTrainable):
         } or None
 
     def _gold_frames(self, doc: Doc) -> list[Frame]:
-        """The frames of a reference whose predicates have the tag of one, without further pieces of
-        the predicate (C-V).
-        """
+        """Get the gold frames whose predicates have the right tags, without C-V arguments."""
         if not _is_annotated(doc):
             return []
         self._check(doc)
@@ -292,29 +302,29 @@ class SRLLabeler(BatchTrainable):
     def _gold_predicates(
         self, sentences: Sequence[_Sentence], frames: Mapping[int, Frame]
     ) -> dict[str, ClassificationData]:
-        """The words that can be predicates, and the senses of those that are."""
+        """Get the words that can be predicates, and the senses of the gold predicates."""
         words = [self._words(sentence) for sentence in sentences]
         columns = self._predicate_columns(sentences, words, PREDICATE_FEATURES)
         if not columns:
             return {}
-        found = [
+        of_words = [
             frames.get(sentence.positions[word])
             for sentence, own in zip(sentences, words, strict=True)
             for word in own
         ]
         table = Table.of(columns, PREDICATE_FEATURES)
-        labels = tuple(NONE if frame is None else IS_PREDICATE for frame in found)
-        known = [row for row, frame in enumerate(found) if frame is not None and frame.roleset]
+        labels = tuple(NONE if frame is None else IS_PREDICATE for frame in of_words)
+        known = [row for row, frame in enumerate(of_words) if frame is not None and frame.roleset]
         data = {PREDICATES: ClassificationData(table, labels)}
         if known:
-            numbers = tuple(_number(found[row].roleset) for row in known)
+            numbers = tuple(_number(of_words[row].roleset) for row in known)
             data[SENSES] = ClassificationData(table.take(known), numbers)
         return data
 
     def _gold_arguments(
         self, sentences: Sequence[_Sentence], frames: Mapping[int, Frame]
     ) -> dict[str, ClassificationData]:
-        """The candidates of the predicates, and the roles of those that are arguments."""
+        """Get the candidates of the gold predicates, and the roles of the gold arguments."""
         parts, roles = [], []
         for sentence in sentences:
             sites = []
@@ -326,7 +336,7 @@ class SRLLabeler(BatchTrainable):
                     roles += gold_roles(sentence.nodes, arguments, nodes)
                     sites.append((word, nodes))
             if sites:
-                parts.append(self._argument_columns(sentence, sites, FEATURES))
+                parts.append(features(sentence.nodes, sites, FEATURES, lemmatize=self.lemmatizer))
         if not roles:
             return {}
         table = Table.of(join_columns(parts), FEATURES)
@@ -340,16 +350,14 @@ class SRLLabeler(BatchTrainable):
 
     def initialize(self, get_examples: Callable[[], Iterable[Example]], **kwargs: Any) -> None:
         super().initialize(get_examples, **kwargs)
-        found = [frame for e in get_examples() for frame in self._gold_frames(e.reference)]
-        # Without any argument there are no labels, and what was loaded stays.
-        if any(frame.arguments for frame in found):
-            self._set_rolesets(found)
-            self.calibration = None  # what was loaded is of other parameters
+        frames = [frame for e in get_examples() for frame in self._gold_frames(e.reference)]
+        # Without any argument there are no labels, and loaded parameters are kept.
+        if any(frame.arguments for frame in frames):
+            self._set_rolesets(frames)
+            self.calibration = None  # a loaded calibration belongs to other parameters
 
     def _set_rolesets(self, frames: Iterable[Frame]) -> None:
-        """Know the rolesets of these frames; of those with the same base form and number the one
-        that is most frequent.
-        """
+        """Collect the rolesets of these frames, the most frequent one for each lemma and number."""
         counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         for frame in frames:
             if frame.roleset:
@@ -358,9 +366,9 @@ class SRLLabeler(BatchTrainable):
                 base = (self.lemmatizer or lower)(token.text, tag)
                 counts[base, _number(frame.roleset)][frame.roleset] += 1
         rolesets: dict[str, dict[str, str]] = {}
-        for (base, number), found in sorted(counts.items()):
-            # Of equally frequent ones the first by name.
-            best = min(found, key=lambda roleset: (-found[roleset], roleset))
+        for (base, number), names in sorted(counts.items()):
+            # The first by name if several are equally frequent.
+            best = min(names, key=lambda roleset: (-names[roleset], roleset))
             rolesets.setdefault(base, {})[number] = best
         self.cfg["rolesets"] = rolesets
         self._intern_rolesets()
@@ -385,9 +393,6 @@ class SRLLabeler(BatchTrainable):
             and all(isinstance(weight, (int, float)) and isfinite(weight) for weight in weights)
         )
 
-    def _answers(self) -> Iterable[str]:
-        return self.parameters.labels
-
     def _loaded(self) -> SRLLabeler:
         super()._loaded()
         self._intern_rolesets()
@@ -397,37 +402,33 @@ class SRLLabeler(BatchTrainable):
         for numbers in self.cfg["rolesets"].values():
             self._intern(numbers.values())
 
-    def _intern(self, strings: Iterable[str]) -> None:
-        # Interned now: a string first interned in a memory zone is gone when the zone ends.
-        for string in strings:
-            self.vocab.strings.add(string)
-
     @property
     def calibration(self) -> tuple[float, float] | None:
-        """What `calibrate` has found, a constant and a weight of log-odds; None before."""
+        """The result of `calibrate`: a constant and a weight of the log-odds; None before."""
         return tuple(self.cfg["calibration"]) if self.cfg["calibration"] else None
 
     @calibration.setter
     def calibration(self, weights: Iterable[float] | None) -> None:
-        # Rounded as JSON will hold them, so that a component that is stored stays the same.
+        # Rounded to what JSON stores, so that saving and loading changes nothing.
         self.cfg["calibration"] = None if weights is None else [round(float(w), 6) for w in weights]
 
     def calibrate(self, examples: Iterable[Example]) -> tuple[float, float]:
-        """Fit the probabilities of arguments to gold frames that were not trained on, over trees as
-        the parser predicts them. Which arguments are chosen stays the same; what is below
-        `min_confidence` counts here too.
+        """Fit the probabilities of arguments to gold frames that were not trained on.
 
-        Only predicted Docs with the tokens of their reference count, whose brackets have
-        probabilities. RETURNS: `calibration`. RAISES: SL037 unless some arguments are right and
-        some are wrong; nothing changes then.
+        The choice of arguments does not change. Arguments below `min_confidence` count here too.
+        examples: Examples whose predicted Docs have trees predicted by the parser, with
+            probabilities. Only those with the tokens of the reference are used.
+        Returns `calibration`. Raises StructlearnError, and changes nothing, unless some arguments
+        are right and some are wrong.
         """
         self.require_parameters()
         examples = [
             example
             for example in examples
             if SRL in example.reference.spans
-            and _has_probabilities(example.predicted)
-            and [t.text for t in example.predicted] == [t.text for t in example.reference]
+            and CONSTITUENTS in example.predicted.spans
+            and _bracket_probabilities(example.predicted) is not None
+            and has_gold_tokens(example)
         ]
         probabilities, right = [], []
         held = self.calibration, self.min_confidence
@@ -454,24 +455,24 @@ class SRLLabeler(BatchTrainable):
         return self.calibration
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
-        """Score examples by the scorer; frames of predicates with other tags do not count."""
+        """Score examples; frames of predicates with other tags than `tags` are ignored."""
         return super().score(examples, **{"predicate_tags": sorted(self.tags), **kwargs})
 
     # --- prediction ---------------------------------------------------------------------------
     def predict(self, docs: Sequence[Doc]) -> list[FrameReading]:
-        """The frames of each Doc; many sentences go through each stage together.
+        """Predict the frames of each Doc; many sentences go through each stage together.
 
-        RAISES: SL026 for a Doc without constituents, or without tags beside them.
+        Raises StructlearnError for a Doc without constituents or without tags.
         """
         self.require_parameters()
         readings = [FrameReading([], []) for _ in docs]
-        found = (
+        pairs = (
             (reading, sentence)
             for doc, reading in zip(docs, readings, strict=True)
             for sentence in self._sentences(doc)
         )
         with uncollected():
-            while batch := list(islice(found, BATCH)):
+            while batch := list(islice(pairs, BATCH)):
                 sentences = [sentence for _, sentence in batch]
                 predicates = self._predicates(sentences)
                 roles = self._roles(sentences, predicates)
@@ -497,17 +498,17 @@ class SRLLabeler(BatchTrainable):
         return _Sentence(RoleTree(tree, self.head_rules, self.role_labels), positions, brackets)
 
     def _check(self, doc: Doc) -> None:
-        """RAISES: SL026 for a Doc without trees, or without tags beside them."""
+        """Raise StructlearnError for a Doc without trees, or without tags."""
         missing = f'doc.spans["{CONSTITUENTS}"]'
         if CONSTITUENTS in doc.spans:
             tagged = CONSTITUENT_TAGS in doc.spans or doc.has_annotation("TAG")
             if tagged or not doc.spans[CONSTITUENTS]:
                 return
-            missing = f"token.tag_ beside {missing}"
+            missing = f"token.tag_ next to {missing}"
         raise StructlearnError("SL026", component=self.name, missing=missing, text=doc.text[:40])
 
     def _words(self, sentence: _Sentence) -> list[int]:
-        """The words that can be predicates."""
+        """Get the words that can be predicates."""
         nodes, tags = sentence.nodes, self.tags
         return [word for word, leaf in enumerate(nodes.leaves) if nodes.labels[leaf] in tags]
 
@@ -520,23 +521,18 @@ class SRLLabeler(BatchTrainable):
             if own
         )
 
-    def _argument_columns(
-        self, sentence: _Sentence, sites: Sequence[tuple[int, list[int]]], names: Sequence[str]
-    ) -> dict[str, list[str | None]]:
-        return features(sentence.nodes, sites, names, lemmatize=self.lemmatizer)
-
     def _stage(self, name: str) -> Any | None:
-        """A classifier; None where there is none, or it has learned nothing."""
+        """Get a classifier; None if there is none, or it has learned nothing."""
         held = name in self.parameters.stages and not self.parameters[name].is_empty
         return self.parameters[name] if held else None
 
     def _used(self, *stages: str) -> tuple[str, ...]:
-        """The variables that these stages read."""
+        """Get the variables that these stages read."""
         used = (stage.used for name in stages if (stage := self._stage(name)) is not None)
         return tuple(sorted({variable for own in used for variable in own}))
 
     def _predicates(self, sentences: Sequence[_Sentence]) -> list[list[_Predicate]]:
-        """The predicates of each sentence."""
+        """Find the predicates of each sentence."""
         words = [self._words(sentence) for sentence in sentences]
         names = {"lemma", *self._used(PREDICATES, SENSES)}
         columns = self._predicate_columns(sentences, words, sorted(names))
@@ -561,29 +557,29 @@ class SRLLabeler(BatchTrainable):
         ]
 
     def _rolesets(self, table: Table, lemmas: Sequence[str]) -> list[str | None]:
-        """The most probable roleset of each predicate, of those known of its base form."""
+        """Find the most probable roleset of each predicate among those known of its lemma."""
         stage = self._stage(SENSES)
         if stage is None:
             return [None] * len(lemmas)
         known = [self.cfg["rolesets"].get(base, {}) for base in lemmas]
         several = [row for row, numbers in enumerate(known) if len(numbers) > 1]
         probabilities = iter(stage.predict_proba(table.take(several)).tolist() if several else ())
-        found = []
+        rolesets = []
         for numbers in known:
             if len(numbers) > 1:
                 scores = dict(zip(stage.labels, next(probabilities), strict=True))
-                # Of equally probable ones the first.
+                # The first one if several are equally probable.
                 _, best = min((-scores.get(number, 0.0), number) for number in numbers)
-                found.append(numbers[best])
+                rolesets.append(numbers[best])
             else:
-                found.append(next(iter(numbers.values()), None))
-        return found
+                rolesets.append(next(iter(numbers.values()), None))
+        return rolesets
 
     def _roles(
         self, sentences: Sequence[_Sentence], predicates: Sequence[list[_Predicate]]
     ) -> list[list[list[_Role]]]:
-        """The arguments of each predicate of each sentence."""
-        if self._stage(IDENTIFICATION) is None:  # it has never seen a candidate
+        """Find the arguments of each predicate of each sentence."""
+        if self._stage(IDENTIFICATION) is None:  # no candidate in training
             return [[[] for _ in own] for own in predicates]
         names = self._used(IDENTIFICATION, ROLES) or FEATURES[:1]
         labels = self.parameters.labels if self.once else ()
@@ -591,8 +587,11 @@ class SRLLabeler(BatchTrainable):
         found: list[list[list[_Role]]] = [[] for _ in sentences]
         for sites in _portions(sentences, predicates):
             parts = (
-                self._argument_columns(
-                    sentences[number], [(word, nodes) for _, word, nodes in own], names
+                features(
+                    sentences[number].nodes,
+                    [(word, nodes) for _, word, nodes in own],
+                    names,
+                    lemmatize=self.lemmatizer,
                 )
                 for number, own in groupby(sites, key=itemgetter(0))
             )
@@ -610,14 +609,15 @@ class SRLLabeler(BatchTrainable):
         return found
 
     def _scores(self, table: Table, brackets: Sequence[float]) -> _Scores:
-        """What the classifiers say of candidates, one a row.
+        """Classify candidates.
 
-        brackets: the probability that each is a constituent.
+        table: one row per candidate.
+        brackets: the probability that each candidate is a constituent.
         """
         stage = self.parameters[IDENTIFICATION]
         probabilities = _of_label(stage, stage.predict_proba(table), IS_ARGUMENT)
         argument, none = log_probabilities(probabilities, brackets)
-        # No role can make an argument of the others.
+        # The others cannot be arguments, whatever their role.
         rows = np.flatnonzero(argument + self.bias > none)
         with np.errstate(divide="ignore"):
             roles = np.log(self.parameters[ROLES].predict_proba(table.take(rows)))
@@ -631,9 +631,9 @@ class SRLLabeler(BatchTrainable):
         scores: _Scores,
         once: Collection[int],
     ) -> list[_Role]:
-        """The best arguments of one predicate, of the candidates `below`.
+        """Choose the best arguments of one predicate among the candidates `below`.
 
-        once: labels, by number, that only one of them gets.
+        once: numbers of labels that at most one argument gets.
         """
         rows, labels = scores.rows, self.parameters.labels
         possible = [below[row] for row in rows.tolist()]
@@ -656,12 +656,12 @@ class SRLLabeler(BatchTrainable):
     def _probabilities(
         self, sentence: _Sentence, predicate: _Predicate, roles: Sequence[_Role]
     ) -> list[float]:
-        """What is reported as the probability of each argument of one predicate."""
-        found = [role.marginal * predicate.probability for role in roles]
-        # Of trees that were not parsed there is nothing to be unsure of.
-        if self.calibration is None or sentence.brackets is None or not found:
-            return found
-        return pooled([[probability] for probability in found], self.calibration).tolist()
+        """Get the probabilities of the arguments of one predicate that are reported."""
+        products = [role.marginal * predicate.probability for role in roles]
+        # Calibration is for predicted trees.
+        if self.calibration is None or sentence.brackets is None or not products:
+            return products
+        return pooled([[probability] for probability in products], self.calibration).tolist()
 
     def _read(
         self,
@@ -686,23 +686,15 @@ class SRLLabeler(BatchTrainable):
             reading.scores.extend(kept[node][1] for _, node in marked)
 
     def set_annotations(self, docs: Sequence[Doc], readings: Sequence[FrameReading]) -> None:
-        """Write the frames of each Doc to its span group, replacing what was there."""
+        """Write the frames of each Doc to its span group, replacing existing ones."""
         for doc, (frames, scores) in zip(docs, readings, strict=True):
-            doc.spans[SRL] = SpanGroup(
-                doc,
-                name=SRL,
-                spans=[
-                    Span(doc, start, end, label, kb_id=kb_id)
-                    for label, start, end, kb_id in frame_spans(frames)
-                ],
-                attrs={"scores": np.array(scores, dtype=np.float32)},
-            )
+            set_spans(doc, SRL, frame_spans(frames), np.array(scores, dtype=np.float32))
 
 
 def _portions(
     sentences: Sequence[_Sentence], predicates: Sequence[list[_Predicate]]
 ) -> Iterator[list[_Site]]:
-    """The sites of all predicates in their order, about `ROWS` candidates at a time."""
+    """Iterate over the sites of all predicates, about `ROWS` candidates at a time."""
     sites: list[_Site] = []
     n = 0
     for number, (sentence, own) in enumerate(zip(sentences, predicates, strict=True)):
@@ -718,26 +710,22 @@ def _portions(
 
 
 def _of_label(stage: Any, probabilities: NDArray[np.float64], label: str) -> NDArray[np.float64]:
-    """The probabilities of one label, (n); 0 where the classifier has not seen it."""
+    """Get the probabilities of one label, (n); 0 if the classifier has never seen it."""
     if label not in stage.labels:
         return np.zeros(len(probabilities))
     return probabilities[:, stage.labels.index(label)]
 
 
 def _bracket_probabilities(doc: Doc) -> dict[tuple[int, int], float] | None:
-    """The probability of each bracket by (start, end), of a unary chain that of the topmost."""
+    """Get the probability of each bracket by (start, end), the topmost of a unary chain."""
     group = extensions.aligned_group(doc, CONSTITUENTS)
     scores = extensions.group_scores(group)
     if scores is None:
         return None
-    found: dict[tuple[int, int], float] = {}
+    probabilities: dict[tuple[int, int], float] = {}
     for span, score in zip(group, map(float, scores), strict=True):
-        found.setdefault((span.start, span.end), score)
-    return found
-
-
-def _has_probabilities(doc: Doc) -> bool:
-    return CONSTITUENTS in doc.spans and _bracket_probabilities(doc) is not None
+        probabilities.setdefault((span.start, span.end), score)
+    return probabilities
 
 
 def _is_annotated(doc: Doc) -> bool:
@@ -745,8 +733,10 @@ def _is_annotated(doc: Doc) -> bool:
 
 
 def _arguments_in_words(frame: Frame, positions: Sequence[int]) -> Iterator[Argument]:
-    """The arguments of a frame in words of its sentence, whose tokens are `positions`, without
-    those that go beyond it.
+    """Iterate over the arguments of a frame, in words of its sentence.
+
+    Arguments that cross the ends of the sentence are left out.
+    positions: the token of each word.
     """
     for span, label, _ in frame.arguments:
         start, end = (bisect_left(positions, place) for place in (span.start, span.end))
@@ -755,7 +745,7 @@ def _arguments_in_words(frame: Frame, positions: Sequence[int]) -> Iterator[Argu
 
 
 def _number(roleset: str) -> str:
-    """What tells the senses of one word apart: "01" of "give.01"."""
+    """Get the number of a roleset: "01" of "give.01"."""
     return roleset.rpartition(".")[-1]
 
 
@@ -763,19 +753,10 @@ make_srl_labeler = factory(
     SRLLabeler,
     model=DEFAULT_MODEL,
     scorer="spacy_structlearn.srl_scorer.v1",
-    score_weights={
-        "srl_f": 1.0,
-        "srl_p": 0.0,
-        "srl_r": 0.0,
-        "srl_id_p": 0.0,
-        "srl_id_r": 0.0,
-        "srl_id_f": 0.0,
-        "srl_label_acc": 0.0,
-        "srl_predicate_p": 0.0,
-        "srl_predicate_r": 0.0,
-        "srl_predicate_f": 0.0,
-        "srl_sense_acc": 0.0,
-    },
+    scores=[
+        *("srl_f", "srl_p", "srl_r", "srl_id_p", "srl_id_r", "srl_id_f", "srl_label_acc"),
+        *("srl_predicate_p", "srl_predicate_r", "srl_predicate_f", "srl_sense_acc"),
+    ],
     blocks={
         "lemmatizer": {"@misc": "spacy_structlearn.english_lemmas.v1"},
         "head_rules": {"@misc": "spacy_structlearn.collins_head_rules.v1"},

@@ -1,7 +1,7 @@
-"""The conjunctions of features that the stages of the role labeler weigh, by the name of the stage.
+"""Feature templates of the stages of the role labeler.
 
-The features are those of `trees.srl_features`. The lists were chosen on held-out documents of the
-English Web Treebank, where longer ones were no better; nothing in them is English.
+The features are those of `roles.features`. The lists were chosen on held-out documents of the
+English Web Treebank, where longer ones were not better. They do not depend on English.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OF_ARGUMENTS = (
     *((name,) for name in (*GILDEA_JURAFSKY, *ADDITIONAL)),
     *combinations(GILDEA_JURAFSKY, 2),
 )
-# What else tells roles apart differs from predicate to predicate.
+# Conjunctions with the lemma: what these say of roles depends on the predicate.
 _WITH_LEMMA = (
     *("first_word", "first_tag", "last_word", "head_tag", "content", "right_head", "left"),
     *("parent", "frame", "distance", "particle", "partial_path"),
@@ -38,9 +38,10 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def srl_templates(stage: str) -> list[list[str]]:
-    """The templates of one stage: "predicates", "senses", "identification" or "roles".
+    """Get the templates of one stage, for `LogLinear`.
 
-    For `LogLinear.v1`. Raises SL039 for another name.
+    stage: "predicates", "senses", "identification" or "roles".
+    Raises StructlearnError for another name.
     """
     if stage not in _TEMPLATES:
         raise StructlearnError("SL039", stage=stage, known=", ".join(STAGES))

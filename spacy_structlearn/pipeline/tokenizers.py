@@ -1,16 +1,16 @@
-"""English tokens as the Linguistic Data Consortium cuts them, by rules of spaCy's own Tokenizer.
+"""English tokenization by conventions of the Linguistic Data Consortium, with spaCy's Tokenizer.
 
-The English Web Treebank, OntoNotes and CRAFT share these conventions: a hyphen is a token of its
-own, except behind the affixes of their guidelines (`e-mail`, `non-smoker`, `two-fold`) and in
-telephone numbers and dates; a run of punctuation (`!!!`, `----`) is one token, and so is a URL, an
-e-mail address or the name of a file; `don't` is `do` `n't`, and `7pm` is `7` `pm`.
+The English Web Treebank, OntoNotes and CRAFT share these conventions: a hyphen is a token, except
+after the affixes of their guidelines (`e-mail`, `non-smoker`, `two-fold`) and in telephone numbers
+and dates; a run of punctuation (`!!!`, `----`) is one token, and so is a URL, an e-mail address or
+a file name; `don't` is `do` `n't`, and `7pm` is `7` `pm`.
 
-A Tokenizer cuts text at white space and asks its rules about each chunk. Prefix and suffix rules
-take one affix at a time and see nothing but what is left, hence the scanner here is the infix rule:
-`_TOKEN` matches one token after the other and covers the chunk, sees both sides of a character, and
-reads it once. There are no prefix and suffix rules. `token_match` takes plain words, the most
-frequent chunks, the short way. The exceptions are those of spaCy for English that change anything,
-which is mostly norms (`n't` is `not`), and their forms in capitals.
+A Tokenizer splits text at white space and applies its rules to each chunk. Prefix and suffix rules
+take one affix at a time and see only the rest of the chunk. The scanner here is therefore an infix
+rule: `_TOKEN` matches one token after the other, sees both sides of a character, and reads each
+chunk once. There are no prefix and suffix rules. `token_match` is a shortcut for plain words, the
+most frequent chunks. The exceptions are those of spaCy for English that change anything, mostly
+norms (`n't` is `not`), and their forms in capitals.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spacy.symbols import NORM, ORTH
 from spacy.tokenizer import Tokenizer
 from spacy.util import expand_exc
 
-# What no word holds: white space, punctuation and symbols. Whatever else there is may be in one:
+# Characters that are not in words: white space, punctuation and symbols. All others may be:
 # letters and their marks in every script, digits, `_`, joiners.
 _SIGNS = (
     r"\s\x00-\x2f:-@\[-\^`{-\xa9\xab\xac\xae-\xb1\xb4\xb6-\xb8\xbb\xbf×÷"
@@ -39,7 +39,7 @@ _W = rf"[^{_SIGNS}]"  # a letter, a digit or `_`
 _END = rf"(?!{_W})"
 _APOSTROPHE = "['’]"
 
-# Affixes that keep their hyphen, after the guidelines of the treebanks.
+# Affixes that keep their hyphen, according to the guidelines of the treebanks.
 _PREFIXES = """
     agro ante anti arch auto bi bio co counter cross cyber eco ex extra hetero hyper inter intra
     macro mal mega micro mid mini mis multi neo non over pan para peri poly post pre pro pseudo
@@ -47,7 +47,7 @@ _PREFIXES = """
 """
 _SUFFIXES = "esque ette fest fold gate itis less most rama wise"
 
-# Abbreviations that keep their full stop, besides spaCy's.
+# Abbreviations that keep their full stop, in addition to spaCy's.
 _ABBREVIATIONS = """
     Apt Art Assn Assoc Asst Attn Ave Bldg Blvd Capt Ch Cie Cmdr Col Cpl Cpt Ct Dept Dist Drs Est Esq
     Exh Ext Fig Figs Fr Fri Ft Gt Hist Hon Hwy Inst Jan Jnr Lt Maj Mlle Mme Mon Mssrs Mt Mts Nos
@@ -70,7 +70,7 @@ _EXTENSIONS = """
 
 
 def _any(words: Iterable[str]) -> str:
-    """A group that matches the longest of `words`, letter by letter: `(?:J(?:an|ul(?:y)?)|May)`."""
+    """Make a group that matches the longest of `words`: `(?:J(?:an|ul(?:y)?)|May)`."""
     tails: dict[str, set[str]] = {}
     for word in words:
         tails.setdefault(word[:1], set()).add(word[1:])
@@ -82,7 +82,7 @@ def _any(words: Iterable[str]) -> str:
 
 
 def _abbreviations() -> list[str]:
-    """The words that keep their full stop: spaCy's exceptions of that form, and ours."""
+    """Get the words that keep their full stop: spaCy's exceptions of that form, and ours."""
     known = (text[:-1] for text in TOKENIZER_EXCEPTIONS if re.fullmatch(r"[A-Za-z][a-z]+\.", text))
     return [*known, *_ABBREVIATIONS.split()]
 
@@ -120,13 +120,13 @@ _WITH_DIGITS = "|".join(
         rf"\d+(?:\.\d+(?={_L}+{_END})|(?=[a-z]{{3,}}{_END}))",
     )
 )
-# What follows a full stop inside a word: `U.S`, `alt.animals`, `data.XLS`, but not `end.The`.
+# Text after a full stop inside a word: `U.S`, `alt.animals`, `data.XLS`, but not `end.The`.
 _INNER = rf"(?:(?<!\w[A-Za-z]\.)(?<=[A-Za-z]\.){_W}|[a-z0-9]|[A-Z](?=[A-Z])){_W}*"
 _EMOJI = r"[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
 _EMOJI += r"[\ufe0f\U0001f3fb-\U0001f3ff]*"
 
-# One token: the first alternative that fits, the frequent ones early. Each reads no more than a
-# bounded stretch beyond what it consumes, so that time is linear in the length of a chunk.
+# One token: the first alternative that matches, frequent ones first. Each looks ahead only a
+# bounded number of characters, so that time is linear in the length of a chunk.
 _TOKEN = "|".join(
     (
         # An address of mail, then words with a full stop of their own, then words before a sign
@@ -193,14 +193,14 @@ _EXTRA = (
     (("'t", "it"), ("is", "is")),
     (("'t", "it"), ("was", "was")),
 )
-# spaCy's exceptions that are words of their own more often, or are cut in another way.
+# spaCy's exceptions that are more often words of their own, or are split differently here.
 _LEFT_OUT = {"and/or", "id", "Id", "wed", "Wed", "hed", "Hed", *(f"°{c}." for c in "cfkCFK")}
-# Exceptions that are clear in capitals too (`DON'T`, `CANNOT`, but not `ILL`).
+# Exceptions that are unambiguous in capitals too (`DON'T`, `CANNOT`, but not `ILL`).
 _IN_CAPITALS = re.compile(r"(?i)'|n(?:o?t|a)$|ta$")
 
 
 def create_english_tokenizer() -> Callable[[Language], Tokenizer]:
-    """A factory of spaCy Tokenizers that cut English as its treebanks do.
+    """Get a factory of spaCy Tokenizers that split English like its treebanks.
 
     In a config: `[nlp.tokenizer]`, `@tokenizers = "spacy_structlearn.english_tokenizer.v1"`.
     """
@@ -208,7 +208,7 @@ def create_english_tokenizer() -> Callable[[Language], Tokenizer]:
 
 
 def make_english_tokenizer(nlp: Language) -> Tokenizer:
-    """spaCy's Tokenizer for the vocabulary of `nlp`, with the rules of this module."""
+    """Make spaCy's Tokenizer for the vocab of `nlp`, with the rules of this module."""
     scanner = re.compile(_TOKEN).finditer
     words = re.compile(r"[A-Za-z]+\Z").match
     plain = Tokenizer(nlp.vocab, infix_finditer=scanner, token_match=words)
@@ -216,9 +216,9 @@ def make_english_tokenizer(nlp: Language) -> Tokenizer:
 
 
 def _exceptions(plain: Tokenizer) -> dict[str, list[dict]]:
-    """The exceptions that change the tokens of the `plain` tokenizer, or their norms.
+    """Get the exceptions that change the tokens of the `plain` tokenizer, or their norms.
 
-    The others would only cost time: a Tokenizer looks for exceptions in every Doc.
+    The others would only cost time, because a Tokenizer looks for exceptions in every Doc.
     """
     known = {**_spacy_exceptions(), **_extra_exceptions()}
     for text in [text for text in known if _IN_CAPITALS.search(text)]:
@@ -231,7 +231,7 @@ def _exceptions(plain: Tokenizer) -> dict[str, list[dict]]:
 
 
 def _spacy_exceptions() -> dict[str, list[dict]]:
-    """spaCy's exceptions of several tokens or with a norm; the patterns see to the others."""
+    """Get spaCy's exceptions with several tokens or a norm; the patterns cover the others."""
     return {
         text: tokens
         for text, tokens in TOKENIZER_EXCEPTIONS.items()
@@ -240,7 +240,7 @@ def _spacy_exceptions() -> dict[str, list[dict]]:
 
 
 def _extra_exceptions() -> dict[str, list[dict]]:
-    """The exceptions of `_EXTRA`, also with a capital."""
+    """Get the exceptions of `_EXTRA`, also with a capital."""
     exceptions = {}
     for (first, norm), *rest in _EXTRA:
         for spelled in (first, first.title()):
@@ -250,7 +250,7 @@ def _extra_exceptions() -> dict[str, list[dict]]:
 
 
 def _changes(plain: Tokenizer, text: str, tokens: list[dict]) -> bool:
-    """Whether an exception gives other tokens, or norms, than the `plain` tokenizer."""
+    """Check whether an exception changes the tokens or norms of the `plain` tokenizer."""
     found = list(plain(text))
     if [token.text for token in found] != [token[ORTH] for token in tokens]:
         return True

@@ -1,9 +1,9 @@
-"""From Docs to arrays of symbol ids, sentence by sentence: all that a family of learners reads.
+"""Conversion of Docs to arrays of symbol ids, sentence by sentence: the input of all learners.
 
-White space tokens are left out, because treebanks have none and no model should see them; a map
-back to the tokens of each Doc is kept. The ids are spaCy's own 64-bit hashes, equal on every
-machine. Strings are touched once for each distinct word, and only for columns that spaCy does not
-have (`sequence.words`). Layers of spaCy read Docs, and get one of each sentence.
+White space tokens are left out, because treebanks have none; the positions of the other tokens are
+kept. The ids are spaCy's 64-bit hashes, which are the same on all machines. Strings are used once
+for each distinct word, and only for columns that spaCy does not have (`sequence.words`). Layers of
+spaCy get a Doc of each sentence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..errors import StructlearnError
 from ..kernels.index import number_keys
 from ..sequence.words import is_word_column, word_columns
 
-# Attributes that a pipeline component before ours has to set; the others are lexical.
+# Attributes that are set by a component before ours; the others are lexical.
 SET_BY_COMPONENTS = {
     "TAG": "token.tag",
     "POS": "token.pos",
@@ -30,7 +30,7 @@ SET_BY_COMPONENTS = {
     "DEP": "token.dep",
     "ENT_TYPE": "token.ent_type",
 }
-# What the Doc of a sentence has of that of the text, beside its words.
+# Attributes that are copied to the Doc of a sentence, in addition to the words.
 _KEPT = [IDS[name] for name in ("NORM", "TAG", "POS", "LEMMA", "MORPH", "ENT_IOB", "ENT_TYPE")]
 _IOB = _KEPT.index(IDS["ENT_IOB"])
 _MISSING, _INSIDE, _OUTSIDE, _BEGIN = range(4)  # spaCy's codes of ENT_IOB
@@ -40,9 +40,10 @@ _MISSING, _INSIDE, _OUTSIDE, _BEGIN = range(4)  # spaCy's codes of ENT_IOB
 class Tokens:
     """The tokens of some Docs that are not white space, in order.
 
-    columns: uint64[n, k], one column an attribute. offsets: int64[s + 1], where each sentence
-    begins; no sentence is empty. positions: int64[n], the index of each token in its Doc.
-    docs: int64[d + 1], the first sentence of each Doc.
+    columns: uint64 (n, k), one column per attribute.
+    offsets: int64 (s + 1), begin of each sentence; no sentence is empty.
+    positions: int64 (n), index of each token in its Doc.
+    docs: int64 (d + 1), first sentence of each Doc.
     """
 
     columns: np.ndarray
@@ -52,7 +53,7 @@ class Tokens:
 
 
 def check_attributes(attributes: Sequence[str], component: str) -> None:
-    """Raise SL003 for a name that is neither a token attribute of spaCy nor a column of words."""
+    """Raise StructlearnError unless all names are token attributes of spaCy or word columns."""
     for name in attributes:
         if name not in IDS and not is_word_column(name):
             raise StructlearnError("SL003", attribute=name, component=component)
@@ -61,18 +62,19 @@ def check_attributes(attributes: Sequence[str], component: str) -> None:
 def read_tokens(
     docs: Sequence[Doc], attributes: Sequence[str], component: str, *, optional: Sequence[str] = ()
 ) -> Tokens:
-    """The symbol ids of `attributes`: spaCy's ("ORTH", "TAG", "SHAPE", ...) or those of
-    `sequence.words` ("SUFFIX2", "FLAGS", ...).
+    """Read the symbol ids of token attributes.
 
-    Sentences are those of the Doc; a Doc without sentence boundaries is one sentence.
-    RAISES: SL001 if an attribute that another component sets is missing from a whole Doc, unless it
-    is one of `optional`.
+    A Doc without sentence boundaries is one sentence.
+    attributes: spaCy's ("ORTH", "TAG", "SHAPE") or those of `sequence.words` ("SUFFIX2", "FLAGS").
+    component: its name, for error messages.
+    optional: attributes that may be missing.
+    Raises StructlearnError if an attribute set by another component is missing in a whole Doc.
     """
     made = [name for name in attributes if is_word_column(name)]
     if made:
         return _with_word_columns(docs, attributes, made, component, optional)
     ids = [IDS[name] for name in attributes]
-    # One table for all Docs: for short ones a few operations on each would cost more than the rest.
+    # One table for all Docs, because operations on each of many short Docs are slow.
     tables = [doc.to_array([*ids, IS_SPACE, SENT_START]) for doc in docs]
     table = np.concatenate([np.zeros((0, len(ids) + 2), dtype=np.uint64), *tables])
     lengths = np.fromiter(map(len, tables), dtype=np.int64, count=len(tables))
@@ -82,7 +84,7 @@ def read_tokens(
     columns = np.ascontiguousarray(table[kept, : len(ids)])
     doc_of_kept = doc_of[kept]
     _check_annotated(docs, columns, doc_of_kept, attributes, component, optional)
-    # A boundary may fall on a white space token: number the sentences over all tokens first.
+    # Number the sentences over all tokens, because one may begin with white space.
     begins = table[:, -1] == 1
     begins[firsts[lengths > 0]] = True
     sentence = np.cumsum(begins)[kept]
@@ -102,7 +104,7 @@ def _with_word_columns(
     component: str,
     optional: Sequence[str],
 ) -> Tokens:
-    """The tokens, with columns that are made of the strings of words among the others."""
+    """Read tokens with some columns that are computed from the strings of words."""
     read = [name for name in attributes if name not in made]
     tokens = read_tokens(docs, [*read, "ORTH"], component, optional=optional)
     columns = np.empty((len(tokens.columns), len(attributes)), dtype=np.uint64)
@@ -116,9 +118,11 @@ def _with_word_columns(
 def distinct_words(
     docs: Sequence[Doc], orth: NDArray[np.uint64]
 ) -> tuple[list[str], NDArray[np.int32]]:
-    """The distinct words of some tokens as strings, and the number of that of each token.
+    """Find the distinct words, or other strings, of some tokens.
 
-    orth: uint64 (n), of tokens of the Docs. Returns int32 (n) beside the strings.
+    orth: uint64 (n), of tokens of the Docs.
+    Returns the words, and the index of the word of each token, int32 (n). The vocabs are those of
+    the Docs: a component that comes from another pipeline keeps the vocab of that pipeline.
     """
     orth = np.ascontiguousarray(orth)
     firsts, numbers = number_keys(orth)
@@ -126,7 +130,7 @@ def distinct_words(
     stores = list({id(doc.vocab): doc.vocab.strings for doc in docs}.values())
     if len(stores) == 1:
         return [stores[0][key] for key in keys], numbers
-    return [next(store[key] for store in stores if key in store) for key in keys], numbers
+    return [next((store[key] for store in stores if key in store), "") for key in keys], numbers
 
 
 def _check_annotated(
@@ -143,7 +147,7 @@ def _check_annotated(
             continue
         n_set = np.bincount(doc_of[columns[:, column] != 0], minlength=len(docs))
         for i in np.flatnonzero((n_set == 0) & (n_tokens > 0)):
-            # A text without entities is annotated too, which shows in their IOB codes alone.
+            # A text without entities may be annotated too, which only the IOB codes show.
             if name != "ENT_TYPE" or not docs[i].has_annotation("ENT_IOB"):
                 raise StructlearnError(
                     "SL001",
@@ -156,11 +160,12 @@ def _check_annotated(
 def template_columns(
     columns: NDArray[np.uint64], parameters: Any, estimator: Any, *, training: bool = False
 ) -> NDArray[np.uint64]:
-    """The columns that the templates of a chain model read, uint64 (n, k).
+    """Compute the columns that the templates of a chain model read, uint64 (n, k).
 
-    columns: those of the estimator's `attributes`.
-    training: with all symbols, of which learners make vocabularies; else with those that the model
-    knows. Word classes are those of the model once it has any; before, those of its estimator.
+    columns: the columns of the estimator's `attributes`.
+    parameters: the chain model. Its word classes are used if it has any.
+    estimator: its word classes are used otherwise.
+    training: keep all symbols, of which learners make vocabularies, not only known symbols.
     """
     if not training:
         return parameters.derive(columns)
@@ -170,11 +175,10 @@ def template_columns(
 
 
 def sentence_docs(doc: Doc, sentences: Iterable[Sequence[int]]) -> list[Doc]:
-    """A Doc of each sentence by itself, for layers that must not see its neighbours.
+    """Make a Doc of each sentence, for layers that must not see the neighbouring sentences.
 
-    It has words, spaces, norms, tags, lemmas, morphology and entities of the tokens; what the Doc
-    lacks is not set.
-    sentences: the tokens of each, ascending, without white space.
+    The Docs have words, spaces, norms, tags, lemmas, morphology and entities of the tokens.
+    sentences: the tokens of each sentence, ascending, without white space.
     """
     table = doc.to_array(_KEPT)
     found = []
@@ -184,7 +188,7 @@ def sentence_docs(doc: Doc, sentences: Iterable[Sequence[int]]) -> list[Doc]:
         own = Doc(doc.vocab, words=words, spaces=[bool(token.whitespace_) for token in tokens])
         if tokens:
             part = table[list(indices)]
-            # The first token of an entity may be white space, or in another piece of a sentence.
+            # The first token of an entity may be white space, or in another piece of the sentence.
             before = np.concatenate([[_OUTSIDE], part[:-1, _IOB]])
             orphan = (part[:, _IOB] == _INSIDE) & ((before == _OUTSIDE) | (before == _MISSING))
             part[orphan, _IOB] = _BEGIN

@@ -1,8 +1,8 @@
-"""Configs and pipelines of before settings had one vocabulary: refused, or converted.
+"""Upgrade of configs and pipelines from version 1 of the architectures.
 
-An architecture whose settings have other names, or other units, has another version. The old one is
-registered still, and says what became of its settings; `upgraded` and `upgrade_pipeline` convert
-what is stored. Parameters are not converted: their files are read by their own classes.
+An architecture whose settings got other names or other units has a new version. The old version is
+still registered, and its error says what has changed. `upgraded` and `upgrade_pipeline` convert
+what is stored. Parameters need no conversion: their classes read old files.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from .fitting import replaced_whole
 
 
 class Change(NamedTuple):
-    """What became of a setting: its name, and its value of the one before.
+    """The change of a setting.
 
-    name: None if it was taken out; only: the value that is then dropped, and all others refused;
-    None: any value is dropped.
+    name: the new name. None if the setting was removed.
+    value: function from the old value to the new value.
+    said: description of a changed value.
+    only: the only value that a removed setting may have. None: any value is dropped.
     """
 
     name: str | None
@@ -92,16 +94,17 @@ CHANGES: dict[str, dict[str, Change]] = {
     },
     "BayesNet": {"prior_variance": Change("l2", _inverse, "1 / prior_variance")},
 }
-"""By the architecture, what became of the settings of version 1."""
+"""The changed settings of version 1 of each architecture."""
 
 _REGISTRIES = {"@architectures": "architectures", "@misc": "misc"}
 
 
 def upgraded(config: Mapping[str, Any], place: str = "") -> dict[str, Any]:
-    """A config, or a part of one, with the architectures and the settings of this version.
+    """Convert a config, or a section of one, to the current architectures and settings.
 
-    place: the section that it is. RAISES: SL045 for a variable in place of a value that has another
-    unit now, SL046 for a setting that was taken out, if it is not as all is now.
+    place: the name of the section.
+    Raises StructlearnError for a variable in place of a value whose unit has changed, and for a
+    removed setting with another value than the current behaviour.
     """
     changes: Mapping[str, Change] = {}
     section = dict(config)
@@ -112,7 +115,7 @@ def upgraded(config: Mapping[str, Any], place: str = "") -> dict[str, Any]:
             changes = CHANGES[learner]
         elif (learner := _learner(section.get(kind), 2)) is not None:
             changes = {n: change for n, change in CHANGES[learner].items() if change.name is None}
-    found: dict[str, Any] = {}
+    current_settings: dict[str, Any] = {}
     for name, value in section.items():
         inside = f"{place}.{name}".lstrip(".")
         change = changes.get(name, Change(name))
@@ -124,15 +127,16 @@ def upgraded(config: Mapping[str, Any], place: str = "") -> dict[str, Any]:
             value = upgraded(value, inside)
         elif change.said and isinstance(value, str):
             raise StructlearnError("SL045", setting=inside, value=value, change=change.said)
-        found[change.name] = change.value(value)
-    return found
+        current_settings[change.name] = change.value(value)
+    return current_settings
 
 
 def upgrade_pipeline(path: Path, output: Path) -> None:
-    """Convert a stored pipeline into one of this version, whole or not at all.
+    """Convert a stored pipeline to this version, completely or not at all.
 
-    output: a folder, which may be `path` itself. RAISES: SL083 if the pipeline is damaged, SL014 if
-    `output` exists and is not a pipeline, and as `upgraded`.
+    output: a folder, which may be `path` itself.
+    Raises StructlearnError like `upgraded`, for a damaged pipeline, and if `output` exists and is
+    not a pipeline.
     """
     digests.check(path)
     config = Config(upgraded(read_config(path / "config.cfg")))
@@ -142,12 +146,12 @@ def upgrade_pipeline(path: Path, output: Path) -> None:
 
 
 def read_config(path: Path) -> Config:
-    """A config as it stands, with its variables."""
+    """Read a config without resolving its variables."""
     return Config().from_disk(path, interpolate=False)
 
 
 def current(learner: str) -> str:
-    """The name under which a learner, such as "CRF", is registered now."""
+    """Get the registered name of a learner, such as "CRF", in its current version."""
     return _registered(learner, 2 if learner in CHANGES else 1)
 
 
@@ -156,12 +160,12 @@ def _registered(learner: str, version: int) -> str:
 
 
 def _learner(name: Any, version: int = 1) -> str | None:
-    """The learner of `CHANGES` that is registered under a name in this version, or None."""
+    """Get the learner of a registered name of this version; None for all other names."""
     return next((learner for learner in CHANGES if name == _registered(learner, version)), None)
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """The architecture of version 1, for the entry points."""
+    """Get an architecture of version 1, for the entry points."""
     if name not in CHANGES:
         raise AttributeError(name)
     old, new, changes = _registered(name, 1), current(name), CHANGES[name]
@@ -170,7 +174,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
         said = (f"{before} {change}" for before, change in changes.items())
         raise StructlearnError("SL044", old=old, new=new, changes=", ".join(said))
 
-    # It takes whatever it took, so that what is said is what has changed.
+    # Accepts all old and new settings, so that the error about the changes is raised.
     kind = registry.misc if name == "span_features" else registry.architectures
     names = dict.fromkeys([*changes, *signature(kind.get(new).settings).parameters])
     refuse.__signature__ = Signature(  # type: ignore[attr-defined]

@@ -12,8 +12,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.pipeline.upgrade import current
 from spacy_structlearn.sequence.classes import learn
 
-PACKAGE = "spacy_structlearn"
-
 
 def block(name, **settings):
     return {"@architectures": current(name), **settings}
@@ -178,25 +176,6 @@ def test_other_chunks_in_a_group_of_their_own(make_examples):
         chunker(example.predicted)
         assert "np_chunks" not in example.predicted.spans
     assert chunker.score(examples)["np_chunk_per_type"]["VP"]["f"] == 1.0
-
-
-def test_gold_chunks_across_a_sentence_boundary_are_left_out(make_examples):
-    nlp = spacy.blank("en")
-    settings = SETTINGS["IOBES"][0]
-    chunker = nlp.add_pipe("np_chunker", config={"model": settings})
-    examples = make_examples(nlp)
-    reference = examples[0].reference
-    starts = [index in (0, 2) for index in range(len(reference))]
-    cut = Doc(
-        nlp.vocab,
-        words=[token.text for token in reference],
-        tags=[token.tag_ for token in reference],
-        sent_starts=starts,
-    )
-    examples[0] = Example(cut, reference)
-    chunker.initialize(lambda: examples)
-    assert chunker.gold_data(examples[0]).tags[:3] == ("O", "O", "O")
-    assert chunker.fit(examples) > 0
 
 
 # --- blocks within blocks -------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import spacy
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 from spacy.training import Example
 
 TEXT = "The girl saw my red apples. Zorps sang loudly!"
@@ -43,8 +43,6 @@ def test_sentences_with_an_unknown_gold_tag_are_left_out(nlp):
 
 
 # --- probabilities --------------------------------------------------------------------------------
-def annotation(doc):
-    return [(token.tag_, token._.tag_probs) for token in doc]
 
 
 def test_candidates(nlp):
@@ -74,11 +72,3 @@ def test_merged_tokens(nlp):
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[0:2])
     assert doc[-2]._.tag_probs == expected
-
-
-def test_tagging_anew_replaces_what_was_there(nlp):
-    doc = nlp(TEXT)
-    expected = annotation(doc)
-    doc[0].tag_ = "XX"
-    doc.spans["tag_candidates"] = [Span(doc, 0, 1, "XX")]
-    assert annotation(nlp.get_pipe("chain_tagger")(doc)) == expected

@@ -14,7 +14,6 @@ from spacy.tokens import Doc
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.grammar.latent.em import treebank_grammar
-from spacy_structlearn.grammar.latent.model import LatentGrammar
 from spacy_structlearn.grammar.treebank.symbols import binarize
 from spacy_structlearn.pipeline import constituency_parser
 from spacy_structlearn.pipeline.architectures import learner_model
@@ -67,28 +66,23 @@ class RightBranching:
         )
 
 
-class Counts:
-    """An estimator without training: the grammar of the treebank as it is."""
-
-    attributes = ()
-
-    def initialize(self, data, labels, previous):
-        return treebank_grammar(binarize(tree for trees in data for tree in trees))
+@pytest.fixture(scope="module")
+def grammar():
+    """The grammar of the treebank as it is."""
+    return treebank_grammar(binarize(map(normalize, read_trees(SAMPLE / "sample.trees"))))
 
 
 @pytest.fixture
-def fake(monkeypatch):
+def fake(monkeypatch, grammar):
     """Makes parsers of right-branching trees: (nlp, component)."""
     monkeypatch.setattr(constituency_parser, "ChartParser", RightBranching)
     RightBranching.calls = []
 
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+
     def make(**settings):
-        nlp = spacy.blank("en")
-        nlp.add_pipe("sentencizer")
-        model = learner_model("fake", LatentGrammar.empty(), Counts())
-        parser = ConstituencyParser(nlp.vocab, model, **settings)
-        parser.initialize(lambda: treebank(nlp))
-        return nlp, parser
+        return nlp, ConstituencyParser(nlp.vocab, learner_model("fake", grammar, None), **settings)
 
     return make
 
@@ -122,23 +116,6 @@ def test_the_sentences_of_all_docs_are_parsed_at_once(fake):
     assert [len(doc._.trees) for doc in docs] == [2, 0, 0, 1]
 
 
-def test_white_space_tokens_are_left_out(fake):
-    plain = parsed(fake(), "I saw it. You ran.")
-    doc = parsed(fake(), "\n\n I \n saw  it .\n\n You  ran. \n")
-    assert RightBranching.calls[-1][0] == RightBranching.calls[0][0]
-    assert strings(doc) == strings(plain)
-    assert scores(doc).tolist() == scores(plain).tolist()
-    for group in (doc.spans["constituents"], doc.spans["constituent_tags"]):
-        assert not any(span[0].is_space or span[-1].is_space for span in group)
-    assert [len(group) for group in doc.spans.values()] == [5, 7]
-
-
-def test_without_sentence_boundaries_the_doc_is_one_sentence(fake):
-    nlp, parser = fake()
-    doc = parser(nlp.make_doc("I ran. You ran."))
-    assert len(doc._.trees) == 1
-
-
 def test_tags_are_written_if_asked_for(fake):
     nlp, parser = fake()
     again = fake(set_tags=True)[1]
@@ -150,25 +127,6 @@ def test_tags_are_written_if_asked_for(fake):
     assert [token.tag_ for token in doc] == ["NN", "NN", "NN", ""]
     assert "constituent_tags" not in doc.spans
     assert strings(doc) == ["(S (NN I) (X (NN ran) (NN .)))"]
-
-
-@pytest.mark.parametrize(
-    "text", ["", " \n", "\n I  ran , you sat ; FAIL there .\n\nFAIL. We ran. "]
-)
-def test_written_tags_are_those_of_the_trees(fake, text):
-    nlp, parser = fake(set_tags=True, tags="prior", max_length=4)
-    doc = nlp(text)
-    for token in doc:
-        token.tag_ = "_SP" if token.is_space else "nowhere"
-    set_gold_spans(doc, "constituent_tags", [("XY", token.i, token.i + 1) for token in doc])
-    parser(doc)
-    assert {s.label_ for s in doc._.parse_failures} == (
-        {"cut", "fallback"} if "I" in text else set()
-    )
-    tags = [tag for tree in doc._.trees for tag in tree.tags()]
-    assert [token.tag_ for token in doc if not token.is_space] == tags
-    assert {token.tag_ for token in doc if token.is_space} <= {"_SP"}
-    assert "constituent_tags" not in doc.spans
 
 
 @pytest.mark.parametrize(
@@ -248,36 +206,6 @@ def test_candidates_of_several_docs(fake):
     ]
 
 
-def test_tags_that_are_to_be_used_and_missing_are_named(fake):
-    nlp, parser = fake(tags="require")
-    with pytest.raises(StructlearnError, match=r"token.tag_.*I ran"):
-        parser(nlp("I ran."))
-
-
-def test_a_prior_may_be_missing(fake):
-    nlp, parser = fake(tags="prior")
-    doc = parser(nlp.make_doc("I ran"))
-    assert doc.has_annotation("TAG") is False
-    assert len(doc._.trees) == 1
-
-
-def test_failures(fake):
-    doc = parsed(fake(), "I ran. \n FAIL here \n. You ran.")
-    assert [(s.label_, s.text) for s in doc._.parse_failures] == [("fallback", "FAIL here \n.")]
-    assert list(doc.sents)[1]._.is_constituent
-
-
-def test_failures_of_before_are_forgotten(fake):
-    made = fake()
-    doc = parsed(made, "FAIL here.")
-    assert len(doc._.parse_failures) == 1
-    made[1].max_length = 1000
-    constituency = made[1]
-    constituency.set_annotations([doc], [constituency_parser.Reading([], [], [])])
-    assert doc._.parse_failures == ()
-    assert "parse_failures" not in doc.spans
-
-
 def test_long_sentences_are_cut_and_joined(fake):
     made = fake(max_length=4)
     doc = parsed(made, "I ran , I sat ; you slept , FAIL . Fine.")
@@ -310,15 +238,6 @@ def test_long_sentences_are_cut_and_joined(fake):
 )
 def test_where_a_sentence_is_cut(text, ends):
     assert cut(text.split(), 4) == ends
-
-
-def test_a_sentence_of_five_thousand_words(fake):
-    nlp, parser = fake()
-    words = ["the", "red", "table", ","] * 1250
-    doc = parser(Doc(nlp.vocab, words=words))
-    assert max(len(piece) for piece in RightBranching.calls[-1][0]) <= 250
-    assert [s.label_ for s in doc._.parse_failures] == ["cut"]
-    assert doc._.trees[0].words() == words
 
 
 # --- gold -----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 import spacy
 from components import FILES, SAMPLE
 from parsed import parsed_doc
-from spacy.tokens import Doc, DocBin, Span, SpanGroup
+from spacy.tokens import Doc, Span, SpanGroup
 from spacy.vocab import Vocab
 
 from spacy_structlearn.attachment.sites import Site
@@ -46,12 +46,6 @@ def test_labels():
     assert doc[0]._.labels == doc[0:1]._.labels == ()
 
 
-def test_labels_of_a_unary_chain():
-    doc = gold_doc("(S (VP (VB Run)))", "(SBAR (S (VP (TO to) (VP (VB run)))))")
-    assert doc[0]._.labels == ("S", "VP")
-    assert doc[1:3]._.labels == ("SBAR", "S", "VP")
-
-
 def test_parse_string():
     doc = gold_doc(FRUIT)
     assert doc[:]._.parse_string == FRUIT
@@ -65,29 +59,6 @@ def test_parse_string_escapes_brackets():
     set_gold_spans(doc, "constituents", [("PRN", 0, 3)])
     assert doc[:]._.parse_string == "(PRN (-LRB- -LRB-) (NN a-LCB-1-RCB-) (-RRB- -RSB-))"
     assert doc[:]._.tree.words() == ["(", "a{1}", "]"]
-
-
-def test_constituents_in_pre_order_each_span_once():
-    doc = gold_doc("(S (S (NP (PRP I)) (VP (VBP run))) (. .))")
-    assert texts(doc[:]._.constituents) == ["I run .", "I run", "I", "run", "."]
-    assert texts(doc[0:2]._.constituents) == ["I run", "I", "run"]
-    assert texts(doc[0:1]._.constituents) == ["I"]
-    assert next(doc[:]._.constituents) == doc[:]
-
-
-def test_children_and_parents():
-    doc = gold_doc(FRUIT, FRUIT)
-    second = list(doc.sents)[1]
-    assert texts(second._.children) == ["My dog", "ate fruit", "."]
-    assert texts(doc[7:9]._.children) == ["ate", "fruit"]
-    assert texts(doc[8:9]._.children) == []
-    assert doc[8]._.parent == doc[7:9]
-    assert doc[7:9]._.parent == doc[5:10]
-    assert doc[9]._.parent == doc[5:10]
-    assert second._.parent is None
-    for span in second._.constituents:
-        for child in span._.children:
-            assert child._.parent == span
 
 
 def random_tree(generator, n_words):
@@ -163,17 +134,6 @@ def test_a_doc_that_was_not_parsed():
     assert not doc[:]._.is_constituent
     assert doc[:]._.constituent_prob is None
     assert doc._.parse_failures == ()
-
-
-def test_names_that_another_package_has_taken_are_left_alone():
-    Span.set_extension("labels", default="benepar's", force=True)
-    try:
-        extensions.register()
-        assert gold_doc(FRUIT)[:]._.labels == "benepar's"
-    finally:
-        Span.remove_extension("labels")
-        extensions.register()
-    assert gold_doc(FRUIT)[:]._.labels == ("S",)
 
 
 # --- beyond ---------------------------------------------------------------------------------------
@@ -267,21 +227,6 @@ def test_probabilities():
     assert doc[0:1]._.constituent_prob is None
 
 
-def test_a_part_of_a_doc_says_that_its_spans_are_gone():
-    with pytest.raises(StructlearnError, match="as_doc"):
-        _ = gold_doc(FRUIT)[:].as_doc()._.trees
-
-
-def test_tokens_have_the_extensions_of_spans():
-    doc = gold_doc(FRUIT)
-    for token in doc:
-        span = doc[token.i : token.i + 1]
-        for name in ("labels", "parse_string", "parent"):
-            assert token._.get(name) == span._.get(name)
-        assert list(token._.constituents) == list(span._.constituents) == [span]
-        assert list(token._.children) == []
-
-
 # --- attachments of prepositional phrases ---------------------------------------------------------
 def attached_doc(probs=None):
     """Two attachments by hand, in words w0 w1 ...: of w3 w4 to the verb, of w7 w8 to the noun."""
@@ -292,22 +237,6 @@ def attached_doc(probs=None):
         scores = np.repeat(np.array(probs, dtype=np.float32), 5)
         doc.spans["pp_attachments"].attrs["scores"] = scores
     return doc
-
-
-def test_spans_of_sites():
-    sites = [Site(1, 2, 3, 4, 3, 5, "V"), Site(5, 6, 7, 9, 7, 11, "N")]
-    assert list(extensions.site_spans(sites)) == [
-        ("V", 3, 5),
-        ("verb", 1, 2),
-        ("noun", 2, 3),
-        ("prep", 3, 4),
-        ("object", 4, 5),
-        ("N", 7, 11),
-        ("verb", 5, 6),
-        ("noun", 6, 7),
-        ("prep", 7, 8),
-        ("object", 9, 10),
-    ]
 
 
 def test_pp_attachments():
@@ -333,14 +262,6 @@ def test_a_preposition_inside_its_phrase():
     set_gold_spans(doc, "pp_attachments", extensions.site_spans(found))
     assert [t.i for t in doc if t._.pp_head] == [2, 4]
     assert doc[4]._.pp_head == doc[0]
-
-
-def test_another_label_has_no_head():
-    doc = Doc(Vocab(), words=list("abcd"))
-    found = [Site(0, 1, 2, 3, 2, 4, "X")]
-    set_gold_spans(doc, "pp_attachments", extensions.site_spans(found))
-    assert doc._.pp_attachments[0].head is None
-    assert doc[2]._.pp_head is None
 
 
 def test_a_group_that_is_none_of_attachments_is_named():
@@ -392,21 +313,6 @@ def token_frames(doc):
     return [plain_frame(token._.srl) for token in doc if token._.srl is not None]
 
 
-def test_spans_of_frames():
-    assert list(extensions.frame_spans(FRAMES)) == [
-        ("V", 4, 5, "eat.01"),
-        ("ARG1", 0, 2, ""),
-        ("R-ARG1", 2, 3, ""),
-        ("ARG0", 3, 4, ""),
-        ("V", 5, 6, ""),
-        ("V", 9, 10, "say.01"),
-        ("ARG0", 8, 9, ""),
-        ("ARG1", 10, 11, ""),
-    ]
-    assert list(extensions.frame_spans([])) == []
-    assert (extensions.SRL, extensions.PREDICATE) == ("srl", "V")
-
-
 def test_frames():
     doc = framed_doc(probs=PROBS)
     assert plain_frames(doc) == [
@@ -430,27 +336,6 @@ def test_the_first_argument_with_a_label():
     assert frame.get("ARG0") is frame.get("V") is frame.get("") is None
 
 
-def test_srl_is_that_of_predicates_alone():
-    doc = framed_doc(probs=PROBS)
-    assert [token.i for token in doc if token._.srl] == [4, 5, 9]
-    assert token_frames(doc) == plain_frames(doc)
-    assert doc[0]._.srl is None
-    assert doc[9]._.srl.get("ARG0").text == "she"
-
-
-def test_frames_within_and_across_one_another():
-    """An argument may hold another frame, the predicate itself, or come after later predicates."""
-    frames = [
-        (0, "say.01", [("ARG1", 1, 11)]),
-        (3, "give.01", [("ARG0", 0, 1), ("ARGM-TMP", 0, 2), ("ARG1", 0, 11), ("ARG2", 9, 10)]),
-        (4, None, []),
-        (10, "end.01", [("ARG1", 0, 10)]),
-    ]
-    doc = framed_doc(frames=frames)
-    assert [(*frame[:3],) for frame in plain_frames(doc)] == frames
-    assert token_frames(doc) == plain_frames(doc)
-
-
 def test_random_frames():
     generator = random.Random(2)
     vocab = Vocab()
@@ -470,14 +355,6 @@ def test_random_frames():
         assert all((token._.srl is None) == (token.i not in predicates) for token in doc)
 
 
-def test_frames_among_white_space():
-    words = ["\n", "She", " ", "ate", "  "]
-    doc = framed_doc(spacy.blank("en").vocab, [(3, "eat.01", [("ARG0", 1, 2)])], words=words)
-    (frame,) = doc._.frames
-    assert frame.get("ARG0").text == "She"
-    assert [token._.srl is None for token in doc] == [True, True, True, False, True]
-
-
 def test_a_group_that_is_none_of_frames_is_named():
     doc = framed_doc()
     good = [(span.label_, span.start, span.end) for span in doc.spans["srl"]]
@@ -489,31 +366,6 @@ def test_a_group_that_is_none_of_frames_is_named():
     set_gold_spans(doc, "srl", [*good[5:], *good[:5]])  # "said" before "ate"
     with pytest.raises(StructlearnError, match="SL033"):
         _ = doc._.frames
-
-
-@pytest.mark.parametrize(
-    "through",
-    [
-        lambda doc: Doc(Vocab()).from_bytes(doc.to_bytes()),
-        lambda doc: next(DocBin().from_bytes(DocBin(docs=[doc]).to_bytes()).get_docs(Vocab())),
-    ],
-    ids=["bytes", "docbin"],
-)
-def test_frames_in_another_vocab(through):
-    doc = framed_doc(probs=PROBS)
-    again = through(doc)
-    assert plain_frames(again) == token_frames(again) == plain_frames(doc)
-
-
-def test_frames_of_a_part_with_its_spans():
-    """Spans made anew on a part of a Doc are those of the part."""
-    whole = framed_doc()
-    part = whole[8:11].as_doc()
-    kept = [span for span in whole.spans["srl"] if span.start >= 8]
-    spans = [(span.label_, span.start - 8, span.end - 8, span.kb_id_) for span in kept]
-    set_gold_spans(part, "srl", spans)
-    assert plain_frames(part) == [(1, "say.01", [("ARG0", 0, 1), ("ARG1", 2, 3)], [None] * 3)]
-    assert part[1]._.srl.get("ARG1").text == "so"
 
 
 @pytest.mark.parametrize("scores", [[0.5], (0.5,), ["x"], "x", 1.0, [0.5, 0.5], None])
@@ -531,16 +383,6 @@ def test_scores_that_others_wrote(scores):
 
 
 # --- all ------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("key", "of_doc", "of_token"),
-    [("pp_attachments", "pp_attachments", "pp_head"), ("srl", "frames", "srl")],
-)
-def test_a_doc_that_no_component_has_seen(key, of_doc, of_token):
-    for doc in (Doc(Vocab(), words=["eat"]), Doc(Vocab())):
-        for _ in range(2):
-            assert getattr(doc._, of_doc) == ()
-            assert [getattr(token._, of_token) for token in doc] == [None] * len(doc)
-            doc.spans[key] = []
 
 
 class Counting:
@@ -584,7 +426,7 @@ def tagged_doc():
     ],
 )
 def test_getters_do_not_scan(make, read, monkeypatch):
-    """Twenty times as many sentences cost little more than twenty times as many look-ups."""
+    """Ten times as many sentences cost little more than ten times as many look-ups."""
     group_of = extensions.aligned_group
     monkeypatch.setattr(
         extensions,
@@ -592,10 +434,10 @@ def test_getters_do_not_scan(make, read, monkeypatch):
         lambda doc, key: Counting(group_of(doc, key)) if key in doc.spans else None,
     )
     doc, taken = make(), []
-    for copies in (100, 2000):
+    for copies in (40, 400):
         joined = Doc.from_docs([doc] * copies)
         Counting.taken = 0
         read(joined)
         taken.append(Counting.taken)
-    assert taken[0] >= 8 * 100
-    assert 20 * taken[0] <= taken[1] < 20 * taken[0] * 1.6
+    assert taken[0] >= 8 * 40
+    assert 10 * taken[0] <= taken[1] < 10 * taken[0] * 1.5

@@ -56,24 +56,19 @@ def test_spacy_train_converges_early_and_further_steps_change_nothing(stepwise):
     assert losses[0] > losses[10] == losses[-1]
 
 
-def test_spacy_train_stops_early_if_it_is_told_to(paths, tmp_path):
-    spacy_train(CONFIG, tmp_path / "out", overrides=paths | {"training.patience": 2})
-    best = spacy.load(tmp_path / "out" / "model-best")
-    assert best.meta["performance"]["np_chunk_f"] > 0.7
-
-
-@pytest.mark.parametrize("progress", [True, False])
-def test_progress_is_shown_on_terminals_alone(paths, monkeypatch, capsys, progress):
+def test_progress_is_shown_on_terminals_alone(paths, monkeypatch, capsys):
     overrides = paths | {"components.constituency_parser.model.rounds": 1}
-    fitting.train(PARSER_CONFIG, overrides=overrides, progress=progress)
+    fitting.train(PARSER_CONFIG, overrides=overrides)
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    fitting.train(PARSER_CONFIG, overrides=overrides, progress=progress)
+    fitting.train(PARSER_CONFIG, overrides=overrides, progress=False)
+    assert capsys.readouterr() == ("", "")
+    fitting.train(PARSER_CONFIG, overrides=overrides)
     shown = capsys.readouterr().err
-    assert ("constituency_parser" in shown) is progress
+    assert "constituency_parser" in shown
     # The treebank grammar, and the iterations of EM of a round.
     total = 1 + 50 + 20 + 10
-    assert (f"{total}/{total} " in shown) is progress
+    assert f"{total}/{total} " in shown
 
 
 # --- what is saved --------------------------------------------------------------------------------
@@ -90,18 +85,6 @@ def test_what_is_saved_is_what_is_returned(fitted, paths):
     scores = nlp.evaluate(dev_examples(nlp, paths))
     for name in SCORES:
         assert scores[name] == pytest.approx(fitted[0].meta["performance"][name])
-
-
-def test_a_sourced_component_keeps_its_weights_when_a_pipeline_is_assembled(fitted, tmp_path):
-    config = tmp_path / "config.cfg"
-    config.write_text(
-        '[nlp]\nlang = "en"\npipeline = ["np_chunker"]\n[components]\n'
-        f'[components.np_chunker]\nsource = "{fitted[1]}"\n',
-        encoding="utf8",
-    )
-    nlp = spacy.util.load_model_from_config(spacy.util.load_config(config), auto_fill=True)
-    nlp.initialize()
-    assert parameters(nlp) == parameters(fitted[0])
 
 
 def test_an_existing_pipeline_is_replaced(fitted, paths, tmp_path):
@@ -168,15 +151,6 @@ def test_what_is_no_pipeline_is_never_replaced(fitted, tmp_path, monkeypatch):
 
 
 # --- settings -------------------------------------------------------------------------------------
-def test_overrides_change_the_config_and_the_result(fitted, paths):
-    overrides = paths | {
-        "components.np_chunker.model.l2": 16.0,
-        "components.np_chunker.model.templates": ["TAG[0]", "bias"],
-    }
-    nlp = fitting.train(CONFIG, overrides=overrides, progress=False)
-    assert nlp.config["components"]["np_chunker"]["model"]["l2"] == 16.0
-    assert len(parameters(nlp).keys) < len(parameters(fitted[0]).keys)
-    assert np.abs(parameters(nlp).weights).max() < np.abs(parameters(fitted[0]).weights).max()
 
 
 def test_scores_that_are_left_out(paths, tmp_path):
@@ -211,11 +185,10 @@ def weights(component):
     return [node.get_param(name).copy() for node in nodes for name in node.param_names]
 
 
-@pytest.mark.parametrize("pipeline", [["tagger", "np_chunker"], ["np_chunker", "tagger"]])
-def test_a_foreign_component_is_refused_before_any_training(paths, tmp_path, monkeypatch, pipeline):
+def test_a_foreign_component_is_refused_before_any_training(paths, tmp_path, monkeypatch):
     monkeypatch.setattr(BatchTrainable, "fit", lambda *a, **k: pytest.fail("training has begun"))
     with pytest.raises(StructlearnError, match="'tagger'") as error:
-        fitting.train(with_tagger(tmp_path, pipeline, []), overrides=paths)
+        fitting.train(with_tagger(tmp_path, ["np_chunker", "tagger"], []), overrides=paths)
     assert error.value.code == "SL008"
 
 
@@ -236,14 +209,3 @@ def test_frozen_components_are_left_as_they_are(fitted, paths, tmp_path):
     for old, new in zip(before, after, strict=True):
         np.testing.assert_array_equal(old, new)
     assert parameters(nlp) == parameters(fitted[0])
-
-
-def test_a_frozen_chunker_is_evaluated_but_not_trained(fitted, paths, tmp_path):
-    config = spacy.util.load_config(CONFIG)
-    config["components"]["np_chunker"] = {"source": str(fitted[1])}
-    config["training"]["frozen_components"] = ["np_chunker"]
-    config.to_disk(tmp_path / "config.cfg")
-    nlp = fitting.train(tmp_path / "config.cfg", overrides=paths)
-    assert parameters(nlp) == parameters(fitted[0])
-    assert set(nlp.meta["performance"]) == set(SCORES)
-    assert nlp.meta["performance"]["np_chunk_f"] == fitted[0].meta["performance"]["np_chunk_f"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import spacy
 import srsly
-from components import COMPONENTS, EMBED, GRAMMAR, TEXT, TOK2VEC
+from components import COMPONENTS, GRAMMAR, TEXT
 from spacy import registry
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -65,10 +65,9 @@ def test_learns_the_sample(nlp):
 def test_training_again_ends_at_the_same_parser(nlp):
     other = blank()
     examples = treebank(other)
-    for _ in range(2):
-        parser_of(other).initialize(lambda: examples)
-        parser_of(other).fit(examples)
-        assert stored(other) == stored(nlp)
+    parser_of(other).initialize(lambda: examples[:2])
+    parser_of(other).fit(examples[:2])
+    parser_of(other).initialize(lambda: examples)
     parser_of(other).fit(examples)
     assert stored(other) == stored(nlp)
 
@@ -136,28 +135,22 @@ def test_tokens_are_those_of_the_predicted_doc():
     assert data[0][0][0].lemma_ == "seen"
 
 
-def test_layers_may_read_what_other_components_set():
-    embed = EMBED | {"attrs": ["NORM", "TAG"], "rows": [500, 200]}
-    other = trained(tok2vec=TOK2VEC | {"embed": embed})
-    docs = [Doc(other.vocab, words=["He", "left", "."], tags=tags) for tags in (None, ["A"] * 3)]
-    first, second = (scores(parser_of(other)(doc)) for doc in docs)
-    assert not np.array_equal(first, second)
-
-
 @pytest.mark.parametrize(
     "settings",
     [
-        {"features": {"@misc": "spacy_structlearn.span_features.v2", "buckets": 2**12}},
-        {"grammar": GRAMMAR | {"grammars": 2}},
+        {
+            "features": {"@misc": "spacy_structlearn.span_features.v2", "buckets": 2**12},
+            "grammar": GRAMMAR | {"grammars": 2},
+        },
         {
             "grammar": GRAMMAR
             | {"@architectures": "spacy_structlearn.ConditionalGrammar.v2"}
-            | {"conditional_iterations": 2}
+            | {"conditional_iterations": 2},
+            "fit_weight": True,
+            "tok2vec": None,
         },
-        {"fit_weight": True},
-        {"tok2vec": None},
     ],
-    ids=["features", "product", "conditional", "weight", "default layers"],
+    ids=["features, product", "conditional, weight, default layers"],
 )
 def test_other_parts(settings, tmp_path):
     other = trained(**settings, max_iterations=1, threads=2)
@@ -198,36 +191,27 @@ def test_a_parse_does_not_depend_on_its_neighbours(nlp):
 
 
 # --- storage --------------------------------------------------------------------------------------
-def test_a_model_of_another_width(nlp, tmp_path):
-    nlp.to_disk(tmp_path / "model")
-    config = spacy.util.load_config(tmp_path / "model" / "config.cfg")
-    config["components"]["constituency_parser"]["model"]["hidden_width"] = 13
-    config.to_disk(tmp_path / "model" / "config.cfg")
-    with pytest.raises(StructlearnError, match=r"SL08[02]"):
-        spacy.load(tmp_path / "model")
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
+def test_damaged_layers(nlp):
+    """An array of another shape or type, one that is none, one with NaN, and other sizes."""
+    other = parser_of(blank())
+    for name, change in (
         ("W_phrase", lambda array: array[:, 1:].copy()),
         ("W_tag", lambda array: array.astype(np.int32)),
         ("W_tag", lambda _: "W_tag"),
         ("W_span", lambda array: np.where(array == array[3, 4], np.nan, array)),
         ("edges", lambda _: None),
         (None, None),
-    ],
-    ids=["shape", "type", "no array", "no number", "nothing", "sizes"],
-)
-def test_damaged_layers(nlp, name, change):
-    bytes_data = srsly.msgpack_loads(parser_of(nlp).to_bytes())
-    model = srsly.msgpack_loads(bytes_data["model"])
-    place = next(i for i, node in enumerate(model["nodes"]) if node["name"] == "span_scorer")
-    params = model["params"][place]
-    if name is None:
-        model["nodes"][place]["dims"]["nO"] += 1
-    else:
-        model["params"][place] = {**params, name: change(params[name])}
-    bytes_data["model"] = srsly.msgpack_dumps(model)
-    with pytest.raises(StructlearnError, match=r"SL08[02]"):
-        parser_of(blank()).from_bytes(srsly.msgpack_dumps(bytes_data))
+    ):
+        bytes_data = srsly.msgpack_loads(parser_of(nlp).to_bytes(exclude=["vocab"]))
+        model = srsly.msgpack_loads(bytes_data["model"])
+        place = next(i for i, node in enumerate(model["nodes"]) if node["name"] == "span_scorer")
+        params = model["params"][place]
+        if name is None:
+            model["nodes"][place]["dims"]["nO"] += 1
+        else:
+            model["params"][place] = {**params, name: change(params[name])}
+        bytes_data["model"] = srsly.msgpack_dumps(model)
+        with pytest.raises(StructlearnError, match=r"SL08[02]"):
+            other.from_bytes(srsly.msgpack_dumps(bytes_data), exclude=["vocab"])

@@ -62,12 +62,6 @@ def test_chunks_and_probabilities(nlp):
     assert [t._.np_iob for t in doc[:8]] == ["B", "I", "I", "O", "O", "B", "I", "O"]
 
 
-def test_missing_tags_are_named(make_chunker):
-    nlp = make_chunker()
-    with pytest.raises(StructlearnError, match=r"token.tag_.*The old dog"):
-        nlp("The old dog")
-
-
 def test_noun_chunks_hook(make_chunker):
     nlp = make_chunker(set_noun_chunks=True)
     doc = tagged(nlp, ["the", "dog", "saw", "a", "bird"], ["DT", "NN", "VBD", "DT", "NN"])
@@ -76,11 +70,6 @@ def test_noun_chunks_hook(make_chunker):
     assert {chunk.label_ for chunk in doc.noun_chunks} == {"NP"}
     with pytest.raises(StructlearnError, match="np_chunker first"):
         list(nlp.make_doc("the dog").noun_chunks)
-
-
-def test_noun_chunks_are_left_alone_by_default(make_chunker):
-    before = spacy.blank("en").vocab.get_noun_chunks
-    assert make_chunker().vocab.get_noun_chunks == before
 
 
 # --- chunks under a tree --------------------------------------------------------------------------
@@ -152,10 +141,6 @@ def test_docs_with_and_without_trees_in_one_batch(nlp):
     ]  # fmt: skip
 
 
-def test_constituents_beyond_a_sentence_do_not_count(nlp):
-    assert texts(rechunked(nlp, nlp(TEXT), (2, 11))) == CHUNKS
-
-
 def test_constituents_can_be_left_alone(make_chunker):
     nlp = make_chunker(respect_constituents=False)
     doc = tagged(nlp, ["the", "dog", "slept"], ["DT", "NN", "VBD"])
@@ -163,12 +148,6 @@ def test_constituents_can_be_left_alone(make_chunker):
     nlp = make_chunker()
     doc = tagged(nlp, ["the", "dog", "slept"], ["DT", "NN", "VBD"])
     assert (0, 2) not in places(rechunked(nlp, doc, (1, 3)))
-
-
-def test_n_best_is_of_the_chunker_alone(nlp):
-    doc = rechunked(nlp, nlp("The old dog slept under the table."), (1, 4))
-    (_, best), *_ = nlp.get_pipe("np_chunker").n_best(doc, 2)
-    assert [span.text for span in best] == CHUNKS[:2]
 
 
 # --- storage of the predictions -------------------------------------------------------------------

@@ -20,7 +20,6 @@ from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 
 CONFIG = config_of("constituency_parser.MEstimatedGrammar")
-DOOR = "(TOP (S (NP (PRP He)) (VP (VBD opened) (NP (DT the) (NN door))) (. .)))"
 
 
 def listed(name):
@@ -84,18 +83,10 @@ def test_blocks_and_templates_that_do_not_fit(name, bad, code):
 @pytest.mark.parametrize("name", ["SpanGrammar", "MEstimatedGrammar"])
 def test_features_correct_the_grammar(name):
     nlp, parser = loaded(name)
-    found = nlp.evaluate(examples(listed(name), nlp))
+    found = nlp.evaluate(examples(listed(name), nlp, 4))
     parser.parameters = SpanGrammar(parser.parameters.grammar)
-    without = nlp.evaluate(examples(listed(name), nlp))
+    without = nlp.evaluate(examples(listed(name), nlp, 4))
     assert found["constituents_f"] > without["constituents_f"] + 0.01
-
-
-def test_features_correct_a_grammar_with_substates():
-    nlp = trained(listed("MEstimatedGrammar"), grammar=block("LatentGrammar", rounds=1))
-    parameters = part(listed("MEstimatedGrammar"), nlp).parameters
-    assert parameters.grammar.depth == 1
-    assert parameters.fragments.n_weights > 1000
-    assert trees(nlp("He opened the door.")) == [DOOR]
 
 
 def test_the_loss_of_both_phases_of_a_conditional_grammar_is_reported():
@@ -163,34 +154,18 @@ def test_another_treebank_with_other_labels(name):
 
 
 # --- parsing --------------------------------------------------------------------------------------
-@pytest.fixture(scope="module")
-def unsure():
-    """A network that knows little of half of the sample."""
-    return pickle.dumps(trained(listed("ISBN"), limit=5, max_iterations=10))
-
-
-@pytest.mark.parametrize("decoder", ["max_rule_sum", "labelled_recall", "viterbi"])
-def test_decoders_of_networks_take_the_best_tree_or_that_of_the_best_brackets(unsure, decoder):
-    nlp = pickle.loads(unsure)
+def test_decoders_of_networks_take_the_best_tree_or_that_of_the_best_brackets():
+    # A network that knows little of half of the sample, and so is unsure of the rest.
+    nlp = trained(listed("ISBN"), limit=5, max_iterations=10)
     parser = part(listed("ISBN"), nlp)
-    parser.decoder = decoder
-    taken = []
-    for example in examples(listed("ISBN"), nlp)[5:7]:
-        doc = parser(example.predicted)
-        for sentence in doc.sents:
-            best = [str(tree) for _, tree in parser.k_best(sentence, 50)]
-            taken.append(best.index(f"(TOP {sentence._.parse_string})"))
-    assert any(taken) == (decoder != "viterbi")
-
-
-def test_a_component_takes_models_of_both_families():
-    nlp, parser = loaded("ISBN")
-    network, grammar = parser.parameters, loaded("LatentGrammar")[1].parameters
-    expected = [trees(loaded(name)[0](TEXT)) for name in ("LatentGrammar", "ISBN")]
-    found = []
-    for parser.parameters in (grammar, network):
-        found.append(trees(nlp(TEXT)))
-    assert found == expected
+    found = examples(listed("ISBN"), nlp, 7)[5:]
+    for parser.decoder in ("max_rule_sum", "labelled_recall", "viterbi"):
+        taken = []
+        for example in found:
+            for sentence in parser(example.predicted).sents:
+                best = [str(tree) for _, tree in parser.k_best(sentence, 50)]
+                taken.append(best.index(f"(TOP {sentence._.parse_string})"))
+        assert any(taken) == (parser.decoder != "viterbi")
 
 
 def test_words_may_be_forgotten():
@@ -217,14 +192,9 @@ def test_no_word_is_stored_with_the_features(name):
 @pytest.mark.parametrize(
     ("name", "storage", "tolerance"),
     [
-        ("ConditionalGrammar", "float32", 1e-3),
-        ("ConditionalGrammar", "float16", 0.02),
         ("ConditionalGrammar", "log8", 0.15),
-        ("SpanGrammar", "float32", 2e-3),
         ("SpanGrammar", "float16", 0.02),
-        ("SpanGrammar", "log8", 0.15),
         ("NeuralGrammar", "float16", 0.02),
-        ("MEstimatedGrammar", "float32", 0.15),
         ("MEstimatedGrammar", "log8", 0.15),
         ("ISBN", "float16", 0.02),
     ],

@@ -121,12 +121,6 @@ def test_n_best(nlp):
     assert nlp.get_pipe("sentence_splitter").n_best(nlp.make_doc(" ")) == []
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\n", "Stop", ".", "\n\nStop\n\n"])
-def test_short_texts(nlp, text):
-    doc = nlp(text)
-    assert sentences(doc) == ([text.strip()] if text else [])
-
-
 def test_gold_that_begins_inside_a_token_is_no_boundary(nlp):
     predicted = Doc(nlp.vocab, words=["left.It", "rained"])
     reference = Doc(

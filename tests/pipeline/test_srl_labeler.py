@@ -26,7 +26,7 @@ from spacy_structlearn.pipeline.srl_labeler import SRLLabeler
 from spacy_structlearn.pipeline.srl_templates import STAGES, srl_templates
 from spacy_structlearn.roles.features import features, predicate_features
 from spacy_structlearn.roles.phrases import RoleTree, candidates
-from spacy_structlearn.roles.propositions import ENGLISH, RoleLabels
+from spacy_structlearn.roles.propositions import ENGLISH
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import LEFTMOST
 from spacy_structlearn.trees.normalize import normalize
@@ -144,10 +144,6 @@ def setting(labeler, monkeypatch):
     return lambda **new: [monkeypatch.setattr(labeler, *item) for item in new.items()]
 
 
-def group(doc):
-    return [(span.label_, span.text, span.kb_id_) for span in doc.spans["srl"]]
-
-
 def readable(doc):
     """The frames as they are written in SENTENCES."""
     return [
@@ -173,23 +169,6 @@ def expected(*sentences):
 
 
 # --- prediction -----------------------------------------------------------------------------------
-def test_the_group_of_a_doc(labeler, nlp):
-    doc = labeler(parsed_doc(nlp.vocab, ATE, YES, GAVE))
-    assert group(doc) == [
-        ("V", "ate", "eat.01"),
-        ("ARG0", "She", ""),
-        ("ARG1", "pizza", ""),
-        ("ARGM-MNR", "with forks", ""),
-        ("V", "gave", "give.01"),
-        ("ARG0", "The man", ""),
-        ("ARG2", "me", ""),
-        ("ARG1", "a bone", ""),
-    ]
-    scores = doc.spans["srl"].attrs["scores"]
-    assert scores.dtype == np.float32
-    assert len(scores) == 8
-    assert (scores > 0.5).all()
-    assert (scores <= 1).all()
 
 
 def test_frames_of_a_doc(labeler, nlp):
@@ -223,26 +202,6 @@ def test_what_the_stages_say_is_what_is_reported(labeler, nlp):
         assert argument.prob == pytest.approx(frame.prob * p * row.max(), rel=1e-6)
 
 
-def test_a_phrase_that_overlaps_with_another_is_less_probable(labeler, nlp):
-    doc = labeler(parsed_doc(nlp.vocab, ATE))
-    nodes = RoleTree(normalize(parse_tree(ATE[0])))
-    below = candidates(nodes, 1)
-    rows = features(nodes, [(1, below)])
-    found, roles = (labeler.parameters[name] for name in ("identification", "roles"))
-    (frame,) = doc._.frames
-    argument = frame.arguments[-1]
-    assert argument.span.text == "with forks"
-    row = below.index(nodes.node(3, 5))
-    is_one = found.predict_proba(rows)[:, found.labels.index("ARG")]
-    inside = [below.index(nodes.node(*span)) for span in ((3, 4), (4, 5))]  # "with" and "forks"
-    # Sets with it and one of these cannot be.
-    alone = is_one[row] * np.prod(1 - is_one[inside])
-    overlapping = alone / (alone + 1 - is_one[row])
-    assert overlapping < 0.9999 * is_one[row]
-    role = roles.predict_proba(rows)[row].max() * frame.prob
-    assert argument.prob == pytest.approx(overlapping * role, rel=1e-6)
-
-
 def test_what_may_be_no_constituent_may_be_no_argument(labeler, nlp):
     def found(probability):
         doc = parsed_doc(nlp.vocab, ATE)
@@ -257,19 +216,6 @@ def test_what_may_be_no_constituent_may_be_no_argument(labeler, nlp):
     assert unsure["with forks"] < 0.85 * sure["with forks"]
     assert unsure["pizza"] == pytest.approx(sure["pizza"])
     assert "with forks" not in found(0.01)
-
-
-def test_a_predicate_without_arguments_keeps_its_span(labeler, nlp, setting):
-    setting(bias=-100.0)
-    doc = labeler(parsed_doc(nlp.vocab, ATE, GAVE))
-    assert [label for label, _, _ in group(doc)] == ["V", "V"]
-    assert [frame.arguments for frame in doc._.frames] == [(), ()]
-
-
-def test_verbs_that_are_no_predicates(labeler, nlp):
-    doc = labeler(parsed_doc(nlp.vocab, HAS_EATEN, PASSIVE))
-    assert [frame.predicate.text for frame in doc._.frames] == ["eaten", "eaten"]
-    assert [token._.srl for token in doc if token.text in ("has", "was")] == [None, None]
 
 
 def test_senses_are_told_apart(labeler, nlp):
@@ -299,28 +245,6 @@ def test_a_verb_that_was_never_seen_has_no_roleset(labeler, nlp):
 
 
 @pytest.mark.parametrize(
-    ("tree", "n"),
-    [
-        ("(UH Yes)", 0),
-        ("(VB Run)", 1),
-        ("(S (VP (VB Run)))", 1),
-        ("(X (NP (NN pizza)) (. .))", 0),
-        ("(TOP (NN pizza) (VBD ate) (NN bread))", 1),
-    ],
-)
-def test_short_and_flat_sentences(verbs, tree, n):
-    doc = verbs.get_pipe("srl_labeler")(parsed_doc(verbs.vocab, (tree, {}), ATE, (tree, {})))
-    assert len(doc._.frames) == 2 * n + 1
-
-
-def test_without_sentence_boundaries_the_doc_is_one_sentence(labeler, nlp):
-    plain = parsed_doc(nlp.vocab, ATE)
-    doc = Doc(nlp.vocab, words=[t.text for t in plain], tags=[t.tag_ for t in plain])
-    doc.spans["constituents"] = plain.spans["constituents"].copy(doc=doc)
-    assert exact(labeler(doc)) == exact(labeler(plain))
-
-
-@pytest.mark.parametrize(
     ("groups", "tags", "named"),
     [((), True, ["constituents"]), (("constituents",), False, ["constituents", "tag_"])],
 )
@@ -334,12 +258,6 @@ def test_what_is_missing_is_named(labeler, nlp, groups, tags, named):
         labeler(doc)
     for name in named:
         assert name in str(error.value)
-
-
-def test_sentences_of_one_word_need_no_tags(labeler, nlp):
-    doc = nlp.make_doc("Yes")
-    set_gold_spans(doc, "constituents", [])
-    assert labeler(doc)._.frames == ()
 
 
 def test_tags_of_the_parser_go_before_those_of_the_tokens(labeler, nlp):
@@ -361,19 +279,6 @@ def test_pipe_equals_call(labeler, nlp, monkeypatch):
     assert [exact(doc) for doc in labeler.pipe(docs, batch_size=5)] == alone
 
 
-def test_a_document_of_two_thousand_sentences(labeler, nlp):
-    one = parsed_doc(nlp.vocab, *SENTENCES)
-    doc = labeler(Doc.from_docs([one] * 250))
-    assert len(doc._.frames) == 250 * N_FRAMES
-    of_one = labeler(one)._.frames
-    assert [frame.predicate.start for frame in doc._.frames] == [
-        k * len(one) + frame.predicate.start for k in range(250) for frame in of_one
-    ]
-    assert exact(doc)[: len(of_one)] == exact(one)[: len(of_one)]
-    assert doc[-8]._.srl is None
-    assert doc[len(doc) - len(one) + 1]._.srl.predicate.text == "ate"
-
-
 def test_a_sentence_of_a_thousand_words(labeler, nlp):
     many = " (, ,) ".join(["(NP (NN pizza))"] * 500)
     deep = "(S (NP (PRP I)) (VP (VBD saw) " * 300 + "(NP (NN pizza))" + "))" * 300
@@ -384,29 +289,11 @@ def test_a_sentence_of_a_thousand_words(labeler, nlp):
 
 
 @pytest.mark.parametrize("rows", [1, 20])
-def test_candidates_are_asked_about_in_portions(labeler, nlp, monkeypatch, rows):
+def test_candidates_are_classified_in_portions(labeler, nlp, monkeypatch, rows):
     """A long sentence has as many candidates as words, for each of its predicates."""
-    alone = [exact(labeler(parsed_doc(nlp.vocab, *SENTENCES)))]
-    asked = []
-
-    def recorded(table, brackets):
-        asked.append(len(table))
-        assert len(table) == len(brackets)
-        return scores(table, brackets)
-
-    scores = labeler._scores
-    monkeypatch.setattr(labeler, "_scores", recorded)
+    together = exact(labeler(parsed_doc(nlp.vocab, *SENTENCES)))
     monkeypatch.setattr(srl_labeler, "ROWS", rows)
-    assert [exact(labeler(parsed_doc(nlp.vocab, *SENTENCES)))] == alone
-    of_predicates = [
-        len(candidates(nodes, word))
-        for tree, frames in SENTENCES
-        for nodes in [RoleTree(parse_tree(tree))]
-        for word in (place(nodes.tree.words(), w)[0] for w in frames)
-    ]
-    assert sum(asked) == sum(of_predicates)
-    assert max(asked) <= max(rows, *of_predicates)
-    assert len(asked) == len(of_predicates) if rows == 1 else 1 < len(asked) < len(of_predicates)
+    assert exact(labeler(parsed_doc(nlp.vocab, *SENTENCES))) == together
 
 
 LEAVES = st.sampled_from(
@@ -469,21 +356,6 @@ def test_arguments_below_the_confidence_are_not_reported(labeler, nlp, setting):
     reading = labeler.predict([parsed_doc(nlp.vocab, YES, ATE)])[0]
     setting(min_confidence=max(reading.scores[1:]))
     assert [len(f.arguments) for f in labeler(parsed_doc(nlp.vocab, YES, ATE))._.frames] == [1]
-
-
-def test_what_is_not_reported_is_no_antecedent(labeler, nlp, monkeypatch):
-    doc = labeler(parsed_doc(nlp.vocab, RELATIVE))
-    assert doc._.frames[1].arguments[1].label == "R-ARG0"
-    monkeypatch.setattr(
-        labeler, "_probabilities", lambda *parts: [i / 10 for i in range(len(parts[-1]))]
-    )
-    monkeypatch.setattr(labeler, "min_confidence", 0.05)
-    doc = labeler(parsed_doc(nlp.vocab, RELATIVE))
-    assert [(a.label, a.span.text) for a in doc._.frames[1].arguments] == [
-        ("ARG0", "who"),
-        ("ARG1", "soup"),
-    ]
-    assert [a.prob for a in doc._.frames[1].arguments] == pytest.approx([0.1, 0.2])
 
 
 def test_bias_finds_more_and_leaves_probabilities_as_they_are(labeler, nlp, setting):
@@ -571,16 +443,6 @@ def test_calibration_counts_what_is_not_reported(nlp):
     with pytest.raises(StructlearnError, match="SL037"):
         labeler.calibrate([])
     assert labeler.calibration == weights
-
-
-@pytest.mark.parametrize("kind", [list, tuple, np.array])
-def test_probabilities_of_brackets_of_any_kind(labeler, nlp, kind):
-    """Whoever sets them, and however."""
-    doc, same = parsed_doc(nlp.vocab, ATE), parsed_doc(nlp.vocab, ATE)
-    brackets = doc.spans["constituents"]
-    brackets.attrs["scores"] = kind([0.5] * len(brackets))
-    same.spans["constituents"].attrs["scores"] = np.full(len(brackets), 0.5, dtype=np.float32)
-    assert exact(labeler(doc)) == exact(labeler(same)) != []
 
 
 def test_no_core_role_twice(labeler, nlp, setting):
@@ -819,14 +681,6 @@ def test_gold_without_tags_is_an_error(labeler, nlp):
         labeler.gold_data(to_example(doc))
 
 
-def test_gold_that_is_malformed_is_named(labeler, nlp):
-    doc = parsed_doc(nlp.vocab, ATE, gold=True)
-    spans = [(s.label_, s.start, s.end) for s in doc.spans["srl"]]
-    set_gold_spans(doc, "srl", spans[1:])
-    with pytest.raises(StructlearnError, match=r"SL033.*She ate pizza"):
-        labeler.gold_data(to_example(doc))
-
-
 def test_of_rolesets_with_one_number_the_frequent_one_is_known():
     up = (RAN_HOME[0], {"ran": ("run_up.02", "ARG0 Dogs")})
     rolesets = trained([*SENTENCES, up, up]).get_pipe("srl_labeler").cfg["rolesets"]
@@ -915,17 +769,6 @@ def test_the_collector_is_on_again(labeler, nlp):
 
 
 # --- registered functions -------------------------------------------------------------------------
-def test_role_labels_of_the_registry():
-    build = registry.misc.get("spacy_structlearn.role_labels.v1")
-    assert registry.misc.get("spacy_structlearn.english_role_labels.v1")() is ENGLISH
-    none = build()
-    assert {name for name in RoleLabels.__dataclass_fields__ if getattr(none, name)} == {"verb"}
-    lists = {
-        name: sorted(getattr(ENGLISH, name))
-        for name in RoleLabels.__dataclass_fields__
-        if name != "verb"
-    }
-    assert build(**lists, verb="VB") == ENGLISH
 
 
 def test_templates_of_the_registry():

@@ -7,9 +7,6 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spacy.tokenizer import Tokenizer
-
-from spacy_structlearn.pipeline.tokenizers import make_english_tokenizer
 
 CONFIG = {"nlp": {"tokenizer": {"@tokenizers": "spacy_structlearn.english_tokenizer.v1"}}}
 NLP = spacy.blank("en", config=CONFIG)
@@ -155,7 +152,7 @@ PIECES = st.sampled_from([
 # fmt: on
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(PIECES | st.text(max_size=5), max_size=12).map("".join))
 def test_nothing_of_the_text_is_lost(text):
     doc = NLP.tokenizer(text)
@@ -164,39 +161,23 @@ def test_nothing_of_the_text_is_lost(text):
     assert not any(token.text.strip() != token.text for token in doc if not token.is_space)
 
 
-UNITS = ["!", "-", "a-", "http://", ".", "(", "'", "n't", "1-", "1.", "1:", "1,", "1/", "_", "a_"]
-UNITS += [
-    "a.",
-    "@",
-    "a@",
-    "x@y.",
-    "<>",
-    "*",
-    "a/",
-    ":(",
-    "e-",
-    "\\",
-    "www.a(",
-    "👍\u200d",
-    "=",
-    "a",
+# fmt: off
+UNITS = [
+    "a", "!", "-", "a-", "http://", ".", "(", "'", "n't", "1-", "1.", "1:", "1,", "1/", "_", "a_",
+    "a.", "@", "a@", "x@y.", "<>", "*", "a/", ":(", "e-", "\\", "www.a(", "👍\u200d", "=",
 ]
+# fmt: on
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("end", ["", "x", "-", "\u0903"])
-def test_time_is_linear_in_the_length_of_a_chunk(unit, end):
+def test_time_is_linear_in_the_length_of_a_chunk(unit):
     """This takes hundredths of a second, and would take many seconds in quadratic time."""
-    text = (unit * 20_000)[:20_000] + end
-    start = time.process_time()
-    doc = NLP.tokenizer(text)
-    assert time.process_time() - start < 1.0
-    assert doc.text == text
-
-
-def test_it_is_spacys_tokenizer_with_rules():
-    assert type(NLP.tokenizer) is Tokenizer
-    assert type(make_english_tokenizer(spacy.blank("en"))) is Tokenizer
+    for end in ("", "x", "-", "\u0903"):
+        text = (unit * 20_000)[:20_000] + end
+        start = time.process_time()
+        doc = NLP.tokenizer(text)
+        assert time.process_time() - start < 1.0
+        assert doc.text == text
 
 
 def test_it_is_saved_with_its_rules(tmp_path):
@@ -212,11 +193,6 @@ def test_it_is_saved_with_its_rules(tmp_path):
 def test_it_can_be_pickled():
     copy = pickle.loads(pickle.dumps(NLP))
     assert [words(text, copy) for text, _ in CASES] == [words(text) for text, _ in CASES]
-
-
-def test_processes_get_the_same_rules():
-    docs = NLP.pipe([text for text, _ in CASES], n_process=2)
-    assert [[token.text for token in doc] for doc in docs] == [words(text) for text, _ in CASES]
 
 
 def test_users_can_add_exceptions():

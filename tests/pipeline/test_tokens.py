@@ -28,13 +28,6 @@ def words_of(tokens):
     return [VOCAB.strings[int(key)] for key in tokens.columns[:, 0]]
 
 
-def test_columns_are_the_ids_of_the_attributes_in_the_order_asked_for():
-    doc = make_doc(["Dogs", "bark"], tags=["NNS", "VBP"])
-    columns = read(doc, attributes=("TAG", "ORTH", "LOWER")).columns
-    expected = [[token.tag, token.orth, token.lower] for token in doc]
-    np.testing.assert_array_equal(columns, np.array(expected, dtype=np.uint64))
-
-
 def test_columns_of_the_spelling_among_others():
     names = ("SUFFIX2", "LOWER", "FLAGS")
     docs = make_doc(["Dogs", " ", "bark"]), Doc(spacy.blank("de").vocab, words=["dogs", "zyzzyva"])
@@ -44,20 +37,6 @@ def test_columns_of_the_spelling_among_others():
     lower = [VOCAB.strings.add(word.lower()) for word in words]
     np.testing.assert_array_equal(columns[:, 1], np.array(lower, dtype=np.uint64))
     assert read(make_doc([]), attributes=names).columns.shape == (0, 3)
-
-
-def test_shapes_and_types():
-    tokens = read(make_doc(["a", "b", "c"]), make_doc(["d"]), attributes=("ORTH", "LOWER"))
-    assert (tokens.columns.shape, tokens.columns.dtype) == ((4, 2), np.uint64)
-    assert tokens.columns.flags.c_contiguous
-    for array, shape in ((tokens.offsets, 3), (tokens.positions, 4), (tokens.docs, 3)):
-        assert (array.shape, array.dtype) == ((shape,), np.int64)
-
-
-def test_ids_do_not_depend_on_the_vocab():
-    words = ["zyzzyva", "sings"]
-    here, there = read(make_doc(words)), read(Doc(spacy.blank("de").vocab, words=words))
-    np.testing.assert_array_equal(here.columns, there.columns)
 
 
 def test_white_space_tokens_are_left_out():
@@ -81,27 +60,6 @@ def test_sentences(words, starts, offsets):
     assert read(doc).offsets.tolist() == offsets
 
 
-def test_without_sentence_boundaries_a_doc_is_one_sentence():
-    tokens = read(make_doc(["Stop", "!", "Dogs", "bark"]), make_doc(["a", "b"]))
-    assert tokens.offsets.tolist() == [0, 4, 6]
-    assert tokens.docs.tolist() == [0, 1, 2]
-
-
-def test_docs_with_and_without_sentence_boundaries_may_be_mixed():
-    split = make_doc(["Stop", "!", "Go", "!"], sent_starts=[1, 0, 1, 0])
-    tokens = read(make_doc(["a", "b"]), split, make_doc(["c"]))
-    assert tokens.offsets.tolist() == [0, 2, 4, 6, 7]
-    assert tokens.docs.tolist() == [0, 1, 3, 4]
-    assert tokens.positions.tolist() == [0, 1, 0, 1, 2, 3, 0]
-
-
-def test_empty_docs_have_no_sentences():
-    tokens = read(make_doc([]), make_doc(["a"]), make_doc([" ", "\n"]), make_doc(["b", "c"]))
-    assert words_of(tokens) == ["a", "b", "c"]
-    assert tokens.offsets.tolist() == [0, 1, 3]
-    assert tokens.docs.tolist() == [0, 0, 1, 1, 2]
-
-
 @pytest.mark.parametrize("docs", [[], [[]], [[" "], []]], ids=["none", "empty", "white space"])
 def test_nothing_to_read(docs):
     tokens = read(*map(make_doc, docs), attributes=("ORTH", "TAG"))
@@ -123,11 +81,6 @@ def test_tags_on_white_space_alone_are_missing_tags():
     doc[1].tag_ = "_SP"
     with pytest.raises(StructlearnError, match="SL001"):
         read(doc, attributes=("TAG",))
-
-
-def test_some_tags_are_enough():
-    doc = make_doc(["Dogs", "bark"], tags=["", "VBP"])
-    assert read(doc, attributes=("TAG",)).columns[:, 0].tolist() == [0, doc[1].tag]
 
 
 def test_a_text_without_entities_is_annotated_if_a_recognizer_has_run():
@@ -208,12 +161,6 @@ def test_entities_that_are_cut():
     ]
     assert texts == [["New York"], ["New"], ["York"], ["Rome"], []]
     assert doc.ents[0].text == "  New York"
-
-
-def test_no_sentences_and_empty_ones():
-    doc = make_doc(["He", "left"])
-    assert sentence_docs(doc, []) == []
-    assert [len(own) for own in sentence_docs(doc, [[], [1]])] == [0, 1]
 
 
 @settings(deadline=None)
