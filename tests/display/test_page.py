@@ -328,7 +328,7 @@ def test_any_words_can_be_drawn(words):
 @pytest.mark.parametrize("thing", ["", "text", None, 3, ["text"], [None]])
 def test_only_docs_and_spans_can_be_drawn(thing):
     kind = type(thing[0] if isinstance(thing, list) else thing).__name__
-    with pytest.raises(StructlearnError, match=f"SL141.*type {kind};"):
+    with pytest.raises(StructlearnError, match=f"SL141.*type {kind}\\."):
         page(thing)
 
 
