@@ -1,7 +1,5 @@
 """`structlearn convert`: corpora in, DocBins out, and documents that are held out."""
 
-import subprocess
-import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +8,9 @@ import pytest
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 from toys import ATTACHED, TREES, docs_of, one_line_error
+from typer.testing import CliRunner
 
+from spacy_structlearn.cli import app
 from spacy_structlearn.cli.convert import spread
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
@@ -111,14 +111,10 @@ def test_a_share_is_never_nothing_or_all():
 
 
 def test_standard_input_and_output(trees):
-    done = subprocess.run(
-        [sys.executable, "-m", "spacy_structlearn", "convert", "-", "-"],
-        input=trees.read_bytes(),
-        capture_output=True,
-        check=True,
-    )
-    assert len(list(DocBin().from_bytes(done.stdout).get_docs(Vocab()))) == 20
-    assert done.stderr.startswith(b"-: 20 documents")
+    done = CliRunner().invoke(app, ["convert", "-", "-"], input=trees.read_bytes())
+    assert done.exit_code == 0
+    assert len(list(DocBin().from_bytes(done.stdout_bytes).get_docs(Vocab()))) == 20
+    assert done.stderr.startswith("-: 20 documents")
 
 
 def test_a_docbin_can_be_split(run, trees, tmp_path):
