@@ -14,7 +14,7 @@ from toys import deadly_model, gold_docs, install_deadly, left
 from spacy_structlearn.cli import _parts
 from spacy_structlearn.cli._parts import ChunkParser, Output, chunks, joined
 from spacy_structlearn.cli._texts import Text
-from spacy_structlearn.cli._workers import Failure, Workers, _Room
+from spacy_structlearn.cli._workers import Failure, _Room
 
 TEXTS = ["The old dog slept.", "Run once!", "My sister bought apples.", "Run twice!", "Run!"]
 
@@ -110,13 +110,6 @@ def test_errors_that_cannot_be_sent_are_told():
     assert "KeyError: 'x'" in str(caught.value.__cause__)
     with pytest.raises(RuntimeError, match="Odd: 1 and 2"):
         Failure.of(Odd(1, 2)).raise_here()
-
-
-def test_what_is_asked_for_after_the_end_is_not_parsed():
-    with Workers("no such pipeline", Output.jsonl, 2) as workers:
-        pass
-    with pytest.raises(RuntimeError):
-        next(workers.parse(chunks("x", [Text("Run!", {})], 1)))
 
 
 def test_alone_is_alone():

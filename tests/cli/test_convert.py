@@ -82,18 +82,6 @@ def test_documents_are_held_out_whole_and_by_name(run, tmp_path):
     assert len(docs_of(fit)) == len(documents) - 2
 
 
-def test_files_of_a_folder_are_held_out_whole(run, tmp_path):
-    folder = tmp_path / "treebank"
-    folder.mkdir()
-    for number in range(4):
-        (folder / f"wsj_{number}.mrg").write_text("\n".join(TREES), encoding="utf8")
-    names = tmp_path / "names"
-    names.write_text("wsj_2\n", encoding="utf8")
-    fit, dev = tmp_path / "fit.spacy", tmp_path / "dev.spacy"
-    assert run("convert", folder, fit, "--dev", dev, "--dev-names", names)[0] == 0
-    assert (len(docs_of(fit)), len(docs_of(dev))) == (6, 2)
-
-
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.29, 0.5, 0.9])
 def test_a_share_is_exact_and_spread_evenly(share):
     names = [str(i) for i in range(100)]

@@ -13,7 +13,7 @@ from toys import ATTACHED, TREES, one_line_error
 
 from spacy_structlearn.cli._configs import SUITABLE, config_text
 from spacy_structlearn.cli._corpora import Reader
-from spacy_structlearn.cli.init_config import ARCHITECTURES, Component
+from spacy_structlearn.cli.init_config import ARCHITECTURES
 from spacy_structlearn.learning.settings import signature
 from spacy_structlearn.pipeline.extensions import frame_spans
 from spacy_structlearn.pipeline.readers import set_gold_spans
@@ -21,10 +21,6 @@ from spacy_structlearn.trees.brackets import parse_tree
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 CHOICES = [(name, reader) for name, readers in SUITABLE.items() for reader in readers]
-
-
-def test_there_is_a_config_of_every_component():
-    assert {choice.value for choice in Component} == set(SUITABLE)
 
 
 @pytest.mark.parametrize("component", list(SUITABLE))
@@ -55,13 +51,6 @@ def test_a_reader_is_all_that_differs(component, reader):
     if component == "srl_labeler" and reader is Reader.treebank:
         assert (after["paths"].pop("train_props"), after["paths"].pop("dev_props")) == (None, None)
     assert after == before
-
-
-@pytest.mark.parametrize(("component", "reader"), CHOICES)
-def test_the_comment_speaks_of_the_reader(component, reader):
-    comment = config_text(component, reader).partition("[paths]")[0]
-    assert all(line.startswith("# ") and len(line) <= 100 for line in comment.splitlines())
-    assert ("DocBins" in comment) == (reader is Reader.docbin)
 
 
 def test_other_languages_have_nothing_of_english():
@@ -237,12 +226,6 @@ def test_tags_that_are_not_filled_in_are_asked_for(run, other, tmp_path):
     paths = [f"--paths.{name}={other}" for name in ("train", "dev")]
     result = run("train", config, "-o", tmp_path / "model", *paths)
     assert "see predicate_tags" in one_line_error(result)
-
-
-def test_in_english_a_corpus_says_it_too(other):
-    text = config_text("srl_labeler", tags={"N": 1, "W": 1_200})
-    assert "W 1,200, N 1." in text
-    assert load_config_from_str(text)["components"]["srl_labeler"]["predicate_tags"] == ["W", "N"]
 
 
 def test_tags_that_a_config_cannot_hold_are_named():

@@ -88,19 +88,6 @@ def test_the_wheel_can_be_loaded_where_it_is_unpacked(wheel, model, tmp_path):
     assert f"[SL083] {file}" in done.stderr
 
 
-def test_the_built_in_pipeline_has_a_directory():
-    assert cli.package._directory("en_structlearn_sm") == BUILT_IN
-    assert (BUILT_IN / "LICENSES_SOURCES").is_file()
-
-
-def test_a_requirement_that_is_there_is_left_alone():
-    meta = {"requirements": ["spacy-structlearn>=0.0.1", "numpy"]}
-    assert cli.package._with_requirement(meta) == meta
-    first, second = cli.package._with_requirement({"requirements": ["numpy"]})["requirements"]
-    assert first == "numpy"
-    assert second.startswith(f"spacy-structlearn>={spacy_structlearn.__version__}")
-
-
 def test_a_wheel_that_cannot_be_built_is_one_line(run, model, tmp_path, monkeypatch):
     monkeypatch.setattr(cli.package, "BUILD", "no toml")
     one_line_error(run("package", model, tmp_path / "wheels"), "SL067")
