@@ -47,11 +47,6 @@ def test_components(nlp):
     assert doc.has_annotation("SENT_START")
 
 
-def test_load_passes_its_arguments_on():
-    assert "np_chunker" not in spacy_structlearn.load(exclude=["np_chunker"]).component_names
-    assert "np_chunker" in spacy_structlearn.load(disable=["np_chunker"]).disabled
-
-
 def test_size_on_disk():
     size = sum(path.stat().st_size for path in DIRECTORY.rglob("*") if path.is_file())
     assert 0 < size <= 20 * 2**20
@@ -143,14 +138,9 @@ def test_chunks_of_simple_sentences(nlp, text, expected):
     assert chunks(nlp(text)) == expected
 
 
-def test_probabilities(nlp):
-    for chunk in nlp(TEXT)._.np_chunks:
-        assert 0.5 < chunk._.np_chunk_prob <= 1.0
-
-
 def test_a_long_text(nlp):
-    doc = nlp(" ".join([TEXT] * 300))
-    assert len(doc.spans["np_chunks"]) >= 1490
+    doc = nlp(" ".join([TEXT] * 60))
+    assert len(doc.spans["np_chunks"]) >= 298
     assert np.isfinite(doc.spans["np_chunks"].attrs["scores"]).all()
 
 

@@ -1,8 +1,8 @@
-"""The command line, `structlearn`: a command a file.
+"""The command line, `structlearn`, with one module for each command.
 
-spaCy takes over a second to import, so every command imports what it needs when it runs, and the
-modules here import nothing but the standard library and typer. A command ends with 0, with 1 and
-one line on standard error for what is wrong with its input, or with 2 for a wrong use.
+Importing spaCy takes more than a second, so the modules here import only the standard library and
+typer, and every command imports what it needs when it runs. The exit code is 0 for success, 1 for
+bad input (explained in one line on standard error) and 2 for wrong usage.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    # Plain text: the help of pipes and small terminals, and rich need not be imported for it.
+    # Plain text suits pipes and small terminals, and saves importing rich.
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -47,7 +47,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    # Eager, because otherwise the missing command is an error first.
+    # Eager: otherwise typer reports the missing command first.
     version: Annotated[
         bool,
         typer.Option(
@@ -63,7 +63,7 @@ app.command("render")(render_cli)
 app.command("apply", cls=ClusterCommand)(apply_cli)
 app.command("convert")(convert_cli)
 app.command("init-config")(init_config_cli)
-# The values of a config are options that only the config knows.
+# Values of the config are set by options that typer does not know.
 app.command(
     "train",
     cls=ClusterCommand,
@@ -76,7 +76,7 @@ app.command("upgrade")(upgrade_cli)
 
 
 def main() -> None:
-    """Run the command line: an expected error is one line on standard error and exit code 1."""
+    """Run the command line. Print an expected error as one line, and exit with code 1."""
     try:
         app()
     except (ValueError, OSError, ConfigParserError) as error:
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def _is_expected(error: Exception) -> bool:
-    """Whether the error speaks of the input, and so needs no traceback."""
+    """Return whether the error is caused by the input, so that no traceback is needed."""
     if not isinstance(error, ValueError) or isinstance(error, (StructlearnError, UnicodeError)):
         return True
     from thinc.api import ConfigValidationError
@@ -96,6 +96,6 @@ def _is_expected(error: Exception) -> bool:
 
 
 def _one_line(error: Exception) -> str:
-    # A config that is not valid is printed as a whole below what is wrong with it.
+    # spaCy prints the whole config below the error message.
     lines = [line for line in str(error).splitlines() if not line.startswith("{")]
     return " ".join(" ".join(lines).split())

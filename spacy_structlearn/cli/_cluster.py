@@ -1,4 +1,4 @@
-"""`--ray`, of the commands that a Ray cluster may do the work of."""
+"""The option --ray of the commands that can run on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Annotated, Any, TypeAlias
 import typer
 from typer.core import TyperCommand
 
-_FOUND = "auto"  # what stands for no address
+_FOUND = "auto"  # stands for a missing address
 
 
 class ClusterCommand(TyperCommand):
-    """A command whose --ray may do without an address: typer's own options have a value or none."""
+    """A command whose option --ray takes an optional value, which typer does not support."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See click."""
+        """Insert the missing address of --ray; see click."""
         for place in reversed([i for i, arg in enumerate(args) if arg == "--ray"]):
             if place + 1 == len(args) or args[place + 1].startswith("-"):
                 args = [*args[: place + 1], _FOUND, *args[place + 1 :]]
@@ -26,12 +26,12 @@ Ray: TypeAlias = Annotated[
     typer.Option(
         "--ray",
         metavar="[ADDRESS]",
-        help="Have the work done on a Ray cluster. Without an address: the one that runs here or "
-        "that RAY_ADDRESS names, or else one of this machine alone.",
+        help="Run on a Ray cluster. Default address: the cluster that runs on this machine or is "
+        "named by RAY_ADDRESS; if there is none, a new one on this machine only.",
     ),
 ]
 
 
 def address_of(ray: str) -> str | None:
-    """The address as `parallel.cluster.connected` wants it."""
+    """Return the address that `parallel.cluster.connected` takes."""
     return None if ray == _FOUND else ray

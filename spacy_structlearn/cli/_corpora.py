@@ -1,4 +1,4 @@
-"""Annotated corpora as `convert` and `evaluate` take them: files that have a reader, or folders."""
+"""Annotated corpora, as `convert` and `evaluate` take them: a file, a folder, or standard input."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
 
-_ZLIB = b"x\x9c"  # how a DocBin begins
+_ZLIB = b"x\x9c"  # the first bytes of a DocBin
 _CHUNK_TAGS = ("O", "B-", "I-", "E-", "S-")
 
 
 class Reader(str, Enum):
-    """The formats of corpora, by the readers that configs name."""
+    """The formats of corpora. Each has a reader that configs can name."""
 
     docbin = "docbin"
     treebank = "treebank"
@@ -35,17 +35,17 @@ class Reader(str, Enum):
 
 
 ReaderOption = Annotated[
-    Reader | None, typer.Option(help="The format. Default: recognized by the content.")
+    Reader | None, typer.Option(help="Format of the corpus. Default: recognized by its content.")
 ]
 SpacesOption = Annotated[
     Path | None,
     typer.Option(
-        help="Beside a treebank: a line a sentence, a digit a token: 0 nothing follows it, 1 a "
-        "blank, 2 a blank line."
+        help="Spacing of a treebank: one line per sentence, one digit per token (0: nothing "
+        "follows it, 1: a blank, 2: a blank line)."
     ),
 ]
 PropsOption = Annotated[
-    Path | None, typer.Option(help="Beside a treebank: the columns of PropBank.")
+    Path | None, typer.Option(help="Semantic roles of a treebank: the columns of PropBank.")
 ]
 
 
@@ -57,14 +57,15 @@ def gold_docs(
     spaces: Path | None = None,
     props: Path | None = None,
 ) -> Iterator[tuple[str, Doc]]:
-    """The documents of a corpus as (name, gold Doc).
+    """Yield the documents of a corpus as (name, gold Doc).
 
-    source: a file, "-", or a folder of which every file is read. reader: None: recognized by the
-    content, for each file. spaces, props: as `Treebank.v1` takes them; the names are then those of
-    the documents. In a folder the name is that of the file, without its endings; otherwise the
-    number of the sentence.
-    RAISES: SL010 if there is no such file; SL060 if the format is not recognized; what the readers
-    raise.
+    source: A file, a folder whose files are all read, or "-" for standard input.
+    reader: The format; None recognizes it by the content of each file.
+    spaces, props: Additional files of a treebank, as for `Treebank.v1`.
+
+    The name of a document comes from `props`, or is the name of its file in the folder without
+    extensions, or is the number of the sentence.
+    Raises StructlearnError if a file is missing or cannot be read.
     """
     beside = {"spaces": spaces, "props": props}
     if str(source) == STANDARD:
@@ -83,7 +84,7 @@ def gold_docs(
 
 
 def files_of(folder: Path) -> list[Path]:
-    """All files below a folder, sorted; no hidden ones. RAISES: SL069 if there are none."""
+    """Return all files below a folder, sorted, without hidden ones; raise SL069 if it has none."""
     found = [
         path
         for path in sorted(folder.rglob("*"))
@@ -113,7 +114,7 @@ def _read(
         return
     if spaces or props:
         raise typer.BadParameter("--spaces and --props belong to a treebank")
-    # Readers are made for pipelines; all that these take from one is its vocab.
+    # A reader takes a pipeline, but these use only its vocab.
     nlp = spacy.blank(vocab.lang or "xx", vocab=vocab)
     if reader is Reader.docbin:
         examples = readers.create_docbin_reader(path)(nlp)
@@ -124,14 +125,14 @@ def _read(
     for number, example in enumerate(examples):
         doc = example.reference
         if reader is Reader.quadruples:
-            # What says where the site is has to be in the Doc itself, once it is in a file.
+            # The site is found by these groups, so the stored Doc must have them.
             for key in (CONSTITUENTS, NP_CHUNKS):
                 doc.spans[key] = example.predicted.spans[key].copy(doc=doc)
         yield str(number), doc
 
 
 def recognized(path: Path) -> Reader:
-    """The format of a file, by its first line. RAISES: SL010, SL060, SL121."""
+    """Recognize the format of a file by its first line."""
     if not path.is_file():
         raise StructlearnError("SL010", path=path)
     opener = gzip.open if path.suffix == ".gz" else open
@@ -152,7 +153,7 @@ def recognized(path: Path) -> Reader:
 
 @contextmanager
 def _standard_input() -> Iterator[Path]:
-    """What stands on standard input, as a file: readers open theirs by name."""
+    """Copy standard input to a file, because readers open files by name."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "stdin"
         path.write_bytes(sys.stdin.buffer.read())

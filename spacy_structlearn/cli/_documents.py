@@ -1,10 +1,10 @@
-"""A Doc as `parse` and `apply` print it: brackets, columns, or JSON."""
+"""Printing a Doc for `parse` and `apply`: as brackets, columns or JSON."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Format(str, Enum):
-    """How `parse` prints."""
+    """The output formats of `parse`."""
 
     text = "text"
     conll = "conll"
@@ -23,7 +23,8 @@ class Format(str, Enum):
 
 
 def printed(doc: Doc, format: Format) -> Iterator[str]:
-    """The lines of one Doc. RAISES: SL117 where frames that overlap make no columns."""
+    """Yield the lines of a Doc; raise SL117 if overlapping frames do not fit into columns."""
+    from ..display.chunks import bracketed
     from ..display.frames import frame_columns, frame_text, plain_frame
     from ..pipeline.extensions import CONSTITUENTS, SRL
 
@@ -32,159 +33,104 @@ def printed(doc: Doc, format: Format) -> Iterator[str]:
 
         yield srsly.json_dumps(as_json(doc))
         return
-    attachments = {found.prep.i: _attachment_as_text(found) for found in doc._.pp_attachments}
-    chunks = {chunk.start: chunk for chunk in doc._.np_chunks}
-    frames: dict[int, list[Frame]] = defaultdict(list)  # by the token that is the predicate
+    attachments = {site.prep.i: _attachment_as_text(site) for site in doc._.pp_attachments}
+    frames: dict[int, list[Frame]] = defaultdict(list)  # by the index of the predicate
     for frame in doc._.frames:
         frames[frame.predicate.start].append(frame)
+    chunks = {chunk.start: chunk for chunk in doc._.np_chunks}
     for sentence in _sentences(doc):
         tokens = [token for token in sentence if not token.is_space]
         if not tokens:
             continue
         positions = [t.i for t in tokens]
-        found = [plain_frame(frame, positions) for i in positions for frame in frames.get(i, ())]
+        plain = [plain_frame(frame, positions) for i in positions for frame in frames.get(i, ())]
         if format is Format.conll:
             n = len(tokens)
-            columns = frame_columns(n, found) if SRL in doc.spans else [[]] * n
+            columns = frame_columns(n, plain) if SRL in doc.spans else [[]] * n
             for token, cells in zip(tokens, columns, strict=True):
-                yield "\t".join((token.text, token.tag_, _iob(token), *cells))
+                iob = token._.np_iob
+                tag = f"{iob}-NP" if iob in ("B", "I") else "O"
+                yield "\t".join((token.text, token.tag_, tag, *cells))
             yield ""
-        else:
-            if CONSTITUENTS in doc.spans:
-                yield sentence._.tree.pretty()
-            inside = (chunks[i] for i in range(sentence.start, sentence.end) if i in chunks)
-            yield _as_text(tokens, positions, inside)
-            yield from (attachments[i] for i in positions if i in attachments)
-            words = [t.text for t in tokens]
-            yield from (frame_text(words, *frame) for frame in found)
+            continue
+        if CONSTITUENTS in doc.spans:
+            yield sentence._.tree.pretty()
+        spans = []
+        for i in range(sentence.start, sentence.end):
+            if i in chunks:
+                # White space at the ends of a chunk is left out.
+                start, end = (bisect_left(positions, j) for j in (i, chunks[i].end))
+                if start < end:
+                    spans.append((chunks[i].label_, start, end))
+        words = [t.text for t in tokens]
+        yield bracketed(words, [t.tag_ for t in tokens], spans)
+        yield from (attachments[i] for i in positions if i in attachments)
+        yield from (frame_text(words, *frame) for frame in plain)
 
 
 def _sentences(doc: Doc) -> list[Span]:
-    """The sentences; the whole text where the pipeline sets none, as the components read it."""
+    """Return the sentences, or the whole text if the pipeline sets none."""
     return list(doc.sents) if doc.has_annotation("SENT_START") else [doc[:]]
 
 
-def _iob(token) -> str:
-    return "O" if token._.np_iob in ("", "O") else f"{token._.np_iob}-NP"
-
-
-def _as_text(tokens: list[Token], positions: list[int], chunks: Iterable[Span]) -> str:
-    """positions: of the tokens in the Doc. White space at the ends of a chunk is left out."""
-    from ..display.chunks import bracketed
-
-    places = (
-        (chunk.label_, *(bisect_left(positions, i) for i in (chunk.start, chunk.end)))
-        for chunk in chunks
-    )
-    spans = [(label, start, end) for label, start, end in places if start < end]
-    return bracketed([t.text for t in tokens], [t.tag_ for t in tokens], spans)
-
-
-def _attachment_as_text(found: PPAttachment) -> str:
-    """Such as "with -> ate (V 0.93)"."""
-    prob = "" if found.prob is None else f" {found.prob:.2f}"
-    return f"{found.prep.text} -> {found.head or '?'} ({found.label}{prob})"
+def _attachment_as_text(site: PPAttachment) -> str:
+    """Format a site as "with -> ate (V 0.93)"."""
+    prob = "" if site.prob is None else f" {site.prob:.2f}"
+    return f"{site.prep.text} -> {site.head or '?'} ({site.label}{prob})"
 
 
 def as_json(doc: Doc) -> dict[str, Any]:
-    """The Doc as plain data, spans by the characters where they start and end.
+    """Return a Doc as plain data, with the positions of spans in characters.
 
-    What no component has set, attachments of a pipeline without an attacher, is not there.
+    Layers that no component has set are missing.
     """
-    from ..pipeline.extensions import CONSTITUENTS, PP_ATTACHMENTS, SRL
+    from ..pipeline.extensions import CONSTITUENTS, PP_ATTACHMENTS, PP_ROLES, SRL, trimmed
 
-    return {
+    words = (doc[slice(*trimmed(sentence))] for sentence in _sentences(doc))
+    data = {
         "text": doc.text,
-        "tokens": [{**_place(t), "tag": t.tag_} for t in doc if not t.is_space],
-        "sents": [place for sentence in _sentences(doc) if (place := _words_of(sentence))],
-        "np_chunks": [
-            {
-                "start": chunk.start_char,
-                "end": chunk.end_char,
-                "label": chunk.label_,
-                "prob": _rounded(chunk._.np_chunk_prob),
-            }
-            for chunk in doc._.np_chunks
-        ],
-        **(_parse_as_json(doc) if CONSTITUENTS in doc.spans else {}),
-        **(_attachments_as_json(doc) if PP_ATTACHMENTS in doc.spans else {}),
-        **(_frames_as_json(doc) if SRL in doc.spans else {}),
+        "tokens": [{**_place(_span(t)), "tag": t.tag_} for t in doc if not t.is_space],
+        "sents": [_place(span) for span in words if len(span)],
+        "np_chunks": [_labelled(c, c.label_, c._.np_chunk_prob) for c in doc._.np_chunks],
     }
-
-
-def _parse_as_json(doc: Doc) -> dict[str, list]:
-    from ..pipeline.extensions import CONSTITUENTS
-
-    return {
-        "trees": [str(tree) for tree in doc._.trees],
-        "constituents": [
-            {
-                "start": bracket.start_char,
-                "end": bracket.end_char,
-                "label": bracket.label_,
-                "prob": _rounded(bracket._.constituent_prob),
-            }
-            for bracket in doc.spans[CONSTITUENTS]
-        ],
-        "parse_failures": [
-            {"start": span.start_char, "end": span.end_char, "label": span.label_}
-            for span in doc._.parse_failures
-        ],
-    }
-
-
-def _attachments_as_json(doc: Doc) -> dict[str, list]:
-    from ..pipeline.extensions import PP_ROLES
-
-    return {
-        "pp_attachments": [
-            {
-                "start": found.pp.start_char,
-                "end": found.pp.end_char,
-                "label": found.label,
-                "prob": _rounded(found.prob),
-                **{role: _place(getattr(found, role)) for role in PP_ROLES},
-            }
-            for found in doc._.pp_attachments
+    if CONSTITUENTS in doc.spans:
+        data["trees"] = [str(tree) for tree in doc._.trees]
+        brackets = doc.spans[CONSTITUENTS]
+        data["constituents"] = [_labelled(b, b.label_, b._.constituent_prob) for b in brackets]
+        data["parse_failures"] = [
+            {**_place(span), "label": span.label_} for span in doc._.parse_failures
         ]
-    }
-
-
-def _frames_as_json(doc: Doc) -> dict[str, list]:
-    return {
-        "frames": [
+    if PP_ATTACHMENTS in doc.spans:
+        data["pp_attachments"] = [
             {
-                "predicate": _place(frame.predicate[0]),
+                **_labelled(site.pp, site.label, site.prob),
+                **{role: _place(_span(getattr(site, role))) for role in PP_ROLES},
+            }
+            for site in doc._.pp_attachments
+        ]
+    if SRL in doc.spans:
+        data["frames"] = [
+            {
+                "predicate": _place(_span(frame.predicate[0])),
                 "roleset": frame.roleset,
                 "prob": _rounded(frame.prob),
-                "arguments": [
-                    {
-                        "start": argument.span.start_char,
-                        "end": argument.span.end_char,
-                        "label": argument.label,
-                        "prob": _rounded(argument.prob),
-                    }
-                    for argument in frame.arguments
-                ],
+                "arguments": [_labelled(a.span, a.label, a.prob) for a in frame.arguments],
             }
             for frame in doc._.frames
         ]
-    }
+    return data
 
 
-def _words_of(sentence: Span) -> dict[str, int] | None:
-    """Where its first word begins and its last one ends; None for white space alone."""
-    from ..pipeline.extensions import trimmed
-
-    start, end = trimmed(sentence)
-    if start == end:
-        return None
-    words = sentence.doc[start:end]
-    return {"start": words.start_char, "end": words.end_char}
+def _place(span: Span) -> dict[str, int]:
+    return {"start": span.start_char, "end": span.end_char}
 
 
-def _place(token: Token) -> dict[str, int]:
-    return {"start": token.idx, "end": token.idx + len(token)}
+def _span(token: Token) -> Span:
+    return token.doc[token.i : token.i + 1]
+
+
+def _labelled(span: Span, label: str, prob: float | None) -> dict[str, Any]:
+    return {**_place(span), "label": label, "prob": _rounded(prob)}
 
 
 def _rounded(value: float | None) -> float | None:
@@ -192,5 +138,5 @@ def _rounded(value: float | None) -> float | None:
 
 
 def number(value: float) -> str:
-    """A score as tables show it: a share with four digits, a speed or a loss with fewer."""
+    """Format a score for a table: four digits for fractions, one for speeds and losses."""
     return f"{value:.4f}" if abs(value) <= 1 else f"{value:,.1f}"

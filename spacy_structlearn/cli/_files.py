@@ -1,4 +1,4 @@
-"""Files in and out, where "-" is standard input and output."""
+"""Reading and writing files, where "-" is standard input or output."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..trees.brackets import readable, text_lines
 
 STANDARD = "-"
 CONFIGS = Path(__file__).parent.parent / "pipeline" / "configs"
-BASE = "base"  # of these, what all others add to
-# Digits may follow, as in .mp3. One letter is more often the end of an abbreviation.
+BASE = "base"  # the config that all others extend
+# Digits may follow, as in .mp3. A single letter usually ends an abbreviation.
 _ENDING = re.compile(r"[^.]\.(?=\w{2,5}$)(?:[a-z]+|[A-Z]+)[0-9]*$", re.ASCII)
 
 
 @contextmanager
 def written(target: str | Path) -> Iterator[BinaryIO]:
-    """A binary file to write to, renamed to `target` at the end; nothing is left of a failure.
+    """Open a binary file that is renamed to `target` at the end and removed after an error.
 
-    Folders are made as needed. Several processes may write the same file.
+    Missing folders are created. Several processes may write the same file.
     """
     if str(target) == STANDARD:
         yield sys.stdout.buffer
@@ -42,16 +42,13 @@ def written(target: str | Path) -> Iterator[BinaryIO]:
 
 
 def write_text(target: str | Path, text: str) -> None:
-    """Write a text in UTF-8, as `written` does."""
+    """Write a text in UTF-8; see `written`."""
     with written(target) as file:
         file.write(text.encode("utf8"))
 
 
 def lines_of(source: str) -> Iterator[str]:
-    """The lines of a text file, plain or .gz, or of standard input.
-
-    RAISES: SL035 and SL121, see `trees.brackets.text_lines`.
-    """
+    """Yield the lines of a text file (plain or .gz) or of standard input."""
     if source == STANDARD:
         with readable(source):
             yield from sys.stdin
@@ -60,11 +57,11 @@ def lines_of(source: str) -> Iterator[str]:
 
 
 def looks_like_a_path(text: str) -> bool:
-    """Whether this is meant as the name of a file, be there one or not.
+    """Return whether the text looks like the name of a file, which need not exist.
 
-    It has no white space, and begins with /, ./, ../ or ~/, or stands in a folder that is there, or
-    ends in a period and 2 to 5 small or 2 to 5 capital letters. "Hello.", "e.g.", "Ph.D" and
-    "and/or" are texts.
+    Such a name has no white space, and begins with /, ./, ../ or ~/, or lies in an existing folder,
+    or ends in a period and 2 to 5 lower-case or 2 to 5 upper-case letters. "Hello.", "e.g.", "Ph.D"
+    and "and/or" are texts.
     """
     if re.search(r"\s", text):
         return False

@@ -1,4 +1,4 @@
-"""Parts of the output of `apply`: cut into chunks, parsed a chunk at a time, written whole."""
+"""The parts of the output of `apply`: divided into chunks, parsed by chunk, written as a whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Output(str, Enum):
-    """What is written."""
+    """The output formats of `apply`."""
 
     docbin = "docbin"
     jsonl = "jsonl"
@@ -30,14 +30,18 @@ OUTPUTS = {".spacy": Output.docbin, ".jsonl": Output.jsonl}
 ENDINGS = {output: ending for ending, output in OUTPUTS.items()}
 
 
-WORDS = 1_000_000  # a larger vocab is made anew: see ChunkParser
+WORDS = 1_000_000  # pipelines with a larger vocab are loaded again; see ChunkParser
 
 
 class Chunk(NamedTuple):
-    """Some texts of the file `target`.
+    """Some texts of an output file.
 
-    texts: None for each of the Docs of `docs`, a DocBin. extras: what goes into JSONL beside each,
-    and into the user data of a Doc. first: the number of the first of them in the file, from 1.
+    target: The file.
+    texts: The texts; None for the next Doc of `docs`.
+    docs: The bytes of a DocBin.
+    extras: Additional keys of each text, for JSONL or the user data of a Doc.
+    is_last: Whether this is the last chunk of the file.
+    first: The number of the first text in the file, from 1.
     """
 
     target: str
@@ -48,7 +52,7 @@ class Chunk(NamedTuple):
     first: int = 1
 
     def place(self) -> str:
-        """Which texts these are, by their numbers and the words that the first begins with."""
+        """Describe the texts by their numbers and the first words."""
         if not self.texts:
             return f"no texts, of {self.target}"
         last = self.first + len(self.texts) - 1
@@ -58,7 +62,7 @@ class Chunk(NamedTuple):
         return f"{which} of {self.target} ({' '.join(words[:5])[:60]!r} ...)"
 
     def contents(self) -> Iterator[str | Doc]:
-        """The texts and Docs, in order."""
+        """Yield the texts and Docs in order."""
         from spacy.tokens import DocBin
         from spacy.vocab import Vocab
 
@@ -66,13 +70,13 @@ class Chunk(NamedTuple):
         return (next(docs) if text is None else text for text in self.texts)
 
     def singles(self) -> list[Chunk]:
-        """The same, each text by itself."""
+        """Divide the chunk into chunks of one text."""
         texts = map(Text, self.contents(), self.extras)
         return [_chunk(self.target, [text], True, n) for n, text in enumerate(texts, self.first)]
 
 
 def chunks(target: str, texts: Iterable[Text], size: int) -> Iterator[Chunk]:
-    """What goes into one file, in pieces; an empty piece if there are no texts."""
+    """Divide the texts of a file into chunks; without texts, yield one empty chunk."""
     texts = iter(texts)
     found, is_last, first = list(islice(texts, size)), False, 1
     while not is_last:
@@ -99,11 +103,14 @@ def _chunk(target: str, texts: list[Text], is_last: bool, first: int) -> Chunk:
 
 
 class ChunkParser:
-    """A pipeline that parses chunks, for as long as one likes.
+    """A pipeline that parses any number of chunks in bounded memory.
 
-    model: what it loads: at once if there is no `nlp`, and anew whenever its vocab has had WORDS
-    words. It forgets those of the texts, but the table in which it finds words keeps their places
-    and doubles when they are used up: 16 to 50 bytes for each, gigabytes over millions of texts.
+    The words of texts are freed, but the hash table of the vocab keeps their slots: 16 to 50 bytes
+    for each, gigabytes over millions of texts. Therefore the pipeline is loaded again after WORDS
+    words.
+
+    model: The pipeline to load.
+    nlp: The pipeline, if it is loaded already.
     """
 
     def __init__(self, model: str | None, nlp: Language | None = None):
@@ -112,7 +119,7 @@ class ChunkParser:
 
     def parse(self, chunk: Chunk, format: Output) -> bytes:
         """See `parse_chunk`."""
-        # This counts those that are forgotten, too.
+        # This count includes freed words.
         if len(self.nlp.vocab) > WORDS:
             del self.nlp
             gc.collect()
@@ -121,14 +128,14 @@ class ChunkParser:
 
 
 def parse_chunk(nlp: Language, chunk: Chunk, format: Output) -> bytes:
-    """What is to be written of a chunk: lines of JSON, or a DocBin."""
+    """Parse a chunk, and return lines of JSON or the bytes of a DocBin."""
     import srsly
     from spacy.tokens import DocBin
 
     from ..pipeline.extensions import align
     from ._documents import as_json
 
-    # The words of these texts are forgotten after them: a long run takes no more memory.
+    # The words of these texts are freed, so memory does not grow in a long run.
     with nlp.memory_zone():
         given = DocBin().from_bytes(chunk.docs).get_docs(nlp.vocab)
         docs = nlp.pipe(next(given) if text is None else text for text in chunk.texts)
@@ -146,7 +153,7 @@ def parse_chunk(nlp: Language, chunk: Chunk, format: Output) -> bytes:
 
 
 def joined(results: Iterable[bytes], format: Output) -> bytes:
-    """The results of several chunks as that of one."""
+    """Join the results of several chunks."""
     whole = BytesIO()
     for _ in write_chunks(whole, ((1, data) for data in results), format):
         pass
@@ -156,10 +163,10 @@ def joined(results: Iterable[bytes], format: Output) -> bytes:
 def write_chunks(
     file: BinaryIO, results: Iterable[tuple[int, bytes]], format: Output, *, at_once: bool = False
 ) -> Iterator[int]:
-    """Write what was made of the chunks of one file.
+    """Write the results of the chunks of one file, and yield the number of texts of each.
 
-    results: the number of texts of each chunk, and its result. at_once: do not keep any back until
-    there is more. YIELDS: the number of texts of each.
+    results: The number of texts of each chunk, and its result.
+    at_once: Whether to flush the file after each chunk.
     """
     from spacy.tokens import DocBin
 
@@ -177,7 +184,7 @@ def write_chunks(
 
 
 def _drop_what_cannot_be_stored(doc: Doc) -> None:
-    """Keep only user data of plain values: components of others may have set objects."""
+    """Remove user data that cannot be stored, such as objects set by other components."""
     for key, value in list(doc.user_data.items()):
         if not _is_storable(key) or not _is_storable(value):
             # Values of extensions are stored as ("._.", name, start, end).
@@ -198,5 +205,5 @@ def _is_storable(value: Any) -> bool:
 
 @cache
 def _warn_of(name: str) -> None:
-    """Once for all Docs of a process."""
+    """Print a warning, once in a process."""
     print(f"structlearn: not stored, because it is no plain data: {name}", file=sys.stderr)

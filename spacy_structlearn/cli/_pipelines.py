@@ -1,4 +1,4 @@
-"""The pipeline that a command works with, by name or path."""
+"""Finding and loading the pipeline of a command, by name or path."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from spacy.language import Language
 
 BUILT_IN = "en_structlearn_sm"
-HELP = f"A pipeline: name or path; {BUILT_IN} is the built-in one."
+HELP = f"Name or path of a pipeline; {BUILT_IN} is the built-in one."
 
 
 def load(model: str | None) -> Language:
-    """Load a pipeline: None is the built-in one, and so is its name where nothing else has it.
+    """Load a pipeline by its name or path; None is the built-in one.
 
-    RAISES: OSError (E050, E053) for what is no pipeline; SL083 for a file that is missing or has
-    changed since the pipeline was saved; SL084 if it cannot be loaded for another reason.
+    Raises OSError (E050, E053) if it is not a pipeline, and StructlearnError if a file is missing
+    or changed since the pipeline was saved, or if it cannot be loaded for another reason.
     """
     import spacy
 
@@ -27,7 +27,7 @@ def load(model: str | None) -> Language:
     from ..pipeline import digests, extensions
 
     find_msgpack_hooks_once()
-    # A pipeline of other components alone would not have registered them.
+    # A pipeline without our components would not register them.
     extensions.register()
     folder = directory(model)
     try:
@@ -35,15 +35,15 @@ def load(model: str | None) -> Language:
             return load()
         digests.check(folder)
         return spacy.load(model)
-    except (OSError, StructlearnError):  # these name what they speak of
+    except (OSError, StructlearnError):  # their messages name the file
         raise
-    except Exception as error:  # spaCy, its libraries and components of others: all have their own
+    except Exception as error:  # spaCy, its libraries and other components raise any type
         problem = f"{type(error).__name__}: {error}"
         raise StructlearnError("SL084", path=folder, problem=problem) from error
 
 
 def directory(model: str | None) -> Path:
-    """The folder of a pipeline, found as `spacy.load` does; there may be none of the name."""
+    """Return the folder of a pipeline as `spacy.load` finds it; it need not exist."""
     from spacy.util import get_package_path, is_package
 
     if is_built_in(model):
@@ -51,7 +51,7 @@ def directory(model: str | None) -> Path:
 
         return Path(here).parent / "data" / BUILT_IN
     if is_package(model):
-        # The package holds its files one folder deeper, under its name and version.
+        # The files of a package are one folder deeper, under its name and version.
         found = sorted(get_package_path(model).glob(f"{model}-*/config.cfg"))
         if found:
             return found[0].parent
@@ -61,8 +61,8 @@ def directory(model: str | None) -> Path:
 def find_msgpack_hooks_once() -> None:
     """Have srsly look up its msgpack hooks once in this process.
 
-    It does so in every call, among all functions and entry points that are registered: about a
-    millisecond for every span group that is read or written, several times what the rest takes.
+    Otherwise srsly searches all registered functions and entry points in every call. This takes
+    about a millisecond for every span group, several times as long as reading or writing it.
     """
     from srsly.msgpack import msgpack_decoders, msgpack_encoders
 
@@ -71,9 +71,9 @@ def find_msgpack_hooks_once() -> None:
 
 
 def is_built_in(model: str | None) -> bool:
-    """Whether this names the built-in pipeline; a directory or a package of its name is preferred.
+    """Return whether this names the built-in pipeline.
 
-    The package is what `structlearn package` makes of it, or what it was replaced with.
+    A directory or an installed package with its name takes precedence.
     """
     if model is None:
         return True

@@ -1,12 +1,12 @@
-"""`apply` on a Ray cluster: tasks read the files, actors parse their parts and write them.
+"""`apply` on a Ray cluster: tasks read the files, and actors parse and write their parts.
 
-A part travels from the task that reads it to an actor; the first process has nothing but counts of
-them. Ray does again what was lost with an actor or a machine. That does no harm: a part is written
-whole, by renaming, and always the same. One that this run has already written is left alone; with
-`force` none tells from the old ones, and it is written once more.
+A part is sent from the task that reads it to an actor; the first process only receives counts. Ray
+repeats work that was lost with an actor or a machine. This is safe, because a part is written as a
+whole and is always the same. A part that this run has already written is skipped; with `force`, it
+cannot be distinguished from old parts and is written again.
 
-Which parts were there before is found once, in the beginning: a task that reads again has to give
-the same parts again.
+Existing parts are listed once at the beginning, because a repeated reading task must yield the same
+parts again.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from ray.data import Datasource
 
-READING = 0.01  # of a processor: tasks that read wait for those that parse
+READING = 0.01  # processors of a reading task, which mostly waits for parsing
 
 
 class Outcome(NamedTuple):
-    """What became of a part: numbers of texts and files, and what actors died of."""
+    """The result of a part: numbers of texts and files, and the texts that actors died of."""
 
     texts: int = 0
     written: int = 0
@@ -47,9 +47,11 @@ class Outcome(NamedTuple):
 
 
 class Parsing(NamedTuple):
-    """What all machines know of a run.
+    """The settings of a run, for all machines.
 
-    model: what actors load. most: so many characters a text may have. run: its name.
+    model: The pipeline that actors load.
+    most: Maximum number of characters of a text.
+    run: The name of the run.
     """
 
     model: str
@@ -64,17 +66,18 @@ class Parsing(NamedTuple):
 def write_parts_by_ray(
     sources: Sequence[Source], parsing: Parsing, *, address: str | None, n_process: int | None
 ) -> Counter[str]:
-    """Have the parts of these files parsed and written on the machines of a cluster.
+    """Parse and write the parts of some files on the machines of a cluster.
 
-    address: see `parallel.cluster.connected`. n_process: so many actors at most; None: one for each
-    processor. RETURNS: as `write_parts`.
-    RAISES: SL250 without Ray; SL072 for texts that several actors died of; SL079 for what goes
-    wrong with Ray itself; what reading and parsing raise.
+    address: See `parallel.cluster.connected`.
+    n_process: Maximum number of actors; None for one per processor.
+
+    Returns counts, as `write_parts` does.
+    Raises StructlearnError without Ray, if Ray fails, or for texts that several actors died of.
     """
     import_ray()
     try:
         import ray.data
-    except ImportError:  # of what the extra brings beside Ray itself
+    except ImportError:  # another package of the extra is missing
         raise StructlearnError("SL250") from None
     from tqdm import tqdm
 
@@ -85,7 +88,7 @@ def write_parts_by_ray(
         found = ray.data.read_datasource(_datasource(sources, parsing), num_cpus=READING).map(
             PartParser,
             fn_constructor_args=[parsing],
-            # As many as there is work for: a pool of a fixed size waits for all of them.
+            # The pool grows with the work; one of fixed size waits for all actors.
             compute=ray.data.ActorPoolStrategy(min_size=1, max_size=n_process),
             num_cpus=1,
         )
@@ -103,7 +106,7 @@ def write_parts_by_ray(
 
 # --- reading --------------------------------------------------------------------------------------
 def _datasource(sources: Sequence[Source], parsing: Parsing) -> Datasource:
-    """The parts of some files, a row each."""
+    """Make a source with one row for each part of some files."""
     from ray.data import Datasource
     from ray.data.block import BlockMetadata
     from ray.data.datasource import ReadTask
@@ -114,11 +117,11 @@ def _datasource(sources: Sequence[Source], parsing: Parsing) -> Datasource:
         """Ray asks for tasks, each with some of the files."""
 
         def estimate_inmemory_data_size(self) -> int | None:
-            """Nobody knows before it is read."""
+            """Return None: the size is unknown before reading."""
             return None
 
         def get_read_tasks(self, parallelism: int, *arguments: Any, **more: Any) -> list[ReadTask]:
-            """Tasks with neighbouring files."""
+            """Return tasks for groups of neighbouring files."""
             size = -(-len(sources) // max(1, parallelism))
             tasks = []
             for start in range(0, len(sources), size):
@@ -134,11 +137,12 @@ def _datasource(sources: Sequence[Source], parsing: Parsing) -> Datasource:
 def read_parts(
     sources: Sequence[Source], parsing: Parsing, before: dict[str, set[str]]
 ) -> Iterator[pa.Table]:
-    """The parts of some files, each a table of one row: `part`, a pickled pair of the file to write
-    and its chunks; or a Failure. What is raised is given on, because Ray keeps only its text.
+    """Yield the parts of some files, each as a table of one row.
 
-    before: the files of the output that were there when the run began, by the names of their
-    sources; they have None in place of chunks.
+    The column `part` is a pickled pair of the output file and its chunks, or a Failure. Errors are
+    passed on as Failures, because Ray keeps only their text.
+
+    before: Output files that existed when the run began, by source; their chunks are None.
     """
     try:
         for source in sources:
@@ -158,7 +162,7 @@ def _row(part: tuple[str, list[Chunk] | None] | Failure) -> pa.Table:
 
 
 def _there(cutting: Cutting) -> dict[str, set[str]]:
-    """The parts that are in the folder, by the names of their sources."""
+    """List the existing parts of the folder by the names of their sources."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in cutting.output.rglob(f"*{cutting.ending}"):
         name, _, number = path.relative_to(cutting.output).stem.rpartition(".")
@@ -170,23 +174,23 @@ def _there(cutting: Cutting) -> dict[str, set[str]]:
 
 # --- parsing --------------------------------------------------------------------------------------
 class PartParser:
-    """An actor: a pipeline that parses parts, and writes them."""
+    """An actor that parses and writes parts."""
 
     def __init__(self, parsing: Parsing):
         self.parsing = parsing
 
     @cached_property
     def parser(self) -> ChunkParser:
-        """The pipeline; loaded for the first part, so that whoever dies of it has begun a part."""
+        """The pipeline, loaded for the first part, so that a death while loading is recorded."""
         return ChunkParser(self.parsing.model)
 
     def __call__(self, row: dict[str, Any]) -> dict[str, bytes]:
-        """row: of `read_parts`. RETURNS: as `outcome` an Outcome or a Failure, pickled."""
+        """Write the part of a row of `read_parts`; return a pickled Outcome or Failure."""
         part = pickle.loads(row["part"])
         try:
             outcome = part if isinstance(part, Failure) else self._outcome(*part)
         except MemoryError:
-            os._exit(1)  # as where the system ends it: the next one may have more
+            os._exit(1)  # as if killed by the system; the next actor may have more memory
         except Exception as error:
             outcome = Failure.of(error)
         return {"outcome": pickle.dumps(outcome)}
@@ -195,7 +199,7 @@ class PartParser:
         if found is None:
             return Outcome(skipped=1)
         tries = Tries(target, self.parsing.run)
-        # If it is there, an actor before this one has written it and died before it could say so.
+        # If the file exists, an earlier actor wrote it and died before it could report.
         try:
             if self.parsing.force or not Path(target).exists():
                 with written(target) as file:
@@ -213,9 +217,9 @@ class PartParser:
 
 
 class Tries:
-    """What actors have died of over one part, in a hidden file beside it.
+    """A record of the actors that died of a part, in a hidden file next to the part.
 
-    An actor that dies says nothing, and Ray would give the part to the next one for ever.
+    Without it, Ray would give the part to new actors forever.
     """
 
     def __init__(self, target: str, run: str):
@@ -223,18 +227,18 @@ class Tries:
         self._state: dict[str, Any] = {"run": run, "deaths": []}
         with suppress(OSError, ValueError):
             before = json.loads(self._path.read_text(encoding="utf8"))
-            # That of a run that was ended says nothing of this one.
+            # Ignore the record of another run.
             if before["run"] == run:
                 Path(before["fresh"]).unlink(missing_ok=True)
                 self._state["deaths"] = [*before["deaths"], before["at"]]
 
     @property
     def deaths(self) -> list[str]:
-        """Which texts they were, one after another."""
+        """The texts that actors died of, in order."""
         return self._state["deaths"]
 
     def begin(self, fresh: str) -> None:
-        """Remember what is left if this actor dies, too. RAISES: SL072 if enough have died."""
+        """Record the temporary file; raise SL072 if too many actors have died."""
         if len(self.deaths) >= DEATHS:
             raise StructlearnError(
                 "SL072", place=self.deaths[-1], deaths=len(self.deaths), death="an actor of Ray"
@@ -242,22 +246,22 @@ class Tries:
         self._state["fresh"] = fresh
 
     def at(self, chunk: Chunk) -> None:
-        """Remember which texts are being parsed."""
+        """Record the texts that are being parsed."""
         self._state["at"] = chunk.place()
         write_text(self._path, json.dumps(self._state))
 
     def end(self) -> None:
-        """The part is written, or given up: what remembers is removed."""
+        """Remove the record when the part is written or given up."""
         self._path.unlink(missing_ok=True)
 
 
 # --- Ray itself -----------------------------------------------------------------------------------
 def _be_quiet() -> None:
-    """A row is a part: they are neither put together nor told of one by one."""
+    """Keep rows separate, because each one is a part, and hide Ray's progress bars."""
     from ray.data import DataContext
 
     context = DataContext.get_current()
-    # Bytes: each row is more than that, and so a block, which is what an actor is given.
+    # In bytes. Each row is larger, and therefore a block of its own, the input of an actor.
     context.target_max_block_size = 1
     context.enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -265,7 +269,7 @@ def _be_quiet() -> None:
 
 @contextmanager
 def _ray_errors() -> Iterator[None]:
-    """RAISES: SL079 for what Ray raises, in a line."""
+    """Convert errors of Ray to SL079, in one line."""
     from ray.exceptions import RayError
 
     try:

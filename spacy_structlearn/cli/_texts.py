@@ -1,4 +1,4 @@
-"""The texts that commands read, and which of those of `apply` go into which file of a folder."""
+"""Reading the texts of commands, and dividing the texts of `apply` into files of a folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Input(str, Enum):
-    """What is in the files."""
+    """The input formats."""
 
     text = "text"
     jsonl = "jsonl"
@@ -27,7 +27,7 @@ class Input(str, Enum):
 
 
 class Unit(str, Enum):
-    """What of a text file is one text. A paragraph stands between blank lines."""
+    """The units of a text file that become texts. Paragraphs are separated by blank lines."""
 
     line = "line"
     paragraph = "paragraph"
@@ -38,17 +38,17 @@ INPUTS = {".txt": Input.text, ".text": Input.text, ".jsonl": Input.jsonl, ".spac
 
 
 class Text(NamedTuple):
-    """A text, or a Doc with its own tokens, and the other keys of its line of JSONL."""
+    """A text or a Doc with its tokens, and the other keys of its JSONL line."""
 
     content: str | Doc
     extra: dict[str, Any]
 
 
 class Source(NamedTuple):
-    """A file to read.
+    """An input file.
 
-    place: among all files of the input, from 0. name: what its parts are called by, with its
-    folders below that of the input.
+    place: Its index among all input files.
+    name: Its path relative to the input folder, from which the names of its parts are made.
     """
 
     place: int
@@ -56,16 +56,17 @@ class Source(NamedTuple):
     name: str
 
 
-Part: TypeAlias = "tuple[str, Iterable[Text]]"  # the file to write, and what goes into it
-Shard: TypeAlias = "tuple[int, int]"  # the number of this one, from 0, and of all
+Part: TypeAlias = "tuple[str, Iterable[Text]]"  # the output file and its texts
+Shard: TypeAlias = "tuple[int, int]"  # the index of the shard, and the number of shards
 
 
 def texts(source: str, unit: Unit, most: int) -> Iterator[str]:
-    """What `parse` is given: a text, or a file of text or JSONL, or standard input.
+    """Yield the texts of the argument of `parse`, without blank ones.
 
-    unit, most: see `read`; a text that is given as such is one. Blank texts are left out.
-    RAISES: SL075 for a folder or a DocBin, SL076 for the name of a file that is not there; what
-    `read` raises.
+    source: A text, the name of a file of text or JSONL, or "-" for standard input.
+    unit, most: See `read`.
+
+    Raises StructlearnError for a folder, a DocBin or the name of a missing file.
     """
     if os.path.isdir(source):
         raise StructlearnError("SL075", path=source, what="a folder")
@@ -81,11 +82,13 @@ def texts(source: str, unit: Unit, most: int) -> Iterator[str]:
 
 
 def read(path: str, kind: Input | None, unit: Unit, most: int) -> Iterator[Text]:
-    """The texts of a file, or of standard input.
+    """Yield the texts of a file or of standard input.
 
-    kind: None: as the name ends. most: so many characters a text may have.
-    RAISES: SL010 if there is no such file, SL013, SL035, SL064 or SL121 if it is not what it should
-    be, SL065 for a text that is too long.
+    kind: The format; None recognizes it by the file extension.
+    unit: The unit of a text file that becomes a text.
+    most: Maximum number of characters of a text.
+
+    Raises StructlearnError if the file is missing or damaged, or if a text is too long.
     """
     from spacy.vocab import Vocab
 
@@ -93,7 +96,7 @@ def read(path: str, kind: Input | None, unit: Unit, most: int) -> Iterator[Text]
     if path != STANDARD and not os.path.exists(path):
         raise StructlearnError("SL010", path=path)
     if kind is Input.docbin:
-        # A vocab of its own: what is read here is parsed in others.
+        # A separate vocab, because the Docs are parsed with other vocabs.
         yield from (Text(doc, {}) for _, doc in gold_docs(Vocab(), path, Reader.docbin))
         return
     if kind is Input.jsonl:
@@ -108,9 +111,9 @@ def read(path: str, kind: Input | None, unit: Unit, most: int) -> Iterator[Text]
 
 
 def cut(lines: Iterable[str], unit: Unit, most: int) -> Iterator[str]:
-    """The texts of a file, without the white space at their ends; none that is blank.
+    """Divide lines into texts, stripped of white space and without blank texts.
 
-    most: what has more characters comes cut short, so that it need not be in memory as a whole.
+    most: Longer texts are truncated after more than `most` characters, to limit the memory.
     """
     if unit is Unit.line:
         found: Iterable[str] = lines
@@ -122,9 +125,9 @@ def cut(lines: Iterable[str], unit: Unit, most: int) -> Iterator[str]:
 
 
 def _joined(lines: Iterable[str], most: int) -> str:
-    """Lines as one text. Reading stops when it is longer than `most` characters."""
+    """Join lines to one text. Stop reading when it has more than `most` characters."""
     held: list[str] = []
-    length = 0  # of what is held
+    length = 0  # of the lines in `held`
     for line in dropwhile(str.isspace, lines):
         held.append(line if held else line.lstrip())
         # White space at the end does not count.
@@ -135,10 +138,13 @@ def _joined(lines: Iterable[str], most: int) -> str:
 
 
 class Cutting(NamedTuple):
-    """How files are read and cut into those of a folder.
+    """How input files are divided into the files of an output folder.
 
-    output: the folder. ending: of what is written. kind, unit: see `read`. size: at most so many
-    texts are in one part. shard: only its parts are made.
+    output: The folder.
+    ending: The extension of its files.
+    kind, unit: See `read`.
+    size: Maximum number of texts in one part.
+    shard: The shard whose parts are made.
     """
 
     output: Path
@@ -149,20 +155,20 @@ class Cutting(NamedTuple):
     shard: Shard
 
     def parts(self, sources: Iterable[Source], most: int) -> Iterator[Part]:
-        """The parts of some files. most: so many characters a text may have."""
+        """Yield the parts of some files. most: Maximum number of characters of a text."""
         for source in sources:
             number, texts = 0, read(source.path, self.kind, self.unit, most)
             while found := list(islice(texts, self.size)):
-                # Large files and many small ones are both shared out evenly.
+                # This distributes both large files and many small ones evenly.
                 if (source.place + number) % self.shard[1] == self.shard[0]:
                     yield str(self.output / f"{source.name}.{number:04d}{self.ending}"), found
                 number += 1
 
 
 def sources(source: str, output: str, kind: Input | None) -> list[Source]:
-    """The files to read: of a folder those with a known ending, or all if their kind is named.
+    """Return the files to read; of a folder, those with a known extension, or all with `kind`.
 
-    RAISES: SL069 if there are none.
+    Raises StructlearnError if a folder has none.
     """
     folder = Path(source)
     if source == STANDARD:
@@ -170,7 +176,7 @@ def sources(source: str, output: str, kind: Input | None) -> list[Source]:
     if not folder.is_dir():
         return [Source(0, source, folder.name)]
     inside = Path(output).resolve()
-    # What is written into the folder itself is no input of the next run.
+    # Output inside the input folder is not read.
     paths = [path for path in files_of(folder) if inside not in path.resolve().parents]
     chosen = [path for path in paths if kind or _kind(path)]
     if not chosen:
@@ -188,12 +194,12 @@ def sources(source: str, output: str, kind: Input | None) -> list[Source]:
 
 
 def counted(number: int, what: str) -> str:
-    """Such as "1 file" or "2,000 files"."""
+    """Format a count, such as "1 file" or "2,000 files"."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _kind(path: str | Path) -> Input | None:
-    """What is in a file with this name."""
+    """Recognize the format of a file by its name."""
     path = Path(path)
     return INPUTS.get((path.with_suffix("") if path.suffix == ".gz" else path).suffix)
 

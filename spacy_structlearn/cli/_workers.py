@@ -1,11 +1,11 @@
-"""Processes that parse, and may die: nothing is lost, and nothing is made twice.
+"""A pool of parsing processes that tolerates the death of processes without losing texts.
 
-spaCy's own n_process sends Docs from process to process, which takes longer than parsing them; and
-a pool of the standard library ends with the first of its processes that dies. Here each process has
-one chunk at a time, so that it is known whose it was, and a new one takes its place.
+spaCy's n_process sends Docs between processes, which takes longer than parsing them, and a pool of
+the standard library breaks when one of its processes dies. Here each process has one chunk at a
+time, so the chunk of a dead process is known, and a new process replaces the dead one.
 
-A chunk that a process died of is parsed anew: as before, in case that it was another's fault; then
-text by text, with nothing else at work, so that it has all memory and no other chunk is blamed.
+The chunk of a dead process is parsed again: first as before, because another chunk may be the
+cause; then text by text while no other process is at work, so that all memory is available.
 """
 
 from __future__ import annotations
@@ -27,22 +27,24 @@ from typing import NamedTuple, NoReturn
 from ..errors import StructlearnError
 from ._parts import Chunk, ChunkParser, Output, joined
 
-DEATHS = 3  # so many processes may die of a text: the last one has it alone
+DEATHS = 3  # maximum number of processes that may die of a text; the last one runs alone
 
 
 class Workers:
-    """So many processes, each with a pipeline of its own.
+    """A pool of processes that each load a pipeline. Leaving the context kills them.
 
-    model: what they load. As a context manager it ends them, whatever they are at.
+    model: The pipeline to load.
+    format: The output format.
+    number: The number of processes.
     """
 
     def __init__(self, model: str | None, format: Output, number: int):
         self.model = model
         self.format = format
         self.number = number
-        # A thread for each process waits for it: what a process is at is then known by the thread.
+        # One thread waits for each process, and knows its chunk.
         self._threads = ThreadPoolExecutor(number)
-        # The last that was used first: none is started as long as another one is free.
+        # Last in, first out: no process is started while another one is free.
         self._free: LifoQueue[_Worker | None] = LifoQueue()
         for _ in range(number):
             self._free.put(None)
@@ -64,14 +66,14 @@ class Workers:
             worker.buried()
 
     def parse(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk, bytes]]:
-        """The chunks in order, each with what was made of it.
+        """Yield the chunks in order with their results.
 
-        RAISES: SL072 for a text that several processes died of; what parsing raises.
+        Raises StructlearnError for a text that several processes died of, and errors of parsing.
         """
         waiting: deque[tuple[Chunk, Future[bytes]]] = deque()
         for chunk in chunks:
             waiting.append((chunk, self._threads.submit(self._parsed, chunk)))
-            # Not all at once: the input may be larger than memory.
+            # The input may be larger than memory.
             if len(waiting) > 2 * self.number:
                 chunk, result = waiting.popleft()
                 yield chunk, result.result()
@@ -98,14 +100,14 @@ class Workers:
             ) from None
 
     def _by_one(self, chunk: Chunk) -> bytes:
-        """RAISES: _Death if the process dies of it, or is ended."""
+        """Parse a chunk in a free process; raise _Death if the process dies."""
         worker = self._free.get()
         try:
             if worker is None:
                 worker = self._started()
             return worker.parse(chunk)
         except _Death:
-            # Not while another one starts, which asks after all processes, too.
+            # Locked, because starting a process also polls all others.
             with self._lock:
                 if self._is_closed:
                     raise _Closed from None
@@ -125,47 +127,47 @@ class Workers:
 
 
 class Failure(NamedTuple):
-    """What was raised in another process, with the traceback there."""
+    """An exception of another process, with its traceback."""
 
     error: Exception
     said: str
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """To be sent; the error is replaced by one that tells of it if it cannot be."""
+        """Wrap an error; replace it by a RuntimeError if it cannot be pickled."""
         said = "".join(traceback.format_exception(error))
         try:
             return cls(pickle.loads(pickle.dumps(error)), said)
-        except Exception:  # whatever somebody else's class raises
+        except Exception:  # the class may raise anything
             return cls(RuntimeError(f"{type(error).__name__}: {error}"), said)
 
     def raise_here(self) -> NoReturn:
-        """RAISES: the error, as if it were of this process; its cause is the traceback."""
+        """Raise the error in this process, with the original traceback as its cause."""
         raise self.error from RuntimeError(self.said)
 
 
 class _Death(Exception):
-    """A process has ended before its time."""
+    """A process has died."""
 
 
 class _Closed(Exception):
-    """All processes are being ended; nobody waits for this one's result."""
+    """The pool is closed, and nobody waits for the result."""
 
 
 class _Worker:
-    """A process, and the pipe to it. It ends by itself where this process does."""
+    """A process and the pipe to it. The process ends if this one does."""
 
     def __init__(self, model: str | None, format: Output):
-        # spawn: a forked child would inherit the threads of BLAS in an undefined state.
+        # spawn: a forked process would inherit BLAS threads in an undefined state.
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=serve, args=(theirs, model, format))
         self._process.start()
-        # The pipe breaks when the process dies, but only if nobody else has its end.
+        # The pipe breaks when the process dies, but only if this end is closed here.
         theirs.close()
 
     def parse(self, chunk: Chunk) -> bytes:
-        """RAISES: _Death; what parsing raises."""
+        """Parse a chunk; raise _Death or the errors of parsing."""
         found: bytes | Failure
         try:
             self._pipe.send(chunk)
@@ -177,11 +179,11 @@ class _Worker:
         found.raise_here()
 
     def kill(self) -> None:
-        """End it, whatever it is at; the pipe breaks."""
+        """Kill the process, which breaks the pipe."""
         self._process.kill()
 
     def buried(self) -> str:
-        """How it ended, such as "killed by SIGKILL"; it is ended if it has not."""
+        """Kill the process, and describe how it ended, such as "killed by SIGKILL"."""
         self._process.kill()
         self._process.join()
         self._pipe.close()
@@ -193,16 +195,16 @@ class _Worker:
 
 
 class _Room:
-    """For many at once, or for one alone, who need not wait for those that come later."""
+    """A lock for many threads at once, or for one alone, which goes before newcomers."""
 
     def __init__(self) -> None:
         self._changed = Condition()
         self._inside = 0
-        self._wanting = 0  # to be alone
+        self._wanting = 0  # threads that wait to be alone
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Be in it with others."""
+        """Hold the lock together with others."""
         with self._changed:
             self._changed.wait_for(lambda: not self._wanting)
             self._inside += 1
@@ -213,7 +215,7 @@ class _Room:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Be in it alone."""
+        """Hold the lock alone."""
         with self._changed:
             self._wanting += 1
             self._changed.wait_for(lambda: not self._inside)
@@ -231,19 +233,19 @@ class _Room:
 
 
 def _say(line: str) -> None:
-    """On standard error, above the bar that may be there."""
+    """Print a line on standard error, above the progress bar."""
     from tqdm import tqdm
 
     tqdm.write(line, file=sys.stderr)
 
 
-# --- over there -----------------------------------------------------------------------------------
+# --- in the process -------------------------------------------------------------------------------
 def serve(pipe: Connection, model: str | None, format: Output) -> None:
-    """Parse chunks as they come through the pipe, until it ends.
+    """Parse the chunks that arrive through the pipe, until it is closed.
 
-    Each is answered by bytes, or by a Failure.
+    The answer to a chunk is bytes or a Failure.
     """
-    # Ctrl-C reaches all processes; the first one ends the others.
+    # Ctrl-C reaches all processes; the main process ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parser = None
     with suppress(EOFError, ConnectionError):

@@ -1,9 +1,9 @@
-"""`structlearn apply`: from disk to disk, for as many texts as there are.
+"""`structlearn apply`: parse any number of texts, from disk to disk.
 
-The input is cut into parts, each of which becomes a file of the output folder. A part is written
-beside its place and renamed, so what is there is complete, and a run that was interrupted goes on
-where it was. Which shard does a part follows from the names of the files alone, so shards need not
-know of each other, and any scheduler can run them.
+The input is divided into parts, and each part becomes a file of the output folder. A part is
+written to a temporary file that is renamed, so existing parts are complete, and an interrupted run
+can continue. The shard of a part depends only on the names of the input files, so shards need not
+communicate, and any scheduler can run them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ._workers import Workers
 if TYPE_CHECKING:
     from spacy.language import Language
 
-SETTINGS = "structlearn-apply.json"  # in the output folder: how its parts are made
+SETTINGS = "structlearn-apply.json"  # file in the output folder with the settings of its parts
 
 
 def apply_cli(
@@ -40,7 +40,7 @@ def apply_cli(
         str,
         typer.Argument(
             metavar="INPUT",
-            help='Text, JSONL with the key "text", or DocBins: a file, a folder of them, or -.',
+            help='Text, JSONL with the key "text", or DocBins: a file, a folder, or - for stdin.',
         ),
     ],
     output: Annotated[
@@ -51,47 +51,47 @@ def apply_cli(
     ],
     input_format: Annotated[
         Input | None,
-        typer.Option(help="What the input is. Default: as its names end; text for others."),
+        typer.Option(help="Format of the input. Default: by the file extension, or else text."),
     ] = None,
-    unit: Annotated[Unit, typer.Option(help="What of a text file is one text.")] = Unit.paragraph,
+    unit: Annotated[
+        Unit, typer.Option(help="How a text file is divided into texts.")
+    ] = Unit.paragraph,
     format: Annotated[
-        Output, typer.Option(help="What is written to a folder: DocBins or JSONL.")
+        Output, typer.Option(help="Format of the files in an output folder: DocBins or JSONL.")
     ] = Output.docbin,
     shard: Annotated[
-        str, typer.Option(metavar="I/N", help="Do only the I-th of N shares, to a folder.")
+        str, typer.Option(metavar="I/N", help="Process only shard I of N; needs an output folder.")
     ] = "1/1",
     n_process: Annotated[
         int | None,
         typer.Option(
-            help="So many processes. Default: 1; of a Ray cluster one for each processor.",
+            help="Number of processes. Default: 1; on a Ray cluster, one for each processor.",
             min=1,
             show_default=False,
         ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(help="So many texts at once.", min=1)] = 256,
+    batch_size: Annotated[int, typer.Option(help="Number of texts per batch.", min=1)] = 256,
     part_size: Annotated[
-        int, typer.Option(help="At most so many texts in one file of a folder.", min=1)
+        int, typer.Option(help="Maximum number of texts in one file of an output folder.", min=1)
     ] = 10_000,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write again what is there already.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing output.")] = False,
     ray: Ray = None,
 ) -> None:
     """Apply a pipeline to files, from disk to disk.
 
-    To a folder, texts.jsonl is written as texts.jsonl.0000.spacy, texts.jsonl.0001.spacy and so on.
-    What is there already is skipped: an interrupted run goes on, and N runs with --shard 1/N to N/N
-    share the work, on one machine or on many.
+    In an output folder, the results of texts.jsonl are texts.jsonl.0000.spacy,
+    texts.jsonl.0001.spacy and so on. Existing files are skipped, so an interrupted run continues.
+    Run --shard 1/N to N/N to share the work between N runs, on one or many machines.
 
-    In JSONL every text is a line as `parse --format jsonl` prints it, with the other keys of its
-    line of the input; in DocBins these are in doc.user_data. A paragraph of text is what stands
-    between blank lines, with the line breaks in it. Files .gz are read too.
+    In JSONL, every text is one line, as `parse --format jsonl` prints it, together with the other
+    keys of its input line; in DocBins, these keys are in doc.user_data. Paragraphs of a text file
+    are separated by blank lines and may contain line breaks. Files .gz are read as well.
 
-    From DocBin to DocBin everything is kept, user data and Doc._ values too, but for what the
-    pipeline itself sets. JSONL has the text and what the pipeline found.
+    From DocBin to DocBin, all annotation is kept, including user data and Doc._ values, unless the
+    pipeline sets it. JSONL contains the text and the predictions of the pipeline.
 
-    With --ray (pip install 'spacy-structlearn[ray]') INPUT, OUTPUT and a MODEL that is a path must
-    be there under the same names on all machines, such as on a network drive.
+    With --ray (pip install 'spacy-structlearn[ray]'), all machines must find INPUT, OUTPUT and a
+    MODEL given as a path under the same names, for example on a network drive.
     """
     chosen = _shard(shard)
     single = output == STANDARD or Path(output).suffix in OUTPUTS
@@ -104,7 +104,7 @@ def apply_cli(
     if ray and (single or source == STANDARD):
         raise typer.BadParameter("--ray needs a file or a folder as INPUT, and a folder as OUTPUT")
     if ray:
-        # Others do not work in this folder.
+        # Other machines have another working directory.
         source, output = os.path.abspath(source), os.path.abspath(output)
         model = os.path.abspath(model) if Path(model).exists() else model
     found = sources(source, output, input_format)
@@ -145,10 +145,12 @@ def write_parts(
     batch_size: int = 256,
     force: bool = False,
 ) -> Counter[str]:
-    """Parse each part, and write it once it is complete; those that are there only with `force`.
+    """Parse each part, and write it when it is complete. Skip existing parts unless `force`.
 
-    model: what processes beside this one load. RETURNS: the numbers of `texts`, and of files
-    `written` and `skipped`. RAISES: SL072 for a text that several processes died of.
+    model: The pipeline that other processes load.
+
+    Returns the numbers of `texts`, and of files `written` and `skipped`.
+    Raises StructlearnError for a text that several processes died of.
     """
     done: Counter[str] = Counter()
     wanted = chain.from_iterable(
@@ -165,7 +167,7 @@ def write_parts(
 
 
 def _not_there(parts: Iterable[Part], done: Counter[str], *, force: bool) -> Iterator[Part]:
-    """Those that are still to be written; the others are counted."""
+    """Yield the parts that must still be written, and count the others."""
     for target, texts in parts:
         if target != STANDARD and Path(target).exists() and not force:
             done["skipped"] += 1
@@ -176,10 +178,10 @@ def _not_there(parts: Iterable[Part], done: Counter[str], *, force: bool) -> Ite
 def _write_parsed(
     parsed: Iterator[tuple[Chunk, bytes]], format: Output, done: Counter[str]
 ) -> None:
-    """Write chunks to the files that they belong to, and count them."""
+    """Write chunks to their files, and count them."""
     from tqdm import tqdm
 
-    # None: tqdm itself is silent where standard error is no terminal.
+    # None: no progress bar if standard error is not a terminal.
     with tqdm(unit=" texts", disable=None) as progress:
         for first in parsed:
             target = first[0].target
@@ -194,9 +196,9 @@ def _write_parsed(
 def _of_one_file(
     pair: tuple[Chunk, bytes], following: Iterator[tuple[Chunk, bytes]]
 ) -> Iterator[tuple[int, bytes]]:
-    """The sizes and results of this chunk and of those that follow up to the last of its file.
+    """Yield the sizes and results of this chunk and of the others of its file.
 
-    What comes after is not asked for before the file is written: it may be an error.
+    The next file is not requested before this one is written, because it may raise an error.
     """
     while True:
         chunk, result = pair
@@ -219,10 +221,10 @@ def _name(nlp: Language) -> str:
 
 
 def _check_settings(output: Path, settings: dict[str, Any], *, force: bool) -> None:
-    """Keep how the parts of a folder are made. RAISES: SL068 if those there were made otherwise.
+    """Store the settings of an output folder; raise SL068 if it was written with other ones.
 
-    force: they are written again, so the model may be another one; but not what their names depend
-    on, or old ones would be left among the new.
+    force: Allow another model, because all parts are written again. Other settings must be the
+    same, because the names of the parts depend on them, and old parts would remain.
     """
     import srsly
 

@@ -1,4 +1,4 @@
-"""`structlearn convert`: an annotated corpus in, DocBins to train and evaluate with out."""
+"""`structlearn convert`: convert an annotated corpus to DocBins for training and evaluation."""
 
 from __future__ import annotations
 
@@ -27,32 +27,40 @@ def convert_cli(
         str,
         typer.Argument(
             metavar="INPUT",
-            help="A treebank in brackets, columns of CoNLL-2000, quadruples, or a DocBin: a file, "
-            "a folder of them, or -.",
+            help="A treebank in brackets, columns of CoNLL-2000, quadruples or a DocBin: a file, "
+            "a folder of such files, or - for stdin.",
         ),
     ],
     output: Annotated[
-        str, typer.Argument(metavar="OUTPUT", help="The DocBin to write, or -, such as train.spacy")
+        str,
+        typer.Argument(
+            metavar="OUTPUT", help="The DocBin to write, such as train.spacy, or - for stdout."
+        ),
     ],
     reader: ReaderOption = None,
     spaces: SpacesOption = None,
     props: PropsOption = None,
     dev: Annotated[
-        Path | None, typer.Option(help="A second DocBin, for documents held out of the first.")
+        Path | None, typer.Option(help="A second DocBin for documents held out of the first.")
     ] = None,
     dev_share: Annotated[
         float | None,
-        typer.Option(help=f"How much is held out. Default: {SHARE}", min=0.0, max=1.0),
+        typer.Option(
+            help=f"Share of the documents to hold out. Default: {SHARE}", min=0.0, max=1.0
+        ),
     ] = None,
     dev_names: Annotated[
-        Path | None, typer.Option(help="A file that names the documents to hold out, one a line.")
+        Path | None,
+        typer.Option(help="A file with the names of the documents to hold out, one per line."),
     ] = None,
 ) -> None:
-    """Convert an annotated corpus to the DocBins that configs read.
+    """Convert an annotated corpus to DocBins for training.
 
-    Documents are named by the first column of --props, in a folder by their file without its
-    endings, and otherwise by the number of the sentence, from 0. With --dev some of them, spread
-    evenly over the corpus, are held out as a second DocBin; never part of a document.
+    With --dev, some documents are held out as a second DocBin. They are spread evenly over the
+    corpus, and no document is split.
+
+    The name of a document is the first column of --props, or the name of its file in the folder
+    without extensions, or the number of the sentence, counted from 0.
     """
     from spacy.vocab import Vocab
 
@@ -79,15 +87,15 @@ def convert_cli(
 
 
 def spread(names: Sequence[str], share: float) -> list[str]:
-    """So great a share of the names, evenly spread, without chance; at least one, and never all."""
-    # Of the number as it is written: 0.29 in binary is a little less.
+    """Choose a share of the names, spread evenly; at least one of them, and never all."""
+    # The decimal fraction is exact; 0.29 in binary is a little less.
     part = Fraction(str(share))
     chosen = [name for i, name in enumerate(names) if int((i + 1) * part) > int(i * part)]
     return (chosen or list(names[-1:]))[: len(names) - 1]
 
 
 def _listed(path: Path, names: Sequence[str], source: str) -> set[str]:
-    """The names in a file. RAISES: SL010, SL035, SL121; SL061 for one that no document has."""
+    """Read names from a file; raise SL061 for a name that no document has."""
     if not path.is_file():
         raise StructlearnError("SL010", path=path)
     listed = {line.strip() for line in text_lines(path)} - {""}
@@ -99,7 +107,7 @@ def _listed(path: Path, names: Sequence[str], source: str) -> set[str]:
 
 
 def _write(docs: list[Doc], target: str) -> None:
-    """Write a DocBin, and say on standard error what it holds."""
+    """Write a DocBin, and report its contents on standard error."""
     from spacy.tokens import DocBin
 
     with written(target) as file:

@@ -1,4 +1,4 @@
-"""`structlearn evaluate`: how well a pipeline does on an annotated corpus."""
+"""`structlearn evaluate`: score a pipeline on an annotated corpus."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def evaluate_cli(
         str,
         typer.Argument(
             metavar="GOLD",
-            help="A DocBin, a treebank in brackets, columns of CoNLL-2000, or quadruples: a file, "
-            "a folder of them, or -.",
+            help="A DocBin, a treebank in brackets, columns of CoNLL-2000 or quadruples: a file, "
+            "a folder of such files, or - for stdin.",
         ),
     ],
     reader: ReaderOption = None,
@@ -33,18 +33,18 @@ def evaluate_cli(
     props: PropsOption = None,
     gold_tokens: Annotated[
         bool,
-        typer.Option("--gold-tokens", help="Give the pipeline gold tokens and sentences."),
+        typer.Option("--gold-tokens", help="Give the gold tokens and sentences to the pipeline."),
     ] = False,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", help="Write all scores to this file as JSON; - for stdout."),
+        typer.Option("--output", "-o", help="A JSON file for all scores, or - for stdout."),
     ] = None,
 ) -> None:
     """Score a pipeline on an annotated corpus.
 
-    The pipeline is given raw text, and all that it makes of it is scored. With --gold-tokens it is
-    given the gold tokens and sentences instead, and what it needs and does not make itself: gold
-    tags where nothing in it tags, gold trees where nothing in it parses.
+    By default, the pipeline gets raw text, and all of its predictions are scored. With
+    --gold-tokens, it gets the gold tokens and sentences. It then also gets gold tags if it has no
+    tagger, and gold trees if it has no parser.
     """
     nlp = load(model)
     docs = [doc for _, doc in gold_docs(nlp.vocab, gold, reader, spaces=spaces, props=props)]
@@ -60,7 +60,7 @@ def evaluate_cli(
 
 
 def example_of(nlp: Language, doc: Doc, *, gold_tokens: bool) -> Example:
-    """What the pipeline is given, beside the gold Doc."""
+    """Pair the input of the pipeline with the gold Doc."""
     from spacy.training import Example
 
     from ..pipeline.extensions import CONSTITUENT_TAGS, CONSTITUENTS, NP_CHUNKS
@@ -77,7 +77,7 @@ def example_of(nlp: Language, doc: Doc, *, gold_tokens: bool) -> Example:
 
 
 def _print_table(scores: dict[str, Any]) -> None:
-    """The scores that are single numbers; those of each label are in the JSON."""
+    """Print the scores that are single numbers; the JSON also has those of each label."""
     from wasabi import msg
 
     rows = [

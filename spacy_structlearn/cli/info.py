@@ -1,4 +1,4 @@
-"""`structlearn info`: what is in a pipeline, and what one of its components has learned."""
+"""`structlearn info`: describe a pipeline, or what one of its components has learned."""
 
 from __future__ import annotations
 
@@ -24,29 +24,27 @@ def info_cli(
         str | None, typer.Argument(metavar="MODEL", help=f"{HELP} Default: the built-in one.")
     ] = None,
     component: Annotated[
-        str | None, typer.Option(help="Which component to look into. Default: the whole pipeline.")
+        str | None, typer.Option(help="The component to describe. Default: the whole pipeline.")
     ] = None,
     top: Annotated[
-        int, typer.Option(help="How many features, words or productions of each.", min=1)
+        int, typer.Option(help="Number of features, words or productions to show.", min=1)
     ] = 10,
     label: Annotated[
-        str | None, typer.Option(help="Of one label only, such as B-NP, NN or VP.")
+        str | None, typer.Option(help="Show only this label, such as B-NP, NN or VP.")
     ] = None,
 ) -> None:
-    """Show what is in a pipeline, or what a component has learned.
+    """Describe a pipeline, or what a component has learned.
 
-    Of the pipeline: its components with their sizes and labels, and its scores; of the built-in one
-    also how many weights each component has, how many words it reads in a CPU second, and how far
-    its probabilities are off (ece: expected calibration error).
+    Without --component, this lists the components with their sizes and labels, and the scores of
+    the pipeline. For the built-in pipeline it also shows the number of weights, the words per CPU
+    second, and the calibration error of the probabilities (ece).
 
-    With --component: the size of the model and the strongest features of each label; of a Bayesian
-    network its structure; of a model in several stages each stage, and the features of the last; of
-    a grammar the subcategories of each tag with their likeliest words, and with --label those of a
-    phrase with their likeliest productions; of a conditional grammar those of the greatest weight;
-    of a sigmoid belief network which tags and phrases are alike to it, and with --label which words
-    of a tag.
-
-    Features of single words, tags and classes are shown by name; conjunctions have none.
+    With --component, this shows the size of the model and its content. Linear models: the strongest
+    features of each label (single words, tags and classes; conjunctions are stored without names).
+    Bayesian networks: the structure. Models in several stages: each stage, and the features of the
+    last one. Grammars: the subcategories of each tag with their most probable words; with --label,
+    those of a phrase with their most probable productions. Conditional grammars: the same, by
+    weight. Sigmoid belief networks: similar tags and phrases; with --label, similar words of a tag.
     """
     if label is not None and component is None:
         raise typer.BadParameter("--label needs --component")
@@ -80,7 +78,7 @@ def _show_pipeline(nlp: Language) -> None:
     speed = _numbers(_part(_part(meta, "speed"), "words_per_cpu_s"))
     size = _part(meta, "size")
     weights = _numbers({name: _part(size, name).get("weights") for name in size})
-    # Beside each component what the card says of it; most pipelines have none.
+    # Columns from the model card; most pipelines have none.
     card = {head: of for head, of in (("weights", weights), ("words/CPU s", speed)) if of}
     rows = [
         (
@@ -106,13 +104,13 @@ def _show_pipeline(nlp: Language) -> None:
 
 
 def _part(meta: dict[str, Any], key: str) -> dict[str, Any]:
-    """A part of the card; empty where there is none, or something else of this name."""
+    """Return a part of the model card, or an empty dict if it is missing or not a dict."""
     part = meta.get(key)
     return part if isinstance(part, dict) else {}
 
 
 def _numbers(part: dict[str, Any]) -> dict[str, float]:
-    """Those values that are numbers: a meta.json may hold anything."""
+    """Keep the values that are numbers; a meta.json may contain anything."""
     return {
         name: value
         for name, value in part.items()
@@ -125,7 +123,7 @@ def _megabytes(folder: Path) -> str:
 
 
 def _few(nlp: Language, name: str, width: int) -> str:
-    """The first of the labels."""
+    """Return the first labels of a component, as many as fit into `width`."""
     from textwrap import shorten
 
     return shorten(" ".join(nlp.pipe_labels.get(name, ())), width, placeholder=" ...")
@@ -135,7 +133,7 @@ def _show_features(component: str, parameters: Any, top: int, label: str | None)
     from wasabi import msg
 
     weighted = hasattr(parameters, "strongest")
-    # Pairs of labels have features too, under names that are not among the labels.
+    # Pairs of labels also have features, under names that are not labels.
     if weighted and label not in (None, *parameters.labels) and not parameters.strongest(1, label):
         raise _unknown(component, label, parameters.labels)
     print(parameters.describe() if hasattr(parameters, "describe") else parameters)
@@ -174,7 +172,7 @@ def _show_isbn(component: str, model: ISBN, top: int, label: str | None) -> None
 
 
 def _subcategory_lines(grammar: Grammar, label: str, top: int) -> Iterator[str]:
-    """Such as "NNS-1  years 0.05, months 0.03"."""
+    """Yield lines such as "NNS-1  years 0.05, months 0.03"."""
     from ..grammar.latent.describe import subcategories
 
     for name, found in subcategories(grammar, label, top):
@@ -182,7 +180,7 @@ def _subcategory_lines(grammar: Grammar, label: str, top: int) -> Iterator[str]:
 
 
 def _short(value: float) -> str:
-    """A probability, or a weight, which may be above 1."""
+    """Format a probability or a weight, which may be above 1."""
     return f"{value:.2f}" if 0.095 <= value < 999.995 else f"{value:.1g}"
 
 

@@ -1,4 +1,4 @@
-"""`structlearn package`: a pipeline directory in, an installable wheel out, without the network."""
+"""`structlearn package`: build an installable wheel from a pipeline, without a network."""
 
 from __future__ import annotations
 
@@ -23,20 +23,23 @@ BUILD = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.
 def package_cli(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=HELP)],
     output: Annotated[
-        Path, typer.Argument(metavar="OUTPUT_DIR", help="The folder for the wheel.")
+        Path, typer.Argument(metavar="OUTPUT_DIR", help="Folder for the wheel.")
     ] = Path(),
     name: Annotated[
         str | None,
-        typer.Option(help="Of the package, after the language. Default: as in its meta."),
+        typer.Option(help="Name of the package, after the language. Default: from its meta."),
     ] = None,
-    version: Annotated[str | None, typer.Option(help="Default: as in its meta.")] = None,
+    version: Annotated[
+        str | None, typer.Option(help="Version of the package. Default: from its meta.")
+    ] = None,
 ) -> None:
-    """Make an installable wheel of a pipeline, and print its path.
+    """Build an installable wheel from a pipeline.
 
-    Nothing is downloaded: pip and setuptools, which spaCy needs itself, build it as they are
-    installed. The wheel holds the pipeline with its config, meta and LICENSES_SOURCES, and digests
-    of its files, by which damage is found; it requires spacy-structlearn. A pipeline with digests
-    that is damaged already is refused.
+    The path of the wheel is printed.
+
+    Nothing is downloaded; the installed pip and setuptools build the wheel. It contains the
+    pipeline with its config, meta, LICENSES_SOURCES, and digests of its files to detect damage. It
+    requires spacy-structlearn. A pipeline that is damaged according to its digests is refused.
     """
     from ..pipeline import digests
 
@@ -45,7 +48,7 @@ def package_cli(
     with TemporaryDirectory() as work:
         project = _project(source, Path(work), name, version)
         wheel = _build(project, Path(work) / "wheels")
-        # The last step, so that a wheel that is there is complete.
+        # Copied last, so that an existing wheel is always complete.
         target = output / wheel.name
         with written(target) as file:
             file.write(wheel.read_bytes())
@@ -53,7 +56,7 @@ def package_cli(
 
 
 def _directory(model: str) -> Path:
-    """Where the pipeline is. RAISES: SL071 if nothing there is one."""
+    """Return the folder of the pipeline; raise SL071 if it is not one."""
     path = directory(model)
     if not all((path / name).is_file() for name in ("config.cfg", "meta.json")):
         raise StructlearnError("SL071", path=model)
@@ -61,7 +64,7 @@ def _directory(model: str) -> Path:
 
 
 def _project(source: Path, work: Path, name: str | None, version: str | None) -> Path:
-    """What `spacy package --build none` makes of the pipeline. RAISES: SL066 if it does not."""
+    """Make the project of `spacy package --build none`; raise SL066 if spaCy refuses."""
     import srsly
     from spacy.cli.package import package
 
@@ -94,9 +97,9 @@ def _project(source: Path, work: Path, name: str | None, version: str | None) ->
 
 
 def _with_requirement(meta: dict[str, Any]) -> dict[str, Any]:
-    """The meta, with this package among the requirements: spaCy may not see what is in a checkout.
+    """Add this package to the requirements, because spaCy does not see it in a checkout.
 
-    Any later version is allowed up to the next minor one, as spaCy does it.
+    As spaCy does, allow later versions up to the next minor one.
     """
     from spacy.util import get_minor_version_range, split_requirement
 
@@ -109,7 +112,7 @@ def _with_requirement(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build(project: Path, target: Path) -> Path:
-    """The wheel of a project. RAISES: SL067 with the last line of what pip has to say."""
+    """Build the wheel of a project; raise SL067 with the last line that pip prints."""
     command = [sys.executable, "-m", "pip", "wheel", str(project), "--wheel-dir", str(target)]
     command += ["--no-build-isolation", "--no-deps", "--no-index", "--quiet"]
     done = subprocess.run(

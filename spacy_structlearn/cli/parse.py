@@ -1,4 +1,4 @@
-"""`structlearn parse`: a text in, its structure out."""
+"""`structlearn parse`: print the structure of a text."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ def parse_cli(
     ],
     model: Annotated[str | None, typer.Option(help=HELP)] = None,
     unit: Annotated[
-        Unit, typer.Option(help="What of a file, or of standard input, is one text.")
+        Unit, typer.Option(help="How a file or standard input is divided into texts.")
     ] = Unit.paragraph,
-    format: Annotated[Format, typer.Option(help="What to print.")] = Format.text,
+    format: Annotated[Format, typer.Option(help="Output format.")] = Format.text,
 ) -> None:
-    """Parse text, and print what was found.
+    """Parse a text, and print its structure.
 
-    That is the tree of each sentence, a line with its tags and NP chunks, what its prepositional
-    phrases are attached to, and a line for each predicate with its arguments.
+    For each sentence, this prints its tree, a line with its tags and NP chunks, the attachments of
+    its prepositional phrases, and a line for each predicate with its arguments.
 
-    conll has the columns word, tag and chunk, and after them those of PropBank: the roleset, and
-    one column for each predicate of the sentence.
+    The format conll has the columns word, tag and chunk, followed by those of PropBank: the
+    roleset, and one column for each predicate of the sentence.
 
-    A paragraph is what stands between blank lines, with the line breaks in it. Of a file .jsonl the
+    Paragraphs are separated by blank lines and may contain line breaks. In a file .jsonl, the
     "text" of each line is parsed.
 
-    What is not the name of a file is a text, unless it looks like one: it has no blanks, and begins
-    with /, ./, ../ or ~/, or stands in a folder that is there, or ends like notes.txt, in a period
-    and 2 to 5 small or 2 to 5 capital letters. Such a text is taken from standard input: echo
-    example.com | structlearn parse -
+    An argument that is not the name of a file is parsed as a text, unless it looks like a file
+    name: it has no blanks, and begins with /, ./, ../ or ~/, or lies in an existing folder, or ends
+    like notes.txt, in a period and 2 to 5 lower-case or 2 to 5 upper-case letters. Parse such a
+    text from standard input: echo example.com | structlearn parse -
     """
     nlp = load(model)
     for doc in nlp.pipe(texts(source, unit, nlp.max_length)):

@@ -1,4 +1,4 @@
-"""`structlearn render`: the structure of a text as one page of HTML."""
+"""`structlearn render`: draw the structure of a text on one page of HTML."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def render_cli(
     model: Annotated[str | None, typer.Option(help=HELP)] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="A file, or - for stdout.")] = "-",
     title: Annotated[
-        str | None, typer.Option(help="Of the page. Default: its first words.")
+        str | None, typer.Option(help="Title of the page. Default: its first words.")
     ] = None,
 ) -> None:
-    """Draw the structure of a text as a page of HTML.
+    """Draw the structure of a text on a page of HTML.
 
-    The page needs no other files. Of a file with the ending .spacy the Docs are drawn as they are;
-    the model only lends its language. A file of text, or standard input, is one text; of JSONL each
-    line is one. What is a text and what the name of a file is said by `parse --help`.
+    The page needs no other files. The Docs of a DocBin (.spacy) are drawn without parsing them
+    again. A text file or standard input is one text; in JSONL, each line is one. See `parse --help`
+    for the difference between a text and the name of a file.
     """
     from ..display.page import page
 

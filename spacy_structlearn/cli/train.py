@@ -1,4 +1,4 @@
-"""`structlearn train`: a config in, a pipeline out."""
+"""`structlearn train`: train a pipeline from a config."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from ._pipelines import find_msgpack_hooks_once
 def train_cli(
     context: typer.Context,
     config: Annotated[
-        Path, typer.Argument(metavar="CONFIG", help="A config as for `spacy train`.")
+        Path, typer.Argument(metavar="CONFIG", help="A config, as for `spacy train`.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to save the pipeline.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the trained pipeline.")
+    ],
     ray: Ray = None,
     workers: Annotated[
         int | None,
         typer.Option(
-            help="So many workers of the Ray cluster. Default: one for each core.",
+            help="Number of workers on the Ray cluster. Default: one for each core.",
             min=1,
             show_default=False,
         ),
@@ -31,12 +33,12 @@ def train_cli(
 ) -> None:
     """Train the components of a config, and save the pipeline.
 
-    They are fitted straight through, without the evaluations in between of `spacy train`.
+    In contrast to `spacy train`, components are not evaluated during the training.
 
-    Any value of the config is set by an option of its name: --paths.train train.spacy
+    Override any value of the config by an option with its name: --paths.train train.spacy
 
-    With --ray (pip install 'spacy-structlearn[ray]') models that are trained in shards (the setting
-    of that name) have these on the machines of a cluster.
+    With --ray (pip install 'spacy-structlearn[ray]'), models that are trained in shards (the
+    setting `shards`) use the machines of a cluster.
     """
     from spacy.cli._util import parse_config_overrides
     from wasabi import msg
@@ -66,7 +68,7 @@ def train_cli(
 
 
 def _check_overrides(arguments: list[str]) -> None:
-    """Raise SL009 for what spaCy would not take as overrides of a config."""
+    """Raise SL009 for arguments that spaCy does not accept as overrides of a config."""
     value_may_follow = False
     for argument in arguments:
         name, equals, _ = argument.partition("=")

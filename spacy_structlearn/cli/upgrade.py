@@ -1,4 +1,4 @@
-"""`structlearn upgrade`: configs and pipelines of an earlier version."""
+"""`structlearn upgrade`: convert configs and pipelines of an earlier version."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ def upgrade_cli(
     ],
     output: Annotated[
         str,
-        typer.Option("--output", "-o", help="A file, or - for stdout; of a pipeline, a folder."),
+        typer.Option("--output", "-o", help="A file, or - for stdout; a folder for a pipeline."),
     ] = STANDARD,
 ) -> None:
     """Convert a config or a pipeline of an earlier version.
 
-    Settings get the names and the units that they have now; comments are not kept. Models stay as
-    they are.
+    Settings get their current names and units. Comments are lost; models stay unchanged.
     """
     from confection import Config
 

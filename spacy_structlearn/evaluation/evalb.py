@@ -1,11 +1,12 @@
-"""Bracket scoring of constituency trees (Black et al. 1991) as the program EVALB (Sekine & Collins
-1997) does it with its parameter file COLLINS.prm, which is what published figures for the Penn
-Treebank mean: labelled precision and recall of brackets, exact match, crossing brackets, tagging
-accuracy, over all sentences and over those of at most 40 words.
+"""Bracket scores of constituency trees (Black et al. 1991), as computed by the program EVALB.
 
-Beyond EVALB: a strict view, in which sentences that EVALB drops count as missed; punctuation taken
-from the gold tags, so that none is dropped; and brackets over characters, for text with another
-tokenisation or other sentence boundaries.
+EVALB (Sekine & Collins 1997) with its parameter file COLLINS.prm is the standard for the Penn
+Treebank. It reports labelled precision and recall of brackets, exact match, crossing brackets and
+tagging accuracy, for all sentences and for those of at most 40 words.
+
+In addition to EVALB, there is a strict view, which counts sentences that EVALB drops as missed; an
+option to delete punctuation by the gold tags, so that no sentence is dropped; and brackets over
+characters, for text with other tokens or sentence boundaries.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ from ..trees.normalize import strip_function
 from ..trees.tree import Tree
 from .prf import PRF, Span, SpanScore, score_spans
 
-# EVALB's status of a sentence: scored; the words that remain differ; no predicted word remains.
+# The status of a sentence in EVALB: scored, remaining words differ, no predicted word remains.
 SCORED, ERROR, SKIPPED = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class EvalbParameters:
-    """What EVALB reads from a parameter file; nothing in the functions below knows a treebank.
+    """The parameter file of EVALB. All properties of a treebank are in these parameters.
 
-    deleted (DELETE_LABEL): a leaf with such a tag is deleted with its word, a phrase with such a
-    label loses its bracket only; a phrase left without words vanishes. uncounted
-    (DELETE_LABEL_FOR_LENGTH): tags that do not count in the length of a sentence, those of traces.
-    equal_labels (EQ_LABEL): groups of labels that count as the same, the first stands for all.
-    separators: what follows the first of them in a label of a phrase is cut (`strip_function`).
-    labelled (LABELED): whether labels count at all. cutoff (CUTOFF_LEN): the length, in words, up
-    to which `EvalbScore.report` gives a second summary. quote_labels (QUOTE_LABEL): tags mistaken
-    for each other on `quote_words`; where one tree deletes such a word, the other keeps it, and the
-    two keep different numbers of words, both keep it.
+    deleted: DELETE_LABEL. Leaves with these tags are deleted. Phrases with these labels lose their
+        bracket, and phrases without remaining words are deleted.
+    uncounted: DELETE_LABEL_FOR_LENGTH. Tags that do not count in the length of a sentence (traces).
+    equal_labels: EQ_LABEL. Groups of equivalent labels; the first one represents the group.
+    separators: Labels of phrases are cut at the first of these characters (`strip_function`).
+    labelled: LABELED. Whether labels are compared.
+    cutoff: CUTOFF_LEN. Maximum length, in words, for the second summary of `EvalbScore.report`.
+    quote_labels: QUOTE_LABEL. Tags that are confused on `quote_words`. If only one tree deletes
+        such a word, and the trees keep different numbers of words, both keep it.
     """
 
     deleted: frozenset[str] = frozenset()
@@ -51,7 +52,7 @@ class EvalbParameters:
 
     @cached_property
     def _same(self) -> dict[str, str]:
-        """The label that stands for each of `equal_labels`."""
+        """Map each of `equal_labels` to the label that represents it."""
         return {label: group[0] for group in reversed(self.equal_labels) for label in group}
 
     @cached_property
@@ -59,11 +60,11 @@ class EvalbParameters:
         return frozenset(map(self.same, self.deleted))
 
     def same(self, label: str) -> str:
-        """The label that stands for this one and those equal to it."""
+        """Return the label that represents the equivalent labels."""
         return self._same.get(label, label)
 
     def bracket_label(self, label: str) -> str | None:
-        """The label under which a phrase is scored, None if its bracket is deleted."""
+        """Return the label under which a phrase is scored, or None if its bracket is deleted."""
         label = self.same(strip_function(label, self.separators))
         if label in self._deleted_phrases:
             return None
@@ -79,13 +80,16 @@ COLLINS = EvalbParameters(
 
 @dataclass(frozen=True)
 class Row:
-    """One sentence.
+    """The scores of one sentence.
 
-    id: counted from 1. length: words of the gold tree, punctuation counted, traces not. status: 0
-    scored, 1 error (the words left by the deletions differ), 2 skipped (no predicted word is left).
-    brackets: the counts, per label as well. crossing: predicted brackets that cross a gold one,
-    whatever their labels. words: those left in the gold tree, of which correct_tags have the gold
-    tag in the predicted tree. parsed: whether there is a predicted tree.
+    id: Number of the sentence, from 1.
+    length: Number of words of the gold tree, with punctuation and without traces.
+    status: 0 scored, 1 error (the remaining words differ), 2 skipped (no predicted word remains).
+    brackets: Counts of brackets, in total and per label.
+    crossing: Number of predicted brackets that cross a gold bracket, with any labels.
+    words: Number of remaining words of the gold tree.
+    correct_tags: Number of these words that have the gold tag in the predicted tree.
+    parsed: Whether there is a predicted tree.
     """
 
     id: int
@@ -143,12 +147,11 @@ class Row:
 
 @dataclass(frozen=True)
 class EvalbScore:
-    """The figures of EVALB, from 0 to 100 as it prints them (average crossing: brackets a
-    sentence), 0 where undefined.
+    """The figures of EVALB, in percent as it prints them, and 0 if undefined.
 
-    sentences: every sentence with all its brackets and words, dropped ones too; `rows` is what
-    counts. counts_failures: whether dropped sentences count as missed (see `strict`). cutoff: the
-    length, in words, of the second summary of `report`.
+    sentences: All sentences with all brackets and words, including dropped ones (see `rows`).
+    counts_failures: Whether dropped sentences count as missed (see `strict`).
+    cutoff: Maximum length, in words, for the second summary of `report`.
     """
 
     sentences: tuple[Row, ...]
@@ -157,19 +160,20 @@ class EvalbScore:
 
     @property
     def strict(self) -> EvalbScore:
-        """The same with errors and unparsed sentences counted: their gold brackets missed, their
-        predicted brackets and their tags wrong, and none of them a complete match. Crossing
-        brackets are still those of scored sentences, lest failures count as sentences without any.
+        """The same score, with errors and unparsed sentences counted as missed.
+
+        Their gold brackets are missed, their predicted brackets and tags are wrong, and they are no
+        complete matches. Crossing brackets are still counted in scored sentences only.
         """
         return replace(self, counts_failures=True)
 
     def up_to(self, length: int) -> EvalbScore:
-        """The same over the sentences of at most `length` words."""
+        """Restrict the score to sentences of at most `length` words."""
         return replace(self, sentences=tuple(row for row in self.sentences if row.length <= length))
 
     @cached_property
     def rows(self) -> list[Row]:
-        """A row for each sentence; all counts of a dropped one are 0 unless failures count."""
+        """One row for each sentence; dropped sentences have counts of 0 unless failures count."""
         if self.counts_failures:
             return list(self.sentences)
         return [
@@ -179,21 +183,21 @@ class EvalbScore:
 
     @cached_property
     def brackets(self) -> SpanScore:
-        """The counts summed over the rows."""
+        """Counts summed over the rows."""
         return _sum(row.brackets for row in self.rows)
 
     def labels(self) -> dict[str, PRF]:
-        """Counts and fractions (from 0 to 1) for each label, in alphabetical order."""
+        """Return the score of each label (from 0 to 1), in alphabetical order."""
         return self.brackets.per_label
 
     @property
     def recall(self) -> float:
-        """Gold brackets that were predicted."""
+        """Percentage of gold brackets that were predicted."""
         return _percent(self.brackets.correct, self.brackets.gold)
 
     @property
     def precision(self) -> float:
-        """Predicted brackets that are gold."""
+        """Percentage of predicted brackets that are gold."""
         return _percent(self.brackets.correct, self.brackets.predicted)
 
     @property
@@ -204,30 +208,30 @@ class EvalbScore:
 
     @property
     def complete_match(self) -> float:
-        """Sentences whose brackets all match."""
-        # A sentence of nothing but punctuation cannot be missed, so not even `strict` counts it.
+        """Percentage of sentences whose brackets all match."""
+        # A sentence of only punctuation cannot be missed, so `strict` does not count it either.
         strict = self._count(lambda row: row.status != SKIPPED or row.words > 0)
         sentences = strict if self.counts_failures else self.valid
         return _percent(self._count(lambda row: row.complete), sentences)
 
     @property
     def tag_accuracy(self) -> float:
-        """Words that have the gold tag, deleted ones not counted."""
+        """Percentage of remaining words that have the gold tag."""
         return _percent(self._total("correct_tags"), self._total("words"))
 
     @property
     def average_crossing(self) -> float:
-        """Crossing brackets a sentence."""
+        """Average number of crossing brackets per sentence."""
         return self._total("crossing") / self.valid if self.valid else 0.0
 
     @property
     def no_crossing(self) -> float:
-        """Sentences without crossing brackets."""
+        """Percentage of sentences without crossing brackets."""
         return self._crossing_at_most(0)
 
     @property
     def two_or_less_crossing(self) -> float:
-        """Sentences with at most two crossing brackets."""
+        """Percentage of sentences with at most two crossing brackets."""
         return self._crossing_at_most(2)
 
     @property
@@ -237,12 +241,12 @@ class EvalbScore:
 
     @property
     def errors(self) -> int:
-        """Number of sentences dropped because the words left by the deletions differ."""
+        """Number of sentences dropped because the remaining words differ."""
         return self._count(lambda row: row.status == ERROR)
 
     @property
     def skipped(self) -> int:
-        """Number of sentences dropped because no predicted word is left, unparsed ones included."""
+        """Number of sentences dropped without a predicted word, including unparsed ones."""
         return self._count(lambda row: row.status == SKIPPED)
 
     @property
@@ -251,8 +255,10 @@ class EvalbScore:
         return self._count(lambda row: not row.parsed)
 
     def report(self) -> str:
-        """The text that EVALB prints: a row a sentence, the totals, and the figures of all
-        sentences and of those of at most `cutoff` words.
+        """Return the text that EVALB prints.
+
+        It has one row per sentence, the totals, and summaries of all sentences and of those with at
+        most `cutoff` words.
         """
         rule = "=" * 76
         total = (
@@ -311,17 +317,17 @@ def score_trees(
     *,
     punctuation: str = "own",
 ) -> EvalbScore:
-    """Score predicted trees against gold ones, in the same order; None is an unparsed sentence.
+    """Score predicted trees against gold trees in the same order.
 
-    Trees are scored as they stand: an outer bracket with a label that is not `deleted` counts, so
-    name it alike on both sides (`normalize` calls it TOP).
+    An outer bracket counts unless its label is `deleted`, so it must have the same label on both
+    sides (`normalize` uses TOP). Sentences without remaining words are skipped.
 
-    punctuation: "own" deletes words by the tags of the tree they stand in, as EVALB does; sentences
-    whose remaining words then differ are dropped. "gold" deletes the same words, those deleted in
-    the gold tree, from both, whatever the predicted tags; words are counted without the `uncounted`
-    ones of either tree, which are deleted. A sentence without a word left is always skipped. Raises
-    SL301 if the numbers of trees differ, SL306 where the words differ and the gold tags are to be
-    used (the sentence is named, counted from 1), SL307 for any other `punctuation`.
+    predicted: The trees; None for an unparsed sentence.
+    punctuation: "own" deletes words by the tags of their own tree, as EVALB does, and drops
+        sentences whose remaining words differ. "gold" deletes the words that are deleted in the
+        gold tree from both trees; `uncounted` words of either tree are deleted first.
+
+    Raises StructlearnError if the numbers of trees differ, or with "gold", if the words differ.
     """
     if punctuation not in ("own", "gold"):
         raise StructlearnError("SL307", value=punctuation)
@@ -335,10 +341,10 @@ def score_trees(
 
 
 def brackets(tree: Tree, parameters: EvalbParameters = COLLINS) -> list[Span]:
-    """The brackets that are scored, (label, start, end) in pre-order.
+    """Return the scored brackets as (label, start, end) in pre-order.
 
-    start and end count the words left by the deletions, end is exclusive. A unary chain gives
-    several brackets with the same words.
+    start and end count the remaining words; end is exclusive. A unary chain has several brackets
+    with the same words.
     """
     return _brackets(tree, _kept(tree.leaves(), parameters), parameters)
 
@@ -346,12 +352,14 @@ def brackets(tree: Tree, parameters: EvalbParameters = COLLINS) -> list[Span]:
 def offset_brackets(
     tree: Tree, offsets: Sequence[tuple[int, int]], parameters: EvalbParameters = COLLINS
 ) -> list[Span]:
-    """The brackets of a sentence as (label, start, end) in characters, for `score_offset_brackets`.
+    """Return the brackets as (label, start, end) in characters, for `score_offset_brackets`.
 
-    offsets: (start, end) of each leaf in the document; those of deleted leaves do not matter. Words
-    are deleted by their tags in this tree. A bracket begins with its first word that is left, and
-    ends with its last; one without characters is left out. Raises SL308 unless there is one pair of
-    offsets for each leaf.
+    A bracket extends from its first to its last remaining word. Brackets without characters are
+    omitted.
+
+    offsets: (start, end) of each leaf in the document; those of deleted leaves are ignored.
+
+    Raises StructlearnError unless there is one pair of offsets for each leaf.
     """
     leaves = tree.leaves()
     if len(offsets) != len(leaves):
@@ -368,14 +376,13 @@ def offset_brackets(
 def score_offset_brackets(
     gold_docs: Sequence[Iterable[Span]], predicted_docs: Sequence[Iterable[Span]]
 ) -> SpanScore:
-    """Score brackets over the characters of documents, which may be tokenised and split into
-    sentences differently on the two sides.
+    """Score brackets over characters, with any tokens and sentences on either side.
 
-    Each document is the collection of the brackets of all its sentences (see `offset_brackets`);
-    one without a tree contributes none. The offsets of both sides must count the same characters,
-    and, where white space may differ, no white space (see `character_spans`). Returns counts and
-    fractions (from 0 to 1). Raises SL301 if the numbers of documents differ, SL309 for an empty
-    bracket.
+    Each document is the collection of the brackets of its sentences (see `offset_brackets`).
+    Offsets must count the same characters on both sides. If white space may differ, they must not
+    count it (see `character_spans`).
+
+    Raises StructlearnError if the numbers of documents differ, or for an empty bracket.
     """
     gold_docs, predicted_docs = list(map(list, gold_docs)), list(map(list, predicted_docs))
     for spans in (*gold_docs, *predicted_docs):
@@ -421,14 +428,14 @@ def _score(
 
 
 def _kept(leaves: Sequence[Tree], parameters: EvalbParameters) -> list[bool]:
-    """Whether each leaf stays, by its own tag."""
+    """Return whether each leaf is kept, by its own tag."""
     return [leaf.label not in parameters.deleted for leaf in leaves]
 
 
 def _kept_as_in_gold(
     leaves: Sequence[Tree], others: Sequence[Tree], parameters: EvalbParameters, number: int
 ) -> list[bool]:
-    """Whether each of `others` stays: as the gold leaf at its place does, traces left out."""
+    """Return whether each of `others` is kept: as its gold leaf is; traces are not aligned."""
     gold = [leaf for leaf in leaves if leaf.label not in parameters.uncounted]
     given = [leaf for leaf in others if leaf.label not in parameters.uncounted]
     for place, (a, b) in enumerate(zip_longest(gold, given)):
@@ -451,8 +458,9 @@ def _keep_quotes(
     others_kept: list[bool],
     parameters: EvalbParameters,
 ) -> None:
-    """Keep quotation marks in both trees that stand after equally many kept words and are deleted
-    in one of them only; changes `kept` and `others_kept`.
+    """Keep quotation marks that only one tree deletes, after the same number of kept words.
+
+    This changes `kept` and `others_kept`.
     """
     gold, given = _quotes(leaves, kept, parameters), _quotes(others, others_kept, parameters)
     i = j = 0
@@ -471,7 +479,7 @@ def _keep_quotes(
 def _quotes(
     leaves: Sequence[Tree], kept: Sequence[bool], parameters: EvalbParameters
 ) -> list[tuple[int, int]]:
-    """The index of each quotation mark, and the number of kept words before it."""
+    """Return the index of each quotation mark, and the number of kept words before it."""
     before = accumulate(kept, initial=0)
     return [
         (at, count)
@@ -481,7 +489,7 @@ def _quotes(
 
 
 def _brackets(tree: Tree, kept: Sequence[bool], parameters: EvalbParameters) -> list[Span]:
-    """The brackets over the kept leaves, in pre-order."""
+    """Return the brackets over the kept leaves, in pre-order."""
     before = list(accumulate(kept, initial=0))
     found: list[Span] = []
     for label, start, end in tree.spans():
@@ -493,11 +501,12 @@ def _brackets(tree: Tree, kept: Sequence[bool], parameters: EvalbParameters) -> 
 
 
 def _crossing(gold: Sequence[Span], predicted: Iterable[Span], length: int) -> int:
-    """The number of predicted brackets that share words with a gold bracket while neither holds
-    the other. gold: the brackets of one tree, in pre-order, over `length` words.
+    """Count the predicted brackets that cross a gold bracket: they overlap, and neither is inside.
+
+    gold: The brackets of one tree in pre-order, over `length` words.
     """
-    # Gold brackets around the gap before a word are nested, so if any of them crosses a bracket
-    # that begins or ends in the gap, the innermost does.
+    # Gold brackets around a gap between words are nested. If any of them crosses a bracket that
+    # begins or ends in the gap, the innermost does.
     innermost: list[tuple[int, int]] = []
     opened = [(0, length)]
     position = 0
@@ -514,15 +523,14 @@ def _crossing(gold: Sequence[Span], predicted: Iterable[Span], length: int) -> i
 
 
 def _sum(scores: Iterable[SpanScore]) -> SpanScore:
-    """The counts of all scores together."""
-    correct: Counter[str] = Counter()
-    predicted: Counter[str] = Counter()
-    gold: Counter[str] = Counter()
+    """Add up the counts of several scores."""
+    correct, predicted, gold = Counter(), Counter(), Counter()
     for score in scores:
         for label, counts in score.per_label.items():
             correct[label] += counts.correct
             predicted[label] += counts.predicted
             gold[label] += counts.gold
+    # Labels with zero counts stay.
     per_label = {x: PRF(correct[x], predicted[x], gold[x]) for x in sorted(gold)}
     return SpanScore(correct.total(), predicted.total(), gold.total(), per_label)
 

@@ -1,8 +1,9 @@
-"""Precision, recall and F1 of labelled spans: the one measure that all components share. Spans are
-compared by character offsets that do not count white space, so gold and predicted documents may be
-tokenised differently; where the tokens are the same it is the ordinary measure of the shared tasks
-(Tjong Kim Sang & Buchholz 2000), and spans repeated in a document are matched as often as they
-occur on both sides, as bracket scoring wants it (Black et al. 1991).
+"""Precision, recall and F1 of labelled spans, the measure that all components share.
+
+Spans are compared by character offsets without white space, so the gold and the predicted document
+may have different tokens. With the same tokens, this is the measure of the shared tasks (Tjong Kim
+Sang & Buchholz 2000). Repeated spans are matched as often as they occur on both sides, as in
+bracket scoring (Black et al. 1991).
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ L = TypeVar("L")
 
 @dataclass(frozen=True)
 class PRF:
-    """Counts of spans and the fractions made of them, from 0 to 1, 0 where undefined.
+    """Counts of spans. Precision, recall and F1 are from 0 to 1, and 0 if undefined.
 
-    correct: spans both gold and predicted. predicted, gold: all of either side.
+    correct: Number of spans that are both gold and predicted.
+    predicted, gold: Number of all predicted and of all gold spans.
     """
 
     correct: int = 0
@@ -49,9 +51,18 @@ class PRF:
 
 @dataclass(frozen=True)
 class SpanScore(PRF):
-    """A `PRF` over all labels (micro average), and one for each label, in alphabetical order."""
+    """A `PRF` over all labels (micro average), and one for each label in alphabetical order."""
 
     per_label: dict[str, PRF] = field(default_factory=dict)
+
+
+def span_score(correct: Counter[str], predicted: Counter[str], gold: Counter[str]) -> SpanScore:
+    """Make a score from the counts of each label."""
+    per_label = {
+        label: PRF(correct[label], predicted[label], gold[label])
+        for label in sorted(gold | predicted)
+    }
+    return SpanScore(correct.total(), predicted.total(), gold.total(), per_label)
 
 
 def score_spans(
@@ -59,10 +70,9 @@ def score_spans(
 ) -> SpanScore:
     """Score predicted spans against gold ones.
 
-    Each document is a collection of (label, start, end), taken as a multiset: a span that occurs m
-    times in the gold document and n times in the predicted one is correct min(m, n) times. The unit
-    of the offsets does not matter here, as long as both sides use the same. Raises SL301 if the
-    numbers of documents differ.
+    Each document is a multiset of (label, start, end). A span that occurs m times in the gold
+    document and n times in the predicted one is correct min(m, n) times. Offsets can have any unit,
+    the same on both sides. Raises StructlearnError if the numbers of documents differ.
     """
     check_numbers(gold_docs, predicted_docs, "documents")
     correct: Counter[str] = Counter()
@@ -73,22 +83,17 @@ def score_spans(
         for counts, spans in ((gold, wanted), (predicted, given), (correct, wanted & given)):
             for (label, _, _), count in spans.items():
                 counts[label] += count
-    per_label = {
-        label: PRF(correct[label], predicted[label], gold[label])
-        for label in sorted(gold | predicted)
-    }
-    return SpanScore(correct.total(), predicted.total(), gold.total(), per_label)
+    return span_score(correct, predicted, gold)
 
 
 def score_token_spans(
     gold_docs: Sequence[tuple[Sequence[str], Iterable[Span]]],
     predicted_docs: Sequence[tuple[Sequence[str], Iterable[Span]]],
 ) -> SpanScore:
-    """Score documents given as (words, spans), spans as (label, start, end) in tokens.
+    """Score documents given as (words, spans), with spans as (label, start, end) in tokens.
 
-    Gold and predicted documents may be tokenised differently; spans are compared as by
-    `character_spans`. Raises SL301 if the numbers of documents differ, SL304 if the text of a
-    document does (white space aside; it is named, counted from 1), SL305 for a span that is none.
+    Gold and predicted documents may have different tokens; see `character_spans`.
+    Raises StructlearnError if the numbers or the texts of documents differ, or for a bad span.
     """
     check_numbers(gold_docs, predicted_docs, "documents")
     for number, ((wanted, _), (given, _)) in enumerate(zip(gold_docs, predicted_docs, strict=True)):
@@ -102,12 +107,13 @@ def score_token_spans(
 def character_spans(
     words: Sequence[str], spans: Iterable[tuple[L, int, int]]
 ) -> list[tuple[L, int, int]]:
-    """Turn spans of tokens into spans of characters that are not white space.
+    """Convert spans of tokens to spans of characters, not counting white space.
 
-    words: the tokens of a document; white space between or in them counts nothing. spans: (label,
-    start, end) in tokens, end exclusive; labels are handed on. Returns them in the same order with
-    character offsets; a span over white space alone has no characters and is left out. Raises SL305
-    for a span that is empty or goes beyond the tokens.
+    words: The tokens of a document.
+    spans: (label, start, end) in tokens, end exclusive.
+
+    Returns the spans in the same order, with character offsets. Spans of only white space are
+    omitted. Raises StructlearnError for a span that is empty or goes beyond the tokens.
     """
     offsets = [0, *accumulate(len(_letters(word)) for word in words)]
     converted: list[tuple[L, int, int]] = []
@@ -120,18 +126,18 @@ def character_spans(
 
 
 def _letters(text: str) -> str:
-    """The text without white space."""
+    """Remove white space from a text."""
     return "".join(text.split())
 
 
 def check_numbers(gold: Sequence, predicted: Sequence, what: str) -> None:
-    """Raise SL301 unless there are as many on both sides."""
+    """Raise SL301 unless both sides have the same length."""
     if len(gold) != len(predicted):
         raise StructlearnError("SL301", gold=len(gold), predicted=len(predicted), what=what)
 
 
 def check_text(gold: Sequence[str], predicted: Sequence[str], document: int) -> None:
-    """Raise SL304 unless the words are the same text, white space aside."""
+    """Raise SL304 unless the words are the same text, ignoring white space."""
     wanted, given = _letters("".join(gold)), _letters("".join(predicted))
     if wanted == given:
         return

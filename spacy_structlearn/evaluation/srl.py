@@ -12,7 +12,15 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import StructlearnError
-from .prf import PRF, Span, SpanScore, character_spans, check_numbers, check_text
+from .prf import (
+    PRF,
+    Span,
+    SpanScore,
+    character_spans,
+    check_numbers,
+    check_text,
+    span_score,
+)
 
 Frame = tuple[Hashable, Iterable[Span]]
 """A predicate, by its place in the sentence or text, and its arguments (label, start, end)."""
@@ -26,8 +34,9 @@ _SPLIT = "-DSP"
 class RoleScore(SpanScore):
     """The figures of CoNLL-2005: a `SpanScore` of the arguments, per label as well.
 
-    identification: the arguments by their words and predicate only, whatever their labels.
-    propositions: the gold predicates. perfect: those whose arguments are all found, and no other.
+    identification: Score of the arguments by predicate and words, ignoring labels.
+    propositions: Number of gold predicates.
+    perfect: Number of predicates whose predicted arguments are exactly the gold ones.
     """
 
     identification: PRF = field(default_factory=PRF)
@@ -36,7 +45,7 @@ class RoleScore(SpanScore):
 
     @property
     def classification(self) -> float:
-        """Of the arguments identified, the share with the right label, from 0 to 1."""
+        """Fraction of the identified arguments that have the right label."""
         identified = self.identification.correct
         return self.correct / identified if identified else 0.0
 
@@ -98,14 +107,12 @@ def score_roles(
                 identified += (_unlabelled(arguments) & _unlabelled(found)).total()
         for arguments in right.values():
             given.update(label for label, _ in arguments.elements())
-    per_label = {
-        label: PRF(correct[label], given[label], wanted[label]) for label in sorted(wanted | given)
-    }
+    score = span_score(correct, given, wanted)
     return RoleScore(
-        correct.total(),
-        given.total(),
-        wanted.total(),
-        per_label,
+        score.correct,
+        score.predicted,
+        score.gold,
+        score.per_label,
         PRF(identified, given.total(), wanted.total()),
         propositions,
         perfect,
@@ -135,12 +142,11 @@ def score_token_roles(
     *,
     excluded: Collection[str] = ("V",),
 ) -> RoleScore:
-    """Score documents given as (words, frames), predicates and arguments in tokens.
+    """Score documents given as (words, frames), with predicates and arguments in tokens.
 
-    Gold and predicted documents may be tokenised differently; predicates and arguments are compared
-    by characters that are not white space. With the same tokens it is `score_roles`. Raises SL301
-    if the numbers of documents differ, SL304 if the text of a document does (it is named, counted
-    from 1), SL305 for a predicate or an argument that is empty or goes beyond the tokens.
+    Gold and predicted documents may have different tokens; predicates and arguments are compared by
+    characters without white space. With the same tokens, this equals `score_roles`.
+    Raises StructlearnError if the numbers or texts of documents differ, or for a bad span.
     """
     check_numbers(gold, predicted, "documents")
     for number, ((wanted, _), (given, _)) in enumerate(zip(gold, predicted, strict=True), 1):
@@ -153,10 +159,10 @@ def score_token_roles(
 
 
 def _in_characters(words: Sequence[str], frames: Iterable[TokenFrame]) -> list[Frame]:
-    """The frames with characters for tokens; a predicate of white space alone is left out."""
+    """Convert frames from tokens to characters, and omit predicates of only white space."""
     frames = [(token, list(arguments)) for token, arguments in frames]
     converted: dict[int, tuple[Hashable, list[Span]]] = {}
-    # In one go, since the characters of all words have to be counted; each frame has a number.
+    # All at once, because the characters of all words are counted; frames are numbered.
     predicates = [(number, token, token + 1) for number, (token, _) in enumerate(frames)]
     for number, start, end in character_spans(words, predicates):
         converted[number] = ((start, end), [])

@@ -155,35 +155,6 @@ def test_what_cannot_be_stored_is_named_once(run, model, lines, tmp_path):
     ]
 
 
-WRAPPED = "The old\ndog slept.\n \t\n  Run!\r\n\n\nMy sister\n  bought apples.\n"
-
-
-@pytest.mark.parametrize("source", ["in.txt", "-"])
-@pytest.mark.parametrize(
-    ("unit", "texts"),
-    [
-        ("line", ["The old", "dog slept.", "Run!", "My sister", "bought apples."]),
-        ("paragraph", ["The old\ndog slept.", "Run!", "My sister\n  bought apples."]),
-        ("file", [WRAPPED.replace("\r", "").strip()]),
-    ],
-)
-def test_what_is_one_text(run, model, tmp_path, source, unit, texts):
-    (tmp_path / "in.txt").write_bytes(WRAPPED.encode("utf8"))
-    source = source if source == "-" else tmp_path / source
-    out = run("apply", model, source, "-", "--unit", unit, stdin=WRAPPED)[1]
-    assert [json.loads(line)["text"] for line in out.splitlines()] == texts
-    if unit == "paragraph":
-        assert run("apply", model, source, "-", stdin=WRAPPED)[1] == out
-
-
-def test_another_unit_is_another_setting(run, model, lines, tmp_path):
-    run("apply", model, lines, tmp_path / "out")
-    one_line_error(
-        run("apply", model, lines, tmp_path / "out", "--unit", "line"),
-        "unit was 'paragraph' and is 'line'",
-    )
-
-
 def test_the_kind_of_input_can_be_named(run, model, tmp_path):
     path = tmp_path / "lines.txt"
     path.write_text('{"text": "Run!"}\n', encoding="utf8")
@@ -205,12 +176,6 @@ def test_nothing_in_is_nothing_out(run, model, tmp_path, name, n_docs):
     assert run("apply", model, tmp_path / "empty.txt", tmp_path / name)[0] == 0
     read = docs_of if name.endswith("spacy") else records_of
     assert len(read(tmp_path / name)) == n_docs
-
-
-def test_a_folder_becomes_one_file(run, model, folder, tmp_path):
-    run("apply", model, folder, tmp_path / "out.jsonl")
-    assert [record.get("id") for record in records_of(tmp_path / "out.jsonl")[-3:]] == [1, 2, 3]
-    assert len(records_of(tmp_path / "out.jsonl")) == 11
 
 
 def test_small_batches_change_nothing(run, model, folder, tmp_path):
@@ -241,11 +206,6 @@ def test_files_of_a_folder_in_parts(run, model, folder, tmp_path):
         *("sub/b.jsonl.0000.spacy", "sub/b.jsonl.0001.spacy"),
     ]
     assert [doc.text for doc in docs_of(tmp_path / "out" / "a.txt.0001.spacy")] == LINES[2:]
-
-
-def test_jsonl_to_a_folder(run, model, lines, tmp_path):
-    run("apply", model, lines, tmp_path / "out", "--format", "jsonl")
-    assert files(tmp_path / "out") == ["lines.txt.0000.jsonl"]
 
 
 def test_shards_share_the_work_and_make_the_same(run, model, folder, tmp_path):

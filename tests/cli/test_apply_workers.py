@@ -14,7 +14,7 @@ from toys import deadly_model, gold_docs, install_deadly, left
 from spacy_structlearn.cli import _parts
 from spacy_structlearn.cli._parts import ChunkParser, Output, chunks, joined
 from spacy_structlearn.cli._texts import Text
-from spacy_structlearn.cli._workers import Failure, Workers, _Room
+from spacy_structlearn.cli._workers import Failure, _Room
 
 TEXTS = ["The old dog slept.", "Run once!", "My sister bought apples.", "Run twice!", "Run!"]
 
@@ -36,37 +36,29 @@ def lines(tmp_path):
     return path
 
 
-def test_what_processes_die_of_is_parsed_by_others(run, model, deadly, lines, tmp_path):
-    mortal, log = deadly({"Run once!": 1, "Run twice!": 2})
-    cut = ["--format", "jsonl", "--part-size", "4", "--batch-size", "2"]
+def test_texts_that_processes_die_of(run, model, deadly, lines, tmp_path):
+    """One text kills its first two processes and is parsed by a third; another kills them all."""
+    mortal, log = deadly({"Run once!": 2, "Run twice!": 9})
+    cut = ["--format", "jsonl", "--part-size", "2", "--batch-size", "2"]
     run("apply", model, lines, tmp_path / "healthy", *cut)
-    code, _, err = run("apply", mortal, lines, tmp_path / "out", *cut, "--n-process", "2")
-    assert code == 0
-    assert err.count("structlearn: a worker died (killed by SIGKILL) of") == 3
-    assert err.count(f"texts 3 to 4 of {tmp_path / 'out' / 'lines.txt.0000.jsonl'} ('My") == 2
-    assert err.endswith("5 texts, 2 files written\n")
-    # Not once more than is needed, whatever else was being parsed.
-    assert sorted(log.read_text("utf8").splitlines()) == ["Run once!"] * 2 + ["Run twice!"] * 3
-    settings = "structlearn-apply.json"
-    assert left(tmp_path / "out").keys() == left(tmp_path / "healthy").keys()
-    for name in left(tmp_path / "out").keys() - {settings}:
-        assert left(tmp_path / "out")[name] == left(tmp_path / "healthy")[name]
-
-
-def test_a_text_that_all_die_of_is_named(run, deadly, lines, tmp_path):
-    mortal, log = deadly({"Run twice!": 9})
-    arguments = [mortal, lines, tmp_path / "out", "--part-size", "2", "--format", "jsonl"]
-    code, _, err = run("apply", *arguments, "--n-process", "2")
+    out = tmp_path / "out"
+    code, _, err = run("apply", mortal, lines, out, *cut, "--n-process", "2")
     *_, error = err.splitlines()
     assert code == 1
+    assert err.count("structlearn: a worker died (killed by SIGKILL) of") == 5
+    assert err.count(f"texts 1 to 2 of {out / 'lines.txt.0000.jsonl'} ('The") == 2
     assert "SL072" in error
-    assert f"text 2 of {tmp_path / 'out' / 'lines.txt.0001.jsonl'} ('Run twice!' ...): 3" in error
-    assert log.read_text("utf8") == "Run twice!\n" * 3
-    # Nothing is half-written, hidden or not; what is complete is kept, and not done again.
-    names = ["lines.txt.0000.jsonl", "structlearn-apply.json"]
-    assert sorted(left(tmp_path / "out")) == names
+    assert f"text 2 of {out / 'lines.txt.0001.jsonl'} ('Run twice!' ...): 3" in error
+    # No text is parsed more often than needed, whatever else is being parsed.
+    assert sorted(log.read_text("utf8").splitlines()) == ["Run once!"] * 3 + ["Run twice!"] * 3
+    # Complete files are kept and not written again; no file is half-written, hidden or not.
+    assert sorted(left(out)) == ["lines.txt.0000.jsonl", "structlearn-apply.json"]
+    assert left(out)["lines.txt.0000.jsonl"] == left(tmp_path / "healthy")["lines.txt.0000.jsonl"]
     lines.write_text(lines.read_text("utf8").replace("Run twice!", "Run!"), encoding="utf8")
-    assert "3 texts, 2 files written, 1 file there already" in run("apply", *arguments)[2]
+    assert (
+        "3 texts, 2 files written, 1 file there already"
+        in run("apply", mortal, lines, out, *cut)[2]
+    )
 
 
 def test_processes_end_with_the_one_that_started_them(model, tmp_path):
@@ -118,13 +110,6 @@ def test_errors_that_cannot_be_sent_are_told():
     assert "KeyError: 'x'" in str(caught.value.__cause__)
     with pytest.raises(RuntimeError, match="Odd: 1 and 2"):
         Failure.of(Odd(1, 2)).raise_here()
-
-
-def test_what_is_asked_for_after_the_end_is_not_parsed():
-    with Workers("no such pipeline", Output.jsonl, 2) as workers:
-        pass
-    with pytest.raises(RuntimeError):
-        next(workers.parse(chunks("x", [Text("Run!", {})], 1)))
 
 
 def test_alone_is_alone():

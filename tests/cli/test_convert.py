@@ -1,7 +1,5 @@
 """`structlearn convert`: corpora in, DocBins out, and documents that are held out."""
 
-import subprocess
-import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +8,9 @@ import pytest
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 from toys import ATTACHED, TREES, docs_of, one_line_error
+from typer.testing import CliRunner
 
+from spacy_structlearn.cli import app
 from spacy_structlearn.cli.convert import spread
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
@@ -82,18 +82,6 @@ def test_documents_are_held_out_whole_and_by_name(run, tmp_path):
     assert len(docs_of(fit)) == len(documents) - 2
 
 
-def test_files_of_a_folder_are_held_out_whole(run, tmp_path):
-    folder = tmp_path / "treebank"
-    folder.mkdir()
-    for number in range(4):
-        (folder / f"wsj_{number}.mrg").write_text("\n".join(TREES), encoding="utf8")
-    names = tmp_path / "names"
-    names.write_text("wsj_2\n", encoding="utf8")
-    fit, dev = tmp_path / "fit.spacy", tmp_path / "dev.spacy"
-    assert run("convert", folder, fit, "--dev", dev, "--dev-names", names)[0] == 0
-    assert (len(docs_of(fit)), len(docs_of(dev))) == (6, 2)
-
-
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.29, 0.5, 0.9])
 def test_a_share_is_exact_and_spread_evenly(share):
     names = [str(i) for i in range(100)]
@@ -111,14 +99,10 @@ def test_a_share_is_never_nothing_or_all():
 
 
 def test_standard_input_and_output(trees):
-    done = subprocess.run(
-        [sys.executable, "-m", "spacy_structlearn", "convert", "-", "-"],
-        input=trees.read_bytes(),
-        capture_output=True,
-        check=True,
-    )
-    assert len(list(DocBin().from_bytes(done.stdout).get_docs(Vocab()))) == 20
-    assert done.stderr.startswith(b"-: 20 documents")
+    done = CliRunner().invoke(app, ["convert", "-", "-"], input=trees.read_bytes())
+    assert done.exit_code == 0
+    assert len(list(DocBin().from_bytes(done.stdout_bytes).get_docs(Vocab()))) == 20
+    assert done.stderr.startswith("-: 20 documents")
 
 
 def test_a_docbin_can_be_split(run, trees, tmp_path):

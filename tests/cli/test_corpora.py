@@ -9,7 +9,7 @@ from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 from toys import TREES, gold_docs
 
-from spacy_structlearn.cli._corpora import Reader, files_of, recognized
+from spacy_structlearn.cli._corpora import Reader, recognized
 from spacy_structlearn.cli._corpora import gold_docs as read
 from spacy_structlearn.errors import StructlearnError
 
@@ -85,12 +85,6 @@ def test_documents_of_a_folder_have_the_names_of_their_files(tmp_path):
     assert [(name, len(doc)) for name, doc in named] == [("b.c/one", 5), ("b.c/one", 2), ("two", 5)]
 
 
-def test_a_folder_without_files(tmp_path):
-    (tmp_path / ".hidden").touch()
-    with pytest.raises(StructlearnError, match="SL069"):
-        files_of(tmp_path)
-
-
 def test_a_reader_that_is_named_is_not_guessed(files):
     # Columns of CoNLL-2000 make no tree.
     with pytest.raises(StructlearnError, match="SL103"):
@@ -101,8 +95,3 @@ def test_a_corpus_on_standard_input(files, monkeypatch):
     data = files[Reader.docbin].read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     assert len(list(read(Vocab(), "-"))) == 4
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(StructlearnError, match="SL010"):
-        list(read(Vocab(), tmp_path / "nowhere"))

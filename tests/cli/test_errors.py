@@ -80,7 +80,7 @@ def place(tmp_path_factory):
         *(
             (
                 f"{command} {name} --model MODEL",
-                ["SL076", f"no such file: {name};", f"echo {name} | structlearn parse -"],
+                ["SL076", f"No such file: {name}.", f"echo {name} | structlearn parse -"],
             )
             for command in ("parse", "render")
             for name in ("notes.txt", "./notes", "none.spacy", "folder/file")
@@ -115,8 +115,8 @@ def place(tmp_path_factory):
         ("package folder wheels", ["SL071"]),
         ("package en_nowhere wheels", ["SL071"]),
         ("package MODEL wheels --name my-parser", ["SL066", "my-parser"]),
-        ("info --component np_chunker --label Z", ["SL032] 'np_chunker' has no label 'Z'; its la"]),
-        ("info --component pp_attacher --label Z", ["SL032] 'pp_attacher' has no label 'Z'; its "]),
+        ("info --component np_chunker --label Z", ["SL032] 'np_chunker' has no label 'Z'. Its la"]),
+        ("info --component pp_attacher --label Z", ["SL032] 'pp_attacher' has no label 'Z'. Its "]),
         ("info --component parser", ["np_chunker"]),
         ("init-config srl_labeler --corpus gold.spacy", ["SL074"]),
         ("train nowhere.cfg -o out", ["nowhere.cfg"]),

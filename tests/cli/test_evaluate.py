@@ -4,7 +4,7 @@ import json
 
 import pytest
 import spacy
-from toys import ATTACHED, TREES, gold_docs, one_line_error
+from toys import ATTACHED, TREES, one_line_error
 
 from spacy_structlearn.cli.evaluate import example_of
 from spacy_structlearn.pipeline.readers import read_treebank
@@ -39,16 +39,6 @@ def test_the_gold_corpus_may_be_a_treebank(run, attaching_model, trees):
     scores = json.loads(out)
     assert scores["constituents_f"] > 0.9
     assert scores["pp_attachment_acc"] == 1.0
-
-
-def test_raw_text_is_tokenized_by_the_pipeline(model):
-    nlp = spacy.load(model)
-    (doc, *_) = gold_docs(nlp.vocab)
-    given = example_of(nlp, doc, gold_tokens=False).predicted
-    assert [token.text for token in given] == ["The", "old", "dog", "slept", "."]
-    assert given[4].idx == len("The old dog slept ")
-    assert not given.has_annotation("TAG")
-    assert not given.has_annotation("SENT_START")
 
 
 def test_gold_tokens_are_kept(run, model, tmp_path):
@@ -93,13 +83,3 @@ def test_words_have_the_norms_of_the_tokenizer(model):
     assert norms[2] == "not"
     given = example_of(nlp, reference, gold_tokens=True).predicted
     assert [token.norm_ for token in given] == norms
-
-
-def test_quadruples(run, attaching_model, tmp_path):
-    path = tmp_path / "items"
-    path.write_text("0 ate soup with spoons V\n1 ate bowls of soup N\n", encoding="utf8")
-    nlp = spacy.load(attaching_model)
-    nlp.remove_pipe("constituency_parser")
-    nlp.to_disk(tmp_path / "attacher")
-    out = run("evaluate", tmp_path / "attacher", path, "--gold-tokens", "-o", "-")[1]
-    assert json.loads(out)["pp_attachment_acc"] == 1.0

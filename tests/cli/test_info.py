@@ -7,12 +7,10 @@ import pytest
 import spacy
 import srsly
 from toys import ATTACHED, one_line_error
-from typer.testing import CliRunner
 
 import spacy_structlearn
 from spacy_structlearn import cli
 from spacy_structlearn.classification import (
-    BayesNetSettings,
     LogLinearSettings,
     StagesSettings,
     Table,
@@ -22,15 +20,6 @@ from spacy_structlearn.grammar.latent.describe import describe, is_conditional, 
 from spacy_structlearn.grammar.latent.model import STORAGES, LatentGrammar
 from spacy_structlearn.pipeline.readers import create_treebank_reader
 from spacy_structlearn.pipeline.upgrade import current
-
-
-def test_info_names_the_strongest_features_of_the_built_in_pipeline():
-    result = CliRunner().invoke(
-        cli.app, ["info", "--component", "np_chunker", "--top", "3", "--label", "S-NP"]
-    )
-    assert result.exit_code == 0
-    assert "TAG[0]=PRP" in result.output
-    assert "E-NP" not in result.output
 
 
 def test_info_describes_a_bayesian_network(run, attaching_model):
@@ -91,13 +80,6 @@ def test_info_shows_every_stage_and_the_features_of_the_last(run, monkeypatch):
     one = run("info", "--component", "srl_labeler", "--label", "ARG1")[1]
     assert "ARG0   feature" not in one.removeprefix(parameters.describe())
     one_line_error(run("info", "--component", "srl_labeler", "--label", "NONE"), "SL032")
-
-
-def test_info_shows_no_features_of_a_last_stage_without_weights(run, monkeypatch):
-    parameters = stages_of(BayesNetSettings())
-    monkeypatch.setattr(cli.info, "load", lambda model: Labeler(parameters))
-    out = run("info", "--component", "srl_labeler")[1]
-    assert out == parameters.describe() + "\n"
 
 
 # --- grammars -------------------------------------------------------------------------------------
@@ -269,22 +251,9 @@ def test_a_compact_generative_grammar_is_not_taken_for_a_conditional_one(split_m
     assert not is_conditional(grammar.compact(1e-6, storage))
 
 
-def test_the_grammar_of_the_package_is_generative():
-    nlp = spacy_structlearn.load(enable=["constituency_parser"])
-    assert not is_conditional(nlp.get_pipe("constituency_parser").parameters)
-
-
 def test_an_empty_grammar_is_described():
     assert not is_conditional(LatentGrammar.empty())
     assert describe(LatentGrammar.empty()) == "latent grammar, empty"
-
-
-def test_info_names_a_symbol_that_there_is_not(run, split_model):
-    one_line_error(
-        run("info", split_model, "--component", "constituency_parser", "--label", "XY"),
-        "SL032",
-        "VBD",
-    )
 
 
 # --- the whole pipeline ---------------------------------------------------------------------------

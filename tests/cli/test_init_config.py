@@ -13,7 +13,7 @@ from toys import ATTACHED, TREES, one_line_error
 
 from spacy_structlearn.cli._configs import SUITABLE, config_text
 from spacy_structlearn.cli._corpora import Reader
-from spacy_structlearn.cli.init_config import ARCHITECTURES, Component
+from spacy_structlearn.cli.init_config import ARCHITECTURES
 from spacy_structlearn.learning.settings import signature
 from spacy_structlearn.pipeline.extensions import frame_spans
 from spacy_structlearn.pipeline.readers import set_gold_spans
@@ -21,10 +21,6 @@ from spacy_structlearn.trees.brackets import parse_tree
 
 SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample"
 CHOICES = [(name, reader) for name, readers in SUITABLE.items() for reader in readers]
-
-
-def test_there_is_a_config_of_every_component():
-    assert {choice.value for choice in Component} == set(SUITABLE)
 
 
 @pytest.mark.parametrize("component", list(SUITABLE))
@@ -55,13 +51,6 @@ def test_a_reader_is_all_that_differs(component, reader):
     if component == "srl_labeler" and reader is Reader.treebank:
         assert (after["paths"].pop("train_props"), after["paths"].pop("dev_props")) == (None, None)
     assert after == before
-
-
-@pytest.mark.parametrize(("component", "reader"), CHOICES)
-def test_the_comment_speaks_of_the_reader(component, reader):
-    comment = config_text(component, reader).partition("[paths]")[0]
-    assert all(line.startswith("# ") and len(line) <= 100 for line in comment.splitlines())
-    assert ("DocBins" in comment) == (reader is Reader.docbin)
 
 
 def test_other_languages_have_nothing_of_english():
@@ -239,12 +228,6 @@ def test_tags_that_are_not_filled_in_are_asked_for(run, other, tmp_path):
     assert "see predicate_tags" in one_line_error(result)
 
 
-def test_in_english_a_corpus_says_it_too(other):
-    text = config_text("srl_labeler", tags={"N": 1, "W": 1_200})
-    assert "W 1,200, N 1." in text
-    assert load_config_from_str(text)["components"]["srl_labeler"]["predicate_tags"] == ["W", "N"]
-
-
 def test_tags_that_a_config_cannot_hold_are_named():
     counts = {"V": 4, "$,": 3, "VB${x}": 2, "${paths.train}": 1, "#V%": 1, 'V"q\\': 1, "動": 1}
     text = config_text("srl_labeler", Reader.docbin, "de", counts)
@@ -303,8 +286,10 @@ def test_training_from_the_files_themselves(run, corpora, tmp_path, component, r
 def test_the_columns_of_propbank_are_named_in_training(run, tmp_path):
     config, trees, props = (tmp_path / name for name in ("config.cfg", "trees", "props"))
     run("init-config", "srl_labeler", "--reader", "treebank", "-o", config)
-    trees.write_text((SAMPLE / "sample.trees").read_text(encoding="utf8"), encoding="utf8")
-    props.write_text((SAMPLE / "sample.props").read_text(encoding="utf8"), encoding="utf8")
+    lines = (SAMPLE / "sample.trees").read_text(encoding="utf8").splitlines(keepends=True)
+    blocks = (SAMPLE / "sample.props").read_text(encoding="utf8").split("\n\n")
+    trees.write_text("".join(lines[:20]), encoding="utf8")
+    props.write_text("\n\n".join(blocks[:20]) + "\n\n", encoding="utf8")
     options = [f"--paths.{name}={trees}" for name in ("train", "dev")]
     options += [f"--paths.{name}_props={props}" for name in ("train", "dev")]
     code, _, err = run("train", config, "-o", tmp_path / "model", *options)

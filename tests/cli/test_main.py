@@ -38,42 +38,28 @@ def test_errors_that_no_input_explains_keep_their_traceback(run, monkeypatch):
         run("parse", TEXT)
 
 
-def test_python_m_in_a_process_of_its_own(model):
-    done = subprocess.run(
-        [sys.executable, "-m", "spacy_structlearn", "parse", "-", "--model", model],
-        input="The old dog slept.\n",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, PARSED[0] + "\n", "")
-
-
 # --- help of every command, pipes -----------------------------------------------------------------
 COMMANDS = ["parse", "render", "apply", "convert", "init-config", "train", "evaluate", "info"]
 COMMANDS += ["package", "upgrade"]
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], *([command, "-h"] for command in COMMANDS)]
-)
-def test_help_does_not_wait_for_spacy_to_be_imported(arguments):
+def test_help_does_not_wait_for_spacy_to_be_imported():
     code = (
         "import sys\n"
         "from spacy_structlearn.cli import main\n"
-        f"sys.argv = ['structlearn', *{arguments}]\n"
-        "try:\n"
-        "    main()\n"
-        "finally:\n"
-        "    assert not {'spacy', 'thinc', 'numpy', 'tqdm', 'rich'} & set(sys.modules)\n"
+        f"for arguments in (['--help'], ['--version'], *([name, '-h'] for name in {COMMANDS})):\n"
+        "    sys.argv = ['structlearn', *arguments]\n"
+        "    try:\n"
+        "        main()\n"
+        "    except SystemExit as error:\n"
+        "        assert not error.code\n"
+        "assert not {'spacy', 'thinc', 'numpy', 'tqdm', 'rich'} & set(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    command = "" if arguments[0].startswith("-") else arguments[0]
-    shown = f"Usage: structlearn {command}".rstrip()
-    assert done.stdout.startswith(
-        spacy_structlearn.__version__ if "--version" in arguments else shown
-    )
+    assert spacy_structlearn.__version__ in done.stdout.splitlines()
+    for command in ("[OPTIONS]", *COMMANDS):
+        assert f"Usage: structlearn {command}" in done.stdout
 
 
 def test_help_names_every_command_in_a_line_that_is_not_cut(run):
@@ -88,13 +74,11 @@ def test_an_unknown_command_is_a_wrong_use(run):
     assert "'prase'" in err
 
 
-@pytest.mark.parametrize("arguments", [["parse", "-"], ["apply", "MODEL", "-", "-"]])
-def test_a_reader_that_goes_away_is_no_error(model, arguments):
-    arguments = [model if argument == "MODEL" else argument for argument in arguments]
-    if arguments[0] == "parse":
-        arguments += ["--model", model, "--format", "jsonl"]
+@pytest.mark.parametrize("command", ["parse", "apply"])
+def test_a_reader_that_goes_away_is_no_error(model, command):
+    arguments = {"parse": ["-", "--model", model], "apply": [model, "-", "-"]}[command]
     process = subprocess.Popen(
-        [sys.executable, "-m", "spacy_structlearn", *arguments],
+        [sys.executable, "-m", "spacy_structlearn", command, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -36,11 +36,6 @@ def test_parse_a_file(run, model, tmp_path):
     assert run("parse", path, "--model", model)[1].splitlines() == PARSED
 
 
-def test_parse_standard_input(run, model):
-    stdin = "The old dog slept.\n\nMy sister bought apples."
-    assert run("parse", "-", "--model", model, stdin=stdin)[1].splitlines() == PARSED
-
-
 WRAPPED = " \n\n  The old\ndog slept.\r\n \t\nRun!\n\n\nMy sister \n bought apples.\n\n"
 UNITS = {
     "line": ["The old", "dog slept.", "Run!", "My sister", "bought apples."],
@@ -96,25 +91,6 @@ def test_paragraphs_come_while_the_file_is_read():
     assert len(list(lines)) == 2
 
 
-def test_a_file_of_jsonl_is_a_text_a_line(run, model, tmp_path):
-    path = tmp_path / "texts.jsonl"
-    path.write_text('{"text": "The old\\n\\ndog slept."}\n{"text": "Run!"}\n', encoding="utf8")
-    out = run("parse", path, "--model", model, "--format", "jsonl")[1]
-    texts = [json.loads(line)["text"] for line in out.splitlines()]
-    assert texts == ["The old\n\ndog slept.", "Run!"]
-
-
-@pytest.mark.parametrize("source", ["file", "-"])
-def test_only_line_ends_end_a_text(run, model, tmp_path, source):
-    text = "The old dog\x0cslept.\u2028Run!\nRun!\n"
-    (tmp_path / "file").write_text(text, encoding="utf8")
-    argument = tmp_path / "file" if source == "file" else source
-    arguments = ["--model", model, "--format", "jsonl", "--unit", "line"]
-    out = run("parse", argument, *arguments, stdin=text)[1]
-    texts = [json.loads(line)["text"] for line in out.split("\n") if line]
-    assert texts == ["The old dog\x0cslept.\u2028Run!", "Run!"]
-
-
 def test_a_byte_order_mark_is_no_part_of_the_text(run, model, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("The old dog slept.\n", encoding="utf-8-sig")
@@ -126,11 +102,6 @@ def test_a_byte_order_mark_is_no_part_of_the_text(run, model, tmp_path):
 def test_nothing_to_parse_prints_nothing(run, model, text, format):
     assert run("parse", text, "--model", model, "--format", format) == (0, "", "")
     assert run("parse", "-", "--model", model, "--format", format, stdin=text) == (0, "", "")
-
-
-def test_an_empty_file_prints_nothing(run, model, tmp_path):
-    (tmp_path / "empty").write_text("", encoding="utf8")
-    assert run("parse", tmp_path / "empty", "--model", model) == (0, "", "")
 
 
 def test_a_text_longer_than_any_file_name(run, model):
@@ -230,15 +201,6 @@ def test_jsonl_offsets_are_those_of_the_text(run, model):
     assert 0 < parsed["np_chunks"][0]["prob"] <= 1
 
 
-def test_jsonl_is_a_line_a_text(run, model):
-    stdin = "The old dog slept. Run!\n\nMy sister bought 🙂 apples.\n"
-    out = run("parse", "-", "--model", model, "--format", "jsonl", stdin=stdin)[1]
-    first, second = map(json.loads, out.splitlines())
-    assert len(first["sents"]) == 2
-    chunk = second["np_chunks"][0]
-    assert second["text"][chunk["start"] : chunk["end"]] == "My sister"
-
-
 def test_white_space_tokens_are_not_printed(run, model):
     text = "The  old \n dog slept.   Run!"
     plain = "[NP The/DT old/JJ dog/NN ] slept/VBD ./.\nRun/VB !/.\n"
@@ -289,15 +251,6 @@ def test_trees_are_printed_above_the_chunks(run, parsing_model):
     assert out.splitlines() == [TREES[0], PARSED[0], TREES[1], "Run/VB !/."]
 
 
-def test_a_wide_tree_takes_several_lines(run, parsing_model):
-    text = " ".join(["The old dog slept"] * 5)
-    lines = run("parse", text, "--model", parsing_model)[1].splitlines()
-    assert len(lines) > 3
-    assert lines[0] == "(S"
-    assert lines[1].startswith("  (")
-    assert lines[-1].startswith("[NP The/DT old/JJ dog/NN ]")
-
-
 def test_trees_in_jsonl(run, model, parsing_model):
     out = run("parse", "The old dog slept.", "--model", parsing_model, "--format", "jsonl")[1]
     parsed = json.loads(out)
@@ -339,12 +292,6 @@ def test_attachments_in_jsonl(run, model, attaching_model):
     assert "pp_attachments" not in json.loads(out)
     out = run("parse", "Run!", "--model", attaching_model, "--format", "jsonl")[1]
     assert json.loads(out)["pp_attachments"] == []
-
-
-def test_attachments_are_no_column_of_conll(run, attaching_model):
-    text = "She ate soup with spoons."
-    out = run("parse", text, "--model", attaching_model, "--format", "conll")[1]
-    assert len(out.splitlines()) == 7
 
 
 def test_gold_attachments_are_printed_without_a_probability():

@@ -41,13 +41,6 @@ def test_docs_are_drawn_as_they_are(run, model, tmp_path):
     assert "<i>" in run("render", "The old dog slept.", "--model", model)[1]
 
 
-def test_a_long_text_gives_a_short_title(run, model):
-    page = run("render", "The old dog slept. " * 9, "--model", model)[1]
-    title = page.partition("<title>")[2].partition("</title>")[0]
-    assert title.endswith("slept. The ...") or title.endswith("...")
-    assert len(title) <= 64
-
-
 def test_nothing_is_a_page_too(run, model):
     code, page, err = run("render", "", "--model", model)
     assert (code, err) == (0, "")

@@ -4,7 +4,7 @@ import socket
 import urllib.request
 
 import pytest
-from _download import FetchError, _SecureRedirects, download, mirror_path, obtain
+from _download import FetchError, _SecureRedirects, download, obtain
 
 CONTENT = bytes(range(256)) * 1000
 
@@ -120,12 +120,6 @@ def test_redirect_from_https_to_http(url, target):
         _SecureRedirects().redirect_request(request, None, 302, "Found", {}, url)
 
 
-def test_limit_on_the_size(url, target):
-    with pytest.raises(FetchError, match="limit of 1000"):
-        get(url, target, limit=1000)
-    assert not target.exists()
-
-
 def test_no_network(target):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -133,11 +127,6 @@ def test_no_network(target):
     with pytest.raises(FetchError, match=rf"http://127\.0\.0\.1:{port}/x: no connection"):
         get(f"http://127.0.0.1:{port}/x", target, retries=1)
     assert leftovers(target) == []
-
-
-def test_mirror_path_is_host_and_path():
-    url = "https://host.example/a/archive/v1.tar.gz"
-    assert mirror_path(url) == "host.example/a/archive/v1.tar.gz"
 
 
 def test_obtain_reads_a_mirror_directory_in_place(tmp_path):

@@ -26,20 +26,6 @@ def test_an_empty_tag_is_left_out_with_its_slash():
     assert bracketed(WORDS, ["DT", "", "", "PRP"], [("NP", 0, 2)]) == "[NP The/DT cat ] saw her/PRP"
 
 
-def test_no_chunks_and_no_words():
-    assert bracketed(WORDS, TAGS, []) == "The/DT cat/NN saw/VBD her/PRP"
-    assert bracketed([], [], []) == ""
-
-
-def test_a_chunk_over_the_whole_sentence():
-    assert bracketed(["cats"], ["NNS"], [("NP", 0, 1)]) == "[NP cats/NNS ]"
-
-
-def test_words_and_tags_must_be_equally_many():
-    with pytest.raises(ValueError, match="shorter"):
-        bracketed(WORDS, TAGS[:-1], [])
-
-
 # --- HTML -----------------------------------------------------------------------------------------
 def test_each_sentence_is_a_paragraph_with_tags_and_probabilities():
     (division,) = read_html(chunks_html(pizza()))

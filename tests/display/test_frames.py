@@ -64,10 +64,6 @@ def test_a_frame_is_a_line_with_each_argument_in_brackets():
     )
 
 
-def test_a_predicate_without_roleset_and_without_arguments():
-    assert frame_text(["It", "rains", "."], 1, None, []) == "It [V rains] ."
-
-
 def test_arguments_within_one_another_are_nested():
     arguments = [("ARG1", 0, 4), ("ARG2", 3, 4), ("ARG0", 0, 1)]
     line = frame_text(["a", "b", "c", "d"], 1, "b.01", arguments)
@@ -250,22 +246,11 @@ def test_each_frame_of_a_doc_has_a_figure_and_a_span_has_those_of_its_predicates
     assert drawn(doc[2:4]) == []
 
 
-def test_without_sentences_the_whole_doc_is_drawn():
-    ((words, spans),) = drawn(framed(["She", "ran", "off"], [(1, None, [])], starts=None))
-    assert (words, spans) == (["She", "ran", "off"], [("V", 1, 2)])
-
-
 def test_white_space_is_not_drawn():
     words = ["She", " ", "ran", "\n", "home", "\n\n"]
     doc = framed(words, [(2, None, [("ARG0", 0, 2), ("ARGM-DIR", 3, 6)])])
     spans = [("ARG0", 0, 1), ("V", 1, 2), ("ARGM-DIR", 2, 3)]
     assert drawn(doc) == [(["She", "ran", "home"], spans)]
-
-
-def test_white_space_has_no_frame():
-    frames = [(1, None, [("ARG0", 0, 1)]), (2, None, []), (3, None, [])]
-    doc = framed(["It", "\n", "rains", "\n"], frames)
-    assert drawn(doc) == drawn(doc[:]) == [(["It", "rains"], [("V", 1, 2)])]
 
 
 @pytest.mark.parametrize("page", [False, True])
@@ -280,13 +265,6 @@ def test_words_labels_and_rolesets_are_escaped(page, minify):
     assert [word for word, _, _ in figure] == STRANGE
     assert [found for _, found, _ in figure] == [None, f"V {roleset}", None, label, ""]
     assert Page(html).links == [options["kb_url_template"].format(roleset)]
-
-
-def test_characters_that_html_forbids_are_replaced():
-    words = [
-        word for word, _, _ in Page(frames_html(framed(["a\0b", "c"], [(0, None, [])]))).figures[0]
-    ]
-    assert words == ["a\N{REPLACEMENT CHARACTER}b", "c"]
 
 
 @settings(deadline=None)
@@ -356,13 +334,6 @@ def test_colours_differ_and_black_text_can_be_read_on_them():
     for color in COLORS.values():
         assert contrast(color, "#000000") >= 4.5
         assert contrast(color, "#ffffff") >= 2  # and the line is seen on white paper
-
-
-def test_other_options_are_those_of_displacy():
-    doc = framed(WORDS, [SOLD])
-    assert "top: 60px" in frames_html(doc, options={"top_offset": 60})
-    template = {"span": "{text}{span_slices}{span_starts} ", "slice": "", "start": "={label}"}
-    assert frames_html(doc, options={"template": template}).count("=ARG") == 3
 
 
 # --- errors ---------------------------------------------------------------------------------------

@@ -83,14 +83,6 @@ def test_tags_stand_behind_words_unless_they_are_the_same():
     assert [text(sub) for sub in root.iter("sub")] == ["DT", "<N>"]
 
 
-def test_what_was_not_chosen_is_dotted():
-    root = read_html(
-        spans_html("ab", [LabelledSpan(0, 1, "V", other=True), LabelledSpan(1, 2, "N")])
-    )
-    assert [mark.get("class") for mark in root.iter("mark")] == ["other", None]
-    assert "mark.other { border-bottom-style: dotted" in STYLE
-
-
 def test_labels_colours_notes_and_words_are_escaped():
     strange = "<script>&\"'\0"
     shown = strange.replace("\0", "\N{REPLACEMENT CHARACTER}")
@@ -101,10 +93,6 @@ def test_labels_colours_notes_and_words_are_escaped():
     assert (mark.get("style"), mark.get("title")) == ('--c:"red', shown)
     assert [text(b) for b in mark.iter("b")] == [f"{shown} 0.50"]
     assert [word for word, _ in placed_words(mark)] == [shown]
-
-
-def test_no_words():
-    assert spans_html([], []) == ""
 
 
 # --- sentences ------------------------------------------------------------------------------------

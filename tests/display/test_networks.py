@@ -1,9 +1,8 @@
 import re
 import xml.etree.ElementTree as ET
-from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.display.networks import network_dot, network_svg
@@ -132,12 +131,14 @@ def test_the_network_of_the_paper():
     assert picture.root.attrib["aria-label"] == tips[0]
 
 
+@settings(max_examples=40)
 @given(networks())
 def test_every_arc_can_be_followed(net):
     picture = Picture(network_svg(net, "class", names={"class": "<>"}))
     assert picture.arcs() == arcs_of(net, "<>")
 
 
+@settings(max_examples=40)
 @given(networks(), st.integers(8, 40))
 def test_nothing_overlaps(net, size):
     picture = Picture(network_svg(net, "class", font_size=size))
@@ -158,6 +159,7 @@ def test_nothing_overlaps(net, size):
         assert y + 0.25 * size <= box[3]
 
 
+@settings(max_examples=40)
 @given(networks())
 def test_lines_touch_no_node_between_their_ends(net):
     picture = Picture(network_svg(net, "class"))
@@ -169,32 +171,11 @@ def test_lines_touch_no_node_between_their_ends(net):
                     assert not (left <= x <= right and top < y < bottom)
 
 
-@given(networks())
-def test_children_stand_below_their_parents(net):
-    picture = Picture(network_svg(net, "class"))
-    for parent, child in arcs_of(net, "class"):
-        assert picture.boxes[parent][3] < picture.boxes[child][1]
-
-
-def test_arrows_into_one_node_end_side_by_side():
-    net = {f"x{i}": () for i in range(6)}
-    net["all"] = tuple(net)
-    tips = sorted(x for tips in Picture(network_svg(net)).tips for x, y in tips if y > 100)
-    assert len(tips) == 7
-    assert min(b - a for a, b in pairwise(tips)) >= 10
-
-
 def test_lines_do_not_cross_where_they_need_not():
     # Two chains, and a variable given in the wrong order between them.
     net = {"a": (), "b": (), "c": ("b",), "d": ("a",), "e": ("c",), "f": ("d",)}
     boxes = Picture(network_svg(net)).boxes
     assert (boxes["a"] < boxes["b"]) == (boxes["d"] < boxes["c"]) == (boxes["f"] < boxes["e"])
-
-
-def test_a_network_of_the_class_alone():
-    picture = Picture(network_svg({}, "Y"))
-    assert list(picture.boxes) == ["Y"]
-    assert picture.sources == []
 
 
 def test_the_class_may_be_named_as_a_parent():
@@ -245,6 +226,7 @@ def read_dot(text: str) -> tuple[dict[str, str], set[tuple[str, str]]]:
     return labels, arcs
 
 
+@settings(max_examples=40)
 @given(networks())
 def test_dot_can_be_read_back(net):
     labels, arcs = read_dot(network_dot(net, "class", names={"class": "Y"}))

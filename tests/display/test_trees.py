@@ -269,13 +269,6 @@ def test_one_probability_for_each_bracket(draw, probabilities):
         draw(ducks(), probabilities=probabilities)
 
 
-def test_a_bracket_may_have_no_probability():
-    svg = ET.fromstring(tree_svg(ducks(), probabilities=[None, 0.5, None, 0.25]))
-    groups = [[child.text for child in group] for group in svg.findall(f"{SVG}g/{SVG}g")]
-    assert groups == [["NP [0:1] 0.5000", "NP", "0.50"], ["NP [2:5] 0.2500", "NP", "0.25"]]
-    assert tree_svg(ducks(), probabilities=[None] * 4) == tree_svg(ducks())
-
-
 def test_indented_text_with_probabilities():
     tree = parse_tree("(S (NP (PRP We)) (VP (VBD slept)))")
     assert indented_text(tree, probabilities=[1, None, 0.456]).splitlines() == [
@@ -301,19 +294,6 @@ def test_right_to_left_is_the_mirror_image(tree):
 
 
 # --- LaTeX ----------------------------------------------------------------------------------
-
-
-def test_forest():
-    assert tree_latex(parse_tree("(S (NP (NN R&D)) (VP (VBD rose)))")).splitlines() == [
-        r"\begin{forest}",
-        "  where n children=0{tier=word}{}",
-        "  [{S}",
-        "    [{NP}",
-        r"      [{NN} [{R\&D}]]]",
-        "    [{VP}",
-        "      [{VBD} [{rose}]]]]",
-        r"\end{forest}",
-    ]
 
 
 def test_unknown_package():

@@ -92,10 +92,6 @@ def test_deleted_words_leave_the_spans_and_phrases_without_words_vanish():
     ]
 
 
-def test_preterminals_are_no_brackets():
-    assert brackets(Tree.leaf("NN", "duck")) == []
-
-
 def test_unary_repetitions_are_counted():
     twice, thrice = "(TOP (NP (NP (NN a))))", "(TOP (NP (NP (NP (NN a)))))"
     assert counts(score(twice, thrice).rows[0]) == (2, 2, 3)
@@ -154,14 +150,6 @@ def test_crossing_counts_predicted_brackets_once_and_whatever_their_labels():
     assert score("(S (NP (X a) (X b)) (X c))", "(S (X a) (NP (X b) (X c)))").rows[0].crossing == 1
     # The brackets of deleted labels cross nothing.
     assert score("(S (TOP (X a) (X b)) (X c))", "(S (X a) (NP (X b) (X c)))").rows[0].crossing == 0
-
-
-def test_averages_of_crossing():
-    gold = [parse_tree("(S (NP (X a) (Y (X b) (X c))) (VP (X d) (X e)))"), parse_tree(DUCKS)]
-    predicted = [parse_tree("(S (X a) (NP (NP (X b) (VP (X c) (X d)))) (X e))"), gold[1]]
-    result = score_trees(gold, predicted)
-    assert (result.average_crossing, result.no_crossing) == (1.5, 50)
-    assert result.two_or_less_crossing == result.complete_match == 50
 
 
 def test_a_punctuation_tag_too_many_or_too_few_is_an_error():
@@ -276,26 +264,6 @@ def test_deep_trees():
     leaves = tree.leaves()
     flat = Tree("NP", [Tree("X", leaves[i : i + 2]) for i in range(0, len(leaves), 2)])
     assert score_trees([tree], [flat]).rows[0].crossing == 9_999
-
-
-@given(PAIRS)
-def test_a_tree_equals_itself(pair):
-    tree, _ = pair
-    result = score_trees([tree], [tree])
-    assert counts(result.rows[0]) == (len(brackets(tree)),) * 3
-    assert result.rows[0].crossing == 0
-    if result.valid:
-        assert result.complete_match == result.tag_accuracy == result.no_crossing == 100
-        assert result.f1 == (100 if brackets(tree) else 0)
-
-
-@given(PAIRS)
-def test_exchanged_sides(pair):
-    there, back = (score_trees([a], [b]) for a, b in (pair, pair[::-1]))
-    assert there.valid == back.valid
-    assert (there.precision, there.recall) == (back.recall, back.precision)
-    assert there.f1 == back.f1
-    assert there.tag_accuracy == back.tag_accuracy
 
 
 @given(PAIRS, st.data())

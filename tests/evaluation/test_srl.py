@@ -150,12 +150,6 @@ def test_other_tokens():
     assert counts(score_token_roles([gold], [(predicted[0], [(2, [("ARG0", 0, 1)])])])) == (0, 1, 2)
 
 
-def test_white_space_tokens():
-    gold = (["I", "eat"], [(1, [("ARG0", 0, 1)])])
-    predicted = (["I", " \n", "eat"], [(2, [("ARG0", 0, 2)]), (1, [("ARG0", 0, 1)])])
-    assert counts(score_token_roles([gold], [predicted])) == (1, 1, 1)
-
-
 LABELS = ["ARG0", "ARG1", "ARGM-TMP", "R-ARG0", "C-ARG1", "V"]
 FRAMES = st.lists(
     st.tuples(
