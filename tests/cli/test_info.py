@@ -205,7 +205,7 @@ def test_info_shows_what_is_alike_to_a_network(run, network_model):
     code, out, err = run("info", network_model, *arguments)
     assert (code, err) == (0, "")
     head, sizes, words, tags, *lines = out.splitlines()
-    assert head == "sigmoid belief network of 6 tags and 4 phrases, 0 of them fused chains"
+    assert head == "sigmoid belief network of 6 tags and 4 phrases, 0 of them collapsed chains"
     assert sizes.startswith("8 units a state, feed_forward means, ")
     assert sizes.endswith(" weights; beam 10, branching 10, best_first search")
     assert re.fullmatch(r"8 words with their tags, unknown words of \d classes \(shape\)", words)

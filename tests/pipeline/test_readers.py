@@ -340,7 +340,7 @@ def test_treebank_files_that_do_not_fit_name_the_sentence(treebank, kind, text, 
     for files in (treebank, {k: v for k, v in treebank.items() if k != spare.get(kind)}):
         found, message = code(create_treebank_reader(**files))
         assert found == "SL012"
-        assert f"sentence {number} " in message
+        assert f"sentence {number}. " in message
         assert "all.trees" in message
         assert "all.spaces" in message or "all.props" in message
 

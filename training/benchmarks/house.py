@@ -462,7 +462,7 @@ def rooms(checkout: Path) -> Figures:
             if name in ("best", "best_tree", "viterbi"):
                 decoders.add(path)
     return {
-        "files.grammar_per_room_max": max(files.values()),
+        "files.grammar_per_room_max": max(files.values(), default=0),
         "inside_passes": len(inside),
         "decoders.implementations": len(decoders),
     }

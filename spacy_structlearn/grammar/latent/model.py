@@ -33,6 +33,10 @@ _LOG8_LAST = 255  # code of exp(-0.08 * 255) = 1.4e-9 and below
 _LARGEST_LOG = float(np.log(np.finfo(np.float32).max)) - 1e-6
 _LEAST_SHIFT = -round(_LARGEST_LOG / _LOG8_STEP)
 MOST_SUBSTATES = 1 << 10
+_FIELDS = {  # of a stored grammar
+    *("tags", "phrases", "intermediates", "root_label", "binary", "unary", "root", "levels"),
+    *("lexicon", "chains", "binarization", "temperature", "storage", "members"),
+}
 
 
 class Entries(NamedTuple):
@@ -355,6 +359,8 @@ class LatentGrammar(Stored):
 
         Raises StructlearnError for a signature or normalization that is not registered.
         """
+        if fields.keys() != _FIELDS:
+            raise KeyError(*(fields.keys() ^ _FIELDS))
         if not all(
             isinstance(name, str)
             for name in [*fields["tags"], *fields["phrases"], fields["root_label"]]

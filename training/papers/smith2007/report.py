@@ -206,9 +206,9 @@ def beyond(figures: Figures) -> Iterator[str]:
             shown(figures, f"{removed}.{key}", ".2f") for key in ("tuning_f1", "test_f1", "cpu_s")
         )
         yield "An HMM that emits words and tags together, with features centred on held-out"
-        yield f"posteriors, was a better base distribution: F1 {tuning} on tuning data and {test} on"
-        yield f"test data after {seconds} CPU s. The perceptron is more accurate in less time, so this"
-        yield "base distribution was removed."
+        yield f"posteriors, was a better base distribution: F1 {tuning} on tuning data and {test}"
+        yield f"on test data after {seconds} CPU s. The perceptron is more accurate in less time,"
+        yield "so this base distribution was removed."
     rest = {key: value for key, value in figures.items() if key.startswith("beyond.")}
     found = [
         (key.removeprefix("beyond."), _text(value))
