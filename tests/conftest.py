@@ -62,7 +62,7 @@ def refuses_damage():
     return check
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def two_machines():
     """A Ray cluster of two machines with two cores each, both of them this one."""
     ray = pytest.importorskip("ray", reason="needs the extra ray")
