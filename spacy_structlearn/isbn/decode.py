@@ -357,19 +357,13 @@ def joint_log_probabilities(model: ISBN, trees: Iterable[Tree], threads: int = 1
     own = list(trees)
     derivations, kept = encode(own, model.symbols)
     network, weights = model.network(), model.weights.astype(np.float64)
-    values = np.empty(len(kept))
 
-    def run(numbers: NDArray[np.int64]) -> None:
-        first, end = numbers[0], numbers[-1] + 1
-        network.log_likelihoods(weights, *derivations.arrays, numbers, values[first:end])
+    def run(numbers: NDArray[np.int64]) -> Floats:
+        return network.log_likelihoods(weights, *derivations.arrays, numbers)
 
-    shards = [x for x in np.array_split(np.arange(len(kept)), 4 * threads) if len(x)]
-    if threads == 1:
-        for shard in shards:
-            run(shard)
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(run, shards))
+    with ThreadPoolExecutor(threads) as pool:
+        shards = np.array_split(np.arange(len(kept)), 4 * threads)
+        values = np.concatenate(list(pool.map(run, shards)))
     words = np.flatnonzero(derivations.signatures >= 0)
     owner = np.searchsorted(derivations.word_offsets, words, side="right") - 1
     more = model.signature_log_probs[derivations.tags[words], derivations.signatures[words]]

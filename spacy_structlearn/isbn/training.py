@@ -198,14 +198,14 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         scale: float,
         sentences: NDArray[np.int64],
         gradient: NDArray[np.float64],
-    ) -> float:
+    ) -> np.float64:
         """Set `gradient` to the gradient of some sentences. Returns their log-likelihood."""
         gradient.fill(0)
         numbers = np.ascontiguousarray(sentences)
         dropout = self.settings.dropout
-        return self._network.add_gradient(
+        return self._network.log_likelihoods(
             weights, *self._data.arrays, numbers, gradient, dropout, seed, scale
-        )
+        ).sum()
 
     def _validate(self) -> None:
         """Parse the held-out sentences, and return to the best state if the score drops."""

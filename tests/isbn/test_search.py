@@ -5,7 +5,15 @@ import pytest
 from automaton import decode, legal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import make_symbols, random_moves, shapes, turns_of, with_symbols
+from networks import (
+    log_likelihoods,
+    make_symbols,
+    network_of,
+    random_moves,
+    shapes,
+    turns_of,
+    with_symbols,
+)
 from searches import (
     Move,
     Network,
@@ -18,26 +26,15 @@ from searches import (
     weights_of,
 )
 
-from spacy_structlearn.isbn import _network, _search
+from spacy_structlearn.isbn import _search
 from spacy_structlearn.isbn.derivation import ATTACH, MODIFY, SHIFT, DerivationSymbols
 
 WIDE = 1_000_000
 PLAIN = {False: search, True: synchronous_search}
 
 
-def kernel_of(network, tolerance=1e-12):
-    own = network.symbols
-    return _network.Network(
-        network.size,
-        own.n_labels,
-        own.n_tags,
-        own.item_offsets,
-        own.n_signatures,
-        own.max_projects,
-        network.features,
-        network.mean_field,
-        tolerance,
-    )
+def kernel_of(network):
+    return network_of(network.symbols, network.size, network.mean_field, network.features)
 
 
 def searcher(network):
@@ -73,11 +70,7 @@ def run(network, words, beam, branching, k, max_pops=WIDE, margin=np.inf, synchr
 
 def likelihoods(network, words, sequences):
     """What each derivation scores by the kernel of training."""
-    given = derivations(sequences)
-    out = np.empty(len(sequences))
-    kernel = kernel_of(network)
-    numbers = np.arange(len(sequences))
-    kernel.log_likelihoods(network.weights, *given.arrays, numbers, out)
+    out = log_likelihoods(kernel_of(network), network.weights, derivations(sequences))
     chosen = [[move.candidate for move in moves if move.move == SHIFT] for moves in sequences]
     return out + words.bonus[np.array(chosen, dtype=np.int64)].sum(axis=1)
 
