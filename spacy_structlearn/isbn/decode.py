@@ -97,15 +97,12 @@ class DerivationParser:
         self.search = search
         symbols = model.symbols
         weights = model.weights.astype(np.float64)
-        self._searcher = _search.Searcher(model.network(), weights)
+        index = {label: i for i, label in enumerate(symbols.phrases)}
+        chains = tuple(tuple(index[label] for label in chain) for chain in symbols.chains)
+        root = index.get(symbols.root, -1)
+        self._searcher = _search.Searcher(model.network(), weights, chains, root)
         # Rounding can make a signature more probable than 1.
         self._signature_log_probs = np.minimum(model.signature_log_probs.astype(np.float64), 0.0)
-        index = {label: i for i, label in enumerate(symbols.phrases)}
-        lengths = [len(chain) for chain in symbols.chains]
-        self._chain_offsets = np.cumsum([0, *lengths], dtype=np.int64)
-        chained = [index[label] for chain in symbols.chains for label in chain]
-        self._chains = np.array(chained, dtype=np.int32)
-        self._root = index.get(symbols.root, -1)
         self._workspaces = Workspaces(_search.Workspace, threads)
 
     def parse(
@@ -201,7 +198,7 @@ class DerivationParser:
         if candidates is None:
             return None
         with self._workspaces.borrowed() as workspace:
-            scores, moves, labels, begins, chosen, is_fallback, *_ = self._searcher.search(
+            scores, *_, chosen, is_fallback, _, _, brackets, bounds = self._searcher.search(
                 *candidates,
                 beam=self.beam,
                 branching=self.branching,
@@ -211,12 +208,6 @@ class DerivationParser:
                 workspace=workspace,
                 synchronous=self.search != SEARCHES[0],
             )
-        if self.model.symbols.n_labels:
-            brackets, bounds = _search.brackets(
-                begins, moves, labels, self._chain_offsets, self._chains, self._root
-            )
-        else:
-            brackets, bounds = np.empty((0, 3), np.int32), np.zeros(len(scores) + 1, np.int64)
         top = scores.max()
         log_likelihood = float(top + np.log(np.exp(scores - top).sum()))
         shares = np.exp(scores - log_likelihood).tolist()
