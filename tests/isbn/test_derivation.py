@@ -24,6 +24,7 @@ from spacy_structlearn.isbn.derivation import (
     DerivationSymbols,
     LeftCornerDerivations,
     encode,
+    segments,
 )
 from spacy_structlearn.trees.brackets import parse_tree, read_trees
 from spacy_structlearn.trees.normalize import normalize
@@ -132,8 +133,8 @@ def test_a_chain_that_is_no_label_is_projected_by_its_parts():
     derivations, _ = encode([tree], symbols)
     assert moves_of(symbols, derivations) == ["shift", "project S+VP", "project X", "attach"]
     assert decoded(symbols, derivations, 0, tree) == tree
-    assert symbols.segments(("S", "VP")) == (symbols.chain_index["S", "VP"],)
-    assert symbols.segments(("S", "Q")) is None
+    assert segments(("S", "VP"), symbols.chain_index) == (symbols.chain_index["S", "VP"],)
+    assert segments(("S", "Q"), symbols.chain_index) is None
 
 
 def test_the_root_over_several_children_over_a_word_and_missing():
