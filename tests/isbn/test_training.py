@@ -91,7 +91,6 @@ def rated(monkeypatch, *scores):
     monkeypatch.setattr(ISBNTrainer, "_score", score)
 
 
-# --- settings -------------------------------------------------------------------------------------
 # --- initialize -----------------------------------------------------------------------------------
 def test_no_trees():
     with pytest.raises(StructlearnError, match="SL601"):
