@@ -27,7 +27,7 @@ from libc.string cimport memmove, memset
 from spacy_structlearn.kernels.arrays cimport grow
 from spacy_structlearn.kernels.doubles cimport add_to, matvec
 
-from ._network cimport *
+from spacy_structlearn.isbn._network cimport *
 
 import numpy as np
 

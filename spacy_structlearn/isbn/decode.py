@@ -285,10 +285,9 @@ class DerivationParser:
         symbols = self.model.symbols
         shares = tag_shares([""] * len(words) if given is None else given, symbols.tag_index)
         tags = [symbols.tags[tag] for tag in shares.argmax(axis=1)]
-        brackets = [(symbols.top_label, 0, len(words))] if symbols.n_labels else []
-        labels, starts, ends = ([bracket[i] for bracket in brackets] for i in range(3))
-        nothing = np.zeros(len(labels), np.float32)
-        return Parse(labels, starts, ends, nothing, tags, failed=True, root=symbols.root)
+        n = int(symbols.n_labels > 0)
+        brackets = [symbols.top_label] * n, [0] * n, [len(words)] * n, np.zeros(n, np.float32)
+        return Parse(*brackets, tags, failed=True, root=symbols.root)
 
 
 class _Candidates(NamedTuple):
