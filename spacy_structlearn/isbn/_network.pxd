@@ -100,7 +100,6 @@ cdef struct solver_t:
 cdef class Network:
     cdef isbn_t net
     cdef const int32_t[::1] offsets
-    cdef readonly str features
     cdef readonly int64_t n_weights
 
 
@@ -395,14 +394,13 @@ cdef inline double forces(const block_t *block, const double *theta, int chosen,
     return largest
 
 
-cdef inline int update_means(const isbn_t *net, const block_t *block, const double *theta,
-                             int chosen, double *phi, double *mu, double *p, double log_sum,
-                             solver_t *s) noexcept nogil:
+cdef inline void update_means(const isbn_t *net, const block_t *block, const double *theta,
+                              int chosen, double *phi, double *mu, double *p, double log_sum,
+                              solver_t *s) noexcept nogil:
     """Set phi and mu to the means after a decision: the maximum of L (eq. 8) by Newton's method.
 
     theta: (n), natural parameters of the means before; phi may be the same array. p: the
-    distribution at these means, replaced by that at the new ones. log_sum: of it. Returns the
-    number of steps.
+    distribution at these means, replaced by that at the new ones. log_sum: of it.
     """
     cdef int n = net.n, k, step, halving, is_fixed, has_value
     cdef double residual, size_of_step, value, before, accuracy, new_sum
@@ -410,7 +408,7 @@ cdef inline int update_means(const isbn_t *net, const block_t *block, const doub
     cdef double *delta = s.x
     memmove(phi, theta, n * sizeof(double))
     if is_forced(block):
-        return 0
+        return
     memcpy(s.trial, theta, n * sizeof(double))
     theta = s.trial
     residual = forces(block, theta, chosen, phi, p, n, s)
@@ -451,7 +449,17 @@ cdef inline int update_means(const isbn_t *net, const block_t *block, const doub
         if halving == HALVINGS:
             break
         step += 1
-    return step
+
+
+cdef inline void sigmoids_backward(const double *phi, const double *mu, const double *g, double *h,
+                                   int n) noexcept nogil:
+    """Add the gradient of F through mu = sigmoid(phi) to h; 0 at the limits. g: (n), dF/dmu."""
+    cdef int k
+    for k in range(n):
+        if fabs(phi[k]) < PHI_LIMIT:
+            h[k] += mu[k] * (1.0 - mu[k]) * g[k]
+        else:
+            h[k] = 0.0
 
 
 cdef inline void update_backward(const block_t *block, int chosen, const double *phi,
@@ -466,11 +474,7 @@ cdef inline void update_backward(const block_t *block, int chosen, const double 
     cdef int k, d, is_free, size = block.size
     cdef double mean = 0.0
     if is_forced(block):
-        for k in range(n):
-            if fabs(phi[k]) < PHI_LIMIT:
-                h[k] += mu[k] * (1.0 - mu[k]) * g[k]
-            else:
-                h[k] = 0.0
+        sigmoids_backward(phi, mu, g, h, n)
         return
     for k in range(n):
         is_free = fabs(phi[k]) < PHI_LIMIT

@@ -8,12 +8,12 @@ approximation they are updated after each decision by maximising eq. 8, and grad
 maximum by implicit differentiation (their section 5.3). The equations are in `_network.pxd`.
 """
 
-from libc.math cimport NAN, fabs, log
+from libc.math cimport NAN, log
 from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from spacy_structlearn.kernels.doubles cimport add_outer, add_to, matvec, sigmoids, vecmat
+from spacy_structlearn.kernels.doubles cimport add_outer, add_to, matvec, vecmat
 
 import numpy as np
 
@@ -44,9 +44,7 @@ cdef struct decision_t:
 
 cdef struct step_t:
     int n_decisions
-    int legal
-    double log_probs[3]
-    decision_t decisions[3]
+    decision_t decisions[MOST_DECISIONS]
 
 
 # What forward leaves for backward, of one derivation of m moves
@@ -116,16 +114,16 @@ cdef int advance(const isbn_t *net, const sentence_t *s, int t, int word, work_t
     cdef state_t *state = w.states + t
     cdef const state_t *below = NULL
     cdef step_t *step = w.steps + t
-    cdef int move = s.moves[t], label = -1
+    cdef int move = s.moves[t], label = -1, legal
     cdef leaf_t leaf
     leaf.tag = leaf.item = leaf.signature = -1
     if state.below >= 0:
         below = w.states + state.below
-    step.legal = legal_moves(net, state, below)
-    if not step.legal >> move & 1:
+    legal = legal_moves(net, state, below)
+    if not legal >> move & 1:
         return 0
     step.n_decisions = 1
-    step.decisions[0].block = move_block(net, step.legal)
+    step.decisions[0].block = move_block(net, legal)
     step.decisions[0].chosen = move
     if move == PROJECT:
         label = s.labels[t]
@@ -185,8 +183,7 @@ cdef double forward(const isbn_t *net, const sentence_t *s, work_t *w, int *wron
             decision.before = used
             used += decision.block.size
             log_sum = softmax(&decision.block, mu, n, p)
-            step.log_probs[k] = log(p[decision.chosen])
-            total += step.log_probs[k]
+            total += log(p[decision.chosen])
             if net.mean_field:
                 decision.after = used
                 used += decision.block.size
@@ -262,11 +259,7 @@ cdef void backward(const isbn_t *net, const sentence_t *s, work_t *w, double sca
             add_outer(d_outputs + decision.block.first * wide, scores, mu, size, n)
             add_to(d_output_bias + decision.block.first, scores, 1.0, size)
             vecmat(g, decision.block.rows, scores, size, n)
-        for k in range(n):
-            if fabs(phi[k]) < PHI_LIMIT:
-                h[k] += mu[k] * (1.0 - mu[k]) * g[k]
-            else:
-                h[k] = 0.0
+        sigmoids_backward(phi, mu, g, h, n)
         add_to(d_bias, h, 1.0, n)
         count = input_rows(net, state, rows)
         for r in range(count):
@@ -385,15 +378,15 @@ cdef int run(const isbn_t *shape, const arrays_t *arrays, const int64_t[::1] sen
 
 
 cdef class Network:
-    """The shape of a network, and what is computed with weights of this shape.
+    """The shape of a network. The order of its weights is that of `model.ISBN`.
 
-    state_size: n, latent variables of a state. n_labels, n_tags: L and T. item_offsets: int32
-    (T + 1), the items of each tag. n_signatures: S. max_projects: moves of this kind in a row.
-    features: which blocks of inputs are used, of "abcd". mean_field: whether means are found anew
-    after each decision. tolerance: of their natural parameters. With no labels the network is one
-    of sequences: only shifts are legal.
-    weights: float64 (n_weights): recurrent (4, n, n), inputs (n_inputs, n), bias (n), outputs
-    (n_outputs, n) and output_bias (n_outputs), one after the other.
+    state_size: n, the number of latent variables of a state.
+    n_labels, n_tags, item_offsets, n_signatures, max_projects: see `DerivationSymbols`. Without
+        labels, only shifts are legal.
+    features: the blocks of inputs that are used, some of "abcd".
+    mean_field: whether means are updated after each decision.
+    tolerance: accuracy of the natural parameters of these means.
+
     Raises StructlearnError if a size is out of range.
     """
 
@@ -421,10 +414,6 @@ cdef class Network:
             problem = "item_offsets that do not give each tag an item"
         elif max(n_labels, n_tags, n_signatures, max_projects, int(offsets[n_tags])) > MOST_SYMBOLS:
             problem = "more than 2^24 symbols"
-        elif not set(features) <= set("abcd"):
-            problem = f"features {features!r}"
-        elif not tolerance > 0:
-            problem = f"a tolerance of {tolerance}"
         if problem:
             raise StructlearnError("SL640", problem=problem)
         memset(&net, 0, sizeof(isbn_t))
@@ -446,37 +435,24 @@ cdef class Network:
         self.offsets = offsets.astype(np.int32)
         net.item_offsets = &self.offsets[0]
         self.net = net
-        self.features = features
         self.n_weights = (N_RELATIONS * net.n + net.n_inputs + net.n_outputs + 1) * <int64_t> net.n
         self.n_weights += net.n_outputs
-
-    @property
-    def state_size(self):
-        return self.net.n
-
-    @property
-    def n_inputs(self):
-        return self.net.n_inputs
-
-    @property
-    def n_outputs(self):
-        return self.net.n_outputs
-
-    @property
-    def mean_field(self):
-        return bool(self.net.mean_field)
 
     def log_likelihoods(self, const double[::1] weights, const int64_t[::1] offsets,
                         const int64_t[::1] word_offsets, const int8_t[::1] moves,
                         const int32_t[::1] labels, const int32_t[::1] tags,
                         const int32_t[::1] items, const int32_t[::1] signatures,
-                        const int64_t[::1] sentences, double[::1] out):
-        """Compute log P of each derivation, eq. 6, into `out` (k), in nats.
+                        const int64_t[::1] sentences, double[::1] gradient=None,
+                        double dropout=0.0, uint64_t seed=0, double scale=1.0):
+        """Return log P of k derivations, eq. 6, in nats, as float64 (k).
 
-        offsets, word_offsets: (N + 1), where the moves and words of each sentence begin.
-        moves, labels: (moves); the label of a move other than a project is -1.
-        tags, items, signatures: (words).
-        sentences: (k), the numbers of the sentences.
+        weights: float64 (n_weights).
+        offsets, word_offsets, moves, labels, tags, items, signatures: see `LeftCornerDerivations`.
+        sentences: int64 (k), the numbers of the sentences.
+        gradient: float64 (n_weights), or None. `scale` times the gradient of the sum of the
+            log-likelihoods is added to it, in part if an error is raised.
+        dropout: the share of the final means that later states read as 0; the others are scaled up.
+        seed: it and the number of the sentence determine which means these are.
 
         The GIL is released. Raises StructlearnError if an index is out of range or a move is not
         legal.
@@ -484,176 +460,23 @@ cdef class Network:
         cdef int status
         cdef int64_t[2] at
         cdef arrays_t arrays
-        view(&arrays, self, weights, offsets, word_offsets, moves, labels, tags, items, signatures,
-             sentences)
-        if out.shape[0] != sentences.shape[0]:
-            raise StructlearnError("SL641", problem="not one place for each result")
-        if not sentences.shape[0]:
-            return
-        with nogil:
-            status = run(&self.net, &arrays, sentences, &out[0], NULL, 1.0, 0.0, 0, at)
-        raise_for(status, at[0], at[1])
-
-    def add_gradient(self, const double[::1] weights, const int64_t[::1] offsets,
-                     const int64_t[::1] word_offsets, const int8_t[::1] moves,
-                     const int32_t[::1] labels, const int32_t[::1] tags, const int32_t[::1] items,
-                     const int32_t[::1] signatures, const int64_t[::1] sentences,
-                     double[::1] gradient, double dropout=0.0, uint64_t seed=0, double scale=1.0):
-        """Add `scale` times the gradient of the sum of the log-likelihoods to `gradient`.
-
-        gradient: (n_weights). If an error is raised, it may hold a part of the sum.
-        dropout: the share of the final means that later states read as 0; the others are scaled up.
-        seed: it and the number of the sentence determine which means these are.
-
-        For the other arguments and the errors see `log_likelihoods`. Returns the sum of the
-        log-likelihoods.
-        """
-        cdef int status
-        cdef int64_t[2] at
-        cdef arrays_t arrays
+        cdef double *slope = NULL
         cdef double[::1] out
         view(&arrays, self, weights, offsets, word_offsets, moves, labels, tags, items, signatures,
              sentences)
-        if gradient.shape[0] != self.n_weights:
-            raise StructlearnError("SL641", problem="a gradient of another size than the weights")
+        if gradient is not None:
+            if gradient.shape[0] != self.n_weights:
+                raise StructlearnError("SL641", problem="a gradient of the wrong size")
+            slope = &gradient[0]
         if not 0 <= dropout < 1:
             raise StructlearnError("SL641", problem=f"a dropout of {dropout}")
-        if not sentences.shape[0]:
-            return 0.0
         values = np.empty(sentences.shape[0])
         out = values
-        with nogil:
-            status = run(&self.net, &arrays, sentences, &out[0], &gradient[0], scale, dropout, seed,
-                         at)
-        raise_for(status, at[0], at[1])
-        return float(values.sum())
-
-    def trace(self, const double[::1] weights, const int64_t[::1] offsets,
-              const int64_t[::1] word_offsets, const int8_t[::1] moves, const int32_t[::1] labels,
-              const int32_t[::1] tags, const int32_t[::1] items, const int32_t[::1] signatures,
-              int64_t number):
-        """Return everything that is computed for one sentence of m moves, as a dict of arrays.
-
-        phi, means: (m, 4, n), natural parameters and means before each elementary decision and, of
-            the mean field, after the last; NaN where there is no such decision.
-        final: (m, n), the means that later states read.
-        log_probs: (m, 3), of the elementary decisions; 0 where there is no such decision.
-        legal: (m), a bit for each legal move.
-
-        Raises the errors of `log_likelihoods`.
-        """
-        cdef isbn_t net = self.net
-        cdef work_t w
-        cdef sentence_t s
-        cdef arrays_t arrays
-        cdef int wrong = -1, t, k, i, stages
-        cdef double[:, :, ::1] phi, means
-        cdef double[:, ::1] final, log_probs
-        cdef int64_t[::1] legal
-        cdef const int64_t[::1] sentences = np.array([number], dtype=np.int64)
-        view(&arrays, self, weights, offsets, word_offsets, moves, labels, tags, items, signatures,
-             sentences)
-        set_weights(&net, arrays.weights)
-        s = sentence(&arrays, number)
-        if allocate(&net, s.n_moves, n_probs_of(&net, &s), &w):
-            raise MemoryError
-        forward(&net, &s, &w, &wrong)
-        found = {
-            "phi": np.full((s.n_moves, STAGES, net.n), np.nan),
-            "means": np.full((s.n_moves, STAGES, net.n), np.nan),
-            "final": np.empty((s.n_moves, net.n)),
-            "log_probs": np.zeros((s.n_moves, MOST_DECISIONS)),
-            "legal": np.empty(s.n_moves, dtype=np.int64),
-        }
-        phi, means, final = found["phi"], found["means"], found["final"]
-        log_probs, legal = found["log_probs"], found["legal"]
-        if wrong < 0:
-            for t in range(s.n_moves):
-                legal[t] = w.steps[t].legal
-                for k in range(w.steps[t].n_decisions):
-                    log_probs[t, k] = w.steps[t].log_probs[k]
-                stages = w.steps[t].n_decisions + 1 if net.mean_field else 1
-                for i in range(net.n):
-                    final[t, i] = w.read[<int64_t> (t + 1) * net.n + i]
-                    for k in range(stages):
-                        phi[t, k, i] = w.phi[(<int64_t> t * STAGES + k) * net.n + i]
-                        means[t, k, i] = w.mu[(<int64_t> t * STAGES + k) * net.n + i]
-        release(&w)
-        raise_for(1 if wrong >= 0 else 0, number, wrong)
-        return found
-
-
-cdef object raise_for(int status, int64_t sentence, int64_t move):
-    if status == OUT_OF_MEMORY:
-        raise MemoryError
-    if status:
-        raise StructlearnError("SL642", sentence=sentence, move=move)
-
-
-cdef object solver_block(const double[::1] theta, const double[:, ::1] rows,
-                         const double[::1] biases, int64_t chosen, block_t *block):
-    if rows.shape[0] < 1 or rows.shape[1] != theta.shape[0] or theta.shape[0] < 1:
-        raise StructlearnError("SL641", problem="rows that are not one for each alternative")
-    if biases.shape[0] != rows.shape[0] or not 0 <= chosen < rows.shape[0]:
-        raise StructlearnError("SL641", problem="biases, or a decision, of other alternatives")
-    block.rows, block.biases = &rows[0, 0], &biases[0]
-    block.size, block.legal, block.first = <int> rows.shape[0], -1, 0
-
-
-def update(const double[::1] theta, const double[:, ::1] rows, const double[::1] biases,
-           int64_t chosen, double tolerance=1e-10):
-    """The means after a decision was seen: the maximum of eq. 8, by Newton's method.
-
-    theta: (n), natural parameters (log odds) of the means before, between -15 and 15.
-    rows, biases: (m, n) and (m), weights of the alternatives.
-    chosen: the decision.
-    tolerance: of the natural parameters.
-
-    Returns phi and mu (n), natural parameters and means, and the number of steps. Raises
-    StructlearnError if the shapes are inconsistent.
-    """
-    cdef isbn_t net
-    cdef block_t block
-    cdef solver_t solver
-    cdef double[::1] phi, mu, p, workspace
-    cdef int steps
-    cdef double log_sum
-    solver_block(theta, rows, biases, chosen, &block)
-    memset(&net, 0, sizeof(isbn_t))
-    net.n = <int> theta.shape[0]
-    net.tolerance = tolerance
-    clamped = np.clip(theta, -PHI_LIMIT, PHI_LIMIT)
-    phi, mu, p = clamped, np.empty(net.n), np.empty(block.size)
-    workspace = np.empty(SOLVER_VECTORS * net.n + block.size)
-    set_solver(&solver, &workspace[0], net.n)
-    sigmoids(&mu[0], &phi[0], net.n)
-    log_sum = softmax(&block, &mu[0], net.n, &p[0])
-    steps = update_means(&net, &block, &phi[0], <int> chosen, &phi[0], &mu[0], &p[0], log_sum,
-                         &solver)
-    return np.asarray(phi), np.asarray(mu), steps
-
-
-def update_gradient(const double[::1] phi, const double[:, ::1] rows, const double[::1] biases,
-                    int64_t chosen, const double[::1] d_mu):
-    """Back through `update`, by implicit differentiation.
-
-    phi: (n), as `update` returned it. d_mu: (n), the gradient of a function with respect to mu.
-    Returns its gradients with respect to theta (n), rows (m, n) and biases (m).
-    """
-    cdef block_t block
-    cdef solver_t solver
-    cdef double[::1] mu, p, workspace, h, d_biases
-    cdef double[:, ::1] d_rows
-    cdef int n = <int> phi.shape[0]
-    solver_block(phi, rows, biases, chosen, &block)
-    if d_mu.shape[0] != phi.shape[0]:
-        raise StructlearnError("SL641", problem="a gradient of another size than the means")
-    mu, p, h = np.empty(n), np.empty(block.size), np.zeros(n)
-    workspace = np.empty(SOLVER_VECTORS * n + block.size)
-    d_rows, d_biases = np.zeros((block.size, n)), np.zeros(block.size)
-    set_solver(&solver, &workspace[0], n)
-    sigmoids(&mu[0], &phi[0], n)
-    softmax(&block, &mu[0], n, &p[0])
-    update_backward(&block, <int> chosen, &phi[0], &mu[0], &p[0], &d_mu[0], &h[0], n, &d_rows[0, 0],
-                    &d_biases[0], &solver)
-    return np.asarray(h), np.asarray(d_rows), np.asarray(d_biases)
+        if sentences.shape[0]:
+            with nogil:
+                status = run(&self.net, &arrays, sentences, &out[0], slope, scale, dropout, seed, at)
+            if status == OUT_OF_MEMORY:
+                raise MemoryError
+            if status:
+                raise StructlearnError("SL642", sentence=at[0], move=at[1])
+        return values

@@ -20,14 +20,14 @@ are processed in the order in which they were added.
 """
 
 from libc.math cimport INFINITY, isfinite, log
-from libc.stdint cimport int8_t, int32_t, int64_t
-from libc.stdlib cimport free, malloc
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free
 from libc.string cimport memmove, memset
 
 from spacy_structlearn.kernels.arrays cimport grow
 from spacy_structlearn.kernels.doubles cimport add_to, matvec
 
-from ._network cimport *
+from spacy_structlearn.isbn._network cimport *
 
 import numpy as np
 
@@ -113,7 +113,7 @@ cdef struct search_t:
     const int32_t *items
     const int32_t *signatures
     const double *bonus
-    double *best_bonus  # of each word
+    const double *best_bonus  # of each word
     int beam, branching, k, synchronous
     int64_t max_pops, limit
     double margin
@@ -301,6 +301,19 @@ cdef void decide(search_t *s, const block_t *block, int chosen, const double *ph
     update_means(&s.net, block, phi, chosen, new_phi, new_mu, s.workspace.p, log_sum, &s.solver)
 
 
+cdef const double *means_after(search_t *s, int number, int move) noexcept nogil:
+    """Return the means of a state after the decision to shift or to project."""
+    cdef workspace_t *r = s.workspace
+    cdef int n = s.net.n, phi = MF_SHIFT_PHI if move == SHIFT else MF_PROJECT_PHI
+    cdef block_t block
+    if not s.net.mean_field:
+        return vector(r, number, FF_PRIOR, n)
+    block = move_block(&s.net, legal_here(s, number))
+    decide(s, &block, move, vector(r, number, MF_PRIOR_PHI, n), vector(r, number, MF_PRIOR, n),
+           vector(r, number, phi, n), vector(r, number, phi + 1, n))
+    return vector(r, number, phi + 1, n)
+
+
 cdef void end_step(search_t *s, int number) noexcept nogil:
     """Compute the final mean field of the parent of a node."""
     cdef workspace_t *r = s.workspace
@@ -406,17 +419,8 @@ cdef int tags_of(search_t *s, int number, double exact) noexcept nogil:
     cdef int n = s.net.n, word = r.nodes[number].state.n_words
     cdef int64_t c
     cdef double score
-    cdef const double *mu
-    cdef block_t block
-    if s.net.mean_field:
-        block = move_block(&s.net, legal_here(s, number))
-        decide(s, &block, SHIFT, vector(r, number, MF_PRIOR_PHI, n),
-               vector(r, number, MF_PRIOR, n), vector(r, number, MF_SHIFT_PHI, n),
-               vector(r, number, MF_SHIFT, n))
-        mu = vector(r, number, MF_SHIFT, n)
-    else:
-        mu = vector(r, number, FF_PRIOR, n)
-    block = tag_block(&s.net)
+    cdef const double *mu = means_after(s, number, SHIFT)
+    cdef block_t block = tag_block(&s.net)
     softmax(&block, mu, n, r.p)
     for c in range(s.offsets[word], s.offsets[word + 1]):
         score = exact + log(r.p[s.tags[c]])
@@ -455,17 +459,8 @@ cdef int labels_of(search_t *s, int number, double exact) noexcept nogil:
     cdef workspace_t *r = s.workspace
     cdef int n = s.net.n, label, place, count = 0
     cdef double p
-    cdef const double *mu
-    cdef block_t block
-    if s.net.mean_field:
-        block = move_block(&s.net, legal_here(s, number))
-        decide(s, &block, PROJECT, vector(r, number, MF_PRIOR_PHI, n),
-               vector(r, number, MF_PRIOR, n), vector(r, number, MF_PROJECT_PHI, n),
-               vector(r, number, MF_PROJECT, n))
-        mu = vector(r, number, MF_PROJECT, n)
-    else:
-        mu = vector(r, number, FF_PRIOR, n)
-    block = label_block(&s.net)
+    cdef const double *mu = means_after(s, number, PROJECT)
+    cdef block_t block = label_block(&s.net)
     softmax(&block, mu, n, r.p)
     for label in range(s.net.n_labels):
         p = r.p[label]
@@ -536,14 +531,11 @@ cdef int best_first(search_t *s, int is_last) noexcept nogil:
     """
     cdef workspace_t *r = s.workspace
     cdef entry_t entry
-    cdef int most = max(s.beam, s.k) if is_last else s.beam, status, i, number
-    for i in range(s.n_found):
-        number = s.found[i]
+    cdef int most = max(s.beam, s.k) if is_last else s.beam, i, number
+    for i in range(s.n_layer):
+        number = s.layer[i]
         if not push(r, r.nodes[number].score, r.nodes[number].score, OPEN, number, 0):
             return OUT_OF_MEMORY
-    s.n_found = 0
-    s.pops = 0
-    s.only_ends = 0
     while r.n_heap and s.n_found < most:
         if is_last and s.n_found >= s.k and (
             s.n_found >= s.beam
@@ -551,14 +543,12 @@ cdef int best_first(search_t *s, int is_last) noexcept nogil:
         ):
             break
         entry = pop(r)
-        status = take(s, &entry)
-        if status != DONE:
-            return status
+        if take(s, &entry) != DONE:
+            return OUT_OF_MEMORY
         if s.pops >= s.limit and not s.only_ends:
             # Every state seen so far gets its shift.
             s.only_ends = 1
             s.n_capped += 1
-    s.all_pops += s.pops
     r.n_heap = 0
     return DONE
 
@@ -592,11 +582,6 @@ cdef int in_layers(search_t *s, int is_last) noexcept nogil:
     cdef workspace_t *r = s.workspace
     cdef entry_t entry
     cdef int most = max(s.beam, s.k) if is_last else s.beam, i, before
-    s.n_layer = s.n_found
-    for i in range(s.n_found):
-        s.layer[i] = s.found[i]
-    s.n_found = 0
-    s.pops = 0
     while s.n_layer:
         if s.pops >= s.limit and (s.n_found or is_last):
             s.n_capped += 1
@@ -616,7 +601,6 @@ cdef int in_layers(search_t *s, int is_last) noexcept nogil:
                 return OUT_OF_MEMORY
         r.n_heap = 0
         rank(s, before, most)
-    s.all_pops += s.pops
     return DONE
 
 
@@ -642,6 +626,7 @@ cdef int run(search_t *s, int *is_fallback) noexcept nogil:
     """Search for derivations. Returns DONE or OUT_OF_MEMORY."""
     cdef workspace_t *r = s.workspace
     cdef int word, number, is_last, status, best = -1
+    cdef int *before
     is_fallback[0] = 0
     if not prepare(s):
         return OUT_OF_MEMORY
@@ -658,9 +643,15 @@ cdef int run(search_t *s, int *is_fallback) noexcept nogil:
         if is_last:
             # At most one node for each word is left to be attached.
             s.limit += <int64_t> max(s.beam, s.k) * s.n_words
+        # The search continues from the nodes found before.
+        before = s.layer
+        s.layer, s.n_layer = s.found, s.n_found
+        s.found, s.n_found = before, 0
+        s.pops = s.only_ends = 0
         status = in_layers(s, is_last) if s.synchronous else best_first(s, is_last)
         if status != DONE:
             return status
+        s.all_pops += s.pops
         if word == s.n_words:
             break
         if not s.n_found:
@@ -672,6 +663,92 @@ cdef int run(search_t *s, int *is_fallback) noexcept nogil:
     return DONE
 
 
+# --- brackets ------------------------------------------------------------------------------------
+cdef struct open_t:
+    # A node of the stack; label -1: a word
+    int label
+    int first  # word
+    int end  # of its children, once it has a modifier
+    int n_children
+    int child  # the phrase that its first child is, -1 for a word
+    int modifiers  # the last one's end and the one before, in a list; -1: none
+
+
+cdef struct bracket_t:
+    int phrase, first, end
+
+
+cdef inline int add_bracket(bracket_t *out, int count, int phrase, int first,
+                            int end) noexcept nogil:
+    """Insert a bracket by (first word, -end), before equal ones. Returns the new count."""
+    cdef int place = count
+    while place > 0 and (out[place - 1].first > first
+                         or (out[place - 1].first == first and out[place - 1].end <= end)):
+        out[place] = out[place - 1]
+        place -= 1
+    out[place].phrase, out[place].first, out[place].end = phrase, first, end
+    return count + 1
+
+
+cdef int brackets(const int8_t[::1] moves, const int32_t[::1] labels, int64_t begin, int64_t end_,
+                  const int64_t *chain_offsets, const int32_t *chains, int root, open_t *stack,
+                  int *modifiers, bracket_t *out) noexcept nogil:
+    """Set `out` to the phrases of a derivation in pre-order. Returns their number.
+
+    begin, end_: of its moves. modifiers: workspace for two numbers for each move.
+    """
+    cdef int64_t m, k
+    cdef int n_open = 0, n_words = 0, n_modifiers = 0, count = 0, label, end, child
+    cdef open_t *top
+    for m in range(begin, end_):
+        if moves[m] == SHIFT:
+            top = stack + n_open
+            n_open += 1
+            top.label, top.first, top.modifiers = -1, n_words, -1
+            n_words += 1
+            continue
+        # The top is complete.
+        top = stack + n_open - 1
+        label, child, end = top.label, -1, n_words
+        if label >= 0:
+            child = chains[chain_offsets[label + 1] - 1]
+            if top.modifiers >= 0:
+                end = top.end
+            if top.n_children > 1 or top.child != child:
+                count = add_bracket(out, count, child, top.first, end)
+            k = top.modifiers
+            while k >= 0:
+                count = add_bracket(out, count, child, top.first, modifiers[2 * k])
+                k = modifiers[2 * k + 1]
+            for k in range(chain_offsets[label + 1] - 2, chain_offsets[label] - 1, -1):
+                if chains[k] != child:
+                    child = chains[k]
+                    count = add_bracket(out, count, child, top.first, n_words)
+        if moves[m] == PROJECT:
+            top.label, top.child, top.n_children, top.modifiers = labels[m], child, 1, -1
+            continue
+        n_open -= 1
+        if not n_open:
+            # Attached to the root: the end.
+            if count and child == root:
+                count -= 1
+                memmove(out, out + 1, count * sizeof(bracket_t))
+            return count
+        end = top.first
+        top = stack + n_open - 1
+        if moves[m] == ATTACH:
+            top.n_children += 1
+        else:
+            if top.modifiers < 0:
+                top.end = end
+            modifiers[2 * n_modifiers] = n_words
+            modifiers[2 * n_modifiers + 1] = top.modifiers
+            top.modifiers = n_modifiers
+            n_modifiers += 1
+    return 0  # a sequence
+
+
+# --- results -------------------------------------------------------------------------------------
 cdef class Workspace:
     """Memory for one search at a time, used again by the next one."""
 
@@ -679,11 +756,6 @@ cdef class Workspace:
 
     def __dealloc__(self):
         forget(&self.memory)
-
-    @property
-    def capacity(self):
-        """The number of nodes that the memory is enough for."""
-        return self.memory.capacity
 
 
 cdef int path_length(const workspace_t *r, int number) noexcept nogil:
@@ -697,16 +769,28 @@ cdef int path_length(const workspace_t *r, int number) noexcept nogil:
 cdef class Searcher:
     """A network with its weights, to search with.
 
-    weights: float64 (n_weights). Raises ValueError if they are of another network.
+    weights: float64 (n_weights).
+    chains: the phrases of each label, topmost first.
+    root: the phrase that is omitted at the top of a tree, or -1.
+
+    Raises ValueError if the weights or labels are of another network.
     """
 
     cdef isbn_t net
     cdef Network network
     cdef const double[::1] weights
+    cdef int64_t[::1] chain_offsets
+    cdef int32_t[::1] chains
+    cdef int root, longest_chain
 
-    def __init__(self, Network network not None, const double[::1] weights):
-        if weights.shape[0] != network.n_weights:
-            raise ValueError(f"{weights.shape[0]} weights, not {network.n_weights}")
+    def __init__(self, Network network not None, const double[::1] weights, chains, int root):
+        lengths = [len(chain) for chain in chains]
+        if (weights.shape[0] != network.n_weights or len(lengths) != network.net.n_labels
+                or not all(lengths)):
+            raise ValueError("weights or labels of another network")
+        self.chain_offsets = np.cumsum([0, *lengths], dtype=np.int64)
+        self.chains = np.array([phrase for chain in chains for phrase in chain], np.int32)
+        self.root, self.longest_chain = root, max(lengths, default=0)
         self.network, self.weights, self.net = network, weights, network.net
         set_weights(&self.net, &self.weights[0])
 
@@ -731,51 +815,38 @@ cdef class Searcher:
         Returns scores, float64 (m); moves, int8, and labels, int32, of all derivations; their
         offsets, int64 (m + 1); the candidates of their words, int32 (m, n); whether the only
         derivation is a fallback, in which all open nodes were attached; the number of states, and
-        how often it reached the limit. The GIL is released. Raises ValueError if the arrays are
+        how often it reached the limit; the phrases of all trees in pre-order, each its label, first
+        word and end, int32 (n, 3), and their offsets, int64 (m + 1). The GIL is released. Raises ValueError if the arrays are
         inconsistent, and MemoryError.
         """
         cdef search_t s
-        cdef int64_t n_words = offsets.shape[0] - 1, c, place
-        cdef int i, m, number, status = OUT_OF_MEMORY, is_fallback = 0
-        cdef double best
-        cdef const node_t *node
+        cdef int64_t most = max(beam, k)
+        cdef int i, status, is_fallback = 0
         self.check(offsets, tags, items, signatures, bonus)
-        if beam < 1 or branching < 1 or k < 0 or max_pops < 1 or not margin >= 0:
-            raise ValueError("beam, branching and max_pops must be 1 or more")
-        if max(beam, branching) > MOST_BEAM or k > MOST_AT_ONCE:
-            raise ValueError("beam and branching must be 2**12 or less, k 2**20 or less")
+        if not (1 <= beam <= MOST_BEAM and 1 <= branching <= MOST_BEAM and 0 <= k <= MOST_AT_ONCE
+                and max_pops >= 1 and margin >= 0):
+            raise ValueError("beam, branching, k, max_pops and margin must be in their ranges")
+        cdef int[:, ::1] nodes = np.empty((2, 2 * most), dtype=np.intc)
+        cdef int[::1] ranks = np.empty(branching, dtype=np.intc)
+        cdef double[::1] ranked = np.empty(branching)
+        cdef double[::1] best_bonus = np.maximum.reduceat(bonus, offsets[:offsets.shape[0] - 1])
         memset(&s, 0, sizeof(search_t))
         s.net, s.workspace = self.net, &workspace.memory
-        s.n_words = <int> n_words
+        s.n_words = <int> best_bonus.shape[0]
         s.offsets, s.tags, s.items = &offsets[0], &tags[0], &items[0]
-        s.signatures, s.bonus = &signatures[0], &bonus[0]
+        s.signatures, s.bonus, s.best_bonus = &signatures[0], &bonus[0], &best_bonus[0]
         s.beam, s.branching, s.k = beam, branching, k
         s.max_pops, s.margin = min(max_pops, <int64_t> 2**40), margin
         s.synchronous = synchronous
-        s.layer = <int *> malloc(2 * <size_t> max(beam, k) * sizeof(int))
-        s.found = <int *> malloc(2 * <size_t> max(beam, k) * sizeof(int))
-        s.ranked = <double *> malloc(<size_t> branching * sizeof(double))
-        s.ranks = <int *> malloc(<size_t> branching * sizeof(int))
-        s.best_bonus = <double *> malloc(n_words * sizeof(double))
+        s.found, s.layer = &nodes[0, 0], &nodes[1, 0]
+        s.ranked, s.ranks = &ranked[0], &ranks[0]
         try:
-            if (s.found != NULL and s.layer != NULL and s.ranked != NULL and s.ranks != NULL
-                    and s.best_bonus != NULL):
-                with nogil:
-                    for i in range(s.n_words):
-                        best = -INFINITY
-                        for c in range(s.offsets[i], s.offsets[i + 1]):
-                            best = max(best, s.bonus[c])
-                        s.best_bonus[i] = best
-                    status = run(&s, &is_fallback)
+            with nogil:
+                status = run(&s, &is_fallback)
             if status != DONE:
                 raise MemoryError
             return self.results(&s, is_fallback)
         finally:
-            free(s.found)
-            free(s.layer)
-            free(s.ranked)
-            free(s.ranks)
-            free(s.best_bonus)
             if s.workspace.capacity * s.workspace.stride * <int64_t> sizeof(double) > KEPT_BYTES:
                 forget(s.workspace)
 
@@ -783,19 +854,16 @@ cdef class Searcher:
                       const int32_t[::1] items, const int32_t[::1] signatures,
                       const double[::1] bonus):
         cdef int64_t n_words = offsets.shape[0] - 1, n = tags.shape[0], i
-        sound = n_words >= 1 and n < 2**31 and offsets[0] == 0 and offsets[n_words] == n
-        sound = sound and items.shape[0] == signatures.shape[0] == bonus.shape[0] == n
-        if sound:
-            for i in range(n_words):
-                if offsets[i] >= offsets[i + 1]:
-                    sound = False
-        if sound:
-            for i in range(n):
-                if not (0 <= tags[i] < self.net.n_tags
-                        and self.net.item_offsets[tags[i]] <= items[i] < self.net.item_offsets[tags[i] + 1]
-                        and -1 <= signatures[i] < self.net.n_signatures
-                        and bonus[i] <= 0 and isfinite(bonus[i])):
-                    sound = False
+        cdef const int32_t *first = self.net.item_offsets
+        cdef bint sound = (n_words >= 1 and n < 2**31 and offsets[0] == 0 and offsets[n_words] == n
+                           and items.shape[0] == signatures.shape[0] == bonus.shape[0] == n)
+        for i in range(n_words if sound else 0):
+            sound = sound and offsets[i] < offsets[i + 1]
+        for i in range(n if sound else 0):
+            sound = (sound and 0 <= tags[i] < self.net.n_tags
+                     and first[tags[i]] <= items[i] < first[tags[i] + 1]
+                     and -1 <= signatures[i] < self.net.n_signatures
+                     and bonus[i] <= 0 and isfinite(bonus[i]))
         if not sound:
             raise ValueError("each word must have candidates that the network knows")
 
@@ -830,146 +898,22 @@ cdef class Searcher:
                     word -= 1
                     words[i, word] = r.nodes[number].candidate
                 number = r.nodes[number].parent
-        return (*found, bool(is_fallback), s.all_pops, s.n_capped)
+        trees = self.trees(moves, labels, begins)
+        return (*found, bool(is_fallback), s.all_pops, s.n_capped, *trees)
 
-
-# --- brackets ------------------------------------------------------------------------------------
-cdef struct open_t:
-    # A node of the stack; label -1: a word
-    int label
-    int first  # word
-    int end  # of its children, once it has a modifier
-    int n_children
-    int child  # the phrase that its first child is, -1 for a word
-    int modifiers  # the last one's end and the one before, in a list
-
-
-cdef struct bracket_t:
-    int phrase, first, end
-
-
-cdef inline int add_bracket(bracket_t *out, int count, int phrase, int first,
-                            int end) noexcept nogil:
-    """Insert a bracket by (first word, -end), before equal ones. Returns the new count."""
-    cdef int place = count
-    while place > 0 and (out[place - 1].first > first
-                         or (out[place - 1].first == first and out[place - 1].end <= end)):
-        out[place] = out[place - 1]
-        place -= 1
-    out[place].phrase, out[place].first, out[place].end = phrase, first, end
-    return count + 1
-
-
-def brackets(const int64_t[::1] offsets, const int8_t[::1] moves, const int32_t[::1] labels,
-             const int64_t[::1] chain_offsets, const int32_t[::1] chains, int root):
-    """Return the phrases of derivations in pre-order, and the offsets of each tree, int64.
-
-    offsets, moves, labels: complete derivations, see `LeftCornerDerivations`.
-    chains, chain_offsets: int32, the phrases of each label, topmost first, and int64 (L + 1).
-    root: the phrase that is omitted at the top of a tree, or -1.
-
-    Each phrase is its label, first word and end, int32 (n, 3). Raises ValueError if a move is not
-    possible.
-    """
-    cdef int64_t i, m, k, n_trees = offsets.shape[0] - 1, used
-    cdef int n_open, n_words, n_modifiers, count, label, end, child, is_sound = 1, most = 0
-    cdef int widest = 0
-    cdef open_t *stack = NULL
-    cdef open_t *top
-    cdef int *modifiers = NULL  # (end, the one before) of each
-    cdef bracket_t *out = NULL
-    cdef int32_t[:, ::1] found
-    cdef int64_t[::1] begins
-    if n_trees < 0 or chain_offsets.shape[0] < 1 or labels.shape[0] != moves.shape[0]:
-        raise ValueError("there must be offsets, and a label for each move")
-    if not 0 <= offsets[0] <= offsets[n_trees] <= moves.shape[0] or moves.shape[0] > 2**30:
-        raise ValueError("offsets out of range")
-    if np.less(offsets[1:], offsets[:len(offsets) - 1]).any() or chains.shape[0] > 2**30:
-        raise ValueError("offsets must not fall")
-    if chain_offsets[0] != 0 or chain_offsets[chain_offsets.shape[0] - 1] != chains.shape[0] or (
-        np.less_equal(chain_offsets[1:], chain_offsets[:len(chain_offsets) - 1]).any()
-    ):
-        raise ValueError("each label must have a phrase")
-    for i in range(chain_offsets.shape[0] - 1):
-        widest = max(widest, <int> (chain_offsets[i + 1] - chain_offsets[i]))
-    for i in range(n_trees):
-        most = max(most, <int> (offsets[i + 1] - offsets[i]))
-    parts = []
-    sizes = np.zeros(n_trees + 1, dtype=np.int64)
-    begins = sizes
-    stack = <open_t *> malloc((most + 1) * sizeof(open_t))
-    modifiers = <int *> malloc((most + 1) * 2 * sizeof(int))
-    out = <bracket_t *> malloc((<int64_t> most + 1) * (widest + 1) * sizeof(bracket_t))
-    try:
-        if stack == NULL or modifiers == NULL or out == NULL:
-            raise MemoryError
+    cdef object trees(self, const int8_t[::1] moves, const int32_t[::1] labels,
+                      const int64_t[::1] begins):
+        """Return the phrases of derivations and their offsets, see `search`."""
+        cdef int64_t n_trees = begins.shape[0] - 1, most = np.diff(begins).max(initial=0), i
+        cdef uint8_t[::1] stack = np.empty((most + 1) * sizeof(open_t), dtype=np.uint8)
+        cdef int[::1] modifiers = np.empty(2 * most, dtype=np.intc)
+        # A node has at most its chain and its modifiers, each of which is a move.
+        found = np.empty(((most + 1) * (self.longest_chain + 1), 3), dtype=np.intc)
+        cdef int[:, ::1] out = found
+        trees = [np.empty((0, 3), dtype=np.intc)]
         for i in range(n_trees):
-            n_open = n_words = n_modifiers = count = 0
-            for m in range(offsets[i], offsets[i + 1]):
-                if moves[m] == SHIFT:
-                    top = stack + n_open
-                    n_open += 1
-                    top.label, top.first, top.modifiers = -1, n_words, -1
-                    n_words += 1
-                    continue
-                if not n_open or (moves[m] == MODIFY and n_open < 2):
-                    is_sound = 0
-                    break
-                # The top is complete.
-                top = stack + n_open - 1
-                label, child, end = top.label, -1, n_words
-                if label >= 0:
-                    child = chains[chain_offsets[label + 1] - 1]
-                    if top.modifiers >= 0:
-                        end = top.end
-                    if top.n_children > 1 or top.child != child:
-                        count = add_bracket(out, count, child, top.first, end)
-                    k = top.modifiers
-                    while k >= 0:
-                        count = add_bracket(out, count, child, top.first, modifiers[2 * k])
-                        k = modifiers[2 * k + 1]
-                    for k in range(chain_offsets[label + 1] - 2, chain_offsets[label] - 1, -1):
-                        if chains[k] != child:
-                            child = chains[k]
-                            count = add_bracket(out, count, child, top.first, n_words)
-                if moves[m] == PROJECT:
-                    if not 0 <= labels[m] < chain_offsets.shape[0] - 1:
-                        is_sound = 0
-                        break
-                    top.label, top.child, top.n_children, top.modifiers = labels[m], child, 1, -1
-                    continue
-                n_open -= 1
-                if not n_open:
-                    # Attached to the root: the end.
-                    if count and child == root:
-                        count -= 1
-                        for k in range(count):
-                            out[k] = out[k + 1]
-                    continue
-                end = top.first
-                top = stack + n_open - 1
-                if top.label < 0:
-                    is_sound = 0
-                    break
-                if moves[m] == ATTACH:
-                    top.n_children += 1
-                else:
-                    if top.modifiers < 0:
-                        top.end = end
-                    modifiers[2 * n_modifiers] = n_words
-                    modifiers[2 * n_modifiers + 1] = top.modifiers
-                    top.modifiers = n_modifiers
-                    n_modifiers += 1
-            if not is_sound or n_open:
-                raise ValueError("the moves are no derivation")
-            part = np.empty((count, 3), dtype=np.int32)
-            found = part
-            for k in range(count):
-                found[k, 0], found[k, 1], found[k, 2] = out[k].phrase, out[k].first, out[k].end
-            parts.append(part)
-            begins[i + 1] = begins[i] + count
-    finally:
-        free(stack)
-        free(modifiers)
-        free(out)
-    return np.concatenate([np.empty((0, 3), dtype=np.int32), *parts]), sizes
+            count = brackets(moves, labels, begins[i], begins[i + 1], &self.chain_offsets[0],
+                             &self.chains[0], self.root, <open_t *> &stack[0], &modifiers[0],
+                             <bracket_t *> &out[0, 0])
+            trees.append(found[:count].copy())
+        return np.concatenate(trees), np.cumsum([*map(len, trees)])

@@ -97,15 +97,12 @@ class DerivationParser:
         self.search = search
         symbols = model.symbols
         weights = model.weights.astype(np.float64)
-        self._searcher = _search.Searcher(model.network(), weights)
+        index = {label: i for i, label in enumerate(symbols.phrases)}
+        chains = tuple(tuple(index[label] for label in chain) for chain in symbols.chains)
+        root = index.get(symbols.root, -1)
+        self._searcher = _search.Searcher(model.network(), weights, chains, root)
         # Rounding can make a signature more probable than 1.
         self._signature_log_probs = np.minimum(model.signature_log_probs.astype(np.float64), 0.0)
-        index = {label: i for i, label in enumerate(symbols.phrases)}
-        lengths = [len(chain) for chain in symbols.chains]
-        self._chain_offsets = np.cumsum([0, *lengths], dtype=np.int64)
-        chained = [index[label] for chain in symbols.chains for label in chain]
-        self._chains = np.array(chained, dtype=np.int32)
-        self._root = index.get(symbols.root, -1)
         self._workspaces = Workspaces(_search.Workspace, threads)
 
     def parse(
@@ -201,7 +198,7 @@ class DerivationParser:
         if candidates is None:
             return None
         with self._workspaces.borrowed() as workspace:
-            scores, moves, labels, begins, chosen, is_fallback, *_ = self._searcher.search(
+            scores, *_, chosen, is_fallback, _, _, brackets, bounds = self._searcher.search(
                 *candidates,
                 beam=self.beam,
                 branching=self.branching,
@@ -211,12 +208,6 @@ class DerivationParser:
                 workspace=workspace,
                 synchronous=self.search != SEARCHES[0],
             )
-        if self.model.symbols.n_labels:
-            brackets, bounds = _search.brackets(
-                begins, moves, labels, self._chain_offsets, self._chains, self._root
-            )
-        else:
-            brackets, bounds = np.empty((0, 3), np.int32), np.zeros(len(scores) + 1, np.int64)
         top = scores.max()
         log_likelihood = float(top + np.log(np.exp(scores - top).sum()))
         shares = np.exp(scores - log_likelihood).tolist()
@@ -294,10 +285,9 @@ class DerivationParser:
         symbols = self.model.symbols
         shares = tag_shares([""] * len(words) if given is None else given, symbols.tag_index)
         tags = [symbols.tags[tag] for tag in shares.argmax(axis=1)]
-        brackets = [(symbols.top_label, 0, len(words))] if symbols.n_labels else []
-        labels, starts, ends = ([bracket[i] for bracket in brackets] for i in range(3))
-        nothing = np.zeros(len(labels), np.float32)
-        return Parse(labels, starts, ends, nothing, tags, failed=True, root=symbols.root)
+        n = int(symbols.n_labels > 0)
+        brackets = [symbols.top_label] * n, [0] * n, [len(words)] * n, np.zeros(n, np.float32)
+        return Parse(*brackets, tags, failed=True, root=symbols.root)
 
 
 class _Candidates(NamedTuple):
@@ -357,19 +347,13 @@ def joint_log_probabilities(model: ISBN, trees: Iterable[Tree], threads: int = 1
     own = list(trees)
     derivations, kept = encode(own, model.symbols)
     network, weights = model.network(), model.weights.astype(np.float64)
-    values = np.empty(len(kept))
 
-    def run(numbers: NDArray[np.int64]) -> None:
-        first, end = numbers[0], numbers[-1] + 1
-        network.log_likelihoods(weights, *derivations.arrays, numbers, values[first:end])
+    def run(numbers: NDArray[np.int64]) -> Floats:
+        return network.log_likelihoods(weights, *derivations.arrays, numbers)
 
-    shards = [x for x in np.array_split(np.arange(len(kept)), 4 * threads) if len(x)]
-    if threads == 1:
-        for shard in shards:
-            run(shard)
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(run, shards))
+    with ThreadPoolExecutor(threads) as pool:
+        shards = np.array_split(np.arange(len(kept)), 4 * threads)
+        values = np.concatenate(list(pool.map(run, shards)))
     words = np.flatnonzero(derivations.signatures >= 0)
     owner = np.searchsorted(derivations.word_offsets, words, side="right") - 1
     more = model.signature_log_probs[derivations.tags[words], derivations.signatures[words]]

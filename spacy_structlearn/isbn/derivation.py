@@ -19,9 +19,9 @@ word and then the word among the words of its tag. All rare words of a tag share
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -31,13 +31,7 @@ from numpy.typing import NDArray
 from ..arrays import cumulative
 from ..errors import StructlearnError
 from ..trees.tree import Tree
-from ..words.signatures import (
-    NORMALIZATIONS,
-    SIGNATURES,
-    Normalization,
-    Signature,
-    registered,
-)
+from ..words.signatures import NORMALIZATIONS, SIGNATURES, Normalization, Signature, registered
 from .settings import ISBNSettings
 
 MOVES = SHIFT, PROJECT, ATTACH, MODIFY = 0, 1, 2, 3
@@ -180,18 +174,7 @@ class DerivationSymbols:
 
     def signature(self, word: str, initial: bool = False) -> int:
         """Return the signature of a word as an unknown word; -1 if there are no signatures."""
-        if not self.signatures:
-            return -1
-        key = word, initial
-        signature = self._cache.get(key)
-        if signature is None:
-            index = self._signature_index
-            chain = self._signature_function(word, initial, self.known)
-            signature = next((index[name] for name in chain if name in index), 0)
-            if len(self._cache) >= _CACHE_SIZE:
-                self._cache.clear()
-            self._cache[key] = signature
-        return signature
+        return self._cached_signature(word, initial) if self.signatures else -1
 
     def candidates(self, words: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the possible items of the words of a sentence, and their signatures.
@@ -208,14 +191,6 @@ class DerivationSymbols:
                     items[i, tag] = item
             signatures[i] = self.signature(word, i == 0)
         return items, signatures
-
-    def segments(self, chain: tuple[str, ...]) -> tuple[int, ...] | None:
-        """Return the labels that a unary chain is projected by, the lowest first.
-
-        They are the longest known ones, from the bottom upwards; None if a label is not known.
-        chain: labels of phrases, topmost first.
-        """
-        return _segments(chain, self.chain_index)
 
     @cached_property
     def known(self) -> frozenset[str]:
@@ -237,40 +212,34 @@ class DerivationSymbols:
                 tagged[word].append((tag, item))
         return tagged
 
+    # A registry searches all entry points on each lookup, so functions are kept.
     @cached_property
-    def _signature_index(self) -> dict[str, int]:
-        return {name: i for i, name in enumerate(self.signatures)}
+    def _cached_signature(self) -> Callable[[str, bool], int]:
+        function: Signature = SIGNATURES.get(self.signature_kind)
+        index = {name: i for i, name in enumerate(self.signatures)}
+
+        @lru_cache(_CACHE_SIZE)
+        def signature(word: str, initial: bool) -> int:
+            names = function(word, initial, self.known)
+            return next((index[name] for name in names if name in index), 0)
+
+        return signature
 
     @cached_property
-    def _cache(self) -> dict[tuple[str, bool], int]:
-        return {}
+    def _cached_form(self) -> Callable[[str, int], str | None]:
+        normalize: Normalization = NORMALIZATIONS.get(self.normalization)
 
-    @cached_property
-    def _forms(self) -> dict[tuple[str, int], str | None]:
-        return {}
+        @lru_cache(_CACHE_SIZE)
+        def form(word: str, before: int) -> str | None:
+            return next((form for form in normalize(word, before) if form in self.known), None)
 
-    # A registry searches all entry points on each lookup.
-    @cached_property
-    def _signature_function(self) -> Signature:
-        return SIGNATURES.get(self.signature_kind)
-
-    @cached_property
-    def _normalize(self) -> Normalization:
-        return NORMALIZATIONS.get(self.normalization)
+        return form
 
     def _form(self, word: str, before: int) -> str | None:
         """Return the spelling under which a word is known, or None."""
         if word in self.known:
             return word
-        if not self.normalization:
-            return None
-        key = word, before & 1
-        if key not in self._forms:
-            if len(self._forms) >= _CACHE_SIZE:
-                self._forms.clear()
-            spellings = self._normalize(*key)
-            self._forms[key] = next((form for form in spellings if form in self.known), None)
-        return self._forms[key]
+        return self._cached_form(word, before & 1) if self.normalization else None
 
     def __getstate__(self) -> dict[str, Any]:
         # Without caches: a registered function may not be picklable.
@@ -286,15 +255,9 @@ class DerivationSymbols:
 
         Raises StructlearnError or TypeError if a field is invalid.
         """
-        return cls(
-            **stored
-            | {
-                "tags": tuple(stored["tags"]),
-                "chains": tuple(tuple(chain) for chain in stored["chains"]),
-                "words": tuple(tuple(words) for words in stored["words"]),
-                "signatures": tuple(stored["signatures"]),
-            }
-        )
+        nested = {name: tuple(map(tuple, stored[name])) for name in ("chains", "words")}
+        flat = {name: tuple(stored[name]) for name in ("tags", "signatures")}
+        return cls(**stored | nested | flat)
 
     def _problem(self) -> str | None:
         texts = [self.signature_kind, self.normalization, self.root, self.top_label]
@@ -330,16 +293,22 @@ def _blocks(sizes: dict[str, int]) -> dict[str, slice]:
     return {name: slice(ends[i], ends[i + 1]) for i, name in enumerate(sizes)}
 
 
-def _segments(chain: tuple[str, ...], index: dict[tuple[str, ...], int]) -> tuple[int, ...] | None:
-    found = []
+def segments(chain: tuple[str, ...], index: dict[tuple[str, ...], int]) -> tuple[int, ...] | None:
+    """Return the labels that a unary chain is projected by, the lowest first.
+
+    They are the longest known ones, from the bottom upwards; None if a label is not known.
+
+    chain: labels of phrases, topmost first. index: see `DerivationSymbols.chain_index`.
+    """
+    labels = []
     end = len(chain)
     while end:
         begin = next((i for i in range(end) if chain[i:end] in index), end)
         if begin == end:
             return None
-        found.append(index[chain[begin:end]])
+        labels.append(index[chain[begin:end]])
         end = begin
-    return tuple(found)
+    return tuple(labels)
 
 
 @dataclass(eq=False)
@@ -423,13 +392,13 @@ class _Walk(NamedTuple):
     tops: Counter[str]
 
     def moves(
-        self, segments: Sequence[tuple[int, ...] | None]
+        self, index: dict[tuple[str, ...], int]
     ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int32]]:
-        """Return offsets, moves and labels, given the labels of each chain, lowest first.
+        """Return offsets, moves and labels. The label of a chain that has none is -1.
 
-        If a chain has no labels, its label is -1.
+        index: see `DerivationSymbols.chain_index`.
         """
-        own = [labels or (-1,) for labels in segments]
+        own = [segments(chain, index) or (-1,) for chain in self.chains]
         lengths = np.array([size for x in own for size in (1, len(x) - 1)], dtype=np.int64)
         begins = cumulative(lengths)
         flat = np.array([label for x in own for label in x], dtype=np.int32)
@@ -528,8 +497,7 @@ def symbols_of(
     tags = tuple(sorted(set(walk.tags)))
     # Without a label the only moves would be shifts.
     chains = _collapsed(walk, settings.min_chain_count) or ((root,),)
-    segments = [_segments(chain, {c: i for i, c in enumerate(chains)}) for chain in walk.chains]
-    _, moves, _ = walk.moves(segments)
+    _, moves, _ = walk.moves({chain: i for i, chain in enumerate(chains)})
     symbols = DerivationSymbols(
         tags,
         chains,
@@ -555,9 +523,7 @@ def _collapsed(walk: _Walk, min_count: int) -> tuple[tuple[str, ...], ...]:
         index = {chain: i for i, chain in enumerate(names)}
         pairs: Counter[tuple[str, ...]] = Counter()
         for chain, count in branching:
-            segments = _segments(chain, index)
-            assert segments is not None
-            for lower, upper in pairwise(segments):
+            for lower, upper in pairwise(segments(chain, index) or ()):
                 pairs[names[upper] + names[lower]] += count
         best = min(pairs, key=lambda pair: (-pairs[pair], pair), default=())
         if pairs[best] < min_count:
@@ -646,8 +612,7 @@ def encode(
     with too many consecutive projects, are left out.
     """
     walk = _walk(trees, symbols.root)
-    segments = [symbols.segments(chain) for chain in walk.chains]
-    offsets, moves, labels = walk.moves(segments)
+    offsets, moves, labels = walk.moves(symbols.chain_index)
     tags, items, signatures = _leaves(symbols, walk)
     every = LeftCornerDerivations(
         offsets, walk.word_offsets, moves, labels, tags, items, signatures

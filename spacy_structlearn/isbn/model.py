@@ -156,11 +156,6 @@ class ISBN(Stored):
         """Number of weights."""
         return sum(prod(shape) for shape in self.shapes.values())
 
-    @property
-    def input_blocks(self) -> dict[str, slice]:
-        """Rows of inputs, see `DerivationSymbols.input_blocks`."""
-        return self.symbols.input_blocks
-
     def parts(self, weights: NDArray[Any] | None = None) -> dict[str, NDArray[Any]]:
         """Return views of each part of the weights, by default those of the network."""
         vector = self.weights if weights is None else weights

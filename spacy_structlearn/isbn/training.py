@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -65,31 +64,43 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         self._start = parameters
         self._network = parameters.network()
         self._given = validation_trees
-        self._all: _Sentences | None = None
+        self._all: Data = ()
         self.add(data)
 
     def take(self, data: Data) -> None:
         """Add sentences and restart from the initial parameters, so that the result does not depend
         on when sentences were added.
         """
-        sentences = _Sentences.of(data, self._start)
-        if self._all is not None:
-            sentences = self._all + sentences
-        self._begin(sentences)
-        self._all = sentences
-
-    def _begin(self, data: _Sentences) -> None:
-        order = data.order
-        n_held = data.n_held_out(self.settings.validation) if self._given is None else 0
+        data = [*self._all, *data]
+        parts = [part for part in data if isinstance(part, LeftCornerDerivations)]
+        others = [part for part in data if not isinstance(part, LeftCornerDerivations)]
+        trees = [tree for part in others for tree in trees_of(part)]
+        encoded, kept = encode(trees, self._start.symbols)
+        derivations = LeftCornerDerivations.concatenate([encoded, *parts])
+        # An order that does not depend on the order of the data
+        digests = _digests(derivations)
+        order = np.array(sorted(range(len(digests)), key=digests.__getitem__), dtype=np.int64)
+        share = self.settings.validation if self._given is None else 0
+        n_held = 0
+        if share and digests:
+            # Equal sentences stay together.
+            last = digests[order[max(round(share * len(digests)), 1) - 1]]
+            n_held = sum(digest <= last for digest in digests)
+        left_out = len(trees) - len(kept)
         if n_held == len(order):
-            problem = f"no sentences ({data.left_out} have other symbols, {n_held} are held out)"
+            problem = f"no sentences ({left_out} have other symbols, {n_held} are held out)"
             raise StructlearnError("SL621", problem=problem)
-        held = [data.trees[number] for number in order[:n_held].tolist()]
-        if None in held:
+        held = order[:n_held]
+        if (held >= len(kept)).any():
             raise StructlearnError("SL621", problem="derivations alone and hold some of them out")
-        self._held: list[Tree] = held if self._given is None else list(self._given)
-        self._data = data.derivations.subset(order[n_held:])
-        self.left_out = data.left_out
+        self._all = [trees, *parts]
+        self._held: list[Tree] = (
+            [trees[number] for number in kept[held].tolist()]
+            if self._given is None
+            else list(self._given)
+        )
+        self._data = derivations.subset(order[n_held:])
+        self.left_out = left_out
         self._lengths = np.diff(self._data.offsets)
         self._constants = _signature_sums(self._data, self._start.signature_log_probs)
         self._set_vectors(self._first_vectors(), 0)
@@ -198,14 +209,14 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         scale: float,
         sentences: NDArray[np.int64],
         gradient: NDArray[np.float64],
-    ) -> float:
+    ) -> np.float64:
         """Set `gradient` to the gradient of some sentences. Returns their log-likelihood."""
         gradient.fill(0)
         numbers = np.ascontiguousarray(sentences)
         dropout = self.settings.dropout
-        return self._network.add_gradient(
+        return self._network.log_likelihoods(
             weights, *self._data.arrays, numbers, gradient, dropout, seed, scale
-        )
+        ).sum()
 
     def _validate(self) -> None:
         """Parse the held-out sentences, and return to the best state if the score drops."""
@@ -308,70 +319,18 @@ class ISBNTrainer(Trainer[ISBNSettings]):
         return array_digest(self._start.to_bytes(), *self._data.arrays, held)
 
 
-@dataclass
-class _Sentences:
-    """Derivations with their digests and trees, if known; left_out: trees without derivation."""
-
-    derivations: LeftCornerDerivations
-    digests: list[bytes]
-    trees: list[Tree | None]
-    left_out: int
-
-    @property
-    def order(self) -> NDArray[np.int64]:
-        """The sentences in an arbitrary order that does not depend on the order of the data."""
-        order = sorted(range(len(self.digests)), key=self.digests.__getitem__)
-        return np.array(order, dtype=np.int64)
-
-    @classmethod
-    def of(cls, data: Data, parameters: ISBN) -> _Sentences:
-        """Return the sentences of the data of a trainer."""
-        trees: list[Tree] = []
-        parts: list[LeftCornerDerivations] = []
-        for part in data:
-            if isinstance(part, LeftCornerDerivations):
-                parts.append(part)
-            else:
-                trees += trees_of(part)
-        encoded, kept = encode(trees, parameters.symbols)
-        n_others = sum(len(part) for part in parts)
-        derivations = LeftCornerDerivations.concatenate([encoded, *parts])
-        return cls(
-            derivations,
-            _digests(derivations),
-            [*(trees[number] for number in kept.tolist()), *[None] * n_others],
-            len(trees) - len(kept),
-        )
-
-    def __add__(self, other: _Sentences) -> _Sentences:
-        return _Sentences(
-            LeftCornerDerivations.concatenate([self.derivations, other.derivations]),
-            self.digests + other.digests,
-            self.trees + other.trees,
-            self.left_out + other.left_out,
-        )
-
-    def n_held_out(self, share: float) -> int:
-        """Return the size of this share at the front of `order`; equal sentences stay together."""
-        if not share or not self.digests:
-            return 0
-        last = sorted(self.digests)[max(round(share * len(self.digests)), 1) - 1]
-        return sum(digest <= last for digest in self.digests)
-
-
 def _digests(derivations: LeftCornerDerivations) -> list[bytes]:
     """Return a digest of each derivation."""
-    own = derivations
-    per_move, per_word = (own.moves, own.labels), (own.tags, own.items, own.signatures)
-    bounds, words = own.offsets.tolist(), own.word_offsets.tolist()
-    digests = []
-    for i in range(len(own)):
-        digest = blake2b(digest_size=8)
-        for columns, offsets in ((per_move, bounds), (per_word, words)):
-            for column in columns:
-                digest.update(column[offsets[i] : offsets[i + 1]].tobytes())
-        digests.append(digest.digest())
-    return digests
+    d = derivations
+    columns = (
+        (d.offsets.tolist(), (d.moves, d.labels)),
+        (d.word_offsets.tolist(), (d.tags, d.items, d.signatures)),
+    )
+    parts = (
+        [array[ends[i] : ends[i + 1]].tobytes() for ends, arrays in columns for array in arrays]
+        for i in range(len(d))
+    )
+    return [blake2b(b"".join(part), digest_size=8).digest() for part in parts]
 
 
 def trees_of(part: Any) -> Iterable[Tree]:

@@ -15,27 +15,14 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import pickle
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
+from typing import Any, TypeVar
 
 from ..errors import StructlearnError
-from ..optimize.lbfgs import Vector
-from .shards import (
-    Arrays,
-    Engine,
-    MakeEngine,
-    Shard,
-    expected_counts,
-    make_engine,
-    total,
-    value_and_grad,
-)
+from .shards import Engine, MakeEngine, Shard, make_engine
 
 R = TypeVar("R")
 
@@ -100,23 +87,16 @@ def import_ray() -> Any:
     return ray
 
 
-class Traffic(NamedTuple):
-    """Number of bytes sent, counted once for each machine with actors, and received."""
-
-    sent: int
-    received: int
-
-
-class RayEngine:
-    """A `shards.Engine` with shards in actors. Ray must be running.
+class RayEngine(Engine):
+    """An engine with shards in actors. Ray must be running.
 
     make, shared, parts: see `shards.make_engine`.
     workers: see `ray_cluster`.
     start_s: seconds that an actor may wait for a core before other actors get its shards.
 
-    Attributes: shards; deaths, the number of actors that died; traffic. Not thread-safe. An error
-    of a shard is raised; of several, that of the first shard. Raises StructlearnError without parts
-    or workers, if no actor can start, or if actors die again and again.
+    deaths is the number of actors that died. Arrays in results cannot be written to. Raises
+    StructlearnError without parts or workers, if no actor can start, or if actors die again and
+    again.
     """
 
     def __init__(
@@ -137,17 +117,14 @@ class RayEngine:
         self._actor = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(_Actor)
         self.deaths = 0
         self._deaths_in_a_row = 0
-        self.traffic = Traffic(0, 0)
         self._recipe = ray.put((make, shared))
         self._parts = [ray.put(part) for part in parts]
         self._done: list[Any] = []  # references to the updates so far
         self._doing: tuple[Any, ...] = ()  # the current update
         self._n_did = 0  # number of shards with the current update
         self._states: list[Any] = [None] * len(parts)
-        self.shards = [_ShardElsewhere(self, number) for number in range(len(parts))]
         wanted = workers or int(ray.cluster_resources().get("CPU", 1))
         self._actors: dict[int, Any] = {}
-        self._nodes: dict[int, str] = {}
         self._numbers = itertools.count()
         self._owners: list[int] = []  # actor of each shard
         begun = self._start(max(1, min(wanted, len(parts))))
@@ -161,26 +138,15 @@ class RayEngine:
         """Current number of actors."""
         return len(self._actors)
 
-    def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """See `shards.Engine`."""
-        value, (gradient,) = total(self._own(self._stream((value_and_grad, (x,)))))
-        return value, gradient
-
-    def expected_counts(self, parameters: Any) -> tuple[float, Arrays]:
-        """See `shards.Engine`."""
-        return total(self._own(self._stream((expected_counts, (parameters,)))))
-
-    def map(self, function: Callable[..., R], *arguments: Any) -> list[R]:
-        """See `shards.Engine`. Arrays in the results cannot be written to."""
-        return list(self._stream((function, arguments)))
+    def stream(self, function: Callable[..., R], *arguments: Any) -> Iterator[R]:
+        return self._stream(self._ray.put((function, arguments)))
 
     def update(self, function: Callable[..., R], *arguments: Any) -> list[R]:
-        """See `shards.Engine`. Arrays in the results cannot be written to."""
-        task = self._put((function, arguments))
+        task = self._ray.put((function, arguments))
         results = []
         self._doing, self._n_did = (task,), 0
         try:
-            for result in self._stream_put(task):
+            for result in self._stream(task):
                 results.append(result)
                 self._n_did += 1
             self._done.append(task)
@@ -201,29 +167,10 @@ class RayEngine:
                 for actor in actors.values():
                     self._ray.kill(actor)
 
-    def __enter__(self) -> RayEngine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def one(self, number: int, task: tuple[Callable[..., R], tuple[Any, ...]]) -> R:
-        """Return function(shard, *arguments) for one shard."""
-        reference = self._put(task)
-        return self._fetch(number, *self._ask(number, reference), reference)
-
     # --- evaluations --------------------------------------------------------------------------
-    def _put(self, task: Any) -> Any:
-        nodes = len(set(self._nodes.values()))
-        self.traffic = self.traffic._replace(sent=self.traffic.sent + nodes * size_of(task))
-        return self._ray.put(task)
-
-    def _stream(self, task: tuple[Callable[..., R], tuple[Any, ...]]) -> Iterator[R]:
+    def _stream(self, task: Any) -> Iterator[Any]:
         """Yield the results of the shards in order, with few of them in memory at a time."""
-        return self._stream_put(self._put(task))
-
-    def _stream_put(self, task: Any) -> Iterator[Any]:
-        numbers = iter(range(len(self.shards)))
+        numbers = iter(range(len(self._parts)))
         waiting: deque[tuple[int, int, Any]] = deque()
         try:
             while True:
@@ -259,29 +206,18 @@ class RayEngine:
                 owner, reference = self._ask(number, task)
             else:
                 self._deaths_in_a_row = 0
-                received = self.traffic.received + size_of(result)
-                self.traffic = self.traffic._replace(received=received)
                 return result
-
-    def _own(self, parts: Iterator[tuple[float, Arrays]]) -> Iterator[tuple[float, Arrays]]:
-        """Copy the arrays of the first part, since the sum is computed in them."""
-        for value, arrays in itertools.islice(parts, 1):
-            copies = [np.array(array) for array in arrays]
-            # Named tuples are preserved.
-            make = getattr(type(arrays), "_make", tuple)
-            yield value, make(copies)
-        yield from parts
 
     # --- actors -------------------------------------------------------------------------------
     def _start(self, n: int) -> list[int]:
         """Start n actors. Returns the numbers of those that got a core."""
         actors = {next(self._numbers): self._actor.remote() for _ in range(n)}
-        references = {actor.node.remote(): number for number, actor in actors.items()}
+        references = {actor.ready.remote(): number for number, actor in actors.items()}
         ready, _ = self._ray.wait(list(references), num_returns=n, timeout=self._start_s)
         begun = []
         for reference in ready:
             with suppress(*self._failures):
-                self._nodes[references[reference]] = self._ray.get(reference)
+                self._ray.get(reference)
                 begun.append(references[reference])
         for number, actor in actors.items():
             if number in begun:
@@ -310,10 +246,9 @@ class RayEngine:
         if owner not in self._actors:
             return
         self._ray.kill(self._actors.pop(owner))
-        del self._nodes[owner]
         self.deaths += 1
         self._deaths_in_a_row += 1
-        if self._deaths_in_a_row > _DEATHS * len(self.shards):
+        if self._deaths_in_a_row > _DEATHS * len(self._parts):
             raise StructlearnError("SL252", deaths=self._deaths_in_a_row)
         begun = self._start(1) or list(self._actors)
         if not begun:
@@ -324,37 +259,14 @@ class RayEngine:
         self._make(orphans)
 
 
-class _ShardElsewhere:
-    """One remote shard of a `RayEngine`."""
-
-    def __init__(self, engine: RayEngine, number: int):
-        self._engine, self._number = engine, number
-
-    def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """See `shards.Shard`."""
-        value, (gradient,) = self._engine.one(self._number, (value_and_grad, (x,)))
-        return value, np.array(gradient)
-
-    def expected_counts(self, parameters: Any) -> tuple[float, Arrays]:
-        """See `shards.Shard`."""
-        parts = iter([self._engine.one(self._number, (expected_counts, (parameters,)))])
-        return next(self._engine._own(parts))
-
-    def close(self) -> None:
-        """Do nothing: the engine closes its shards."""
-
-
 class _Actor:
     """An actor with some shards of a `RayEngine`."""
 
     def __init__(self) -> None:
         self._shards: dict[int, Shard] = {}
 
-    def node(self) -> str:
-        """Return the id of its node."""
-        import ray
-
-        return ray.get_runtime_context().get_node_id()
+    def ready(self) -> None:
+        """Do nothing: a result means that the actor has started."""
 
     def make(self, number: int, recipe: Any, part: Any, state: Any, *done: Any) -> None:
         """Create a shard, repeat its updates, and set its state."""
@@ -377,12 +289,3 @@ class _Actor:
         """Close the shards."""
         for shard in self._shards.values():
             shard.close()
-
-
-def size_of(value: Any) -> int:
-    """Return the number of bytes of a value as Ray sends it, with separate arrays."""
-    from ray import cloudpickle
-
-    buffers: list[pickle.PickleBuffer] = []
-    rest = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    return len(rest) + sum(buffer.raw().nbytes for buffer in buffers)

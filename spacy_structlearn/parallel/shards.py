@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from contextlib import ExitStack
 from itertools import islice, pairwise
 from typing import Any, Protocol, TypeVar
 
@@ -26,6 +26,7 @@ from ..optimize.lbfgs import Vector
 
 T = TypeVar("T")
 R = TypeVar("R")
+E = TypeVar("E", bound="Engine")
 Arrays = tuple[NDArray[Any], ...]
 
 _AHEAD = 2  # maximum number of results for each thread that wait for earlier ones
@@ -58,40 +59,54 @@ class Shard(Protocol):
         ...
 
 
-class Engine(Protocol):
-    """All shards of the training data, and sums over them in the order of the shards."""
+class Engine:
+    """All shards of the training data, and sums over them in the order of the shards.
 
-    shards: Sequence[Any]
-    """The shards, or remote objects with the methods of `Shard`."""
+    Not thread-safe. An error of a shard is raised; of several, that of the first shard. As a
+    context manager it is closed at the end.
+    """
+
+    def stream(self, function: Callable[..., R], *arguments: Any) -> Iterator[R]:
+        """Yield function(shard, *arguments) for each shard, in order; it must not change the shard.
+
+        Few results are in memory at a time.
+        """
+        raise NotImplementedError
 
     def map(self, function: Callable[..., R], *arguments: Any) -> list[R]:
-        """Return function(shard, *arguments) for each shard; it must not change the shard."""
-        ...
+        """Return the results of `stream`."""
+        return list(self.stream(function, *arguments))
 
     def update(self, function: Callable[..., R], *arguments: Any) -> list[R]:
         """Like `map`, for a function that changes the shard."""
-        ...
+        return self.map(function, *arguments)
 
     def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
         """Return the objective at x, float64 (n), and its gradient, a new float64 (n)."""
-        ...
+        value, (gradient,) = _total(self.stream(_value_and_grad, x))
+        return value, gradient
 
     def expected_counts(self, parameters: Any) -> tuple[float, Arrays]:
         """Return the log-likelihood, in nats, and the expected counts."""
-        ...
+        return _total(self.stream(_expected_counts, parameters))
 
     def close(self) -> None:
         """Close the shards; may be called twice."""
-        ...
+        raise NotImplementedError
+
+    def __enter__(self: E) -> E:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-class ThreadEngine:
+class ThreadEngine(Engine):
     """An engine with shards in the memory of this process.
 
     shards: at least one. threads: number of threads, which does not change the results.
 
-    Not thread-safe. An error of a shard is raised; of several, that of the first shard. As a
-    context manager it is closed at the end. Raises StructlearnError without shards or threads.
+    Raises StructlearnError without shards or threads.
     """
 
     def __init__(self, shards: Sequence[Shard], threads: int = 1):
@@ -100,41 +115,17 @@ class ThreadEngine:
         self.shards: tuple[Shard, ...] = tuple(shards)
         self._pool = Pool(min(threads, len(self.shards)))
 
-    def value_and_grad(self, x: Vector) -> tuple[float, Vector]:
-        """See `Engine`."""
-
-        value, (gradient,) = total(self._pool.stream(partial(value_and_grad, x=x), self.shards))
-        return value, gradient
-
-    def expected_counts(self, parameters: Any) -> tuple[float, Arrays]:
-        """See `Engine`."""
-        task = partial(expected_counts, parameters=parameters)
-        return total(self._pool.stream(task, self.shards))
-
-    def map(self, function: Callable[..., R], *arguments: Any) -> list[R]:
-        """See `Engine`."""
-        return self._pool.map(lambda shard: function(shard, *arguments), self.shards)
-
-    update = map
+    def stream(self, function: Callable[..., R], *arguments: Any) -> Iterator[R]:
+        return self._pool.stream(lambda shard: function(shard, *arguments), self.shards)
 
     def close(self) -> None:
         """Close all shards, even if one of them fails, and end the threads."""
-        self._pool.close()
-        errors = []
         shards, self.shards = self.shards, ()
-        for shard in shards:
-            try:
-                shard.close()
-            except Exception as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
-
-    def __enter__(self) -> ThreadEngine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        with ExitStack() as stack:
+            # The last callback comes first, and the last error is raised: that of the first shard.
+            for shard in shards:
+                stack.callback(shard.close)
+            stack.callback(self._pool.close)
 
 
 class Pool:
@@ -192,18 +183,8 @@ class Pool:
             self._executor = None
 
 
-class MakeEngine(Protocol):
-    """A function that creates an engine, such as `make_engine`."""
-
-    def __call__(
-        self,
-        make: Callable[[Any, Any], Shard],
-        shared: Any,
-        parts: Sequence[Any],
-        threads: int = 1,
-    ) -> Engine:
-        """Return an engine of one or more parts."""
-        ...
+MakeEngine = Callable[..., Engine]
+"""A function like `make_engine`."""
 
 
 def make_engine(
@@ -222,34 +203,31 @@ def make_engine(
     return ThreadEngine(shards, threads)
 
 
-def value_and_grad(shard: Shard, x: Vector) -> tuple[float, tuple[Vector]]:
-    """Return the part of a shard in `Engine.value_and_grad`."""
+def _value_and_grad(shard: Shard, x: Vector) -> tuple[float, tuple[Vector]]:
     value, gradient = shard.value_and_grad(x)
     return value, (gradient,)
 
 
-def expected_counts(shard: Shard, parameters: Any) -> tuple[float, Arrays]:
-    """Return the part of a shard in `Engine.expected_counts`."""
+def _expected_counts(shard: Shard, parameters: Any) -> tuple[float, Arrays]:
     return shard.expected_counts(parameters)
 
 
-def total(parts: Iterator[tuple[float, Arrays]]) -> tuple[float, Arrays]:
-    """Return the sum of one or more parts, in the arrays of the first one."""
+def _total(parts: Iterator[tuple[float, Arrays]]) -> tuple[float, Arrays]:
+    """Return the sum of one or more parts, in the arrays of the first one if they are writable."""
     value, totals = next(parts)
+    if not all(array.flags.writeable for array in totals):
+        # Named tuples are preserved.
+        totals = getattr(type(totals), "_make", tuple)(map(np.array, totals))
     for further, arrays in parts:
         value += further
-        _add(totals, arrays)
+        for total, array in zip(totals, arrays, strict=True):
+            total += array
         del arrays  # before the next part is made
     return value, totals
 
 
-def _add(totals: Arrays, arrays: Arrays) -> None:
-    for total, array in zip(totals, arrays, strict=True):
-        total += array
-
-
 def split(offsets: NDArray[np.int64], n: int) -> list[slice]:
-    """n slices of consecutive items, of about equal size; some may be empty.
+    """Return n slices of consecutive items, of about equal size; some may be empty.
 
     offsets: int64 (n_items + 1), the sizes of all items before each, as of tokens in sentences.
     """
@@ -259,8 +237,11 @@ def split(offsets: NDArray[np.int64], n: int) -> list[slice]:
 
 
 def balance(items: Iterable[T], n: int, size: Callable[[T], int]) -> list[list[T]]:
-    """The items in n lists of about equal size: the largest first, to the list that has least."""
+    """Return the items in n lists of about equal size.
+
+    The largest items come first; each goes to the list with the smallest sum.
+    """
     lists: list[list[T]] = [[] for _ in range(n)]
     for item in sorted(items, key=size, reverse=True):
-        min(lists, key=lambda chosen: sum(map(size, chosen))).append(item)
+        min(lists, key=lambda part: sum(map(size, part))).append(item)
     return lists

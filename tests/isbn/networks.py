@@ -71,25 +71,25 @@ class Decision(NamedTuple):
     chosen: int
 
 
-class Trace(NamedTuple):
-    """What is computed of a derivation of m moves; NaN, or 0 for log_probs, where there is none.
-
-    means: (m, 4, n), before each elementary decision and, of the mean field, after the last. final:
-    (m, n), as later states read them.
-    """
-
-    eta: np.ndarray
-    means: np.ndarray
-    final: np.ndarray
-    log_probs: np.ndarray
-    legal: np.ndarray
+def log_likelihoods(network, weights, derivations, *gradient, **dropout):
+    """Return log P of each derivation (eq. 6), in nats, by the kernel: (N)."""
+    numbers = np.arange(len(derivations))
+    return network.log_likelihoods(weights, *derivations.arrays, numbers, *gradient, **dropout)
 
 
-def log_likelihoods(network, weights, derivations):
-    """log P of each derivation (eq. 6), in nats, by the kernel: (N)."""
-    values = np.empty(len(derivations))
-    network.log_likelihoods(weights, *derivations.arrays, np.arange(len(derivations)), values)
-    return values
+def network_of(symbols, size, mean_field, features="abcd", tolerance=1e-12):
+    """Return a network of the kernel."""
+    return Network(
+        size,
+        symbols.n_labels,
+        symbols.n_tags,
+        symbols.item_offsets,
+        symbols.n_signatures,
+        symbols.max_projects,
+        features,
+        mean_field,
+        tolerance,
+    )
 
 
 class Problem(NamedTuple):
@@ -103,18 +103,7 @@ class Problem(NamedTuple):
     features: str = "abcd"
 
     def network(self, tolerance=1e-12):
-        symbols = self.symbols
-        return Network(
-            self.size,
-            symbols.n_labels,
-            symbols.n_tags,
-            symbols.item_offsets,
-            symbols.n_signatures,
-            symbols.max_projects,
-            self.features,
-            self.mean_field,
-            tolerance,
-        )
+        return network_of(self.symbols, self.size, self.mean_field, self.features, tolerance)
 
     def log_likelihood(self, weights=None, tolerance=1e-12):
         """Of all derivations, by the kernel."""
@@ -122,12 +111,10 @@ class Problem(NamedTuple):
         return log_likelihoods(self.network(tolerance), weights, self.derivations).sum()
 
     def gradient(self, **options):
-        """Value and gradient of all derivations, by the kernel."""
+        """Return the value and gradient of all derivations, by the kernel."""
         gradient = np.zeros(len(self.weights))
-        numbers = np.arange(len(self.derivations))
-        network = self.network()
-        given = self.weights, *self.derivations.arrays, numbers, gradient
-        return network.add_gradient(*given, **options), gradient
+        given = self.network(), self.weights, self.derivations, gradient
+        return log_likelihoods(*given, **options).sum(), gradient
 
 
 # --- random problems -----------------------------------------------------------------------------
@@ -250,12 +237,6 @@ def slope(mu, theta, seen):
     return value
 
 
-def excess(phi, theta, seen):
-    """How far the means are from the maximum of L: |phi - what it should be|, within the limits."""
-    theta = np.clip(theta, -LIMIT, LIMIT)
-    return np.abs(phi - np.clip(slope(sigma(phi), theta, seen), -LIMIT, LIMIT)).max()
-
-
 def newton(theta, seen, tolerance=1e-12):
     """phi at the maximum of L, with whole matrices; steps are halved until L does not fall."""
     phi = theta = np.clip(theta, -LIMIT, LIMIT)
@@ -331,31 +312,31 @@ def elementary(problem, number):
     return made
 
 
-def numpy_trace(problem, number, masks=None):
-    """masks: (m, n), factors of the final means of each state as later states read them."""
+def numpy_log_probs(problem, number, masks=None):
+    """Return log P of the elementary decisions of each move, 0 for none, (m, 3), and eta, (m, n).
+
+    masks: (m, n), factors of the final means of each state as later states read them.
+    """
     symbols, size = problem.symbols, problem.size
     weights = parts(symbols, size, problem.weights)
     made = elementary(problem, number)
     states = replay(symbols, problem.derivations, number, problem.features)
     m = len(made)
     eta, final, log_probs = np.zeros((m, size)), np.zeros((m, size)), np.zeros((m, 3))
-    means = np.full((m, 4, size), np.nan)
     for t, own in enumerate(made):
         eta[t] = weights["bias"] + weights["inputs"][list(states.rows[t])].sum(axis=0)
         for tau, related in enumerate(states.relations[t]):
             if related >= 0:
                 eta[t] += weights["recurrent"][tau] @ final[related]
         phi = np.clip(eta[t], -LIMIT, LIMIT)
-        means[t, 0] = sigma(phi)
         for k, (rows, chosen) in enumerate(own):
             decision = Decision(weights["outputs"][rows], weights["output_bias"][rows], chosen)
             scores = decision.rows @ sigma(phi) + decision.biases
             log_probs[t, k] = scores[chosen] - np.logaddexp.reduce(scores)
             if problem.mean_field:
                 phi = newton(phi, [decision])
-                means[t, k + 1] = sigma(phi)
         final[t] = sigma(phi) * (1 if masks is None else masks[t])
-    return Trace(eta, means, final, log_probs, states.legal)
+    return log_probs, eta
 
 
 # --- gradients -----------------------------------------------------------------------------------

@@ -1,9 +1,7 @@
 """Derivations of trees: the transforms, vocabulary, legality, states, and that all comes back."""
 
-import time
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,18 +12,14 @@ from networks import sample, symbols_of
 
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.isbn.derivation import (
-    ANCESTOR,
-    LEFT_CHILD,
     MODIFY,
     PROJECT,
-    RECENT_CHILD,
-    SELF,
-    SHIFT,
     DerivationSymbols,
     LeftCornerDerivations,
     encode,
+    segments,
 )
-from spacy_structlearn.trees.brackets import parse_tree, read_trees
+from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.normalize import normalize
 from spacy_structlearn.trees.tree import Tree
 
@@ -97,7 +91,7 @@ def test_what_is_no_adjunction(text):
     assert MODIFY not in derivations.moves.tolist()
 
 
-def test_fused_chains():
+def test_collapsed_chains():
     trees = parsed(*["(TOP (S (VP (V a))))"] * 3, "(TOP (SBAR (S (VP (V a)))))", "(TOP (VP (V a)))")
     symbols, derivations = round_trip(trees, min_chain_count=4)
     assert symbols.chains == (("S",), ("S", "VP"), ("SBAR",), ("VP",))
@@ -113,7 +107,7 @@ def test_fused_chains():
     assert round_trip(trees, min_chain_count=0)[0].chains == (("S",), ("SBAR",), ("VP",))
 
 
-def test_the_most_frequent_pair_is_fused_first():
+def test_the_most_frequent_pair_is_collapsed_first():
     # B over C is in 5 chains, A over B in 3 besides one that is longer.
     long, often, seldom = "(TOP (A (B (C (t w)))))", "(TOP (B (C (t w))))", "(TOP (A (B (t w))))"
     trees = parsed(*[long] * 2, *[often] * 3, *[seldom] * 2)
@@ -132,8 +126,8 @@ def test_a_chain_that_is_no_label_is_projected_by_its_parts():
     derivations, _ = encode([tree], symbols)
     assert moves_of(symbols, derivations) == ["shift", "project S+VP", "project X", "attach"]
     assert decoded(symbols, derivations, 0, tree) == tree
-    assert symbols.segments(("S", "VP")) == (symbols.chain_index["S", "VP"],)
-    assert symbols.segments(("S", "Q")) is None
+    assert segments(("S", "VP"), symbols.chain_index) == (symbols.chain_index["S", "VP"],)
+    assert segments(("S", "Q"), symbols.chain_index) is None
 
 
 def test_the_root_over_several_children_over_a_word_and_missing():
@@ -370,38 +364,6 @@ def test_subsets_and_their_concatenation():
     assert_same(LeftCornerDerivations.concatenate([every.subset([]), some]), some)
 
 
-# --- what is legal --------------------------------------------------------------------------------
-def names(mask):
-    return {name for name, on in zip("spam", mask, strict=True) if on}
-
-
-# --- states ---------------------------------------------------------------------------------------
-def test_the_states_of_an_example():
-    symbols, derivations = round_trip(parsed(CHAIN), min_chain_count=0)
-    # 0 shift a, 1 project NP, 2 shift b, 3 attach, 4 shift of, 5 project PP, 6 shift c, 7 attach,
-    # 8 modify, 9 project S, 10 shift d, 11 project VP, 12 attach, 13 attach
-    expected = (
-        "shift, project NP, shift, attach, shift, project PP, shift, attach, modify, project S"
-    )
-    assert moves_of(symbols, derivations)[:10] == expected.split(", ")
-    found = replay(symbols, derivations, 0)
-    relations = {
-        0: (-1, -1, -1, -1),  # ROOT
-        1: (-1, 0, -1, -1),  # a
-        2: (-1, 0, 1, 1),  # NP over a
-        3: (-1, 2, -1, -1),  # b
-        4: (2, 0, 1, 3),  # NP over a, b
-        6: (-1, 4, 5, 5),  # PP over of
-        8: (6, 4, 5, 7),  # PP over of, c
-        9: (4, 0, 1, 8),  # NP with its modifier
-        10: (-1, 0, 9, 9),  # S over NP
-        13: (10, 0, 9, 12),  # S over NP, VP
-    }
-    for state, expected in relations.items():
-        order = SELF, ANCESTOR, LEFT_CHILD, RECENT_CHILD
-        assert tuple(found.relations[state][list(order)].tolist()) == expected, state
-
-
 # --- any tree -------------------------------------------------------------------------------------
 LABELS = st.sampled_from("AB")
 LEAVES = st.builds(Tree.leaf, st.sampled_from(["A", "t"]), st.sampled_from(["w", "v", '"', "”"]))
@@ -425,29 +387,3 @@ def test_the_sample_comes_back():
     symbols, derivations = round_trip(sample(), min_chain_count=3)
     assert MODIFY in derivations.moves.tolist()
     assert any(len(chain) > 1 for chain in symbols.chains)
-
-
-@pytest.mark.corpus
-@pytest.mark.parametrize(
-    ("corpus", "files", "counts", "seconds"),
-    [
-        ("wsj_sample", ["trees.mrg.gz"], (3914, 94084, 5267), 5),
-        ("ewt", ["dev.trees.gz"], (1974, 24969, 1178), 5),
-    ],
-)
-def test_every_tree_of_the_corpora_comes_back(corpora, corpus, files, counts, seconds):
-    trees = [normalize(tree) for file in files for tree in read_trees(corpora / corpus / file)]
-    trees = [tree for tree in trees if tree is not None]
-    begun = time.process_time()
-    symbols, _ = symbols_of(trees)
-    derivations, kept = encode(trees, symbols)
-    assert len(kept) == len(trees) == counts[0]
-    moves, labels = derivations.moves.tolist(), derivations.labels.tolist()
-    for tree, (first, end) in zip(trees, pairwise(derivations.offsets.tolist()), strict=True):
-        again = decode(symbols, moves[first:end], labels[first:end], tree.words(), tree.tags())
-        assert again == tree
-    assert time.process_time() - begun < seconds
-    assert np.count_nonzero(derivations.moves == SHIFT) == counts[1]
-    assert np.count_nonzero(derivations.moves == MODIFY) == counts[2]
-    for number in range(0, len(trees), 50):
-        replay(symbols, derivations, number)

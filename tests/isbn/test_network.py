@@ -1,5 +1,6 @@
 """The kernel of sigmoid belief networks against NumPy, finite differences and enumeration."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -9,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import (
     LIMIT,
+    Decision,
+    coordinate_ascent,
     finite_differences,
     log_likelihoods,
     make_symbols,
-    numpy_trace,
+    newton,
+    numpy_log_probs,
     parts,
     random_problem,
     turns_of,
@@ -28,8 +32,6 @@ from spacy_structlearn.isbn.derivation import (
     SHIFT,
     LeftCornerDerivations,
 )
-
-BITS = 1 << np.arange(4)
 
 
 @st.composite
@@ -54,20 +56,15 @@ def problems(draw, sizes=(1, 2, 3, 4, 5, 8, 13), scales=(0.3, 1.0, 3.0), longest
     )
 
 
-def check_trace(problem, number, atol=1e-9):
-    wanted = numpy_trace(problem, number)
-    network = problem.network()
-    found = network.trace(problem.weights, *problem.derivations.arrays, number)
-    eta = np.clip(wanted.eta, -LIMIT, LIMIT)
+def check(problem, number, atol=1e-9):
+    """Compare the log-likelihood of a derivation with NumPy; return eta."""
+    wanted, eta = numpy_log_probs(problem, number)
+    derivation = problem.derivations.subset([number])
+    (found,) = log_likelihoods(problem.network(), problem.weights, derivation)
     if problem.mean_field:
         atol *= 20  # where the bound is flat, means that are somewhat apart are as good
-    np.testing.assert_allclose(found["phi"][:, 0], eta, atol=atol, rtol=0)
-    for name in ("means", "final", "log_probs"):
-        np.testing.assert_allclose(found[name], getattr(wanted, name), atol=atol, rtol=0)
-    phi, means = found["phi"], found["means"]
-    np.testing.assert_allclose(np.log(means / (1 - means)), phi, atol=1e-8)
-    np.testing.assert_array_equal(found["legal"], wanted.legal @ BITS)
-    return wanted
+    assert found == pytest.approx(wanted.sum(), rel=1e-9, abs=atol * len(wanted))
+    return eta
 
 
 def check_gradient(value, gradient, problem, rtol=1e-8):
@@ -81,24 +78,31 @@ def check_gradient(value, gradient, problem, rtol=1e-8):
 
 
 # --- against NumPy -------------------------------------------------------------------------------
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 13), st.booleans())
+def test_newton_is_coordinate_ascent(seed, n, m, is_strong):
+    """The reference of the kernel ends at the means of the paper's algorithm."""
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(scale=8.0 if is_strong else 1.0, size=n)
+    rows = rng.normal(scale=8.0 if is_strong else 1.0, size=(m, n))
+    seen = [Decision(rows, rng.normal(size=m), int(rng.integers(m)))]
+    np.testing.assert_allclose(newton(theta, seen), coordinate_ascent(theta, seen), atol=1e-8)
+
+
 @settings(deadline=None, max_examples=30)
-@given(problems())
-def test_trace_is_numpy(problem):
-    total = 0.0
+@given(problems(scales=(0.3, 1.0, 3.0, 8.0)))
+def test_log_likelihood_is_numpy(problem):
     for number in range(len(problem.derivations)):
-        total += check_trace(problem, number).log_probs.sum()
-    assert problem.log_likelihood() == pytest.approx(total, rel=1e-10, abs=1e-9)
+        check(problem, number)
 
 
 @pytest.mark.parametrize("mean_field", [False, True])
-@pytest.mark.parametrize("size", [1, 7, 40])
-def test_state_sizes(mean_field, size):
-    """Vectors of every length, and blocks from one alternative to hundreds."""
+@pytest.mark.parametrize(("size", "scale"), [(1, 0.5), (7, 0.5), (40, 0.5), (50, 16.0)])
+def test_state_sizes(mean_field, size, scale):
+    """Vectors of every length, blocks from one alternative to hundreds, and strong rows."""
     symbols = make_symbols(70, (300, 1, 2, *[9] * 12), 5, 3)
-    problem = random_problem(
-        size, symbols, lengths=(12,), size=size, mean_field=mean_field, scale=0.5
-    )
-    check_trace(problem, 0)
+    lengths, given = (12,), {"size": size, "mean_field": mean_field, "scale": scale}
+    check(random_problem(size, symbols, lengths=lengths, **given), 0)
 
 
 @pytest.mark.parametrize("mean_field", [False, True])
@@ -106,9 +110,9 @@ def test_saturated_states(mean_field):
     """eta beyond the limits, in both directions."""
     problem = random_problem(1, mean_field=mean_field)
     problem.weights[:] *= 20
-    wanted = check_trace(problem, 2, atol=1e-8)
-    assert (wanted.eta > LIMIT).any()
-    assert (wanted.eta < -LIMIT).any()
+    eta = check(problem, 2, atol=1e-8)
+    assert (eta > LIMIT).any()
+    assert (eta < -LIMIT).any()
 
 
 def test_means_are_found_to_the_tolerance():
@@ -123,21 +127,22 @@ def test_means_are_found_to_the_tolerance():
 def test_sentences_in_any_order():
     problem = random_problem(5, lengths=(5, 1, 9, 14))
     network = problem.network()
-    arrays = problem.derivations.arrays
-    alone = np.array(
-        [network.trace(problem.weights, *arrays, i)["log_probs"].sum() for i in range(4)]
-    )
+    alone, total = np.empty(4), np.zeros(network.n_weights)
     numbers = np.array([3, 0, 3, 1, 2])
-    out = np.empty(5)
-    network.log_likelihoods(problem.weights, *arrays, numbers, out)
-    np.testing.assert_allclose(out, alone[numbers], rtol=1e-14)
+    for i in range(4):
+        slope = np.zeros(network.n_weights)
+        given = problem.weights, *problem.derivations.arrays, np.array([i]), slope
+        alone[i] = network.log_likelihoods(*given).sum()
+        total += (numbers == i).sum() * slope
     gradient = np.zeros(network.n_weights)
-    value = network.add_gradient(problem.weights, *arrays, numbers, gradient)
-    assert value == pytest.approx(out.sum(), rel=1e-14)
-    total = np.zeros(network.n_weights)
-    for number in numbers:
-        network.add_gradient(problem.weights, *arrays, np.array([number]), total)
+    given = problem.weights, *problem.derivations.arrays, numbers
+    for more in ((), (gradient,)):
+        found = network.log_likelihoods(*given, *more)
+        np.testing.assert_allclose(found, alone[numbers], rtol=1e-14)
     np.testing.assert_allclose(gradient, total, rtol=1e-12, atol=1e-12)
+    # The gradient is added to what is there, times the scale.
+    network.log_likelihoods(*given, gradient, scale=-0.25)
+    np.testing.assert_allclose(gradient, 0.75 * total, rtol=1e-12, atol=1e-12)
 
 
 # --- probabilities -------------------------------------------------------------------------------
@@ -187,7 +192,7 @@ def test_probabilities_sum_to_one(mean_field, n_labels, items, longest):
     out = log_likelihoods(problem.network(), problem.weights, derivations)
     open_mass = 0.0
     for derivation in begun:
-        log_probs = numpy_trace(problem._replace(derivations=derivation), 0).log_probs
+        log_probs, _ = numpy_log_probs(problem._replace(derivations=derivation), 0)
         open_mass += np.exp(log_probs.sum())
     assert len(complete) > 10
     assert 0.3 < np.exp(out).sum() < 1
@@ -246,18 +251,6 @@ def test_gradient_of_saturated_states(mean_field):
     assert found["recurrent"][:, 2:, 0].any()
 
 
-def test_scale_and_sum():
-    """What was there stays."""
-    problem = random_problem(14)
-    value, gradient = problem.gradient()
-    before = np.random.default_rng(0).normal(size=len(gradient))
-    found = before.copy()
-    numbers = np.arange(3)
-    given = problem.weights, *problem.derivations.arrays, numbers, found
-    assert problem.network().add_gradient(*given, scale=-0.25) == value
-    np.testing.assert_allclose(found, before - 0.25 * gradient, rtol=1e-12, atol=1e-12)
-
-
 # --- dropout -------------------------------------------------------------------------------------
 def dropout_masks(size, dropout, seed, sentence, n_steps):
     """The factors of the final means of the first steps of a sentence, (n_steps, size).
@@ -283,14 +276,8 @@ def dropout_masks(size, dropout, seed, sentence, n_steps):
         weights["bias"][:] = 0
         problem = problem._replace(derivations=words, features="b")
         gradient = np.zeros(len(problem.weights))
-        problem.network().add_gradient(
-            problem.weights,
-            *words.arrays,
-            np.array([sentence]),
-            gradient,
-            dropout=dropout,
-            seed=seed,
-        )
+        given = problem.weights, *words.arrays, np.array([sentence]), gradient
+        problem.network().log_likelihoods(*given, dropout=dropout, seed=seed)
         own = parts(symbols, size, gradient)
         read = own["recurrent"][1] / own["bias"][:, None]
         np.testing.assert_allclose(read, np.tile(read[0], (size, 1)), rtol=1e-6)
@@ -322,29 +309,19 @@ def test_dropout_is_numpy_with_these_masks(mean_field):
     problem = random_problem(16, mean_field=mean_field, lengths=(5, 14))
     first, end = problem.derivations.offsets[1:]
     masks = dropout_masks(5, 0.5, 21, 1, end - first)
-    given = (
-        problem.weights,
-        *problem.derivations.arrays,
-        np.array([1]),
-        np.zeros_like(problem.weights),
-    )
-    value = problem.network().add_gradient(*given, dropout=0.5, seed=21)
-    assert value == pytest.approx(numpy_trace(problem, 1, masks).log_probs.sum(), rel=1e-9)
-    assert value != pytest.approx(numpy_trace(problem, 1).log_probs.sum(), rel=1e-3)
+    given = problem.weights, *problem.derivations.arrays, np.array([1])
+    (value,) = problem.network().log_likelihoods(*given, dropout=0.5, seed=21)
+    assert value == pytest.approx(numpy_log_probs(problem, 1, masks)[0].sum(), rel=1e-9)
+    assert value != pytest.approx(numpy_log_probs(problem, 1)[0].sum(), rel=1e-3)
 
 
 # --- threads -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["add_gradient", "log_likelihoods"])
-def test_other_threads_go_on(method):
+def test_other_threads_go_on():
     problem = random_problem(18, size=40, lengths=(60,) * 4)
     network = problem.network()
-    numbers = np.tile(np.arange(4), 80)
-    out = np.zeros(network.n_weights if method == "add_gradient" else len(numbers))
-    given = problem.weights, *problem.derivations.arrays, numbers, out
-    assert turns_of(getattr(network, method), *given) > 10
-    assert out.any()
+    gradient = np.zeros(network.n_weights)
+    given = problem.weights, *problem.derivations.arrays, np.tile(np.arange(4), 60), gradient
+    assert turns_of(network.log_likelihoods, *given) > 10
 
 
 # --- what is not legal ---------------------------------------------------------------------------
@@ -354,17 +331,10 @@ def complete_after(problem, moves):
     return problem._replace(derivations=derivations)
 
 
-def every_method(problem, number):
-    """The three ways into the kernel, as calls."""
-    network = problem.network()
-    given = problem.weights, *problem.derivations.arrays
-    numbers = np.array([number])
-    gradient = np.zeros(network.n_weights)
-    return (
-        lambda: network.log_likelihoods(*given, numbers, np.empty(1)),
-        lambda: network.add_gradient(*given, numbers, gradient),
-        lambda: network.trace(*given, number),
-    )
+def evaluate(problem, number):
+    """Call the kernel for one sentence."""
+    given = problem.weights, *problem.derivations.arrays, np.array([number])
+    return problem.network().log_likelihoods(*given)
 
 
 @settings(deadline=None, max_examples=40)
@@ -381,174 +351,109 @@ def test_illegal_moves(seed, max_projects, data):
         is_whole = bool(allowed[move] and not legal(symbols, [*moves[:at], move]).any())
         # Legal but not the end: then what is wrong is that nothing follows.
         place = at + 1 if allowed[move] else at
-        for call in every_method(changed, 1):
-            if is_whole:
-                call()
-            else:
-                with pytest.raises(StructlearnError, match=rf"SL642.* 1 .* move {place}\b"):
-                    call()
+        if is_whole:
+            evaluate(changed, 1)
+        else:
+            with pytest.raises(StructlearnError, match=rf"SL642.* 1 .* move {place}\b"):
+                evaluate(changed, 1)
 
 
-def test_incomplete_derivations():
-    problem = random_problem(0)
-    for moves in ([], [SHIFT], [SHIFT, PROJECT, SHIFT, ATTACH]):
-        changed = complete_after(problem, moves)
-        for call in every_method(changed, 1):
-            with pytest.raises(StructlearnError, match=rf"SL642.*move {len(moves)}\b"):
-                call()
+@pytest.mark.parametrize("moves", [[], [SHIFT], [SHIFT, PROJECT, SHIFT, ATTACH]])
+def test_incomplete_derivations(moves):
+    with pytest.raises(StructlearnError, match=rf"SL642.*move {len(moves)}\b"):
+        evaluate(complete_after(random_problem(0), moves), 1)
 
 
-def altered(derivations, **arrays):
-    names = ("offsets", "word_offsets", "moves", "labels", "tags", "items", "signatures")
-    own = {name: np.array(getattr(derivations, name)) for name in names}
-    return LeftCornerDerivations(**own | arrays)
+def altered(problem, **arrays):
+    """The problem with other arrays of its derivations or other weights."""
+    weights = arrays.pop("weights", problem.weights)
+    return problem._replace(derivations=replace(problem.derivations, **arrays), weights=weights)
 
 
 @pytest.mark.parametrize("n_words", [0, 2, 4])
 def test_more_or_fewer_words_than_shifts(n_words):
-    problem = complete_after(
-        random_problem(0), [SHIFT, PROJECT, SHIFT, ATTACH, SHIFT, ATTACH, ATTACH]
-    )
-    derivations = problem.derivations
-    offsets = np.array([0, 1, 1 + n_words])
-    words = {
-        name: np.resize(getattr(derivations, name), 1 + n_words)
-        for name in ("tags", "items", "signatures")
-    }
-    changed = problem._replace(derivations=altered(derivations, word_offsets=offsets, **words))
-    for call in every_method(changed, 1):
-        with pytest.raises(StructlearnError, match="SL642"):
-            call()
-    for call in every_method(problem, 1):
-        call()
+    moves = [SHIFT, PROJECT, SHIFT, ATTACH, SHIFT, ATTACH, ATTACH]
+    problem = complete_after(random_problem(0), moves)
+    names = ("tags", "items", "signatures")
+    words = {name: np.resize(getattr(problem.derivations, name), 1 + n_words) for name in names}
+    with pytest.raises(StructlearnError, match="SL642"):
+        evaluate(altered(problem, word_offsets=np.array([0, 1, 1 + n_words]), **words), 1)
+    evaluate(problem, 1)
 
 
 def test_projects_need_labels():
     problem = complete_after(random_problem(0), [SHIFT, PROJECT, ATTACH])
-    labels = np.full(5, -1, dtype=np.int32)
-    changed = problem._replace(derivations=altered(problem.derivations, labels=labels))
-    for call in every_method(changed, 1):
-        with pytest.raises(StructlearnError, match=r"SL642.*move 1\b"):
-            call()
+    with pytest.raises(StructlearnError, match=r"SL642.*move 1\b"):
+        evaluate(altered(problem, labels=np.full(5, -1, dtype=np.int32)), 1)
 
 
 def test_only_shifts_are_legal_in_sequences():
     problem = random_problem(0, make_symbols(0, (2, 3)), lengths=(3, 0))
     for move in (PROJECT, ATTACH, MODIFY):
-        moves = np.array([SHIFT, move, SHIFT], dtype=np.int8)
-        changed = problem._replace(derivations=altered(problem.derivations, moves=moves))
-        for call in every_method(changed, 0):
-            with pytest.raises(StructlearnError, match=r"SL642.*move 1\b"):
-                call()
+        with pytest.raises(StructlearnError, match=r"SL642.*move 1\b"):
+            evaluate(altered(problem, moves=np.array([SHIFT, move, SHIFT], dtype=np.int8)), 0)
     # An empty sequence is complete.
-    assert problem.network().trace(problem.weights, *problem.derivations.arrays, 1)[
-        "log_probs"
-    ].shape == (0, 3)
-    for call in every_method(problem, 1):
-        call()
+    assert evaluate(problem, 1) == [0.0]
 
 
 # --- what does not fit ---------------------------------------------------------------------------
-def place(name, index, value):
-    """An array with one other value."""
-
-    def change(given):
-        array = np.array(given[name])
-        array[index] = value
-        return {name: array}
-
-    return change
-
-
-def cut(name):
-    return lambda given: {name: given[name][:-1].copy()}
-
-
 ARRAYS = ("offsets", "word_offsets", "moves", "labels", "tags", "items", "signatures")
 LOW, HIGH = -(2**31), 2**31 - 1
 BEYOND = {
     "offsets": (10**6, 2**62),
     "word_offsets": (10**6, -1),
-    "moves": (4, -1, -128),
+    "moves": (4, -128),
     "labels": (3, -2, HIGH),
     "tags": (2, -1, LOW),
-    "items": (5, -1, HIGH),
+    "items": (5, -1, HIGH, 0),
     "signatures": (2, -2, HIGH),
 }
-WRONG = {f"{name} that end early": cut(name) for name in (*ARRAYS, "weights")}
-WRONG |= {f"{name} with {x}": place(name, -1, x) for name in ARRAYS for x in BEYOND[name]}
-WRONG |= {f"falling {name}": place(name, -2, 2**40) for name in ARRAYS[:2]}
-WRONG |= {f"{name} before the start": place(name, -2, -1) for name in ARRAYS[:2]}
-WRONG |= {
-    "more weights": lambda given: {"weights": np.append(given["weights"], 0.0)},
-    "moves and labels end early": lambda given: cut("moves")(given) | cut("labels")(given),
-    "no offsets": lambda given: {name: np.empty(0, np.int64) for name in ARRAYS[:2]},
-    "words end early": lambda given: {name: given[name][:-1].copy() for name in ARRAYS[-3:]},
-    "an item of another tag": lambda given: (
-        place("items", -1, 0)(given) | place("tags", -1, 1)(given)
-    ),
-}
+WRONG = [(name, -1, value) for name in ARRAYS for value in BEYOND[name]]
+WRONG += [(name, -2, value) for name in ARRAYS[:2] for value in (2**40, -1)]
+WRONG += [(name, None, None) for name in (*ARRAYS, "weights")]
 
 
-def given_of(problem):
-    return {name: getattr(problem.derivations, name) for name in ARRAYS} | {
-        "weights": problem.weights
-    }
-
-
-def with_given(problem, given):
-    derivations = LeftCornerDerivations(**{name: given[name] for name in ARRAYS})
-    return problem._replace(derivations=derivations, weights=given["weights"])
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_out_of_range(name):
+@pytest.mark.parametrize(("name", "place", "value"), WRONG)
+def test_out_of_range(name, place, value):
+    """One value is out of range, or an array ends early."""
     problem = random_problem(0, make_symbols(3, (2, 3), 2), lengths=(9, 13))
-    given = given_of(problem)
-    changed = with_given(problem, given | WRONG[name](given))
-    for call in every_method(changed, 1):
-        with pytest.raises(StructlearnError, match="SL641"):
-            call()
+    problem.derivations.tags[-1], problem.derivations.items[-1] = 1, 2
+    evaluate(problem, 1)
+    array = np.array(problem.weights if name == "weights" else getattr(problem.derivations, name))
+    if place is None:
+        array = array[:-1].copy()
+    else:
+        array[place] = value
+    with pytest.raises(StructlearnError, match="SL641"):
+        evaluate(altered(problem, **{name: array}), 1)
 
 
 def test_sentences_that_are_not_there():
-    problem = random_problem(0)
     for number in (-1, 3, 2**62, -(2**62)):
-        for call in every_method(problem, number):
-            with pytest.raises(StructlearnError, match="SL641"):
-                call()
+        with pytest.raises(StructlearnError, match="SL641"):
+            evaluate(random_problem(0), number)
+    no_offsets = dict.fromkeys(ARRAYS[:2], np.empty(0, np.int64))
+    with pytest.raises(StructlearnError, match="SL641"):
+        evaluate(altered(random_problem(0), **no_offsets), 0)
 
 
 def test_no_sentences():
     problem = random_problem(0)
-    network = problem.network()
-    nobody = np.empty(0, dtype=np.int64)
-    gradient = np.ones(network.n_weights)
-    arrays = problem.derivations.arrays
-    network.log_likelihoods(problem.weights, *arrays, nobody, np.empty(0))
-    assert network.add_gradient(problem.weights, *arrays, nobody, gradient) == 0.0
+    nobody = problem.derivations.subset([])
+    gradient = np.ones(len(problem.weights))
+    assert not len(log_likelihoods(problem.network(), problem.weights, nobody, gradient))
     assert (gradient == 1).all()
-    none = problem.derivations.subset([])
-    assert network.add_gradient(problem.weights, *none.arrays, nobody, gradient) == 0.0
 
 
-def test_results_of_another_size():
+def test_gradients_and_dropout_out_of_range():
     problem = random_problem(0)
-    network = problem.network()
-    given = problem.weights, *problem.derivations.arrays, np.arange(3)
-    for size in (0, 2, 4):
+    given = problem.network(), problem.weights, problem.derivations
+    for size in (0, len(problem.weights) - 1, len(problem.weights) + 1):
         with pytest.raises(StructlearnError, match="SL641"):
-            network.log_likelihoods(*given, np.empty(size))
-    for size in (0, network.n_weights - 1, network.n_weights + 1):
+            log_likelihoods(*given, np.zeros(size))
+    for dropout in (-0.1, 1.0, np.nan, np.inf):
         with pytest.raises(StructlearnError, match="SL641"):
-            network.add_gradient(*given, np.zeros(size))
-
-
-@pytest.mark.parametrize("dropout", [-0.1, 1.0, 2.0, np.nan, np.inf])
-def test_dropout_out_of_range(dropout):
-    problem = random_problem(0)
-    with pytest.raises(StructlearnError, match="SL641"):
-        problem.gradient(dropout=dropout)
+            problem.gradient(dropout=dropout)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308, -1e308])
@@ -557,13 +462,11 @@ def test_weights_that_are_no_numbers_end(mean_field, bad):
     """In a value that is no number either, or in any; the search for means ends."""
     problem = random_problem(0, mean_field=mean_field)
     for weights in parts(problem.symbols, problem.size, problem.weights).values():
-        kept = weights.flat[3]
+        before = weights.flat[3]
         weights.flat[3] = bad
-        value, gradient = problem.gradient()
+        value, _ = problem.gradient()
         assert not value > 0
-        assert gradient.shape == problem.weights.shape
-        weights.flat[3] = kept
-    assert np.isfinite(problem.gradient()[0])
+        weights.flat[3] = before
 
 
 # --- networks ------------------------------------------------------------------------------------
@@ -574,32 +477,19 @@ GOOD = {
     "item_offsets": [0, 2, 3],
     "n_signatures": 0,
     "max_projects": 2,
-    "features": "abcd",
-    "mean_field": True,
-    "tolerance": 1e-8,
 }
-
-
 BAD = {
     "state_size": (0, -1, 10**6, 2**40),
     "n_labels": (-1, 2**31),
     "n_tags": (0, -2, 3, 2**40),
-    "item_offsets": ([0, 2], [0, 2, 2], [0, 3, 2], [1, 2, 3], [], [[0, 2, 3]], [0, 2, 2**30]),
+    "item_offsets": ([0, 2], [0, 2, 2], [0, 3, 2], [1, 2, 3], [], [[0, 2, 3]], [0, 2, 2**32 + 3]),
     "n_signatures": (-1, 2**31),
     "max_projects": (-1, 2**33),
-    "features": ("abx", "ABCD"),
-    "tolerance": (0.0, -1e-8, np.nan),
 }
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [
-        *({name: value} for name, values in BAD.items() for value in values),
-        {"n_tags": 4, "item_offsets": [0, 2**31 - 1, -(2**31), -1, 10]},
-        {"item_offsets": np.array([0, 2, 2**32 + 3])},
-    ],
-    ids=str,
+    "bad", [{name: value} for name, values in BAD.items() for value in values], ids=str
 )
 def test_networks_that_cannot_be(bad):
     Network(**GOOD)
@@ -612,7 +502,7 @@ def test_networks_keep_their_own_offsets():
     problem = random_problem(0, make_symbols(2, (2, 3)))
     offsets = problem.symbols.item_offsets.copy()
     network = Network(5, 2, 2, offsets, 0, 2, "abcd", True)
-    given = problem.weights, *problem.derivations.arrays, 2
-    wanted = network.trace(*given)["log_probs"]
+    wanted = log_likelihoods(network, problem.weights, problem.derivations)
     offsets[1:] = 2**30
-    np.testing.assert_array_equal(network.trace(*given)["log_probs"], wanted)
+    found = log_likelihoods(network, problem.weights, problem.derivations)
+    np.testing.assert_array_equal(found, wanted)

@@ -78,8 +78,7 @@ def gradient(model, trees):
     """Of the mean log-likelihood of a tree."""
     derivations, _ = encode(trees, model.symbols)
     found = np.zeros(model.n_weights)
-    numbers = np.arange(len(trees))
-    model.network().add_gradient(doubles(model), *derivations.arrays, numbers, found)
+    networks.log_likelihoods(model.network(), doubles(model), derivations, found)
     return found / len(trees)
 
 
@@ -92,7 +91,6 @@ def rated(monkeypatch, *scores):
     monkeypatch.setattr(ISBNTrainer, "_score", score)
 
 
-# --- settings -------------------------------------------------------------------------------------
 # --- initialize -----------------------------------------------------------------------------------
 def test_no_trees():
     with pytest.raises(StructlearnError, match="SL601"):

@@ -13,7 +13,7 @@ from spacy_structlearn.parallel.shards import ThreadEngine
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 from spacy_structlearn.parallel import cluster  # noqa: E402
-from spacy_structlearn.parallel.cluster import RayEngine, ray_cluster, size_of  # noqa: E402
+from spacy_structlearn.parallel.cluster import RayEngine, ray_cluster  # noqa: E402
 
 # The actors cannot import this module.
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -103,9 +103,6 @@ def test_sums_are_those_of_threads(two_machines):
         value, gradient = there.value_and_grad(x)
         same((value, gradient), here.value_and_grad(x))
         gradient += 1.0  # the caller's own
-        for mine, its in zip(there.shards, here.shards, strict=True):
-            same(mine.value_and_grad(x), its.value_and_grad(x))
-            same(mine.expected_counts(0.1), its.expected_counts(0.1))
         assert there.deaths == 0
 
 
@@ -174,18 +171,6 @@ def test_errors(two_machines):
         RayEngine(Squares, 0.5, [])
     with pytest.raises(StructlearnError, match=r"SL209.*workers"):
         RayEngine(Squares, 0.5, parts(), 0)
-
-
-def test_traffic(two_machines):
-    _, there = both(4)
-    x = np.ones(4)
-    with there:
-        before = there.traffic
-        there.value_and_grad(x)
-        sent, received = np.subtract(there.traffic, before)
-        assert 2 * x.nbytes <= sent < 2 * 1000
-        assert 5 * x.nbytes <= received < 5 * 1000
-    assert 8000 < size_of(np.zeros(1000)) < 8200
 
 
 def test_engines_within_a_cluster(two_machines):

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import signal
 import statistics
 import sys
@@ -31,6 +32,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -159,6 +161,8 @@ def compare(makers: dict[str, Make]) -> dict[str, float]:
 
 def speed(settings: LikelihoodSettings, data: SequenceData, rounds: int) -> dict[str, float]:
     """Of evaluations of a CRF, and what they send."""
+    import ray
+
     settings = replace(settings, shards=SHARDS)
     model = settings.initialize([data], ["NP"])
     n_sentences = len(data.offsets) - 1
@@ -189,10 +193,11 @@ def speed(settings: LikelihoodSettings, data: SequenceData, rounds: int) -> dict
                 engine = actors.engine
                 assert isinstance(engine, RayEngine)
                 theta = actors.parameters()
-                before = engine.traffic
                 actors.value_and_grad(theta)
-                sent = sum(engine.traffic) - sum(before)
                 if workers == SHARDS:
+                    # The parameters go to each machine; each shard returns a gradient.
+                    results = engine.map(methodcaller("value_and_grad", theta))
+                    sent = len(ray.nodes()) * size_of(theta) + sum(map(size_of, results))
                     figures["ray.bytes_per_iteration"] = sent
                     figures["ray.bytes_per_parameter"] = sent / len(theta)
                     os.kill(engine.map(process)[0], signal.SIGKILL)
@@ -202,6 +207,15 @@ def speed(settings: LikelihoodSettings, data: SequenceData, rounds: int) -> dict
     medians = {name: statistics.median(values) for name, values in per_s.items()}
     figures |= {f"ray.sentences_per_s.{name}": value for name, value in medians.items()}
     return figures | {"ray.speedup": medians[str(SHARDS)] / medians["1"]}
+
+
+def size_of(value: Any) -> int:
+    """The number of bytes of a value as Ray sends it, with separate arrays."""
+    from ray import cloudpickle
+
+    buffers: list[pickle.PickleBuffer] = []
+    rest = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    return len(rest) + sum(buffer.raw().nbytes for buffer in buffers)
 
 
 def evaluation_s(objective: Any) -> float:

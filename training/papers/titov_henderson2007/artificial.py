@@ -418,7 +418,7 @@ def train(
         for batch in np.array_split(rng.permutation(n_pieces), -(-n_pieces // settings.batch_size)):
             gradient.fill(0)
             scale = -1 / len(batch)
-            network.add_gradient(weights.astype(np.float64), *data, batch, gradient, scale=scale)
+            network.log_likelihoods(weights.astype(np.float64), *data, batch, gradient, scale=scale)
             if not settings.biases:
                 tie(model, gradient, np.sum)
             weights, _ = optimizer((0, "weights"), weights, gradient.astype(np.float32))

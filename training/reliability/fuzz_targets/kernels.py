@@ -95,12 +95,7 @@ def others(calls: list[Call]) -> list[Call]:
     """Calls of what training and parsing never call, but tests and merging do."""
     found = []
     for call in calls:
-        if call.name == "Network.add_gradient":
-            shared, sentences = call.args[:8], call.args[8]
-            args = (*shared, sentences, np.empty(len(sentences)))
-            found.append(call._replace(name="Network.log_likelihoods", args=args))
-            found.append(call._replace(name="Network.trace", args=(*shared, int(sentences[0]))))
-        elif call.name == "step" and call.module == "grammar.spans._features":
+        if call.name == "step" and call.module == "grammar.spans._features":
             touched, *shared = call.args
             places = np.resize(touched, (2, 3))
             found.append(call._replace(name="current_sums", args=(places, *shared)))
@@ -110,11 +105,6 @@ def others(calls: list[Call]) -> list[Call]:
             forests, workspace, begin, _, weights, *_ = call.args
             args = (forests, workspace, begin, weights)
             found.append(call._replace(name="scores", args=args))
-    rng = np.random.default_rng(0)
-    theta, rows, biases = rng.normal(size=3), rng.normal(size=(4, 3)), rng.normal(size=4)
-    found.append(Call("isbn._network", "update", None, (theta, rows, biases, 1)))
-    args = (theta, rows, biases, 1, rng.normal(size=3))
-    found.append(Call("isbn._network", "update_gradient", None, args))
     return found
 
 
