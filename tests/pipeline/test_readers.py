@@ -262,23 +262,6 @@ def test_treebank_blank_lines_are_white_space_tokens(treebank):
             )
 
 
-def test_treebank_all_layers_go_round_the_blank_lines(treebank):
-    """Also round one in the middle of a sentence, which no corpus here has."""
-    plain = docs(create_treebank_reader(**treebank))
-    for spaces in (BLANK_LINES, "22222\n222222222\n222\n"):
-        write(treebank["spaces"], spaces)
-        for doc, other in zip(docs(create_treebank_reader(**treebank)), plain, strict=True):
-            assert [t.text for t in doc if not t.is_space] == words(other)
-            assert [t.tag_ for t in doc if not t.is_space] == [t.tag_ for t in other]
-            assert set(doc.spans) == set(other.spans)
-            for key, spans in other.spans.items():
-                found = [(s.label_, [t.text for t in s if not t.is_space]) for s in doc.spans[key]]
-                assert found == [(s.label_, words(s)) for s in spans], key
-            assert doc._.trees == other._.trees
-            assert [f.roleset for f in doc._.frames] == [f.roleset for f in other._.frames]
-    assert len(doc) == 2 * len(other) - 1
-
-
 @pytest.mark.parametrize("line", ["11131", "1110²"])
 def test_treebank_spaces_of_other_digits_name_the_line(treebank, line):
     write(treebank["spaces"], f"{line}\n111111101\n101\n")
