@@ -734,6 +734,20 @@ def test_labels_and_rolesets_are_known_beforehand(labeler, loaded):
         assert text in fresh.vocab.strings
 
 
+def test_the_collector_is_on_again(labeler, nlp):
+    import gc
+
+    with pytest.raises(StructlearnError):
+        labeler(nlp.make_doc("no trees"))
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        labeler(parsed_doc(nlp.vocab, ATE))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
 # --- registered functions -------------------------------------------------------------------------
 
 
