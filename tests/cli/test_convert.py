@@ -99,17 +99,15 @@ def test_a_docbin_can_be_split(run, trees, tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--dev-share", "0.1"], ["--dev-names", "names"], ["--dev-share", "2", "--dev", "dev"]],
+    [
+        ["--dev-share", "0.1"],
+        ["--dev-names", "names"],
+        ["--dev-share", "2", "--dev", "dev"],
+        ["--dev", "dev", "--dev-share", "0.1", "--dev-names", "names"],
+    ],
 )
 def test_wrong_uses(run, trees, tmp_path, arguments):
     assert run("convert", trees, tmp_path / "out", *arguments)[0] == 2
-
-
-def test_both_ways_to_hold_out_are_a_wrong_use(run, trees, tmp_path):
-    both = ["--dev", "dev", "--dev-share", "0.1", "--dev-names", "names"]
-    code, _, err = run("convert", trees, tmp_path / "out", *both)
-    assert code == 2
-    assert "exclude one another" in err
 
 
 def test_files_beside_a_treebank_belong_to_nothing_else(run, trees, tmp_path):
