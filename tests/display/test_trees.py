@@ -2,7 +2,6 @@
 
 import re
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree
 
-SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
 SVG = "{http://www.w3.org/2000/svg}"
 LABELS = st.sampled_from(["S", "NP", "VP", "NP-SBJ-1", "PRN", "@VERYLONG|LABEL"])
 TAGS = st.sampled_from(["NN", ".", "PRP$", "-LRB-"])
