@@ -1,4 +1,4 @@
-"""The configs of `init-config`: what a file of the package has besides the defaults, and these."""
+"""The configs of `init-config`: the defaults, and the changes in a file of the package."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ABOUT = {
     Reader.conll2000: "The corpora are columns of CoNLL-2000: word, tag, chunk tag.",
     Reader.quadruples: "The corpora are quadruples: number, verb, noun, preposition, noun, V or N.",
 }
-# What is for English in the configs, and what there is instead for all other languages.
+# Settings for English, and their replacements for other languages.
 ENGLISH = {
     "english": "shape",  # signatures of unknown words
     "spacy_structlearn.collins_head_rules.v1": "spacy_structlearn.leftmost_head_rules.v1",
@@ -51,31 +51,30 @@ TO_FILL_IN = [
     "with --corpus `structlearn init-config` takes them from a DocBin with gold frames.",
 ]
 Comments = dict[tuple[str, str], list[str]]
-"""Lines before a setting, by section and name, or before a section, whose name is then empty."""
+"""Lines before a setting, by section and name; the name is "" before a section."""
 _WIDTH = 98
 
 
 def predicate_tags(path: Path) -> Counter[str]:
-    """How often the gold predicates of a DocBin have which tag, as `srl_labeler` reads tags.
+    """Count the tags of the gold predicates of a DocBin, as `srl_labeler` reads tags.
 
-    RAISES: SL010 if there is no such file, SL013 if it is no DocBin, SL074 if it has no predicates
-    with tags.
+    Raises StructlearnError if the file is missing or damaged, or has no predicates with tags.
     """
     from spacy.vocab import Vocab
 
     from ..pipeline import extensions
     from ._corpora import gold_docs
 
-    found = Counter(
+    counts = Counter(
         tag
         for _, doc in gold_docs(Vocab(), path, Reader.docbin)
         for frame in extensions.frames(doc)
         for tag in extensions.constituent_tags(doc, [frame.predicate.start])
         if tag != extensions.UNKNOWN_TAG
     )
-    if not found:
+    if not counts:
         raise StructlearnError("SL074", path=path)
-    return found
+    return counts
 
 
 def config_text(
@@ -85,12 +84,12 @@ def config_text(
     tags: Mapping[str, int] | None = None,
     architecture: str | None = None,
 ) -> str:
-    """A config for a component, with every setting that its factory and its architecture have.
+    """Write a config for a component, with all settings of its factory and architecture.
 
-    tags: for srl_labeler, those of predicates and how often each is one. None: those of English
-    verbs, or for other languages a note that they are to be filled in. architecture: one of
-    `ARCHITECTURES`; None: the default.
-    RAISES: SL062 if the component cannot be trained on what the reader reads.
+    tags: for srl_labeler, the tags of predicates with their counts. None: the tags of English
+        verbs, or a note to fill them in for other languages.
+    architecture: one of `ARCHITECTURES`. None: the default.
+    Raises StructlearnError if the component cannot be trained on the format of the reader.
     """
     suitable = SUITABLE[component]
     if reader not in suitable:
@@ -121,17 +120,17 @@ def config_text(
 
 
 def _factory(component: str) -> FactoryMeta:
-    return spacy.blank("xx").get_factory_meta(component)  # it knows those of entry points
+    return spacy.blank("xx").get_factory_meta(component)  # also finds entry points
 
 
 def _defaults(component: str) -> dict[str, Any]:
-    """The section of a component, as its factory has it; the scorer stays the factory's own."""
+    """Return the section of a component from its factory, without the scorer."""
     config = deepcopy(_factory(component).default_config)
     return {"factory": component, **{key: of for key, of in config.items() if key != "scorer"}}
 
 
 def _read(name: str) -> tuple[Config, Comments]:
-    """A file of the package, and its comments but for those at its beginning."""
+    """Read a config of the package and its comments, except those at its beginning."""
     text = (CONFIGS / f"{name}.cfg").read_text(encoding="utf8")
     comments: Comments = {}
     section, held = "", []
@@ -150,7 +149,7 @@ def _read(name: str) -> tuple[Config, Comments]:
 
 
 def _in_order(value: Any, like: Any) -> Any:
-    """A config with what is in `like` in the order there, and the rest behind it."""
+    """Sort the keys of a config like those of `like`, and put other keys last."""
     if not isinstance(value, dict) or not isinstance(like, dict):
         return value
     keys = [key for key in like if key in value]
@@ -162,7 +161,7 @@ def _beginning(text: str) -> str:
 
 
 def _add_corpora(config: Config, component: str, reader: Reader) -> None:
-    """Name the readers, with all settings that they have."""
+    """Add the readers with all their settings."""
     given = config["corpora"]
     for name in ("train", "dev"):
         own = {"@readers": REGISTERED[reader], **given.get(name, {})}
@@ -173,23 +172,22 @@ def _add_corpora(config: Config, component: str, reader: Reader) -> None:
         if "seed" in given[name]:
             given[name]["seed"] = "${system.seed}"
         if component == "srl_labeler" and reader is Reader.treebank:
-            # Without the columns of PropBank there is nothing to learn from.
+            # The roles are only in the columns of PropBank.
             config["paths"][f"{name}_props"] = None
             given[name]["props"] = f"${{paths.{name}_props}}"
 
 
 def _translated(value: Any) -> Any:
-    """A config, or part of one, without what is for English."""
+    """Replace or remove the settings for English in a config or a part of one."""
     if isinstance(value, dict):
         if ENGLISH_BLOCKS[1] in value.values():
             return None
-        kept = {key: of for key, of in value.items() if key != "tokenizer"}
-        return {key: _translated(of) for key, of in kept.items()}
+        return {key: _translated(of) for key, of in value.items() if key != "tokenizer"}
     return ENGLISH.get(value, value) if isinstance(value, str) else value
 
 
 def _link_seeds(section: dict[str, Any]) -> None:
-    """Let all seeds be that of the system."""
+    """Replace all seeds by a reference to the seed of the system."""
     for key, value in section.items():
         if key == "seed":
             section[key] = "${system.seed}"
@@ -198,7 +196,7 @@ def _link_seeds(section: dict[str, Any]) -> None:
 
 
 def _explained(block: dict[str, Any], place: str, known: set[str]) -> Comments:
-    """What the settings of an architecture, and of those in it, are; once for each of them."""
+    """Explain the settings of an architecture and of its inner architectures, each one once."""
     comments: Comments = {}
     name = block.get("@architectures")
     settings = getattr(registry.architectures.get(name), "settings", None) if name else None
@@ -213,7 +211,7 @@ def _explained(block: dict[str, Any], place: str, known: set[str]) -> Comments:
 
 
 def _commented(text: str, comments: Comments) -> str:
-    """The text of a config with comments before its settings and sections."""
+    """Insert comments before the settings and sections of a config."""
     lines, section = [], ""
     for line in text.splitlines():
         key = line.partition(" = ")[0]
@@ -226,18 +224,18 @@ def _commented(text: str, comments: Comments) -> str:
 
 
 def _predicate_tags(tags: Mapping[str, int]) -> tuple[list[str], list[str]]:
-    """The setting, the most frequent first, and a comment with what to judge it by."""
+    """Return the setting, sorted by frequency, and a comment with the counts."""
     ranked = sorted(tags, key=lambda tag: (-tags[tag], tag))
     counts = ", ".join(f"{tag} {tags[tag]:,}" for tag in ranked)
     about = f"The tags of gold predicates and how often each is one: {counts}. Leave out errors."
-    # $ begins a variable, and what escapes it is read as one again when the config is stored.
+    # $ begins a variable, even if it is escaped, once the config is stored and read again.
     if left_out := [tag for tag in ranked if "$" in tag]:
         about += f" Left out, because a config cannot hold tags with $: {', '.join(left_out)}."
     return [tag for tag in ranked if "$" not in tag], wrap(about, width=_WIDTH)
 
 
 def _about(name: str, reader: Reader) -> str:
-    """The sentences at the beginning of a config, on DocBins only where these are read."""
+    """Return the comment at the beginning of a config, fitted to the format of its corpora."""
     text = _beginning((CONFIGS / f"{name}.cfg").read_text(encoding="utf8"))
     if reader is Reader.docbin:
         return text

@@ -17,11 +17,11 @@ import sys
 import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from queue import LifoQueue
-from threading import Condition, Lock
+from threading import Lock
 from typing import NamedTuple, NoReturn
 
 from ..errors import StructlearnError
@@ -51,7 +51,6 @@ class Workers:
         self._alive: set[_Worker] = set()
         self._lock = Lock()
         self._is_closed = False
-        self._room = _Room()
 
     def __enter__(self) -> Workers:
         return self
@@ -72,23 +71,31 @@ class Workers:
         """
         waiting: deque[tuple[Chunk, Future[bytes]]] = deque()
         for chunk in chunks:
-            waiting.append((chunk, self._threads.submit(self._parsed, chunk)))
+            waiting.append((chunk, self._threads.submit(self._tried, chunk)))
             # The input may be larger than memory.
             if len(waiting) > 2 * self.number:
-                chunk, result = waiting.popleft()
-                yield chunk, result.result()
-        for chunk, result in waiting:
-            yield chunk, result.result()
+                yield self._next(waiting)
+        while waiting:
+            yield self._next(waiting)
 
-    def _parsed(self, chunk: Chunk) -> bytes:
-        for _ in range(DEATHS - 1):
-            try:
-                with self._room.shared():
-                    return self._by_one(chunk)
-            except _Death as death:
-                _say(f"structlearn: a worker died ({death}) of {chunk.place()}; a new one goes on")
-        with self._room.alone():
-            return joined([self._alone(single) for single in chunk.singles()], self.format)
+    def _next(self, waiting: deque[tuple[Chunk, Future[bytes]]]) -> tuple[Chunk, bytes]:
+        chunk, result = waiting.popleft()
+        try:
+            return chunk, result.result()
+        except _Death:
+            # Nothing else is submitted meanwhile, so all memory is available.
+            wait([other for _, other in waiting])
+            return chunk, joined(map(self._alone, chunk.singles()), self.format)
+
+    def _tried(self, chunk: Chunk, tries: int = DEATHS - 1) -> bytes:
+        """Parse a chunk, again if the process dies; raise _Death if all tries fail."""
+        try:
+            return self._by_one(chunk)
+        except _Death as death:
+            _say(f"structlearn: a worker died ({death}) of {chunk.place()}; a new one goes on")
+            if tries == 1:
+                raise
+            return self._tried(chunk, tries - 1)
 
     def _alone(self, single: Chunk) -> bytes:
         try:
@@ -192,44 +199,6 @@ class _Worker:
             with suppress(ValueError):
                 return f"killed by {signal.Signals(-code).name}"
         return f"exit code {code}"
-
-
-class _Room:
-    """A lock for many threads at once, or for one alone, which goes before newcomers."""
-
-    def __init__(self) -> None:
-        self._changed = Condition()
-        self._inside = 0
-        self._wanting = 0  # threads that wait to be alone
-
-    @contextmanager
-    def shared(self) -> Iterator[None]:
-        """Hold the lock together with others."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._wanting)
-            self._inside += 1
-        try:
-            yield
-        finally:
-            self._leave()
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Hold the lock alone."""
-        with self._changed:
-            self._wanting += 1
-            self._changed.wait_for(lambda: not self._inside)
-            self._inside += 1
-        try:
-            yield
-        finally:
-            self._leave(1)
-
-    def _leave(self, wanting: int = 0) -> None:
-        with self._changed:
-            self._inside -= 1
-            self._wanting -= wanting
-            self._changed.notify_all()
 
 
 def _say(line: str) -> None:

@@ -1,8 +1,7 @@
-"""Drawings of trees, chunks, attachments, frames and learned networks.
+"""Drawings of trees, chunks, attachments, frames and Bayesian networks.
 
-In a notebook, what the functions return shows itself as a picture; after
-`%load_ext spacy_structlearn.display` so do trees, Bayes nets, and Docs that our components have
-annotated.
+Notebooks display the drawings. After `%load_ext spacy_structlearn.display`, they also display
+trees, Bayesian networks, and Docs that components of this package have annotated.
 """
 
 from __future__ import annotations
@@ -17,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def load_ipython_extension(ipython: Any) -> None:
-    """Let IPython show every `Tree` and fitted `BayesNet` as SVG, and every Doc with one of our
-    layers as HTML.
-    """
+    """Let IPython display trees and fitted Bayesian networks as SVG, and annotated Docs as HTML."""
     from spacy.tokens import Doc
 
     from ..classification import BayesNet
@@ -46,14 +43,14 @@ def unload_ipython_extension(ipython: Any) -> None:
 
 
 def _net_svg(net: BayesNet) -> Svg | None:
-    """The network; None, so that it is shown as always, where nothing was learned."""
+    """Draw a network; None, for the usual display, if it has learned nothing."""
     from .networks import network_svg
 
     return network_svg(net.parents) if net.parents else None
 
 
 def _doc_html(doc: Doc) -> str | None:
-    """The page of a Doc in a frame; None, so that it is shown as always, where it has no layers."""
+    """Draw a Doc as a page in a frame; None, for the usual display, if it has no layers."""
     from . import page
 
     if not any(key in doc.spans for key in page.LAYERS):

@@ -1,8 +1,8 @@
-"""Drawings of semantic roles: a frame as a line of text, as columns of a PropBank file, and as HTML
-in the span style of spaCy's displacy.
+"""Drawings of semantic roles: frames as text, as columns of a PropBank file, and as HTML in the
+span style of spaCy's displacy.
 
-Of a Doc only the extensions `doc._.frames` and `token._.srl` are read, so whatever sets them can be
-drawn. White space tokens are never drawn.
+Only the extensions `doc._.frames` and `token._.srl` of a Doc are read, so frames of any origin can
+be drawn. White space tokens are never drawn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
 Argument: TypeAlias = tuple[str, int, int]
-"""Label, first word, and the word after the last."""
+"""Label, start and end in words."""
 
 COLORS: Mapping[str, str] = {
     "V": "#D55E00",
@@ -34,12 +34,12 @@ COLORS: Mapping[str, str] = {
     "ARGA": "#4DB6AC",
     "ARGM": "#AAAAAA",
 }
-"""Colours by label, of all modifiers under "ARGM". The first five are those of Okabe & Ito (2008),
-which the colour-blind tell apart too; black text can be read on each of them.
+"""Colours by label; "ARGM" is for all modifiers. The first five are from Okabe & Ito (2008), for
+readers with colour blindness. Black text is legible on each of them.
 """
 
-# displacy's own templates let a label hang over the words that follow, where the next one covers
-# it. Here a label takes room in the line, in a box of no height before its word.
+# In displacy's own templates, a label may cover the next one. Here it takes space in the line, in a
+# box of height 0 before its word.
 _TEMPLATES = {
     "span": (
         '<span style="font-weight: bold; display: inline-block; position: relative; '
@@ -62,20 +62,22 @@ _TEMPLATES = {
 def frame_text(
     words: Sequence[str], predicate: int, roleset: str | None, arguments: Iterable[Argument]
 ) -> str:
-    """One sentence with a frame as `[ARG0 She] [V eat.01 ate] [ARG1 pizza] .`
+    """Format one sentence with a frame as `[ARG0 She] [V eat.01 ate] [ARG1 pizza] .`
 
-    Each argument stands in brackets after its label, as in Carreras & Marquez (2005), "Introduction
-    to the CoNLL-2005 shared task"; the predicate after V and its roleset, or after V alone where
-    that is not known. All other words stay as they are. Arguments inside of others are drawn too.
+    This is the notation of Carreras & Marquez (2005), "Introduction to the CoNLL-2005 shared task".
+    Arguments may be nested.
 
-    words: n strings. predicate: the place of the predicate. arguments: in any order. Raises SL117
-    for an argument or predicate that is not among the words.
+    words: n strings.
+    predicate: index of the predicate.
+    roleset: shown before the predicate, if known.
+    arguments: in any order.
+    Raises StructlearnError for a predicate or argument outside the words.
     """
     opening: list[list[str]] = [[] for _ in words]
     closing = [0] * len(words)
     spans = _spans(len(words), predicate, arguments)
     for label, start, end in sorted(spans, key=lambda span: (span[1], -span[2])):
-        # Inside of an argument that begins with it the predicate is the last to open.
+        # If an argument begins with the predicate, the predicate opens last.
         is_predicate = (label, start) == (PREDICATE, predicate)
         opening[start].append(f"[{label} {roleset}" if is_predicate and roleset else f"[{label}")
         closing[end - 1] += 1
@@ -87,11 +89,11 @@ def frame_text(
 
 
 def frame_columns(n: int, frames: Iterable[PlainFrame]) -> list[list[str]]:
-    """The columns of a sentence of n words in a PropBank file: n rows, each with the roleset of the
-    word, or "-", and a cell for each frame: `(ARG0*`, `*`, `*)`, `(V*)`.
+    """Format the frames of a sentence of n words as columns of a PropBank file.
 
-    A predicate without a roleset has "-" too; its (V*) shows it. Raises SL117 for an argument or
-    predicate that is not among the words, and for arguments that overlap.
+    Returns n rows, each with the roleset of the word, or "-", and a cell for each frame: `(ARG0*`,
+    `*`, `*)`, `(V*)`. Raises StructlearnError for predicates and arguments outside the words, and
+    for arguments that overlap.
     """
     rows = [["-"] for _ in range(n)]
     for predicate, roleset, arguments in frames:
@@ -117,15 +119,17 @@ def frames_html(
     minify: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> Html | Page:
-    """The frames of a Doc, or those with their predicate in a Span, as HTML in the span style of
-    spaCy's displacy: for each frame the sentence, with its arguments underlined and labelled.
+    """Draw the frames of a Doc, or of the predicates in a Span, in the span style of displacy.
 
-    page: a whole HTML page. minify: without white space that has no meaning. options: as for
-    `displacy.render(style="span")`; `colors`, from label to colour, goes before `COLORS`, in which
-    the colour of ARG1 is also that of R-ARG1 and C-ARG1, and ARGM that of all modifiers;
-    `kb_url_template` makes links of rolesets, "https://.../{}.html". Returns "" where there are no
-    frames and it is no page. Raises SL118 if no labeler has run, SL119 if `doc._.frames` is not
-    registered.
+    Each frame is drawn over its sentence, with its arguments underlined and labelled.
+
+    page: whether to make a whole HTML page.
+    minify: whether to remove redundant white space.
+    options: as for `displacy.render(style="span")`. `colors` maps labels to colours and overrides
+        `COLORS`; a colour of ARG1 also applies to R-ARG1 and C-ARG1, and one of ARGM to all
+        modifiers. `kb_url_template`, such as "https://.../{}.html", turns rolesets into links.
+    Returns "" if there are no frames and `page` is not set. Raises StructlearnError if no labeler
+    has run or `doc._.frames` is not registered.
     """
     from spacy import displacy
 
@@ -146,11 +150,10 @@ def frames_html(
 def frame_figures(
     doclike: Doc | Span, options: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """What displacy draws with style="span" and manual=True: a dict for each frame of a Doc, or
-    each with its predicate in a Span.
+    """Make the input of displacy with style="span" and manual=True, one dict per frame.
 
-    Labels and links are escaped, because displacy escapes words alone. options and errors: as of
-    `frames_html`.
+    Labels and links are escaped, because displacy only escapes words. Arguments and errors are
+    those of `frames_html`.
     """
     from spacy.tokens import Span
 
@@ -194,29 +197,23 @@ def frame_figures(
 
 
 def frame_line(sentence: ShownSentence, frame: Any) -> str:
-    """A frame of `doc._.frames` over its sentence as one line of HTML, with probabilities as text
-    and as tooltips; see `html.spans_html`.
-    """
-    parts = [(frame.predicate, PREDICATE, frame.prob)]
-    parts += [(argument.span, argument.label, argument.prob) for argument in frame.arguments]
-    spans = []
-    for span, label, probability in parts:
-        start, end = sentence.place(span)
-        if start < end:
-            name = (
-                f"{label} {frame.roleset}" if span is frame.predicate and frame.roleset else label
-            )
-            color = _color(label, COLORS) or GRAY
-            spans.append(LabelledSpan(start, end, name, probability, color))
-    return spans_html(sentence.words(), spans)
+    """Draw a frame of `doc._.frames` over its sentence; see `html.spans_html`."""
+    name = f"{PREDICATE} {frame.roleset}" if frame.roleset else PREDICATE
+    parts = [(frame.predicate, name, COLORS[PREDICATE], frame.prob)]
+    for span, label, probability in frame.arguments:
+        parts.append((span, label, _color(label, COLORS) or GRAY, probability))
+    spans = [
+        LabelledSpan(*sentence.place(span), label, probability, color)
+        for span, label, color, probability in parts
+    ]
+    return spans_html(sentence.words(), [span for span in spans if span.start < span.end])
 
 
 def plain_frame(frame: Any, positions: Sequence[int]) -> PlainFrame:
-    """A frame of `doc._.frames` with words counted among some tokens of the Doc only: those of its
-    sentence that are not white space.
+    """Convert a frame of `doc._.frames` from tokens of the Doc to words of its sentence.
 
-    positions: the indices of these tokens, ascending; the predicate is one of them. Of an argument
-    the rest is left out, or all of it where nothing remains.
+    Other tokens are removed from arguments, and arguments without words are left out.
+    positions: the indices of the words, ascending; the predicate is one of them.
     """
     predicate = bisect_left(positions, frame.predicate.start)
     arguments = []
@@ -228,7 +225,7 @@ def plain_frame(frame: Any, positions: Sequence[int]) -> PlainFrame:
 
 
 def _spans(n: int, predicate: int, arguments: Iterable[Argument]) -> list[Argument]:
-    """The arguments, and behind them the predicate."""
+    """Append the predicate to the arguments, and check that all lie within n words."""
     spans = [*arguments, (PREDICATE, predicate, predicate + 1)]
     for label, start, end in spans:
         if not 0 <= start < end <= n:
@@ -241,16 +238,14 @@ def _fail(n: int, problem: str) -> None:
 
 
 def _colors(figures: Iterable[dict[str, Any]], chosen: Mapping[str, str]) -> dict[str, str]:
-    """The colour of each label in the figures that has one. displacy takes labels in any case."""
+    """Find the colour of each label in the figures. Labels are not case-sensitive in displacy."""
     known = {**COLORS, **{label.upper(): color for label, color in chosen.items()}}
     labels = {span["label"] for figure in figures for span in figure["spans"]}
     return {label: color for label in labels if (color := _color(label, known))}
 
 
 def _color(label: str, known: Mapping[str, str]) -> str | None:
-    """The colour of the label itself, or of the label without R- and C-, or of what stands before
-    its hyphen; None if none of them is known.
-    """
+    """Find the colour of a label, or of the label without R- and C-, or of its part before "-"."""
     base = base_label(label.upper())
     names = (label.upper(), base, base.partition("-")[0])
     return next((known[name] for name in names if name in known), None)

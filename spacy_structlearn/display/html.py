@@ -1,21 +1,22 @@
-"""What the drawings have in common: strings that a notebook shows as pictures, the sentences of a
-Doc without white space, and labelled spans over the words of a sentence as HTML.
+"""Common parts of the drawings: strings that notebooks display, sentences without white space, and
+labelled spans over the words of a sentence as HTML.
 
 A span is one `<mark>` element around its words, so text wraps anywhere, can be copied, and is read
-aloud in its order. Its label stands before its words, its colour below them; spans within one
-another have lines below one another. Nothing is positioned, so it works in both directions.
+aloud in order. Its label stands before its words, and its colour below them; nested spans have
+lines below each other. Nothing is positioned, so it works in both writing directions.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..errors import StructlearnError
+from ..groups import NP_CHUNKS, PP_ATTACHMENTS
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GRAY = "#AAAAAA"
-"""The colour of a label that has none of its own."""
+"""The colour of labels without a colour of their own."""
 
-# Colours come from the page around: black text on the colours of labels can be read in both
-# schemes, and all else takes the colour of the text.
+# Black text on the colours of labels is legible in light and dark pages. Everything else has the
+# colour of the text around it.
 STYLE = """\
 .structlearn p, .structlearn li { line-height: 2.2; overflow-wrap: anywhere; }
 .structlearn mark { background: none; color: inherit; border-bottom: 3px solid var(--c);
@@ -45,13 +46,13 @@ STYLE = """\
 
 
 class Svg(str):
-    """A drawing as an `<svg>` element with a width; a notebook shows the picture."""
+    """A drawing as an `<svg>` element, which a notebook displays."""
 
     __slots__ = ()
 
     @property
     def width(self) -> float:
-        """In pixels."""
+        """The width in pixels."""
         return float(self.partition(' width="')[2].partition('"')[0])
 
     def _repr_svg_(self) -> str:
@@ -59,7 +60,7 @@ class Svg(str):
 
 
 class Html(str):
-    """A drawing as HTML to be put into a page; a notebook shows what it looks like."""
+    """A drawing as a part of an HTML page, which a notebook displays."""
 
     __slots__ = ()
 
@@ -68,7 +69,7 @@ class Html(str):
 
 
 class Page(str):
-    """A whole HTML page; a notebook shows it in a frame, so that its style stays its own."""
+    """A whole HTML page. A notebook displays it in a frame, because of its style."""
 
     __slots__ = ()
 
@@ -80,11 +81,13 @@ class Page(str):
 
 
 class LabelledSpan(NamedTuple):
-    """A span over the words of a sentence: `start` is its first word, `end` the one after its last.
+    """A span over the words of a sentence, from the word `start` to before the word `end`.
 
-    label: "" for none. probability: written behind the label, if known. color: of CSS. note: the
-    tooltip; by default label and probability with more digits. other: dotted, for what was not
-    chosen.
+    label: the label, "" for none.
+    probability: shown after the label, if known.
+    color: a colour of CSS.
+    note: the tooltip. None: label and probability with more digits.
+    other: whether the span is dotted, because it was not chosen.
     """
 
     start: int
@@ -97,84 +100,96 @@ class LabelledSpan(NamedTuple):
 
 
 class ShownSentence(NamedTuple):
-    """A sentence of a Doc. positions: the tokens that are not white space, ascending."""
+    """A sentence of a Doc. positions: its tokens that are not white space, ascending."""
 
     span: Span
     positions: list[int]
 
     def words(self) -> list[str]:
-        """The words, without white space."""
-        doc = self.span.doc
-        return [doc[i].text for i in self.positions]
+        """Return the words, without white space."""
+        return [self.span.doc[i].text for i in self.positions]
 
     def tags(self) -> list[str]:
-        """The tag of each word."""
-        doc = self.span.doc
-        return [doc[i].tag_ for i in self.positions]
+        """Return the tag of each word."""
+        return [self.span.doc[i].tag_ for i in self.positions]
 
     def text(self) -> str:
-        """The sentence as it was written, in one line."""
+        """Return the original text in one line."""
         return " ".join(self.span.text.split())
 
     def place(self, span: Span) -> tuple[int, int]:
-        """First word and the word after the last of a span, counted among the words of the
-        sentence; equal if it has none of them.
-        """
+        """Return (start, end) of a span, in words of the sentence; equal if it has none of them."""
         return bisect_left(self.positions, span.start), bisect_left(self.positions, span.end)
 
 
 def sentences(doclike: Doc | Span) -> list[ShownSentence]:
-    """The sentences of a Doc, or those that a Span touches, without those of white space alone.
+    """Return the sentences of a Doc, or those that a Span touches, if they have any words.
 
-    Without sentence boundaries the Doc is one sentence. Raises SL141 for anything else.
+    A Doc without sentence boundaries is one sentence. Raises StructlearnError for other objects.
     """
     from spacy.tokens import Doc, Span
 
     if not isinstance(doclike, (Doc, Span)):
         raise StructlearnError("SL141", kind=type(doclike).__name__)
-    doc = doclike if isinstance(doclike, Doc) else doclike.doc
+    doc = doclike.doc
     spans = doclike.sents if doc.has_annotation("SENT_START") else [doc[:]]
-    found = []
-    for span in spans:
-        positions = [token.i for token in span if not token.is_space]
-        if positions:
-            found.append(ShownSentence(span, positions))
-    return found
+    shown = (ShownSentence(span, [t.i for t in span if not t.is_space]) for span in spans)
+    return [sentence for sentence in shown if sentence.positions]
 
 
 def by_sentence(
     sentences: Sequence[ShownSentence], items: Iterable[T], token: Callable[[T], int]
 ) -> list[list[T]]:
-    """The items of each sentence. token: the index of a token of an item; items with a token that
-    is in none of the sentences are left out.
+    """Divide items by sentence, and leave out those that are in none of the sentences.
+
+    token: function from an item to the index of one of its tokens.
     """
     starts = [sentence.span.start for sentence in sentences]
-    found: list[list[T]] = [[] for _ in sentences]
+    groups: list[list[T]] = [[] for _ in sentences]
     for item in items:
         i = token(item)
         number = bisect_right(starts, i) - 1
         if number >= 0 and i < sentences[number].span.end:
-            found[number].append(item)
-    return found
+            groups[number].append(item)
+    return groups
+
+
+def items_by_sentence(
+    doclike: Doc | Span, key: str, token: Callable[[Any], int]
+) -> Iterator[tuple[ShownSentence, list[Any]]]:
+    """Return the sentences of `sentences`, each with its items of `doc._.<key>`.
+
+    token: see `by_sentence`.
+    Raises StructlearnError like `sentences` and `extension`, and if no component has set the layer.
+    """
+    shown = sentences(doclike)
+    doc = doclike.doc
+    if key not in doc.spans:
+        what, component = _SET_BY[key]
+        raise StructlearnError("SL142", text=doc.text[:40], what=what, component=component)
+    return zip(shown, by_sentence(shown, extension(doc, key), token), strict=True)
+
+
+_SET_BY = {
+    NP_CHUNKS: ("NP chunks", "np_chunker"),
+    PP_ATTACHMENTS: ("PP attachments", "pp_attacher"),
+}
 
 
 def extension(doclike: Doc | Span, name: str) -> Any:
-    """`doclike._.<name>`; raises SL140 if that is not registered."""
+    """Return `doclike._.<name>`; raise StructlearnError if it is not registered."""
     if not doclike.has_extension(name):
         raise StructlearnError("SL140", name=name)
     return doclike._.get(name)
 
 
 def direction(doc: Doc) -> str:
-    """ "rtl" where the language of the Doc is written from right to left, otherwise "ltr"."""
+    """Return the writing direction of the language of a Doc, "ltr" or "rtl"."""
     return doc.vocab.writing_system.get("direction", "ltr")
 
 
 def fragment(doc: Doc, lines: Iterable[str]) -> Html:
-    """Paragraphs with the style that they need, in the direction of the Doc; "" if there are none.
-
-    lines: HTML.
-    """
+    """Make paragraphs of lines of HTML, with their style and direction; "" if there are none."""
     paragraphs = "\n".join(f"<p>{line}</p>" for line in lines)
     if not paragraphs:
         return Html("")
@@ -187,12 +202,12 @@ def fragment(doc: Doc, lines: Iterable[str]) -> Html:
 def spans_html(
     words: Sequence[str], spans: Iterable[LabelledSpan], tags: Sequence[str] | None = None
 ) -> str:
-    """Words with labelled spans over them, as HTML that needs `STYLE` and an element of the class
-    "structlearn" around it. All texts are escaped.
+    """Draw words with labelled spans, to be put into an element of the class "structlearn".
 
-    words: n strings. spans: in any order, within one another or not; where two overlap, one of
-    them is drawn in pieces. tags: n strings, drawn behind the words; not if "", or the word
-    itself, as of most punctuation.
+    The page needs `STYLE`. All texts are escaped.
+    words: n strings.
+    spans: in any order. Where two cross, one of them is drawn in pieces.
+    tags: n strings, shown after the words. Tags that are "" or the word itself are left out.
     """
     pieces, heights = _nested(list(spans))
     opening: list[list[str]] = [[] for _ in words]
@@ -212,14 +227,16 @@ def spans_html(
 def _nested(
     spans: list[LabelledSpan],
 ) -> tuple[list[tuple[int, int, LabelledSpan, bool]], list[int]]:
-    """The spans in pre-order, cut where they would cross another one: (start, end, span, whether it
-    is the first piece); and for each how many lie within one another in it, itself left out.
+    """Cut spans where they cross, and sort the pieces in pre-order.
+
+    Returns (start, end, span, whether this is its first piece) of each piece, and its height: the
+    number of levels of pieces nested in it.
     """
     pending = [(span.start, -span.end, number, True) for number, span in enumerate(spans)]
     heapify(pending)
     pieces = []
     parents: list[int] = []
-    opened: list[int] = []  # the pieces around the place, outermost first
+    opened: list[int] = []  # the pieces that are open at this place, outermost first
     while pending:
         start, minus_end, number, is_first = heappop(pending)
         end = -minus_end
@@ -250,9 +267,7 @@ def _opened(span: LabelledSpan, height: int, is_first: bool) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with white space as blanks, and without characters that would break a drawing or
-    that XML forbids.
-    """
+    """Replace white space by blanks, and characters that XML forbids or that break a drawing."""
     if text.isprintable():
         return text
     return "".join(
@@ -263,3 +278,28 @@ def printable(text: str) -> str:
         else character
         for character in text
     )
+
+
+def svg_document(name: str, width: int, height: int, *parts: str) -> Svg:
+    """Make a standalone `<svg>` element.
+
+    name: the accessible name.
+    width, height: in pixels.
+    parts: the elements.
+    """
+    shown = escape(printable(name))
+    return Svg(
+        '<svg xmlns="http://www.w3.org/2000/svg" role="img" '
+        f'aria-label="{shown}" width="{width}" height="{height}" viewBox="0 0 {width} {height}">\n'
+        f"<title>{shown}</title>\n" + "".join(f"{part}\n" for part in parts) + "</svg>\n"
+    )
+
+
+def svg_group(attributes: str, elements: Iterable[str]) -> str:
+    """Make a `<g>` element with one element per line."""
+    return "\n".join((f"<g {attributes}>", *elements, "</g>"))
+
+
+def svg_text(x: float, y: float, text: str, attributes: str = "") -> str:
+    """Make a `<text>` element."""
+    return f'<text x="{x:.10g}" y="{y:.10g}"{attributes}>{escape(text)}</text>'

@@ -1,9 +1,9 @@
 """Drawings of a Bayesian network (Toutanova 2006, Figure 2): as SVG, and as DOT for Graphviz.
 
-The SVG is laid out in layers (Sugiyama, Tagawa & Toda 1981): the class on top, every variable below
-its parents, the order within a layer by barycenters so that few lines cross, the places within it
-by least squares. A line that passes a layer has a slot of its own there, so that no line touches a
-node in between; the lines from one node to all its children share their slots, so they stay few.
+The SVG has layers (Sugiyama, Tagawa & Toda 1981): the class on top, and every variable below its
+parents. Barycenters determine the order within a layer, so that few lines cross, and least squares
+the places. A line has a slot in each layer that it passes, so it touches no node there. The lines
+from a node to its children share their slots.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from html import escape
 from math import ceil, sqrt
 from typing import NamedTuple
 
 from ..errors import StructlearnError
-from .html import Svg, printable
-from .trees import _pixels, _svg_text
+from .html import Svg, printable, svg_document, svg_group, svg_text
+from .trees import pixels
 
 LEAST_ROW = 8
-"""Layers of up to this number of nodes are not broken into several."""
+"""Layers with at most this number of nodes are not divided."""
 SWEEPS = 12
 
-# Standing alone, as a file or an image, the drawing follows the light or dark scheme of its reader;
-# inside of a page, where it is not the root, it takes the colour of the page.
+# As a file or an image, the drawing follows the light or dark colour scheme. In a page, where it
+# is not the root, it has the colour of the page.
 _STYLE = """\
 <style>
 svg:root { color: #1f2328; color-scheme: light dark; }
@@ -40,22 +41,24 @@ def network_svg(
     title: str | None = None,
     font_size: int = 14,
 ) -> Svg:
-    """The network as a standalone `<svg>` element without a background, which a notebook shows as a
-    picture. The lines from the class, which is a parent of every variable, are faint.
+    """Draw a network as a standalone `<svg>` element in the colour of the text around it.
 
-    parents: for each variable its parents other than the class, as `BayesNet.parents` has them; the
-    order of the variables does not matter much. target: the name of the class. names: what class
-    and variables are called in the drawing, where that is not their name. title: the accessible
-    name; by default the factors, such as P(n1 | class, p), which are tooltips of the nodes too.
-    font_size: in pixels. Raises SL115 for an unknown parent, a variable with the name of the class,
-    or a circle; SL116 for a font size of 0 or less.
+    The lines from the class, which is a parent of every variable, are faint. Tooltips show the
+    factors, such as P(n1 | class, p).
+
+    parents: the parents of each variable other than the class, as in `BayesNet.parents`.
+    target: the name of the class.
+    names: names for the drawing, if they differ.
+    title: the accessible name. None: the factors.
+    font_size: in pixels.
+    Raises StructlearnError for an unknown parent, a variable with the name of the class, a cycle,
+    and a font size that is not positive.
     """
     if not font_size > 0:
         raise StructlearnError("SL116", value=font_size)
     network = _Network.of(parents, target, names or {})
     picture = _lay_out(network, font_size)
     factors = network.factors()
-    name = escape(" ".join(factors) if title is None else printable(title))
     nodes = []
     for node, text in enumerate(network.names):
         x, y = picture.centres[node], picture.tops[picture.layers[node]]
@@ -65,24 +68,22 @@ def network_svg(
             f"<g><title>{escape(factors[node])}</title>"
             f'<rect x="{x - width / 2:g}" y="{y:g}" width="{width}" '
             f'height="{picture.height_of_node:g}" rx="{font_size / 2:g}"{strong}/>'
-            f"{_svg_text(x, y + 1.35 * font_size, text, _TEXT)}</g>"
+            f"{svg_text(x, y + 1.35 * font_size, text, _TEXT)}</g>"
         )
-    newline = "\n"
-    return Svg(f"""\
-<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{name}" \
-width="{picture.width:g}" height="{picture.height:g}" \
-viewBox="0 0 {picture.width:g} {picture.height:g}">
-<title>{name}</title>
-{_STYLE}
-<g fill="none" stroke="currentColor" stroke-width="1.2">
-{newline.join(_svg_arcs(picture, network))}
-</g>
-<g fill="currentColor" fill-opacity="0" stroke="currentColor" font-family="sans-serif" \
-font-size="{font_size}" text-anchor="middle">
-{newline.join(nodes)}
-</g>
-</svg>
-""")
+    return svg_document(
+        " ".join(factors) if title is None else title,
+        picture.width,
+        picture.height,
+        _STYLE,
+        svg_group(
+            'fill="none" stroke="currentColor" stroke-width="1.2"', _svg_arcs(picture, network)
+        ),
+        svg_group(
+            'fill="currentColor" fill-opacity="0" stroke="currentColor" font-family="sans-serif" '
+            f'font-size="{font_size}" text-anchor="middle"',
+            nodes,
+        ),
+    )
 
 
 _TEXT = ' fill-opacity="1" stroke="none"'
@@ -94,7 +95,7 @@ def network_dot(
     *,
     names: Mapping[str, str] | None = None,
 ) -> str:
-    """The network in the DOT language of Graphviz; takes and raises what `network_svg` does."""
+    """Draw a network in the DOT language of Graphviz; see `network_svg`."""
     network = _Network.of(parents, target, names or {})
     ids: list[str] = []
     for name in network.ids:
@@ -102,7 +103,7 @@ def network_dot(
         ids.append(id_ if id_ not in ids else _dot_quoted(f"{printable(name)} {len(ids)}"))
     lines = ["digraph network {", '  node [shape=box, style=rounded, fontname="sans-serif"];']
     for node, text in enumerate(network.names):
-        # In a label, Graphviz reads character references.
+        # Graphviz interprets character references in labels.
         label = _dot_quoted(text.replace("&", "&amp;"))
         lines.append(f"  {ids[node]} [label={label}{', penwidth=2' if node == 0 else ''}];")
     for node, above in enumerate(network.parents):
@@ -117,9 +118,11 @@ def _dot_quoted(text: str) -> str:
 
 
 class _Network(NamedTuple):
-    """Nodes as integers: 0 is the class, and every variable comes after its parents.
+    """A network whose nodes are numbered. 0 is the class, and variables follow their parents.
 
-    ids: their names. names: what they are called. parents: those of each node, the class first.
+    ids: names of the nodes.
+    names: names in the drawing.
+    parents: the parents of each node, the class first.
     """
 
     ids: list[str]
@@ -130,40 +133,22 @@ class _Network(NamedTuple):
     def of(
         cls, parents: Mapping[str, Sequence[str]], target: str, names: Mapping[str, str]
     ) -> _Network:
-        if not isinstance(parents, Mapping):
-            kind = type(parents).__name__
-            problem = f"they are of the type {kind}; give a mapping, such as BayesNet.parents"
+        if problem := _problem(parents, target):
             raise StructlearnError("SL115", problem=problem)
-        if target in parents:
-            problem = f"a variable has the name of the class, {target!r}; give another target"
-            raise StructlearnError("SL115", problem=problem)
-        for variable, above in parents.items():
-            if isinstance(above, str) or not isinstance(above, Iterable):
-                problem = f"the parents of {variable!r} are {above!r}, not a list of names"
-                raise StructlearnError("SL115", problem=problem)
-            for parent in above:
-                if parent != target and parent not in parents:
-                    problem = f"{parent!r}, a parent of {variable!r}, is no variable"
-                    raise StructlearnError("SL115", problem=problem)
-        places = {target: 0}
-        left = list(parents)
-        while left:
-            later = []
-            for variable in left:
-                if all(parent in places for parent in parents[variable]):
-                    places[variable] = len(places)
-                else:
-                    later.append(variable)
-            if len(later) == len(left):
-                problem = f"there is a circle among {', '.join(map(repr, later))}"
-                raise StructlearnError("SL115", problem=problem)
-            left = later
+        try:
+            order = TopologicalSorter({v: (target, *above) for v, above in parents.items()})
+            places = {
+                name: i for i, name in enumerate(order.static_order() if parents else [target])
+            }
+        except CycleError as error:
+            problem = f"there is a circle among {', '.join(sorted(map(repr, set(error.args[1]))))}"
+            raise StructlearnError("SL115", problem=problem) from None
         arcs = [sorted({0, *(places[p] for p in parents[v])}) for v in list(places)[1:]]
         shown = [printable(str(names.get(name, name))) for name in places]
         return cls(list(map(str, places)), shown, [[], *arcs])
 
     def factors(self) -> list[str]:
-        """The factor of each node, such as "P(n1 | class, p)"."""
+        """Format the factor of each node, such as "P(n1 | class, p)"."""
         found = []
         for name, above in zip(self.names, self.parents, strict=True):
             given = ", ".join(self.names[parent] for parent in above)
@@ -171,14 +156,33 @@ class _Network(NamedTuple):
         return found
 
 
+def _problem(parents: Mapping[str, Sequence[str]], target: str) -> str | None:
+    """Describe why the arguments do not name the nodes of a network; None if they do."""
+    if not isinstance(parents, Mapping):
+        kind = type(parents).__name__
+        return f"they are of the type {kind}; give a mapping, such as BayesNet.parents"
+    if target in parents:
+        return f"a variable has the name of the class, {target!r}; give another target"
+    for variable, above in parents.items():
+        if isinstance(above, str) or not isinstance(above, Iterable):
+            return f"the parents of {variable!r} are {above!r}, not a list of names"
+        for parent in above:
+            if parent != target and parent not in parents:
+                return f"{parent!r}, a parent of {variable!r}, is no variable"
+    return None
+
+
 @dataclass
 class _NetworkLayout:
-    """Where everything stands, in pixels. Behind the nodes of the network come the slots of lines
-    that pass a layer; each belongs to the node where its lines come from.
+    """The places of the nodes, and of the slots of lines that pass a layer, in pixels.
 
-    sources: the node of each slot; a node's own number for the nodes. layers: of nodes and slots.
-    rows: nodes and slots of each layer from left to right. lines: (from, to), between nodes and
-    slots of neighbouring layers. widths, centres: of nodes and slots. tops: of the layers.
+    Slots are numbered after the nodes.
+    sources: for each slot, the node where its lines begin; for each node, its own number.
+    layers: the layer of each node and slot.
+    rows: nodes and slots of each layer, from left to right.
+    lines: (from, to), between nodes and slots of adjacent layers.
+    widths, centres: of nodes and slots.
+    tops: of the layers.
     """
 
     sources: list[int]
@@ -189,8 +193,8 @@ class _NetworkLayout:
     centres: list[float]
     tops: list[float]
     height_of_node: float
-    width: float = 0
-    height: float = 0
+    width: int = 0
+    height: int = 0
 
 
 def _lay_out(network: _Network, font_size: int) -> _NetworkLayout:
@@ -204,7 +208,7 @@ def _lay_out(network: _Network, font_size: int) -> _NetworkLayout:
     y = float(margin)
     for row in range(len(layout.rows)):
         layout.tops.append(y)
-        # Long lines need height, or they would run almost level and into one another.
+        # Long lines need height; otherwise they would be almost horizontal and close together.
         reach = max(
             (
                 abs(layout.centres[a] - layout.centres[b])
@@ -219,10 +223,10 @@ def _lay_out(network: _Network, font_size: int) -> _NetworkLayout:
 
 
 def _layered(network: _Network, font_size: int) -> _NetworkLayout:
-    """Nodes put into layers, each below its parents, and lines cut where they pass a layer."""
+    """Put each node into a layer below its parents, and cut lines where they pass a layer."""
     n = len(network.names)
     most = max(LEAST_ROW, ceil(sqrt(2 * n)))
-    most = ceil(n / ceil(n / most))  # rather 7, 7, 6 than 9, 9, 2
+    most = ceil(n / ceil(n / most))  # 7, 7, 6 instead of 9, 9, 2
     layers, sizes = [0] * n, {0: 1}
     for node in range(1, n):
         layer = 1 + max(layers[parent] for parent in network.parents[node])
@@ -234,9 +238,9 @@ def _layered(network: _Network, font_size: int) -> _NetworkLayout:
     for node, above in enumerate(network.parents):
         for parent in above:
             children[parent].append(node)
-    # A node must have room for the heads of its arrows.
+    # A node must be wide enough for the heads of its arrows.
     widths = [
-        max(_pixels(name, font_size) + 2 * font_size, (len(above) + 1) * font_size)
+        max(pixels(name, font_size) + 2 * font_size, (len(above) + 1) * font_size)
         for name, above in zip(network.names, network.parents, strict=True)
     ]
     sources = list(range(n))
@@ -264,7 +268,7 @@ def _layered(network: _Network, font_size: int) -> _NetworkLayout:
 
 
 def _neighbours(layout: _NetworkLayout) -> tuple[list[list[int]], list[list[int]]]:
-    """For each node and slot, those above and those below that it has a line to."""
+    """List the nodes and slots above, and those below, that each one has a line to."""
     above: list[list[int]] = [[] for _ in layout.layers]
     below: list[list[int]] = [[] for _ in layout.layers]
     for a, b in layout.lines:
@@ -274,8 +278,9 @@ def _neighbours(layout: _NetworkLayout) -> tuple[list[list[int]], list[list[int]
 
 
 def _order(layout: _NetworkLayout) -> None:
-    """Order each layer by the barycenters of the layer above, then of that below, and so on; the
-    order with the fewest crossings is kept.
+    """Order each layer by the barycenters of the layer above, then of the layer below, and so on.
+
+    The order with the fewest crossings is kept.
     """
     above, below = _neighbours(layout)
     best, fewest = layout.rows, _crossings(layout.rows, below)
@@ -291,7 +296,7 @@ def _order(layout: _NetworkLayout) -> None:
             keys = {}
             for i, node in enumerate(rows[layer]):
                 found = [place[other] for other in neighbours[node]]
-                # Without a neighbour there, a node stays about where it is.
+                # Without a neighbour there, a node stays about in place.
                 scale = len(rows[beside]) / len(rows[layer])
                 keys[node] = sum(found) / len(found) if found else i * scale
             rows[layer].sort(key=keys.__getitem__)
@@ -303,7 +308,7 @@ def _order(layout: _NetworkLayout) -> None:
 
 
 def _swap_neighbours(rows: list[list[int]], above: list[list[int]], below: list[list[int]]) -> None:
-    """Swap two that stand side by side where their lines cross less the other way round."""
+    """Swap adjacent nodes and slots if their lines then cross less."""
     for layer, row in enumerate(rows):
         places = {}
         for beside in (layer - 1, layer + 1):
@@ -320,7 +325,7 @@ def _swap_neighbours(rows: list[list[int]], above: list[list[int]], below: list[
 
 
 def _crossings(rows: list[list[int]], below: list[list[int]]) -> int:
-    """The number of pairs of lines that cross, by counting inversions."""
+    """Count the pairs of lines that cross, as inversions."""
     found = 0
     for layer in range(len(rows) - 1):
         place = {node: i for i, node in enumerate(rows[layer + 1])}
@@ -334,7 +339,7 @@ def _crossings(rows: list[list[int]], below: list[list[int]]) -> int:
 
 
 def _place(layout: _NetworkLayout, font_size: int) -> None:
-    """Set the centres so that lines are short, long ones straight, and nothing overlaps."""
+    """Set the centres: short lines, straight long lines, no overlap."""
     above, below = _neighbours(layout)
     nodes = sum(source == place for place, source in enumerate(layout.sources))
     for row in layout.rows:
@@ -344,11 +349,11 @@ def _place(layout: _NetworkLayout, font_size: int) -> None:
         for row in order:
             wanted, weights = [], []
             for place in row:
-                # A node without lines stays where it is.
+                # A node without lines stays in place.
                 weight = 1e-6
                 total = weight * layout.centres[place]
                 for other in (*above[place], *below[place]):
-                    # A line through two slots has to be straight more than one that ends at a node.
+                    # A straight line matters more between two slots than at a node.
                     pull = 1 + 2 * (place >= nodes) + 2 * (other >= nodes)
                     total += pull * layout.centres[other]
                     weight += pull
@@ -364,15 +369,16 @@ def _place(layout: _NetworkLayout, font_size: int) -> None:
 def _settle(
     layout: _NetworkLayout, row: list[int], wanted: list[float], weights: list[float], gap: float
 ) -> None:
-    """Put a row as near to the wanted centres as its order and the gap allow: weighted least
-    squares under order constraints, by pooling adjacent violators.
+    """Put a row as near to the wanted centres as its order and the gap allow.
+
+    This is weighted least squares under order constraints, by pooling adjacent violators.
     """
     offsets, offset = [], 0.0
     for i, place in enumerate(row):
         if i:
             offset += (layout.widths[row[i - 1]] + layout.widths[place]) / 2 + gap
         offsets.append(offset)
-    pools: list[list[float]] = []  # mean, weight, how many
+    pools: list[list[float]] = []  # mean, weight, count
     for target, weight, offset in zip(wanted, weights, offsets, strict=True):
         pools.append([target - offset, weight, 1])
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
@@ -387,7 +393,7 @@ def _settle(
 
 
 def _svg_arcs(layout: _NetworkLayout, network: _Network) -> list[str]:
-    """For each node with children one path of lines and one of arrow heads, at their tips."""
+    """Draw one path of lines and one of arrow heads for each node with children."""
     n = len(network.names)
     ports = _ports(layout, n)
     drawn: dict[int, tuple[list[str], list[str]]] = {}
@@ -408,14 +414,14 @@ def _svg_arcs(layout: _NetworkLayout, network: _Network) -> list[str]:
         lines, heads = drawn[source]
         faint = 0.35 if source == 0 else 0.85
         paths.append(f'<path stroke-opacity="{faint}" d="{"".join(lines)}"/>')
-        # Without a stroke of their own, heads end where their nodes begin.
+        # Without a stroke, heads end exactly at their nodes.
         shade = f'stroke="none" fill="currentColor" fill-opacity="{faint}"'
         paths.append(f'<path {shade} d="{"".join(heads)}"/>')
     return paths
 
 
 def _ports(layout: _NetworkLayout, n: int) -> dict[tuple[int, int], float]:
-    """Where on its top each line into a node ends: side by side, in the order they come from."""
+    """Find the ends of the lines into each node, side by side in the order of their origins."""
     arriving: dict[int, list[int]] = {}
     for a, b in layout.lines:
         if b < n:

@@ -1,10 +1,9 @@
-"""One HTML page for any number of Docs: for each sentence its tree, chunks, attachments and frames,
-with probabilities.
+"""An HTML page with the tree, chunks, attachments and frames of each sentence of some Docs.
 
-The page stands alone: no scripts, no fonts or images from elsewhere, and a content security policy
-that forbids them. It follows the light or dark scheme of its reader and fits a phone, where wide
-trees scroll. Each sentence is a `<details>` element, and of many only the first are open, because a
-browser lays out only what is open.
+The page is self-contained, without scripts, fonts or images from elsewhere, and a content security
+policy forbids them. It supports light and dark colour schemes and small screens, where wide trees
+scroll. Each sentence is a `<details>` element. Only the first ones are open, because a browser lays
+out only what is open.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
 LAYERS = (CONSTITUENTS, NP_CHUNKS, PP_ATTACHMENTS, SRL)
-"""The keys in `doc.spans` of all that is drawn."""
+"""The keys of the layers in `doc.spans`."""
 OPEN_SENTENCES = 10
-"""So many sentences are open at first."""
+"""The number of sentences that are open at first."""
 LEAST_NAVIGATION = 2
-"""From so many Docs on there is a list of them."""
+"""The smallest number of Docs with a list of Docs."""
 LEAST_SCALE = 0.8
-"""Trees that are too wide are made smaller, but not beyond this; then they scroll."""
+"""The smallest scale of trees that are too wide. Wider trees scroll."""
 MOST_LEVELS = 100
-"""Trees with more levels are written in brackets, because indented text would be very long."""
+"""Deeper trees are written in brackets, because indented text would be very long."""
 
 FAILURES = {
-    "fallback": "No parse was found; this tree is a makeshift.",
+    "fallback": "No parse was found; this is a fallback tree.",
     "cut": "This sentence was too long and was parsed in pieces.",
 }
 
@@ -79,23 +78,24 @@ nav li { margin: 0.25rem 0; overflow-wrap: anywhere; }
 _GUIDE = """\
 <details class="guide">
 <summary>How to read this page</summary>
-<p>A number is the probability of what it stands beside, according to the model; point at it for
-more digits.</p>
-<p><strong>Tree</strong>: below the label of each phrase, that there is such a phrase over exactly
-these words.</p>
-<p><strong>Chunks</strong>: noun phrases without others inside, and behind each word its tag.</p>
-<p><strong>Attachments</strong>: a prepositional phrase behind a verb and its object belongs to the
-verb (V) or to the noun (N); what it does not belong to is dotted.</p>
-<p><strong>Roles</strong>: for each predicate (V, with its sense) who did what to whom. ARG0 acts,
-ARG1 is acted on; what higher numbers mean depends on the predicate; ARGM-LOC is a place, ARGM-TMP a
-time, ARGM-MNR a manner, and so on.</p>
+<p>Numbers are probabilities according to the model. Point at a number for more digits.</p>
+<p><strong>Tree</strong>: The probability below the label of a phrase is that of this phrase over
+exactly these words.</p>
+<p><strong>Chunks</strong>: Noun phrases without other noun phrases inside. The tag of each word
+follows it.</p>
+<p><strong>Attachments</strong>: A prepositional phrase after a verb and its object attaches to the
+verb (V) or to the noun (N). The other one is dotted.</p>
+<p><strong>Roles</strong>: Who did what to whom, for each predicate (V, with its sense). ARG0 is the
+agent and ARG1 the patient. The meaning of higher numbers depends on the predicate. ARGM-LOC is a
+place, ARGM-TMP a time, ARGM-MNR a manner, and so on.</p>
 </details>
 """
 
 
 class _Drawn(NamedTuple):
-    """A Doc or Span by sentences. The other lists have one entry a sentence, and are None where the
-    Doc does not have the layer; brackets: with their probabilities, None where unknown.
+    """The layers of a Doc or Span, one entry per sentence; None if the Doc does not have the layer.
+
+    brackets: with their probabilities, None if unknown.
     """
 
     doc: Doc
@@ -113,13 +113,16 @@ def page(
     title: str = "Sentences and their structure",
     lang: str | None = None,
 ) -> Page:
-    """A whole HTML page with all that our components have found in Docs. A notebook shows it.
+    """Draw all predictions of the components of this package on an HTML page.
 
-    docs: one Doc, or several, such as `nlp.pipe(texts)`; of a Span the sentences that it touches.
-    Layers that a Doc does not have are left out; without any, words and tags remain. title: the
-    title and heading. lang: what HTML shall name as the language of the texts, such as "de"; by
-    default that of each Doc. The direction of writing is always that of the Doc. Raises SL140 if
-    the extensions of a layer are not registered, SL141 for what is no Doc or Span.
+    Layers that a Doc does not have are left out. A Doc without layers is drawn with its tags.
+
+    docs: a Doc or Span, or several of them, such as `nlp.pipe(texts)`. A Span stands for the
+        sentences that it touches.
+    title: the title and heading.
+    lang: the language of the texts for HTML, such as "de". None: that of each Doc.
+    Raises StructlearnError if the extensions of a layer are not registered, and for other objects
+    than Docs and Spans.
     """
     from spacy.tokens import Doc, Span
 
@@ -179,7 +182,7 @@ def _brackets(doc: Doc, found: list[ShownSentence]) -> list[list[tuple[Span, flo
     if CONSTITUENTS not in doc.spans:
         return None
     if len(doc):
-        # Getters bring the groups in step with tokens that were merged after they were made.
+        # Getters realign the groups if tokens were merged since.
         extension(doc[:1], "is_constituent")
     group = doc.spans[CONSTITUENTS]
     scores = group.attrs.get("scores")
@@ -212,7 +215,7 @@ def _navigation(drawn: list[_Drawn]) -> str:
 def _document(
     item: _Drawn, number: int, alone: bool, open_sentences: int, lang: str | None
 ) -> Iterator[str]:
-    # Without a heading for the document all headings are one level higher.
+    # A single document has no heading, so all other headings are one level higher.
     level = 2 if alone else 3
     yield f'<section id="d{number}"' + (' class="alone"' if alone else "") + ">\n"
     if not alone:
@@ -235,7 +238,7 @@ def _document(
 
 
 def _layers(item: _Drawn, index: int, attributes: str) -> Iterator[tuple[str, str]]:
-    """What a sentence has: heading and HTML of each layer."""
+    """Yield heading and HTML of each layer of a sentence."""
     sentence = item.sentences[index]
     if item.brackets is not None:
         yield "Tree", "".join(_tree(item, index, attributes))
@@ -262,8 +265,8 @@ def _tree(item: _Drawn, index: int, attributes: str) -> Iterator[str]:
     tree: Tree = sentence.span._.tree
     for kind in dict.fromkeys(span.label_ for span in item.failures[index]):
         yield f'<p class="note">{escape(FAILURES.get(kind, kind))}</p>\n'
-    # Of a unary chain with one label twice, the topmost comes first in both. The bracket over a
-    # tree with several tops is in the tree only.
+    # The topmost bracket of a unary chain comes first in both. The bracket over a tree with several
+    # tops is only in the tree.
     scores = defaultdict(deque)
     for span, score in item.brackets[index]:
         scores[(span.label_, *sentence.place(span))].append(score)
@@ -271,7 +274,7 @@ def _tree(item: _Drawn, index: int, attributes: str) -> Iterator[str]:
     svg = tree_svg(
         tree, probabilities=probabilities, right_to_left=html.direction(item.doc) == "rtl"
     )
-    # What scrolls must be reached by the keyboard, and so needs a role and a name.
+    # Scrolling elements must be reachable by keyboard, and therefore need a role and a name.
     yield f'<div class="scroll" role="group" aria-label="Tree" tabindex="0" {attributes}>\n'
     sizes = f"width: {svg.width:g}px; min-width: {LEAST_SCALE * svg.width:g}px"
     yield f'<div class="fit" style="{sizes}">\n{svg}</div>\n</div>\n'

@@ -1,9 +1,9 @@
 """Drawings of a constituency tree: as text, as SVG, as LaTeX.
 
-The upright drawings (text and SVG) share one layout. Every node has a block of columns that is as
-wide as its label, or as the blocks of its children beside one another, so nodes of which neither
-dominates the other never overlap. All words stand in the bottom row, and a phrase stands one level
-above its highest child. No function recurses, so a tree may be thousands of nodes deep.
+The upright drawings (text and SVG) share one layout. Every node has a block of columns, as wide as
+its label or the blocks of its children next to each other, so nodes on different branches never
+overlap. All words are in the bottom row, and a phrase is one level above its highest child. No
+function recurses, so a tree may be thousands of nodes deep.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from typing import NamedTuple
 
 from ..errors import StructlearnError
 from ..trees.tree import Tree
-from .html import Svg, printable
+from .html import Svg, printable, svg_document, svg_group, svg_text
 
-# The lines of the upright text in ASCII.
+# The characters of the upright text in ASCII.
 _ASCII = str.maketrans("─│┌┐┬┴┼", "-|+++++")
 
 
 def tree_text(tree: Tree, *, width: int | None = 80, ascii: bool = False) -> str:
-    """The tree as text: upright, or indented where that is wider than `width` columns (None: no
-    limit). ascii: draw the lines with -, | and +; labels and words are never changed.
+    """Draw a tree as text: upright, or indented if that is wider than `width` columns.
+
+    width: None for upright trees of any width.
+    ascii: whether to draw lines with -, | and +. Labels and words are never changed.
     """
     layout = _lay_out(tree, columns, gap=1)
     if width is None or layout.widths[0] <= width:
@@ -31,24 +33,18 @@ def tree_text(tree: Tree, *, width: int | None = 80, ascii: bool = False) -> str
     return indented_text(tree, ascii=ascii)
 
 
-def upright_text(tree: Tree, *, ascii: bool = False) -> str:
-    """The tree as text, the root at the top, the tags and below them the words in one line each."""
-    return _upright(_lay_out(tree, columns, gap=1), ascii)
-
-
 def indented_text(
     tree: Tree, *, ascii: bool = False, probabilities: Sequence[float | None] | None = None
 ) -> str:
-    """The tree as text, one node a line below its parent, for trees of any width. The length is
-    the number of nodes times their depth.
+    """Draw a tree as text with one node per line, below its parent.
 
-    probabilities: as of `tree_svg`, written behind the labels. Raises SL113 for a wrong number.
+    probabilities: shown after the labels, see `tree_svg`.
     """
     figures = _figures(tree, probabilities)
     fork, corner, passing = ("+- ", "+- ", "|  ") if ascii else ("├─ ", "└─ ", "│  ")
     lines: list[str] = []
     phrases = 0
-    stack = [(tree, "", "")]  # node, what stands before it, what stands before its children
+    stack = [(tree, "", "")]  # node, prefix of its line, prefix of its children
     while stack:
         node, before, below = stack.pop()
         name = node.label if node.word is None else f"{node.label} {node.word}"
@@ -71,23 +67,25 @@ def tree_svg(
     font_size: int = 14,
     right_to_left: bool = False,
 ) -> Svg:
-    """The tree as a standalone `<svg>` element, words along the bottom, in the colour of the text
-    around it and without a background. A notebook shows it as a picture.
+    """Draw a tree as a standalone `<svg>` element in the colour of the text around it.
 
-    probabilities: one for each bracket in the order of `tree.spans()`, written below its label,
-    with label, tokens and more digits as a tooltip; None leaves a bracket without. title: the
-    accessible name; by default the words. font_size: in pixels. right_to_left: the first word
-    stands on the right. Widths of text are estimated, generously for common sans-serif fonts, so
-    that labels do not overlap. Raises SL113 for a wrong number of probabilities.
+    Widths of text are estimated generously for common sans-serif fonts, so labels do not overlap.
+
+    probabilities: the probability of each bracket, or None, in the order of `tree.spans()`. They
+        are shown below the labels, and with more digits as tooltips.
+    title: the accessible name. None: the words.
+    font_size: in pixels.
+    right_to_left: whether the first word is on the right.
+    Raises StructlearnError for another number of probabilities than brackets.
     """
     spans = tree.spans()
     figures = _figures(tree, probabilities)
     small = 0.7 * font_size
 
     def measure(text: str) -> int:
-        return _pixels(text, font_size)
+        return pixels(text, font_size)
 
-    least = max((_pixels(figure, small) for figure in figures), default=1)
+    least = max((pixels(figure, small) for figure in figures), default=1)
     layout = _lay_out(tree, measure, gap=font_size, least=least)
     if right_to_left:
         layout = layout.mirrored()
@@ -101,7 +99,6 @@ def tree_svg(
         return margin + font_size + (top - level) * level_height
 
     word_line = baseline(1) + round(1.4 * font_size)
-    name = escape(printable(" ".join(tree.words()) if title is None else title))
     lines: list[str] = []
     texts: list[str] = []
     phrases = 0
@@ -110,14 +107,14 @@ def tree_svg(
         level = layout.levels[i]
         x = margin + layout.start(i, measure(text)) + measure(text) / 2
         y = baseline(level)
-        label = _svg_text(x, y, text)
+        label = svg_text(x, y, text)
         if node.word is not None:
             word = printable(node.word)
             x = margin + layout.start(i, measure(word)) + measure(word) / 2
-            texts += [label, _svg_text(x, word_line, word)]
+            texts += [label, svg_text(x, word_line, word)]
             continue
-        # The bar stands above the labels of the next level: from there the lines go down inside the
-        # blocks of the children, where they meet no other label.
+        # The bar is above the labels of the next level. From there the lines go down inside the
+        # blocks of the children, where there are no other labels.
         bar = baseline(level - 1) - round(1.3 * font_size)
         ends = [
             (margin + layout.anchors[child], baseline(layout.levels[child]) - font_size)
@@ -128,32 +125,26 @@ def tree_svg(
             _, begin, stop = spans[phrases]
             tip = f"{text} [{begin}:{stop}] {probabilities[phrases]:.4f}"
             figure = figures[phrases]
-            x = margin + layout.start(i, _pixels(figure, small)) + _pixels(figure, small) / 2
-            figure = _svg_text(x, y + 0.85 * font_size, figure, f' font-size="{small:g}"')
+            x = margin + layout.start(i, pixels(figure, small)) + pixels(figure, small) / 2
+            figure = svg_text(x, y + 0.85 * font_size, figure, f' font-size="{small:g}"')
             label = f"<g><title>{escape(tip)}</title>{label}{figure}</g>"
         texts.append(label)
         phrases += 1
-    width = layout.widths[0] + 2 * margin
-    height = word_line + margin
-    newline = "\n"
-    return Svg(f"""\
-<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{name}" \
-width="{width}" height="{height}" viewBox="0 0 {width} {height}">
-<title>{name}</title>
-<g fill="none" stroke="currentColor" stroke-opacity="0.5">
-{newline.join(lines)}
-</g>
-<g fill="currentColor" font-family="sans-serif" font-size="{font_size}" text-anchor="middle">
-{newline.join(texts)}
-</g>
-</svg>
-""")
+    return svg_document(
+        " ".join(tree.words()) if title is None else title,
+        layout.widths[0] + 2 * margin,
+        word_line + margin,
+        svg_group('fill="none" stroke="currentColor" stroke-opacity="0.5"', lines),
+        svg_group(
+            f'fill="currentColor" font-family="sans-serif" font-size="{font_size}" '
+            'text-anchor="middle"',
+            texts,
+        ),
+    )
 
 
 def _figures(tree: Tree, probabilities: Sequence[float | None] | None) -> list[str]:
-    """What is written for each bracket, "" where its probability is None; SL113 if there is not
-    one for each.
-    """
+    """Format the probability of each bracket, "" for None; raise SL113 for a wrong number."""
     if probabilities is None:
         return []
     brackets = sum(node.word is None for node in tree.subtrees())
@@ -163,9 +154,11 @@ def _figures(tree: Tree, probabilities: Sequence[float | None] | None) -> list[s
 
 
 def tree_latex(tree: Tree, package: str = "forest") -> str:
-    r"""The tree as LaTeX, for the package forest (\usepackage{forest}), with all words in one line,
-    or qtree, which takes up to five children a node and twenty levels. Raises SL114 for any other
-    package.
+    r"""Draw a tree as LaTeX.
+
+    package: "forest" (\usepackage{forest}), with all words in one line, or "qtree", which allows up
+        to five children per node and twenty levels.
+    Raises StructlearnError for another package.
     """
     if package not in _LATEX:
         packages = ", ".join(sorted(_LATEX))
@@ -178,7 +171,7 @@ def tree_latex(tree: Tree, package: str = "forest") -> str:
         if node is None:
             lines[-1] += close
             continue
-        # White space means nothing here; deeper indentation would make long trees quadratic.
+        # Deeper indentation would make the length of deep trees quadratic.
         indent = "  " * min(depth, 40)
         label = _latex_escape(node.label)
         if node.word is not None:
@@ -190,8 +183,8 @@ def tree_latex(tree: Tree, package: str = "forest") -> str:
     return "\n".join([*before, *lines, *after])
 
 
-# Lines before, lines after, a phrase, a leaf, the end of a phrase. The braces protect brackets,
-# commas, equals signs and blanks, which have a meaning in these notations.
+# Lines before, lines after, a phrase, a leaf, the end of a phrase. Braces protect brackets, commas,
+# equals signs and blanks, which are special in these notations.
 _LATEX = {
     "forest": (
         [r"\begin{forest}", "  where n children=0{tier=word}{}"],
@@ -221,11 +214,13 @@ def _latex_escape(text: str) -> str:
 
 
 class _TreeLayout(NamedTuple):
-    """Where the nodes stand; one entry a node in pre-order, in columns or pixels from the left.
+    """The places of the nodes in pre-order, in columns or pixels from the left.
 
-    children: indices of the children. levels: 1 for a leaf, for a phrase one more than its highest
-    child. lefts, widths: the block of the node. anchors: where the lines to the node end, for a
-    phrase halfway between its first and its last child.
+    children: indices of the children.
+    levels: 1 for a leaf; for a phrase, one more than its highest child.
+    lefts, widths: the block of each node.
+    anchors: the ends of the lines to the nodes; for a phrase, midway between its first and its last
+        child.
     """
 
     nodes: list[Tree]
@@ -236,24 +231,25 @@ class _TreeLayout(NamedTuple):
     anchors: list[int]
 
     def start(self, i: int, width: int) -> int:
-        """Where text of this width begins so that it is in the block of node i and stands around
-        its anchor, in the middle if possible.
-        """
+        """Find the left end of a text in the block of node i, centred on its anchor if possible."""
         if self.nodes[i].word is not None:
             return self.lefts[i] + (self.widths[i] - width) // 2
         last = self.lefts[i] + self.widths[i] - width
         return max(self.lefts[i], min(self.anchors[i] - (width - 1) // 2, last))
 
     def mirrored(self) -> _TreeLayout:
-        """The same with the first leaf on the right."""
+        """Mirror the layout, so that the first leaf is on the right."""
         width = self.widths[0]
         lefts = [width - left - own for left, own in zip(self.lefts, self.widths, strict=True)]
         return self._replace(lefts=lefts, anchors=[width - 1 - anchor for anchor in self.anchors])
 
 
 def _lay_out(tree: Tree, measure: Callable[[str], int], gap: int, least: int = 1) -> _TreeLayout:
-    """The layout of a tree. measure: the width of a text. gap: the space between two blocks.
-    least: the smallest width of the block of a phrase.
+    """Lay out a tree.
+
+    measure: function from a text to its width.
+    gap: the space between two blocks.
+    least: minimum width of the block of a phrase.
     """
     nodes = list(tree.subtrees())
     n = len(nodes)
@@ -287,9 +283,7 @@ def _lay_out(tree: Tree, measure: Callable[[str], int], gap: int, least: int = 1
 
 
 def _upright(layout: _TreeLayout, ascii: bool) -> str:
-    """The upright text. Below the row of labels of every level is a row of lines; the last two rows
-    are tags and words.
-    """
+    """Draw the upright text: a row of labels and a row of lines per level, then tags and words."""
     top = layout.levels[0]
     rows: list[list[tuple[int, str]]] = [[] for _ in range(2 * top)]  # (column, text) pieces
     for i, node in enumerate(layout.nodes):
@@ -310,7 +304,7 @@ def _upright(layout: _TreeLayout, ascii: bool) -> str:
 
 
 def _joints(anchor: int, children: list[int]) -> str:
-    """The line from a phrase to its children, from the column of the first to that of the last."""
+    """Draw the line between a phrase and its children, from the first child to the last."""
     first, last = children[0], children[-1]
     if first == last:
         return "│"
@@ -323,7 +317,7 @@ def _joints(anchor: int, children: list[int]) -> str:
 
 
 def _row(pieces: list[tuple[int, str]]) -> str:
-    """Pieces of text at their columns, as one line."""
+    """Join pieces of text at their columns to one line."""
     line: list[str] = []
     end = 0
     for column, text in sorted(pieces):
@@ -333,8 +327,10 @@ def _row(pieces: list[tuple[int, str]]) -> str:
 
 
 def columns(text: str) -> int:
-    """Columns of a terminal that a text takes: two for wide characters (Unicode Standard Annex 11,
-    East Asian Width), none for combining marks and format characters.
+    """Count the columns of a text in a terminal.
+
+    Wide characters take two (Unicode Standard Annex 11, East Asian Width), combining marks and
+    format characters none.
     """
     if text.isascii():
         return len(text)
@@ -346,18 +342,14 @@ def columns(text: str) -> int:
     )
 
 
-def _pixels(text: str, font_size: float) -> int:
-    """About the width of a text in a sans-serif font, rather too much than too little."""
+def pixels(text: str, font_size: float) -> int:
+    """Estimate the width of a text in a sans-serif font generously."""
     broad = sum(character.isupper() or character in "mw%@" for character in text)
     return round(font_size * (0.62 * columns(text) + 0.2 * broad))
 
 
-def _svg_text(x: float, y: float, text: str, attributes: str = "") -> str:
-    return f'<text x="{x:.10g}" y="{y:.10g}"{attributes}>{escape(text)}</text>'
-
-
 def _svg_bracket(x: int, y: int, bar: int, ends: list[tuple[int, int]]) -> str:
-    """The lines from (x, y) below a phrase over the height `bar` to (x, y) above each child."""
+    """Draw lines from (x, y) below a phrase, via the height `bar`, to (x, y) above each child."""
     path = f"M{x},{y}"
     if len(ends) == 1:
         path += f"V{ends[0][1]}"

@@ -14,7 +14,7 @@ from toys import deadly_model, gold_docs, install_deadly, left
 from spacy_structlearn.cli import _parts
 from spacy_structlearn.cli._parts import ChunkParser, Output, chunks, joined
 from spacy_structlearn.cli._texts import Text
-from spacy_structlearn.cli._workers import Failure, _Room
+from spacy_structlearn.cli._workers import Failure
 
 TEXTS = ["The old dog slept.", "Run once!", "My sister bought apples.", "Run twice!", "Run!"]
 
@@ -110,28 +110,6 @@ def test_errors_that_cannot_be_sent_are_told():
     assert "KeyError: 'x'" in str(caught.value.__cause__)
     with pytest.raises(RuntimeError, match="Odd: 1 and 2"):
         Failure.of(Odd(1, 2)).raise_here()
-
-
-def test_alone_is_alone():
-    from concurrent.futures import ThreadPoolExecutor
-    from threading import Barrier
-
-    room, inside, most, barrier = _Room(), [], [], Barrier(4)
-
-    def visit(alone):
-        barrier.wait()
-        for _ in range(20):
-            with room.alone() if alone else room.shared():
-                inside.append(alone)
-                time.sleep(0.0005)
-                most.append((alone, len(inside)))
-                inside.remove(alone)
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(visit, [True, True, False, False]))
-    assert len(most) == 80
-    assert {number for alone, number in most if alone} == {1}
-    assert max(number for _, number in most) <= 2
 
 
 def test_chunks_of_single_texts_are_the_same_texts():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-from toys import ATTACHED, TREES, docs_of, one_line_error
+from toys import ATTACHED, TREES, docs_of
 from typer.testing import CliRunner
 
 from spacy_structlearn.cli import app
@@ -37,22 +37,6 @@ def test_a_treebank_with_all_its_layers(run, tmp_path):
     assert not docs[0].has_unknown_spaces
     assert len(list(docs[0].sents)) > 1
     assert [path.name for path in target.parent.iterdir()] == ["all.spacy"]
-
-
-def test_blank_lines_between_paragraphs(run, tmp_path):
-    """Whatever the digits are, they go through the reader of treebanks."""
-    lines = (SAMPLE / "sample.spaces").read_text(encoding="utf8").splitlines()
-    spaces, target = tmp_path / "spaces", tmp_path / "all.spacy"
-    spaces.write_text("".join(f"{line[:-1]}2\n" for line in lines), encoding="utf8")
-    arguments = ["--spaces", spaces, *BESIDE[2:]]
-    assert run("convert", SAMPLE / "sample.trees", target, *arguments)[0] == 0
-    docs = docs_of(target)
-    assert all(not doc.text[-1].isspace() for doc in docs)
-    assert sum(doc.text.count("\n\n") for doc in docs) == len(lines) - len(docs)
-    spaces.write_text("3" + "\n".join(lines)[1:], encoding="utf8")
-    one_line_error(
-        run("convert", SAMPLE / "sample.trees", target, *arguments), "SL038", f"{spaces}, line 1"
-    )
 
 
 def test_a_share_of_the_documents_is_held_out(run, trees, tmp_path):
@@ -115,17 +99,15 @@ def test_a_docbin_can_be_split(run, trees, tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--dev-share", "0.1"], ["--dev-names", "names"], ["--dev-share", "2", "--dev", "dev"]],
+    [
+        ["--dev-share", "0.1"],
+        ["--dev-names", "names"],
+        ["--dev-share", "2", "--dev", "dev"],
+        ["--dev", "dev", "--dev-share", "0.1", "--dev-names", "names"],
+    ],
 )
 def test_wrong_uses(run, trees, tmp_path, arguments):
     assert run("convert", trees, tmp_path / "out", *arguments)[0] == 2
-
-
-def test_both_ways_to_hold_out_are_a_wrong_use(run, trees, tmp_path):
-    both = ["--dev", "dev", "--dev-share", "0.1", "--dev-names", "names"]
-    code, _, err = run("convert", trees, tmp_path / "out", *both)
-    assert code == 2
-    assert "exclude one another" in err
 
 
 def test_files_beside_a_treebank_belong_to_nothing_else(run, trees, tmp_path):

@@ -1,6 +1,7 @@
 """Input that is not as it should be: one line on standard error, and nothing is written."""
 
 import gzip
+from itertools import cycle
 
 import pytest
 import spacy
@@ -107,8 +108,9 @@ def place(tmp_path_factory):
         ("convert trees out --dev dev --dev-names names", ["SL061", "'wsj_0001'", "'0', '1', '2'"]),
         *(
             (f"convert {name} out{reader}", ["SL121", name])
-            for name in ARCHIVES
-            for reader in ("", " --reader treebank", " --reader conll2000")
+            for name, reader in zip(
+                ARCHIVES, cycle(("", " --reader treebank", " --reader conll2000")), strict=False
+            )
         ),
         ("evaluate MODEL empty.spacy", ["SL063"]),
         ("evaluate MODEL nowhere", ["SL010"]),

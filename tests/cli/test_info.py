@@ -302,12 +302,9 @@ def test_info_shows_the_card(run, attaching_model, tmp_path):
     "other",
     [
         "12 MB",
-        {"pp_attacher": 12},
-        {"pp_attacher": {"gpu": 1}},
+        {"pp_attacher": 12, "words_per_cpu_s": {"all": True}},
         {"pp_attacher": {"weights": "many"}},
-        {"words_per_cpu_s": {"all": "fast", "pp_attacher": None}},
-        {"words_per_cpu_s": {"all": True}},
-        None,
+        {"pp_attacher": {"gpu": 1}, "words_per_cpu_s": {"all": "fast", "pp_attacher": None}},
     ],
 )
 def test_info_leaves_out_a_card_of_another_kind(run, attaching_model, tmp_path, other):

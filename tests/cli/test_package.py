@@ -7,7 +7,6 @@ import subprocess
 import sys
 import zipfile
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 import spacy
@@ -22,7 +21,6 @@ from spacy_structlearn.pipeline import digests
 pytestmark = pytest.mark.skipif(
     not all(map(find_spec, ("pip", "setuptools"))), reason="pip and setuptools build the wheel"
 )
-BUILT_IN = Path(spacy_structlearn.__file__).parent / "data" / "en_structlearn_sm"
 
 
 @pytest.fixture(scope="module")

@@ -30,12 +30,6 @@ def test_parse_a_text(run, model):
     assert run("parse", TEXT, "--model", model) == (0, "\n".join(PARSED) + "\n", "")
 
 
-def test_parse_a_file(run, model, tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("The old dog slept.\n\n   \nMy sister bought apples.\r\n", encoding="utf8")
-    assert run("parse", path, "--model", model)[1].splitlines() == PARSED
-
-
 WRAPPED = " \n\n  The old\ndog slept.\r\n \t\nRun!\n\n\nMy sister \n bought apples.\n\n"
 UNITS = {
     "line": ["The old", "dog slept.", "Run!", "My sister", "bought apples."],
@@ -83,12 +77,6 @@ def test_a_text_too_long_is_not_read_to_its_end(unit):
     lines = iter(["Run!\n"] * 1000)
     assert next(cut(lines, unit, 12)) == "Run!\nRun!\nRun!"
     assert len(list(lines)) >= (0 if unit is Unit.paragraph else 997)
-
-
-def test_paragraphs_come_while_the_file_is_read():
-    lines = iter(["Run!\n", "Run!\n", "\n", "Run!\n", "\n"])
-    assert next(cut(lines, Unit.paragraph, 99)) == "Run!\nRun!"
-    assert len(list(lines)) == 2
 
 
 def test_a_byte_order_mark_is_no_part_of_the_text(run, model, tmp_path):
@@ -201,14 +189,6 @@ def test_jsonl_offsets_are_those_of_the_text(run, model):
     assert 0 < parsed["np_chunks"][0]["prob"] <= 1
 
 
-def test_white_space_tokens_are_not_printed(run, model):
-    text = "The  old \n dog slept.   Run!"
-    plain = "[NP The/DT old/JJ dog/NN ] slept/VBD ./.\nRun/VB !/.\n"
-    assert run("parse", text, "--model", model)[1] == plain
-    conll = run("parse", text, "--model", model, "--format", "conll")[1]
-    assert [len(line.split("\t")) for line in conll.splitlines() if line] == [3] * 7
-
-
 BLANKS = "  The old\n\n dog slept. \n\n\n Run! \n"
 
 
@@ -234,16 +214,6 @@ def test_chunks_are_printed_without_the_white_space_around_them():
     assert words == ["The", "old", "dog", "slept", ".", "", "Run", "!", ""]
 
 
-def test_sentences_in_jsonl_are_their_words():
-    (line,) = printed(doc_of_blanks(), Format.jsonl)
-    parsed = json.loads(line)
-    assert parsed["text"] == BLANKS
-    sentences = [BLANKS[place["start"] : place["end"]] for place in parsed["sents"]]
-    assert sentences == ["The old\n\n dog slept.", "Run!"]
-    tokens = [BLANKS[place["start"] : place["end"]] for place in parsed["tokens"]]
-    assert tokens == ["The", "old", "dog", "slept", ".", "Run", "!"]
-
-
 # --- trees ---------------------------------------------------------------------------------
 def test_trees_are_printed_above_the_chunks(run, parsing_model):
     code, out, err = run("parse", "The old dog slept.  Run!", "--model", parsing_model)
@@ -263,17 +233,6 @@ def test_trees_in_jsonl(run, model, parsing_model):
 
 
 # --- attachments of prepositional phrases --------------------------------------------------
-def test_attachments_are_printed_below_their_sentence(run, attaching_model):
-    text = "She ate soup with spoons. Run! She ate bowls of soup."
-    code, out, err = run("parse", text, "--model", attaching_model)
-    assert (code, err) == (0, "")
-    lines = out.splitlines()
-    trees = [i for i, line in enumerate(lines) if line.startswith("(S")]
-    # The last line of each sentence: the lines with its tags stand above it.
-    last = [lines[end - 1] for end in (*trees[1:], len(lines))]
-    assert [line[:-5] for line in (last[0], last[2])] == ["with -> ate (V ", "of -> bowls (N "]
-    assert all(0.5 <= float(line[-5:-1]) <= 1 for line in (last[0], last[2]))
-    assert sum("->" in line for line in lines) == 2
 
 
 def test_attachments_in_jsonl(run, model, attaching_model):
@@ -345,29 +304,6 @@ def test_frames_are_printed_below_their_sentence(run, labeling_model):
     ]
 
 
-def test_frames_are_printed_below_the_attachments():
-    doc = Doc(Vocab(), words=["She", "ate", "soup", "with", "spoons"])
-    attachment = [("V", 3, 5), ("verb", 1, 2), ("noun", 2, 3), ("prep", 3, 4), ("object", 4, 5)]
-    set_gold_spans(doc, "pp_attachments", attachment)
-    frame = (1, None, [("ARG0", 0, 1), ("ARG1", 2, 3), ("ARGM-MNR", 3, 5)])
-    set_gold_spans(doc, "srl", extensions.frame_spans([frame]))
-    assert list(printed(doc, Format.text)) == [
-        "She ate soup with spoons",
-        "with -> ate (V)",
-        "[ARG0 She] [V ate] [ARG1 soup] [ARGM-MNR with spoons]",
-    ]
-
-
-def test_white_space_is_not_printed_with_frames(run, labeling_model):
-    text = "The  old \n dog  slept."
-    lines = run("parse", text, "--model", labeling_model)[1].splitlines()
-    assert lines[1:] == ["[ARG0 The old dog] [V sleep.01 slept] ."]
-    conll = run("parse", text, "--model", labeling_model, "--format", "conll")[1]
-    assert [line.split("\t")[4] for line in conll.splitlines() if line] == [
-        *("(ARG0*", "*", "*)", "(V*)", "*"),
-    ]
-
-
 def spans_of(column):
     """The arguments of one column of a PropBank file, as (label, start, end)."""
     spans, label = [], None
@@ -404,24 +340,6 @@ def test_frames_are_columns_of_conll(run, model, labeling_model):
     ]
 
 
-def test_a_sentence_has_a_column_of_conll_for_each_predicate():
-    words = ["She", "saw", "her", "sleep", "."]
-    doc = Doc(Vocab(), words=words)
-    frames = [
-        (1, "see.01", [("ARG0", 0, 1), ("ARG1", 2, 4)]),
-        (3, "sleep.01", [("ARG0", 2, 3)]),
-    ]
-    set_gold_spans(doc, "srl", extensions.frame_spans(frames))
-    *lines, end = printed(doc, Format.conll)
-    assert end == ""
-    _, _, _, rolesets, *cells = zip(*(line.split("\t") for line in lines), strict=True)
-    assert rolesets == ("-", "see.01", "-", "sleep.01", "-")
-    for column, (predicate, _, arguments) in zip(cells, frames, strict=True):
-        assert spans_of(column) == sorted(
-            [*arguments, ("V", predicate, predicate + 1)], key=lambda s: s[1]
-        )
-
-
 def test_frames_that_overlap_themselves_make_no_columns():
     doc = Doc(Vocab(), words=["She", "saw"])
     set_gold_spans(doc, "srl", extensions.frame_spans([(1, None, [("ARG0", 0, 2)])]))
@@ -450,14 +368,6 @@ def test_frames_in_jsonl(run, model, labeling_model):
     out = run("parse", "Yes.", "--model", labeling_model, "--format", "jsonl")[1]
     assert json.loads(out)["frames"] == []
     assert "frames" not in json.loads(run("parse", text, "--model", model, "--format", "jsonl")[1])
-
-
-def test_gold_frames_have_no_probability_in_jsonl():
-    doc = Doc(Vocab(), words=["She", "saw"])
-    set_gold_spans(doc, "srl", extensions.frame_spans([(1, None, [("ARG0", 0, 1)])]))
-    (frame,) = json.loads(*printed(doc, Format.jsonl))["frames"]
-    assert frame["prob"] is None
-    assert frame["arguments"] == [{"start": 0, "end": 3, "label": "ARG0", "prob": None}]
 
 
 @pytest.fixture

@@ -510,7 +510,7 @@ def test_steps_of_spacy_end_where_fit_ends(component, nlp, fresh):
         assert component.answer(stepwise(TEXT)) == component.answer(nlp(TEXT))
 
 
-@stored_alike
+@one_of_each
 def test_an_interrupted_fit_goes_on_from_its_checkpoint(component, nlp, tmp_path, monkeypatch):
     calls, file = [], tmp_path / "state"
     total = len(components.fitted(component)[1])

@@ -1,6 +1,5 @@
 """What every learner does: it begins empty, resumes bit for bit, and takes in data."""
 
-import copy
 import pickle
 
 import pytest
@@ -155,15 +154,3 @@ def test_run_goes_on_from_its_checkpoint(case, tmp_path, caplog):
     file.write_bytes(b"none")
     with pytest.raises(StructlearnError, match="SL085"):
         case.trainer().run(checkpoint=file)
-
-
-def test_learned_is_stored(case):
-    learned = trained(case.name)
-    data = learned.to_bytes()
-    for found in (
-        type(learned).from_bytes(data),
-        pickle.loads(pickle.dumps(learned)),
-        copy.deepcopy(learned),
-    ):
-        assert found == learned
-        assert found.to_bytes() == data

@@ -13,17 +13,9 @@ TAGS = ["DT", "NN", "VBD", "PRP"]
 
 
 def test_chunks_stand_in_brackets_with_their_label():
-    spans = [("NP", 0, 2), ("NP", 3, 4)]
-    assert bracketed(WORDS, TAGS, spans) == "[NP The/DT cat/NN ] saw/VBD [NP her/PRP ]"
-
-
-def test_adjacent_chunks_close_before_the_next_opens():
     spans = [("NP", 0, 2), ("VP", 2, 3), ("NP", 3, 4)]
     assert bracketed(WORDS, TAGS, spans) == "[NP The/DT cat/NN ] [VP saw/VBD ] [NP her/PRP ]"
-
-
-def test_an_empty_tag_is_left_out_with_its_slash():
-    assert bracketed(WORDS, ["DT", "", "", "PRP"], [("NP", 0, 2)]) == "[NP The/DT cat ] saw her/PRP"
+    assert bracketed(WORDS, ["DT", "", "", "PRP"], spans[:1]) == "[NP The/DT cat ] saw her/PRP"
 
 
 # --- HTML -----------------------------------------------------------------------------------------

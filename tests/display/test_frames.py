@@ -4,8 +4,7 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-import spacy
-from drawn import contrast
+from drawn import VOCABS, contrast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc
@@ -25,13 +24,7 @@ from spacy_structlearn.roles.propositions import read_props
 
 WORDS = ["My", "sister", "sold", "her", "new", "boat", "to", "a", "dealer", "in", "Bristol", "."]
 SOLD = (2, "sell.01", [("ARG0", 0, 2), ("ARG1", 3, 6), ("ARG2", 6, 11)])
-VOCABS = {lang: spacy.blank(lang).vocab for lang in ("en", "he")}
 STRANGE = ["<b>", "&amp;", 'x"y', "{bg}", "a<&>b"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def registered():
-    extensions.register()
 
 
 def framed(words, frames, starts=(0,), lang="en"):

@@ -155,14 +155,14 @@ def test_probabilities_stay_with_their_brackets():
     ]  # fmt: skip
 
 
-def test_makeshift_trees_are_named():
+def test_fallback_trees_are_named():
     doc = pizza("constituents")
     failures = [Span(doc, 0, 8, label=label) for label in ("fallback", "cut")]
     doc.spans["parse_failures"] = failures
     first, second = sentences(drawn(doc))
     notes = [text(p) for p in first.iter("p")]
     assert len(notes) == 2
-    assert "makeshift" in notes[0]
+    assert "fallback" in notes[0]
     assert "too long" in notes[1]
     assert list(second.iter("p")) == []
 

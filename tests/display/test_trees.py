@@ -2,7 +2,6 @@
 
 import re
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,13 +14,11 @@ from spacy_structlearn.display.trees import (
     tree_latex,
     tree_svg,
     tree_text,
-    upright_text,
 )
 from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.tree import Tree
 
-SAMPLE = Path(__file__).resolve().parents[2] / "corpora" / "sample" / "sample.trees"
 SVG = "{http://www.w3.org/2000/svg}"
 LABELS = st.sampled_from(["S", "NP", "VP", "NP-SBJ-1", "PRN", "@VERYLONG|LABEL"])
 TAGS = st.sampled_from(["NN", ".", "PRP$", "-LRB-"])
@@ -69,10 +66,9 @@ def test_upright():
 
 
 def test_indented_where_it_does_not_fit():
-    widest = max(map(len, upright_text(ducks()).splitlines()))
-    assert tree_text(ducks(), width=widest) == upright_text(ducks())
+    widest = max(map(len, tree_text(ducks(), width=None).splitlines()))
+    assert tree_text(ducks(), width=widest) == tree_text(ducks(), width=None)
     assert tree_text(ducks(), width=widest - 1) == indented_text(ducks())
-    assert tree_text(ducks(), width=None) == upright_text(ducks())
     assert indented_text(ducks()).splitlines() == [
         "S",
         "├─ NP",
@@ -114,8 +110,8 @@ def test_wide_characters_take_two_columns():
 
 def test_white_space_and_control_characters_cannot_break_the_lines():
     tree = Tree("S", [Tree.leaf("_SP", "\n"), Tree.leaf("N\tN", "a\u2028b\x00\ud800")])
-    assert len(upright_text(tree).splitlines()) == 4
-    assert upright_text(tree).splitlines()[-1] == "    a b\ufffd\ufffd"
+    assert len(tree_text(tree, width=None).splitlines()) == 4
+    assert tree_text(tree, width=None).splitlines()[-1] == "    a b\ufffd\ufffd"
     assert indented_text(tree).splitlines() == ["S", "├─ _SP", "└─ N N a b\ufffd\ufffd"]
 
 
@@ -132,7 +128,7 @@ def grid(text: str) -> list[list[str]]:
 
 @given(TREES)
 def test_every_line_joins_two_nodes(tree):
-    rows = grid(upright_text(tree))
+    rows = grid(tree_text(tree, width=None))
     # Each phrase has one line down; each node but the root has one up.
     down = up = 0
     for y, row in enumerate(rows):
@@ -159,7 +155,7 @@ def test_every_line_joins_two_nodes(tree):
 
 @given(TREES)
 def test_upright_text_has_all_labels_words_and_levels(tree):
-    lines = upright_text(tree).splitlines()
+    lines = tree_text(tree, width=None).splitlines()
     assert len(lines) == 2 * tree.height
     assert lines[-1].split() == tree.words()
     assert lines[-2].split() == tree.tags()
@@ -175,7 +171,7 @@ def test_indented_text_has_all_nodes_in_pre_order(tree):
 
 @given(STRANGE)
 def test_any_characters_can_be_drawn(tree):
-    assert len(upright_text(tree).split("\n")) == 2 * tree.height
+    assert len(tree_text(tree, width=None).split("\n")) == 2 * tree.height
     assert len(indented_text(tree).split("\n")) == len(list(tree.subtrees()))
     ET.fromstring(tree_svg(tree, title=tree.label))
     tree_latex(tree).encode()

@@ -195,21 +195,6 @@ def test_a_stage_is_changed_or_left_out_by_its_name():
     assert few.parameters.stages == ("identification", "roles")
 
 
-@pytest.mark.parametrize(
-    ("changed", "code"),
-    [
-        ({"order": []}, "SL533"),
-        ({"order": ["roles", "roles"]}, "SL533.*roles, roles"),
-        ({"order": ["roles", "verbs"]}, "SL530.*'verbs'"),
-        ({"stages": {"roles": block("HMM")}}, "SL531.*'roles'"),
-        ({"stages": {"verbs": {"l2": 1.0}}, "order": ["verbs"]}, "SL531.*'verbs'.*dict"),
-    ],
-)
-def test_bad_stages(changed, code):
-    with pytest.raises(StructlearnError, match=code):
-        stages(**changed)
-
-
 def test_stages_have_no_word_classes(tmp_path):
     classes = learn(np.arange(8, dtype=np.uint64), np.array([0, 8]), 2, min_count=1)
     (tmp_path / "classes").write_bytes(classes.to_bytes())

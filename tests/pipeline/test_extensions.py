@@ -37,21 +37,6 @@ def texts(spans):
 
 
 # --- benepar's ------------------------------------------------------------------------------------
-def test_labels():
-    doc = gold_doc(FRUIT)
-    assert doc[:]._.labels == ("S",)
-    assert doc[0:2]._.labels == ("NP",)
-    assert doc[3]._.labels == ("NP",)
-    assert doc[3:4]._.labels == ("NP",)
-    assert doc[0]._.labels == doc[0:1]._.labels == ()
-
-
-def test_parse_string():
-    doc = gold_doc(FRUIT)
-    assert doc[:]._.parse_string == FRUIT
-    assert doc[2:4]._.parse_string == "(VP (VBD ate) (NP (NN fruit)))"
-    assert doc[3]._.parse_string == "(NP (NN fruit))"
-    assert doc[4]._.parse_string == "(. .)"
 
 
 def test_parse_string_escapes_brackets():

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import spacy
 import srsly
-from spacy.cli.train import train as spacy_train
 from spacy.language import Language
 from spacy.tokens import DocBin
 from written import config_of
@@ -29,17 +28,6 @@ def fitted(paths, tmp_path_factory):
     return fitting.train(CONFIG, output, overrides=paths, progress=False), output
 
 
-@pytest.fixture(scope="module")
-def stepwise(paths, tmp_path_factory):
-    """What `spacy train` saves, and its log, a line a step."""
-    folder = tmp_path_factory.mktemp("stepwise")
-    config = folder / "config.cfg"
-    logger = f'[training.logger]\n@loggers = "spacy.ConsoleLogger.v3"\noutput_file = "{folder}/log"'
-    config.write_text(f"{CONFIG.read_text(encoding='utf8')}\n{logger}\n", encoding="utf8")
-    spacy_train(config, folder / "out", overrides=paths)
-    return spacy.load(folder / "out" / "model-last"), list(srsly.read_jsonl(folder / "log"))
-
-
 def parameters(nlp):
     return nlp.get_pipe("np_chunker").parameters
 
@@ -49,11 +37,6 @@ def dev_examples(nlp, paths):
 
 
 # --- two doors, one optimum -----------------------------------------------------------------------
-def test_spacy_train_converges_early_and_further_steps_change_nothing(stepwise):
-    losses = [line["losses"]["np_chunker"] for line in stepwise[1]]
-    assert len(losses) == 31
-    assert losses == sorted(losses, reverse=True)
-    assert losses[0] > losses[10] == losses[-1]
 
 
 def test_progress_is_shown_on_terminals_alone(paths, monkeypatch, capsys):

@@ -304,17 +304,6 @@ def test_roles_counted_by_hand():
     assert scores["per_type"]["ARG1"] == {"p": 1 / 2, "r": 1 / 2, "f": 1 / 2}
 
 
-def test_an_argument_in_pieces_is_right_with_all_of_them():
-    for pieces, right in (
-        ([("ARG1", 6, 7), ("C-ARG1", 8, 9)], 1.0),
-        ([("ARG1", 6, 7)], 0.0),
-        ([("ARG1", 6, 7), ("ARG1", 8, 9)], 0.0),
-        ([("C-ARG1", 6, 7), ("C-ARG1", 8, 9)], 1.0),  # the first has none before it
-    ):
-        predicted = [GOLD_FRAMES[0], (5, "say.01", [("ARG0", 0, 5), *pieces]), GOLD_FRAMES[2]]
-        assert srl_scores(predicted)["per_type"]["ARG1"]["r"] == (1 + right) / 2
-
-
 def random_frames(generator, n_words):
     frames = []
     for predicate in sorted(generator.sample(range(n_words), 3)):

@@ -218,17 +218,6 @@ def test_what_may_be_no_constituent_may_be_no_argument(labeler, nlp):
     assert "with forks" not in found(0.01)
 
 
-def test_senses_are_told_apart(labeler, nlp):
-    docs = [labeler(parsed_doc(nlp.vocab, sentence)) for sentence in (RAN_HOME, RAN_A_SHOP)]
-    assert [doc._.frames[0].roleset for doc in docs] == ["run.02", "run.01"]
-    assert labeler.cfg["rolesets"] == {
-        "eat": {"01": "eat.01"},
-        "give": {"01": "give.01"},
-        "run": {"01": "run.01", "02": "run.02"},
-        "see": {"01": "see.01"},
-    }
-
-
 def test_of_equally_probable_senses_the_first(labeler, nlp, monkeypatch):
     """Such as those that no sentence with a tree had in training."""
     monkeypatch.setitem(labeler.cfg["rolesets"], "eat", {"08": "eat.08", "07": "eat.07"})
@@ -670,15 +659,6 @@ def test_gold_whose_predicates_have_other_tags_names_the_tags(nlp, config, named
     fresh = spacy.blank("en").add_pipe("srl_labeler", config=config)
     with pytest.raises(StructlearnError, match=f"SL005.*predicates tagged.*{named}"):
         fresh.initialize(lambda: [to_example(doc)])
-
-
-def test_gold_without_tags_is_an_error(labeler, nlp):
-    whole = parsed_doc(nlp.vocab, ATE, gold=True)
-    doc = Doc(nlp.vocab, words=[token.text for token in whole])
-    for key, spans in whole.spans.items():
-        doc.spans[key] = spans.copy(doc=doc)
-    with pytest.raises(StructlearnError, match=r"SL026.*tag_"):
-        labeler.gold_data(to_example(doc))
 
 
 def test_of_rolesets_with_one_number_the_frequent_one_is_known():
