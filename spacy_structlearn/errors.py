@@ -352,8 +352,6 @@ MESSAGES = {
     "every instance a value for each variable, or None if it is missing.",
     "SL503": "There is no variable {variable!r}. The variables of the table are: {known}.",
     "SL504": "Expected one label, a string, for each of {rows} instances; got {found}.",
-    "SL505": "A label index is not from 0 to {n_labels} - 1. Give the index of each label in the "
-    "list of all labels.",
     "SL506": "Expected a table, but {what} is {found}. Give rows, each a list of values, or a "
     "dict from column names to lists of values.",
     "SL507": "The development data must be a pair of rows and labels, not {found}.",

@@ -164,8 +164,8 @@ def is_by_name(rows: Rows) -> TypeGuard[Columns]:
     return isinstance(rows, Table) or (hasattr(rows, "keys") and hasattr(rows, "__getitem__"))
 
 
-def checked_labels(labels: Iterable[str], n_rows: int) -> list[str]:
-    """The labels, a string for each row (else StructlearnError); those of NumPy as plain ones."""
+def checked_labels(labels: Iterable[str], n_rows: int) -> tuple[str, ...]:
+    """Return the labels as plain strings. Raises StructlearnError unless each row has one."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         found = f"the text {labels!r}" if isinstance(labels, str) else f"{labels!r}"
         raise StructlearnError("SL504", rows=n_rows, found=found)
@@ -176,41 +176,44 @@ def checked_labels(labels: Iterable[str], n_rows: int) -> list[str]:
             raise StructlearnError("SL504", rows=n_rows, found=found)
     if len(labels) != n_rows:
         raise StructlearnError("SL504", rows=n_rows, found=f"{len(labels)} labels")
-    return list(map(str.__str__, labels))
+    return tuple(map(str.__str__, labels))
+
+
+def training_data(
+    rows: Rows,
+    labels: Sequence[str],
+    dev: Labelled | None,
+    variables: Sequence[str] | None,
+    known_labels: Iterable[str],
+) -> tuple[ClassificationData, ClassificationData | None, tuple[str, ...]]:
+    """Check the arguments of `fit`.
+
+    Returns the training data, the development data or None, and all labels in ascending order.
+    Raises StructlearnError for arguments that do not fit together.
+    """
+    table = Table.of(rows, variables)
+    train = ClassificationData(table, checked_labels(labels, len(table)))
+    held_out = None
+    if dev is not None:
+        if not isinstance(dev, (tuple, list)) or len(dev) != 2:
+            found = f"{len(dev)} parts" if isinstance(dev, (tuple, list)) else type(dev).__name__
+            raise StructlearnError("SL507", found=found)
+        dev_table = Table.of(dev[0], table.variables)
+        held_out = ClassificationData(dev_table, checked_labels(dev[1], len(dev_table)))
+    if isinstance(known_labels, str) or not isinstance(known_labels, Iterable):
+        raise StructlearnError("SL508", found=repr(known_labels))
+    known = set(train.labels if held_out is None else train.labels + held_out.labels)
+    for label in known_labels:
+        if not isinstance(label, str):
+            raise StructlearnError("SL508", found=repr(label))
+        known.add(str.__str__(label))
+    return train, held_out if held_out and held_out.labels else None, tuple(sorted(known))
 
 
 def label_ids_of(found: Sequence[str], labels: Sequence[str]) -> NDArray[np.int32]:
     """The place of each label in `labels`, which has them all; int32 (n)."""
     places = {label: place for place, label in enumerate(labels)}
     return np.array([places[label] for label in found], dtype=np.int32)
-
-
-def checked_known(labels: Iterable[str]) -> frozenset[str]:
-    """Labels known beforehand, if they are strings (else StructlearnError)."""
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
-        raise StructlearnError("SL508", found=repr(labels))
-    labels = list(labels)
-    for label in labels:
-        if not isinstance(label, str):
-            raise StructlearnError("SL508", found=repr(label))
-    return frozenset(map(str.__str__, labels))
-
-
-def development_data(
-    dev: Labelled | None, variables: Sequence[str]
-) -> tuple[Table, list[str]] | None:
-    """The table of these variables and the labels; None if there are none, or no rows.
-
-    Raises StructlearnError if it is no pair, and what `Table.of` and `checked_labels` raise.
-    """
-    if dev is None:
-        return None
-    if not isinstance(dev, (tuple, list)) or len(dev) != 2:
-        found = f"{len(dev)} parts" if isinstance(dev, (tuple, list)) else type(dev).__name__
-        raise StructlearnError("SL507", found=found)
-    table = Table.of(dev[0], variables)
-    labels = checked_labels(dev[1], len(table))
-    return (table, labels) if labels else None
 
 
 def tuple_keys(

@@ -35,16 +35,7 @@ from ..serialization import nested
 from ._log_linear import add_scores
 from .bayes_net import BayesNet
 from .conditional import Template, base_scores, feature_keys, log_softmax
-from .features import (
-    ClassificationData,
-    Labelled,
-    Rows,
-    Table,
-    checked_known,
-    checked_labels,
-    development_data,
-    is_by_name,
-)
+from .features import Labelled, Rows, Table, is_by_name, training_data
 from .settings import LogLinearSettings
 from .structure import Progress
 
@@ -152,31 +143,17 @@ class LogLinear(Stored):
     ) -> LogLinear:
         """Learn from labelled rows; returns the model itself.
 
-        rows: see `features.Table.of`; labels: one for each. dev: rows and labels on which templates
-            and l2 are chosen. Where there are none, and there is something to choose, it is chosen
-            on a tenth of the training data, which is added again before the weights are estimated:
-            each tenth row of them in the order of a hash. Nothing depends on the order of the rows.
-        variables: names of the columns, or which columns of a Table are used; see `Table.of`.
-        known_labels: labels that there are, whether or not they occur.
-        progress: called with one short line of text after each step of the search, and after that
-            of l2.
-        A label is what occurs in `labels`, `dev` or `known_labels`.
-        Raises StructlearnError for rows and labels that do not fit together or to the templates.
+        The arguments and errors are those of `BayesNet.fit`. Templates and l2 are chosen on `dev`,
+        or on a tenth of the training data, in the order of a hash, which is added again before the
+        weights are estimated. The order of the rows does not matter.
         """
-        # Not above: only who trains a model pays for the import.
+        # Only training needs this import.
         from .training import LogLinearTrainer
 
-        table = Table.of(rows, variables)
-        data = ClassificationData(table, tuple(checked_labels(labels, len(table))))
-        held_out = development_data(dev, table.variables)
-        known = checked_known(known_labels)
-        selected_on = None
-        if held_out is not None:
-            selected_on = ClassificationData(held_out[0], tuple(held_out[1]))
-            known = known.union(selected_on.labels)
-        untrained = LogLinear(self.settings, sorted(known), table.variables)
+        train, held_out, names = training_data(rows, labels, dev, variables, known_labels)
+        untrained = LogLinear(self.settings, names, train.table.variables)
         trainer = LogLinearTrainer(
-            self.settings, untrained, [data], dev=selected_on, progress=progress
+            self.settings, untrained, [train], dev=held_out, progress=progress
         )
         while trainer.step():
             pass
@@ -311,10 +288,48 @@ class LogLinear(Stored):
 
     @classmethod
     def from_fields(cls, version: int, fields: dict[str, Any]) -> LogLinear:
+        labels, variables, keys = fields["labels"], fields["variables"], fields["keys"]
+        mirrored, named_keys, base = (
+            fields.pop(name) for name in ("mirrored", "named_keys", "base")
+        )
+        shape = len(keys), 1 if mirrored else len(labels)
+        weights = fields["weights"]
         if version == _SPARSE:
-            shape = len(fields["keys"]), 1 if fields["mirrored"] else len(fields["labels"])
-            fields["weights"] = _dense(fields["weights"], fields.pop("nonzero"), shape)
-        return cls(**_checked(**fields))
+            weights = _dense(weights, fields.pop("nonzero"), shape)
+        storage = weights.dtype.name
+        if storage not in _WEIGHT_DTYPES or named_keys.dtype != np.uint64:
+            raise ValueError("its keys or weights have the wrong type")
+        if len(set(labels)) < len(labels) or len(set(variables)) < len(variables):
+            raise ValueError("a label or a variable is there twice")
+        if not {v for template in fields["templates"] for v in template} <= set(variables):
+            raise ValueError("a template is of a variable that is not there")
+        if mirrored and len(labels) != 2:
+            raise ValueError("its weights are not of its labels")
+        if weights.shape != shape or keys.ndim != 1 or not (keys[1:] > keys[:-1]).all():
+            raise ValueError("its keys and weights do not fit together")
+        weights = weights.astype("float64" if storage == "float64" else "float32")
+        if mirrored:
+            weights = np.concatenate([weights, -weights], axis=1)
+        bias, coefficients = fields["bias"], fields["coefficients"]
+        if bias.shape != (len(labels),) or coefficients.shape != ((0,) if base is None else (1,)):
+            raise ValueError("its bias or coefficients have the wrong shape")
+        if not all(np.isfinite(array).all() for array in (weights, bias, coefficients)):
+            raise ValueError("a weight is not finite")
+        if base is not None:
+            base = BayesNet.from_bytes(base.tobytes())
+            if list(base.labels) != labels:
+                raise ValueError("its labels are not those of its network")
+            fields["settings"]["base"] = base.settings.stored()
+        fields |= {
+            "settings": LogLinearSettings.of(fields["settings"]),
+            "templates": tuple(map(tuple, fields["templates"])),
+            "weights": weights,
+            "base": base,
+            "steps": [TemplateStep.of(step) for step in fields["steps"]],
+            "names": dict(zip(named_keys.tolist(), fields["names"], strict=True)),
+            "storage": storage,
+        }
+        return super().from_fields(version, fields)
 
     def __repr__(self) -> str:
         templates = " ".join(template_name(template) for template in self.templates)
@@ -355,71 +370,3 @@ def _dense(
     weights = np.zeros(size, dtype=stored.dtype)
     weights[bits[:size]] = stored
     return weights.reshape(shape)
-
-
-def _checked(
-    *,
-    settings: dict[str, Any],
-    labels: list[str],
-    variables: list[str],
-    templates: list[list[str]],
-    keys: NDArray[np.uint64],
-    weights: NDArray[np.floating],
-    mirrored: bool,
-    bias: NDArray[np.float64],
-    coefficients: NDArray[np.float64],
-    base: NDArray[np.uint8] | None,
-    l2: float,
-    steps: list[list[Any]],
-    named_keys: NDArray[np.uint64],
-    names: list[str],
-) -> dict[str, Any]:
-    """What `LogLinear` takes, of what `LogLinear.to_fields` stored."""
-    for name in [*labels, *variables, *names, *(v for template in templates for v in template)]:
-        if not isinstance(name, str):
-            raise TypeError("a label, variable or name is not a string")
-    storage = weights.dtype.name
-    if storage not in _WEIGHT_DTYPES or keys.dtype != np.uint64 or named_keys.dtype != np.uint64:
-        raise ValueError("its keys or weights have the wrong type")
-    if len(set(labels)) < len(labels) or len(set(variables)) < len(variables):
-        raise ValueError("a label or a variable is there twice")
-    if not {v for template in templates for v in template} <= set(variables):
-        raise ValueError("a template is of a variable that is not there")
-    weights = weights.astype("float64" if storage == "float64" else "float32")
-    n_columns = 1 if mirrored else len(labels)
-    if mirrored and len(labels) != 2:
-        raise ValueError("its weights are not of its labels")
-    if keys.ndim != 1 or weights.shape != (len(keys), n_columns) or not _ascending(keys):
-        raise ValueError("its keys and weights do not fit together")
-    if mirrored:
-        weights = np.concatenate([weights, -weights], axis=1)
-    if bias.shape != (len(labels),) or coefficients.shape != ((0,) if base is None else (1,)):
-        raise ValueError("its bias or coefficients have the wrong shape")
-    for array in (weights, bias, coefficients):
-        if array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise ValueError("a weight is not finite")
-    network = None
-    if base is not None:
-        network = BayesNet.from_bytes(base.tobytes())
-        if list(network.labels) != labels:
-            raise ValueError("its labels are not those of its network")
-        settings["base"] = network.settings.stored()
-    return {
-        "settings": LogLinearSettings.of(settings),
-        "labels": tuple(labels),
-        "variables": tuple(variables),
-        "templates": tuple(tuple(template) for template in templates),
-        "keys": keys,
-        "weights": weights,
-        "bias": bias.astype(np.float64),
-        "coefficients": coefficients.astype(np.float64),
-        "base": network,
-        "l2": float(l2),
-        "steps": [TemplateStep.of(step) for step in steps],
-        "names": dict(zip(named_keys.tolist(), names, strict=True)),
-        "storage": storage,
-    }
-
-
-def _ascending(keys: NDArray[np.uint64]) -> bool:
-    return bool((keys[1:] > keys[:-1]).all())

@@ -12,12 +12,10 @@ from spacy_structlearn.classification._counts import BayesNetKernel
 from spacy_structlearn.classification.counts import (
     Cache,
     CountedInstances,
-    check_label_ids,
     join,
     seed_of,
 )
 from spacy_structlearn.classification.features import Table
-from spacy_structlearn.errors import StructlearnError
 
 SUBSETS = [subset for size in range(5) for subset in combinations(range(4), size)]
 
@@ -128,21 +126,16 @@ def test_seeds_go_by_names():
 
 
 def test_cache_forgets_when_it_is_full():
-    cache = Cache(limit=100)
-    assert cache.get("a") is None
-    assert cache.keep("a", 1, 60) == 1
-    cache.keep("b", 2, 40)
-    assert (cache.get("a"), cache.get("b")) == (1, 2)
-    cache.keep("c", 3, 1)
-    assert (cache.get("a"), cache.get("b"), cache.get("c")) == (None, None, 3)
+    cache, made = Cache(limit=100), []
 
+    def get(key, size):
+        return cache.get(key, lambda: made.append(key) or np.zeros(size, np.uint8))
 
-def test_labels_fit_rows():
-    assert check_label_ids([0, 1], 2, 2).dtype == np.int64
-    for ids, n_rows, code in (([0], 2, "SL504"), ([0, 2], 2, "SL505"), ([-1], 1, "SL505")):
-        with pytest.raises(StructlearnError) as caught:
-            check_label_ids(np.array(ids), n_rows, 2)
-        assert caught.value.code == code
+    a, _ = get("a", 60), get("b", 40)
+    assert get("a", 60) is a
+    get("c", 1)
+    assert get("a", 60) is not a
+    assert made == ["a", "b", "c", "a"]
 
 
 NETWORK = {

@@ -225,5 +225,5 @@ def test_data_frames_and_arrays_are_tables():
 
 def test_labels_of_numpy_are_plain_strings():
     labels = checked_labels(np.array(["V", "N"]), 2)
-    assert labels == ["V", "N"]
+    assert labels == ("V", "N")
     assert {type(label) for label in labels} == {str}
