@@ -60,6 +60,25 @@ class ClassifierSettings(Settings):
         """Return the settings without the file of word classes, as a model holds them."""
         return self.part(type(self), classes=None)
 
+    def empty(self) -> BayesNet | LogLinear:
+        """Return a model without labels."""
+        from . import BayesNet, LogLinear
+
+        return LogLinear() if isinstance(self, LogLinearSettings) else BayesNet()
+
+    def trainer(
+        self,
+        parameters: Any,
+        data: Sequence[ClassificationData],
+        *,
+        make_engine: MakeEngine = make_engine,
+    ) -> BayesNetTrainer | LogLinearTrainer:
+        """Return a trainer; the result depends only on the data and the labels."""
+        from .training import BayesNetTrainer, LogLinearTrainer
+
+        kind = LogLinearTrainer if isinstance(self, LogLinearSettings) else BayesNetTrainer
+        return kind(self, parameters, data, make_engine=make_engine)
+
 
 @dataclass(frozen=True, kw_only=True)
 class BayesNetSettings(ClassifierSettings):
@@ -115,38 +134,14 @@ class BayesNetSettings(ClassifierSettings):
             values["l2"] = 1.0 / variance
         return cls(**values)
 
-    def empty(self) -> BayesNet:
-        """Return a network without labels."""
-        from .bayes_net import BayesNet
-
-        return BayesNet()
-
     def initialize(
-        self,
-        data: Sequence[ClassificationData],
-        labels: Sequence[str],
-        previous: BayesNet | None = None,
+        self, data: Sequence[ClassificationData], labels: Sequence[str], previous: Any = None
     ) -> BayesNet:
-        """Return a network of the labels and the variables of `data`, without structure.
-
-        previous: not used.
-        """
+        """Return a network of the labels and the variables of `data`, without structure."""
         from .bayes_net import BayesNet
 
         net = BayesNet(BayesNetSettings(structure={}, fit_d=None))
         return net.fit([], (), variables=data[0].table.variables, known_labels=labels)
-
-    def trainer(
-        self,
-        parameters: BayesNet,
-        data: Sequence[ClassificationData],
-        *,
-        make_engine: MakeEngine = make_engine,
-    ) -> BayesNetTrainer:
-        """Return a trainer; the result depends only on the data and the labels."""
-        from .training import BayesNetTrainer
-
-        return BayesNetTrainer(self, parameters, data, make_engine=make_engine)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,37 +244,13 @@ class LogLinearSettings(ClassifierSettings):
         """Whether something is selected on development data."""
         return self.templates == "search" or len(self.l2_values) > 1
 
-    def empty(self) -> LogLinear:
-        """Return a model without labels."""
-        from .log_linear import LogLinear
-
-        return LogLinear()
-
     def initialize(
-        self,
-        data: Sequence[ClassificationData],
-        labels: Sequence[str],
-        previous: LogLinear | None = None,
+        self, data: Sequence[ClassificationData], labels: Sequence[str], previous: Any = None
     ) -> LogLinear:
-        """Return a model of the labels and the variables of `data`, without features.
-
-        previous: not used.
-        """
+        """Return a model of the labels and the variables of `data`, without features."""
         from .log_linear import LogLinear
 
         return LogLinear(self, labels=sorted(set(labels)), variables=data[0].table.variables)
-
-    def trainer(
-        self,
-        parameters: LogLinear,
-        data: Sequence[ClassificationData],
-        *,
-        make_engine: MakeEngine = make_engine,
-    ) -> LogLinearTrainer:
-        """Return a trainer; the result depends only on the data and the labels."""
-        from .training import LogLinearTrainer
-
-        return LogLinearTrainer(self, parameters, data, make_engine=make_engine)
 
 
 @dataclass(frozen=True, kw_only=True)
