@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 
-from ..errors import StructlearnError
-from .prf import PRF
+from .prf import PRF, check_numbers, span_score
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,9 @@ class ClassificationScore:
 
 def score_labels(gold: Sequence[str], predicted: Sequence[str]) -> ClassificationScore:
     """Score predicted labels against gold ones. Raises SL301 if their numbers differ."""
-    if len(gold) != len(predicted):
-        raise StructlearnError("SL301", gold=len(gold), predicted=len(predicted), what="labels")
+    check_numbers(gold, predicted, "labels")
     confusion = Counter(zip(gold, predicted, strict=True))
-    wanted, given = Counter(gold), Counter(predicted)
-    per_label = {
-        label: PRF(confusion[label, label], given[label], wanted[label])
-        for label in sorted(wanted | given)
-    }
-    correct = sum(score.correct for score in per_label.values())
-    return ClassificationScore(correct, len(gold), dict(sorted(confusion.items())), per_label)
+    right = Counter(a for a, b in zip(gold, predicted, strict=True) if a == b)
+    score = span_score(right, Counter(predicted), Counter(gold))
+    confusion = dict(sorted(confusion.items()))
+    return ClassificationScore(score.correct, len(gold), confusion, score.per_label)

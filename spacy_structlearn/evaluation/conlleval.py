@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import StructlearnError
-from .prf import Span, SpanScore, score_spans
+from .prf import Span, SpanScore, check_numbers, score_spans
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,7 @@ def conlleval(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]])
     the counts are summed over the corpus. Raises SL301 if the numbers of sentences differ, SL302 if
     a sentence has two lengths (it is named, counted from 1), SL303 as `chunks`.
     """
-    if len(gold) != len(predicted):
-        raise StructlearnError("SL301", gold=len(gold), predicted=len(predicted), what="sentences")
+    check_numbers(gold, predicted, "sentences")
     tokens = correct_tags = 0
     for number, (wanted, given) in enumerate(zip(gold, predicted, strict=True), 1):
         if len(wanted) != len(given):

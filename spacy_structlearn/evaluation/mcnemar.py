@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from scipy.special import bdtr, chdtrc
 
-from ..errors import StructlearnError
+from .prf import check_numbers
 
 FEW = 25
 """Below this number of items that only one of the two gets right, the exact test is the default."""
@@ -43,8 +43,7 @@ def mcnemar(
     labels differ.
     """
     for predicted in (a, b):
-        if len(predicted) != len(gold):
-            raise StructlearnError("SL301", gold=len(gold), predicted=len(predicted), what="labels")
+        check_numbers(gold, predicted, "labels")
     only_a = only_b = 0
     for right, one, other in zip(gold, a, b, strict=True):
         only_a += bool(one == right and other != right)
