@@ -12,7 +12,6 @@ from spacy_structlearn.classification._counts import BayesNetKernel
 from spacy_structlearn.classification.counts import (
     Cache,
     CountedInstances,
-    join,
     seed_of,
 )
 from spacy_structlearn.classification.features import Table
@@ -47,13 +46,6 @@ def test_counts_of_all_sets(table):
                     if values(other, subset) == values(row, subset)
                 }
                 assert distinct[place] == len(inside)
-
-
-def test_a_set_is_counted_once():
-    counts = joint_counts([("x", "y", "z")] * 3, ["N"] * 3)
-    assert counts.group((0, 2)) is counts.group((0, 2))
-    assert counts.group((0, 2)).index is counts.group(join((2,), 0)).index
-    assert counts.distinct((0,), 2) is counts.distinct((0,), 2)
 
 
 def slow_level(data, row, context, variable):

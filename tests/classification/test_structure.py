@@ -174,11 +174,6 @@ def test_progress_and_candidates():
     assert [step.n_candidates for step in steps] == [1, 3, 4, 4][: len(steps)]
 
 
-def test_subsets():
-    assert list(structure.subsets([1, 4, 6], 2)) == [(), (1,), (4,), (6,), (1, 4), (1, 6), (4, 6)]
-    assert list(structure.subsets([1], 0)) == [()]
-
-
 def test_given_structures_are_ordered():
     given_ = {"c": ["b", "a"], "a": [], "b": ("a",)}
     assert list(structure.ordered(given_, VARIABLES).items()) == [

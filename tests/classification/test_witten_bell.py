@@ -9,7 +9,6 @@ from nets import (
     VARIABLES,
     SlowNet,
     joint_counts,
-    slow_left_out,
     structures,
     tables,
 )
@@ -55,22 +54,6 @@ def test_probabilities(table, others, structure, numbers):
             for j, label in enumerate(LABELS):
                 wanted = slow.probability(variable, parents, (*row, label), d[variable])
                 assert p[i, j] == pytest.approx(wanted, rel=1e-9)
-
-
-@settings(max_examples=30)
-@given(tables(), structures())
-def test_uniform_probabilities(table, structure):
-    counts, slow = joint_counts(*table), SlowNet(*table)
-    rows = [("x", "y", "z"), (None, "unseen", "x")]
-    instances = CountedInstances(counts, Table.of(rows, VARIABLES).symbols)
-    for variable, family in families(instances, structure, "uniform").items():
-        p = np.broadcast_to(witten_bell.probabilities(family, None), instances.shape)
-        for i, row in enumerate(rows):
-            for j, label in enumerate(LABELS):
-                wanted = slow.probability(
-                    variable, structure.get(variable, ()), (*row, label), None
-                )
-                assert p[i, j] == pytest.approx(wanted)
 
 
 @settings(max_examples=30)
@@ -129,27 +112,6 @@ def test_parents_with_many_values_are_dropped_first():
 
 
 @settings(max_examples=30)
-@given(tables(max_size=7), structures(), st.lists(D_VALUES, min_size=1, max_size=5))
-def test_left_out(table, structure, numbers):
-    rows, labels = table
-    d = fill(structure, numbers)
-    instances = CountedInstances.left_out(joint_counts(rows, labels))
-    found = np.zeros(instances.shape)
-    uniform = np.zeros(instances.shape)
-    for variable, family in families(instances, structure).items():
-        found += np.log(witten_bell.probabilities(family, d[variable]))
-    for family in families(instances, structure, "uniform").values():
-        uniform += np.log(witten_bell.probabilities(family, None))
-    # The order of backing off is that of all rows: only the counts are made without the instance.
-    np.testing.assert_allclose(
-        found, slow_left_out(rows, labels, LABELS, structure, d=d), rtol=1e-9
-    )
-    np.testing.assert_allclose(
-        uniform, slow_left_out(rows, labels, LABELS, structure, smoothing="uniform"), rtol=1e-9
-    )
-
-
-@settings(max_examples=30)
 @given(
     tables(min_size=2),
     structures(),
@@ -184,22 +146,6 @@ def test_gradient(table, structure, fit, tied, left_out, seed):
     if fit == "conditional":
         own = own - np.log(np.exp(scores).sum(axis=1))
     assert value == pytest.approx(-own.sum() + (theta**2).sum() / 4)
-
-
-def test_number_of_d():
-    counts = joint_counts([("x", "y", "z")], ["N"])
-    tables_of = families(CountedInstances.left_out(counts), {0: (), 1: (0,), 2: (0, 1)})
-    for tied, n in ((False, 1 + 2 + 3 + 4), (True, 1)):
-        objective = witten_bell.Objective(
-            tables_of.values(),
-            counts.label_ids,
-            3,
-            conditional=True,
-            tied=tied,
-            l2=1.0,
-        )
-        assert objective.n == n
-        assert [len(d) for d in objective.split(np.zeros(n))] == [1, 2, 3, 4]
 
 
 def test_far_away():

@@ -57,16 +57,6 @@ def test_derivatives(c, kind):
     )
 
 
-@given(st.integers(0, 1000), st.floats(0, 1), st.sampled_from(STRENGTHS))
-def test_convex(seed, mix, c):
-    _, dense, expectations = problem(seed)
-    objective = MEstimationObjective(dense, expectations, c=c)
-    a, b = np.random.default_rng(seed).normal(size=(2, len(expectations)))
-    between = objective.value(mix * a + (1 - mix) * b)
-    chord = mix * objective.value(a) + (1 - mix) * objective.value(b)
-    assert between <= chord + 1e-9 * abs(chord)
-
-
 @pytest.mark.parametrize("c", [0.1, 1.0, 10.0])
 def test_minimum(c):
     counts, dense, expectations = problem()

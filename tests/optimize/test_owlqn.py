@@ -56,22 +56,6 @@ def test_pseudo_gradient():
     np.testing.assert_array_equal(pseudo_gradient(x, gradient, 0.0), gradient)
 
 
-def test_orthogonal_design_in_closed_form():
-    rng = np.random.default_rng(2)
-    design = np.linalg.qr(rng.normal(size=(40, 20)))[0]
-    response = rng.normal(size=40) * 3
-    result = minimize_l1(
-        lambda x: (float(0.5 * ((design @ x - response) ** 2).sum()), x - design.T @ response),
-        rng.normal(size=20),
-        l1=1.5,
-        **TIGHT,
-    )
-    solution = soft_threshold(design.T @ response, 1.5)
-    assert 0 < np.count_nonzero(solution) < 20
-    np.testing.assert_allclose(result.x, solution, atol=1e-8)
-    np.testing.assert_array_equal(result.x != 0, solution != 0)
-
-
 @pytest.mark.parametrize("l1", [0.1, 3.0, 30.0])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_lasso(l1, seed):

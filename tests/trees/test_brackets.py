@@ -174,8 +174,6 @@ def test_parse_tree_wants_one_tree(text):
     ("name", "trees", "tokens"),
     [
         ("ewt/dev.trees.gz", 1_974, 24_969),
-        ("wsj_sample/trees.mrg.gz", 3_914, 100_676),
-        ("craft/dev.trees.gz", 2_780, 70_620),
     ],
 )
 def test_corpora_are_read_whole_and_round_trip(corpora, tmp_path, name, trees, tokens):

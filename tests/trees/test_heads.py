@@ -1,6 +1,5 @@
 """Head rules: the table of Collins, the default, and what holds for every tree."""
 
-import pickle
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.trees.brackets import load_trees, parse_tree
+from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import (
     HeadRules,
     by_priority,
@@ -233,8 +232,3 @@ def test_very_deep_trees():
         tree = Tree("NP", [tree, Tree.leaf("DT", "the")])
     assert set(LEFTMOST.heads(tree)) == {0}
     assert head_leaf(COLLINS, tree).word == "end"
-
-
-def test_rules_can_be_pickled():
-    tree = load_trees(SAMPLE)[0]
-    assert pickle.loads(pickle.dumps(COLLINS)).heads(tree) == COLLINS.heads(tree)
