@@ -11,12 +11,9 @@ the Gaussian prior,
 
     f(w) = - sum_i log P(y_i | x_i) + sum_y l2_y |w_y|^2 / 2.
 
-The constant b, a feature that is always on, is penalised as the others are; with it, a row of
-nothing but unseen values gets the frequencies of the labels. The term in brackets stacks the model
-on a Bayesian network: its log-probabilities come in with a coefficient that is learned too, those
-of the training data by leave-one-out, so that they are as good as those of new data.
-
-How it is trained: see `conditional` and `training`.
+The constant b is penalised like other features; it gives a row of unknown values the frequencies of
+the labels. The term in brackets stacks the model on a Bayesian network. Its coefficient is learned
+too, from leave-one-out probabilities of the training data, which are as good as those of new data.
 """
 
 from __future__ import annotations
@@ -40,15 +37,14 @@ from .settings import LogLinearSettings
 from .structure import Progress
 
 _DENSE, _SPARSE = 1, 2  # format versions, by how weights are stored
-_SPARSE_OVERHEAD = 64  # bytes at most that naming one more array takes
+_SPARSE_OVERHEAD = 64  # maximum number of bytes for the name of an array
 _WEIGHT_DTYPES = ("float16", "float32", "float64")
 
 
 class TemplateStep(NamedTuple):
-    """One step of the search: the template taken, and how good the model is with it.
+    """One step of the search: the added template, and the quality on the development data.
 
-    accuracy: on the development data. log_likelihood: of it, in nats. n_fits: models estimated in
-    this step.
+    log_likelihood: in nats. n_fits: number of models estimated in this step.
     """
 
     template: Template
@@ -58,25 +54,26 @@ class TemplateStep(NamedTuple):
 
     @classmethod
     def of(cls, fields: Sequence[Any]) -> TemplateStep:
-        """A step as it was stored."""
+        """Return a stored step."""
         template, *rest = fields
         return cls(tuple(template), *rest)
 
 
 def template_name(template: Template) -> str:
-    """How a template is written: "<p,n1>", as in table 7 of the paper."""
+    """Return a template as in table 7 of the paper, "<p,n1>"."""
     return f"<{','.join(template)}>"
 
 
 class LogLinear(Stored):
     """A conditional log-linear model.
 
-    settings: how it is learned; None: the defaults. The other arguments are what `fit` learns.
-    labels: ascending. variables: those at fit. templates: tuples of variables. keys: uint64
-    (n_features), ascending. weights: floating (n_features, n_labels). bias: float64 (n_labels).
-    coefficients: float64 (1) with a base, (0) without. base: the trained network or None. l2: the
-    chosen one. steps: of the search. names: what features are called, "p=of|n2=x". storage: the
-    precision with which `to_bytes` stores weights.
+    settings: None: the defaults. All other arguments are learned by `fit`.
+    labels: ascending. variables: those at fit. templates: tuples of variables.
+    keys, weights: uint64 (n_features), ascending, and floating (n_features, n_labels).
+    bias: float64 (n_labels). coefficients: float64 (1) with a base, otherwise (0).
+    base: the trained network. l2: the chosen value. steps: of the search.
+    names: of features by their keys, such as "p=of|n2=x".
+    storage: the precision with which `to_bytes` stores weights.
     """
 
     kind = "log_linear"
@@ -115,7 +112,7 @@ class LogLinear(Stored):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no labels, so that nothing can be predicted."""
+        """Whether there are no labels."""
         return not self.labels
 
     @property
@@ -161,12 +158,7 @@ class LogLinear(Stored):
         return self
 
     def log_proba(self, rows: Rows) -> NDArray[np.float64]:
-        """log P(y | x), float64 (n, n_labels).
-
-        rows: a Table or a mapping, which must have the variables of the templates, or rows of
-            values in the order of `variables`. Values that were never seen are allowed.
-        Raises StructlearnError for others, and without labels.
-        """
+        """Return log P(y | x), float64 (n, n_labels); see `BayesNet.log_joint`."""
         if self.is_empty:
             raise StructlearnError("SL522")
         table = Table.of(rows, self.used if is_by_name(rows) else self.variables)
@@ -177,20 +169,19 @@ class LogLinear(Stored):
         return log_softmax(scores)
 
     def predict_proba(self, rows: Rows) -> NDArray[np.float64]:
-        """P(y | x), float64 (n, n_labels); see `log_proba`."""
+        """Return P(y | x), float64 (n, n_labels)."""
         return np.exp(self.log_proba(rows))
 
     def predict(self, rows: Rows) -> list[str]:
-        """The most probable label of each row, of equals the first; see `log_proba`."""
+        """Return the most probable label of each row, or the first of equal ones."""
         return [self.labels[i] for i in self.log_proba(rows).argmax(axis=1)]
 
     def strongest(
         self, n: int, label: str | None = None, named: bool = True
     ) -> list[tuple[str, int, str, float]]:
-        """The n features of greatest weight, by magnitude: (name, key, label, weight).
+        """Return the n largest weights, by magnitude, as (name, key, label, weight).
 
-        label: those of one label only. named: of features that have a name only; the name of
-        others is empty.
+        label: only weights of this label. named: only features with a name; otherwise it may be "".
         """
         chosen = [i for i, name in enumerate(self.labels) if label in (None, name)]
         rows = np.arange(len(self.keys))
@@ -206,7 +197,7 @@ class LogLinear(Stored):
         return [(self.names.get(key, ""), key, name, w) for key, name, w in found if w]
 
     def describe(self) -> str:
-        """What was learned, to be read: templates, their order in the search, and the prior."""
+        """Return a description of the templates, their order in the search, and the prior."""
         if self.is_empty:
             return "log-linear model, empty"
         lines = [
@@ -227,18 +218,16 @@ class LogLinear(Stored):
         return "\n".join(lines)
 
     def compact(self, dtype: DTypeLike = "float16", threshold: float = 0.0) -> LogLinear:
-        """A smaller model that answers (almost) as this one does; what is to be shipped.
+        """Return a smaller model with almost the same predictions, without names of conjunctions.
 
-        dtype: "float16", "float32" or "float64", the precision to which weights are rounded and
-            with which `to_bytes` stores them; in memory float16 is float32.
-        threshold: weights of at most this magnitude become zero, and features without any weight
-            are dropped. Names are kept of single values only, not of conjunctions.
+        dtype: "float16", "float32" or "float64", to which weights are rounded and in which
+            `to_bytes` stores them. In memory, float16 is float32.
+        threshold: weights up to this magnitude become zero; features without weights are dropped.
         Raises StructlearnError if a weight is too large for `dtype`, or for another dtype.
         """
         storage = np.dtype(dtype).name
         if storage not in _WEIGHT_DTYPES:
             raise StructlearnError("SL605", value=storage, known=", ".join(_WEIGHT_DTYPES))
-        # Overflow to infinity is reported below, with a code.
         with np.errstate(over="ignore"):
             rounded = self.weights.astype(storage)
         if not np.isfinite(rounded).all():
@@ -258,9 +247,10 @@ class LogLinear(Stored):
         )
 
     def to_fields(self) -> tuple[int, dict[str, Any]]:
-        """What is stored. Where two labels have weights that are each other's negatives, only the
-        first's are stored. Where many weights are zero, the others are stored, and a bit for each
-        that says which they are.
+        """Return what is stored.
+
+        If two labels have opposite weights, only those of the first one are stored. If many weights
+        are zero, only the others are stored, with a bit for each weight.
         """
         mirrored = _is_mirrored(self.weights)
         weights = (self.weights[:, :1] if mirrored else self.weights).astype(self.storage)
@@ -344,11 +334,8 @@ def _is_mirrored(weights: NDArray[np.floating]) -> bool:
 
 
 def _sparse(weights: NDArray[np.floating]) -> dict[str, NDArray] | None:
-    """The weights other than zero, and where they are, if that takes less space.
-
-    nonzero: uint8, a bit for each weight, row by row.
-    """
-    # By their bits, since minus zero is to come back as well.
+    """Return the nonzero weights and a bit for each weight, row by row, if they are smaller."""
+    # Compare bits, to keep minus zero.
     nonzero = weights.view(f"u{weights.itemsize}") != 0
     size = -(-weights.size // 8) + np.count_nonzero(nonzero) * weights.itemsize
     if size + _SPARSE_OVERHEAD > weights.nbytes:
@@ -359,9 +346,9 @@ def _sparse(weights: NDArray[np.floating]) -> dict[str, NDArray] | None:
 def _dense(
     stored: NDArray[np.floating], nonzero: NDArray[np.uint8], shape: tuple[int, int]
 ) -> NDArray[np.floating]:
-    """The weights, floating of this shape, that `_sparse` made these arrays of."""
+    """Return the weights of this shape, the inverse of `_sparse`."""
     size = shape[0] * shape[1]
-    # Before anything of that size is allocated.
+    # Check before allocating.
     if nonzero.dtype != np.uint8 or nonzero.shape != (-(-size // 8),):
         raise ValueError("there is not one bit for each weight")
     bits = np.unpackbits(nonzero).view(np.bool_)

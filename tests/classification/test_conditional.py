@@ -45,7 +45,7 @@ L2 = {2: [0.5, 2.0], 3: [0.5, 2.0, 1.0]}
 @pytest.mark.parametrize("n_labels", [2, 3])
 def test_gradient_is_that_of_finite_differences(n_labels):
     _, likelihood = random_likelihood(3, n_labels, l2=L2[n_labels])
-    theta = np.random.default_rng(4).normal(size=likelihood.n_parameters)
+    theta = np.random.default_rng(4).normal(size=likelihood.scale.size + 1)
     _, gradient = likelihood.value_and_grad(theta)
     for i in range(len(theta)):
         step = np.zeros_like(theta)
@@ -57,7 +57,7 @@ def test_gradient_is_that_of_finite_differences(n_labels):
 @pytest.mark.parametrize("n_labels", [2, 3])
 def test_value_is_f_of_the_weights_of_all_labels(n_labels):
     arrays, likelihood = random_likelihood(8, n_labels, l2=L2[n_labels])
-    theta = np.random.default_rng(9).normal(size=likelihood.n_parameters)
+    theta = np.random.default_rng(9).normal(size=likelihood.scale.size + 1)
     weights, coefficients = likelihood.unpack(theta)
     expected = penalised(arrays, L2[n_labels], 0.7, likelihood.of_labels(weights), coefficients)
     assert likelihood.value_and_grad(theta)[0] == pytest.approx(expected, rel=1e-12)
