@@ -252,11 +252,7 @@ MESSAGES = {
     "SL220": "The objective is {value} with a gradient of shape {shape} at the starting point. "
     "Both must be finite, with one partial derivative for each of {n} parameters.",
     "SL221": "Expected a vector of {n} parameters; got shape {shape}.",
-    "SL225": "Expected counts of shape (examples, features) and one expectation for each "
-    "feature; got shapes {counts} and {expectations}.",
     "SL226": "There are no examples to estimate from. Give at least one labelled sentence.",
-    "SL227": "The dual needs the counts as a sparse matrix in CSR format, not {form}. Call "
-    "scipy.sparse.csr_array on them, or minimize MEstimationObjective by L-BFGS.",
     "SL230": "A second-order HMM reads two columns, words and tags, but got an array of shape "
     "{shape}.",
     "SL245": "The parts of a base distribution do not match: there is {problem}.",
@@ -297,8 +293,6 @@ MESSAGES = {
     "SL307": "punctuation is {value!r}; it must be 'own' (the tags of each tree) or 'gold'.",
     "SL308": "Got {offsets} offsets for a tree with {leaves} leaves. Give (start, end) of each "
     "leaf.",
-    "SL309": "The bracket {span!r} contains no characters. Give (label, start, end), with an "
-    "exclusive end.",
     "SL310": "Expected one probability and one bool for each prediction; got arrays of the "
     "shapes {probabilities} and {right}.",
     "SL311": "Prediction {place} (counted from 0) has the probability {value}. Give numbers from "

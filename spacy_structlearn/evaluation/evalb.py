@@ -331,7 +331,7 @@ def brackets(tree: Tree, parameters: EvalbParameters = COLLINS) -> list[Span]:
 def offset_brackets(
     tree: Tree, offsets: Sequence[tuple[int, int]], parameters: EvalbParameters = COLLINS
 ) -> list[Span]:
-    """Return the brackets as (label, start, end) in characters, for `score_offset_brackets`.
+    """Return the brackets as (label, start, end) in characters, for `prf.score_spans`.
 
     A bracket extends from its first to its last remaining word. Brackets without characters are
     omitted.
@@ -350,25 +350,6 @@ def offset_brackets(
         for label, start, end in _brackets(tree, kept, parameters)
         if places[start][0] != places[end - 1][1]
     ]
-
-
-def score_offset_brackets(
-    gold_docs: Sequence[Iterable[Span]], predicted_docs: Sequence[Iterable[Span]]
-) -> SpanScore:
-    """Score brackets over characters, with any tokens and sentences on either side.
-
-    Each document is the collection of the brackets of its sentences (see `offset_brackets`).
-    Offsets must count the same characters on both sides. If white space may differ, they must not
-    count it (see `character_spans`).
-
-    Raises StructlearnError if the numbers of documents differ, or for an empty bracket.
-    """
-    gold_docs, predicted_docs = list(map(list, gold_docs)), list(map(list, predicted_docs))
-    for spans in (*gold_docs, *predicted_docs):
-        for span in spans:
-            if not 0 <= span[1] < span[2]:
-                raise StructlearnError("SL309", span=span)
-    return score_spans(gold_docs, predicted_docs)
 
 
 def _score(

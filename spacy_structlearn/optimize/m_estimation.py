@@ -46,7 +46,7 @@ class MEstimationObjective:
     counts: F, (n, m), a row for each example: an array, sparse matrix or LinearOperator.
     expectations: E, float64 (m).
     c: the variance of a Gaussian prior on w; None: no regulariser.
-    Raises StructlearnError if the shapes do not fit or c is not positive.
+    Raises StructlearnError if there are no examples.
 
     Without regulariser there is a minimum only if E is a sum of examples with positive weights.
     This is rare with more features than examples, and impossible if a feature of the examples has
@@ -54,10 +54,10 @@ class MEstimationObjective:
     """
 
     def __init__(self, counts: Any, expectations: ArrayLike, *, c: float | None):
+        if not counts.shape[0]:
+            raise StructlearnError("SL226")
         self.counts = counts
-        self.expectations = _check(counts, expectations)
-        if c is not None:
-            _check_c(c)
+        self.expectations: Vector = np.array(expectations, dtype=np.float64)
         self.c = c
         self._transposed = counts.T
 
@@ -113,8 +113,6 @@ class DualCoordinateDescent(Resumable):
     at most the tolerance, it is computed exactly.
     It is slow for repeated examples under a weak regulariser (large c). `to_bytes` contains the
     state without F and E.
-    Raises StructlearnError if F and E do not fit together, F is in another format, or c is not
-    positive.
     """
 
     _KIND = "m_estimation_dual"
@@ -130,10 +128,6 @@ class DualCoordinateDescent(Resumable):
         tolerance: float = 1e-6,
         seed: int = 0,
     ):
-        form = getattr(counts, "format", type(counts).__name__)
-        if form != "csr":
-            raise StructlearnError("SL227", form=form)
-        _check_c(c)
         self.objective = MEstimationObjective(counts, expectations, c=c)
         self.tolerance = tolerance
         self.seed = seed
@@ -188,17 +182,3 @@ class DualCoordinateDescent(Resumable):
         if self.gap <= enough:
             self.status = "gap"
         return not self.converged
-
-
-def _check(counts: Any, expectations: ArrayLike) -> Vector:
-    expected = np.array(expectations, dtype=np.float64)
-    if len(counts.shape) != 2 or expected.shape != counts.shape[1:]:
-        raise StructlearnError("SL225", counts=counts.shape, expectations=expected.shape)
-    if counts.shape[0] == 0:
-        raise StructlearnError("SL226")
-    return expected
-
-
-def _check_c(c: float) -> None:
-    if not 0 < c < np.inf:
-        raise StructlearnError("SL209", name="c", wanted="more than 0, and finite", value=c)

@@ -1,7 +1,8 @@
-"""Head rules: which child of a phrase is its head (Magerman 1995; Collins 1999, "Head-Driven
-Statistical Models for Natural Language Parsing", appendix A), and so which word is the head of each
-phrase. The table for English is the one released with the Berkeley parser; for any other language
-and treebank the default is the leftmost child.
+"""Head rules, which select the head child of a phrase (Magerman 1995; Collins 1999, "Head-Driven
+Statistical Models for Natural Language Parsing", appendix A).
+
+The table for English is that of the Berkeley parser. The default for other languages and treebanks
+is the leftmost child.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from scipy.optimize import minimize as scipy_minimize
 from scipy.special import log_expit
 
 from spacy_structlearn.errors import StructlearnError
-from spacy_structlearn.optimize.lbfgs import LBFGS, minimize, run
+from spacy_structlearn.optimize.lbfgs import minimize, run
 from spacy_structlearn.optimize.owlqn import OWLQN
 
 TIGHT = {"gradient_tolerance": 1e-8, "value_tolerance": 0.0, "max_iterations": 2000}
@@ -117,12 +117,3 @@ def test_no_parameters(minimize):
 def test_start_that_is_not_finite_or_of_another_shape(minimize, value, size):
     with pytest.raises(StructlearnError, match="SL220"):
         minimize(lambda x: (value, x[:size]), np.ones(3), max_iterations=10)
-
-
-def test_settings_are_checked():
-    with pytest.raises(StructlearnError, match="SL221"):
-        LBFGS(np.zeros((2, 2)))
-    with pytest.raises(StructlearnError, match="SL209"):
-        LBFGS(np.zeros(2), memory=0)
-    with pytest.raises(StructlearnError, match="SL209"):
-        LBFGS(np.zeros(2), gradient_tolerance=-1)

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.optimize.lbfgs import run
 from spacy_structlearn.optimize.owlqn import OWLQN, pseudo_gradient
 
@@ -124,14 +123,3 @@ def test_steps_to_where_the_function_is_not_finite(bad):
     result = minimize_l1(objective, [60.0], l1=1.0, **TIGHT)
     assert result.x[0] == pytest.approx(0.5, rel=1e-6)
     assert np.isfinite(result.value)
-
-
-def test_settings_are_checked():
-    for l1 in (-1.0, np.nan, np.inf, np.array([1.0, -1.0])):
-        with pytest.raises(StructlearnError, match="SL209"):
-            OWLQN(np.zeros(2), l1=l1)
-    for l1 in (np.ones(3), np.ones((2, 1))):
-        with pytest.raises(StructlearnError, match="SL221"):
-            OWLQN(np.zeros(2), l1=l1)
-    with pytest.raises(StructlearnError, match="SL209"):
-        OWLQN(np.zeros(2), l1=1.0, memory=0)
