@@ -9,7 +9,7 @@ The hashes are part of the model format and must never change.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -91,7 +91,13 @@ class Table:
         if is_by_name(rows):
             known = list(rows.keys())
             variables = _checked_names(known if variables is None else variables)
-            columns = _columns_by_name(rows, variables, known)
+            columns = []
+            for name in variables:
+                if name not in known:
+                    listed = ", ".join(map(str, known))
+                    raise StructlearnError("SL503", variable=name, known=listed)
+                columns.append(_values(rows[name], f"column {name!r}"))
+                _check_length(f"column {name!r}", columns[-1], len(columns[0]))
             n = len(columns[0]) if columns else 0
         else:
             tuples = [_values(row, f"row {i}") for i, row in enumerate(_values(rows, "it"), 1)]
@@ -264,19 +270,6 @@ def _checked_names(variables: Sequence[str]) -> tuple[str, ...]:
     if problem:
         raise StructlearnError("SL501", variables=", ".join(map(str, names)), problem=problem)
     return tuple(map(str.__str__, names))
-
-
-def _columns_by_name(
-    rows: Columns, variables: Sequence[str], known: Collection[str]
-) -> list[Sequence[Any]]:
-    """Return the columns of these variables, of one length."""
-    columns: list[Sequence[Any]] = []
-    for variable in variables:
-        if variable not in known:
-            raise StructlearnError("SL503", variable=variable, known=", ".join(map(str, known)))
-        columns.append(_values(rows[variable], f"column {variable!r}"))
-        _check_length(f"column {variable!r}", columns[-1], len(columns[0]))
-    return columns
 
 
 def _values(values: Any, what: str) -> tuple[Any, ...]:

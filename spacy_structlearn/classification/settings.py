@@ -46,9 +46,14 @@ class ClassifierSettings(Settings):
     )
 
     def stored(self) -> dict[str, Any]:
-        """Return the fields to store; mappings become pairs, because their order matters."""
+        """Return the fields to store; a structure becomes pairs, because its order matters."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         del values["classes"]
+        for name, value in values.items():
+            if isinstance(value, ClassifierSettings):
+                values[name] = value.stored()
+            elif name == "structure" and isinstance(value, Mapping):
+                values[name] = [list(pair) for pair in value.items()]
         return values
 
     @classmethod
@@ -115,12 +120,6 @@ class BayesNetSettings(ClassifierSettings):
         3, ge=1, help="Maximum number of parents of a variable in a search, including the label."
     )
     l2: float = core.l2(1.0, "logarithms of d,")
-
-    def stored(self) -> dict[str, Any]:
-        values = super().stored()
-        if isinstance(self.structure, Mapping):
-            values["structure"] = [list(pair) for pair in self.structure.items()]
-        return values
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> BayesNetSettings:
@@ -211,11 +210,6 @@ class LogLinearSettings(ClassifierSettings):
             different = len(set(sets)) == len(sets) and [len(names) for names in sets] == sizes
             yield "templates", wanted, different and all(sizes)
         yield "l2", "a list of one number or more", self.l2 != ()
-
-    def stored(self) -> dict[str, Any]:
-        values = super().stored()
-        values["base"] = None if self.base is None else self.base.stored()
-        return values
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> LogLinearSettings:

@@ -112,26 +112,6 @@ def test_warm_and_cold_starts_reach_the_same_optimum(n_labels, base):
     assert cold.right == warm.right
 
 
-def test_quality_is_that_of_the_development_data():
-    shop = workshop(LogLinearSettings(), 3)
-    found = shop.fitted(shop.extended(shop.start, ("a", "b")), 1.0)
-    likelihood = shop.likelihood(found.templates, 1.0)
-    weights = likelihood.of_labels(found.weights)
-    keys = shop.keys(found.templates).tolist()
-    right, log_likelihood = 0.0, 0.0
-    dev = shop.dev
-    column = shop.column(("a", "b"))
-    for i, (label, count) in enumerate(zip(dev.label_ids, dev.counts, strict=True)):
-        scores = weights[0].copy()
-        if column.dev[i] >= 0:
-            scores += weights[keys.index(int(column.keys[column.dev[i]]))]
-        log_proba = log_softmax(scores[None])[0]
-        right += count * (log_proba.argmax() == label)
-        log_likelihood += count * log_proba[label]
-    assert found.right == right
-    assert found.log_likelihood == pytest.approx(log_likelihood)
-
-
 def test_equal_rows_are_one_with_a_count():
     table = Table.of([["x"], ["y"], ["x"], ["x"]], ("a",))
     shop = Workshop(

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from nets import LABELS, VARIABLES, joint_counts, tables
+from nets import VARIABLES, joint_counts, tables
 from spacy_structlearn.classification._counts import BayesNetKernel
 
 from spacy_structlearn.classification.counts import (
@@ -46,56 +46,6 @@ def test_counts_of_all_sets(table):
                     if values(other, subset) == values(row, subset)
                 }
                 assert distinct[place] == len(inside)
-
-
-def slow_level(data, row, context, variable):
-    """T / C and f / C."""
-    inside = [other[variable] for other in data if values(other, context) == values(row, context)]
-    if not inside:
-        return np.inf, 0.0
-    return len(set(inside)) / len(inside), inside.count(row[variable]) / len(inside)
-
-
-LEVELS = [
-    (subset, variable)
-    for subset in SUBSETS
-    for variable in range(4)
-    if variable not in subset and (variable < 3 or not subset)
-]
-
-
-def check_levels(instances, rows, data_of):
-    """data_of: from the place of a row to the rows that count for it."""
-    shape = (len(rows), len(LABELS))
-    for context, variable in LEVELS:
-        level = instances.level(context, variable)
-        ratio, relative = (np.broadcast_to(array, shape) for array in level)
-        uniform = np.broadcast_to(instances.uniform(variable), shape)
-        for i, row in enumerate(rows):
-            data = data_of(i)
-            n_values = len({other[variable] for other in data})
-            for j, label in enumerate(LABELS):
-                expected = slow_level(data, (*row, label), context, variable)
-                assert (ratio[i, j], relative[i, j]) == pytest.approx(expected)
-                assert uniform[i, j] == pytest.approx(1 / (n_values + 1))
-
-
-@settings(max_examples=30)
-@given(tables(max_size=8), tables(max_size=4))
-def test_levels(table, others):
-    data = [(*row, label) for row, label in zip(*table, strict=True)]
-    counts = joint_counts(*table)
-    symbols = Table.of(others[0], VARIABLES).symbols
-    check_levels(CountedInstances(counts, symbols), others[0], lambda i: data)
-
-
-@settings(max_examples=30)
-@given(tables(max_size=8))
-def test_levels_of_what_is_left_out(table):
-    """The closed form of C - 1, f - 1, T and V is what counting without the row gives."""
-    data = [(*row, label) for row, label in zip(*table, strict=True)]
-    instances = CountedInstances.left_out(joint_counts(*table))
-    check_levels(instances, table[0], lambda i: data[:i] + data[i + 1 :])
 
 
 def test_no_rows():

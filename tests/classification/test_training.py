@@ -172,13 +172,6 @@ def test_data_in_parts_reach_what_fit_learns(settings):
     np.testing.assert_allclose(learned.predict_proba(rows), model.predict_proba(rows), atol=1e-5)
 
 
-@pytest.mark.parametrize("settings", [LogLinearSettings(templates="pairs"), BayesNetSettings()])
-def test_before_training_labels_are_known_and_equally_likely(settings):
-    model = settings.initialize(parts_of(*exclusive_or(0), 1), ["yes", "no", "maybe"])
-    assert (model.labels, model.variables, model.used) == (LABELS, VARIABLES, ())
-    np.testing.assert_allclose(model.predict_proba([["1", None, "?", "0"]]), 1 / 3)
-
-
 def test_parameters_hold_no_conjunctions_in_clear_text():
     learned = trained(LogLinearSettings(templates="pairs"), parts_of(*exclusive_or(0), 1))
     assert learned.templates[-1] == ("c", "d")

@@ -74,18 +74,6 @@ def test_tables_sum_to_one(table, structure, numbers):
                 np.testing.assert_allclose(p.sum(axis=0), 1.0)
 
 
-@settings(max_examples=30)
-@given(tables(), D_VALUES)
-def test_the_table_of_the_class_sums_to_one(table, d):
-    """Over the labels that occur and one that does not."""
-    counts = joint_counts(*table)
-    family = families(CountedInstances(counts, counts.table.symbols), {})[None]
-    (p,) = witten_bell.probabilities(family, [d])
-    seen = [label in table[1] for label in LABELS]
-    assert p[seen].sum() < 1
-    np.testing.assert_allclose(p[np.logical_not(seen)], 1 - p[seen].sum())
-
-
 def test_by_hand():
     """P(x | N) of four rows, three of them N: x twice and y once among N."""
     rows = [("x", "q", "q"), ("x", "q", "q"), ("y", "q", "q"), ("z", "q", "q")]

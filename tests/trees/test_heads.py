@@ -10,7 +10,6 @@ from spacy_structlearn.errors import StructlearnError
 from spacy_structlearn.trees.brackets import parse_tree
 from spacy_structlearn.trees.heads import (
     HeadRules,
-    by_priority,
     collins_head_rules,
     leftmost_head_rules,
 )
@@ -146,19 +145,6 @@ def test_other_phrases(text, head):
     assert head_word(text) == head
 
 
-def test_steps_are_tried_in_order_and_the_last_direction_is_the_fallback():
-    rules = HeadRules({"X": [("right", "a b"), *by_priority("left", "c d")]}, default="right")
-
-    def head(text: str) -> int:
-        return rules.head_child(parse_tree(text))
-
-    assert head("(X (a 0) (b 1) (c 2))") == 1
-    assert head("(X (d 0) (c 1) (c 2))") == 1
-    assert head("(X (e 0) (d 1) (d 2))") == 1
-    assert head("(X (e 0) (f 1))") == 0
-    assert head("(Y (a 0) (b 1))") == 1
-
-
 def test_the_rightmost_default():
     rules = HeadRules(default="right", punctuation=["."])
     assert rules.heads(parse_tree("(S (A (B b) (C c)) (. .) (. !))")) == [1, 1]
@@ -176,9 +162,6 @@ def test_a_leaf_has_no_phrases_and_no_head_child():
 def test_malformed_rules_are_refused(steps):
     with pytest.raises(StructlearnError, match=r"SL112.*'NP'"):
         HeadRules({"NP": steps})
-
-
-def test_a_malformed_default_is_refused():
     with pytest.raises(StructlearnError, match="SL112"):
         HeadRules(default="")
 
