@@ -74,27 +74,6 @@ class HeadRules:
             head -= 2
         return kept[head]
 
-    def heads(self, tree: Tree) -> list[int]:
-        """Return the token index of the head of each phrase, in the order of `Tree.spans`.
-
-        The list is empty for a leaf. Time is linear in the number of nodes.
-        """
-        position = len(tree.leaves())
-        backwards: list[int] = []
-
-        # `fold` visits leaves and phrases in reversed pre-order.
-        def leaf(node: Tree) -> int:
-            nonlocal position
-            position -= 1
-            return position
-
-        def phrase(node: Tree, below: list[int]) -> int:
-            backwards.append(below[self.head_child(node)])
-            return backwards[-1]
-
-        tree.fold(leaf, phrase)
-        return backwards[::-1]
-
 
 def _ranked(label: str | None, steps: Iterable[Step]) -> tuple[dict[str, int], list[str]]:
     """Return the step of each child label, and the direction of each step.
