@@ -204,7 +204,10 @@ class LogLinearTrainer(ClassifierTrainer[LogLinearSettings]):
         l2, previous = float(state["l2"]), state["previous"]
         if phase not in PHASES or (phase == "new") != (estimate is None):
             raise ValueError("a phase that there is not")
-        self._phase, self._previous = "new", None if previous is None else tuple(previous)
+        if previous is not None:
+            keys, weights = previous
+            previous = keys.astype(np.uint64), weights.astype(np.float64)
+        self._phase, self._previous = "new", previous
         if estimate is None:
             return
         self._begin()
